@@ -1,0 +1,387 @@
+//! The document: checked once, then read without errors and without storage.
+
+use serde::{Serialize, Serializer};
+
+use crate::error::{ParseError, ParseErrorKind, Problem, ProblemKind};
+use crate::event::{EVENT_DEPTH, Event, Member};
+use crate::json::{Integer, Scanner, Text, Value, integer};
+use crate::repeated::{RepeatFinder, Repeats};
+
+/// The Scheduled Events document: a view of the caller's bytes, checked once.
+///
+/// Parsing is strict about form and tolerant about meaning. The bytes must be one JSON text (RFC 8259, UTF-8, a leading
+/// byte order mark allowed) that is an object with an array `Events` and in which no known member stands twice.
+/// Everything else is data: unknown members and words are skipped or kept, and what is odd in one event is a
+/// [`Problem`] that leaves the other events, and the rest of that one, as they are.
+///
+/// There is no limit on events or resources but the length of the input. A document is read in time linear in its
+/// length.
+///
+/// ```
+/// use scheduled_events_core::{Document, Incarnation, ProblemKind};
+///
+/// let body = br#"{"DocumentIncarnation":7,"Events":[
+///     {"EventId":"a","EventType":"Preempt","NotBefore":"soon"},
+///     {"EventType":"Reboot"}]}"#;
+/// let document = Document::parse(body)?;
+/// assert_eq!(document.incarnation(), Incarnation::Number(7));
+/// assert_eq!(document.events().count(), 1); // the second has no id
+/// let kinds: Vec<_> = document.problems().map(|problem| problem.kind).collect();
+/// assert_eq!(kinds, [ProblemKind::UnreadableTime, ProblemKind::Missing]);
+/// # Ok::<(), scheduled_events_core::ParseError>(())
+/// ```
+///
+/// The view cannot outlive its bytes:
+///
+/// ```compile_fail
+/// use scheduled_events_core::Document;
+///
+/// let body = Vec::from(br#"{"Events":[]}"#);
+/// let document = Document::parse(&body).unwrap();
+/// drop(body);
+/// document.events();
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Document<'a> {
+    text: &'a str,
+    incarnation: Incarnation<'a>,
+    incarnation_problem: Option<(usize, ProblemKind)>,
+    /// Where the `Events` array starts.
+    events_offset: usize,
+    events: usize,
+    repeats: Repeats,
+}
+
+impl<'a> Document<'a> {
+    /// Checks `input` and keeps a view of it.
+    ///
+    /// # Errors
+    /// [`ParseError`] with kind and offset for what is no document. Line and column come from
+    /// [`ParseError::position`].
+    pub fn parse(input: &'a [u8]) -> Result<Self, ParseError> {
+        match core::str::from_utf8(input) {
+            Ok(text) => Self::read(text),
+            Err(error) => {
+                // What is wrong first is told first: the text before the broken bytes may be no document already.
+                let offset = error.valid_up_to();
+                let valid = input.get(..offset).and_then(|valid| core::str::from_utf8(valid).ok()).unwrap_or_default();
+                match Self::read(valid) {
+                    Err(error) if error.kind != ParseErrorKind::UnexpectedEnd => Err(error),
+                    _ => Err(ParseError::new(ParseErrorKind::InvalidUtf8, offset)),
+                }
+            }
+        }
+    }
+
+    fn read(text: &'a str) -> Result<Self, ParseError> {
+        let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
+        let mut scanner = Scanner::new(text, start, 0);
+        scanner.skip_space();
+        if scanner.peek() != Some(b'{') {
+            let start = scanner.offset();
+            scanner.value()?;
+            return Err(ParseError::new(ParseErrorKind::NotAnObject, start));
+        }
+        let mut document = Self {
+            text,
+            incarnation: Incarnation::Absent,
+            incarnation_problem: None,
+            events_offset: 0,
+            events: 0,
+            repeats: Repeats::default(),
+        };
+        let mut incarnation_seen = false;
+        let mut first = true;
+        scanner.open_object()?;
+        while let Some((name_offset, name)) = scanner.next_member(&mut first)? {
+            let repeated = Err(ParseError::new(ParseErrorKind::RepeatedMember, name_offset));
+            match Member::of_document(&name) {
+                Some(Member::DocumentIncarnation) if incarnation_seen => return repeated,
+                Some(Member::DocumentIncarnation) => {
+                    incarnation_seen = true;
+                    document.read_incarnation(&mut scanner)?;
+                }
+                Some(_) if document.events_offset != 0 => return repeated,
+                Some(_) => document.read_events(&mut scanner)?,
+                None => drop(scanner.value()?),
+            }
+        }
+        if document.events_offset == 0 {
+            return Err(ParseError::new(ParseErrorKind::NoEvents, scanner.offset().saturating_sub(1)));
+        }
+        scanner.skip_space();
+        if scanner.peek().is_some() {
+            return Err(ParseError::new(ParseErrorKind::TrailingData, scanner.offset()));
+        }
+        Ok(document)
+    }
+
+    fn read_incarnation(&mut self, scanner: &mut Scanner<'a>) -> Result<(), ParseError> {
+        let offset = scanner.offset();
+        let problem = match scanner.value()? {
+            Value::Null => return Ok(()),
+            Value::String(text) => {
+                self.incarnation = Incarnation::Text(text);
+                return Ok(());
+            }
+            Value::Number(number) => match integer(number) {
+                Integer::Exactly { negative: false, magnitude } => {
+                    self.incarnation = Incarnation::Number(magnitude);
+                    return Ok(());
+                }
+                Integer::Exactly { .. } | Integer::TooLarge => ProblemKind::OutOfRange,
+                Integer::Fraction => ProblemKind::NotAnInteger,
+            },
+            Value::Boolean | Value::Array | Value::Object => ProblemKind::WrongType,
+        };
+        self.incarnation_problem = Some((offset, problem));
+        Ok(())
+    }
+
+    fn read_events(&mut self, scanner: &mut Scanner<'a>) -> Result<(), ParseError> {
+        let offset = scanner.offset();
+        if scanner.peek() != Some(b'[') {
+            scanner.value()?;
+            return Err(ParseError::new(ParseErrorKind::NoEvents, offset));
+        }
+        let mut finder = RepeatFinder::new(self.text, offset);
+        let mut named: usize = 0;
+        let mut index = 0;
+        let mut first = true;
+        scanner.open_array()?;
+        while scanner.next_element(&mut first)? {
+            if scanner.peek() == Some(b'{') {
+                let event = Event::read(scanner, index)?;
+                if event.has_id() {
+                    finder.see(&event.event_id(), event.id_offset());
+                    named = named.saturating_add(1);
+                }
+            } else {
+                scanner.value()?;
+            }
+            index = index.saturating_add(1);
+        }
+        self.repeats = finder.finish();
+        self.events_offset = offset;
+        self.events = named.saturating_sub(self.repeats.count());
+        Ok(())
+    }
+
+    /// `DocumentIncarnation`: changes with every change of the document. Good for equality, for nothing else.
+    pub const fn incarnation(&self) -> Incarnation<'a> {
+        self.incarnation
+    }
+
+    /// The events, in the document's order. An element that is no object, has no `EventId`, or repeats one is left out,
+    /// and stands among the [`problems`](Self::problems).
+    pub fn events(&self) -> Events<'a> {
+        Events { elements: Elements::new(self.text, self.events_offset), repeats: self.repeats, left: self.events }
+    }
+
+    /// What is odd: the document's own problems first, then each event's, in the order in which they stand.
+    pub fn problems(&self) -> Problems<'a> {
+        Problems {
+            text: self.text,
+            own: self.incarnation_problem,
+            elements: Elements::new(self.text, self.events_offset),
+            repeats: self.repeats,
+            inside: None,
+        }
+    }
+}
+
+/// `DocumentIncarnation`: a number on the wire, a string in some servers, absent in others.
+///
+/// Compare for equality only. It skips numbers, and it starts again when nobody polled for a day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Incarnation<'a> {
+    /// A whole number.
+    Number(u64),
+    /// A string, whatever it says.
+    Text(Text<'a>),
+    /// No incarnation, or one that cannot be understood.
+    Absent,
+}
+
+impl Serialize for Incarnation<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Number(number) => serializer.serialize_u64(*number),
+            Self::Text(text) => text.serialize(serializer),
+            Self::Absent => serializer.serialize_none(),
+        }
+    }
+}
+
+/// Iterator over a document's events.
+#[derive(Clone, Debug)]
+pub struct Events<'a> {
+    elements: Elements<'a>,
+    repeats: Repeats,
+    left: usize,
+}
+
+impl<'a> Iterator for Events<'a> {
+    type Item = Event<'a>;
+
+    fn next(&mut self) -> Option<Event<'a>> {
+        let repeats = &self.repeats;
+        let event = self
+            .elements
+            .find_map(|element| element.event.filter(|event| event.has_id() && !repeats.contains(event.id_offset())))?;
+        self.left = self.left.saturating_sub(1);
+        Some(event)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Events<'_> {}
+
+/// One element of the `Events` array, whatever it is.
+pub(crate) struct Element<'a> {
+    pub(crate) index: usize,
+    pub(crate) offset: usize,
+    /// `None` where it is no object.
+    pub(crate) event: Option<Event<'a>>,
+}
+
+/// The elements of an `Events` array that was checked before, so that reading it again does not fail.
+#[derive(Clone, Debug)]
+pub(crate) struct Elements<'a> {
+    scanner: Scanner<'a>,
+    index: usize,
+    first: bool,
+}
+
+impl<'a> Elements<'a> {
+    /// The elements of the array whose bracket stands at `offset`.
+    pub(crate) fn new(text: &'a str, offset: usize) -> Self {
+        let mut scanner = Scanner::new(text, offset, EVENT_DEPTH.wrapping_sub(1));
+        if scanner.open_array().is_err() {
+            scanner = Scanner::new("", 0, 0);
+        }
+        Self { scanner, index: 0, first: true }
+    }
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = Element<'a>;
+
+    fn next(&mut self) -> Option<Element<'a>> {
+        if !self.scanner.next_element(&mut self.first).ok()? {
+            self.scanner = Scanner::new("", 0, 0);
+            return None;
+        }
+        let (index, offset) = (self.index, self.scanner.offset());
+        self.index = index.saturating_add(1);
+        let event = if self.scanner.peek() == Some(b'{') {
+            Some(Event::read(&mut self.scanner, index).ok()?)
+        } else {
+            self.scanner.value().ok()?;
+            None
+        };
+        Some(Element { index, offset, event })
+    }
+}
+
+/// Iterator over a document's problems.
+#[derive(Clone, Debug)]
+pub struct Problems<'a> {
+    text: &'a str,
+    own: Option<(usize, ProblemKind)>,
+    elements: Elements<'a>,
+    repeats: Repeats,
+    /// The event that is being gone through.
+    inside: Option<Inside<'a>>,
+}
+
+/// Where in an event the search for problems stands.
+#[derive(Clone, Debug)]
+struct Inside<'a> {
+    event: Event<'a>,
+    repeated: bool,
+    scanner: Scanner<'a>,
+    first: bool,
+    /// Inside `Resources`: whether an element was read there yet.
+    resources: Option<bool>,
+}
+
+impl Iterator for Problems<'_> {
+    type Item = Problem;
+
+    fn next(&mut self) -> Option<Problem> {
+        if let Some((offset, kind)) = self.own.take() {
+            return Some(Problem { event: None, member: Some(Member::DocumentIncarnation), offset, kind });
+        }
+        loop {
+            if let Some(inside) = &mut self.inside {
+                if let Some(problem) = inside.next() {
+                    return Some(problem);
+                }
+                self.inside = None;
+            }
+            let element = self.elements.next()?;
+            let Some(event) = element.event else {
+                let kind = ProblemKind::NotAnObject;
+                return Some(Problem { event: Some(element.index), member: None, offset: element.offset, kind });
+            };
+            let repeated = event.has_id() && self.repeats.contains(event.id_offset());
+            if event.has_problems() || repeated {
+                self.inside = Inside::new(self.text, event, repeated);
+            }
+            if event.lacks_id_for_no_other_reason() {
+                let (member, kind) = (Some(Member::EventId), ProblemKind::Missing);
+                return Some(Problem { event: Some(element.index), member, offset: element.offset, kind });
+            }
+        }
+    }
+}
+
+impl<'a> Inside<'a> {
+    fn new(text: &'a str, event: Event<'a>, repeated: bool) -> Option<Self> {
+        let mut scanner = Scanner::new(text, event.offset(), EVENT_DEPTH);
+        scanner.open_object().ok()?;
+        let event = Event::blank(event.index(), event.offset());
+        Some(Self { event, repeated, scanner, first: true, resources: None })
+    }
+
+    /// The next problem of the event; reading what was checked before does not fail.
+    fn next(&mut self) -> Option<Problem> {
+        loop {
+            let (member, offset, kind) = if let Some(first) = &mut self.resources {
+                if !self.scanner.next_element(first).ok()? {
+                    self.resources = None;
+                    continue;
+                }
+                let offset = self.scanner.offset();
+                let odd = !matches!(self.scanner.value().ok()?, Value::String(_));
+                (Member::Resources, offset, odd.then_some(ProblemKind::WrongType))
+            } else {
+                let (_, name) = self.scanner.next_member(&mut self.first).ok()??;
+                let offset = self.scanner.offset();
+                match Member::of_event(&name) {
+                    Some(Member::Resources) if self.scanner.peek() == Some(b'[') => {
+                        self.scanner.open_array().ok()?;
+                        self.resources = Some(true);
+                        continue;
+                    }
+                    Some(Member::EventId) if self.repeated => {
+                        self.scanner.value().ok()?;
+                        (Member::EventId, offset, Some(ProblemKind::Repeated))
+                    }
+                    Some(member) => (member, offset, self.event.take(member, &mut self.scanner).ok()?),
+                    None => {
+                        self.scanner.value().ok()?;
+                        continue;
+                    }
+                }
+            };
+            if let Some(kind) = kind {
+                return Some(Problem { event: Some(self.event.index()), member: Some(member), offset, kind });
+            }
+        }
+    }
+}

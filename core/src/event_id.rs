@@ -1,0 +1,106 @@
+//! An event's id, kept beyond the document that named it.
+
+use core::fmt;
+
+use serde::Serialize;
+
+use crate::hash::Hash;
+use crate::json::Text;
+
+/// The longest `EventId` that is kept whole, in bytes of UTF-8. A real one is a GUID of 36.
+pub const EVENT_ID_MAX: usize = 64;
+
+/// How much of a longer id is kept before its hash: `prefix`, `~`, 16 hexadecimal digits.
+const PREFIX: usize = EVENT_ID_MAX - 17;
+
+/// An event's id, kept beyond the document that named it: spelt as Azure spelt it, compared without ASCII case.
+///
+/// An id longer than [`EVENT_ID_MAX`] bytes is kept as its beginning, `~` and a hash, so that the event is followed
+/// and reported all the same; such an event has a [`Problem`](crate::Problem) and is never approved.
+///
+/// ```
+/// use scheduled_events_core::{EventId, Text};
+///
+/// let id = EventId::new(&Text::plain("c7061bac-afdc-4513-b24b-aa5f13a16123"));
+/// assert_eq!(id, EventId::new(&Text::plain("C7061BAC-AFDC-4513-B24B-AA5F13A16123")));
+/// assert_eq!(id.as_str(), "c7061bac-afdc-4513-b24b-aa5f13a16123");
+/// assert_eq!(EventId::new(&Text::plain(&"x".repeat(100))).as_str().len(), 64);
+/// ```
+#[derive(Clone, Serialize)]
+#[serde(transparent)]
+pub struct EventId {
+    text: heapless::String<EVENT_ID_MAX, u8>,
+}
+
+impl EventId {
+    /// Keeps the id that the text spells.
+    pub fn new(id: &Text<'_>) -> Self {
+        let mut text = heapless::String::new();
+        for char in id.chars() {
+            if text.push(char).is_err() {
+                return Self::shortened(id);
+            }
+        }
+        Self { text }
+    }
+
+    /// Keeps an id that was kept before; `None` where it is too long for that.
+    pub(crate) fn kept(id: &str) -> Option<Self> {
+        heapless::String::try_from(id).ok().map(|text| Self { text })
+    }
+
+    fn shortened(id: &Text<'_>) -> Self {
+        use fmt::Write;
+        let mut text: heapless::String<EVENT_ID_MAX, u8> = heapless::String::new();
+        for char in id.chars() {
+            if text.len().saturating_add(char.len_utf8()) > PREFIX || text.push(char).is_err() {
+                break;
+            }
+        }
+        let mut hash = Hash::new();
+        hash.chars(id.chars().map(|char| char.to_ascii_uppercase()));
+        // Seventeen bytes were left free for this.
+        let _ = write!(text, "~{:016x}", hash.finish());
+        Self { text }
+    }
+
+    /// The id, in the spelling that was seen first.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Hash of the id without ASCII case.
+    pub(crate) fn hash(&self) -> u64 {
+        let mut hash = Hash::new();
+        for byte in self.text.bytes() {
+            hash.byte(byte.to_ascii_uppercase());
+        }
+        hash.finish()
+    }
+}
+
+impl PartialEq for EventId {
+    fn eq(&self, other: &Self) -> bool {
+        self.text.eq_ignore_ascii_case(&other.text)
+    }
+}
+
+impl Eq for EventId {}
+
+impl AsRef<str> for EventId {
+    fn as_ref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl fmt::Display for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl fmt::Debug for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}

@@ -1,0 +1,10 @@
+//! A strict reader of RFC 8259, over bytes that the caller keeps: no storage, no recursion, one pass.
+
+mod number;
+mod scan;
+mod text;
+
+pub(crate) use number::{Integer, integer};
+pub use scan::MAX_DEPTH;
+pub(crate) use scan::{Scanner, Value};
+pub use text::Text;

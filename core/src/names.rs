@@ -1,0 +1,78 @@
+//! The names of this virtual machine, as an event's `Resources` would spell them.
+
+use crate::event::Event;
+
+/// The names under which this virtual machine stands in an event's `Resources`.
+///
+/// Resources are *resource* names, not host names: the VM's name, or `{scale-set}_{instance-id}` in a uniform scale set.
+/// Ask the metadata service for it (`/metadata/instance/compute/name`). Names match whole and without regard to the
+/// case of ASCII letters; `vm1` never matches `vm10`.
+///
+/// ```
+/// use scheduled_events_core::{Document, VmNames};
+///
+/// let body = br#"{"Events":[{"EventId":"a","Resources":["web_10","WEB_1"]}]}"#;
+/// let document = Document::parse(body)?;
+/// let event = document.events().next().unwrap();
+/// assert_eq!(VmNames::new(&["web_1"]).rank(&event), Some(1));
+/// assert_eq!(VmNames::new(&["web"]).owns(&event), Some(false));
+/// assert_eq!(VmNames::UNKNOWN.owns(&event), None);
+/// # Ok::<(), scheduled_events_core::ParseError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct VmNames<'a> {
+    names: &'a [&'a str],
+    underscored: bool,
+}
+
+impl<'a> VmNames<'a> {
+    /// No name is known: whose an event is cannot be told, so nothing is approved.
+    pub const UNKNOWN: Self = Self { names: &[], underscored: false };
+
+    /// The names of this machine; none at all means that they are unknown.
+    pub const fn new(names: &'a [&'a str]) -> Self {
+        Self { names, underscored: false }
+    }
+
+    /// The same names for documents of API version 2017-03-01, which puts one `_` before each resource's name.
+    #[must_use]
+    pub const fn underscored(self) -> Self {
+        Self { underscored: true, ..self }
+    }
+
+    /// Whether no name is known.
+    pub const fn is_unknown(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// The names, as they were given.
+    pub fn iter(&self) -> impl Iterator<Item = &'a str> {
+        self.names.iter().copied()
+    }
+
+    /// Whether the documents put one `_` before each resource's name.
+    pub const fn is_underscored(&self) -> bool {
+        self.underscored
+    }
+
+    /// Where this machine stands in the event's `Resources`, counted from 0; `None` where it does not.
+    pub fn rank(&self, event: &Event<'_>) -> Option<usize> {
+        event.resources().iter().position(|resource| {
+            self.names.iter().any(|name| {
+                resource.eq_ignore_ascii_case(name)
+                    || self.underscored && {
+                        let mut chars = resource.chars();
+                        chars.next() == Some('_')
+                            && chars
+                                .map(|char| char.to_ascii_lowercase())
+                                .eq(name.chars().map(|char| char.to_ascii_lowercase()))
+                    }
+            })
+        })
+    }
+
+    /// Whether the event concerns this machine; `None` while no name is known.
+    pub fn owns(&self, event: &Event<'_>) -> Option<bool> {
+        if self.is_unknown() { None } else { Some(self.rank(event).is_some()) }
+    }
+}

@@ -1,0 +1,133 @@
+//! When the next request may go out.
+
+use super::limits::{
+    BACK_OFF_FIRST_MS, BACK_OFF_MAX_MS, FIRST_TIMEOUT_MS, REQUEST_SPACING_MS, RETRY_AFTER_MAX_S, TIMEOUT_MS,
+};
+use crate::time::UnixMillis;
+
+/// The pace of polling: one poll an interval, back-off with jitter after failures, a pause where the server asks for
+/// one, and never more than five requests a second.
+#[derive(Clone, Debug)]
+pub(super) struct Pace {
+    interval_ms: u32,
+    next_poll: UnixMillis,
+    last_request: Option<UnixMillis>,
+    /// What the server asked for with `Retry-After`.
+    paused_until: UnixMillis,
+    failures: u32,
+    answered: bool,
+    random: u64,
+}
+
+impl Pace {
+    pub(super) fn new(interval_ms: u32, seed: u64) -> Self {
+        let start = UnixMillis(i64::MIN);
+        // The generator's one bad state is zero.
+        let random = seed ^ 0x9e37_79b9_7f4a_7c15 | 1;
+        Self {
+            interval_ms,
+            next_poll: start,
+            last_request: None,
+            paused_until: start,
+            failures: 0,
+            answered: false,
+            random,
+        }
+    }
+
+    /// The earliest moment for a request of any kind.
+    pub(super) fn request_at(&self) -> UnixMillis {
+        let spaced = self.last_request.map_or(UnixMillis(i64::MIN), |last| last.plus(REQUEST_SPACING_MS));
+        spaced.max(self.paused_until)
+    }
+
+    /// The earliest moment for a poll.
+    pub(super) fn poll_at(&self) -> UnixMillis {
+        self.next_poll.max(self.request_at())
+    }
+
+    /// How long a request may take: the first one wakes the service up, which takes up to two minutes.
+    pub(super) const fn timeout_ms(&self) -> u32 {
+        if self.answered { TIMEOUT_MS } else { FIRST_TIMEOUT_MS }
+    }
+
+    pub(super) fn requested(&mut self, now: UnixMillis) {
+        self.last_request = Some(now);
+    }
+
+    /// A poll goes out: the next is due an interval after this one, however long this one takes.
+    pub(super) fn polled(&mut self, now: UnixMillis) {
+        self.requested(now);
+        self.next_poll = now.plus(self.interval_ms);
+    }
+
+    /// A clock that went back must not stop the polling until it has caught up.
+    pub(super) fn clock_is(&mut self, now: UnixMillis) {
+        let furthest = now.plus(self.interval_ms.max(RETRY_AFTER_MAX_S.saturating_mul(1000)));
+        self.next_poll = self.next_poll.min(furthest);
+        self.paused_until = self.paused_until.min(furthest);
+        self.last_request = self.last_request.map(|last| last.min(now));
+    }
+
+    pub(super) fn answered(&mut self) {
+        self.failures = 0;
+        self.answered = true;
+    }
+
+    /// The poll failed; how long until the next, in milliseconds. `hopeless` for answers that will not get better soon.
+    pub(super) fn failed(&mut self, now: UnixMillis, hopeless: bool) -> u32 {
+        self.failures = self.failures.saturating_add(1);
+        let delay = if hopeless { BACK_OFF_MAX_MS } else { self.back_off(self.failures) };
+        self.next_poll = now.plus(delay).max(self.paused_until);
+        u32::try_from(self.poll_at().millis_since(now)).unwrap_or(u32::MAX)
+    }
+
+    /// The server asked for silence.
+    pub(super) fn pause(&mut self, now: UnixMillis, seconds: u32) {
+        let pause = seconds.min(RETRY_AFTER_MAX_S).saturating_mul(1000);
+        self.paused_until = self.paused_until.max(now.plus(pause));
+    }
+
+    /// The delay after so many failures in a row: 1, 2, 4, 8, 10 seconds, less up to half of it by chance, so that a
+    /// thousand machines that failed together do not come back together.
+    pub(super) fn back_off(&mut self, failures: u32) -> u32 {
+        let doublings = failures.saturating_sub(1).min(16);
+        let full = (BACK_OFF_FIRST_MS << doublings.min(8)).min(BACK_OFF_MAX_MS);
+        let spread = self.random().checked_rem(full >> 1).unwrap_or(0);
+        full.saturating_sub(spread)
+    }
+
+    /// xorshift: good enough to spread retries.
+    fn random(&mut self) -> u32 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        u32::try_from(self.random >> 32).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn back_off_grows_to_its_limit_and_keeps_half(failures in 1_u32.., seed: u64) {
+            let full = (1000_u64 << (failures - 1).min(10)).min(10_000) as u32;
+            let delay = Pace::new(1000, seed).back_off(failures);
+            prop_assert!(delay <= full && delay >= full / 2, "{delay} of {full}");
+        }
+    }
+
+    #[test]
+    fn a_clock_set_back_by_a_year_does_not_stop_the_polling() {
+        let mut pace = Pace::new(1000, 1);
+        let now = UnixMillis(1_700_000_000_000);
+        pace.polled(now);
+        let earlier = UnixMillis(now.0 - 365 * 86_400_000);
+        pace.clock_is(earlier);
+        assert!(pace.poll_at() <= earlier.plus(60_000));
+    }
+}

@@ -1,0 +1,382 @@
+//! What an answer of the metadata service means.
+
+use core::fmt;
+
+use super::limits::{NAMES_MAX, PROBLEMS_MAX, STALE_GRACE_MS};
+use super::work::Work;
+use super::{Approvals, Documents, Request, Session, Untracked};
+use crate::document::{Document, Incarnation};
+use crate::error::{ParseError, Position};
+use crate::event::Event;
+use crate::event_id::EventId;
+use crate::hash::Hash;
+use crate::names::VmNames;
+use crate::time::UnixMillis;
+use crate::tracker::{Flags, TrackedEvent, is_over};
+
+/// An HTTP answer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Response<'a> {
+    /// The status code.
+    pub status: u16,
+    /// The `ETag` header, as it stands.
+    pub etag: Option<&'a str>,
+    /// The `Retry-After` header in seconds; the host converts a date.
+    pub retry_after: Option<u32>,
+    /// The body.
+    pub body: &'a [u8],
+}
+
+/// What an answer, or its absence, led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// A new document was taken in.
+    Document,
+    /// The document is the one that was read last.
+    Unchanged,
+    /// A document that had been superseded came again; it is not believed unless it stays.
+    Stale,
+    /// The poll failed and ended nothing; the next comes later.
+    PollFailed {
+        /// Why.
+        cause: Cause,
+        /// Milliseconds until the next poll.
+        retry_in_ms: u32,
+    },
+    /// The approval succeeded.
+    Approved,
+    /// The approval failed, and is repeated later as long as the event is `Scheduled`.
+    ApprovalFailed {
+        /// Why.
+        cause: Cause,
+    },
+    /// No request was under way; nothing was done.
+    Unexpected,
+}
+
+/// Why a request failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// No answer in time.
+    Timeout,
+    /// No connection could be made.
+    Unreachable,
+    /// The connection broke, or the answer is no HTTP.
+    BrokenOff,
+    /// The answer is larger than the host accepts.
+    TooLarge,
+    /// A redirect, which is never followed.
+    Redirect(u16),
+    /// Another status than was hoped for.
+    Status(u16),
+    /// 200 with an empty body, which says nothing.
+    EmptyBody,
+    /// The body is no document.
+    NotADocument {
+        /// What is wrong.
+        error: ParseError,
+        /// Where.
+        position: Position,
+    },
+}
+
+impl Cause {
+    /// The cause as a word, as records spell it, statuses left aside: `timeout`, `status`.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Unreachable => "unreachable",
+            Self::BrokenOff => "broken-off",
+            Self::TooLarge => "too-large",
+            Self::Redirect(_) => "redirect",
+            Self::Status(_) => "status",
+            Self::EmptyBody => "empty-body",
+            Self::NotADocument { .. } => "not-a-document",
+        }
+    }
+
+    /// Whether waiting a second will hardly help: the request itself is refused.
+    const fn is_hopeless(&self) -> bool {
+        matches!(self, Self::Status(400..=403 | 405..=407 | 409 | 411..=428 | 430..=499) | Self::Redirect(_))
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Timeout => f.write_str("no answer in time"),
+            Self::Unreachable => f.write_str("no connection"),
+            Self::BrokenOff => f.write_str("the connection broke off"),
+            Self::TooLarge => f.write_str("the answer is too large"),
+            Self::Redirect(status) => write!(f, "redirected (status {status}), which is not followed"),
+            Self::Status(status) => write!(f, "status {status}"),
+            Self::EmptyBody => f.write_str("an empty answer"),
+            Self::NotADocument { error, position } => {
+                write!(f, "no document: line {}, column {}: {}", position.line, position.column, error.kind.message())
+            }
+        }
+    }
+}
+
+impl<const N: usize> Session<N> {
+    /// Takes the answer to the request under way.
+    ///
+    /// Only a document, from a 200 with a body that parses, can end an event. A 304 says that nothing changed; every
+    /// other answer says nothing.
+    pub fn on_response(&mut self, response: &Response<'_>, now: UnixMillis) -> Outcome {
+        if let (429 | 500..=599, Some(seconds)) = (response.status, response.retry_after) {
+            self.pace.pause(now, seconds);
+        }
+        match core::mem::replace(&mut self.request, Request::None) {
+            Request::None => Outcome::Unexpected,
+            Request::Post(slots) => match response.status {
+                200..=299 => {
+                    self.pace.answered();
+                    for slot in slots {
+                        self.note_approved(slot);
+                    }
+                    Outcome::Approved
+                }
+                status => self.approval_failed(&slots, cause_of(status), now),
+            },
+            Request::Get => match response.status {
+                200 if response.body.trim_ascii().is_empty() => {
+                    // The service answers, so there is no reason to back off.
+                    self.pace.answered();
+                    let retry_in_ms = u32::try_from(self.pace.poll_at().millis_since(now)).unwrap_or(u32::MAX);
+                    Outcome::PollFailed { cause: Cause::EmptyBody, retry_in_ms }
+                }
+                200 => self.on_document(response, now),
+                304 => {
+                    self.pace.answered();
+                    self.documents.stale_since = None;
+                    Outcome::Unchanged
+                }
+                status => self.poll_failed(cause_of(status), now),
+            },
+        }
+    }
+
+    /// Notes that the request under way got no usable answer.
+    pub fn on_failure(&mut self, cause: Cause, now: UnixMillis) -> Outcome {
+        match core::mem::replace(&mut self.request, Request::None) {
+            Request::None => Outcome::Unexpected,
+            Request::Post(slots) => self.approval_failed(&slots, cause, now),
+            Request::Get => self.poll_failed(cause, now),
+        }
+    }
+
+    fn poll_failed(&mut self, cause: Cause, now: UnixMillis) -> Outcome {
+        let retry_in_ms = self.pace.failed(now, cause.is_hopeless());
+        Outcome::PollFailed { cause, retry_in_ms }
+    }
+
+    fn approval_failed(&mut self, slots: &[u16], cause: Cause, now: UnixMillis) -> Outcome {
+        for &slot in slots {
+            if let Some(work) = self.work.get_mut(usize::from(slot)) {
+                work.approval.failures = work.approval.failures.saturating_add(1);
+                let delay = self.pace.back_off(u32::from(work.approval.failures));
+                work.approval.retry_at = Some(now.plus(delay));
+            }
+        }
+        Outcome::ApprovalFailed { cause }
+    }
+
+    fn note_approved(&mut self, slot: u16) {
+        if let Some(event) = self.tracker.get_mut(slot) {
+            event.flags.set(Flags::APPROVED, true);
+            self.approvals.push(event.event_id.hash());
+        }
+    }
+
+    fn on_document(&mut self, response: &Response<'_>, now: UnixMillis) -> Outcome {
+        let document = match Document::parse(response.body) {
+            Ok(document) => document,
+            Err(error) => {
+                let position = error.position(response.body);
+                return self.poll_failed(Cause::NotADocument { error, position }, now);
+            }
+        };
+        self.pace.answered();
+        match self.documents.judge(response, document.incarnation(), now) {
+            Outcome::Document => {}
+            other => return other,
+        }
+        let names = core::mem::take(&mut self.names);
+        let mut list = [""; NAMES_MAX];
+        for (place, name) in list.iter_mut().zip(&names) {
+            *place = name;
+        }
+        let known = VmNames::new(list.get(..names.len()).unwrap_or_default());
+        self.take_in(&document, if self.underscored { known.underscored() } else { known }, now);
+        self.names = names;
+        Outcome::Document
+    }
+
+    /// Takes a document in: changes, new events, decisions, problems.
+    fn take_in(&mut self, document: &Document<'_>, names: VmNames<'_>, now: UnixMillis) {
+        let work = &mut self.work;
+        self.tracker.observe_known(document, names, |slot, change, _| {
+            if let Some(work) = work.get_mut(usize::from(slot)) {
+                work.change = Some(change);
+            }
+        });
+        for slot in 0..self.tracker.slots_used() {
+            if let Some(change) = self.tracker.end_if_absent(slot, now.seconds())
+                && let Some(work) = self.work.get_mut(usize::from(slot))
+            {
+                work.change = Some(change);
+            }
+        }
+        self.take_in_new(document, names, now);
+
+        self.documents.events = document.events().filter(|event| !is_over(event)).count();
+        self.event_seen |= self.documents.events > 0;
+        for event in document.events() {
+            if let Some(slot) = self.tracker.find(&EventId::new(&event.event_id()))
+                && let Some(work) = self.work.get_mut(usize::from(slot))
+                && self.tracker.get(slot).is_some_and(|event| !event.is_gone())
+            {
+                work.decide(self.policy.decide(&event, names, now.seconds()), self.dry_run);
+            }
+        }
+        if self.documents.fresh {
+            self.problems.clear();
+            self.problems.extend(document.problems().take(PROBLEMS_MAX));
+        }
+        self.quiet_before = 0;
+    }
+
+    /// Takes in the events that are not tracked yet: this machine's own first, then others as far as there is room.
+    fn take_in_new(&mut self, document: &Document<'_>, names: VmNames<'_>, now: UnixMillis) {
+        let mut untracked = Untracked::default();
+        let mut waits_for_room = false;
+        for own in [true, false] {
+            for event in document.events().filter(|event| !is_over(event)) {
+                if (names.owns(&event) == Some(true)) != own {
+                    continue;
+                }
+                if let Some(slot) = self.tracker.find(&EventId::new(&event.event_id())) {
+                    // It came back before its end was dealt with: read it again when that is done.
+                    waits_for_room |= self.tracker.get(slot).is_some_and(TrackedEvent::is_gone);
+                    continue;
+                }
+                if self.tracker.len() >= N && !(own && self.make_room_for(&event)) {
+                    let count = if own { &mut untracked.own } else { &mut untracked.others };
+                    *count = count.saturating_add(1);
+                    continue;
+                }
+                if let Some((slot, change)) = self.tracker.insert(&event, names) {
+                    let mut work = Work::new(now);
+                    work.change = Some(change);
+                    self.put_work(slot, work);
+                    if let Some(event) = self.tracker.get_mut(slot)
+                        && self.approvals.contains(event.event_id.hash())
+                    {
+                        event.flags.set(Flags::APPROVED, true);
+                    }
+                }
+            }
+        }
+        if waits_for_room || untracked != Untracked::default() {
+            self.documents.reread();
+        }
+        self.untracked_unreported |= untracked != self.untracked;
+        self.untracked = untracked;
+    }
+
+    /// Drops an event of another machine for one of this machine's; among own ones, that with the latest deadline for
+    /// one with an earlier one. What the host was told to prepare for is never dropped, nor what is gone and unreported.
+    fn make_room_for(&mut self, event: &Event<'_>) -> bool {
+        let deadline = |at: Option<i64>| at.unwrap_or(i64::MAX);
+        let mut victim: Option<(u16, (bool, bool, i64))> = None;
+        for (slot, work) in (0..self.tracker.slots_used()).zip(&self.work) {
+            let Some(known) = self.tracker.get(slot) else { continue };
+            if work.prepare_was_said() || known.is_gone() {
+                continue;
+            }
+            let foreign = known.mine() != Some(true);
+            let rank = (foreign, !known.is_approved(), deadline(known.not_before().map(|moment| moment.0)));
+            if victim.is_none_or(|(_, highest)| rank > highest) {
+                victim = Some((slot, rank));
+            }
+        }
+        let new_deadline = deadline(event.not_before().moment().map(|moment| moment.0));
+        match victim {
+            Some((slot, (foreign, _, latest))) if foreign || new_deadline < latest => {
+                self.tracker.remove(slot);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+fn cause_of(status: u16) -> Cause {
+    if let 300..=399 = status { Cause::Redirect(status) } else { Cause::Status(status) }
+}
+
+impl Documents {
+    /// Tells a new document from the one that is known and from one that was superseded.
+    fn judge(&mut self, response: &Response<'_>, incarnation: Incarnation<'_>, now: UnixMillis) -> Outcome {
+        let mut hash = Hash::new();
+        hash.bytes(response.body);
+        let hash = hash.finish();
+        let reread = core::mem::take(&mut self.reread);
+        self.fresh = self.newest != Some(hash);
+        if !self.fresh {
+            self.stale_since = None;
+            self.keep_etag(response);
+            return if reread { Outcome::Document } else { Outcome::Unchanged };
+        }
+        if incarnation != Incarnation::Absent && self.newest.is_some() && self.superseded.contains(&hash) {
+            let since = *self.stale_since.get_or_insert(now);
+            if now.millis_since(since) < u64::from(STALE_GRACE_MS) {
+                self.etag.clear();
+                self.reread = reread;
+                return Outcome::Stale;
+            }
+        }
+        self.stale_since = None;
+        if let Some(newest) = self.newest.replace(hash)
+            && let Some(place) = self.superseded.get_mut(self.next)
+        {
+            *place = newest;
+            self.next = self.next.saturating_add(1) % 4;
+        }
+        self.keep_etag(response);
+        Outcome::Document
+    }
+
+    fn keep_etag(&mut self, response: &Response<'_>) {
+        self.etag.clear();
+        let printable = |etag: &&str| etag.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
+        if let Some(etag) = response.etag.filter(printable) {
+            // One that is too long is simply not sent.
+            if self.etag.push_str(etag).is_err() {
+                self.etag.clear();
+            }
+        }
+    }
+
+    /// Forgets which document was read last, so that the next poll is read in full.
+    pub(super) fn reread(&mut self) {
+        self.reread = true;
+        self.etag.clear();
+    }
+}
+
+impl Approvals {
+    fn push(&mut self, hash: u64) {
+        if let Some(place) = self.hashes.get_mut(usize::from(self.next)) {
+            *place = hash;
+        }
+        self.next = self.next.saturating_add(1) % 16;
+    }
+
+    fn contains(&self, hash: u64) -> bool {
+        self.hashes.contains(&hash)
+    }
+}

@@ -1,0 +1,295 @@
+//! What survives a restart: the tracked events and how far each has come.
+//!
+//! The form, version 1: `SEVS`, the version, flags, the approved ids' hashes, a count and that many events, and a
+//! checksum over all of it. Numbers are little-endian.
+
+use core::fmt;
+
+use super::work::{Approval, Prepare, Recovery, Work};
+use super::{REMEMBERED_APPROVALS, Session};
+use crate::error::BufferTooSmall;
+use crate::event_id::EventId;
+use crate::hash::Hash;
+use crate::time::{UnixMillis, UnixSeconds};
+use crate::tracker::{Change, Flags, TrackedEvent, TrackedStatus};
+
+const MAGIC: &[u8; 4] = b"SEVS";
+const VERSION: u8 = 1;
+
+/// Why a snapshot was not restored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SnapshotError {
+    /// The bytes are no snapshot, or not a whole one, or were changed.
+    Damaged,
+    /// A later version of this crate wrote it.
+    UnknownVersion(u8),
+    /// It holds more events than the session has room for.
+    TooManyEvents,
+}
+
+impl fmt::Display for SnapshotError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Damaged => f.write_str("the snapshot is damaged"),
+            Self::UnknownVersion(version) => write!(f, "the snapshot has version {version}, which is not known here"),
+            Self::TooManyEvents => f.write_str("the snapshot holds more events than the session"),
+        }
+    }
+}
+
+impl core::error::Error for SnapshotError {}
+
+impl<const N: usize> Session<N> {
+    /// Writes what a restart must not forget to the front of `buffer`, and tells its length in bytes: about a hundred
+    /// for each event. Take one whenever the session was told something or said something, and store it before acting
+    /// on what it said.
+    ///
+    /// # Errors
+    /// [`BufferTooSmall`] when it does not fit; it tells the bytes needed.
+    pub fn snapshot(&self, buffer: &mut [u8]) -> Result<usize, BufferTooSmall> {
+        let mut writer = Writer { buffer, length: 0, hash: Hash::new() };
+        writer.bytes(MAGIC);
+        writer.byte(VERSION);
+        writer.byte(u8::from(self.event_seen));
+        for hash in self.approvals.hashes {
+            writer.u64(hash);
+        }
+        writer.byte(self.approvals.next);
+        writer.u16(u16::try_from(self.tracker.len()).unwrap_or(u16::MAX));
+        for slot in 0..self.tracker.slots_used() {
+            if let (Some(event), Some(work)) = (self.tracker.get(slot), self.work.get(usize::from(slot))) {
+                writer.event(event);
+                writer.work(work);
+            }
+        }
+        let checksum = writer.hash.finish();
+        writer.u64(checksum);
+        if writer.length > writer.buffer.len() {
+            return Err(BufferTooSmall { needed: writer.length });
+        }
+        Ok(writer.length)
+    }
+
+    /// Takes up where a snapshot left off. Policy, names and pace stay as the session was configured.
+    ///
+    /// What had been said and not been answered when the snapshot was taken is said again: a preparation that had not
+    /// ended, a recovery that had not ended, a change that had not been reported. Nothing is approved before the first
+    /// document has confirmed that the event is still `Scheduled`.
+    ///
+    /// # Errors
+    /// [`SnapshotError`] for bytes that no session wrote; the session is then empty, as it was.
+    pub fn restore(&mut self, snapshot: &[u8]) -> Result<(), SnapshotError> {
+        self.forget();
+        let result = self.read_snapshot(snapshot);
+        if result.is_err() {
+            self.forget();
+        }
+        result
+    }
+
+    fn read_snapshot(&mut self, snapshot: &[u8]) -> Result<(), SnapshotError> {
+        let (content, checksum) = snapshot.split_last_chunk::<8>().ok_or(SnapshotError::Damaged)?;
+        let mut hash = Hash::new();
+        hash.bytes(content);
+        if hash.finish() != u64::from_le_bytes(*checksum) {
+            return Err(SnapshotError::Damaged);
+        }
+        let mut reader = Reader { rest: content.strip_prefix(MAGIC).ok_or(SnapshotError::Damaged)? };
+        match reader.byte() {
+            Some(VERSION) => {}
+            Some(version) => return Err(SnapshotError::UnknownVersion(version)),
+            None => return Err(SnapshotError::Damaged),
+        }
+        let count = self.read_head(&mut reader).ok_or(SnapshotError::Damaged)?;
+        if usize::from(count) > N {
+            return Err(SnapshotError::TooManyEvents);
+        }
+        for _ in 0..count {
+            let (event, work) = reader.event().zip(reader.work()).ok_or(SnapshotError::Damaged)?;
+            let repeated = self.tracker.find(&event.event_id).is_some();
+            let end = work.change.is_some_and(Change::is_end);
+            if repeated || end && !event.is_gone() || work.recovery == Recovery::Done && !event.is_gone() {
+                return Err(SnapshotError::Damaged);
+            }
+            let slot = self.tracker.place(event).ok_or(SnapshotError::TooManyEvents)?;
+            self.put_work(slot, work);
+        }
+        if reader.rest.is_empty() { Ok(()) } else { Err(SnapshotError::Damaged) }
+    }
+
+    /// What comes before the events, and their count.
+    fn read_head(&mut self, reader: &mut Reader<'_>) -> Option<u16> {
+        self.event_seen = reader.flag()?;
+        for hash in &mut self.approvals.hashes {
+            *hash = reader.u64()?;
+        }
+        self.approvals.next = reader.byte().filter(|&next| usize::from(next) < REMEMBERED_APPROVALS)?;
+        reader.u16()
+    }
+}
+
+/// Writes while there is room, and counts and hashes all the same.
+struct Writer<'a> {
+    buffer: &'a mut [u8],
+    length: usize,
+    hash: Hash,
+}
+
+impl Writer<'_> {
+    fn byte(&mut self, byte: u8) {
+        if let Some(slot) = self.buffer.get_mut(self.length) {
+            *slot = byte;
+        }
+        self.length = self.length.saturating_add(1);
+        self.hash.byte(byte);
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.byte(byte);
+        }
+    }
+
+    fn u16(&mut self, number: u16) {
+        self.bytes(&number.to_le_bytes());
+    }
+
+    fn u32(&mut self, number: u32) {
+        self.bytes(&number.to_le_bytes());
+    }
+
+    fn u64(&mut self, number: u64) {
+        self.bytes(&number.to_le_bytes());
+    }
+
+    fn i64(&mut self, number: i64) {
+        self.bytes(&number.to_le_bytes());
+    }
+
+    /// A text of at most 255 bytes, as the tracked ones are.
+    fn text(&mut self, text: &str) {
+        self.byte(u8::try_from(text.len()).unwrap_or(u8::MAX));
+        self.bytes(text.as_bytes());
+    }
+
+    fn event(&mut self, event: &TrackedEvent) {
+        self.text(event.event_id.as_str());
+        self.text(&event.event_type);
+        self.byte(event.status as u8);
+        self.byte(event.flags.0);
+        self.i64(event.not_before.0);
+        self.u32(event.duration);
+        self.u32(event.digest);
+    }
+
+    fn work(&mut self, work: &Work) {
+        self.i64(work.first_seen.0);
+        self.byte(work.change.map_or(u8::MAX, |change| change as u8));
+        self.byte(work.prepare as u8);
+        self.byte(work.recovery as u8);
+        self.byte(work.approval.failures);
+    }
+}
+
+struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl Reader<'_> {
+    fn array<const LENGTH: usize>(&mut self) -> Option<[u8; LENGTH]> {
+        let (first, rest) = self.rest.split_first_chunk::<LENGTH>()?;
+        self.rest = rest;
+        Some(*first)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    fn flag(&mut self) -> Option<bool> {
+        match self.byte()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn i64(&mut self) -> Option<i64> {
+        self.array().map(i64::from_le_bytes)
+    }
+
+    fn text(&mut self) -> Option<&str> {
+        let length = self.byte()?;
+        let (text, rest) = self.rest.split_at_checked(usize::from(length))?;
+        self.rest = rest;
+        core::str::from_utf8(text).ok()
+    }
+
+    fn event(&mut self) -> Option<TrackedEvent> {
+        let event_id = EventId::kept(self.text()?)?;
+        let event_type = heapless::String::try_from(self.text()?).ok()?;
+        let status = match self.byte()? {
+            0 => TrackedStatus::Unclear,
+            1 => TrackedStatus::Scheduled,
+            2 => TrackedStatus::Started,
+            _ => return None,
+        };
+        let flags = Flags::from_bits(self.byte()?)?;
+        let not_before = UnixSeconds(self.i64()?);
+        Some(TrackedEvent {
+            event_id,
+            event_type,
+            status,
+            flags,
+            not_before,
+            duration: self.u32()?,
+            digest: self.u32()?,
+        })
+    }
+
+    fn work(&mut self) -> Option<Work> {
+        const CHANGES: [Change; 8] = [
+            Change::Scheduled,
+            Change::Started,
+            Change::StartedWithoutNotice,
+            Change::Rescheduled,
+            Change::Updated,
+            Change::Completed,
+            Change::Cancelled,
+            Change::Ended,
+        ];
+        let mut work = Work::new(UnixMillis(self.i64()?));
+        work.change = match self.byte()? {
+            u8::MAX => None,
+            change => Some(*CHANGES.get(usize::from(change))?),
+        };
+        // A command that was running when the snapshot was taken is gone with its process.
+        work.prepare = match self.byte()? {
+            0 | 1 => Prepare::Unneeded,
+            2 | 3 => Prepare::Interrupted,
+            4 => Prepare::Ready,
+            5 => Prepare::Failed,
+            _ => return None,
+        };
+        work.recovery = match self.byte()? {
+            0 | 1 => Recovery::NotYet,
+            2 => Recovery::Done,
+            _ => return None,
+        };
+        work.approval = Approval { failures: self.byte()?, ..Approval::default() };
+        Some(work)
+    }
+}

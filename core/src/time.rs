@@ -1,0 +1,314 @@
+//! Time as the document writes it and as this crate counts it.
+
+use core::fmt;
+
+use serde::{Deserialize, Serialize, Serializer};
+
+/// A moment: whole seconds since 1970-01-01T00:00:00Z, leap seconds not counted.
+///
+/// Displayed and serialised as RFC 3339 in UTC.
+///
+/// ```
+/// use scheduled_events_core::UnixSeconds;
+///
+/// let moment = UnixSeconds::parse("Mon, 11 Apr 2022 22:26:58 GMT").unwrap();
+/// assert_eq!(moment, UnixSeconds(1_649_716_018));
+/// assert_eq!(moment.to_string(), "2022-04-11T22:26:58Z");
+/// assert_eq!(UnixSeconds::parse("2022-04-12T00:26:58.123+02:00"), Some(moment));
+/// assert_eq!(UnixSeconds::parse("30 Feb 2022"), None);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+pub struct UnixSeconds(pub i64);
+
+impl UnixSeconds {
+    /// Reads RFC 1123 (`Mon, 19 Sep 2016 18:29:47 GMT`) or ISO 8601 as RFC 3339 profiles it
+    /// (`2018-04-12T16:58:30.1458776Z`), and cuts fractions of a second off.
+    ///
+    /// The weekday is not looked at, since Microsoft's own documentation has wrong ones. An offset is converted; no
+    /// offset means UTC. White space around the time is skipped. `None` for whatever else, dates and times that do not
+    /// exist among it.
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim_matches([' ', '\t']).as_bytes();
+        rfc_1123(text).or_else(|| iso_8601(text)).map(Self)
+    }
+
+    /// The seconds from `earlier` to here; negative when this moment is the earlier one.
+    pub const fn since(self, earlier: Self) -> i64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+impl fmt::Display for UnixSeconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (days, second) = (self.0.div_euclid(DAY), self.0.rem_euclid(DAY));
+        let (year, month, day) = civil(days);
+        let (hour, minute, second) = (second.div_euclid(3600), second.div_euclid(60) % 60, second % 60);
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    }
+}
+
+impl Serialize for UnixSeconds {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A moment for the pace of polling: milliseconds since 1970-01-01T00:00:00Z.
+///
+/// A [`Session`](crate::Session) wants these from a clock that never steps: anchor the wall clock once, then add what a
+/// monotonic clock says has passed. Arithmetic saturates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UnixMillis(pub i64);
+
+impl UnixMillis {
+    /// The moment so many milliseconds later.
+    #[must_use]
+    pub const fn plus(self, millis: u32) -> Self {
+        Self(self.0.saturating_add(millis as i64))
+    }
+
+    /// The whole second that this moment lies in.
+    pub const fn seconds(self) -> UnixSeconds {
+        UnixSeconds(self.0.div_euclid(1000))
+    }
+
+    /// The milliseconds from `earlier` to here, 0 when this moment is the earlier one.
+    pub const fn millis_since(self, earlier: Self) -> u64 {
+        let passed = self.0.saturating_sub(earlier.0);
+        if passed < 0 { 0 } else { passed.unsigned_abs() }
+    }
+}
+
+impl From<UnixSeconds> for UnixMillis {
+    fn from(seconds: UnixSeconds) -> Self {
+        Self(seconds.0.saturating_mul(1000))
+    }
+}
+
+const DAY: i64 = 86_400;
+const MONTHS: [&[u8; 3]; 12] =
+    [b"jan", b"feb", b"mar", b"apr", b"may", b"jun", b"jul", b"aug", b"sep", b"oct", b"nov", b"dec"];
+
+/// `[weekday ","] day month year hour ":" minute ":" second zone`
+fn rfc_1123(text: &[u8]) -> Option<i64> {
+    let text = match text.iter().position(|&byte| byte == b',') {
+        Some(comma) => {
+            let (weekday, rest) = text.split_at_checked(comma)?;
+            if weekday.is_empty() || !weekday.iter().all(u8::is_ascii_alphabetic) {
+                return None;
+            }
+            rest.strip_prefix(b",")?.trim_ascii_start()
+        }
+        None => text,
+    };
+    let mut words = text.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
+    let day = digits(words.next()?, 1..=2)?;
+    let month = words.next()?;
+    let month = MONTHS.iter().position(|name| name.eq_ignore_ascii_case(month))?;
+    let year = digits(words.next()?, 4..=4)?;
+    let clock = words.next()?;
+    let zone = words.next()?;
+    if words.next().is_some() || !(zone.eq_ignore_ascii_case(b"GMT") || zone.eq_ignore_ascii_case(b"UTC")) {
+        return None;
+    }
+    let (second, rest) = time_of_day(clock)?;
+    if !rest.is_empty() {
+        return None;
+    }
+    Some(days(year, i64::try_from(month).ok()?.saturating_add(1), day)?.saturating_mul(DAY).saturating_add(second))
+}
+
+/// `year "-" month "-" day ("T" / "t" / " ") hour ":" minute ":" second ["." fraction] [zone]`
+fn iso_8601(text: &[u8]) -> Option<i64> {
+    let (year, text) = field(text, 4)?;
+    let (month, text) = field(text.strip_prefix(b"-")?, 2)?;
+    let (day, text) = field(text.strip_prefix(b"-")?, 2)?;
+    let [b'T' | b't' | b' ', clock @ ..] = text else { return None };
+    let (second, rest) = time_of_day(clock)?;
+    let rest = match rest {
+        [b'.', fraction @ ..] => {
+            let after = fraction.trim_ascii_start();
+            let length = after.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            if length == 0 || after.len() != fraction.len() {
+                return None;
+            }
+            fraction.get(length..)?
+        }
+        _ => rest,
+    };
+    let local = days(year, month, day)?.saturating_mul(DAY).saturating_add(second);
+    let offset = match rest {
+        [] | [b'Z' | b'z'] => 0,
+        [sign @ (b'+' | b'-'), zone @ ..] => {
+            let (hours, zone) = field(zone, 2)?;
+            let (minutes, zone) = field(zone.strip_prefix(b":").unwrap_or(zone), 2)?;
+            if hours > 23 || minutes > 59 || !zone.is_empty() {
+                return None;
+            }
+            let east = hours.saturating_mul(3600).saturating_add(minutes.saturating_mul(60));
+            if *sign == b'-' { east.saturating_neg() } else { east }
+        }
+        _ => return None,
+    };
+    Some(local.saturating_sub(offset))
+}
+
+/// `hour ":" minute ":" second` in seconds, and what follows it.
+fn time_of_day(text: &[u8]) -> Option<(i64, &[u8])> {
+    let (hour, text) = field(text, 2)?;
+    let (minute, text) = field(text.strip_prefix(b":")?, 2)?;
+    let (second, text) = field(text.strip_prefix(b":")?, 2)?;
+    if hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    Some((hour.saturating_mul(3600).saturating_add(minute.saturating_mul(60)).saturating_add(second), text))
+}
+
+/// A number of exactly `width` digits, and what follows it.
+fn field(text: &[u8], width: usize) -> Option<(i64, &[u8])> {
+    let (number, rest) = text.split_at_checked(width)?;
+    Some((digits(number, width..=width)?, rest))
+}
+
+fn digits(text: &[u8], widths: core::ops::RangeInclusive<usize>) -> Option<i64> {
+    if !widths.contains(&text.len()) || !text.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let digit = |byte: &u8| i64::from(byte.wrapping_sub(b'0'));
+    Some(text.iter().fold(0, |value: i64, byte| value.saturating_mul(10).saturating_add(digit(byte))))
+}
+
+/// Days from 1970-01-01 to a date of the Gregorian calendar, `None` where the date does not exist.
+fn days(year: i64, month: i64, day: i64) -> Option<i64> {
+    if !(1..=9999).contains(&year) || !(1..=12).contains(&month) || day < 1 || day > month_length(year, month) {
+        return None;
+    }
+    // Count years from March, so that the leap day is the last day of a year, in cycles of 400 years.
+    let year = if month <= 2 { year.wrapping_sub(1) } else { year };
+    let month_from_march = month.wrapping_add(9) % 12;
+    let day_of_year =
+        month_from_march.wrapping_mul(153).wrapping_add(2).div_euclid(5).wrapping_add(day).wrapping_sub(1);
+    let (cycle, year_of_cycle) = (year.div_euclid(400), year.rem_euclid(400));
+    let day_of_cycle = year_of_cycle
+        .wrapping_mul(365)
+        .wrapping_add(year_of_cycle.div_euclid(4))
+        .wrapping_sub(year_of_cycle.div_euclid(100))
+        .wrapping_add(day_of_year);
+    Some(cycle.wrapping_mul(146_097).wrapping_add(day_of_cycle).wrapping_sub(719_468))
+}
+
+fn month_length(year: i64, month: i64) -> i64 {
+    match month {
+        4 | 6 | 9 | 11 => 30,
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        _ => 31,
+    }
+}
+
+/// The date so many days after 1970-01-01: the way of [`days`] back.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let days = days.saturating_add(719_468);
+    let (cycle, day_of_cycle) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_cycle = day_of_cycle
+        .wrapping_sub(day_of_cycle.div_euclid(1_460))
+        .wrapping_add(day_of_cycle.div_euclid(36_524))
+        .wrapping_sub(day_of_cycle.div_euclid(146_096))
+        .div_euclid(365);
+    let day_of_year = day_of_cycle
+        .wrapping_sub(year_of_cycle.wrapping_mul(365))
+        .wrapping_sub(year_of_cycle.div_euclid(4))
+        .wrapping_add(year_of_cycle.div_euclid(100));
+    let month_from_march = day_of_year.wrapping_mul(5).wrapping_add(2).div_euclid(153);
+    let day =
+        day_of_year.wrapping_sub(month_from_march.wrapping_mul(153).wrapping_add(2).div_euclid(5)).wrapping_add(1);
+    let month = if month_from_march < 10 { month_from_march.wrapping_add(3) } else { month_from_march.wrapping_sub(9) };
+    let year = cycle.wrapping_mul(400).wrapping_add(year_of_cycle).wrapping_add(i64::from(month <= 2));
+    (year, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn shown(text: &str) -> Option<std::string::String> {
+        UnixSeconds::parse(text).map(|moment| moment.to_string())
+    }
+
+    #[test]
+    fn reads_what_azure_and_its_mocks_send() {
+        for (text, expected) in [
+            ("Mon, 19 Sep 2016 18:29:47 GMT", "2016-09-19T18:29:47Z"),
+            ("Fri, 19 Sep 2016 18:29:47 GMT", "2016-09-19T18:29:47Z"),
+            ("mon, 9 sep 2016 18:29:47 utc", "2016-09-09T18:29:47Z"),
+            ("19 Sep 2016 18:29:47 GMT", "2016-09-19T18:29:47Z"),
+            (" 2018-04-12T16:58:30Z ", "2018-04-12T16:58:30Z"),
+            ("2018-04-12T16:58:30.145Z", "2018-04-12T16:58:30Z"),
+            ("2018-04-12T16:58:30.1458776Z", "2018-04-12T16:58:30Z"),
+            ("2018-04-12T16:58:30", "2018-04-12T16:58:30Z"),
+            ("2018-04-12 16:58:30-0730", "2018-04-13T00:28:30Z"),
+            ("2024-02-29T00:00:00+02:00", "2024-02-28T22:00:00Z"),
+            ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z"),
+            ("9999-12-31T23:59:59Z", "9999-12-31T23:59:59Z"),
+            ("1969-12-31T23:59:59Z", "1969-12-31T23:59:59Z"),
+        ] {
+            assert_eq!(shown(text).as_deref(), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn refuses_what_is_no_time() {
+        for text in [
+            "",
+            "now",
+            "20170702",
+            "2018-04-12",
+            "2018-04-12T16:58Z",
+            "2018-04-12T16:58:30.Z",
+            "2018-04-12T16:58:30. 5Z",
+            "2018-04-12T16:58:30+2",
+            "2018-04-12T16:58:30+24:00",
+            "2018-04-12T16:58:30ZZ",
+            "2018-02-30T00:00:00Z",
+            "2018-02-29T00:00:00Z",
+            "1900-02-29T00:00:00Z",
+            "2018-13-01T00:00:00Z",
+            "2018-00-01T00:00:00Z",
+            "2018-01-00T00:00:00Z",
+            "0000-01-01T00:00:00Z",
+            "2018-01-01T24:00:00Z",
+            "2018-01-01T23:60:00Z",
+            "2018-01-01T23:59:60Z",
+            "+018-01-01T00:00:00Z",
+            "Mon, 19 Sep 2016 18:29:47",
+            "Mon, 19 Sep 2016 18:29:47 CET",
+            "Mon, 19 Sep 16 18:29:47 GMT",
+            "Mon, 31 Sep 2016 18:29:47 GMT",
+            "Mon, 19 Sept 2016 18:29:47 GMT",
+            "Mon 19 Sep 2016 18:29:47 GMT",
+            ", 19 Sep 2016 18:29:47 GMT",
+            "Mon, 19 Sep 2016 18:29:47 GMT GMT",
+            "Mon, 19 Sep 2016 18:29:47.5 GMT",
+        ] {
+            assert_eq!(shown(text), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_displayed_reads_back(seconds in -62_135_596_800_i64..=253_402_300_799) {
+            let moment = UnixSeconds(seconds);
+            prop_assert_eq!(UnixSeconds::parse(&moment.to_string()), Some(moment));
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in ".{0,40}", seconds: i64) {
+            let _ = UnixSeconds::parse(&text);
+            let _ = UnixSeconds(seconds).to_string();
+        }
+    }
+}

@@ -1,0 +1,596 @@
+//! What changed between one document and the next.
+
+use core::fmt;
+
+use serde::{Serialize, Serializer};
+
+use crate::document::Document;
+use crate::event::{Event, EventStatus, NotBefore};
+use crate::event_id::EventId;
+use crate::hash::Hash;
+use crate::json::Text;
+use crate::names::VmNames;
+use crate::time::UnixSeconds;
+
+/// A change in the life of one event.
+///
+/// In the order in which they can come: `scheduled` or `started-without-notice` first; then `rescheduled` and `updated`,
+/// any number of times; `started` at most once, after `scheduled`; and one of `completed`, `cancelled` and `ended` last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Change {
+    /// Seen for the first time, not started yet.
+    Scheduled,
+    /// Under way, and seen scheduled before.
+    Started,
+    /// Under way when it was first seen, as after a hardware failure.
+    StartedWithoutNotice,
+    /// `NotBefore` moved.
+    Rescheduled,
+    /// Another member changed.
+    Updated,
+    /// It was under way, and is gone.
+    Completed,
+    /// It was scheduled, not approved, `NotBefore` still ahead, and is gone.
+    Cancelled,
+    /// It was scheduled, approved or past `NotBefore`, and is gone: whether it happened cannot be told.
+    Ended,
+}
+
+impl Change {
+    /// The change as a word: `started-without-notice`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Scheduled => "scheduled",
+            Self::Started => "started",
+            Self::StartedWithoutNotice => "started-without-notice",
+            Self::Rescheduled => "rescheduled",
+            Self::Updated => "updated",
+            Self::Completed => "completed",
+            Self::Cancelled => "cancelled",
+            Self::Ended => "ended",
+        }
+    }
+
+    /// Whether the event is gone.
+    pub const fn is_end(self) -> bool {
+        matches!(self, Self::Completed | Self::Cancelled | Self::Ended)
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+/// How far a tracked event has come. It never goes back: a stale document does not unstart an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TrackedStatus {
+    /// Seen with no status, or with a word that this crate does not know.
+    Unclear,
+    /// Last seen `Scheduled`.
+    Scheduled,
+    /// Seen `Started`.
+    Started,
+}
+
+/// How much of an event's type is kept, in bytes; the longest word ever seen has 27.
+const TYPE_MAX: usize = 28;
+
+pub(crate) const NOT_BEFORE_UNKNOWN: UnixSeconds = UnixSeconds(i64::MIN);
+
+/// What is remembered of an event after its document is gone.
+#[derive(Clone, Debug)]
+pub struct TrackedEvent {
+    /// `NOT_BEFORE_UNKNOWN` where it is; an `Option` would take eight bytes more.
+    pub(crate) not_before: UnixSeconds,
+    /// Hash of the members whose change is worth telling.
+    pub(crate) digest: u32,
+    pub(crate) duration: u32,
+    pub(crate) event_id: EventId,
+    pub(crate) event_type: heapless::String<TYPE_MAX, u8>,
+    pub(crate) status: TrackedStatus,
+    pub(crate) flags: Flags,
+}
+
+/// What is noted about a tracked event, as bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Flags(pub(crate) u8);
+
+impl Flags {
+    pub(crate) const MINE: u8 = 1;
+    pub(crate) const NAMES_KNOWN: u8 = 2;
+    pub(crate) const APPROVED: u8 = 4;
+    pub(crate) const SEEN_SCHEDULED: u8 = 8;
+    /// The event is in the document that is being observed.
+    pub(crate) const PRESENT: u8 = 16;
+    /// The event is gone; its place is kept until its end was reported and recovered from.
+    pub(crate) const GONE: u8 = 32;
+    const ALL: u8 = 63;
+
+    pub(crate) const fn from_bits(bits: u8) -> Option<Self> {
+        if bits & !Self::ALL == 0 { Some(Self(bits)) } else { None }
+    }
+
+    pub(crate) const fn has(self, bit: u8) -> bool {
+        self.0 & bit != 0
+    }
+
+    pub(crate) const fn set(&mut self, bit: u8, on: bool) {
+        if on {
+            self.0 |= bit;
+        } else {
+            self.0 &= !bit;
+        }
+    }
+}
+
+impl TrackedEvent {
+    /// The event's id, as it was first spelt.
+    pub const fn event_id(&self) -> &EventId {
+        &self.event_id
+    }
+
+    /// The event's type as the wire spells it, at most 28 bytes of it; empty where the event names none.
+    pub fn event_type(&self) -> &str {
+        &self.event_type
+    }
+
+    /// How far the event has come.
+    pub const fn status(&self) -> TrackedStatus {
+        self.status
+    }
+
+    /// The last `NotBefore` that was known; documents blank it when the event starts.
+    pub const fn not_before(&self) -> Option<UnixSeconds> {
+        if self.not_before.0 == NOT_BEFORE_UNKNOWN.0 { None } else { Some(self.not_before) }
+    }
+
+    /// The last expected interruption in seconds; `None` where it is unknown.
+    pub const fn duration_in_seconds(&self) -> Option<u32> {
+        if self.duration == u32::MAX { None } else { Some(self.duration) }
+    }
+
+    /// Whether the event concerns this machine; `None` while its names are unknown.
+    pub const fn mine(&self) -> Option<bool> {
+        if self.flags.has(Flags::NAMES_KNOWN) { Some(self.flags.has(Flags::MINE)) } else { None }
+    }
+
+    /// Whether an approval of the event succeeded.
+    pub const fn is_approved(&self) -> bool {
+        self.flags.has(Flags::APPROVED)
+    }
+
+    /// Whether the event has gone from the document.
+    pub(crate) const fn is_gone(&self) -> bool {
+        self.flags.has(Flags::GONE)
+    }
+
+    fn first_seen(event: &Event<'_>, event_id: EventId, names: VmNames<'_>) -> (Self, Change) {
+        let mut event_type = heapless::String::new();
+        let word = event.event_type().map_or(Text::plain(""), |word| word.text());
+        for char in word.chars() {
+            if event_type.push(char).is_err() {
+                break;
+            }
+        }
+        let mut tracked = Self {
+            not_before: event.not_before().moment().unwrap_or(NOT_BEFORE_UNKNOWN),
+            digest: digest(event),
+            duration: event.duration_in_seconds().unwrap_or(u32::MAX),
+            event_id,
+            event_type,
+            status: TrackedStatus::Unclear,
+            flags: Flags(Flags::PRESENT),
+        };
+        tracked.note_owner(event, names);
+        let change = match event.event_status() {
+            Some(EventStatus::Started) => {
+                tracked.status = TrackedStatus::Started;
+                Change::StartedWithoutNotice
+            }
+            Some(EventStatus::Scheduled) => {
+                tracked.status = TrackedStatus::Scheduled;
+                tracked.flags.set(Flags::SEEN_SCHEDULED, true);
+                Change::Scheduled
+            }
+            Some(EventStatus::Other(_)) | None => Change::Scheduled,
+        };
+        (tracked, change)
+    }
+
+    /// Takes what the document says now; what changed, if anything.
+    fn seen_again(&mut self, event: &Event<'_>, names: VmNames<'_>) -> Option<Change> {
+        self.flags.set(Flags::PRESENT, true);
+        self.note_owner(event, names);
+        let mut change = None;
+        let digest = digest(event);
+        if digest != self.digest {
+            self.digest = digest;
+            self.duration = event.duration_in_seconds().unwrap_or(u32::MAX);
+            change = Some(Change::Updated);
+        }
+        let status = match event.event_status() {
+            Some(EventStatus::Scheduled) => TrackedStatus::Scheduled,
+            Some(EventStatus::Started) => TrackedStatus::Started,
+            Some(EventStatus::Other(_)) | None => TrackedStatus::Unclear,
+        };
+        if self.status == TrackedStatus::Started {
+            return change;
+        }
+        if let NotBefore::At(moment) = event.not_before()
+            && status != TrackedStatus::Started
+            && self.not_before != moment
+        {
+            self.not_before = moment;
+            change = Some(Change::Rescheduled);
+        }
+        if status != self.status {
+            self.status = status;
+            change = Some(match status {
+                TrackedStatus::Started if self.flags.has(Flags::SEEN_SCHEDULED) => Change::Started,
+                TrackedStatus::Started => Change::StartedWithoutNotice,
+                _ => change.unwrap_or(Change::Updated),
+            });
+            if status == TrackedStatus::Scheduled {
+                self.flags.set(Flags::SEEN_SCHEDULED, true);
+            }
+        }
+        change
+    }
+
+    fn note_owner(&mut self, event: &Event<'_>, names: VmNames<'_>) {
+        if let Some(mine) = names.owns(event) {
+            self.flags.set(Flags::NAMES_KNOWN, true);
+            self.flags.set(Flags::MINE, mine);
+        }
+    }
+
+    /// What it means that the event is no longer there, or is there with a word that says it is over.
+    fn end(&self, last: Option<&EventStatus<'_>>, now: UnixSeconds) -> Change {
+        match last {
+            Some(status) if status.is_cancelled() && self.status != TrackedStatus::Started => Change::Cancelled,
+            Some(_) if self.flags.has(Flags::SEEN_SCHEDULED) || self.status == TrackedStatus::Started => {
+                Change::Completed
+            }
+            _ if self.status == TrackedStatus::Started => Change::Completed,
+            _ if self.is_approved() => Change::Ended,
+            _ if self.status == TrackedStatus::Scheduled && self.not_before().is_some_and(|start| now < start) => {
+                Change::Cancelled
+            }
+            _ => Change::Ended,
+        }
+    }
+}
+
+impl Serialize for TrackedEvent {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Shown<'a> {
+            event_id: &'a str,
+            event_type: &'a str,
+            event_status: Option<&'static str>,
+            not_before: Option<UnixSeconds>,
+            duration_in_seconds: Option<u32>,
+            mine: Option<bool>,
+        }
+        Shown {
+            event_id: self.event_id.as_str(),
+            event_type: &self.event_type,
+            event_status: match self.status {
+                TrackedStatus::Unclear => None,
+                TrackedStatus::Scheduled => Some("Scheduled"),
+                TrackedStatus::Started => Some("Started"),
+            },
+            not_before: self.not_before(),
+            duration_in_seconds: self.duration_in_seconds(),
+            mine: self.mine(),
+        }
+        .serialize(serializer)
+    }
+}
+
+/// Hash of what is told as `updated`: all but the id, the status and `NotBefore`, which have words of their own.
+fn digest(event: &Event<'_>) -> u32 {
+    let mut hash = Hash::new();
+    let words = [
+        event.event_type().map(|word| word.text()),
+        event.event_source().map(|word| word.text()),
+        event.resource_type(),
+        event.description(),
+    ];
+    for word in words {
+        hash.byte(u8::from(word.is_some()));
+        hash.chars(word.iter().flat_map(Text::chars));
+    }
+    hash.bytes(&event.duration_in_seconds().unwrap_or(u32::MAX).to_le_bytes());
+    for name in event.resources() {
+        hash.chars(name.chars());
+    }
+    let hash = hash.finish();
+    u32::try_from(hash >> 32).unwrap_or(0)
+}
+
+/// Remembers the events of the last document and tells what the next one changes: at most `N` events, at most 128
+/// bytes each, found in constant time.
+///
+/// ```
+/// use scheduled_events_core::{Change, Document, Tracker, UnixSeconds, VmNames};
+///
+/// let scheduled = br#"{"Events":[{"EventId":"a","EventStatus":"Scheduled"}]}"#;
+/// let started = br#"{"Events":[{"EventId":"a","EventStatus":"Started"}]}"#;
+/// let empty = br#"{"Events":[]}"#;
+///
+/// let mut tracker = Tracker::<16>::new();
+/// let mut changes = Vec::new();
+/// for body in [&scheduled[..], scheduled, started, empty, empty] {
+///     let document = Document::parse(body)?;
+///     tracker.observe(&document, VmNames::UNKNOWN, UnixSeconds(0), |change, _event| changes.push(change))?;
+/// }
+/// assert_eq!(changes, [Change::Scheduled, Change::Started, Change::Completed]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Tracker<const N: usize> {
+    slots: heapless::Vec<Slot, N, u16>,
+    /// For each hash, modulo N, the first slot of a chain.
+    buckets: [u16; N],
+    /// The first slot that is free again.
+    free: u16,
+    used: u16,
+}
+
+#[derive(Clone, Debug)]
+struct Slot {
+    event: TrackedEvent,
+    /// The next slot of the same chain.
+    next: u16,
+    used: bool,
+}
+
+const NO_SLOT: u16 = u16::MAX;
+
+impl<const N: usize> Default for Tracker<N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<const N: usize> Tracker<N> {
+    /// A tracker that has seen nothing. `N` is 1 to 65,534.
+    pub const fn new() -> Self {
+        const { assert!(0 < N && N < NO_SLOT as usize, "a tracker holds 1 to 65,534 events") };
+        Self { slots: heapless::Vec::new(), buckets: [NO_SLOT; N], free: NO_SLOT, used: 0 }
+    }
+
+    /// Takes a document and tells each change to `on_change`, with what is now known of the event: changes of known
+    /// events first, then those that are gone, then new ones. Work is linear in the document and in what is tracked.
+    ///
+    /// Give it parsed documents only: a failed poll, an empty body or a 304 says nothing, so it ends nothing.
+    ///
+    /// # Errors
+    /// [`TrackerFull`] when the document holds more than `N` events. Nothing is changed, and nothing told.
+    pub fn observe(
+        &mut self,
+        document: &Document<'_>,
+        names: VmNames<'_>,
+        now: UnixSeconds,
+        mut on_change: impl FnMut(Change, &TrackedEvent),
+    ) -> Result<(), TrackerFull> {
+        let needed = document.events().filter(|event| !is_over(event)).count();
+        if needed > N {
+            return Err(TrackerFull { needed });
+        }
+        self.observe_known(document, names, |_, change, event| on_change(change, event));
+        for slot in 0..self.slots_used() {
+            if let Some(change) = self.end_if_absent(slot, now) {
+                if let Some(event) = self.get(slot) {
+                    on_change(change, event);
+                }
+                self.remove(slot);
+            }
+        }
+        for event in document.events() {
+            if let Some((slot, change)) = self.insert(&event, names)
+                && let Some(event) = self.get(slot)
+            {
+                on_change(change, event);
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes that an approval of this event succeeded, which `cancelled` and `ended` are told apart by. `false` where
+    /// the event is not tracked.
+    pub fn approved(&mut self, event_id: &EventId) -> bool {
+        let Some(event) = self.find(event_id).and_then(|slot| self.get_mut(slot)) else { return false };
+        event.flags.set(Flags::APPROVED, true);
+        true
+    }
+
+    /// The events that were in the last document, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = &TrackedEvent> {
+        self.slots.iter().filter(|slot| slot.used).map(|slot| &slot.event)
+    }
+
+    /// How many events are tracked.
+    pub const fn len(&self) -> usize {
+        self.used as usize
+    }
+
+    /// Whether no event is tracked.
+    pub const fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
+    // The steps of observing, from which a session makes its own order. A slot stays with its event until it is
+    // removed.
+
+    /// Brings the tracked events up to date, and notes which of them the document holds.
+    pub(crate) fn observe_known(
+        &mut self,
+        document: &Document<'_>,
+        names: VmNames<'_>,
+        mut on_change: impl FnMut(u16, Change, &TrackedEvent),
+    ) {
+        for slot in &mut self.slots {
+            slot.event.flags.set(Flags::PRESENT, false);
+        }
+        for event in document.events().filter(|event| !is_over(event)) {
+            let Some(slot) = self.find(&EventId::new(&event.event_id())) else { continue };
+            let Some(tracked) = self.get_mut(slot) else { continue };
+            // The second of two events with one id, or one that came back before its end was dealt with.
+            if tracked.flags.has(Flags::PRESENT) || tracked.is_gone() {
+                continue;
+            }
+            if let Some(change) = tracked.seen_again(&event, names) {
+                on_change(slot, change, tracked);
+            }
+        }
+        // Servers that say so when an event is over leave it in the document for a while.
+        for event in document.events().filter(is_over) {
+            let Some(slot) = self.find(&EventId::new(&event.event_id())) else { continue };
+            let Some(tracked) = self.get_mut(slot) else { continue };
+            if !tracked.flags.has(Flags::PRESENT) && !tracked.is_gone() {
+                let change = tracked.end(event.event_status().as_ref(), UnixSeconds(i64::MAX));
+                tracked.flags.set(Flags::GONE, true);
+                on_change(slot, change, tracked);
+            }
+        }
+    }
+
+    /// Marks the slot's event as gone if the document that was observed last does not hold it.
+    pub(crate) fn end_if_absent(&mut self, slot: u16, now: UnixSeconds) -> Option<Change> {
+        let event = self.get_mut(slot)?;
+        if event.flags.has(Flags::PRESENT) || event.is_gone() {
+            return None;
+        }
+        event.flags.set(Flags::GONE, true);
+        Some(event.end(None, now))
+    }
+
+    /// Starts to track an event that is not tracked yet; `None` where it is, where it is over, and where there is no
+    /// room.
+    pub(crate) fn insert(&mut self, event: &Event<'_>, names: VmNames<'_>) -> Option<(u16, Change)> {
+        if is_over(event) {
+            return None;
+        }
+        let event_id = EventId::new(&event.event_id());
+        if self.find(&event_id).is_some() {
+            return None;
+        }
+        let (tracked, change) = TrackedEvent::first_seen(event, event_id, names);
+        Some((self.place(tracked)?, change))
+    }
+
+    /// Puts an event into a free slot.
+    pub(crate) fn place(&mut self, event: TrackedEvent) -> Option<u16> {
+        let bucket = Self::bucket(&event.event_id);
+        let head = *self.buckets.get(bucket)?;
+        let new = Slot { event, next: head, used: true };
+        let slot = if let Some(free) = self.slots.get_mut(usize::from(self.free)) {
+            let slot = self.free;
+            self.free = free.next;
+            *free = new;
+            slot
+        } else {
+            let slot = u16::try_from(self.slots.len()).ok()?;
+            self.slots.push(new).ok()?;
+            slot
+        };
+        *self.buckets.get_mut(bucket)? = slot;
+        self.used = self.used.saturating_add(1);
+        Some(slot)
+    }
+
+    pub(crate) fn remove(&mut self, slot: u16) {
+        let Some(event) = self.get(slot) else { return };
+        let bucket = Self::bucket(&event.event_id);
+        let after = self.slots.get(usize::from(slot)).map_or(NO_SLOT, |removed| removed.next);
+        let Some(head) = self.buckets.get_mut(bucket) else { return };
+        if *head == slot {
+            *head = after;
+        } else {
+            let mut before = *head;
+            while let Some(link) = self.slots.get_mut(usize::from(before)) {
+                if link.next == slot {
+                    link.next = after;
+                    break;
+                }
+                before = link.next;
+            }
+        }
+        if let Some(removed) = self.slots.get_mut(usize::from(slot)) {
+            removed.used = false;
+            removed.next = self.free;
+            self.free = slot;
+            self.used = self.used.saturating_sub(1);
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.slots.clear();
+        self.buckets = [NO_SLOT; N];
+        self.free = NO_SLOT;
+        self.used = 0;
+    }
+
+    pub(crate) fn find(&self, event_id: &EventId) -> Option<u16> {
+        let mut next = *self.buckets.get(Self::bucket(event_id))?;
+        while let Some(slot) = self.slots.get(usize::from(next)) {
+            if slot.event.event_id == *event_id {
+                return Some(next);
+            }
+            next = slot.next;
+        }
+        None
+    }
+
+    pub(crate) fn get(&self, slot: u16) -> Option<&TrackedEvent> {
+        self.slots.get(usize::from(slot)).filter(|slot| slot.used).map(|slot| &slot.event)
+    }
+
+    pub(crate) fn get_mut(&mut self, slot: u16) -> Option<&mut TrackedEvent> {
+        self.slots.get_mut(usize::from(slot)).filter(|slot| slot.used).map(|slot| &mut slot.event)
+    }
+
+    /// All slots are below this number.
+    pub(crate) fn slots_used(&self) -> u16 {
+        u16::try_from(self.slots.len()).unwrap_or(NO_SLOT)
+    }
+
+    fn bucket(event_id: &EventId) -> usize {
+        usize::try_from(event_id.hash() >> 1 & 0x7fff_ffff).unwrap_or(0).checked_rem(N).unwrap_or(0)
+    }
+}
+
+pub(crate) fn is_over(event: &Event<'_>) -> bool {
+    event.event_status().is_some_and(|status| status.is_over())
+}
+
+/// A document holds more events than the tracker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrackerFull {
+    /// How many events the document holds.
+    pub needed: usize,
+}
+
+impl fmt::Display for TrackerFull {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the document holds {} events, more than the tracker", self.needed)
+    }
+}
+
+impl core::error::Error for TrackerFull {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_takes_at_most_128_bytes() {
+        let state = size_of::<Tracker<1024>>();
+        assert!(state <= 1024 * 128, "{state}");
+    }
+}
