@@ -1,0 +1,431 @@
+//! Requests off a socket, and answers as bytes.
+//!
+//! Hand-written, since a library would be too polite for the faults. The last byte of every request
+//! stays in the kernel's buffer until the answer is decided: closing a socket with unread data makes
+//! the kernel send RST, which is how a reset is produced without unsafe code.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+
+/// The longest request line and header fields together, in bytes. Beyond: 431.
+pub(super) const MAX_HEAD: usize = 16 * 1024;
+
+/// The longest request body in bytes, room for some 4000 approvals. Beyond: 413.
+pub(super) const MAX_BODY: usize = 256 * 1024;
+
+/// The most header fields of a request. Beyond: 431.
+pub(super) const MAX_FIELDS: usize = 100;
+
+/// How long a connection may stay idle, or a request incomplete.
+const IDLE: Duration = Duration::from_secs(120);
+
+/// How long a client may take to read an answer and close, once the server has nothing to add.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// A complete request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Incoming {
+    pub(super) method: String,
+    pub(super) target: String,
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) body: Vec<u8>,
+    pub(super) keep_alive: bool,
+}
+
+impl Incoming {
+    /// The values of a header field, its name compared without case.
+    pub(super) fn header<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let fields = self.headers.iter();
+        fields.filter(move |(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+}
+
+/// An answer before it is framed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) headers: Vec<(&'static str, String)>,
+    pub(super) body: Vec<u8>,
+}
+
+impl Answer {
+    pub(super) fn new(status: u16) -> Self {
+        Self { status, ..Self::default() }
+    }
+
+    pub(super) fn json(status: u16, body: impl Into<Vec<u8>>) -> Self {
+        Self::new(status).with("Content-Type", "application/json; charset=utf-8").body(body)
+    }
+
+    pub(super) fn text(status: u16, body: impl Into<Vec<u8>>) -> Self {
+        Self::new(status).with("Content-Type", "text/plain; charset=utf-8").body(body)
+    }
+
+    pub(super) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.retain(|(known, _)| *known != name);
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    pub(super) fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    /// Whether HTTP allows a body with this status at all.
+    pub(super) fn may_have_body(&self) -> bool {
+        !matches!(self.status, 204 | 304)
+    }
+
+    /// The status line and header fields, open for more fields: the closing empty line is missing.
+    pub(super) fn open_head(&self) -> Vec<u8> {
+        let mut head = format!("HTTP/1.1 {} {}\r\n", self.status, reason(self.status));
+        for (name, value) in &self.headers {
+            head.push_str(name);
+            head.push_str(": ");
+            head.push_str(value);
+            head.push_str("\r\n");
+        }
+        head.push_str("Server: scheduled-events-replay\r\nDate: ");
+        head.push_str(&httpdate::fmt_http_date(std::time::SystemTime::now()));
+        head.push_str("\r\n");
+        head.into_bytes()
+    }
+}
+
+/// What comes next on a connection.
+pub(super) enum Next {
+    Request(Incoming),
+    /// Not a request that can be answered by the service; the connection ends after this answer.
+    Refused(Answer),
+    /// The client is gone, or silent for too long.
+    Closed,
+}
+
+/// Reads the requests of one connection.
+pub(super) struct Reader<'a> {
+    stream: &'a TcpStream,
+    /// What is taken out of the kernel of the request being read.
+    taken: Vec<u8>,
+    /// Bytes of the last request still in the kernel.
+    unread: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(stream: &'a TcpStream) -> Self {
+        Self { stream, taken: Vec::new(), unread: 0 }
+    }
+
+    /// Waits for a complete request, of which the last byte then stays unread.
+    pub(super) fn next(&mut self) -> Next {
+        self.read_next().unwrap_or(Next::Closed)
+    }
+
+    /// Takes the request's last byte, after which closing the socket is orderly.
+    pub(super) fn finish(&mut self) -> io::Result<()> {
+        let unread = std::mem::take(&mut self.unread);
+        self.skip(unread)
+    }
+
+    fn read_next(&mut self) -> io::Result<Next> {
+        self.finish()?;
+        self.taken.clear();
+        self.stream.set_read_timeout(Some(IDLE))?;
+        let mut peeked = vec![0; MAX_HEAD];
+        let mut continued = false;
+        loop {
+            let seen = self.stream.peek(&mut peeked)?;
+            if seen == 0 {
+                return Ok(Next::Closed);
+            }
+            let before = self.taken.len();
+            self.taken.extend_from_slice(peeked.get(..seen).unwrap_or_default());
+            match frame(&self.taken) {
+                Frame::Complete(request, length) => {
+                    // What was taken before was incomplete, so at least one byte of it is still there.
+                    self.skip(length.saturating_sub(before + 1))?;
+                    self.unread = 1;
+                    return Ok(Next::Request(request));
+                }
+                Frame::Incomplete { expects_continue } => {
+                    self.skip(seen)?;
+                    if expects_continue && !continued {
+                        continued = true;
+                        self.stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+                    }
+                }
+                Frame::Refused(answer) => {
+                    self.skip(seen)?;
+                    return Ok(Next::Refused(answer));
+                }
+            }
+        }
+    }
+
+    fn skip(&mut self, mut count: usize) -> io::Result<()> {
+        let mut scratch = [0; 4096];
+        while count > 0 {
+            let some = count.min(scratch.len());
+            self.stream.read_exact(&mut scratch[..some])?;
+            count -= some;
+        }
+        Ok(())
+    }
+}
+
+/// Ends a connection so that the client gets what was sent: our FIN, then the client's.
+pub(super) fn close(mut stream: &TcpStream) {
+    let deadline = Instant::now() + LINGER;
+    if stream.shutdown(Shutdown::Write).is_err() {
+        return;
+    }
+    let mut scratch = [0; 16 * 1024];
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() || stream.set_read_timeout(Some(left)).is_err() {
+            return;
+        }
+        match stream.read(&mut scratch) {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+    }
+}
+
+/// Reads and forgets until the client closes, or the server shuts the socket down.
+pub(super) fn drain(mut stream: &TcpStream) {
+    let mut scratch = [0; 4096];
+    if stream.set_read_timeout(None).is_ok() {
+        while matches!(stream.read(&mut scratch), Ok(1..)) {}
+    }
+}
+
+enum Frame {
+    Complete(Incoming, usize),
+    Incomplete { expects_continue: bool },
+    Refused(Answer),
+}
+
+fn refused(status: u16, message: &str) -> Frame {
+    Frame::Refused(Answer::json(status, super::wire::error_body(message)))
+}
+
+/// Finds the first request in `bytes`, and how long it is.
+fn frame(bytes: &[u8]) -> Frame {
+    let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
+    let mut head = httparse::Request::new(&mut fields);
+    let head_length = match head.parse(bytes) {
+        Ok(httparse::Status::Complete(length)) if length <= MAX_HEAD => length,
+        Ok(httparse::Status::Partial) if bytes.len() < MAX_HEAD => {
+            return Frame::Incomplete { expects_continue: false };
+        }
+        Ok(_) | Err(httparse::Error::TooManyHeaders) => {
+            return refused(431, "Request header fields too large");
+        }
+        Err(_) => return refused(400, "Bad request. Not an HTTP request"),
+    };
+    let mut request = Incoming {
+        method: head.method.unwrap_or_default().to_owned(),
+        target: head.path.unwrap_or_default().to_owned(),
+        headers: head
+            .headers
+            .iter()
+            .map(|field| (field.name.to_owned(), String::from_utf8_lossy(field.value).into_owned()))
+            .collect(),
+        ..Incoming::default()
+    };
+    let has_token = |name: &str, token: &str| {
+        request.header(name).flat_map(|value| value.split(',')).any(|it| it.trim().eq_ignore_ascii_case(token))
+    };
+    let keep_alive = match head.version {
+        Some(0) => has_token("Connection", "keep-alive"),
+        _ => !has_token("Connection", "close"),
+    };
+    let expects_continue = has_token("Expect", "100-continue");
+    request.keep_alive = keep_alive;
+    let rest = bytes.get(head_length..).unwrap_or_default();
+    match body(&request, rest) {
+        Body::Complete(body, length) => {
+            request.body = body;
+            Frame::Complete(request, head_length + length)
+        }
+        Body::Incomplete => Frame::Incomplete { expects_continue },
+        Body::Refused(frame) => *frame,
+    }
+}
+
+enum Body {
+    Complete(Vec<u8>, usize),
+    Incomplete,
+    Refused(Box<Frame>),
+}
+
+fn body(request: &Incoming, rest: &[u8]) -> Body {
+    let refuse = |status, message: &str| Body::Refused(Box::new(refused(status, message)));
+    let mut lengths = request.header("Content-Length");
+    let length = lengths.next();
+    if lengths.next().is_some() {
+        return refuse(400, "Bad request. Content-Length is repeated");
+    }
+    let mut codings = request.header("Transfer-Encoding");
+    match (codings.next(), length) {
+        (None, None) => Body::Complete(Vec::new(), 0),
+        (None, Some(length)) => {
+            if length.is_empty() || !length.bytes().all(|b| b.is_ascii_digit()) {
+                return refuse(400, "Bad request. Content-Length is not a number");
+            }
+            // A number too long for usize is too long for the limit as well.
+            let length = length.parse().unwrap_or(usize::MAX);
+            if length > MAX_BODY {
+                return refuse(413, "Request body too large");
+            }
+            rest.get(..length).map_or(Body::Incomplete, |body| Body::Complete(body.to_vec(), length))
+        }
+        (Some(coding), None) if coding.eq_ignore_ascii_case("chunked") && codings.next().is_none() => chunked(rest),
+        _ => refuse(400, "Bad request. The body's length is ambiguous"),
+    }
+}
+
+fn chunked(rest: &[u8]) -> Body {
+    let refuse = |status, message: &str| Body::Refused(Box::new(refused(status, message)));
+    let mut body = Vec::new();
+    let mut at = 0;
+    loop {
+        // The framing counts too, or endless one-byte chunks would pass as a small body.
+        if at > 2 * MAX_BODY {
+            return refuse(413, "Request body too large");
+        }
+        let tail = rest.get(at..).unwrap_or_default();
+        let (start, size) = match httparse::parse_chunk_size(tail) {
+            Ok(httparse::Status::Complete(found)) => found,
+            Ok(httparse::Status::Partial) if tail.len() < 256 => return Body::Incomplete,
+            _ => return refuse(400, "Bad request. Not a chunked body"),
+        };
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        if size > MAX_BODY.saturating_sub(body.len()) {
+            return refuse(413, "Request body too large");
+        }
+        at += start;
+        // Trailer fields are not supported: the last chunk is followed by an empty line.
+        let Some(chunk) = rest.get(at..at + size + 2) else {
+            return Body::Incomplete;
+        };
+        let Some(data) = chunk.strip_suffix(b"\r\n") else {
+            return refuse(400, "Bad request. Not a chunked body");
+        };
+        body.extend_from_slice(data);
+        at += size + 2;
+        if size == 0 {
+            return Body::Complete(body, at);
+        }
+    }
+}
+
+/// The reason phrase of a status; unknown ones get a class name.
+pub(super) fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        204 => "No Content",
+        301 => "Moved Permanently",
+        302 => "Found",
+        303 => "See Other",
+        304 => "Not Modified",
+        307 => "Temporary Redirect",
+        308 => "Permanent Redirect",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        410 => "Gone",
+        413 => "Content Too Large",
+        429 => "Too Many Requests",
+        431 => "Request Header Fields Too Large",
+        500 => "Internal Server Error",
+        501 => "Not Implemented",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        _ if status < 300 => "Success",
+        _ if status < 400 => "Redirection",
+        _ if status < 500 => "Client Error",
+        _ => "Server Error",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complete(text: &str) -> (Incoming, usize) {
+        match frame(text.as_bytes()) {
+            Frame::Complete(request, length) => (request, length),
+            Frame::Incomplete { .. } => panic!("incomplete: {text}"),
+            Frame::Refused(answer) => panic!("refused with {}: {text}", answer.status),
+        }
+    }
+
+    fn refusal(text: &str) -> u16 {
+        match frame(text.as_bytes()) {
+            Frame::Refused(answer) => answer.status,
+            _ => panic!("not refused: {text:.80}"),
+        }
+    }
+
+    #[test]
+    fn a_request_ends_where_its_body_ends() {
+        let get = "GET /x?y=1 HTTP/1.1\r\nMetadata: true\r\n\r\n";
+        let (request, length) = complete(&format!("{get}GET /next"));
+        assert_eq!((request.method.as_str(), request.target.as_str(), length), ("GET", "/x?y=1", get.len()));
+        assert!(request.keep_alive && request.header("metadata").eq(["true"]));
+        let post = "POST / HTTP/1.1\r\nContent-Length: 4\r\nConnection: close\r\n\r\nabcd";
+        let (request, length) = complete(&format!("{post}e"));
+        assert_eq!((request.body.as_slice(), length, request.keep_alive), (&b"abcd"[..], post.len(), false));
+        for end in 0..post.len() {
+            assert!(matches!(frame(&post.as_bytes()[..end]), Frame::Incomplete { .. }), "{end}");
+        }
+    }
+
+    #[test]
+    fn chunked_bodies_are_joined() {
+        let text = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\n\r\n";
+        let (request, length) = complete(text);
+        assert_eq!((request.body.as_slice(), length), (&b"abc0123456789"[..], text.len()));
+        for end in 1..text.len() {
+            assert!(matches!(frame(&text.as_bytes()[..end]), Frame::Incomplete { .. }), "{end}");
+        }
+    }
+
+    #[test]
+    fn old_clients_do_not_keep_the_connection() {
+        assert!(!complete("GET / HTTP/1.0\r\n\r\n").0.keep_alive);
+        assert!(complete("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n").0.keep_alive);
+    }
+
+    #[test]
+    fn limits_and_nonsense_are_refused() {
+        let long = "a".repeat(MAX_HEAD);
+        assert_eq!(refusal(&format!("GET /{long} HTTP/1.1\r\n\r\n")), 431);
+        assert_eq!(refusal(&format!("GET / HTTP/1.1\r\nA: {long}")), 431);
+        assert_eq!(refusal(&format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(MAX_FIELDS + 1))), 431);
+        assert_eq!(refusal(&format!("POST / HTTP/1.1\r\nContent-Length: {}\r\n\r\n", MAX_BODY + 1)), 413);
+        assert_eq!(refusal("POST / HTTP/1.1\r\nContent-Length: 99999999999999999999999\r\n\r\n"), 413);
+        assert_eq!(refusal("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nFFFFFFFF\r\n"), 413);
+        let chunks = "1\r\na\r\n".repeat(2 * MAX_BODY / 6 + 1);
+        assert_eq!(refusal(&format!("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}")), 413);
+        for nonsense in [
+            "\u{16}\u{3}\u{1} a TLS hello",
+            "POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+            "POST / HTTP/1.1\r\nContent-Length: +1\r\n\r\n",
+            "POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n",
+            "POST / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "POST / HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n",
+            "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+            "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nabc",
+        ] {
+            assert_eq!(refusal(nonsense), 400, "{nonsense}");
+        }
+    }
+}

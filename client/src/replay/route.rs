@@ -1,0 +1,221 @@
+//! What a request asks for, or why the service refuses it (WIRE 1 and 5).
+
+use serde::Deserialize;
+
+use super::http::{Answer, Incoming};
+use super::plan::Target;
+use super::wire::{self, Version};
+
+/// A request that the service answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Route {
+    EventsGet(Version),
+    EventsPost,
+    Name,
+}
+
+impl Route {
+    pub(super) fn target(self) -> Target {
+        match self {
+            Self::EventsGet(_) => Target::EventsGet,
+            Self::EventsPost => Target::EventsPost,
+            Self::Name => Target::Name,
+        }
+    }
+}
+
+const EVENTS_PATH: &str = "/metadata/scheduledevents";
+const NAME_PATH: &str = "/metadata/instance/compute/name";
+
+/// Finds out what a request asks for.
+///
+/// Checked in this order: path (404), method (405), the Metadata header, X-Forwarded-For, the query
+/// (400). A POST's body is not looked at yet.
+pub(super) fn route(request: &Incoming) -> Result<Route, Answer> {
+    let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
+    let instance = match path {
+        EVENTS_PATH => false,
+        NAME_PATH => true,
+        _ => return Err(Answer::json(404, wire::error_body("Not found"))),
+    };
+    let post = match (request.method.as_str(), instance) {
+        ("GET", _) => false,
+        ("POST", false) => true,
+        _ => {
+            let allow = if instance { "GET" } else { "GET, POST" };
+            return Err(Answer::json(405, wire::error_body("Method not allowed")).with("Allow", allow));
+        }
+    };
+    if !request.header("Metadata").eq(["true"]) {
+        return Err(Answer::json(400, wire::MISSING_HEADER));
+    }
+    if request.header("X-Forwarded-For").next().is_some() {
+        return Err(bad_request("Requests with an X-Forwarded-For header are not served"));
+    }
+    let parameters = parameters(query);
+    let repeated = parameters
+        .iter()
+        .enumerate()
+        .find(|(index, (name, _))| parameters.iter().skip(index + 1).any(|(other, _)| other == name));
+    if let Some((_, (name, _))) = repeated.filter(|(_, (name, _))| name != "api-version") {
+        return Err(bad_request(&format!("The query parameter {name} is repeated")));
+    }
+    let value = |wanted: &str| parameters.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
+    let version = value("api-version").filter(|_| repeated.is_none());
+    let bad_version = || Answer::json(400, wire::bad_version(instance));
+    if instance {
+        if !version.is_some_and(wire::is_instance_version) {
+            return Err(bad_version());
+        }
+        // One value has no form in JSON, which is the default format.
+        if value("format") != Some("text") {
+            return Err(bad_request("A single value needs format=text in the query"));
+        }
+        return Ok(Route::Name);
+    }
+    let version = version.and_then(Version::parse).ok_or_else(bad_version)?;
+    Ok(if post { Route::EventsPost } else { Route::EventsGet(version) })
+}
+
+/// The `EventIds` that the body of a POST approves.
+pub(super) fn start_requests(body: &[u8]) -> Result<Vec<String>, Answer> {
+    let body: StartRequests = serde_json::from_slice(body)
+        .map_err(|error| bad_request(&format!("The body is not a list of StartRequests: {error}")))?;
+    if body.start_requests.is_empty() {
+        return Err(bad_request("StartRequests is empty"));
+    }
+    Ok(body.start_requests.into_iter().map(|request| request.event_id).collect())
+}
+
+pub(super) fn bad_request(message: &str) -> Answer {
+    Answer::json(400, wire::error_body(&format!("Bad request. {message}")))
+}
+
+/// Other members are allowed: the 2017 documentation sends a `DocumentIncarnation` along.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct StartRequests {
+    start_requests: Vec<StartRequest>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct StartRequest {
+    event_id: String,
+}
+
+/// The query's parameters, decoded, names in lower case: `API-Version` repeats `api-version`.
+fn parameters(query: &str) -> Vec<(String, String)> {
+    query
+        .split('&')
+        .filter(|pair| !pair.is_empty())
+        .map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decode(name).to_ascii_lowercase(), decode(value))
+        })
+        .collect()
+}
+
+fn decode(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, tail)) = rest.split_first() {
+        let digit = |at: usize| tail.get(at).and_then(|b| char::from(*b).to_digit(16));
+        rest = tail;
+        match (first, digit(0), digit(1)) {
+            (b'%', Some(high), Some(low)) => {
+                bytes.extend(u8::try_from(high * 16 + low));
+                rest = tail.get(2..).unwrap_or_default();
+            }
+            (b'+', ..) => bytes.push(b' '),
+            _ => bytes.push(first),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(method: &str, target: &str, headers: &[(&str, &str)]) -> Incoming {
+        Incoming {
+            method: method.into(),
+            target: target.into(),
+            headers: headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+            ..Incoming::default()
+        }
+    }
+
+    fn status(method: &str, target: &str, headers: &[(&str, &str)]) -> u16 {
+        route(&request(method, target, headers)).map_or_else(|answer| answer.status, |_| 200)
+    }
+
+    const EVENTS: &str = "/metadata/scheduledevents?api-version=2020-07-01";
+    const NAME: &str = "/metadata/instance/compute/name?api-version=2021-02-01&format=text";
+    const TRUE: &[(&str, &str)] = &[("metadata", "true")];
+
+    #[test]
+    fn known_requests_are_routed() {
+        assert_eq!(status("GET", EVENTS, TRUE), 200);
+        assert_eq!(route(&request("POST", EVENTS, TRUE)), Ok(Route::EventsPost));
+        assert_eq!(route(&request("GET", NAME, TRUE)), Ok(Route::Name));
+        assert_eq!(status("GET", "/metadata/scheduledevents?api%2Dversion=2017%2d03-01", TRUE), 200);
+        assert_eq!(status("GET", "/metadata/scheduledevents?other=1&api-version=2017-08-01", TRUE), 200);
+    }
+
+    #[test]
+    fn everything_else_is_refused() {
+        for (method, target, headers, expected) in [
+            ("GET", "/", TRUE, 404),
+            ("GET", "/metadata/scheduledevents/", TRUE, 404),
+            ("GET", "/metadata/instance?api-version=2021-02-01", TRUE, 404),
+            ("PUT", EVENTS, TRUE, 405),
+            ("HEAD", EVENTS, TRUE, 405),
+            ("POST", NAME, TRUE, 405),
+            ("GET", EVENTS, &[], 400),
+            ("GET", NAME, &[], 400),
+            ("POST", EVENTS, &[], 400),
+            ("GET", EVENTS, &[("Metadata", "false")], 400),
+            ("GET", EVENTS, &[("Metadata", "True")], 400),
+            ("GET", EVENTS, &[("Metadata", "true"), ("Metadata", "true")], 400),
+            ("GET", EVENTS, &[("Metadata", "true"), ("x-forwarded-for", "")], 400),
+            ("GET", NAME, &[("Metadata", "true"), ("X-Forwarded-For", "10.0.0.1")], 400),
+            ("GET", "/metadata/scheduledevents", TRUE, 400),
+            ("GET", "/metadata/scheduledevents?api-version=", TRUE, 400),
+            ("GET", "/metadata/scheduledevents?api-version=latest", TRUE, 400),
+            ("GET", "/metadata/scheduledevents?api-version=2021-02-01", TRUE, 400),
+            ("GET", "/metadata/scheduledevents?api-version=2020-07-01&api-version=2020-07-01", TRUE, 400),
+            ("GET", "/metadata/scheduledevents?api-version=2020-07-01&API-Version=2020-07-01", TRUE, 400),
+            ("GET", "/metadata/scheduledevents?api-version=2020-07-01&a=1&a=2", TRUE, 400),
+            ("GET", "/metadata/instance/compute/name?api-version=2021-02-01", TRUE, 400),
+            ("GET", "/metadata/instance/compute/name?format=text", TRUE, 400),
+        ] {
+            assert_eq!(status(method, target, headers), expected, "{method} {target} {headers:?}");
+        }
+    }
+
+    #[test]
+    fn approvals_are_read() {
+        let ids =
+            start_requests(br#"{"StartRequests":[{"EventId":"a"},{"EventId":"b","x":1}],"DocumentIncarnation":"5"}"#);
+        assert_eq!(ids, Ok(vec!["a".to_owned(), "b".to_owned()]));
+        for body in [
+            "",
+            "{",
+            "[]",
+            "{}",
+            r#"{"StartRequests":[]}"#,
+            r#"{"StartRequests":[{}]}"#,
+            r#"{"StartRequests":[{"EventId":1}]}"#,
+        ] {
+            assert_eq!(start_requests(body.as_bytes()).map_err(|answer| answer.status), Err(400), "{body}");
+        }
+    }
+
+    #[test]
+    fn percent_signs_that_escape_nothing_stay() {
+        assert_eq!(decode("a%2"), "a%2");
+        assert_eq!(decode("100%zz+%41"), "100%zz A");
+    }
+}

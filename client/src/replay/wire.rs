@@ -1,0 +1,222 @@
+//! Documents and refusals as the service writes them (WIRE 1 and 2).
+
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+
+use super::playback::{Document, Event};
+
+/// A version of the scheduled events service. Versions are dates, so they compare as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Version(&'static str);
+
+const VERSIONS: [&str; 7] =
+    ["2017-03-01", "2017-08-01", "2017-11-01", "2019-01-01", "2019-04-01", "2019-08-01", "2020-07-01"];
+
+/// The versions of `/metadata/instance` that Microsoft's page lists; it knows many more than scheduled events.
+const INSTANCE_VERSIONS: [&str; 30] = [
+    "2017-03-01",
+    "2017-04-02",
+    "2017-08-01",
+    "2017-10-01",
+    "2017-12-01",
+    "2018-02-01",
+    "2018-04-02",
+    "2018-10-01",
+    "2019-02-01",
+    "2019-03-11",
+    "2019-04-30",
+    "2019-06-01",
+    "2019-06-04",
+    "2019-08-01",
+    "2019-08-15",
+    "2019-11-01",
+    "2020-06-01",
+    "2020-07-15",
+    "2020-09-01",
+    "2020-10-01",
+    "2020-12-01",
+    "2021-01-01",
+    "2021-02-01",
+    "2021-03-01",
+    "2021-05-01",
+    "2021-10-01",
+    "2021-11-01",
+    "2021-11-15",
+    "2021-12-13",
+    "2023-07-01",
+];
+
+impl Version {
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        VERSIONS.iter().find(|known| **known == text).map(|known| Self(known))
+    }
+
+    fn since(self, version: &str) -> bool {
+        self.0 >= version
+    }
+
+    fn shows(self, event: &Event) -> bool {
+        match event.facts.event_type.as_str() {
+            "Preempt" => self.since("2017-11-01"),
+            "Terminate" => self.since("2019-01-01"),
+            _ => true,
+        }
+    }
+}
+
+pub(super) fn is_instance_version(text: &str) -> bool {
+    INSTANCE_VERSIONS.contains(&text)
+}
+
+/// A document as compact JSON in the real member order, for a playback that began at `epoch`.
+pub(super) fn render(document: &Document, version: Version, epoch: SystemTime) -> String {
+    let events = document.events.iter().filter(|event| version.shows(event));
+    let body = WireDocument {
+        incarnation: document.incarnation,
+        events: events.map(|event| WireEvent::new(event, version, epoch)).collect(),
+    };
+    // Text, numbers and sequences always become JSON; nothing here has a map with odd keys.
+    serde_json::to_string(&body).unwrap_or_default()
+}
+
+/// A moment of the playback as wall time.
+///
+/// Its fraction of a second is cut off when written, so an event never starts before the `NotBefore`
+/// that clients were shown.
+pub(super) fn wall_time(epoch: SystemTime, offset: Duration) -> SystemTime {
+    epoch.checked_add(offset).unwrap_or(epoch)
+}
+
+#[derive(Serialize)]
+struct WireDocument<'a> {
+    #[serde(rename = "DocumentIncarnation")]
+    incarnation: u64,
+    #[serde(rename = "Events")]
+    events: Vec<WireEvent<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct WireEvent<'a> {
+    event_id: &'a str,
+    event_status: &'static str,
+    event_type: &'a str,
+    resource_type: &'static str,
+    resources: Vec<String>,
+    not_before: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event_source: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    duration_in_seconds: Option<i64>,
+}
+
+impl<'a> WireEvent<'a> {
+    fn new(event: &'a Event, version: Version, epoch: SystemTime) -> Self {
+        let facts = &event.facts;
+        let prefix = if version.since("2017-08-01") { "" } else { "_" };
+        Self {
+            event_id: &facts.event_id,
+            event_status: if event.started { "Started" } else { "Scheduled" },
+            event_type: &facts.event_type,
+            resource_type: "VirtualMachine",
+            resources: facts.resources.iter().map(|name| format!("{prefix}{name}")).collect(),
+            not_before: event
+                .not_before
+                .map_or_else(String::new, |offset| httpdate::fmt_http_date(wall_time(epoch, offset))),
+            description: version.since("2019-04-01").then_some(&*facts.description),
+            event_source: version.since("2019-08-01").then_some(&*facts.event_source),
+            duration_in_seconds: version.since("2020-07-01").then_some(facts.duration_in_seconds),
+        }
+    }
+}
+
+/// The body of a 400 for a missing header, as captured from the real service, odd spaces and all.
+pub(super) const MISSING_HEADER: &str = "{ \"error\": \"Bad request: . Required metadata header not specified\" }";
+
+/// The body of a 400 for a missing, repeated or unknown version.
+pub(super) fn bad_version(instance: bool) -> String {
+    let known: &[&str] = if instance { &INSTANCE_VERSIONS } else { &VERSIONS };
+    let newest: Vec<_> = known.iter().rev().take(3).copied().collect();
+    serde_json::json!({
+        "error": "Bad request. api-version is invalid or was not specified in the request. \
+                  For more information refer to aka.ms/azureimds",
+        "newest-versions": newest,
+    })
+    .to_string()
+}
+
+/// A refusal's body in the service's form.
+pub(super) fn error_body(message: &str) -> String {
+    serde_json::json!({ "error": message }).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::playback::Facts;
+    use super::*;
+
+    fn document(event_type: &str, started: bool) -> Document {
+        let facts = Facts {
+            event_id: "C7061BAC-AFDC-4513-B24B-AA5F13A16123".into(),
+            event_type: event_type.into(),
+            event_source: "Platform".into(),
+            description: "A \"quoted\" text.".into(),
+            duration_in_seconds: 5,
+            resources: vec!["WestNO_0".into(), "WestNO_1".into()],
+        };
+        let not_before = (!started).then_some(Duration::from_millis(1500));
+        Document { incarnation: 2, events: vec![Event { facts: Arc::new(facts), started, not_before }] }
+    }
+
+    fn written(event_type: &str, started: bool, version: &str) -> String {
+        let epoch = SystemTime::UNIX_EPOCH + Duration::from_secs(1_649_716_017);
+        render(&document(event_type, started), Version::parse(version).expect(version), epoch)
+    }
+
+    #[test]
+    fn the_newest_version_has_every_member_in_the_real_order() {
+        assert_eq!(
+            written("Freeze", false, "2020-07-01"),
+            r#"{"DocumentIncarnation":2,"Events":[{"EventId":"C7061BAC-AFDC-4513-B24B-AA5F13A16123","EventStatus":"Scheduled","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["WestNO_0","WestNO_1"],"NotBefore":"Mon, 11 Apr 2022 22:26:58 GMT","Description":"A \"quoted\" text.","EventSource":"Platform","DurationInSeconds":5}]}"#
+        );
+    }
+
+    #[test]
+    fn older_versions_hide_members_and_types() {
+        let started = written("Freeze", true, "2017-03-01");
+        assert!(started.ends_with(r#""Resources":["_WestNO_0","_WestNO_1"],"NotBefore":""}]}"#), "{started}");
+        for (version, description, source, duration) in [
+            ("2017-08-01", false, false, false),
+            ("2019-01-01", false, false, false),
+            ("2019-04-01", true, false, false),
+            ("2019-08-01", true, true, false),
+            ("2020-07-01", true, true, true),
+        ] {
+            let text = written("Freeze", false, version);
+            assert!(text.contains("[\"WestNO_0\""), "{version}");
+            assert_eq!(text.contains("Description"), description, "{version}");
+            assert_eq!(text.contains("EventSource"), source, "{version}");
+            assert_eq!(text.contains("DurationInSeconds"), duration, "{version}");
+        }
+        for (event_type, hidden, shown) in
+            [("Preempt", "2017-08-01", "2017-11-01"), ("Terminate", "2017-11-01", "2019-01-01")]
+        {
+            assert!(written(event_type, false, hidden).ends_with("\"Events\":[]}"));
+            assert!(written(event_type, false, shown).contains(event_type));
+        }
+    }
+
+    #[test]
+    fn versions_are_exact() {
+        assert_eq!(Version::parse("2020-07-02"), None);
+        assert_eq!(Version::parse(""), None);
+        assert!(is_instance_version("2021-02-01") && !is_instance_version("2021-02-02"));
+        assert!(bad_version(false).ends_with(r#""newest-versions":["2020-07-01","2019-08-01","2019-04-01"]}"#));
+        assert!(VERSIONS.is_sorted() && INSTANCE_VERSIONS.is_sorted());
+    }
+}
