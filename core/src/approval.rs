@@ -39,19 +39,32 @@ impl<'a, Id: Display> StartRequests<'a, Id> {
     /// # Errors
     /// [`BufferTooSmall`] when it does not fit; it tells the bytes needed.
     pub fn write(&self, buffer: &mut [u8]) -> Result<usize, BufferTooSmall> {
-        serde_json_core::to_slice(self, buffer).map_err(|_| BufferTooSmall { needed: self.len() })
+        let room = buffer.len();
+        let needed = self.write_to(Writer { buffer, length: 0 });
+        if needed > room { Err(BufferTooSmall { needed }) } else { Ok(needed) }
     }
 
     /// The length of the body in bytes.
     pub fn len(&self) -> usize {
-        let frame = r#"{"StartRequests":[]}"#.len();
-        let mut counter = EscapedLength(frame.saturating_add(self.ids.len().saturating_sub(1)));
+        self.write_to(Writer { buffer: &mut [], length: 0 })
+    }
+
+    /// Writes what has room, and tells how much room all of it takes.
+    fn write_to(&self, mut writer: Writer<'_>) -> usize {
+        let mut before = r#"{"StartRequests":["#;
         for id in self.ids {
-            counter.0 = counter.0.saturating_add(r#"{"EventId":""}"#.len());
-            // Counting never fails.
-            let _ = write!(counter, "{id}");
+            writer.raw(before);
+            writer.raw(r#"{"EventId":""#);
+            // What does not fit is counted, so this fails only where the id's own `Display` does.
+            let _ = write!(writer, "{id}");
+            writer.raw(r#""}"#);
+            before = ",";
         }
-        counter.0
+        if self.ids.is_empty() {
+            writer.raw(before);
+        }
+        writer.raw("]}");
+        writer.length
     }
 
     /// Whether nothing is approved; such a body has no use.
@@ -94,17 +107,46 @@ impl<Id: Display> Serialize for StartRequest<'_, Id> {
     }
 }
 
-/// Counts the bytes that text takes inside a JSON string, as serde-json-core escapes it.
-struct EscapedLength(usize);
+/// Writes while there is room, and counts all the same; what is written with [`fmt::Write`] stands inside a string of
+/// JSON.
+///
+/// serde-json-core would write the same bytes, but a program that links its serializer carries its panics with it.
+struct Writer<'a> {
+    buffer: &'a mut [u8],
+    length: usize,
+}
 
-impl fmt::Write for EscapedLength {
+impl Writer<'_> {
+    fn byte(&mut self, byte: u8) {
+        if let Some(slot) = self.buffer.get_mut(self.length) {
+            *slot = byte;
+        }
+        self.length = self.length.saturating_add(1);
+    }
+
+    fn raw(&mut self, text: &str) {
+        text.bytes().for_each(|byte| self.byte(byte));
+    }
+}
+
+impl fmt::Write for Writer<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        for char in text.chars() {
-            self.0 = self.0.saturating_add(match char {
-                '"' | '\\' | '\u{8}' | '\t' | '\n' | '\u{c}' | '\r' => 2,
-                '\0'..='\u{1f}' => 6,
-                _ => char.len_utf8(),
-            });
+        for byte in text.bytes() {
+            match byte {
+                b'"' => self.raw("\\\""),
+                b'\\' => self.raw("\\\\"),
+                b'\x08' => self.raw("\\b"),
+                b'\t' => self.raw("\\t"),
+                b'\n' => self.raw("\\n"),
+                b'\x0c' => self.raw("\\f"),
+                b'\r' => self.raw("\\r"),
+                0..=0x1f => {
+                    self.raw(if byte < 0x10 { "\\u000" } else { "\\u001" });
+                    let digit = byte & 0xf;
+                    self.byte(if digit < 10 { digit | b'0' } else { digit.wrapping_sub(10).wrapping_add(b'a') });
+                }
+                _ => self.byte(byte),
+            }
         }
         Ok(())
     }
@@ -130,6 +172,12 @@ mod tests {
             let requests = read["StartRequests"].as_array().unwrap();
             let back: Vec<_> = requests.iter().map(|request| request["EventId"].as_str().unwrap()).collect();
             prop_assert_eq!(back, ids.iter().map(String::as_str).collect::<Vec<_>>());
+
+            // Two other writers agree, to the byte.
+            let mut theirs = std::vec![0; needed];
+            prop_assert_eq!(serde_json_core::to_slice(&approval, &mut theirs), Ok(needed));
+            prop_assert_eq!(serde_json::to_vec(&approval).unwrap(), theirs.clone());
+            prop_assert_eq!(theirs, buffer.clone());
             if let Some(short) = needed.checked_sub(1) {
                 prop_assert_eq!(approval.write(&mut buffer[..short]), Err(BufferTooSmall { needed }));
             }

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::hash::Hash;
 use crate::json::Text;
+use crate::short;
 
 /// The longest `EventId` that is kept whole, in bytes of UTF-8. A real one is a GUID of 36.
 pub const EVENT_ID_MAX: usize = 64;
@@ -35,33 +36,30 @@ pub struct EventId {
 impl EventId {
     /// Keeps the id that the text spells.
     pub fn new(id: &Text<'_>) -> Self {
-        let mut text = heapless::String::new();
-        for char in id.chars() {
-            if text.push(char).is_err() {
-                return Self::shortened(id);
-            }
-        }
-        Self { text }
+        let (text, whole) = short::beginning(id, EVENT_ID_MAX);
+        if whole { Self { text } } else { Self::shortened(id) }
     }
 
     /// Keeps an id that was kept before; `None` where it is too long for that.
     pub(crate) fn kept(id: &str) -> Option<Self> {
-        heapless::String::try_from(id).ok().map(|text| Self { text })
+        short::kept(id).map(|text| Self { text })
     }
 
     fn shortened(id: &Text<'_>) -> Self {
-        use fmt::Write;
-        let mut text: heapless::String<EVENT_ID_MAX, u8> = heapless::String::new();
-        for char in id.chars() {
-            if text.len().saturating_add(char.len_utf8()) > PREFIX || text.push(char).is_err() {
-                break;
-            }
-        }
         let mut hash = Hash::new();
         hash.chars(id.chars().map(|char| char.to_ascii_uppercase()));
-        // Seventeen bytes were left free for this.
-        let _ = write!(text, "~{:016x}", hash.finish());
-        Self { text }
+        let hash = hash.finish();
+        let (prefix, _) = short::beginning::<EVENT_ID_MAX>(id, PREFIX);
+        let mut bytes = prefix.into_bytes();
+        let digits = (0..u64::BITS).step_by(4).rev().map(|shift| {
+            let digit = (hash >> shift & 0xf) as u8;
+            if digit < 10 { digit | b'0' } else { digit.wrapping_sub(10).wrapping_add(b'a') }
+        });
+        for byte in core::iter::once(b'~').chain(digits) {
+            // Seventeen bytes were left free for this.
+            let _ = bytes.push(byte);
+        }
+        Self { text: heapless::String::from_utf8(bytes).unwrap_or_default() }
     }
 
     /// The id, in the spelling that was seen first.

@@ -70,6 +70,7 @@ mod names;
 mod policy;
 mod repeated;
 mod session;
+mod short;
 mod time;
 mod tracker;
 

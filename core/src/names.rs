@@ -1,6 +1,7 @@
 //! The names of this virtual machine, as an event's `Resources` would spell them.
 
 use crate::event::Event;
+use crate::json::Text;
 
 /// The names under which this virtual machine stands in an event's `Resources`.
 ///
@@ -57,17 +58,26 @@ impl<'a> VmNames<'a> {
 
     /// Where this machine stands in the event's `Resources`, counted from 0; `None` where it does not.
     pub fn rank(&self, event: &Event<'_>) -> Option<usize> {
-        event.resources().iter().position(|resource| {
-            self.names.iter().any(|name| {
-                resource.eq_ignore_ascii_case(name)
-                    || self.underscored && {
-                        let mut chars = resource.chars();
-                        chars.next() == Some('_')
-                            && chars
-                                .map(|char| char.to_ascii_lowercase())
-                                .eq(name.chars().map(|char| char.to_ascii_lowercase()))
-                    }
-            })
+        let mut rank: usize = 0;
+        for resource in event.resources() {
+            if self.contain(&resource) {
+                return Some(rank);
+            }
+            rank = rank.saturating_add(1);
+        }
+        None
+    }
+
+    fn contain(&self, resource: &Text<'_>) -> bool {
+        self.names.iter().any(|name| {
+            resource.eq_ignore_ascii_case(name)
+                || self.underscored && {
+                    let mut chars = resource.chars();
+                    chars.next() == Some('_')
+                        && chars
+                            .map(|char| char.to_ascii_lowercase())
+                            .eq(name.chars().map(|char| char.to_ascii_lowercase()))
+                }
         })
     }
 

@@ -52,7 +52,10 @@ impl Policy {
             ..Rule::new(Action::Approve)
         };
         let mut policy = Self::observe();
-        policy.rules.extend([user, short_freeze]);
+        for rule in [user, short_freeze] {
+            // There is room for two.
+            let _ = policy.rules.push(rule);
+        }
         policy
     }
 
@@ -92,7 +95,7 @@ impl Policy {
         };
 
         let mine = rank.is_some();
-        let Some((number, rule)) = (1..).zip(&self.rules).find(|(_, rule)| rule.matches(event, event_type, mine))
+        let Some((number, rule)) = (1..=u16::MAX).zip(&self.rules).find(|(_, rule)| rule.matches(event, event_type, mine))
         else {
             return hold(
                 None,
@@ -103,7 +106,8 @@ impl Policy {
                 },
             );
         };
-        if event_type == EventType::Terminate && !mine {
+        let approves = matches!(rule.action, Action::Approve | Action::Prepare);
+        if approves && event_type == EventType::Terminate && !mine {
             return hold(Some(number), Reason::OtherMachinesTerminate);
         }
         let reason = if rule.sources == EventSources::of(&[SourceKind::User]) {

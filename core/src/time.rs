@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::de::{self, Deserialize, Deserializer};
+use serde::{Serialize, Serializer};
 
 /// A moment: whole seconds since 1970-01-01T00:00:00Z, leap seconds not counted.
 ///
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize, Serializer};
 /// assert_eq!(UnixSeconds::parse("2022-04-12T00:26:58.123+02:00"), Some(moment));
 /// assert_eq!(UnixSeconds::parse("30 Feb 2022"), None);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnixSeconds(pub i64);
 
 impl UnixSeconds {
@@ -50,6 +51,26 @@ impl fmt::Display for UnixSeconds {
 impl Serialize for UnixSeconds {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for UnixSeconds {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+
+        impl de::Visitor<'_> for Visitor {
+            type Value = UnixSeconds;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a time as RFC 3339 writes it")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<UnixSeconds, E> {
+                UnixSeconds::parse(text).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+            }
+        }
+
+        deserializer.deserialize_str(Visitor)
     }
 }
 

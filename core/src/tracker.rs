@@ -10,12 +10,15 @@ use crate::event_id::EventId;
 use crate::hash::Hash;
 use crate::json::Text;
 use crate::names::VmNames;
+use crate::short;
 use crate::time::UnixSeconds;
 
 /// A change in the life of one event.
 ///
 /// In the order in which they can come: `scheduled` or `started-without-notice` first; then `rescheduled` and `updated`,
-/// any number of times; `started` at most once, after `scheduled`; and one of `completed`, `cancelled` and `ended` last.
+/// any number of times; `started` at most once, unless it started without notice; and one of `completed`, `cancelled`
+/// and `ended` last. An event whose first status is no known word is `scheduled` too, and has started without notice
+/// when it goes from there to `Started`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
@@ -64,7 +67,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// How far a tracked event has come. It never goes back: a stale document does not unstart an event.
+/// How far a tracked event has come. What has started stays so: a stale document does not unstart an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TrackedStatus {
     /// Seen with no status, or with a word that this crate does not know.
@@ -168,13 +171,8 @@ impl TrackedEvent {
     }
 
     fn first_seen(event: &Event<'_>, event_id: EventId, names: VmNames<'_>) -> (Self, Change) {
-        let mut event_type = heapless::String::new();
         let word = event.event_type().map_or(Text::plain(""), |word| word.text());
-        for char in word.chars() {
-            if event_type.push(char).is_err() {
-                break;
-            }
-        }
+        let (event_type, _) = short::beginning(&word, TYPE_MAX);
         let mut tracked = Self {
             not_before: event.not_before().moment().unwrap_or(NOT_BEFORE_UNKNOWN),
             digest: digest(event),
@@ -378,18 +376,19 @@ impl<const N: usize> Tracker<N> {
         now: UnixSeconds,
         mut on_change: impl FnMut(Change, &TrackedEvent),
     ) -> Result<(), TrackerFull> {
-        let needed = document.events().filter(|event| !is_over(event)).count();
+        let needed = count_open(document);
         if needed > N {
             return Err(TrackerFull { needed });
         }
         self.observe_known(document, names, |_, change, event| on_change(change, event));
         for slot in 0..self.slots_used() {
-            if let Some(change) = self.end_if_absent(slot, now) {
-                if let Some(event) = self.get(slot) {
-                    on_change(change, event);
-                }
-                self.remove(slot);
+            let change = self.end_if_absent(slot, now);
+            // Those that a word has ended were told above.
+            let Some(event) = self.get(slot).filter(|event| event.is_gone()) else { continue };
+            if let Some(change) = change {
+                on_change(change, event);
             }
+            self.remove(slot);
         }
         for event in document.events() {
             if let Some((slot, change)) = self.insert(&event, names)
@@ -563,6 +562,11 @@ impl<const N: usize> Tracker<N> {
     fn bucket(event_id: &EventId) -> usize {
         usize::try_from(event_id.hash() >> 1 & 0x7fff_ffff).unwrap_or(0).checked_rem(N).unwrap_or(0)
     }
+}
+
+/// How many of the document's events are not over.
+pub(crate) fn count_open(document: &Document<'_>) -> usize {
+    document.events().filter(|event| !is_over(event)).fold(0, |count: usize, _| count.saturating_add(1))
 }
 
 pub(crate) fn is_over(event: &Event<'_>) -> bool {

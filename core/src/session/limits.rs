@@ -41,5 +41,5 @@ pub const BATCH_MAX: usize = 32;
 /// The longest POST body: room for one id of the worst spelling, and for 32 real ones.
 pub const BODY_MAX: usize = 2_048;
 
-/// How many problems of a document are kept to be reported; beyond that they are counted.
+/// How many problems of a document are reported, the first ones.
 pub const PROBLEMS_MAX: usize = 16;

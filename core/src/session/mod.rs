@@ -19,6 +19,7 @@ use crate::error::Problem;
 use crate::event_id::EventId;
 use crate::names::VmNames;
 use crate::policy::{Decision, Policy};
+use crate::short;
 use crate::time::UnixMillis;
 use crate::tracker::{Change, TrackedEvent, Tracker};
 
@@ -67,6 +68,8 @@ pub struct Session<const N: usize> {
     policy: Policy,
     names: heapless::Vec<heapless::String<NAME_MAX, u8>, NAMES_MAX>,
     underscored: bool,
+    /// Whether the decisions are about the names before these.
+    renamed: bool,
     dry_run: bool,
     pace: Pace,
     request: Request,
@@ -273,6 +276,7 @@ impl<const N: usize> Session<N> {
             policy: config.policy.clone(),
             names: heapless::Vec::new(),
             underscored: false,
+            renamed: false,
             dry_run: config.dry_run,
             pace: Pace::new(config.interval_ms, config.seed),
             request: Request::None,
@@ -291,18 +295,20 @@ impl<const N: usize> Session<N> {
         Ok(session)
     }
 
-    /// Sets this machine's names once they are known, or anew. The next poll decides all events again.
+    /// Sets this machine's names once they are known, or anew. The next poll decides all events again; until then none
+    /// is prepared for or approved.
     ///
     /// # Errors
     /// [`ConfigError`] for names outside the [`limits`]; the names then stay as they were.
     pub fn set_names(&mut self, names: VmNames<'_>) -> Result<(), ConfigError> {
         let mut kept = heapless::Vec::new();
         for name in names.iter() {
-            let name = heapless::String::try_from(name).map_err(|_| ConfigError::NameTooLong)?;
+            let name = short::kept(name).ok_or(ConfigError::NameTooLong)?;
             kept.push(name).map_err(|_| ConfigError::TooManyNames)?;
         }
         self.names = kept;
         self.underscored = names.is_underscored();
+        self.renamed = true;
         self.documents.reread();
         Ok(())
     }
@@ -357,11 +363,13 @@ impl<const N: usize> Session<N> {
         }
         let approve_at = self.approve_at();
         let post_at = approve_at.map(|at| at.max(self.pace.request_at()));
-        if post_at.is_some_and(|at| at <= now) && self.write_approval(now) {
-            self.pace.requested(now);
+        let poll_at = self.pace.poll_at();
+        // Approvals first, but they take turns with polls, or those that fail over and over would leave no room.
+        let poll_waits = poll_at <= now && self.pace.posted_last();
+        if !poll_waits && post_at.is_some_and(|at| at <= now) && self.write_approval(now) {
+            self.pace.posted(now);
             return Due::Post;
         }
-        let poll_at = self.pace.poll_at();
         if poll_at <= now {
             self.pace.polled(now);
             self.request = Request::Get;
@@ -384,7 +392,7 @@ impl<const N: usize> Session<N> {
                     return Some(Due::Decision(slot, decision));
                 }
                 if !event.is_gone() {
-                    if work.prepare == Prepare::Wanted {
+                    if work.wants_preparation() && !self.dry_run && !self.renamed {
                         work.prepare = Prepare::Running;
                         return Some(Due::Prepare(slot));
                     }
@@ -403,7 +411,7 @@ impl<const N: usize> Session<N> {
 
     /// The earliest moment at which an event may be approved.
     fn approve_at(&self) -> Option<UnixMillis> {
-        if self.dry_run {
+        if self.dry_run || self.renamed {
             return None;
         }
         let slots = (0..self.tracker.slots_used()).zip(&self.work);
@@ -484,6 +492,11 @@ impl<const N: usize> Session<N> {
             Request::None | Request::Get => &[],
         };
         slots.iter().filter_map(|&slot| self.tracker.get(slot)).map(TrackedEvent::event_id)
+    }
+
+    /// Whether a request is under way, whose answer was not fed back yet.
+    pub const fn awaits_answer(&self) -> bool {
+        !matches!(self.request, Request::None)
     }
 
     /// The events that are followed, those among them that are gone and not recovered from yet.

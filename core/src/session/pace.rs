@@ -12,6 +12,8 @@ pub(super) struct Pace {
     interval_ms: u32,
     next_poll: UnixMillis,
     last_request: Option<UnixMillis>,
+    /// Whether that was no poll.
+    posted_last: bool,
     /// What the server asked for with `Retry-After`.
     paused_until: UnixMillis,
     failures: u32,
@@ -28,6 +30,7 @@ impl Pace {
             interval_ms,
             next_poll: start,
             last_request: None,
+            posted_last: false,
             paused_until: start,
             failures: 0,
             answered: false,
@@ -51,13 +54,21 @@ impl Pace {
         if self.answered { TIMEOUT_MS } else { FIRST_TIMEOUT_MS }
     }
 
-    pub(super) fn requested(&mut self, now: UnixMillis) {
+    /// Whether the last request was none to poll.
+    pub(super) const fn posted_last(&self) -> bool {
+        self.posted_last
+    }
+
+    /// A request that is no poll goes out.
+    pub(super) fn posted(&mut self, now: UnixMillis) {
         self.last_request = Some(now);
+        self.posted_last = true;
     }
 
     /// A poll goes out: the next is due an interval after this one, however long this one takes.
     pub(super) fn polled(&mut self, now: UnixMillis) {
-        self.requested(now);
+        self.last_request = Some(now);
+        self.posted_last = false;
         self.next_poll = now.plus(self.interval_ms);
     }
 

@@ -7,12 +7,13 @@ use super::work::Work;
 use super::{Approvals, Documents, Request, Session, Untracked};
 use crate::document::{Document, Incarnation};
 use crate::error::{ParseError, Position};
-use crate::event::Event;
+use crate::event::{Event, EventStatus};
 use crate::event_id::EventId;
 use crate::hash::Hash;
 use crate::names::VmNames;
+use crate::short;
 use crate::time::UnixMillis;
-use crate::tracker::{Flags, TrackedEvent, is_over};
+use crate::tracker::{Flags, TrackedEvent, TrackedStatus, count_open, is_over};
 
 /// An HTTP answer.
 #[derive(Clone, Copy, Debug, Default)]
@@ -232,26 +233,38 @@ impl<const N: usize> Session<N> {
         }
         self.take_in_new(document, names, now);
 
-        self.documents.events = document.events().filter(|event| !is_over(event)).count();
+        self.documents.events = count_open(document);
         self.event_seen |= self.documents.events > 0;
         for event in document.events() {
-            if let Some(slot) = self.tracker.find(&EventId::new(&event.event_id()))
-                && let Some(work) = self.work.get_mut(usize::from(slot))
-                && self.tracker.get(slot).is_some_and(|event| !event.is_gone())
-            {
-                work.decide(self.policy.decide(&event, names, now.seconds()), self.dry_run);
+            let Some(slot) = self.tracker.find(&EventId::new(&event.event_id())) else { continue };
+            let Some(work) = self.work.get_mut(usize::from(slot)) else { continue };
+            let Some(tracked) = self.tracker.get_mut(slot).filter(|tracked| !tracked.is_gone()) else { continue };
+            // Of two events with one id, the first decides.
+            if !tracked.flags.has(Flags::PRESENT) {
+                continue;
+            }
+            tracked.flags.set(Flags::PRESENT, false);
+            // A clock that was set back across a restart must not make it wait again.
+            work.first_seen = work.first_seen.min(now);
+            let unstarted =
+                tracked.status == TrackedStatus::Started && event.event_status() != Some(EventStatus::Started);
+            if !unstarted {
+                work.decide(self.policy.decide(&event, names, now.seconds()));
             }
         }
+        self.renamed = false;
         if self.documents.fresh {
             self.problems.clear();
-            self.problems.extend(document.problems().take(PROBLEMS_MAX));
+            for problem in document.problems().take(PROBLEMS_MAX) {
+                // There is room for as many.
+                let _ = self.problems.push(problem);
+            }
         }
         self.quiet_before = 0;
     }
 
     /// Takes in the events that are not tracked yet: this machine's own first, then others as far as there is room.
     fn take_in_new(&mut self, document: &Document<'_>, names: VmNames<'_>, now: UnixMillis) {
-        let mut untracked = Untracked::default();
         let mut waits_for_room = false;
         for own in [true, false] {
             for event in document.events().filter(|event| !is_over(event)) {
@@ -264,8 +277,6 @@ impl<const N: usize> Session<N> {
                     continue;
                 }
                 if self.tracker.len() >= N && !(own && self.make_room_for(&event)) {
-                    let count = if own { &mut untracked.own } else { &mut untracked.others };
-                    *count = count.saturating_add(1);
                     continue;
                 }
                 if let Some((slot, change)) = self.tracker.insert(&event, names) {
@@ -278,6 +289,15 @@ impl<const N: usize> Session<N> {
                         event.flags.set(Flags::APPROVED, true);
                     }
                 }
+            }
+        }
+        let mut untracked = Untracked::default();
+        // Counted at the end, since an event may have lost its place to a later one.
+        for event in document.events().filter(|event| !is_over(event)) {
+            if self.tracker.find(&EventId::new(&event.event_id())).is_none() {
+                let own = names.owns(&event) == Some(true);
+                let count = if own { &mut untracked.own } else { &mut untracked.others };
+                *count = count.saturating_add(1);
             }
         }
         if waits_for_room || untracked != Untracked::default() {
@@ -351,14 +371,9 @@ impl Documents {
     }
 
     fn keep_etag(&mut self, response: &Response<'_>) {
-        self.etag.clear();
         let printable = |etag: &&str| etag.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
-        if let Some(etag) = response.etag.filter(printable) {
-            // One that is too long is simply not sent.
-            if self.etag.push_str(etag).is_err() {
-                self.etag.clear();
-            }
-        }
+        // One that is too long is simply not sent.
+        self.etag = response.etag.filter(printable).and_then(short::kept).unwrap_or_default();
     }
 
     /// Forgets which document was read last, so that the next poll is read in full.

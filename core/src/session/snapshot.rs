@@ -10,6 +10,7 @@ use super::{REMEMBERED_APPROVALS, Session};
 use crate::error::BufferTooSmall;
 use crate::event_id::EventId;
 use crate::hash::Hash;
+use crate::short;
 use crate::time::{UnixMillis, UnixSeconds};
 use crate::tracker::{Change, Flags, TrackedEvent, TrackedStatus};
 
@@ -240,7 +241,7 @@ impl Reader<'_> {
 
     fn event(&mut self) -> Option<TrackedEvent> {
         let event_id = EventId::kept(self.text()?)?;
-        let event_type = heapless::String::try_from(self.text()?).ok()?;
+        let event_type = short::kept(self.text()?)?;
         let status = match self.byte()? {
             0 => TrackedStatus::Unclear,
             1 => TrackedStatus::Scheduled,
@@ -278,7 +279,7 @@ impl Reader<'_> {
         };
         // A command that was running when the snapshot was taken is gone with its process.
         work.prepare = match self.byte()? {
-            0 | 1 => Prepare::Unneeded,
+            0 => Prepare::NotYet,
             2 | 3 => Prepare::Interrupted,
             4 => Prepare::Ready,
             5 => Prepare::Failed,

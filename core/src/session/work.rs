@@ -22,9 +22,7 @@ pub(super) struct Work {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Prepare {
     /// Not said.
-    Unneeded = 0,
-    /// To be said.
-    Wanted = 1,
+    NotYet = 0,
     /// Said; the host has not answered.
     Running = 2,
     /// Said before a restart; the host will not answer any more.
@@ -60,33 +58,34 @@ impl Work {
             change: None,
             decision: None,
             decision_unreported: false,
-            prepare: Prepare::Unneeded,
+            prepare: Prepare::NotYet,
             recovery: Recovery::NotYet,
             approval: Approval::default(),
         }
     }
 
     /// Takes the decision that the newest document leads to.
-    pub(super) fn decide(&mut self, decision: Decision, dry_run: bool) {
+    pub(super) fn decide(&mut self, decision: Decision) {
         if !self.decision.is_some_and(|known| known.same_as(&decision)) {
             // That an event which was decided about has started is told as a change already.
             let known = self.decision.is_some() && decision.reason == Reason::AlreadyStarted;
             self.decision_unreported |= !known;
         }
         self.decision = Some(decision);
-        let wanted = decision.action == Action::Prepare && !dry_run;
-        self.prepare = match self.prepare {
-            Prepare::Unneeded | Prepare::Interrupted if wanted => Prepare::Wanted,
-            Prepare::Wanted if !wanted => Prepare::Unneeded,
-            unchanged => unchanged,
-        };
+    }
+
+    /// Whether the host is to be told to prepare.
+    pub(super) fn wants_preparation(&self) -> bool {
+        matches!(self.prepare, Prepare::NotYet | Prepare::Interrupted)
+            && self.decision.is_some_and(|decision| decision.action == Action::Prepare)
     }
 
     /// When the event may be approved; `None` while, or because, it may not.
     pub(super) fn approve_at(&self, event: &TrackedEvent) -> Option<UnixMillis> {
         let decision = self.decision?;
         let allowed = match decision.action {
-            Action::Approve => true,
+            // It may have asked for a preparation before it changed.
+            Action::Approve => !matches!(self.prepare, Prepare::Running | Prepare::Failed),
             Action::Prepare => self.prepare == Prepare::Ready,
             Action::Hold | Action::Ignore => false,
         };

@@ -1,0 +1,46 @@
+//! Texts in fixed memory.
+//!
+//! heapless copies a text by adding lengths, and not every compiler sees that the sum cannot overflow; a program that
+//! links this crate would then carry a panic that never happens. Byte by byte there is none to carry.
+
+use crate::json::Text;
+
+/// As many of the text's first characters as fit into `limit` bytes, and whether those are all.
+pub(crate) fn beginning<const N: usize>(text: &Text<'_>, limit: usize) -> (heapless::String<N, u8>, bool) {
+    let mut bytes: heapless::Vec<u8, N, u8> = heapless::Vec::new();
+    let mut utf8 = [0; 4];
+    let mut whole = true;
+    for char in text.chars() {
+        let char = char.encode_utf8(&mut utf8);
+        if bytes.len().saturating_add(char.len()) > limit.min(N) {
+            whole = false;
+            break;
+        }
+        for byte in char.bytes() {
+            // There is room for it.
+            let _ = bytes.push(byte);
+        }
+    }
+    (heapless::String::from_utf8(bytes).unwrap_or_default(), whole)
+}
+
+/// The whole text; `None` where it does not fit.
+pub(crate) fn kept<const N: usize>(text: &str) -> Option<heapless::String<N, u8>> {
+    let (text, whole) = beginning(&Text::plain(text), N);
+    whole.then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_are_kept_whole_or_not_at_all() {
+        assert_eq!(kept::<4>("vm_0").as_deref(), Some("vm_0"));
+        assert_eq!(kept::<4>("vm_10"), None);
+        let (text, whole) = beginning::<8>(&Text::plain("aéé"), 4);
+        assert_eq!((text.as_str(), whole), ("aé", false));
+        let (text, whole) = beginning::<2>(&Text::plain("aéé"), 4);
+        assert_eq!((text.as_str(), whole), ("a", false));
+    }
+}
