@@ -1,0 +1,309 @@
+//! Who does what a watch says: tells people and programs, and runs the user's commands.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use scheduled_events_core::{Change, Preparation, UnixSeconds};
+
+use super::check::{now, resources, style_of};
+use super::look::{self, BAD, CAUTION, DIM, GOOD, PLAIN, shown};
+use crate::hooks::{CommandLine, Ended, Running, Told};
+use crate::record::{EventRecord, Record};
+use crate::watch::{Handle, Host, Note, Reply};
+
+/// How long a command may run where the event's start is not known.
+const UNKNOWN_DEADLINE: Duration = Duration::from_secs(15 * 60);
+
+/// What a command is given at least, even when the event is due.
+const LEAST_TIME: Duration = Duration::from_secs(5);
+
+/// How long running commands have to end when the watch is stopped.
+const STOP_GRACE: Duration = Duration::from_millis(1_200);
+
+/// Tells records: as JSON Lines, or as lines for a person.
+pub(super) struct Teller {
+    pub(super) json: bool,
+}
+
+impl Teller {
+    pub(super) fn record(&self, record: &Record, event: Option<&EventRecord>) {
+        if self.json {
+            // A reader that has gone away must not stop the watch.
+            let _ = record.write_json(io::stdout().lock());
+            return;
+        }
+        match record {
+            Record::Change { change, event_id, event_type, time, .. } => {
+                let style = match change {
+                    Change::Scheduled | Change::Rescheduled | Change::Updated => CAUTION,
+                    Change::Started | Change::StartedWithoutNotice => BAD,
+                    Change::Completed | Change::Cancelled | Change::Ended => GOOD,
+                };
+                Self::line(*time, change.word(), style, event_type.as_deref(), event_id, "");
+                let news = !matches!(change, Change::Started) && !change.is_end();
+                if let Some(event) = event.filter(|_| news) {
+                    Self::below(&facts(event, *time));
+                    if let Some(text) = event.description.as_deref().filter(|text| !text.is_empty()) {
+                        Self::below(&shown(text));
+                    }
+                }
+            }
+            Record::Decision { event_id, action, rule, reason } => {
+                let rule = rule.map_or(String::new(), |rule| format!(" (rule {rule})"));
+                let reason = format!("{reason}{rule}");
+                Self::line(now(), action.word(), style_of(*action), type_of(event), event_id, &reason);
+            }
+            Record::Approval { event_ids, status } => {
+                let (word, style) = if status.is_some_and(|status| (200..300).contains(&status)) {
+                    ("approved", GOOD)
+                } else {
+                    ("not approved", BAD)
+                };
+                let status = status.map_or("no answer".into(), |status| format!("status {status}"));
+                for id in event_ids {
+                    let event_type = type_of(event.filter(|event| event.event_id == *id));
+                    Self::line(now(), word, style, event_type, id, &status);
+                }
+            }
+            Record::Prepare { event_id, outcome } => {
+                let style = if *outcome == "ready" { GOOD } else { BAD };
+                Self::line(now(), "prepared", style, type_of(event), event_id, outcome);
+            }
+            Record::Recover { event_id, outcome } => {
+                let style = if *outcome == "done" { GOOD } else { BAD };
+                Self::line(now(), "recovered", style, type_of(event), event_id, outcome);
+            }
+            Record::Problem { event, member, kind, line, column } => {
+                let place = event.map_or("the document".to_owned(), |event| format!("event {event}"));
+                let member = member.map_or(String::new(), |member| format!(", {member}"));
+                let text = format!("{place}{member}: {} at {line}:{column}", kind.word());
+                Self::line(now(), "problem", CAUTION, None, &text, "");
+            }
+            Record::Untracked { own, others } => {
+                let text = format!("no room for {own} own events and {others} of other machines");
+                Self::line(now(), "untracked", BAD, None, &text, "");
+            }
+            _ => {}
+        }
+    }
+
+    fn line(time: UnixSeconds, word: &str, style: anstyle::Style, kind: Option<&str>, id: &str, rest: &str) {
+        let time = look::time_of_day(time);
+        let kind = shown(kind.unwrap_or("-"));
+        let line = format!("{DIM}{time}{DIM:#}  {style}{word:<12}{style:#}  {kind:<9}  {}  {rest}", shown(id));
+        look::say(&format!("{}\n", line.trim_end()));
+    }
+
+    fn below(text: &str) {
+        look::say(&format!("{:24}{DIM}{text}{DIM:#}\n", ""));
+    }
+
+    /// Says something that is no record, to people only.
+    pub(super) fn say(&self, text: &str) {
+        if !self.json {
+            look::say(&format!("{PLAIN}{text}{PLAIN:#}\n"));
+        }
+    }
+
+    pub(super) fn note(note: &Note<'_>) {
+        match note {
+            Note::Named(name) => look::diagnose("note", &format!("this machine is {name}")),
+            Note::NameUnknown(why) => look::diagnose(
+                "warning",
+                &format!("this machine's own name could not be asked ({why}); until it is known, all is held"),
+            ),
+            Note::StateDamaged(what) => look::diagnose("warning", what),
+            Note::StateNotSaved(why) => look::diagnose(
+                "error",
+                &format!("the state file could not be written, so a restart would forget: {why}"),
+            ),
+            Note::Restored { events: 0 } => {}
+            Note::Restored { events } => {
+                look::diagnose("note", &format!("taking up the last run's state, {events} events"));
+            }
+            Note::Failed(why) => look::diagnose("warning", why),
+            Note::Stale => look::diagnose("warning", "an old document was served again; it is not believed yet"),
+        }
+    }
+}
+
+fn type_of(event: Option<&EventRecord>) -> Option<&str> {
+    event.and_then(|event| event.event_type.as_deref())
+}
+
+/// What an operator wants to know first: when, how long, who, where.
+fn facts(event: &EventRecord, now: UnixSeconds) -> String {
+    let starts = match event.not_before {
+        _ if event.event_status.as_deref() == Some("Started") => "under way".into(),
+        Some(moment) => format!("starts {} at {moment}", look::from_now(moment, now)),
+        None => "starts at an unknown time".into(),
+    };
+    let duration = event.duration_in_seconds.map_or("for an unknown time".into(), |seconds| match seconds {
+        0 => "without interruption".into(),
+        seconds => format!("for {}", look::span(seconds.into())),
+    });
+    let source = event.event_source.as_deref().map_or(String::new(), |source| format!(", by {}", shown(source)));
+    let mine = match event.mine {
+        Some(true) => " (this machine's)",
+        Some(false) => " (not this machine's)",
+        None => "",
+    };
+    format!("{starts}, {duration}{source}, on {}{mine}", resources(event))
+}
+
+/// Runs the user's commands.
+pub(super) struct CommandHost {
+    pub(super) teller: Teller,
+    pub(super) prepare: Option<CommandLine>,
+    pub(super) recover: Option<CommandLine>,
+    pub(super) on: Vec<(Change, CommandLine)>,
+    handle: Handle,
+    /// Commands for changes that still run.
+    changes_running: Arc<AtomicUsize>,
+    preparing: HashMap<String, Running>,
+    running: Vec<Running>,
+}
+
+impl CommandHost {
+    pub(super) fn new(teller: Teller, handle: Handle) -> Self {
+        Self {
+            teller,
+            prepare: None,
+            recover: None,
+            on: Vec::new(),
+            handle,
+            changes_running: Arc::default(),
+            preparing: HashMap::new(),
+            running: Vec::new(),
+        }
+    }
+
+    /// Ends what still runs: politely, then for good.
+    pub(super) fn stop(&self) {
+        let all = || self.running.iter().chain(self.preparing.values());
+        for running in all() {
+            running.end();
+        }
+        let patience = Instant::now() + STOP_GRACE;
+        while Instant::now() < patience && all().any(|running| !running.has_ended()) {
+            thread::sleep(Duration::from_millis(10));
+        }
+        for running in all() {
+            running.end_for_good();
+        }
+        let patience = Instant::now() + Duration::from_millis(300);
+        while Instant::now() < patience && all().any(|running| !running.has_ended()) {
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn run_on_change(&mut self, change: Change, event: &EventRecord) {
+        self.running.retain(|running| !running.has_ended());
+        for (wanted, command) in &self.on {
+            if *wanted != change {
+                continue;
+            }
+            let left = event.not_before.map(|start| start.since(now())).filter(|_| !change.is_end());
+            let left = left.and_then(|seconds| u64::try_from(seconds).ok()).map(Duration::from_secs);
+            let label = format!("on {change}");
+            let (count, handle) = (Arc::clone(&self.changes_running), self.handle.clone());
+            count.fetch_add(1, Ordering::SeqCst);
+            let extra = [("SCHEDULED_EVENTS_CHANGE", change.word())];
+            self.running.push(command.start(event, &extra, Some(deadline(left)), move |told| match told {
+                Told::Line(line) => log(&label, &line),
+                Told::Ended(ended) => {
+                    outcome(&label, &ended);
+                    count.fetch_sub(1, Ordering::SeqCst);
+                    handle.wake();
+                }
+            }));
+        }
+    }
+}
+
+impl Host for CommandHost {
+    fn record(&mut self, record: &Record, event: Option<&EventRecord>) {
+        self.teller.record(record, event);
+        if let (Record::Change { change, .. }, Some(event)) = (record, event) {
+            self.run_on_change(*change, event);
+        }
+    }
+
+    fn note(&mut self, note: Note<'_>) {
+        Teller::note(&note);
+    }
+
+    fn prepare(&mut self, event: &EventRecord, time_left: Option<Duration>, reply: Reply) {
+        let Some(command) = &self.prepare else {
+            look::diagnose("warning", "an event is to be prepared for, but there is no --prepare command; it is held");
+            reply.prepared(Preparation::Failed, "no-command");
+            return;
+        };
+        self.preparing.retain(|_, running| !running.has_ended());
+        let tell = move |told: Told| match told {
+            Told::Line(line) => log("prepare", &line),
+            Told::Ended(ended) => match outcome("prepare", &ended) {
+                "done" => reply.prepared(Preparation::Ready, "ready"),
+                word => reply.prepared(Preparation::Failed, word),
+            },
+        };
+        let running = command.start(event, &[], Some(deadline(time_left)), tell);
+        self.preparing.insert(event.event_id.clone(), running);
+    }
+
+    fn rescheduled(&mut self, event: &EventRecord, time_left: Option<Duration>) {
+        if let Some(running) = self.preparing.get(&event.event_id) {
+            running.set_deadline(Some(deadline(time_left)));
+        }
+    }
+
+    fn recover(&mut self, event: &EventRecord, reply: Reply) {
+        let Some(command) = &self.recover else {
+            reply.recovered("no-command");
+            return;
+        };
+        self.running.retain(|running| !running.has_ended());
+        let tell = move |told: Told| match told {
+            Told::Line(line) => log("recover", &line),
+            Told::Ended(ended) => reply.recovered(outcome("recover", &ended)),
+        };
+        self.running.push(command.start(event, &[], Some(deadline(None)), tell));
+    }
+
+    fn is_busy(&self) -> bool {
+        self.changes_running.load(Ordering::SeqCst) > 0
+    }
+}
+
+fn deadline(time_left: Option<Duration>) -> Instant {
+    // Days ahead, as with predicted failures, a command still has to end some day.
+    let most = Duration::from_secs(30 * 86_400);
+    Instant::now() + time_left.map_or(UNKNOWN_DEADLINE, |left| left.clamp(LEAST_TIME, most))
+}
+
+fn log(label: &str, line: &str) {
+    look::diagnose(label, line);
+}
+
+/// Says how a command ended if it did not end well, and gives the word for the record.
+fn outcome(label: &str, ended: &Ended) -> &'static str {
+    match ended {
+        Ended::Well => "done",
+        Ended::Badly(why) => {
+            look::diagnose("warning", &format!("the {label} command failed: {why}"));
+            "failed"
+        }
+        Ended::Stopped => {
+            look::diagnose("warning", &format!("the {label} command ran out of time and was ended"));
+            "timed-out"
+        }
+        Ended::NotStarted(why) => {
+            look::diagnose("error", &format!("the {label} command could not be started: {why}"));
+            "failed"
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! Policies by name, or from a TOML file.
+
+use std::path::Path;
+use std::time::Duration;
+
+use scheduled_events_core::{
+    Action, EventKind, EventSources, EventTypes, Leader, MAX_RULES, Policy, Position, Rule, Scope, SourceKind,
+};
+use serde::Deserialize;
+use serde::de::{self, Deserializer};
+
+/// How long the machine named before this one is waited for, where a policy names no time.
+const TAKE_OVER_AFTER: Duration = Duration::from_secs(30);
+
+/// A policy text that is refused: where, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyError {
+    /// Line and column, both from 1; `None` where the text as a whole is meant.
+    pub position: Option<Position>,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// The policy that `name` names: `observe`, `sample`, or the path of a TOML file.
+///
+/// # Errors
+/// A line that says what is wrong and what to do: `FILE:LINE:COLUMN: …` for what stands in a file.
+pub fn load(name: &str) -> Result<Policy, String> {
+    match name {
+        "observe" => return Ok(Policy::observe()),
+        "sample" => return Ok(Policy::sample()),
+        _ => {}
+    }
+    let text = std::fs::read_to_string(Path::new(name)).map_err(|error| {
+        format!("cannot read the policy {name:?}: {error}; a policy is `observe`, `sample` or a TOML file")
+    })?;
+    parse(&text).map_err(|error| match error.position {
+        Some(position) => format!("{name}:{position}: {}", error.message),
+        None => format!("{name}: {}", error.message),
+    })
+}
+
+/// Reads a policy from TOML.
+///
+/// # Errors
+/// [`PolicyError`] with the place of what is wrong: unknown keys and words, durations that are none, too many rules.
+///
+/// ```
+/// use scheduled_events::policy_file::parse;
+///
+/// let policy = parse(r#"
+///     leader = { mode = "rank", take_over_after = "30s" }
+///     [[rule]]
+///     event = ["Freeze"]
+///     max_duration = "8s"
+///     action = "approve"
+/// "#).unwrap();
+/// assert_eq!(policy.rules().len(), 1);
+///
+/// let error = parse("[[rule]]\naction = \"aprove\"").unwrap_err();
+/// assert_eq!(error.position.unwrap().to_string(), "2:10");
+/// ```
+pub fn parse(text: &str) -> Result<Policy, PolicyError> {
+    let file: PolicyFile = toml::from_str(text).map_err(|error| PolicyError {
+        position: error.span().map(|span| Position::of(text.as_bytes(), span.start)),
+        message: error.message().to_owned(),
+    })?;
+    let rules: Vec<_> = file.rule.into_iter().map(Rule::from).collect();
+    let mut policy = Policy::new(&rules).map_err(|_| PolicyError {
+        position: None,
+        message: format!("{} rules, of which {MAX_RULES} are allowed at most", rules.len()),
+    })?;
+    policy.leader = file.leader.map_or_else(Leader::default, Leader::from);
+    Ok(policy)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PolicyFile {
+    leader: Option<LeaderEntry>,
+    #[serde(default)]
+    rule: Vec<RuleEntry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RuleEntry {
+    #[serde(default)]
+    event: Option<OneOrMany<EventKind>>,
+    #[serde(default)]
+    source: Option<OneOrMany<SourceKind>>,
+    #[serde(default, deserialize_with = "seconds")]
+    min_duration: Option<u32>,
+    #[serde(default, deserialize_with = "seconds")]
+    max_duration: Option<u32>,
+    #[serde(default)]
+    scope: Scope,
+    action: Action,
+}
+
+impl From<RuleEntry> for Rule {
+    fn from(entry: RuleEntry) -> Self {
+        Self {
+            event_types: entry.event.map_or(EventTypes::ANY, |kinds| EventTypes::of(&kinds.0)),
+            sources: entry.source.map_or(EventSources::ANY, |kinds| EventSources::of(&kinds.0)),
+            min_duration: entry.min_duration,
+            max_duration: entry.max_duration,
+            scope: entry.scope,
+            action: entry.action,
+        }
+    }
+}
+
+/// `"Freeze"` or `["Freeze", "Reboot"]`. An empty list would match nothing, silently, so it is refused.
+struct OneOrMany<T>(Vec<T>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor<T>(std::marker::PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> de::Visitor<'de> for Visitor<T> {
+            type Value = OneOrMany<T>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a word or a list of words")
+            }
+
+            fn visit_str<E: de::Error>(self, word: &str) -> Result<Self::Value, E> {
+                T::deserialize(de::value::StrDeserializer::new(word)).map(|one| OneOrMany(vec![one]))
+            }
+
+            fn visit_seq<A: de::SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+                let mut words = Vec::new();
+                while let Some(word) = list.next_element()? {
+                    words.push(word);
+                }
+                if words.is_empty() {
+                    return Err(de::Error::custom("an empty list matches nothing; leave the key out to match all"));
+                }
+                Ok(OneOrMany(words))
+            }
+        }
+
+        deserializer.deserialize_any(Visitor(std::marker::PhantomData))
+    }
+}
+
+enum LeaderEntry {
+    FirstResource,
+    Rank(Duration),
+    Everyone,
+}
+
+impl From<LeaderEntry> for Leader {
+    fn from(entry: LeaderEntry) -> Self {
+        match entry {
+            LeaderEntry::FirstResource => Self::FirstResource,
+            LeaderEntry::Everyone => Self::Everyone,
+            LeaderEntry::Rank(after) => {
+                Self::Rank { take_over_after: u32::try_from(after.as_secs()).unwrap_or(u32::MAX) }
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for LeaderEntry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = LeaderEntry;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(
+                    "\"first-resource\", \"rank\", \"everyone\", or { mode = \"rank\", take_over_after = \"30s\" }",
+                )
+            }
+
+            fn visit_str<E: de::Error>(self, mode: &str) -> Result<Self::Value, E> {
+                match mode {
+                    "first-resource" => Ok(LeaderEntry::FirstResource),
+                    "rank" => Ok(LeaderEntry::Rank(TAKE_OVER_AFTER)),
+                    "everyone" => Ok(LeaderEntry::Everyone),
+                    _ => Err(E::unknown_variant(mode, &["first-resource", "rank", "everyone"])),
+                }
+            }
+
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                let table = LeaderTable::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                match (self.visit_str(&table.mode)?, table.take_over_after) {
+                    (LeaderEntry::Rank(_), Some(seconds)) => {
+                        Ok(LeaderEntry::Rank(Duration::from_secs(u64::from(seconds))))
+                    }
+                    (_, Some(_)) => Err(de::Error::custom("only the mode \"rank\" has take_over_after")),
+                    (leader, None) => Ok(leader),
+                }
+            }
+        }
+
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LeaderTable {
+    mode: String,
+    #[serde(default, deserialize_with = "seconds")]
+    take_over_after: Option<u32>,
+}
+
+/// `"8s"`, `"2min"`, or a number of seconds.
+fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "expected a duration such as \"8s\", or a number of seconds")]
+    enum Written {
+        Number(u32),
+        Text(String),
+    }
+
+    match Written::deserialize(deserializer)? {
+        Written::Number(seconds) => Ok(Some(seconds)),
+        Written::Text(text) => {
+            let duration = humantime::parse_duration(&text)
+                .map_err(|error| de::Error::custom(format!("{text:?} is no duration such as \"8s\": {error}")))?;
+            if duration.subsec_nanos() != 0 {
+                return Err(de::Error::custom(format!("{text:?} is not a whole number of seconds")));
+            }
+            u32::try_from(duration.as_secs()).map(Some).map_err(|_| de::Error::custom(format!("{text:?} is too long")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_policy_of_the_manual() {
+        let policy = parse(
+            r#"
+            leader = { mode = "rank", take_over_after = "30s" }
+            [[rule]]
+            event = ["Freeze"]
+            max_duration = "8s"
+            action = "approve"
+            [[rule]]
+            event = ["Preempt", "Terminate", "Reboot", "Redeploy"]
+            action = "prepare"
+            scope = "mine"
+            "#,
+        )
+        .unwrap();
+        let freeze = Rule {
+            event_types: EventTypes::of(&[EventKind::Freeze]),
+            max_duration: Some(8),
+            ..Rule::new(Action::Approve)
+        };
+        let others = [EventKind::Preempt, EventKind::Terminate, EventKind::Reboot, EventKind::Redeploy];
+        let rest = Rule { event_types: EventTypes::of(&others), ..Rule::new(Action::Prepare) };
+        assert_eq!(policy.rules(), [freeze, rest]);
+        assert_eq!(policy.leader, Leader::Rank { take_over_after: 30 });
+    }
+
+    #[test]
+    fn everything_that_a_rule_can_say() {
+        let policy = parse(
+            "leader = \"everyone\"\n[[rule]]\nevent = \"Freeze\"\nsource = \"User\"\nmin_duration = 1\nmax_duration = \
+             \"1min 30s\"\nscope = \"any\"\naction = \"ignore\"",
+        )
+        .unwrap();
+        let expected = Rule {
+            event_types: EventTypes::of(&[EventKind::Freeze]),
+            sources: EventSources::of(&[SourceKind::User]),
+            min_duration: Some(1),
+            max_duration: Some(90),
+            scope: Scope::Any,
+            action: Action::Ignore,
+        };
+        assert_eq!(policy.rules(), [expected]);
+        assert_eq!(policy.leader, Leader::Everyone);
+        assert_eq!(parse("").unwrap(), Policy::observe());
+    }
+
+    #[test]
+    fn mistakes_are_shown_where_they_are() {
+        for (text, place, words) in [
+            ("[[rule]]\naction = \"aprove\"", "2:10", "approve"),
+            ("[[rule]]\nevent = [\"Frezee\"]\naction = \"hold\"", "2:10", "Frezee"),
+            ("[[rule]]\nevents = [\"Freeze\"]\naction = \"hold\"", "2:1", "events"),
+            ("[[rule]]\nevent = []\naction = \"hold\"", "2:9", "matches nothing"),
+            ("[[rule]]\nmax_duration = \"8 parsecs\"\naction = \"hold\"", "2:16", "8 parsecs"),
+            ("[[rule]]\nmax_duration = \"500ms\"\naction = \"hold\"", "2:16", "whole number"),
+            ("[[rule]]\nmax_duration = -1\naction = \"hold\"", "2:16", "duration"),
+            ("[[rule]]\nscope = \"mine\"", "1:1", "action"),
+            ("leader = \"first\"", "1:10", "first-resource"),
+            ("leader = { mode = \"everyone\", take_over_after = \"3s\" }", "1:10", "rank"),
+            ("rule = 3", "1:8", ""),
+            ("[[rule]\naction", "1:8", ""),
+        ] {
+            let error = parse(text).expect_err(text);
+            assert_eq!(
+                error.position.map(|position| position.to_string()).as_deref(),
+                Some(place),
+                "{text}: {error:?}"
+            );
+            assert!(error.message.contains(words), "{text}: {error:?}");
+        }
+    }
+}

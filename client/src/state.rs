@@ -1,0 +1,257 @@
+//! The state file: what a restart must not forget, written so that a crash leaves the old one or the new one.
+//!
+//! The first line names the form and carries a CRC-32 of the rest, which is JSON: the session's snapshot, and the
+//! events in words for whoever looks into the file.
+
+use std::fmt::Write as _;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::platform;
+use crate::record::EventRecord;
+
+const FORM: &str = "scheduled-events state 1";
+
+/// The largest state file that is read: a thousand events with a thousand resources each stay below it.
+const SIZE_MAX: u64 = 64 * 1024 * 1024;
+
+/// What is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// The session's snapshot.
+    pub session: Vec<u8>,
+    /// The events that are followed, with all their members.
+    pub events: Vec<EventRecord>,
+}
+
+/// A state file, locked for this process.
+#[derive(Debug)]
+pub struct StateFile {
+    path: PathBuf,
+    /// Held as long as the state file is in use; the system releases it with the process, however it ends.
+    _lock: File,
+}
+
+/// What was found when a state file was opened.
+#[derive(Debug)]
+pub enum Found {
+    /// No file, so nothing to remember.
+    Nothing,
+    /// The state of the last run.
+    State(State),
+    /// A file that cannot be trusted; it was set aside for a person to look at.
+    Damaged {
+        /// Where it lies now.
+        set_aside: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+struct Content {
+    session: String,
+    events: Vec<EventRecord>,
+}
+
+impl StateFile {
+    /// Opens the state file at `path`, which need not exist, and locks it.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong and what to do: the folder cannot be written, or another process uses the
+    /// file.
+    pub fn open(path: &Path) -> Result<(Self, Found), String> {
+        let lock = lock(path)?;
+        let file = Self { path: path.to_owned(), _lock: lock };
+        let found = match read(path) {
+            Ok(None) => Found::Nothing,
+            Ok(Some(Ok(state))) => Found::State(state),
+            Ok(Some(Err(why))) => file.set_aside(&why)?,
+            Err(error) => return Err(format!("cannot read the state file {}: {error}", path.display())),
+        };
+        Ok((file, found))
+    }
+
+    /// Moves the file out of the way, under a name that is not taken, and keeps it.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong: the folder does not let itself be written.
+    pub fn set_aside(&self, why: &str) -> Result<Found, String> {
+        for number in 1.. {
+            let set_aside = beside(&self.path, &format!("damaged-{number}"));
+            if set_aside.exists() {
+                continue;
+            }
+            fs::rename(&self.path, &set_aside).map_err(|error| {
+                format!("the state file {} is damaged ({why}), and cannot be set aside: {error}", self.path.display())
+            })?;
+            return Ok(Found::Damaged { set_aside, why: why.to_owned() });
+        }
+        unreachable!("there are more numbers than files")
+    }
+
+    /// Replaces the file: a temporary one is written, synced and renamed, and the folder synced.
+    ///
+    /// # Errors
+    /// The file then is what it was before.
+    pub fn save(&self, state: &State) -> io::Result<()> {
+        let temporary = beside(&self.path, "tmp");
+        let mut file =
+            platform::private(OpenOptions::new().write(true).create(true).truncate(true)).open(&temporary)?;
+        file.write_all(&written(state)?)?;
+        file.sync_all()?;
+        drop(file);
+        fs::rename(&temporary, &self.path)?;
+        sync_folder(&self.path)
+    }
+
+    /// Where the file is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn lock(path: &Path) -> Result<File, String> {
+    let lock_path = beside(path, "lock");
+    let failed =
+        |error: &io::Error| format!("cannot use the state file {}: {}: {error}", path.display(), lock_path.display());
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    let mut lock = platform::private(&mut options).open(&lock_path).map_err(|error| failed(&error))?;
+    if !platform::lock(&lock).map_err(|error| failed(&error))? {
+        let mut holder = String::new();
+        let _ = (&lock).take(20).read_to_string(&mut holder);
+        return Err(format!(
+            "the state file {} is in use by process {}; stop that one, or give this one its own --state",
+            path.display(),
+            holder.trim()
+        ));
+    }
+    let note = format!("{:<10}\n", std::process::id());
+    lock.set_len(0).and_then(|()| lock.write_all(note.as_bytes())).map_err(|error| failed(&error))?;
+    Ok(lock)
+}
+
+/// The file's state, or what is wrong with it; `None` where there is no file.
+fn read(path: &Path) -> io::Result<Option<Result<State, String>>> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    let mut bytes = Vec::new();
+    file.take(SIZE_MAX).read_to_end(&mut bytes)?;
+    Ok(Some(parse(&bytes)))
+}
+
+fn parse(bytes: &[u8]) -> Result<State, String> {
+    let text = std::str::from_utf8(bytes).map_err(|_| "it is not text")?;
+    let (head, content) = text.split_once('\n').ok_or("it has no first line")?;
+    let checksum = head.strip_prefix(FORM).ok_or_else(|| format!("its first line is not {FORM:?}"))?;
+    if checksum.trim() != format!("{:08x}", crc32fast::hash(content.as_bytes())) {
+        return Err("its checksum is wrong, so it was cut off or changed".into());
+    }
+    let content: Content = serde_json::from_str(content).map_err(|error| error.to_string())?;
+    let session = unhex(&content.session).ok_or("its snapshot is not hexadecimal")?;
+    Ok(State { session, events: content.events })
+}
+
+fn written(state: &State) -> io::Result<Vec<u8>> {
+    let mut session = String::with_capacity(state.session.len() * 2);
+    for byte in &state.session {
+        let _ = write!(session, "{byte:02x}");
+    }
+    let mut content = serde_json::to_string_pretty(&Content { session, events: state.events.clone() })?;
+    content.push('\n');
+    Ok(format!("{FORM} {:08x}\n{content}", crc32fast::hash(content.as_bytes())).into_bytes())
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes();
+    if !digits.len().is_multiple_of(2) {
+        return None;
+    }
+    digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+}
+
+/// `FILE.suffix`, beside the file.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// A rename lasts once its folder is on disk.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("scheduled-events-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    fn state() -> State {
+        let event = EventRecord { event_id: "a\u{1b}[2J".into(), ..EventRecord::default() };
+        State { session: vec![0, 1, 0xff], events: vec![event] }
+    }
+
+    #[test]
+    fn what_is_saved_is_found_again() {
+        let folder = folder("saved");
+        let path = folder.join("state");
+        let (file, found) = StateFile::open(&path).unwrap();
+        assert!(matches!(found, Found::Nothing));
+        file.save(&state()).unwrap();
+        drop(file);
+        let (_, found) = StateFile::open(&path).unwrap();
+        assert!(matches!(found, Found::State(found) if found == state()));
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_file_cut_off_anywhere_is_set_aside_and_kept() {
+        let folder = folder("cut");
+        let path = folder.join("state");
+        let whole = written(&state()).unwrap();
+        for end in 0..whole.len() {
+            fs::write(&path, &whole[..end]).unwrap();
+            let (_, found) = StateFile::open(&path).unwrap();
+            let Found::Damaged { set_aside, .. } = found else { panic!("{end} bytes were trusted") };
+            assert_eq!(fs::read(&set_aside).unwrap(), whole[..end]);
+            fs::remove_file(set_aside).unwrap();
+        }
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_second_user_is_refused_and_told_who_has_it() {
+        let folder = folder("second");
+        let path = folder.join("state");
+        let first = StateFile::open(&path).unwrap();
+        let refused = StateFile::open(&path).unwrap_err();
+        assert!(refused.contains(&format!("in use by process {}", std::process::id())), "{refused}");
+        drop(first);
+        assert!(StateFile::open(&path).is_ok());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_an_error() {
+        let error = StateFile::open(Path::new("/nonexistent/folder/state")).unwrap_err();
+        assert!(error.contains("/nonexistent/folder/state"), "{error}");
+    }
+}

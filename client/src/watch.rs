@@ -1,0 +1,567 @@
+//! The main job: poll, tell changes, decide, prepare, approve, recover. Core's session decides; this carries bytes,
+//! runs commands beside the polling, and keeps the state file.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use scheduled_events_core::{
+    Cause, Config, Document, Outcome, Policy, Preparation, Report, Response, Session, Step, UnixMillis, UnixSeconds,
+    VmNames,
+};
+
+use crate::clock::Clock;
+use crate::imds::{Answer, Failure, Imds, NAME_TIMEOUT, UNDERSCORED_API_VERSION};
+use crate::record::{EventRecord, Record};
+use crate::state::{Found, State, StateFile};
+
+/// How many events are followed at a time. A placement group has up to a thousand machines.
+pub const EVENTS_MAX: usize = 1024;
+
+/// How often the machine's own name is asked for again, at first and in the long run.
+const NAME_RETRY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
+
+/// What a watch is to do.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The API version that is asked for.
+    pub api_version: String,
+    /// This machine's names; none means that the metadata service is asked.
+    pub vm_names: Vec<String>,
+    /// What to do about events.
+    pub policy: Policy,
+    /// The time between two polls, 200 ms at least.
+    pub interval: Duration,
+    /// Decide and report, but neither prepare nor approve.
+    pub dry_run: bool,
+    /// End once an event was seen and none is left.
+    pub until_idle: bool,
+    /// End after so many polls.
+    pub max_polls: Option<u64>,
+}
+
+/// Whoever does what the session says: runs commands, calls functions, prints.
+pub trait Host {
+    /// Something happened.
+    fn record(&mut self, record: &Record, event: Option<&EventRecord>);
+
+    /// Something a person should know, outside the records.
+    fn note(&mut self, note: Note<'_>);
+
+    /// Get ready for the event, and say so through `reply`, from any thread. `time_left` is what remains until the
+    /// event may start.
+    fn prepare(&mut self, event: &EventRecord, time_left: Option<Duration>, reply: Reply);
+
+    /// The event that is being prepared for moved.
+    fn rescheduled(&mut self, event: &EventRecord, time_left: Option<Duration>);
+
+    /// Take the machine back into service, and say so through `reply`, from any thread.
+    fn recover(&mut self, event: &EventRecord, reply: Reply);
+
+    /// Whether something still runs that the watch should not end before.
+    fn is_busy(&self) -> bool;
+}
+
+/// Something a person should know, outside the records.
+#[derive(Clone, Debug)]
+pub enum Note<'a> {
+    /// The machine's own name is known now.
+    Named(&'a str),
+    /// The machine's own name could not be asked; until it is known, everything is held.
+    NameUnknown(&'a str),
+    /// The state file was damaged and is set aside; the watch begins anew.
+    StateDamaged(&'a str),
+    /// The state file could not be written; what is in memory goes on.
+    StateNotSaved(&'a str),
+    /// The last run's state was taken up.
+    Restored {
+        /// How many events it followed.
+        events: usize,
+    },
+    /// A poll or an approval failed.
+    Failed(&'a str),
+    /// A stale document is not believed.
+    Stale,
+}
+
+/// A host's way back to the watch.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    event_id: String,
+    sender: Sender<Message>,
+}
+
+impl Reply {
+    /// The preparation has ended; `outcome` is the word for the record.
+    pub fn prepared(&self, preparation: Preparation, outcome: &'static str) {
+        let _ = self.sender.send(Message::Prepared(self.event_id.clone(), preparation, outcome));
+    }
+
+    /// The recovery has ended; `outcome` is the word for the record.
+    pub fn recovered(&self, outcome: &'static str) {
+        let _ = self.sender.send(Message::Recovered(self.event_id.clone(), outcome));
+    }
+}
+
+/// Reaches a watch from another thread, or from a signal.
+#[derive(Clone, Debug)]
+pub struct Handle(Sender<Message>);
+
+impl Handle {
+    /// Ends the watch soon; its state is saved.
+    pub fn stop(&self) {
+        let _ = self.0.send(Message::Stop);
+    }
+
+    /// Wakes the watch, so that it asks its host again whether anything still runs.
+    pub fn wake(&self) {
+        let _ = self.0.send(Message::Wake);
+    }
+}
+
+/// Why a watch ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// An event was seen, and none is left.
+    Idle,
+    /// The polls that were asked for are done; whether any of them succeeded.
+    Polls {
+        /// Whether at least one was answered with a document, or with "nothing new".
+        answered: bool,
+    },
+    /// It was stopped.
+    Stopped,
+}
+
+enum Message {
+    Answer(Result<Answer, Failure>),
+    Name(Result<String, String>),
+    Prepared(String, Preparation, &'static str),
+    Recovered(String, &'static str),
+    Wake,
+    Stop,
+}
+
+/// A request for the thread that talks to the metadata service.
+enum Job {
+    Get(Option<String>, Duration),
+    Post(Vec<u8>, Duration),
+}
+
+/// One watch: a session, and all that it needs around it.
+pub struct Watch {
+    session: Box<Session<EVENTS_MAX>>,
+    options: Options,
+    clock: Clock,
+    imds: Imds,
+    jobs: Sender<Job>,
+    sender: Sender<Message>,
+    receiver: Receiver<Message>,
+    state_file: Option<StateFile>,
+    /// The session's snapshot, and the one that the state file holds.
+    snapshot: Vec<u8>,
+    saved: Vec<u8>,
+    /// The events that are followed, with all their members, by id in lower case.
+    events: HashMap<String, EventRecord>,
+    /// The document that was read last, for the places of problems.
+    body: Vec<u8>,
+    /// The ids in the approval under way.
+    posted: Vec<String>,
+    /// Notes that arose before there was a host to tell.
+    first_notes: Vec<String>,
+    restored: Option<usize>,
+    polls: u64,
+    answered: bool,
+    name_retry: Option<(Instant, Duration)>,
+}
+
+impl Watch {
+    /// Makes a watch ready; with a state file it takes up where the last run left off.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong and what to do: options out of range, or a state file that cannot be used.
+    pub fn new(imds: Imds, options: Options, state_file: Option<(StateFile, Found)>) -> Result<Self, String> {
+        let names: Vec<&str> = options.vm_names.iter().map(String::as_str).collect();
+        let config = Config {
+            names: names_for(&names, &options.api_version),
+            policy: options.policy.clone(),
+            interval_ms: u32::try_from(options.interval.as_millis()).unwrap_or(u32::MAX),
+            dry_run: options.dry_run,
+            seed: seed(),
+        };
+        let session = Box::new(Session::new(&config).map_err(|error| error.to_string())?);
+        let (sender, receiver) = mpsc::channel();
+        let jobs = start_transport(imds.clone(), sender.clone());
+        let mut watch = Self {
+            session,
+            options,
+            clock: Clock::start(),
+            imds,
+            jobs,
+            sender,
+            receiver,
+            state_file: None,
+            snapshot: Vec::new(),
+            saved: Vec::new(),
+            events: HashMap::new(),
+            body: Vec::new(),
+            posted: Vec::new(),
+            first_notes: Vec::new(),
+            restored: None,
+            polls: 0,
+            answered: false,
+            name_retry: None,
+        };
+        if let Some((file, found)) = state_file {
+            watch.take_up(&file, found)?;
+            // Whether it can be written is better known now than at the first event.
+            watch.take_snapshot();
+            file.save(&watch.state())
+                .map_err(|error| format!("cannot write the state file {}: {error}", file.path().display()))?;
+            watch.saved.clone_from(&watch.snapshot);
+            watch.state_file = Some(file);
+        }
+        Ok(watch)
+    }
+
+    fn take_up(&mut self, file: &StateFile, found: Found) -> Result<(), String> {
+        let found = match found {
+            Found::State(state) => match self.session.restore(&state.session) {
+                Ok(()) => {
+                    self.restored = Some(state.events.len());
+                    self.events = state.events.into_iter().map(|event| (key(&event.event_id), event)).collect();
+                    return Ok(());
+                }
+                Err(error) => file.set_aside(&error.to_string())?,
+            },
+            other => other,
+        };
+        if let Found::Damaged { set_aside, why } = found {
+            let note = format!("the state file was damaged ({why}); it is kept as {}", set_aside.display());
+            self.first_notes.push(note);
+        }
+        Ok(())
+    }
+
+    /// A way to reach this watch from elsewhere.
+    pub fn handle(&self) -> Handle {
+        Handle(self.sender.clone())
+    }
+
+    /// Watches until there is a reason to end.
+    pub fn run(&mut self, host: &mut dyn Host) -> Ended {
+        for note in std::mem::take(&mut self.first_notes) {
+            host.note(Note::StateDamaged(&note));
+        }
+        if let Some(events) = self.restored.take() {
+            host.note(Note::Restored { events });
+        }
+        if self.options.vm_names.is_empty() {
+            // Asked once before the first poll, so that the first decision already knows whose events it sees.
+            let answer = self.imds.vm_name(NAME_TIMEOUT);
+            self.on_name(answer, host);
+        }
+        loop {
+            if let Some(ended) = self.step(host) {
+                self.save(host);
+                return ended;
+            }
+        }
+    }
+
+    /// Does what the session says next, or waits; why the watch ends, if it does.
+    fn step(&mut self, host: &mut dyn Host) -> Option<Ended> {
+        let now = self.clock.now();
+        match self.session.next(now) {
+            Step::Report(report) => {
+                let (record, id) = match report {
+                    Report::Change { change, event } => {
+                        (Record::change(change, event, now.seconds()), Some(event.event_id().to_string()))
+                    }
+                    Report::Decision { decision, event } => {
+                        let id = event.event_id().to_string();
+                        (Record::decision(&decision, &id), Some(id))
+                    }
+                    Report::Problem(problem) => (Record::problem(&problem, &self.body), None),
+                    Report::Untracked(untracked) => {
+                        (Record::Untracked { own: untracked.own, others: untracked.others }, None)
+                    }
+                };
+                let event = id.and_then(|id| self.events.get(&key(&id)));
+                if let (Record::Change { change: scheduled_events_core::Change::Rescheduled, .. }, Some(event)) =
+                    (&record, event)
+                {
+                    host.rescheduled(event, time_left(event.not_before, now));
+                }
+                host.record(&record, event);
+            }
+            Step::Prepare { event } => {
+                let event = known(&self.events, event);
+                self.save(host);
+                let reply = self.reply(&event);
+                host.prepare(&event, time_left(event.not_before, now), reply);
+            }
+            Step::Recover { event } => {
+                let event = known(&self.events, event);
+                self.save(host);
+                let reply = self.reply(&event);
+                host.recover(&event, reply);
+            }
+            Step::Get { if_none_match, timeout_ms } => {
+                let job = Job::Get(if_none_match.map(str::to_owned), Duration::from_millis(u64::from(timeout_ms)));
+                self.polls += 1;
+                self.save(host);
+                let _ = self.jobs.send(job);
+            }
+            Step::Post { body, timeout_ms } => {
+                let job = Job::Post(body.to_vec(), Duration::from_millis(u64::from(timeout_ms)));
+                self.posted = self.session.posted().map(ToString::to_string).collect();
+                self.save(host);
+                let _ = self.jobs.send(job);
+            }
+            Step::Wait { until } => return self.wait(until, host),
+        }
+        None
+    }
+
+    fn wait(&mut self, until: UnixMillis, host: &mut dyn Host) -> Option<Ended> {
+        self.save(host);
+        self.forget_the_gone();
+        if !self.session.awaits_answer() {
+            if self.options.until_idle && self.session.is_idle() && self.session.has_seen_event() && !host.is_busy() {
+                return Some(Ended::Idle);
+            }
+            if self.options.max_polls.is_some_and(|max| self.polls >= max) {
+                return Some(Ended::Polls { answered: self.answered });
+            }
+        }
+        let mut wait = Duration::from_millis(until.millis_since(self.clock.now()));
+        if let Some((at, _)) = self.name_retry {
+            let left = at.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                self.ask_name_again();
+            } else {
+                wait = wait.min(left);
+            }
+        }
+        match self.receiver.recv_timeout(wait) {
+            Ok(message) => self.on_message(message, host),
+            // This watch holds a sender itself, so the channel stays open.
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+        }
+    }
+
+    fn on_message(&mut self, message: Message, host: &mut dyn Host) -> Option<Ended> {
+        match message {
+            Message::Answer(answer) => self.on_answer(answer, host),
+            Message::Name(name) => self.on_name(name, host),
+            Message::Prepared(event_id, preparation, outcome) => {
+                if self.session.prepared(&event_id, preparation) {
+                    self.save(host);
+                    let event = self.events.get(&key(&event_id));
+                    host.record(&Record::Prepare { event_id, outcome }, event);
+                }
+            }
+            Message::Recovered(event_id, outcome) => {
+                if self.session.recovered(&event_id) {
+                    let event = self.events.get(&key(&event_id));
+                    host.record(&Record::Recover { event_id, outcome }, event);
+                    self.save(host);
+                }
+            }
+            Message::Wake => {}
+            Message::Stop => return Some(Ended::Stopped),
+        }
+        None
+    }
+
+    fn on_answer(&mut self, answer: Result<Answer, Failure>, host: &mut dyn Host) {
+        let now = self.clock.now();
+        let (outcome, status, detail) = match answer {
+            Ok(answer) => {
+                let response = Response {
+                    status: answer.status,
+                    etag: answer.etag.as_deref(),
+                    retry_after: answer.retry_after,
+                    body: &answer.body,
+                };
+                let outcome = self.session.on_response(&response, now);
+                let status = answer.status;
+                if outcome == Outcome::Document {
+                    self.body = answer.body;
+                    self.remember();
+                }
+                (outcome, Some(status), None)
+            }
+            Err(failure) => (self.session.on_failure(failure.cause, now), None, Some(failure.detail)),
+        };
+        match outcome {
+            Outcome::Document | Outcome::Unchanged => self.answered = true,
+            Outcome::Stale => host.note(Note::Stale),
+            Outcome::PollFailed { cause, retry_in_ms } => {
+                host.note(Note::Failed(&described(cause, detail)));
+                host.record(&Record::PollFailed { cause: cause_word(cause), retry_in_ms }, None);
+            }
+            Outcome::Approved | Outcome::ApprovalFailed { .. } => {
+                if let Outcome::ApprovalFailed { cause } = outcome {
+                    host.note(Note::Failed(&format!("approval: {}", described(cause, detail))));
+                }
+                self.save(host);
+                let event_ids = std::mem::take(&mut self.posted);
+                let event = event_ids.first().and_then(|id| self.events.get(&key(id)));
+                host.record(&Record::Approval { event_ids, status }, event);
+            }
+            _ => {}
+        }
+    }
+
+    /// Keeps what the newest document says of its events, the last known `NotBefore` among it.
+    fn remember(&mut self) {
+        let names: Vec<&str> = self.options.vm_names.iter().map(String::as_str).collect();
+        let names = names_for(&names, &self.options.api_version);
+        let Ok(document) = Document::parse(&self.body) else { return };
+        for event in document.events() {
+            let mut record = EventRecord::new(&event, names);
+            let known = self.events.get(&key(&record.event_id));
+            record.not_before = record.not_before.or_else(|| known.and_then(|known| known.not_before));
+            self.events.insert(key(&record.event_id), record);
+        }
+    }
+
+    /// Forgets events that the session follows no longer.
+    fn forget_the_gone(&mut self) {
+        if self.events.len() > self.session.events().count() {
+            let followed: HashSet<_> = self.session.events().map(|event| key(event.event_id().as_str())).collect();
+            self.events.retain(|id, _| followed.contains(id));
+        }
+    }
+
+    fn on_name(&mut self, name: Result<String, String>, host: &mut dyn Host) {
+        match name {
+            Ok(name) => {
+                if self.session.set_names(names_for(&[&name], &self.options.api_version)).is_ok() {
+                    host.note(Note::Named(&name));
+                    self.options.vm_names = vec![name];
+                    self.name_retry = None;
+                }
+            }
+            Err(why) => {
+                let pause = self.name_retry.map_or(NAME_RETRY[0], |(_, pause)| (pause * 2).min(NAME_RETRY[1]));
+                self.name_retry = Some((Instant::now() + pause, pause));
+                host.note(Note::NameUnknown(&why));
+            }
+        }
+    }
+
+    /// Asks for the name beside the polling; the answer comes as a message.
+    fn ask_name_again(&mut self) {
+        let (imds, sender) = (self.imds.clone(), self.sender.clone());
+        if let Some((at, pause)) = &mut self.name_retry {
+            // Not again before this question is answered.
+            *at = Instant::now() + *pause + NAME_TIMEOUT * 2;
+        }
+        thread::spawn(move || {
+            let _ = sender.send(Message::Name(imds.vm_name(NAME_TIMEOUT)));
+        });
+    }
+
+    fn reply(&self, event: &EventRecord) -> Reply {
+        Reply { event_id: event.event_id.clone(), sender: self.sender.clone() }
+    }
+
+    fn take_snapshot(&mut self) {
+        self.snapshot.resize(self.snapshot.capacity(), 0);
+        let length = match self.session.snapshot(&mut self.snapshot) {
+            Ok(length) => length,
+            Err(small) => {
+                self.snapshot.resize(small.needed, 0);
+                self.session.snapshot(&mut self.snapshot).unwrap_or(0)
+            }
+        };
+        self.snapshot.truncate(length);
+    }
+
+    fn state(&self) -> State {
+        let mut events: Vec<_> = self.events.values().cloned().collect();
+        events.sort_by(|one, other| one.event_id.cmp(&other.event_id));
+        State { session: self.snapshot.clone(), events }
+    }
+
+    /// Writes the state file if there is anything new to remember. A file that cannot be written stops nothing: what is
+    /// in memory is right, and the next change tries again.
+    fn save(&mut self, host: &mut dyn Host) {
+        if self.state_file.is_none() {
+            return;
+        }
+        self.take_snapshot();
+        if self.snapshot == self.saved {
+            return;
+        }
+        let state = self.state();
+        let Some(file) = &self.state_file else { return };
+        match file.save(&state) {
+            Ok(()) => self.saved = state.session,
+            Err(error) => host.note(Note::StateNotSaved(&format!("{}: {error}", file.path().display()))),
+        }
+    }
+}
+
+/// The thread that talks to the metadata service, one request at a time, so that a slow answer holds up nothing else.
+fn start_transport(imds: Imds, sender: Sender<Message>) -> Sender<Job> {
+    let (jobs, queue) = mpsc::channel();
+    thread::spawn(move || {
+        for job in queue {
+            let answer = match job {
+                Job::Get(etag, timeout) => imds.events(etag.as_deref(), timeout),
+                Job::Post(body, timeout) => imds.approve(&body, timeout),
+            };
+            if sender.send(Message::Answer(answer)).is_err() {
+                return;
+            }
+        }
+    });
+    jobs
+}
+
+/// All that is known of an event: from its document, or at least what the session keeps.
+fn known(events: &HashMap<String, EventRecord>, event: &scheduled_events_core::TrackedEvent) -> EventRecord {
+    let record = events.get(&key(event.event_id().as_str()));
+    record.cloned().unwrap_or_else(|| EventRecord::of_tracked(event))
+}
+
+/// Ids are compared without ASCII case.
+fn key(event_id: &str) -> String {
+    event_id.to_ascii_lowercase()
+}
+
+/// The names, as this API version's documents spell them.
+pub fn names_for<'a>(names: &'a [&'a str], api_version: &str) -> VmNames<'a> {
+    let names = VmNames::new(names);
+    if api_version == UNDERSCORED_API_VERSION { names.underscored() } else { names }
+}
+
+fn time_left(not_before: Option<UnixSeconds>, now: UnixMillis) -> Option<Duration> {
+    not_before.map(|start| Duration::from_millis(UnixMillis::from(start).millis_since(now)))
+}
+
+fn described(cause: Cause, detail: Option<String>) -> String {
+    match detail {
+        Some(detail) => format!("{cause} ({detail})"),
+        None => cause.to_string(),
+    }
+}
+
+/// The cause as records spell it: `timeout`, `status-503`, `redirect-302`.
+pub fn cause_word(cause: Cause) -> String {
+    match cause {
+        Cause::Status(status) | Cause::Redirect(status) => format!("{}-{status}", cause.word()),
+        _ => cause.word().to_owned(),
+    }
+}
+
+/// Differs between machines and runs; it only spreads retries.
+fn seed() -> u64 {
+    let now = Clock::start().now().0.unsigned_abs();
+    now.rotate_left(20) ^ u64::from(std::process::id())
+}
