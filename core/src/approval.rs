@@ -6,6 +6,7 @@ use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
 use crate::error::BufferTooSmall;
+use crate::short::hex_digit;
 
 /// A POST body that approves events: `{"StartRequests":[{"EventId":"…"}]}`.
 ///
@@ -142,8 +143,7 @@ impl fmt::Write for Writer<'_> {
                 b'\r' => self.raw("\\r"),
                 0..=0x1f => {
                     self.raw(if byte < 0x10 { "\\u000" } else { "\\u001" });
-                    let digit = byte & 0xf;
-                    self.byte(if digit < 10 { digit | b'0' } else { digit.wrapping_sub(10).wrapping_add(b'a') });
+                    self.byte(hex_digit(byte));
                 }
                 _ => self.byte(byte),
             }

@@ -1,5 +1,7 @@
 //! The document: checked once, then read without errors and without storage.
 
+use core::ops::Range;
+
 use serde::{Serialize, Serializer};
 
 use crate::error::{ParseError, ParseErrorKind, Problem, ProblemKind};
@@ -50,6 +52,9 @@ pub struct Document<'a> {
     events_offset: usize,
     events: usize,
     repeats: Repeats,
+    /// The array's first element, where that is an event, and where it ends. A real document mostly has one event, which
+    /// is then not read twice.
+    first: Option<(Event<'a>, usize)>,
 }
 
 impl<'a> Document<'a> {
@@ -59,21 +64,46 @@ impl<'a> Document<'a> {
     /// [`ParseError`] with kind and offset for what is no document. Line and column come from
     /// [`ParseError::position`].
     pub fn parse(input: &'a [u8]) -> Result<Self, ParseError> {
+        Self::parse_each(input, |_, _| ())
+    }
+
+    /// Checks `input` as [`parse`](Self::parse) does, and shows each event that has an id while it is read, with the
+    /// bytes of its object: for a caller who keeps its own index of them and would otherwise read all events twice.
+    ///
+    /// Nothing that was shown counts when an error is returned. An event that repeats an id is shown too; where
+    /// [`events`](Self::events) is shorter than what was shown, it tells by [`Event::index`] which ones stand.
+    ///
+    /// # Errors
+    /// Those of [`parse`](Self::parse).
+    ///
+    /// ```
+    /// use scheduled_events_core::{Document, Event};
+    ///
+    /// let body = br#"{"Events":[{"EventId":"a"},{"EventId":"b","EventType":"Reboot"}]}"#;
+    /// let mut objects = Vec::new();
+    /// let document = Document::parse_each(body, |_, bytes| objects.push(bytes))?;
+    /// assert_eq!(document.events().len(), objects.len());
+    /// assert!(Event::parse(&body[objects[1].clone()])?.event_id() == "b");
+    /// # Ok::<(), scheduled_events_core::ParseError>(())
+    /// ```
+    pub fn parse_each(input: &'a [u8], each: impl FnMut(&Event<'a>, Range<usize>)) -> Result<Self, ParseError> {
         match core::str::from_utf8(input) {
-            Ok(text) => Self::read(text),
-            Err(error) => {
-                // What is wrong first is told first: the text before the broken bytes may be no document already.
-                let offset = error.valid_up_to();
-                let valid = input.get(..offset).and_then(|valid| core::str::from_utf8(valid).ok()).unwrap_or_default();
-                match Self::read(valid) {
-                    Err(error) if error.kind != ParseErrorKind::UnexpectedEnd => Err(error),
-                    _ => Err(ParseError::new(ParseErrorKind::InvalidUtf8, offset)),
-                }
-            }
+            Ok(text) => Self::read(text, each),
+            Err(error) => Err(Self::not_utf8(input, error.valid_up_to(), each)),
         }
     }
 
-    fn read(text: &'a str) -> Result<Self, ParseError> {
+    /// What is wrong first is told first: the text before the broken bytes at `offset` may be no document already.
+    #[inline(never)]
+    fn not_utf8(input: &'a [u8], offset: usize, each: impl FnMut(&Event<'a>, Range<usize>)) -> ParseError {
+        let valid = input.get(..offset).and_then(|valid| core::str::from_utf8(valid).ok()).unwrap_or_default();
+        match Self::read(valid, each) {
+            Err(error) if error.kind != ParseErrorKind::UnexpectedEnd => error,
+            _ => ParseError::new(ParseErrorKind::InvalidUtf8, offset),
+        }
+    }
+
+    fn read(text: &'a str, mut each: impl FnMut(&Event<'a>, Range<usize>)) -> Result<Self, ParseError> {
         let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
         let mut scanner = Scanner::new(text, start, 0);
         scanner.skip_space();
@@ -89,6 +119,7 @@ impl<'a> Document<'a> {
             events_offset: 0,
             events: 0,
             repeats: Repeats::default(),
+            first: None,
         };
         let mut incarnation_seen = false;
         let mut first = true;
@@ -102,7 +133,7 @@ impl<'a> Document<'a> {
                     document.read_incarnation(&mut scanner)?;
                 }
                 Some(_) if document.events_offset != 0 => return repeated,
-                Some(_) => document.read_events(&mut scanner)?,
+                Some(_) => document.read_events(&mut scanner, &mut each)?,
                 None => drop(scanner.value()?),
             }
         }
@@ -138,7 +169,12 @@ impl<'a> Document<'a> {
         Ok(())
     }
 
-    fn read_events(&mut self, scanner: &mut Scanner<'a>) -> Result<(), ParseError> {
+    #[inline(never)] // What it needs to find repeated ids is gone from the stack when the document is handed on.
+    fn read_events(
+        &mut self,
+        scanner: &mut Scanner<'a>,
+        each: &mut impl FnMut(&Event<'a>, Range<usize>),
+    ) -> Result<(), ParseError> {
         let offset = scanner.offset();
         if scanner.peek() != Some(b'[') {
             scanner.value()?;
@@ -151,10 +187,15 @@ impl<'a> Document<'a> {
         scanner.open_array()?;
         while scanner.next_element(&mut first)? {
             if scanner.peek() == Some(b'{') {
-                let event = Event::read(scanner, index)?;
+                let mut event = Event::blank(index, scanner.offset());
+                event.fill(scanner)?;
                 if event.has_id() {
                     finder.see(&event.event_id(), event.id_offset());
+                    each(&event, event.offset()..scanner.offset());
                     named = named.saturating_add(1);
+                    if index == 0 {
+                        self.first = Some((event, scanner.offset()));
+                    }
                 }
             } else {
                 scanner.value()?;
@@ -175,7 +216,12 @@ impl<'a> Document<'a> {
     /// The events, in the document's order. An element that is no object, has no `EventId`, or repeats one is left out,
     /// and stands among the [`problems`](Self::problems).
     pub fn events(&self) -> Events<'a> {
-        Events { elements: Elements::new(self.text, self.events_offset), repeats: self.repeats, left: self.events }
+        let elements = match self.first {
+            Some((_, end)) => Elements::after_first(self.text, end),
+            None => Elements::new(self.text, self.events_offset),
+        };
+        let first = self.first.map(|(event, _)| event);
+        Events { first, elements, repeats: self.repeats, left: self.events }
     }
 
     /// What is odd: the document's own problems first, then each event's, in the order in which they stand.
@@ -216,6 +262,7 @@ impl Serialize for Incarnation<'_> {
 /// Iterator over a document's events.
 #[derive(Clone, Debug)]
 pub struct Events<'a> {
+    first: Option<Event<'a>>,
     elements: Elements<'a>,
     repeats: Repeats,
     left: usize,
@@ -226,6 +273,10 @@ impl<'a> Iterator for Events<'a> {
 
     fn next(&mut self) -> Option<Event<'a>> {
         let repeats = &self.repeats;
+        if let Some(first) = self.first.take() {
+            self.left = self.left.saturating_sub(1);
+            return Some(first);
+        }
         let event = self
             .elements
             .find_map(|element| element.event.filter(|event| event.has_id() && !repeats.contains(event.id_offset())))?;
@@ -265,6 +316,11 @@ impl<'a> Elements<'a> {
         }
         Self { scanner, index: 0, first: true }
     }
+
+    /// The elements but the first, which ends at `offset`.
+    fn after_first(text: &'a str, offset: usize) -> Self {
+        Self { scanner: Scanner::new(text, offset, EVENT_DEPTH), index: 1, first: false }
+    }
 }
 
 impl<'a> Iterator for Elements<'a> {
@@ -278,7 +334,9 @@ impl<'a> Iterator for Elements<'a> {
         let (index, offset) = (self.index, self.scanner.offset());
         self.index = index.saturating_add(1);
         let event = if self.scanner.peek() == Some(b'{') {
-            Some(Event::read(&mut self.scanner, index).ok()?)
+            let mut event = Event::blank(index, offset);
+            event.fill(&mut self.scanner).ok()?;
+            Some(event)
         } else {
             self.scanner.value().ok()?;
             None

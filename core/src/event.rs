@@ -125,9 +125,45 @@ impl<'a> Event<'a> {
         !self.has_id() && !self.problems.contains(Member::EventId)
     }
 
+    /// Reads one event on its own: an object as it stands in a document's `Events`.
+    ///
+    /// # Errors
+    /// [`ParseError`] where the bytes are no JSON, no object, or hold a known member twice.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Event, EventType};
+    ///
+    /// let event = Event::parse(br#"{"EventId":"a","EventType":"Preempt"}"#)?;
+    /// assert_eq!(event.event_type(), Some(EventType::Preempt));
+    /// # Ok::<(), scheduled_events_core::ParseError>(())
+    /// ```
+    pub fn parse(input: &'a [u8]) -> Result<Self, ParseError> {
+        let text = core::str::from_utf8(input)
+            .map_err(|error| ParseError::new(ParseErrorKind::InvalidUtf8, error.valid_up_to()))?;
+        let mut scanner = Scanner::new(text, 0, EVENT_DEPTH);
+        scanner.skip_space();
+        if scanner.peek() != Some(b'{') {
+            let start = scanner.offset();
+            scanner.value()?;
+            return Err(ParseError::new(ParseErrorKind::NotAnObject, start));
+        }
+        let event = Self::read(&mut scanner, 0)?;
+        scanner.skip_space();
+        match scanner.peek() {
+            None => Ok(event),
+            Some(_) => Err(ParseError::new(ParseErrorKind::TrailingData, scanner.offset())),
+        }
+    }
+
     /// Reads the object that starts here.
     pub(crate) fn read(scanner: &mut Scanner<'a>, index: usize) -> Result<Self, ParseError> {
         let mut event = Self::blank(index, scanner.offset());
+        event.fill(scanner)?;
+        Ok(event)
+    }
+
+    /// Reads the object that starts here into an event that is blank; in place, since events are not small.
+    pub(crate) fn fill(&mut self, scanner: &mut Scanner<'a>) -> Result<(), ParseError> {
         let mut seen = MemberSet::default();
         let mut first = true;
         scanner.open_object()?;
@@ -138,14 +174,30 @@ impl<'a> Event<'a> {
                         return Err(ParseError::new(ParseErrorKind::RepeatedMember, name_offset));
                     }
                     seen.insert(member);
-                    if event.take(member, scanner)?.is_some() {
-                        event.problems.insert(member);
+                    if self.take(member, scanner)?.is_some() {
+                        self.problems.insert(member);
                     }
                 }
                 None => drop(scanner.value()?),
             }
         }
-        Ok(event)
+        Ok(())
+    }
+
+    /// The `EventId` of the object that starts here, and where it stands; the object was read before.
+    pub(crate) fn id_of(scanner: &mut Scanner<'a>) -> Option<(usize, Text<'a>)> {
+        let mut id = None;
+        let mut first = true;
+        scanner.open_object().ok()?;
+        while let Some((_, name)) = scanner.next_member(&mut first).ok()? {
+            let offset = scanner.offset();
+            if let Value::String(text) = scanner.value().ok()?
+                && name == *Member::EventId.name()
+            {
+                id = Some((offset, text));
+            }
+        }
+        id
     }
 
     pub(crate) fn blank(index: usize, offset: usize) -> Self {
@@ -293,29 +345,35 @@ impl Member {
 
     /// The event's member of this name, escapes decoded, case kept.
     pub(crate) fn of_event(name: &Text<'_>) -> Option<Self> {
-        Self::among(
-            name,
-            [
-                Self::EventId,
-                Self::EventStatus,
-                Self::EventType,
-                Self::ResourceType,
-                Self::Resources,
-                Self::NotBefore,
-                Self::Description,
-                Self::EventSource,
-                Self::DurationInSeconds,
-            ],
-        )
+        Self::named(name).filter(|member| !matches!(member, Self::DocumentIncarnation | Self::Events))
     }
 
     /// The document's own member of this name.
     pub(crate) fn of_document(name: &Text<'_>) -> Option<Self> {
-        Self::among(name, [Self::DocumentIncarnation, Self::Events])
+        Self::named(name).filter(|member| matches!(member, Self::DocumentIncarnation | Self::Events))
     }
 
-    fn among<const N: usize>(name: &Text<'_>, members: [Self; N]) -> Option<Self> {
-        members.into_iter().find(|member| *name == *member.name())
+    fn named(name: &Text<'_>) -> Option<Self> {
+        // The longest name has 19 bytes; whatever is longer once it is decoded is unknown.
+        let mut buffer = [0; 24];
+        let name = match name.as_str() {
+            Some(name) => name,
+            None => name.copy_to(&mut buffer).ok()?,
+        };
+        Some(match name {
+            "EventId" => Self::EventId,
+            "EventStatus" => Self::EventStatus,
+            "EventType" => Self::EventType,
+            "ResourceType" => Self::ResourceType,
+            "Resources" => Self::Resources,
+            "NotBefore" => Self::NotBefore,
+            "Description" => Self::Description,
+            "EventSource" => Self::EventSource,
+            "DurationInSeconds" => Self::DurationInSeconds,
+            "DocumentIncarnation" => Self::DocumentIncarnation,
+            "Events" => Self::Events,
+            _ => return None,
+        })
     }
 
     const fn bit(self) -> u16 {
@@ -490,6 +548,19 @@ impl<'a> Resources<'a> {
     /// Whether the event has the member at all, as an array.
     pub const fn is_present(&self) -> bool {
         self.array.is_some()
+    }
+
+    /// Where the array starts in the bytes that the event was read from.
+    pub const fn offset(&self) -> Option<usize> {
+        match &self.array {
+            Some(scanner) => Some(scanner.offset()),
+            None => None,
+        }
+    }
+
+    /// The names of the array that `text` begins with, as [`offset`](Self::offset) has told; none where no array is.
+    pub const fn of(text: &'a str) -> Self {
+        Self { array: Some(Scanner::new(text, 0, EVENT_DEPTH)) }
     }
 
     /// The names, in the document's order; elements that are no strings are skipped.

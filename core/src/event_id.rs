@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::hash::Hash;
 use crate::json::Text;
-use crate::short;
+use crate::short::{self, hex_digit};
 
 /// The longest `EventId` that is kept whole, in bytes of UTF-8. A real one is a GUID of 36.
 pub const EVENT_ID_MAX: usize = 64;
@@ -48,17 +48,17 @@ impl EventId {
     fn shortened(id: &Text<'_>) -> Self {
         let mut hash = Hash::new();
         hash.chars(id.chars().map(|char| char.to_ascii_uppercase()));
-        let hash = hash.finish();
+        let digits = hash.finish().to_be_bytes().into_iter().flat_map(|byte| [hex_digit(byte >> 4), hex_digit(byte)]);
         let (prefix, _) = short::beginning::<EVENT_ID_MAX>(id, PREFIX);
-        let mut bytes = prefix.into_bytes();
-        let digits = (0..u64::BITS).step_by(4).rev().map(|shift| {
-            let digit = (hash >> shift & 0xf) as u8;
-            if digit < 10 { digit | b'0' } else { digit.wrapping_sub(10).wrapping_add(b'a') }
-        });
-        for byte in core::iter::once(b'~').chain(digits) {
-            // Seventeen bytes were left free for this.
-            let _ = bytes.push(byte);
+        let mut bytes = [0; EVENT_ID_MAX];
+        let mut length: usize = 0;
+        // Seventeen bytes were left free for the mark and the digits.
+        for (to, from) in bytes.iter_mut().zip(prefix.bytes().chain([b'~']).chain(digits)) {
+            *to = from;
+            length = length.saturating_add(1);
         }
+        let mut bytes = heapless::Vec::from_array(bytes);
+        bytes.truncate(length);
         Self { text: heapless::String::from_utf8(bytes).unwrap_or_default() }
     }
 
@@ -100,5 +100,26 @@ impl fmt::Display for EventId {
 impl fmt::Debug for EventId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::format;
+
+    use super::*;
+
+    #[test]
+    fn a_long_id_is_kept_as_its_beginning_and_its_hash() {
+        let long = format!("{}é{}", "x".repeat(46), "y".repeat(60));
+        let mut hash = Hash::new();
+        hash.chars(long.to_ascii_uppercase().chars());
+        let expected = format!("{}~{:016x}", "x".repeat(46), hash.finish());
+        assert_eq!(EventId::new(&Text::plain(&long)).as_str(), expected);
+        assert_eq!(EventId::new(&Text::plain(&long.to_uppercase())).as_str().len(), 46 + 17);
+        let whole = "z".repeat(EVENT_ID_MAX);
+        assert_eq!(EventId::new(&Text::plain(&whole)).as_str(), whole);
+        assert_eq!(EventId::new(&Text::plain(&format!("{whole}z"))).as_str().len(), EVENT_ID_MAX);
+        assert!(EventId::kept(&format!("{whole}z")).is_none());
     }
 }

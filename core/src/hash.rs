@@ -3,6 +3,8 @@
 //! It guards against accidents, not against somebody who wants collisions; whatever relies on it compares the real
 //! bytes too, or bounds its own work.
 
+use crate::json::Text;
+
 #[derive(Clone, Copy)]
 pub(crate) struct Hash(u64);
 
@@ -21,11 +23,19 @@ impl Hash {
         }
     }
 
-    /// Hashes a text's decoded bytes, and an end mark, so that `"a","b"` differs from `"ab",""`.
+    /// Hashes a text's decoded bytes.
     pub(crate) fn chars(&mut self, chars: impl Iterator<Item = char>) {
         let mut utf8 = [0; 4];
         for char in chars {
             self.bytes(char.encode_utf8(&mut utf8).as_bytes());
+        }
+    }
+
+    /// Hashes a text as it reads, and an end mark, so that `"a","b"` differs from `"ab",""`.
+    pub(crate) fn text(&mut self, text: &Text<'_>) {
+        match text.as_str() {
+            Some(text) => self.bytes(text.as_bytes()),
+            None => self.chars(text.chars()),
         }
         self.byte(0xff);
     }

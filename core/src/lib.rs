@@ -66,6 +66,7 @@ mod event;
 mod event_id;
 mod hash;
 mod json;
+mod members;
 mod names;
 mod policy;
 mod repeated;
@@ -80,6 +81,7 @@ pub use error::{BufferTooSmall, ParseError, ParseErrorKind, Position, Problem, P
 pub use event::{Event, EventSource, EventStatus, EventType, Member, NotBefore, ResourceNames, Resources};
 pub use event_id::{EVENT_ID_MAX, EventId};
 pub use json::{MAX_DEPTH, Text};
+pub use members::Members;
 pub use names::VmNames;
 pub use policy::{
     Action, Decision, EventKind, EventSources, EventTypes, Leader, MAX_RULES, Policy, Reason, Rule, Scope, SourceKind,

@@ -95,7 +95,8 @@ impl Policy {
         };
 
         let mine = rank.is_some();
-        let Some((number, rule)) = (1..=u16::MAX).zip(&self.rules).find(|(_, rule)| rule.matches(event, event_type, mine))
+        let Some((number, rule)) =
+            (1..=u16::MAX).zip(&self.rules).find(|(_, rule)| rule.matches(event, event_type, mine))
         else {
             return hold(
                 None,

@@ -1,7 +1,7 @@
 //! Which events of a document repeat an `EventId`, found in one pass, a bounded number of times over, without storage
 //! for the ids.
 
-use crate::document::Elements;
+use crate::event::{EVENT_DEPTH, Event};
 use crate::hash::Hash;
 use crate::json::{Scanner, Text, Value};
 
@@ -10,7 +10,7 @@ use crate::json::{Scanner, Text, Value};
 const KEPT: usize = 16;
 
 /// How many ids are remembered, or suspected, at a time.
-const LISTED: usize = 32;
+const LISTED: usize = 20;
 
 /// How often the document is gone over again to see whether suspected ids stand there twice. Enough for more than a
 /// thousand events; the bound is what keeps a hostile document linear.
@@ -62,7 +62,9 @@ pub(crate) struct RepeatFinder<'a> {
     events: usize,
     list: [Listed; LISTED],
     listed: usize,
-    filter: Option<[u64; 64]>,
+    filter: [u64; 64],
+    /// Whether the filter has taken over.
+    filters: bool,
     passes: u8,
     repeats: Repeats,
 }
@@ -74,7 +76,8 @@ impl<'a> RepeatFinder<'a> {
             events,
             list: [Listed::default(); LISTED],
             listed: 0,
-            filter: None,
+            filter: [0; 64],
+            filters: false,
             passes: 0,
             repeats: Repeats::default(),
         }
@@ -86,7 +89,7 @@ impl<'a> RepeatFinder<'a> {
             return;
         }
         let next = Listed { hash: hash(id), offset };
-        if self.filter.is_none() {
+        if !self.filters {
             let mut listed = self.list.iter().take(self.listed);
             if listed.any(|known| known.hash == next.hash && self.same_id(known.offset, id)) {
                 self.repeats.push(offset);
@@ -97,15 +100,15 @@ impl<'a> RepeatFinder<'a> {
             }
             self.start_filter();
         }
-        if self.filter.as_mut().is_some_and(|filter| set(filter, next.hash)) && !self.push(next) {
+        if set(&mut self.filter, next.hash) && !self.push(next) {
             self.settle(offset);
             self.push(next);
         }
     }
 
     /// What was found.
-    pub(crate) fn finish(mut self) -> Repeats {
-        if self.filter.is_some() && self.listed > 0 {
+    pub(crate) fn finish(&mut self) -> Repeats {
+        if self.filters && self.listed > 0 {
             self.settle(usize::MAX);
         }
         self.repeats
@@ -123,33 +126,45 @@ impl<'a> RepeatFinder<'a> {
     }
 
     fn start_filter(&mut self) {
-        let mut filter = [0; 64];
         for known in self.list.iter().take(self.listed) {
-            set(&mut filter, known.hash);
+            set(&mut self.filter, known.hash);
         }
-        self.filter = Some(filter);
+        self.filters = true;
         self.listed = 0;
     }
 
     /// Goes over the events before `until` and keeps those suspects whose id stands there before themselves.
+    #[inline(never)] // Its stack is not to be added to that of every document.
     fn settle(&mut self, until: usize) {
         self.passes = self.passes.saturating_add(1);
-        for event in Elements::new(self.text, self.events).filter_map(|element| element.event) {
-            if event.offset() >= until {
+        let mut scanner = Scanner::new(self.text, self.events, EVENT_DEPTH.wrapping_sub(1));
+        let mut first = true;
+        if scanner.open_array().is_err() {
+            return;
+        }
+        while let Ok(true) = scanner.next_element(&mut first) {
+            if scanner.offset() >= until {
                 break;
             }
-            let hash = hash(&event.event_id());
-            for suspect in self.list.iter().take(self.listed) {
-                if suspect.hash == hash
-                    && suspect.offset > event.id_offset()
-                    && event.has_id()
-                    && self.same_id(suspect.offset, &event.event_id())
-                {
-                    self.repeats.push(suspect.offset);
+            if scanner.peek() != Some(b'{') {
+                if scanner.value().is_err() {
+                    break;
                 }
+            } else if let Some((offset, id)) = Event::id_of(&mut scanner) {
+                self.compare(offset, &id);
             }
         }
         self.listed = 0;
+    }
+
+    /// Keeps the suspects behind `offset` that are the id which stands there.
+    fn compare(&mut self, offset: usize, id: &Text<'_>) {
+        let hash = hash(id);
+        for suspect in self.list.iter().take(self.listed) {
+            if suspect.hash == hash && suspect.offset > offset && self.same_id(suspect.offset, id) {
+                self.repeats.push(suspect.offset);
+            }
+        }
     }
 
     /// Whether the string at `offset`, which was read before, is this id.
@@ -164,7 +179,10 @@ impl<'a> RepeatFinder<'a> {
 
 fn hash(id: &Text<'_>) -> u64 {
     let mut hash = Hash::new();
-    hash.chars(id.chars().map(|char| char.to_ascii_uppercase()));
+    match id.as_str() {
+        Some(id) => id.bytes().for_each(|byte| hash.byte(byte.to_ascii_uppercase())),
+        None => hash.chars(id.chars().map(|char| char.to_ascii_uppercase())),
+    }
     // The filter wants bits that are independent of each other, which FNV's are not for ids that differ in one digit.
     let hash = hash.finish();
     (hash ^ hash >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)

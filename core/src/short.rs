@@ -1,26 +1,30 @@
 //! Texts in fixed memory.
 //!
 //! heapless copies a text by adding lengths, and not every compiler sees that the sum cannot overflow; a program that
-//! links this crate would then carry a panic that never happens. Byte by byte there is none to carry.
+//! links this crate would then carry a panic that never happens. An array that is cut to length has none to carry.
 
 use crate::json::Text;
 
 /// As many of the text's first characters as fit into `limit` bytes, and whether those are all.
 pub(crate) fn beginning<const N: usize>(text: &Text<'_>, limit: usize) -> (heapless::String<N, u8>, bool) {
-    let mut bytes: heapless::Vec<u8, N, u8> = heapless::Vec::new();
+    let mut bytes = [0; N];
+    let mut length: usize = 0;
     let mut utf8 = [0; 4];
     let mut whole = true;
     for char in text.chars() {
-        let char = char.encode_utf8(&mut utf8);
-        if bytes.len().saturating_add(char.len()) > limit.min(N) {
+        let char = char.encode_utf8(&mut utf8).as_bytes();
+        let end = length.saturating_add(char.len());
+        let Some(place) = bytes.get_mut(length..end).filter(|_| end <= limit) else {
             whole = false;
             break;
+        };
+        for (to, from) in place.iter_mut().zip(char) {
+            *to = *from;
         }
-        for byte in char.bytes() {
-            // There is room for it.
-            let _ = bytes.push(byte);
-        }
+        length = end;
     }
+    let mut bytes = heapless::Vec::from_array(bytes);
+    bytes.truncate(length);
     (heapless::String::from_utf8(bytes).unwrap_or_default(), whole)
 }
 
@@ -28,6 +32,14 @@ pub(crate) fn beginning<const N: usize>(text: &Text<'_>, limit: usize) -> (heapl
 pub(crate) fn kept<const N: usize>(text: &str) -> Option<heapless::String<N, u8>> {
     let (text, whole) = beginning(&Text::plain(text), N);
     whole.then_some(text)
+}
+
+/// The lower four bits as a hexadecimal digit.
+pub(crate) fn hex_digit(bits: u8) -> u8 {
+    match bits & 0xf {
+        digit @ 0..10 => digit | b'0',
+        digit => digit.wrapping_sub(10).wrapping_add(b'a'),
+    }
 }
 
 #[cfg(test)]

@@ -149,7 +149,7 @@ fn iso_8601(text: &[u8]) -> Option<i64> {
     let rest = match rest {
         [b'.', fraction @ ..] => {
             let after = fraction.trim_ascii_start();
-            let length = after.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            let length = after.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(after.len());
             if length == 0 || after.len() != fraction.len() {
                 return None;
             }

@@ -300,11 +300,11 @@ fn digest(event: &Event<'_>) -> u32 {
     ];
     for word in words {
         hash.byte(u8::from(word.is_some()));
-        hash.chars(word.iter().flat_map(Text::chars));
+        hash.text(&word.unwrap_or(Text::plain("")));
     }
     hash.bytes(&event.duration_in_seconds().unwrap_or(u32::MAX).to_le_bytes());
     for name in event.resources() {
-        hash.chars(name.chars());
+        hash.text(&name);
     }
     let hash = hash.finish();
     u32::try_from(hash >> 32).unwrap_or(0)

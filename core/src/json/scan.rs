@@ -269,9 +269,7 @@ impl<'a> Scanner<'a> {
         let start = self.at;
         let mut escaped = false;
         loop {
-            let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
-            let plain = rest.iter().position(|&byte| byte == b'"' || byte == b'\\' || byte < 0x20);
-            self.at = self.at.wrapping_add(plain.unwrap_or(rest.len()));
+            self.skip_plain();
             match self.peek() {
                 Some(b'"') => break,
                 Some(b'\\') => {
@@ -285,6 +283,24 @@ impl<'a> Scanner<'a> {
         let raw = self.since(start);
         self.bump();
         Ok(Text::new(raw, escaped))
+    }
+
+    /// Skips what stands for itself in a string, eight bytes at a time while there are eight.
+    fn skip_plain(&mut self) {
+        let mut rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
+        let whole = rest.len();
+        while let Some((word, after)) = rest.split_first_chunk::<8>() {
+            let special = special_bytes(u64::from_le_bytes(*word));
+            if special != 0 {
+                let plain = special.trailing_zeros() / 8;
+                self.at = self.at.wrapping_add(whole.wrapping_sub(rest.len())).wrapping_add(plain as usize);
+                return;
+            }
+            rest = after;
+        }
+        let plain = rest.iter().position(|&byte| byte == b'"' || byte == b'\\' || byte < 0x20);
+        let left = rest.len().wrapping_sub(plain.unwrap_or(rest.len()));
+        self.at = self.at.wrapping_add(whole.wrapping_sub(left));
     }
 
     /// Checks the escape whose backslash is here; a surrogate must be the high half of a pair (RFC 8259 section 7).
@@ -338,6 +354,19 @@ impl<'a> Scanner<'a> {
         };
         Ok(unit)
     }
+}
+
+/// The high bit of each byte that ends a plain run: a quote, a backslash, a control character. Bits above the lowest
+/// one set may be wrong, since a borrow runs upwards; nobody looks at them.
+const fn special_bytes(word: u64) -> u64 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGHS: u64 = 0x8080_8080_8080_8080;
+    let quote = word ^ (ONES * b'"' as u64);
+    let backslash = word ^ (ONES * b'\\' as u64);
+    let quotes = quote.wrapping_sub(ONES) & !quote;
+    let backslashes = backslash.wrapping_sub(ONES) & !backslash;
+    let controls = word.wrapping_sub(ONES * 0x20) & !word;
+    (quotes | backslashes | controls) & HIGHS
 }
 
 #[cfg(test)]

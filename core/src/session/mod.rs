@@ -81,6 +81,8 @@ pub struct Session<const N: usize> {
     documents: Documents,
     approvals: Approvals,
     problems: heapless::Vec<Problem, PROBLEMS_MAX>,
+    /// How many of them were reported.
+    problems_told: usize,
     untracked: Untracked,
     untracked_unreported: bool,
     event_seen: bool,
@@ -286,6 +288,7 @@ impl<const N: usize> Session<N> {
             documents: Documents::default(),
             approvals: Approvals::default(),
             problems: heapless::Vec::new(),
+            problems_told: 0,
             untracked: Untracked::default(),
             untracked_unreported: false,
             event_seen: false,
@@ -352,8 +355,9 @@ impl<const N: usize> Session<N> {
         if let Some(due) = self.due_for_events() {
             return due;
         }
-        if !self.problems.is_empty() {
-            return Due::Problem(self.problems.remove(0));
+        if let Some(&problem) = self.problems.get(self.problems_told) {
+            self.problems_told = self.problems_told.saturating_add(1);
+            return Due::Problem(problem);
         }
         if core::mem::take(&mut self.untracked_unreported) {
             return Due::Untracked;
@@ -397,7 +401,7 @@ impl<const N: usize> Session<N> {
                         return Some(Due::Prepare(slot));
                     }
                 } else if work.is_done() {
-                    self.tracker.remove(slot);
+                    self.drop_event(slot);
                 } else if work.recovery == Recovery::NotYet && work.prepare != Prepare::Running {
                     // What is still preparing is let finish first.
                     work.recovery = Recovery::Running;
@@ -433,7 +437,7 @@ impl<const N: usize> Session<N> {
                 continue;
             }
             if ids.push(&event.event_id).is_err() || StartRequests::new(&ids).len() > BODY_MAX {
-                ids.pop();
+                ids.truncate(slots.len());
                 break;
             }
             // As many slots as ids have room.
@@ -515,7 +519,7 @@ impl<const N: usize> Session<N> {
         self.documents.newest.is_some()
             && self.documents.events == 0
             && self.tracker.is_empty()
-            && self.problems.is_empty()
+            && self.problems_told >= self.problems.len()
             && !self.untracked_unreported
     }
 
@@ -528,6 +532,14 @@ impl<const N: usize> Session<N> {
         self.quiet_before = self.quiet_before.min(slot);
     }
 
+    /// Forgets an event, but not that it was approved.
+    fn drop_event(&mut self, slot: u16) {
+        if let Some(event) = self.tracker.get(slot).filter(|event| event.is_approved()) {
+            self.approvals.push(event.event_id.hash());
+        }
+        self.tracker.remove(slot);
+    }
+
     fn forget(&mut self) {
         self.tracker.clear();
         self.work.clear();
@@ -536,6 +548,7 @@ impl<const N: usize> Session<N> {
         self.documents = Documents::default();
         self.approvals = Approvals::default();
         self.problems.clear();
+        self.problems_told = 0;
         self.untracked = Untracked::default();
         self.untracked_unreported = false;
         self.event_seen = false;

@@ -135,7 +135,7 @@ impl<const N: usize> Session<N> {
             Request::Post(slots) => match response.status {
                 200..=299 => {
                     self.pace.answered();
-                    for slot in slots {
+                    for &slot in &slots {
                         self.note_approved(slot);
                     }
                     Outcome::Approved
@@ -188,7 +188,6 @@ impl<const N: usize> Session<N> {
     fn note_approved(&mut self, slot: u16) {
         if let Some(event) = self.tracker.get_mut(slot) {
             event.flags.set(Flags::APPROVED, true);
-            self.approvals.push(event.event_id.hash());
         }
     }
 
@@ -255,6 +254,7 @@ impl<const N: usize> Session<N> {
         self.renamed = false;
         if self.documents.fresh {
             self.problems.clear();
+            self.problems_told = 0;
             for problem in document.problems().take(PROBLEMS_MAX) {
                 // There is room for as many.
                 let _ = self.problems.push(problem);
@@ -326,7 +326,7 @@ impl<const N: usize> Session<N> {
         let new_deadline = deadline(event.not_before().moment().map(|moment| moment.0));
         match victim {
             Some((slot, (foreign, _, latest))) if foreign || new_deadline < latest => {
-                self.tracker.remove(slot);
+                self.drop_event(slot);
                 true
             }
             _ => false,
@@ -384,7 +384,10 @@ impl Documents {
 }
 
 impl Approvals {
-    fn push(&mut self, hash: u64) {
+    pub(super) fn push(&mut self, hash: u64) {
+        if self.contains(hash) {
+            return;
+        }
         if let Some(place) = self.hashes.get_mut(usize::from(self.next)) {
             *place = hash;
         }
