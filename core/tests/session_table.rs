@@ -1,0 +1,574 @@
+//! What a session does, as tables: its pace, what it believes, what it keeps, and what it asks of its host.
+
+mod common;
+
+use scheduled_events_core::{
+    Action, Cause, Change, Config, ConfigError, Document, Leader, Outcome, Policy, Preparation, Response, Rule, Scope,
+    Session, Step, Tracker, UnixSeconds, VmNames, limits,
+};
+
+use common::{Host, OTHER, START, Setup, Spec, VM, What, document, event, laws};
+
+fn setup(action: Action) -> Setup {
+    Setup::new(Policy::new(&[Rule::new(action)]).unwrap())
+}
+
+fn host<const N: usize>(action: Action) -> Host<N> {
+    Host::new(setup(action))
+}
+
+fn hear<const N: usize>(host: &mut Host<N>, events: &[Spec]) -> Vec<String> {
+    host.serve(events);
+    host.heard()
+}
+
+fn nothing() -> Vec<String> {
+    Vec::new()
+}
+
+/// When GETs were sent, in milliseconds after the start.
+fn polls<const N: usize>(host: &Host<N>) -> Vec<i64> {
+    let polls = host.trace.iter().filter(|entry| matches!(entry.what, What::Get(..)));
+    polls.map(|entry| entry.at.0 - START.0).collect()
+}
+
+// Pace.
+
+#[test]
+fn one_poll_a_second_and_time_for_the_service_to_wake_up() {
+    let mut host = host::<4>(Action::Hold);
+    for _ in 0..4 {
+        host.serve(&[]);
+    }
+    assert_eq!(polls(&host), [0, 1000, 2000, 3000]);
+
+    let mut host = self::host::<4>(Action::Hold);
+    host.fail(Cause::Timeout);
+    host.serve_status(500);
+    host.serve(&[]);
+    host.fail(Cause::Timeout);
+    host.until_get();
+    let timeouts: Vec<_> = host
+        .trace
+        .iter()
+        .filter_map(|entry| match entry.what {
+            What::Get(_, timeout) => Some(timeout),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(timeouts, [130_000, 130_000, 130_000, 10_000, 10_000]);
+}
+
+#[test]
+fn a_poll_is_due_an_interval_after_the_last_one_was_sent() {
+    let mut session = setup(Action::Hold).session::<4>();
+    assert!(matches!(session.next(START), Step::Get { .. }));
+    assert!(session.awaits_answer());
+    let late = START.plus(700);
+    session.on_response(&Response { status: 200, body: br#"{"Events":[]}"#, ..Response::default() }, late);
+    assert!(matches!(session.next(late), Step::Wait { until } if until == START.plus(1000)));
+}
+
+#[test]
+fn back_off_by_cause() {
+    let steady = [1000, 1000, 1000, 1000, 1000, 1000];
+    let doubling = [1000, 2000, 4000, 8000, 10_000, 10_000];
+    let hopeless = [10_000; 6];
+    for (cause, delays) in [
+        (Cause::Timeout, doubling),
+        (Cause::Unreachable, doubling),
+        (Cause::BrokenOff, doubling),
+        (Cause::TooLarge, doubling),
+        (Cause::Status(404), doubling),
+        (Cause::Status(408), doubling),
+        (Cause::Status(410), doubling),
+        (Cause::Status(429), doubling),
+        (Cause::Status(500), doubling),
+        (Cause::Status(503), doubling),
+        (Cause::Status(400), hopeless),
+        (Cause::Status(401), hopeless),
+        (Cause::Status(403), hopeless),
+        (Cause::Status(405), hopeless),
+        (Cause::Status(418), hopeless),
+        (Cause::Redirect(302), hopeless),
+        (Cause::EmptyBody, steady),
+    ] {
+        let mut host = host::<4>(Action::Hold);
+        for full in delays {
+            host.until_get();
+            let sent = host.last_get;
+            let outcome = match cause {
+                Cause::Status(status) | Cause::Redirect(status) => host.serve_status(status),
+                Cause::EmptyBody => host.serve_body("", &[]),
+                cause => host.fail(cause),
+            };
+            let Outcome::PollFailed { cause: told, retry_in_ms } = outcome else { panic!("{outcome:?}") };
+            assert_eq!(told, cause);
+            assert!(retry_in_ms <= full && retry_in_ms >= full / 2, "{cause:?}: {retry_in_ms} of {full}");
+            host.until_get();
+            assert_eq!(host.last_get.millis_since(sent), u64::from(retry_in_ms), "{cause:?}");
+        }
+        // One answer, and the pace is as before.
+        host.serve(&[]);
+        assert!(matches!(host.fail(Cause::Timeout), Outcome::PollFailed { retry_in_ms: 500..=1000, .. }));
+    }
+}
+
+#[test]
+fn a_410_is_retried_for_more_than_75_seconds() {
+    let mut host = host::<4>(Action::Hold);
+    while host.now.millis_since(START) < 100_000 {
+        host.serve_status(410);
+    }
+    assert!(polls(&host).windows(2).all(|pair| pair[1] - pair[0] <= 10_000));
+}
+
+#[test]
+fn retry_after_is_honoured_up_to_a_minute() {
+    for (status, seconds, pause) in
+        [(429, 7, 7000), (503, 30, 30_000), (500, 60, 60_000), (429, 3600, 60_000), (429, u32::MAX, 60_000)]
+    {
+        let mut host = host::<4>(Action::Approve);
+        let answer = Response { status, retry_after: Some(seconds), ..Response::default() };
+        let outcome = host.answer(&answer, &[]);
+        assert!(matches!(outcome, Outcome::PollFailed { retry_in_ms, .. } if retry_in_ms == pause), "{outcome:?}");
+        host.serve(&[event("a")]);
+        assert_eq!(polls(&host), [0, i64::from(pause)], "{status}");
+    }
+    // Approvals keep the pause too.
+    let mut host = host::<4>(Action::Prepare);
+    host.serve(&[event("a")]);
+    host.answer(&Response { status: 429, retry_after: Some(20), ..Response::default() }, &[]);
+    host.ready("a");
+    host.heard();
+    host.until_get();
+    assert_eq!(host.heard(), ["post a"]);
+    assert!(host.now.millis_since(START) >= 21_000);
+    // What succeeded asks for no pause.
+    let body = br#"{"Events":[]}"#;
+    let mut host = self::host::<4>(Action::Hold);
+    host.answer(&Response { status: 200, retry_after: Some(50), body, ..Response::default() }, &[]);
+    host.until_get();
+    assert_eq!(polls(&host), [0, 1000]);
+}
+
+#[test]
+fn never_more_than_five_requests_a_second() {
+    let mut host = host::<64>(Action::Approve);
+    host.post_status = Some(500);
+    let events: Vec<_> = (0..60).map(|n| event(&format!("e{n}"))).collect();
+    while host.now.millis_since(START) < 60_000 {
+        host.serve(&events);
+    }
+    let requests = host.trace.iter().filter(|entry| matches!(entry.what, What::Get(..) | What::Post(_)));
+    let times: Vec<_> = requests.map(|entry| entry.at.0).collect();
+    assert!(times.windows(6).all(|six| six[5] - six[0] >= 1000));
+}
+
+#[test]
+fn approvals_that_fail_do_not_keep_it_from_polling() {
+    // Each POST hangs until its time is up, or is refused at once: there is always another one due.
+    for (count, post_takes, post_status) in
+        [(2, 10_000, None), (8, 10_000, None), (64, 0, Some(500)), (64, 100, Some(400))]
+    {
+        let mut host = host::<64>(Action::Approve);
+        (host.post_takes, host.post_status) = (post_takes, post_status);
+        let events: Vec<_> = (0..count).map(|n| event(&format!("e{n}"))).collect();
+        for _ in 0..60 {
+            host.serve(&events);
+        }
+        let longest = polls(&host).windows(2).map(|pair| pair[1] - pair[0]).max();
+        assert!(longest <= Some(10_000 + 1_400), "{count} events, {longest:?} ms without a poll");
+    }
+}
+
+#[test]
+fn the_etag_of_the_newest_document_is_sent_back() {
+    let long = "x".repeat(limits::ETAG_MAX + 1);
+    for (etag, sent) in [
+        (Some("\"7\""), Some("\"7\"")),
+        (Some("W/\"7\""), Some("W/\"7\"")),
+        (None, None),
+        (Some("a\r\nb"), None),
+        (Some("ü"), None),
+        (Some(long.as_str()), None),
+    ] {
+        let mut host = host::<4>(Action::Hold);
+        let body = document(1, &[event("a")]);
+        host.answer(&Response { status: 200, etag, body: body.as_bytes(), ..Response::default() }, &[]);
+        assert_eq!(host.serve_status(304), Outcome::Unchanged);
+        let Some(What::Get(asked, _)) =
+            host.trace.iter().rev().map(|entry| &entry.what).find(|what| matches!(what, What::Get(..)))
+        else {
+            panic!("no GET")
+        };
+        assert_eq!(asked.as_deref(), sent);
+    }
+}
+
+// Belief.
+
+#[test]
+fn a_superseded_document_is_believed_when_it_stays() {
+    let mut host = host::<4>(Action::Hold);
+    let (old, new) = (document(1, &[event("a")]), document(2, &[]));
+    host.serve_body(&old, &[event("a")]);
+    host.serve_body(&new, &[]);
+    host.heard();
+    for second in 0..10 {
+        assert_eq!(host.serve_body(&old, &[event("a")]), Outcome::Stale, "after {second} s");
+    }
+    assert_eq!(host.heard(), nothing());
+    assert_eq!(host.serve_body(&old, &[event("a")]), Outcome::Document);
+    assert_eq!(host.heard(), ["a: scheduled", "a: hold (the rule says so)"]);
+    // Two servers that answer in turn, one of them behind.
+    for _ in 0..20 {
+        assert_eq!(host.serve_body(&new, &[]), Outcome::Stale);
+        assert_eq!(host.serve_body(&old, &[event("a")]), Outcome::Unchanged);
+    }
+    assert_eq!(host.heard(), nothing());
+    // Without an incarnation, equal bytes are no sign of age.
+    let plain = r#"{"Events":[]}"#;
+    host.serve_body(plain, &[]);
+    assert_eq!(host.heard(), ["a: cancelled"]);
+    host.serve(&[event("b")]);
+    assert_eq!(host.serve_body(plain, &[]), Outcome::Document);
+}
+
+#[test]
+fn what_has_started_is_not_prepared_for_because_a_document_unstarts_it() {
+    let mut host = host::<4>(Action::Prepare);
+    host.serve(&[event("a").started()]);
+    host.heard();
+    assert_eq!(hear(&mut host, &[event("a")]), nothing());
+    assert_eq!(hear(&mut host, &[]), ["a: completed"]);
+}
+
+#[test]
+fn of_many_events_with_one_id_the_first_decides() {
+    let mut events = vec![event("a").of(&[OTHER]); 20];
+    events[19] = event("A");
+    let mut host = host::<4>(Action::Approve);
+    host.serve(&events[..1]);
+    host.heard();
+    host.serve(&events);
+    let said = host.heard();
+    assert!(said.iter().all(|line| line == "problem: repeated"), "{said:?}");
+}
+
+#[test]
+fn flicker() {
+    for action in [Action::Approve, Action::Prepare] {
+        let mut host = host::<4>(action);
+        host.serve(&[event("a")]);
+        if action == Action::Prepare {
+            host.ready("a");
+        }
+        host.serve(&[]);
+        host.heard();
+        // A new life, in which it is prepared for again, since it was recovered from; but never approved twice.
+        for _ in 0..3 {
+            host.serve(&[event("A")]);
+            for id in host.preparing.clone() {
+                host.ready(&id);
+            }
+            host.serve(&[]);
+        }
+        let said = host.heard();
+        let count = |line: &str| said.iter().filter(|said| *said == line).count();
+        assert_eq!((count("A: scheduled"), count("A: ended"), count("post A")), (3, 3, 0), "{said:?}");
+        assert_eq!(count("prepare A"), if action == Action::Prepare { 3 } else { 0 });
+    }
+}
+
+#[test]
+fn what_comes_back_before_the_recovery_waits_for_it() {
+    let mut host = host::<4>(Action::Prepare);
+    host.recovers = false;
+    host.serve(&[event("a")]);
+    host.serve(&[]);
+    host.ready("a");
+    host.heard();
+    let again = document(77, &[event("a")]);
+    host.serve_body(&again, &[event("a")]);
+    assert_eq!(host.heard(), nothing());
+    host.recovered("a");
+    host.serve_body(&again, &[event("a")]);
+    assert_eq!(host.heard(), ["a: scheduled", "a: prepare (the rule says so)", "prepare a"]);
+}
+
+// Capacity.
+
+#[test]
+fn own_events_first_and_the_earliest_of_them() {
+    let others: Vec<_> = (0..5).map(|n| event(&format!("o{n}")).of(&[OTHER])).collect();
+    let mut host = host::<2>(Action::Hold);
+    host.serve(&others);
+    assert!(host.heard().contains(&String::from("no room for 0 own, 3 others")));
+    let own = [event("week").at(604_800), event("day").at(86_400), event("minute").at(60)];
+    let followed = |host: &Host<2>| {
+        let mut ids: Vec<_> = host.session.events().map(|event| event.event_id().to_string()).collect();
+        ids.sort();
+        ids
+    };
+    // In whichever order they stand and come.
+    host.serve(&[&others[..], &own[..2]].concat());
+    assert_eq!(followed(&host), ["day", "week"]);
+    assert!(host.heard().contains(&String::from("no room for 0 own, 5 others")));
+    host.serve(&[&others[..], &own[..]].concat());
+    assert_eq!(followed(&host), ["day", "minute"]);
+    assert!(host.heard().contains(&String::from("no room for 1 own, 5 others")));
+    host.serve(&[&own[1..], &own[..1], &others[..]].concat());
+    assert_eq!(followed(&host), ["day", "minute"]);
+    assert_eq!(host.heard(), nothing());
+    // And when there is room again, it is taken, without a new document.
+    let rest = [own[0].clone(), own[2].clone()];
+    host.serve(&rest);
+    host.serve_body(&document(host.incarnation, &rest), &rest);
+    assert_eq!(followed(&host), ["minute", "week"]);
+    let said = host.heard();
+    assert_eq!(said.last().map(String::as_str), Some("no room for 0 own, 0 others"), "{said:?}");
+}
+
+#[test]
+fn what_was_prepared_for_is_never_dropped() {
+    let mut host = host::<1>(Action::Prepare);
+    host.serve(&[event("late").at(604_800)]);
+    host.heard();
+    let both = [event("late").at(604_800), event("soon").at(30)];
+    assert_eq!(hear(&mut host, &both), ["no room for 1 own, 0 others"]);
+    host.ready("late");
+    assert_eq!(host.heard(), ["post late"]);
+    assert_eq!(hear(&mut host, &[]), ["late: ended", "recover late", "no room for 0 own, 0 others"]);
+}
+
+// Approvals.
+
+#[test]
+fn approvals_go_out_32_at_a_time() {
+    let mut host = host::<64>(Action::Approve);
+    let events: Vec<_> = (0..40).map(|n| event(&format!("C7061BAC-AFDC-4513-B24B-AA5F13A161{n:02}"))).collect();
+    host.serve(&events);
+    let posts: Vec<_> = host
+        .trace
+        .iter()
+        .filter_map(|entry| match &entry.what {
+            What::Post(ids) => Some(ids.len()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(posts, [32, 8]);
+    laws::never_twice(&host.trace, &host.setup).unwrap();
+}
+
+#[test]
+fn many_approvals_do_not_make_it_forget_the_first() {
+    let events: Vec<_> = (0..40).map(|n| event(&format!("e{n}"))).collect();
+    let mut host = host::<64>(Action::Approve);
+    host.serve(&events);
+    host.serve(&events[1..]);
+    for _ in 0..20 {
+        host.serve(&events[..39]);
+        host.serve(&events[..38]);
+    }
+    host.serve(&events);
+    laws::never_twice(&host.trace, &host.setup).unwrap();
+}
+
+#[test]
+fn what_was_refused_together_is_tried_alone() {
+    let mut host = host::<4>(Action::Approve);
+    host.post_status = Some(400);
+    let events = [event("a"), event("b"), event("c")];
+    host.serve(&events);
+    host.post_status = Some(200);
+    for _ in 0..3 {
+        host.serve(&events);
+    }
+    let said = host.heard();
+    let mut posts: Vec<_> = said.iter().filter(|line| line.starts_with("post")).collect();
+    posts.sort();
+    posts.dedup();
+    assert_eq!(posts, ["post a", "post a b c", "post b", "post c"]);
+}
+
+#[test]
+fn an_id_that_is_too_long_is_followed_and_never_approved() {
+    let long = event("x").odd("EventId");
+    let mut host = host::<4>(Action::Approve);
+    let said = hear(&mut host, &[long.clone(), event("a")]);
+    assert!(said.contains(&format!("{}: hold (unreadable EventId)", long.kept_id())), "{said:?}");
+    assert!(said.contains(&String::from("problem: too-long")));
+    assert_eq!(said.last().map(String::as_str), Some("post a"));
+    assert_eq!(hear(&mut host, &[event("a")]), [format!("{}: cancelled", long.kept_id())]);
+}
+
+#[test]
+fn a_rule_that_changes_its_mind_does_not_approve_what_is_not_ready() {
+    let short = Rule { max_duration: Some(8), ..Rule::new(Action::Approve) };
+    let policy = Policy::new(&[short, Rule::new(Action::Prepare)]).unwrap();
+    for (answer, expected) in [
+        (None, nothing()),
+        (Some(Preparation::Failed), nothing()),
+        (Some(Preparation::Ready), vec![String::from("post a")]),
+    ] {
+        let mut host = Host::<4>::new(Setup::new(policy.clone()));
+        host.post_status = Some(500); // Not approved before the rule changes.
+        host.serve(&[event("a")]);
+        if let Some(answer) = answer {
+            host.prepared("a", answer);
+        }
+        host.post_status = Some(200);
+        host.serve(&[event("a").duration(5)]);
+        host.serve(&[event("a").duration(5)]);
+        let mut said = host.heard();
+        assert!(said.contains(&String::from("a: approve (short interruption)")));
+        said.retain(|line| line.starts_with("post"));
+        said.dedup();
+        assert_eq!(said, expected, "{answer:?}");
+    }
+}
+
+#[test]
+fn dry_run_says_what_it_would_do_and_does_not() {
+    for (action, word) in [(Action::Approve, "approve"), (Action::Prepare, "prepare")] {
+        let mut host = Host::<4>::new(Setup { dry_run: true, ..setup(action) });
+        let said = hear(&mut host, &[event("a")]);
+        assert_eq!(said, [String::from("a: scheduled"), format!("a: {word} (the rule says so)")]);
+        assert_eq!(hear(&mut host, &[event("a").started()]), ["a: started"]);
+        assert_eq!(hear(&mut host, &[]), ["a: completed"]);
+    }
+}
+
+// Names.
+
+#[test]
+fn names_learnt_late() {
+    let mut host = Host::<4>::new(Setup { names: vec![], ..setup(Action::Approve) });
+    let events = [event("a"), event("b").of(&[OTHER])];
+    let body = document(1, &events);
+    host.serve_body(&body, &events);
+    let said = host.heard();
+    assert!(said.contains(&String::from("a: hold (VM name unknown)")), "{said:?}");
+    assert_eq!(host.session.events().filter(|event| event.mine().is_none()).count(), 2);
+    host.set_names(&[VM]);
+    assert_eq!(host.serve_body(&body, &events), Outcome::Document);
+    let said = host.heard();
+    assert_eq!(said, ["a: approve (the rule says so)", "b: hold (another VM's event)", "post a"]);
+}
+
+#[test]
+fn nothing_is_approved_by_a_name_that_was_given_up() {
+    let mut policy = Policy::new(&[Rule::new(Action::Approve)]).unwrap();
+    policy.leader = Leader::Rank { take_over_after: 1 };
+    let mut host = Host::<4>::new(Setup::new(policy));
+    let events = [event("a").of(&["leader", VM])];
+    host.serve(&events);
+    host.set_names(&["other name"]);
+    host.pass(5);
+    host.fail(Cause::Timeout);
+    assert_eq!(host.heard(), ["a: scheduled", "a: approve (the rule says so)"]);
+    assert_eq!(hear(&mut host, &events), ["a: hold (another VM's event)"]);
+}
+
+#[test]
+fn names_and_interval_have_limits() {
+    let long = "x".repeat(limits::NAME_MAX + 1);
+    let many = ["n"; limits::NAMES_MAX + 1];
+    for (names, interval_ms, expected) in [
+        (&[VM][..], 199, Some(ConfigError::IntervalTooShort)),
+        (&[VM], 200, None),
+        (&many, 1000, Some(ConfigError::TooManyNames)),
+        (&many[1..], 1000, None),
+        (&[&long], 1000, Some(ConfigError::NameTooLong)),
+        (&[&long[1..]], 1000, None),
+    ] {
+        let config = Config { interval_ms, ..Config::new(VmNames::new(names)) };
+        assert_eq!(Session::<4>::new(&config).err(), expected, "{names:?}");
+    }
+}
+
+// The host's side.
+
+#[test]
+fn answers_that_nobody_waits_for_do_nothing() {
+    let mut host = host::<4>(Action::Prepare);
+    let body = br#"{"Events":[]}"#;
+    assert_eq!(
+        host.session.on_response(&Response { status: 200, body, ..Response::default() }, START),
+        Outcome::Unexpected
+    );
+    assert_eq!(host.session.on_failure(Cause::Timeout, START), Outcome::Unexpected);
+    assert!(!host.prepared("a", Preparation::Ready));
+    assert!(!host.session.recovered("a"));
+    host.serve(&[event("a")]);
+    assert!(!host.session.recovered("a"));
+    host.ready("A"); // Ids are compared without case.
+    assert!(!host.prepared("a", Preparation::Failed));
+    assert!(!host.prepared(&"a".repeat(100), Preparation::Ready));
+}
+
+#[test]
+fn idle_is_when_nothing_is_announced_and_nothing_left() {
+    let mut host = host::<4>(Action::Prepare);
+    host.recovers = false;
+    assert!(!host.session.is_idle());
+    host.serve(&[]);
+    assert!(host.session.is_idle() && !host.session.has_seen_event());
+    host.serve(&[event("a")]);
+    assert!(!host.session.is_idle());
+    host.ready("a");
+    host.serve(&[]);
+    assert!(!host.session.is_idle());
+    host.recovered("a");
+    host.settle();
+    assert!(host.session.is_idle() && host.session.has_seen_event());
+    host.restart();
+    assert!(!host.session.is_idle() && host.session.has_seen_event());
+}
+
+#[test]
+fn a_tracker_forgets_what_a_word_has_ended() {
+    let mut tracker = Tracker::<1>::new();
+    let mut changes = Vec::new();
+    let names = VmNames::new(&[VM]);
+    for events in [
+        [event("a")],
+        [event("a").status("Completed")],
+        [event("a").status("Completed")],
+        [event("b")],
+        [event("b").status("Canceled")],
+        [event("a").started()],
+    ] {
+        let body = document(1, &events);
+        let document = Document::parse(body.as_bytes()).unwrap();
+        let told = tracker.observe(&document, names, UnixSeconds(0), |change, event| {
+            changes.push((event.event_id().to_string(), change));
+        });
+        assert_eq!(told, Ok(()));
+    }
+    let [a, b] = ["a", "b"].map(String::from);
+    let expected = [
+        (a.clone(), Change::Scheduled),
+        (a.clone(), Change::Completed),
+        (b.clone(), Change::Scheduled),
+        (b, Change::Cancelled),
+        (a, Change::StartedWithoutNotice),
+    ];
+    assert_eq!(changes, expected);
+    assert_eq!(tracker.len(), 1);
+}
+
+#[test]
+fn a_rule_that_extends_to_others_follows_them_like_own_ones() {
+    let any = Rule { scope: Scope::Any, ..Rule::new(Action::Prepare) };
+    let mut host = Host::<4>::new(Setup::new(Policy::new(&[any]).unwrap()));
+    let others = [event("a").of(&[OTHER]), event("t").of(&[OTHER]).typed("Terminate")];
+    let said = hear(&mut host, &others);
+    assert!(said.contains(&String::from("prepare a")) && !said.contains(&String::from("prepare t")), "{said:?}");
+    host.ready("a");
+    assert_eq!(host.heard(), ["post a"]);
+    let mut said = hear(&mut host, &[]);
+    said.sort();
+    assert_eq!(said, ["a: ended", "recover a", "t: cancelled"]);
+}
