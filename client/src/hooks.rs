@@ -21,6 +21,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// The longest line of a command's output that is kept whole.
 const LINE_MAX: u64 = 4096;
 
+/// The longest variable that a command gets, in bytes: Linux starts no command with one of 128 KiB. A longer one is left
+/// out, since half of a list misleads; standard input has it all.
+const VARIABLE_MAX: usize = 96 * 1024;
+
 /// A command line, split as a shell splits words, run without a shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandLine {
@@ -65,7 +69,7 @@ impl CommandLine {
         let running = Running { control: Arc::clone(&control) };
         let mut command = process::Command::new(&self.words[0]);
         command.args(&self.words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        for (name, value) in event.variables() {
+        for (name, value) in event.variables().into_iter().filter(|(_, value)| value.len() <= VARIABLE_MAX) {
             // The system knows no variable with a zero byte in it.
             command.env(format!("SCHEDULED_EVENTS_{name}"), value.replace('\0', ""));
         }

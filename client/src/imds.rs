@@ -6,9 +6,11 @@
 use std::error::Error as _;
 use std::io;
 use std::net::IpAddr;
-use std::time::{Duration, SystemTime};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 
-use scheduled_events_core::Cause;
+use scheduled_events_core::{Cause, limits};
 use ureq::http::{HeaderMap, Uri, header};
 
 /// Where the metadata service lives on every Azure virtual machine in a virtual network.
@@ -23,11 +25,17 @@ pub const UNDERSCORED_API_VERSION: &str = "2017-03-01";
 /// The longest body that is read. A document of a thousand events takes half a mebibyte.
 pub const BODY_MAX: u64 = 8 * 1024 * 1024;
 
+/// The longest body that is read where only the status counts.
+const REMARK_MAX: u64 = 64 * 1024;
+
 /// The longest head of an answer that is read.
 pub const HEAD_MAX: usize = 64 * 1024;
 
 /// The API version for the machine's own name.
 const NAME_API_VERSION: &str = "2021-02-01";
+
+/// The shortest time between two requests, whatever they ask for: the service answers 429 past five in a second.
+const SPACING: Duration = Duration::from_millis(limits::REQUEST_SPACING_MS as u64);
 
 /// How long the question for the machine's own name may take. It is asked again later, so it never holds up a poll for
 /// long.
@@ -61,6 +69,8 @@ pub struct Imds {
     agent: ureq::Agent,
     endpoint: String,
     events: String,
+    /// When the next request may go out; all clones keep the same pace.
+    next: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Imds {
@@ -91,6 +101,10 @@ impl Imds {
         {
             return Err(format!("the endpoint {endpoint:?} must be a scheme, a host and a port, as {ENDPOINT} is"));
         }
+        // A port that is none would be taken for 80 without a word.
+        if uri.authority().is_some_and(|host| host.as_str() != host.host()) && uri.port_u16().is_none() {
+            return Err(format!("the endpoint {endpoint:?} names a port outside 0 to 65535"));
+        }
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
         let local = host.eq_ignore_ascii_case("localhost")
             || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
@@ -114,7 +128,20 @@ impl Imds {
             .build()
             .new_agent();
         let events = format!("{endpoint}/metadata/scheduledevents?api-version={api_version}");
-        Ok(Self { agent, endpoint: endpoint.to_owned(), events })
+        Ok(Self { agent, endpoint: endpoint.to_owned(), events, next: Arc::default() })
+    }
+
+    /// Waits until a request may go out. A watch keeps its polls and approvals apart by itself, but knows nothing of
+    /// the question for the name, which goes out beside them.
+    fn await_turn(&self) {
+        let now = Instant::now();
+        let turn = {
+            let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+            let turn = next.map_or(now, |next| next.max(now));
+            *next = Some(turn + SPACING);
+            turn
+        };
+        thread::sleep(turn.saturating_duration_since(now));
     }
 
     /// The endpoint, without a path.
@@ -127,11 +154,12 @@ impl Imds {
     /// # Errors
     /// [`Failure`] where there is no whole answer in time; any status is an answer.
     pub fn events(&self, if_none_match: Option<&str>, timeout: Duration) -> Result<Answer, Failure> {
+        self.await_turn();
         let mut request = self.agent.get(&self.events).header("Metadata", "true");
         if let Some(etag) = if_none_match {
             request = request.header(header::IF_NONE_MATCH, etag);
         }
-        answer(request.config().timeout_global(Some(timeout)).build().call())
+        answer(request.config().timeout_global(Some(timeout)).build().call(), |status| status == 200)
     }
 
     /// Posts an approval.
@@ -139,8 +167,10 @@ impl Imds {
     /// # Errors
     /// [`Failure`] where there is no whole answer in time; any status is an answer.
     pub fn approve(&self, body: &[u8], timeout: Duration) -> Result<Answer, Failure> {
+        self.await_turn();
         let request = self.agent.post(&self.events).header("Metadata", "true").content_type("application/json");
-        answer(request.config().timeout_global(Some(timeout)).build().send(body))
+        // What the service says beside the status is undocumented, so nothing about it can make an approval fail.
+        answer(request.config().timeout_global(Some(timeout)).build().send(body), |_| false)
     }
 
     /// Asks for the machine's own name, as the `Resources` of its events spell it.
@@ -150,8 +180,9 @@ impl Imds {
     pub fn vm_name(&self, timeout: Duration) -> Result<String, String> {
         let url =
             format!("{}/metadata/instance/compute/name?api-version={NAME_API_VERSION}&format=text", self.endpoint);
+        self.await_turn();
         let request = self.agent.get(url).header("Metadata", "true");
-        let answer = answer(request.config().timeout_global(Some(timeout)).build().call())
+        let answer = answer(request.config().timeout_global(Some(timeout)).build().call(), |status| status == 200)
             .map_err(|failure| format!("{} ({})", failure.cause, failure.detail))?;
         if answer.status != 200 {
             return Err(format!("status {}", answer.status));
@@ -165,9 +196,19 @@ impl Imds {
     }
 }
 
-fn answer(result: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Result<Answer, Failure> {
+/// Takes an answer. A body that cannot be read makes it unusable only where one is needed with its status: a 429 asks for
+/// patience, and an approval has succeeded, whatever follows.
+fn answer(
+    result: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
+    needs_body: impl Fn(u16) -> bool,
+) -> Result<Answer, Failure> {
     let mut response = result.map_err(|error| failure(&error))?;
-    let body = response.body_mut().with_config().limit(BODY_MAX).read_to_vec().map_err(|error| failure(&error))?;
+    let needed = needs_body(response.status().as_u16());
+    let limit = if needed { BODY_MAX } else { REMARK_MAX };
+    let body = match response.body_mut().with_config().limit(limit).read_to_vec() {
+        Err(error) if needed => return Err(failure(&error)),
+        body => body.unwrap_or_default(),
+    };
     let text = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
     Ok(Answer {
         status: response.status().as_u16(),
@@ -227,6 +268,8 @@ mod tests {
             ("169.254.169.254", "must start with http://"),
             ("http://127.0.0.1/metadata", "a scheme, a host and a port"),
             ("http://user@127.0.0.1", "a scheme, a host and a port"),
+            ("http://127.0.0.1:99999", "a port"),
+            ("http://127.0.0.1:", "a port"),
             ("http://10.0.0.4", "--allow-endpoint"),
             ("http://169.254.169.254.example.com", "--allow-endpoint"),
             ("http://", "must start with http://"),

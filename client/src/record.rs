@@ -1,5 +1,6 @@
 //! What a run has to say: typed records, one JSON object a line for programs.
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use scheduled_events_core::{
@@ -175,6 +176,12 @@ impl EventRecord {
     }
 }
 
+/// Whether a character would act on a terminal, or turn or hide the text around it.
+pub(crate) fn acts_on_terminals(char: char) -> bool {
+    char.is_control()
+        || matches!(char, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
 fn status_word(status: TrackedStatus) -> Option<&'static str> {
     match status {
         TrackedStatus::Unclear => None,
@@ -227,9 +234,17 @@ impl Record {
     /// # Errors
     /// Those of the output.
     pub fn write_json(&self, mut output: impl Write) -> io::Result<()> {
-        let mut line = serde_json::to_vec(self)?;
-        line.push(b'\n');
-        output.write_all(&line)?;
+        let mut line = String::new();
+        for char in serde_json::to_string(self)?.chars() {
+            if acts_on_terminals(char) {
+                // JSON may escape any character of a string, and outside of strings there is none of these.
+                let _ = write!(line, "\\u{:04x}", u32::from(char));
+            } else {
+                line.push(char);
+            }
+        }
+        line.push('\n');
+        output.write_all(line.as_bytes())?;
         output.flush()
     }
 }
@@ -281,6 +296,15 @@ mod tests {
         for (record, expected) in records {
             assert_eq!(line(&record).trim_end(), expected);
         }
+    }
+
+    #[test]
+    fn what_would_act_on_a_terminal_is_escaped_and_means_the_same() {
+        let id = "Zoë\u{1b}[2J\u{9b}2J\u{7f}\u{202e}\u{feff}";
+        let record = Record::Approval { event_ids: vec![id.into()], status: None };
+        let line = line(&record);
+        assert!(line.contains(r"Zoë\u001b[2J\u009b2J\u007f\u202e\ufeff"), "{line}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&line).unwrap()["event_ids"][0], id);
     }
 
     #[test]

@@ -7,8 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use scheduled_events_core::{
-    Cause, Config, Document, Outcome, Policy, Preparation, Report, Response, Session, Step, UnixMillis, UnixSeconds,
-    VmNames,
+    Cause, Config, Document, EventId, Outcome, Policy, Preparation, Report, Response, Session, Step, Text, UnixMillis,
+    UnixSeconds, VmNames,
 };
 
 use crate::clock::Clock;
@@ -259,8 +259,16 @@ impl Watch {
         }
         if self.options.vm_names.is_empty() {
             // Asked once before the first poll, so that the first decision already knows whose events it sees.
-            let answer = self.imds.vm_name(NAME_TIMEOUT);
-            self.on_name(answer, host);
+            self.ask_name();
+            while let Ok(message) = self.receiver.recv() {
+                let answered = matches!(message, Message::Name(_));
+                if let Some(ended) = self.on_message(message, host) {
+                    return ended;
+                }
+                if answered {
+                    break;
+                }
+            }
         }
         loop {
             if let Some(ended) = self.step(host) {
@@ -273,6 +281,7 @@ impl Watch {
     /// Does what the session says next, or waits; why the watch ends, if it does.
     fn step(&mut self, host: &mut dyn Host) -> Option<Ended> {
         let now = self.clock.now();
+        let polls_done = self.polls_done();
         match self.session.next(now) {
             Step::Report(report) => {
                 let (record, id) = match report {
@@ -308,6 +317,8 @@ impl Watch {
                 let reply = self.reply(&event);
                 host.recover(&event, reply);
             }
+            // The last poll may be so long ago by now that the next one is due without a pause.
+            Step::Get { .. } if polls_done => return Some(self.finish(host)),
             Step::Get { if_none_match, timeout_ms } => {
                 let job = Job::Get(if_none_match.map(str::to_owned), Duration::from_millis(u64::from(timeout_ms)));
                 self.polls += 1;
@@ -332,15 +343,15 @@ impl Watch {
             if self.options.until_idle && self.session.is_idle() && self.session.has_seen_event() && !host.is_busy() {
                 return Some(Ended::Idle);
             }
-            if self.options.max_polls.is_some_and(|max| self.polls >= max) {
-                return Some(Ended::Polls { answered: self.answered });
+            if self.polls_done() {
+                return Some(self.finish(host));
             }
         }
         let mut wait = Duration::from_millis(until.millis_since(self.clock.now()));
         if let Some((at, _)) = self.name_retry {
             let left = at.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                self.ask_name_again();
+                self.ask_name();
             } else {
                 wait = wait.min(left);
             }
@@ -350,6 +361,21 @@ impl Watch {
             // This watch holds a sender itself, so the channel stays open.
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
         }
+    }
+
+    fn polls_done(&self) -> bool {
+        self.options.max_polls.is_some_and(|max| self.polls >= max)
+    }
+
+    /// The polls are done: waits, without another one, for what the watch should not end before.
+    fn finish(&mut self, host: &mut dyn Host) -> Ended {
+        while host.is_busy() {
+            let Ok(message) = self.receiver.recv() else { break };
+            if let Some(ended) = self.on_message(message, host) {
+                return ended;
+            }
+        }
+        Ended::Polls { answered: self.answered }
     }
 
     fn on_message(&mut self, message: Message, host: &mut dyn Host) -> Option<Ended> {
@@ -365,9 +391,10 @@ impl Watch {
             }
             Message::Recovered(event_id, outcome) => {
                 if self.session.recovered(&event_id) {
+                    // Told once it is kept, so that what was told is never done again.
+                    self.save(host);
                     let event = self.events.get(&key(&event_id));
                     host.record(&Record::Recover { event_id, outcome }, event);
-                    self.save(host);
                 }
             }
             Message::Wake => {}
@@ -454,8 +481,8 @@ impl Watch {
         }
     }
 
-    /// Asks for the name beside the polling; the answer comes as a message.
-    fn ask_name_again(&mut self) {
+    /// Asks for the name beside everything else; the answer comes as a message.
+    fn ask_name(&mut self) {
         let (imds, sender) = (self.imds.clone(), self.sender.clone());
         if let Some((at, pause)) = &mut self.name_retry {
             // Not again before this question is answered.
@@ -530,9 +557,9 @@ fn known(events: &HashMap<String, EventRecord>, event: &scheduled_events_core::T
     record.cloned().unwrap_or_else(|| EventRecord::of_tracked(event))
 }
 
-/// Ids are compared without ASCII case.
+/// Ids are compared without ASCII case, and long ones as the session shortens them.
 fn key(event_id: &str) -> String {
-    event_id.to_ascii_lowercase()
+    EventId::new(&Text::plain(event_id)).as_str().to_ascii_lowercase()
 }
 
 /// The names, as this API version's documents spell them.

@@ -252,11 +252,11 @@ impl Host for CommandHost {
             },
         };
         let running = command.start(event, &[], Some(deadline(time_left)), tell);
-        self.preparing.insert(event.event_id.clone(), running);
+        self.preparing.insert(key(event), running);
     }
 
     fn rescheduled(&mut self, event: &EventRecord, time_left: Option<Duration>) {
-        if let Some(running) = self.preparing.get(&event.event_id) {
+        if let Some(running) = self.preparing.get(&key(event)) {
             running.set_deadline(Some(deadline(time_left)));
         }
     }
@@ -277,6 +277,11 @@ impl Host for CommandHost {
     fn is_busy(&self) -> bool {
         self.changes_running.load(Ordering::SeqCst) > 0
     }
+}
+
+/// Ids are compared without ASCII case, and a later document may spell one otherwise.
+fn key(event: &EventRecord) -> String {
+    event.event_id.to_ascii_lowercase()
 }
 
 fn deadline(time_left: Option<Duration>) -> Instant {

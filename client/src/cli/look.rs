@@ -6,6 +6,8 @@ use std::io::{self, Write};
 use anstyle::{AnsiColor, Style};
 use scheduled_events_core::UnixSeconds;
 
+use crate::record::acts_on_terminals;
+
 pub(super) const BOLD: Style = Style::new().bold();
 pub(super) const DIM: Style = Style::new().dimmed();
 pub(super) const GOOD: Style = AnsiColor::Green.on_default();
@@ -29,9 +31,7 @@ pub(super) fn say(text: &str) {
 pub(super) fn shown(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for char in text.chars() {
-        let hides =
-            matches!(char, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
-        if char.is_control() || hides {
+        if acts_on_terminals(char) {
             let _ = write!(shown, "{}", char.escape_unicode());
         } else {
             shown.push(char);

@@ -55,14 +55,12 @@ pub(super) fn watch(arguments: Arguments) -> Result<(), Failure> {
     host.prepare = arguments.prepare;
     host.recover = arguments.recover;
     host.on = arguments.on;
-    match watch.run(&mut host) {
-        Ended::Idle | Ended::Polls { answered: true } => Ok(()),
+    let ended = watch.run(&mut host);
+    host.stop();
+    match ended {
+        Ended::Idle | Ended::Stopped | Ended::Polls { answered: true } => Ok(()),
         Ended::Polls { answered: false } => {
             Err(Failure::endpoint(format!("no poll of {endpoint} was answered with a document")))
-        }
-        Ended::Stopped => {
-            host.stop();
-            Ok(())
         }
     }
 }
