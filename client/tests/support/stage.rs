@@ -1,0 +1,231 @@
+//! A metadata service under a test's hand: it shows what it is told to show, and notes what it is asked.
+//!
+//! The replay server is faithful, and moves on with time. Here nothing moves unless the test moves it, and any answer
+//! can be given, down to the bytes.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::eventually;
+
+/// A request as it came.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub method: String,
+    pub target: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+    pub arrived: Instant,
+}
+
+/// An answer, down to the bytes.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    bytes: Vec<u8>,
+    after: Duration,
+    close: bool,
+}
+
+/// Sees a request before the stage does, and may answer it.
+type Intercept = Box<dyn FnMut(&Request) -> Option<Reply> + Send>;
+
+/// A metadata service that shows what it is told to show.
+pub struct Stage {
+    address: SocketAddr,
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    name: Option<String>,
+    document: String,
+    post_status: u16,
+    intercept: Option<Intercept>,
+    requests: Vec<Request>,
+}
+
+impl Request {
+    /// The values of a header field.
+    pub fn header(&self, name: &str) -> Vec<&str> {
+        let fields = self.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        fields.map(|(_, value)| value.as_str()).collect()
+    }
+
+    pub fn is_get(&self) -> bool {
+        self.method == "GET" && !self.is_name()
+    }
+
+    pub fn is_post(&self) -> bool {
+        self.method == "POST"
+    }
+
+    pub fn is_name(&self) -> bool {
+        self.target.starts_with("/metadata/instance/compute/name")
+    }
+
+    /// The ids that a POST approves.
+    pub fn ids(&self) -> Vec<String> {
+        let body: Value = serde_json::from_slice(&self.body).expect("JSON");
+        let requests = body["StartRequests"].as_array().expect("StartRequests").clone();
+        requests.iter().map(|request| request["EventId"].as_str().expect("EventId").to_owned()).collect()
+    }
+}
+
+impl Reply {
+    /// An answer with a status, more header fields (each with its line end) and a body.
+    pub fn new(status: u16, fields: &str, body: impl AsRef<[u8]>) -> Self {
+        let body = body.as_ref();
+        let head = format!("HTTP/1.1 {status} Status\r\nContent-Length: {}\r\n{fields}\r\n", body.len());
+        Self::raw([head.as_bytes(), body].concat())
+    }
+
+    /// These bytes and nothing else.
+    pub fn raw(bytes: impl Into<Vec<u8>>) -> Self {
+        Self { bytes: bytes.into(), after: Duration::ZERO, close: false }
+    }
+
+    /// Answers so much later.
+    #[must_use]
+    pub fn after(self, after: Duration) -> Self {
+        Self { after, ..self }
+    }
+
+    /// Closes the connection behind the answer.
+    #[must_use]
+    pub fn close(self) -> Self {
+        Self { close: true, ..self }
+    }
+}
+
+impl Stage {
+    /// A service of the machine `WestNO_0` with no events.
+    pub fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let state = Arc::new(Mutex::new(State {
+            name: Some(super::VM.to_owned()),
+            document: super::document(1, &[]),
+            post_status: 200,
+            intercept: None,
+            requests: Vec::new(),
+        }));
+        let shared = Arc::clone(&state);
+        // Its threads end with the test's process.
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let state = Arc::clone(&shared);
+                thread::spawn(move || serve(&stream, &state));
+            }
+        });
+        Self { address, state }
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Shows these events from now on, under a new incarnation.
+    pub fn show(&self, incarnation: u64, events: &[Value]) {
+        self.show_body(&super::document(incarnation, events));
+    }
+
+    /// Answers GET with this body from now on.
+    pub fn show_body(&self, body: &str) {
+        body.clone_into(&mut self.lock().document);
+    }
+
+    /// The name that the machine gives from now on; with none the answer is 404.
+    pub fn set_name(&self, name: Option<&str>) {
+        self.lock().name = name.map(str::to_owned);
+    }
+
+    /// The status of POSTs from now on.
+    pub fn set_post_status(&self, status: u16) {
+        self.lock().post_status = status;
+    }
+
+    /// Lets the test answer requests itself, as far as it wants to.
+    pub fn intercept(&self, intercept: impl FnMut(&Request) -> Option<Reply> + Send + 'static) {
+        self.lock().intercept = Some(Box::new(intercept));
+    }
+
+    /// All requests so far.
+    pub fn requests(&self) -> Vec<Request> {
+        self.lock().requests.clone()
+    }
+
+    /// The ids of all POSTs so far.
+    pub fn posted(&self) -> Vec<String> {
+        self.requests().iter().filter(|request| request.is_post()).flat_map(Request::ids).collect()
+    }
+
+    /// How many polls came so far.
+    pub fn polls(&self) -> usize {
+        self.lock().requests.iter().filter(|request| request.is_get()).count()
+    }
+
+    /// Waits for so many more polls, the answers to all but the last of which the client has had.
+    pub fn await_polls(&self, more: usize) {
+        let wanted = self.polls() + more;
+        eventually("a poll", || (self.polls() >= wanted).then_some(()));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("a lock")
+    }
+}
+
+fn serve(stream: &TcpStream, state: &Mutex<State>) {
+    let _ = stream.set_nodelay(true);
+    let mut reader = BufReader::new(stream);
+    while let Some(request) = read(&mut reader) {
+        let reply = {
+            let mut state = state.lock().expect("a lock");
+            state.requests.push(request.clone());
+            let mut intercept = state.intercept.take();
+            let reply = intercept.as_mut().and_then(|intercept| intercept(&request));
+            state.intercept = intercept;
+            reply.unwrap_or_else(|| state.answer(&request))
+        };
+        thread::sleep(reply.after);
+        if (&mut &*stream).write_all(&reply.bytes).is_err() || reply.close {
+            return;
+        }
+    }
+}
+
+impl State {
+    fn answer(&self, request: &Request) -> Reply {
+        match &self.name {
+            _ if request.is_post() => Reply::new(self.post_status, "", ""),
+            Some(name) if request.is_name() => Reply::new(200, "Content-Type: text/plain\r\n", name),
+            None if request.is_name() => Reply::new(404, "", "{}"),
+            _ => Reply::new(200, "Content-Type: application/json; charset=utf-8\r\n", &self.document),
+        }
+    }
+}
+
+fn read(reader: &mut impl BufRead) -> Option<Request> {
+    let mut line = String::new();
+    reader.read_line(&mut line).ok().filter(|&read| read > 0)?;
+    let mut words = line.split_whitespace();
+    let (method, target) = (words.next()?.to_owned(), words.next()?.to_owned());
+    let mut headers = Vec::new();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok().filter(|&read| read > 0)?;
+        match line.trim_end().split_once(':') {
+            Some((name, value)) => headers.push((name.to_owned(), value.trim().to_owned())),
+            None => break,
+        }
+    }
+    let mut request = Request { method, target, headers, body: Vec::new(), arrived: Instant::now() };
+    let length = request.header("Content-Length").first().map_or(0, |length| length.parse().unwrap_or(0));
+    request.body.resize(length, 0);
+    reader.read_exact(&mut request.body).ok()?;
+    Some(request)
+}
