@@ -19,8 +19,9 @@ use crate::state::{Found, State, StateFile};
 /// How many events are followed at a time. A placement group has up to a thousand machines.
 pub const EVENTS_MAX: usize = 1024;
 
-/// How often the machine's own name is asked for again, at first and in the long run.
-const NAME_RETRY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
+/// How often the machine's own name is asked for again, at first and in the long run: until it is known everything is
+/// held, and a notice can be as short as 30 seconds.
+const NAME_RETRY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(8)];
 
 /// What a watch is to do.
 #[derive(Clone, Debug)]
@@ -174,6 +175,8 @@ pub struct Watch {
     polls: u64,
     answered: bool,
     name_retry: Option<(Instant, Duration)>,
+    /// Why the name could not be asked the last time.
+    name_trouble: String,
 }
 
 impl Watch {
@@ -212,6 +215,7 @@ impl Watch {
             polls: 0,
             answered: false,
             name_retry: None,
+            name_trouble: String::new(),
         };
         if let Some((file, found)) = state_file {
             watch.take_up(&file, found)?;
@@ -471,12 +475,17 @@ impl Watch {
                     host.note(Note::Named(&name));
                     self.options.vm_names = vec![name];
                     self.name_retry = None;
+                    self.name_trouble.clear();
                 }
             }
             Err(why) => {
                 let pause = self.name_retry.map_or(NAME_RETRY[0], |(_, pause)| (pause * 2).min(NAME_RETRY[1]));
                 self.name_retry = Some((Instant::now() + pause, pause));
-                host.note(Note::NameUnknown(&why));
+                // Told once, not every few seconds for months.
+                if self.name_trouble != why {
+                    host.note(Note::NameUnknown(&why));
+                    self.name_trouble = why;
+                }
             }
         }
     }

@@ -310,7 +310,9 @@ fn a_state_file_in_a_folder_that_cannot_be_written_is_refused_at_once() {
         assert_eq!(finished.stderr.lines().count(), 1);
     }
     // A folder in the file's place.
-    let finished = support::run(&["watch", "--state", bench.folder.as_path().to_str().expect("a path")]).with_code(2);
+    let inner = bench.folder.path("inner");
+    fs::create_dir(&inner).expect("a folder");
+    let finished = support::run(&["watch", "--state", &inner]).with_code(2);
     assert!(finished.stderr.starts_with("error: cannot read the state file"), "{}", finished.stderr);
     assert!(bench.stage.requests().is_empty());
 }

@@ -361,11 +361,11 @@ impl<'a> Scanner<'a> {
 const fn special_bytes(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGHS: u64 = 0x8080_8080_8080_8080;
-    let quote = word ^ (ONES * b'"' as u64);
-    let backslash = word ^ (ONES * b'\\' as u64);
+    let quote = word ^ ONES.wrapping_mul(b'"' as u64);
+    let backslash = word ^ ONES.wrapping_mul(b'\\' as u64);
     let quotes = quote.wrapping_sub(ONES) & !quote;
     let backslashes = backslash.wrapping_sub(ONES) & !backslash;
-    let controls = word.wrapping_sub(ONES * 0x20) & !word;
+    let controls = word.wrapping_sub(ONES.wrapping_mul(0x20)) & !word;
     (quotes | backslashes | controls) & HIGHS
 }
 
