@@ -79,9 +79,13 @@ fn median(mut call: impl FnMut() -> usize) -> Duration {
 
 fn main() {
     println!("{:<24} {:>9} {:>12} {:>9} {:>12}", "document", "bytes", "read ns", "ns/byte", "follow ns");
-    for (name, events, resources) in
-        [("S 1 x 2", 1, 2), ("M 10 x 4", 10, 4), ("L 100 x 10", 100, 10), ("X 1 x 1000", 1, 1000), ("XL 1000 x 100", 1000, 100)]
-    {
+    for (name, events, resources) in [
+        ("S 1 x 2", 1, 2),
+        ("M 10 x 4", 10, 4),
+        ("L 100 x 10", 100, 10),
+        ("X 1 x 1000", 1, 1000),
+        ("XL 1000 x 100", 1000, 100),
+    ] {
         let body = document(events, resources).into_bytes();
         let read = median(|| read(black_box(&body)));
         let mut tracker = Box::new(Tracker::new());

@@ -1,0 +1,325 @@
+//! The faults, as a client meets them.
+
+use super::*;
+
+fn read_all(address: SocketAddr, request: &str) -> (Vec<u8>, Option<ErrorKind>) {
+    let mut stream = connect(address);
+    stream.write_all(request.as_bytes()).expect("send");
+    let mut bytes = Vec::new();
+    let error = stream.read_to_end(&mut bytes).err().map(|error| error.kind());
+    (bytes, error)
+}
+
+fn body_of(bytes: &[u8]) -> &[u8] {
+    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").expect("a whole head");
+    &bytes[end + 4..]
+}
+
+#[test]
+fn fault_empty() {
+    let server = faulty(&["get.empty@1-2"]);
+    for _ in 0..2 {
+        let response = get(&server, EVENTS);
+        assert_eq!((response.status, response.body.len(), response.header("Content-Length")), (200, 0, Some("0")));
+    }
+    assert_eq!(events(&document(&server)).len(), 1);
+}
+
+#[test]
+fn fault_status() {
+    for (code, body) in [
+        (404, r#"{"error":"Not Found"}"#),
+        (408, r#"{"error":"Request Timeout"}"#),
+        (410, r#"{"error":"Gone"}"#),
+        (429, "Throttle Result: Too Many Requests"),
+        (500, r#"{"error":"Internal Server Error"}"#),
+        (204, ""),
+    ] {
+        let server = faulty(&[&format!("status:{code}@1")]);
+        let response = get(&server, EVENTS);
+        assert_eq!((response.status, response.text()), (code, body));
+        assert_eq!(get(&server, EVENTS).status, 200);
+    }
+}
+
+#[test]
+fn a_refused_approval_has_no_effect_and_a_damaged_answer_has() {
+    for (fault, effect) in [
+        ("post.status:500@1", false),
+        ("post.retry-after:1@1", false),
+        ("post.redirect:307@1", false),
+        ("post.reset@1", false),
+        ("post.empty@1", true),
+        ("post.short-body@1", true),
+        ("post.half-document@1", true),
+        ("post.not-json@1", true),
+        ("post.reset-mid-body@1", true),
+    ] {
+        let server = faulty(&[fault]);
+        let id = event_id(&document(&server), 0);
+        let body = format!(r#"{{"StartRequests":[{{"EventId":"{id}"}}]}}"#);
+        let fields = format!("Connection: close\r\nContent-Length: {}\r\n", body.len());
+        read_all(server.addr(), &(head("POST", EVENTS, &fields) + &body));
+        let wanted = if effect { "Started" } else { "Scheduled" };
+        assert_eq!(statuses(&document(&server)), [wanted], "{fault}");
+        assert_eq!(approve(&server, &[&id]).status, 200, "{fault}");
+        assert_eq!(statuses(&document(&server)), ["Started"], "{fault}");
+    }
+}
+
+#[test]
+fn faults_of_one_method_leave_the_other_alone() {
+    let server = faulty(&["get.status:500", "name.status:404"]);
+    assert_eq!(get(&server, EVENTS).status, 500);
+    assert_eq!(get(&server, NAME).status, 404);
+    assert_eq!(post(&server, "{}").status, 400);
+    // A request that the service refuses meets no fault.
+    assert_eq!(get(&server, "/metadata/scheduledevents").status, 400);
+}
+
+#[test]
+fn fault_first_call_delay() {
+    let server = faulty(&["first-call-delay:0.2"]);
+    let before = Instant::now();
+    assert_eq!(get(&server, EVENTS).status, 200);
+    assert!(before.elapsed() >= Duration::from_millis(200));
+    // An hour for the others, were they hit: this would never end.
+    let server = faulty(&["first-call-delay:0", "name.slow-headers:3600"]);
+    assert_eq!(get(&server, EVENTS).status, 200);
+    assert_eq!(get(&server, EVENTS).status, 200);
+}
+
+#[test]
+fn fault_stale() {
+    let server = faulty(&["stale:3600@2-"]);
+    let current = document(&server);
+    let stale = document(&server);
+    assert_eq!(current["DocumentIncarnation"], 2);
+    assert_eq!(stale, serde_json::json!({"DocumentIncarnation": 1, "Events": []}));
+    // The event is approved all the same, which the stale answers do not show.
+    assert_eq!(approve(&server, &[&event_id(&current, 0)]).status, 200);
+    assert_eq!(document(&server), stale);
+}
+
+#[test]
+fn fault_reset() {
+    let server = faulty(&["reset@1", "name.reset"]);
+    for request in [head("GET", EVENTS, ""), head("GET", NAME, "")] {
+        let (bytes, error) = read_all(server.addr(), &request);
+        assert_eq!((bytes.len(), error), (0, Some(ErrorKind::ConnectionReset)));
+    }
+    assert_eq!(get(&server, EVENTS).status, 200);
+}
+
+#[test]
+fn fault_reset_mid_body() {
+    let server = faulty(&["reset-mid-body"]);
+    let (bytes, error) = read_all(server.addr(), &head("GET", EVENTS, ""));
+    assert_eq!(error, Some(ErrorKind::ConnectionReset));
+    let body = body_of(&bytes);
+    assert!(body.starts_with(b"{\"DocumentIncarnation\"") && !body.ends_with(b"]}"));
+}
+
+#[test]
+fn fault_slow_headers_and_slow_body() {
+    for fault in ["slow-headers:0.2", "slow-body:0.2"] {
+        let server = faulty(&[fault]);
+        let before = Instant::now();
+        assert_eq!(events(&document(&server)).len(), 1);
+        assert!(before.elapsed() >= Duration::from_millis(200), "{fault}");
+    }
+    // The head comes at once and the body does not: an hour between two pieces.
+    let server = faulty(&["slow-body:360000"]);
+    let mut stream = connect(server.addr());
+    stream.write_all(head("GET", EVENTS, "").as_bytes()).expect("send");
+    assert_eq!(read_head(&mut stream).status, 200);
+    drop(server);
+    assert!(!matches!(stream.read(&mut [0]), Ok(1)));
+    // An approval's answer has no body to trickle, so it gets one.
+    let server = faulty(&["post.slow-body:0.1"]);
+    let id = event_id(&document(&server), 0);
+    assert!(!approve(&server, &[&id]).body.is_empty());
+}
+
+#[test]
+fn fault_silence() {
+    let server = faulty(&["silence@1"]);
+    let mut stream = connect(server.addr());
+    stream.write_all(head("GET", EVENTS, "").as_bytes()).expect("send");
+    stream.set_read_timeout(Some(Duration::from_millis(50))).expect("set time-out");
+    let error = stream.read(&mut [0]).expect_err("silence").kind();
+    assert!(matches!(error, ErrorKind::WouldBlock | ErrorKind::TimedOut), "{error}");
+    // Others are served meanwhile.
+    assert_eq!(get(&server, EVENTS).status, 200);
+    assert_eq!(server.requests()[0].status, None);
+    drop(server);
+    stream.set_read_timeout(Some(PATIENCE)).expect("set time-out");
+    assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);
+}
+
+#[test]
+fn fault_short_body() {
+    let server = faulty(&["short-body"]);
+    let mut stream = connect(server.addr());
+    stream.write_all(head("GET", EVENTS, "").as_bytes()).expect("send");
+    let response = read_head(&mut stream);
+    let length: usize = response.header("Content-Length").expect("length").parse().expect("number");
+    let mut body = Vec::new();
+    stream.read_to_end(&mut body).expect("an orderly end");
+    assert!(!body.is_empty() && body.len() < length);
+}
+
+#[test]
+fn fault_endless_body() {
+    let server = faulty(&["endless-body"]);
+    let mut stream = connect(server.addr());
+    stream.write_all(head("GET", EVENTS, "").as_bytes()).expect("send");
+    let response = read_head(&mut stream);
+    assert_eq!((response.header("Transfer-Encoding"), response.header("Content-Length")), (Some("chunked"), None));
+    let mut bytes = vec![0; 4_000_000];
+    stream.read_exact(&mut bytes).expect("no end in sight");
+    let text = String::from_utf8(bytes).expect("UTF-8");
+    assert!(text.contains("]}\r\n1000\r\n    "), "{text:.400}");
+}
+
+#[test]
+fn fault_huge_body() {
+    let server = faulty(&["huge-body:3MB"]);
+    let response = get(&server, EVENTS);
+    assert_eq!(response.body.len(), 3_000_000);
+    assert_eq!(events(&response.json()).len(), 1);
+    // A gigabyte is announced and begun, and a client may leave.
+    let server = faulty(&["huge-body:1GB"]);
+    let mut stream = connect(server.addr());
+    stream.write_all(head("GET", EVENTS, "").as_bytes()).expect("send");
+    assert_eq!(read_head(&mut stream).header("Content-Length"), Some("1000000000"));
+    stream.read_exact(&mut vec![0; 1_000_000]).expect("the beginning");
+}
+
+#[test]
+fn fault_many_headers() {
+    let server = faulty(&["many-headers:100000"]);
+    let (bytes, error) = read_all(server.addr(), &head("GET", EVENTS, "Connection: close\r\n"));
+    assert_eq!(error, None);
+    let text = String::from_utf8(bytes).expect("UTF-8");
+    assert_eq!(text.matches("\r\nX-Padding-").count(), 100_000);
+    assert!(text.ends_with("]}"));
+}
+
+#[test]
+fn fault_gzip() {
+    let server = faulty(&["gzip"]);
+    let response = get(&server, EVENTS);
+    assert_eq!(response.header("Content-Encoding"), Some("gzip"));
+    assert_eq!(response.body[..3], [0x1f, 0x8b, 8]);
+}
+
+#[test]
+fn fault_content_type() {
+    let server = faulty(&["content-type:text/html"]);
+    let response = get(&server, EVENTS);
+    assert_eq!(response.header("Content-Type"), Some("text/html"));
+    assert_eq!(response.headers.iter().filter(|(name, _)| name == "Content-Type").count(), 1);
+    assert_eq!(events(&response.json()).len(), 1);
+}
+
+#[test]
+fn fault_redirect() {
+    for (fault, code, location) in [
+        ("redirect:301", 301, "http://127.0.0.1:9/"),
+        ("redirect:302", 302, "http://127.0.0.1:9/"),
+        ("redirect:307,http://attacker.example/x", 307, "http://attacker.example/x"),
+        ("redirect:308", 308, "http://127.0.0.1:9/"),
+    ] {
+        let response = get(&faulty(&[fault]), EVENTS);
+        assert_eq!((response.status, response.header("Location")), (code, Some(location)));
+    }
+}
+
+#[test]
+fn fault_retry_after() {
+    let value = |fault: &str| {
+        let response = get(&faulty(&[fault]), EVENTS);
+        assert_eq!((response.status, response.text()), (429, "Throttle Result: Too Many Requests"));
+        response.header("Retry-After").expect("Retry-After").to_owned()
+    };
+    assert_eq!(value("retry-after:7"), "7");
+    assert_eq!(value("retry-after:Wed, 21 Oct 2026 07:28:00 GMT"), "Wed, 21 Oct 2026 07:28:00 GMT");
+    let before = SystemTime::now();
+    let date = httpdate::parse_http_date(&value("retry-after:date+50")).expect("a date");
+    let ahead = date.duration_since(before).expect("ahead");
+    assert!((49..=50 + PATIENCE.as_secs()).contains(&ahead.as_secs()), "{ahead:?}");
+}
+
+#[test]
+fn fault_half_document_and_not_json() {
+    let server = faulty(&["half-document@1", "not-json@2"]);
+    let half = get(&server, EVENTS);
+    assert_eq!(half.status, 200);
+    assert!(half.text().starts_with("{\"DocumentIncarnation\":2,\"Events\":[{"));
+    assert!(serde_json::from_slice::<Value>(&half.body).is_err());
+    let not_json = get(&server, EVENTS);
+    assert_eq!((not_json.status, not_json.text()), (200, "not json"));
+    assert_eq!(not_json.header("Content-Type"), Some("application/json; charset=utf-8"));
+    assert_eq!(get(&server, EVENTS).body.len() / 2, half.body.len());
+}
+
+#[test]
+fn fault_incarnation_back() {
+    let server = faulty(&["incarnation-back:1@2", "incarnation-back:99@3"]);
+    let incarnations = [(); 4].map(|()| document(&server)["DocumentIncarnation"].as_u64());
+    assert_eq!(incarnations, [Some(2), Some(1), Some(0), Some(2)]);
+}
+
+#[test]
+fn fault_vanish() {
+    let server = faulty(&["vanish@2"]);
+    let counts = [(); 3].map(|()| {
+        let seen = document(&server);
+        (seen["DocumentIncarnation"].as_u64(), events(&seen).len())
+    });
+    assert_eq!(counts, [(Some(2), 1), (Some(2), 0), (Some(2), 1)]);
+    // Not even a client that asks with If-None-Match is spared.
+    let server = faulty(&["vanish@2"]);
+    let etag = get(&server, EVENTS).header("ETag").expect("ETag").to_owned();
+    let response = raw(server.addr(), head("GET", EVENTS, &format!("If-None-Match: {etag}\r\n")).as_bytes());
+    assert!(response.status == 200 && events(&response.json()).is_empty());
+}
+
+#[test]
+fn fault_started_without_scheduled() {
+    let server = faulty(&["started-without-scheduled@2-"]);
+    let id = event_id(&document(&server), 0);
+    assert!(events(&document(&server)).is_empty());
+    assert_eq!(approve(&server, &[&id]).status, 200);
+    assert_eq!(statuses(&document(&server)), ["Started"]);
+}
+
+#[test]
+fn windows_of_time_open_and_close() {
+    let server = faulty(&["status:410@0s-0.3s"]);
+    let begin = Instant::now();
+    assert_eq!(get(&server, EVENTS).status, 410);
+    while get(&server, EVENTS).status == 410 {
+        thread::yield_now();
+    }
+    assert!(begin.elapsed() >= Duration::from_millis(290));
+    let server = faulty(&["status:410@3600s-"]);
+    assert_eq!(get(&server, EVENTS).status, 200);
+}
+
+#[test]
+fn faults_combine() {
+    let server = faulty(&["slow-body:0.1", "slow-headers:0.1", "status:500@1", "empty", "content-type:text/plain"]);
+    let before = Instant::now();
+    let response = get(&server, EVENTS);
+    assert_eq!((response.status, response.header("Content-Type")), (500, Some("text/plain")));
+    assert!(before.elapsed() >= Duration::from_millis(200));
+    assert_eq!(get(&server, EVENTS).body.len(), 0);
+}
+
+#[test]
+fn unknown_faults_name_the_nearest() {
+    let error = "endles-body".parse::<Fault>().expect_err("unknown").to_string();
+    assert!(error.contains("did you mean `endless-body`?") && error.contains("retry-after:VALUE"), "{error}");
+}

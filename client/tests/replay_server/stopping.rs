@@ -1,0 +1,88 @@
+//! The server itself: threads, ports, crowds.
+
+use super::*;
+
+#[cfg(target_os = "linux")]
+fn threads_of(address: SocketAddr) -> usize {
+    let name = format!("replay-{}", address.port());
+    let tasks = std::fs::read_dir("/proc/self/task").expect("procfs");
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    names.filter(|comm| comm.trim_end() == name).count()
+}
+
+#[test]
+fn stopping_leaves_no_thread_and_no_port() {
+    let faults = ["silence@1", "endless-body@2", "slow-body:36000@3", "slow-headers:36000@4"];
+    let (sender, receiver) = mpsc::channel();
+    let config = faults.iter().fold(steady(), |config, fault| config.fault(fault.parse().expect(fault)));
+    let server = start(config.observer(sender));
+    let address = server.addr();
+    assert_eq!(server.url(), format!("http://{address}"));
+    let mut busy: Vec<_> = (0..faults.len())
+        .map(|_| {
+            let mut stream = connect(address);
+            stream.write_all(head("GET", EVENTS, "").as_bytes()).expect("send");
+            // Until the server has decided on this one, the next must not come.
+            while !matches!(receiver.recv_timeout(PATIENCE).expect("an answer"), ReplayEvent::Answered { .. }) {}
+            stream
+        })
+        .collect();
+    let idle = connect(address);
+    let mut kept = connect(address);
+    kept.write_all(head("GET", EVENTS, "").as_bytes()).expect("send");
+    assert_eq!(read_response(&mut kept).status, 200);
+    #[cfg(target_os = "linux")]
+    assert!(threads_of(address) > 2 + faults.len());
+
+    drop(server);
+    #[cfg(target_os = "linux")]
+    assert_eq!(threads_of(address), 0);
+    TcpStream::connect_timeout(&address, PATIENCE).expect_err("nobody listens");
+    TcpListener::bind(address).expect("the port is free");
+    for stream in busy.iter_mut().chain([&mut kept]) {
+        let mut rest = Vec::new();
+        let ended = stream.read_to_end(&mut rest).map_or_else(|error| error.kind(), |_| ErrorKind::UnexpectedEof);
+        assert!(!matches!(ended, ErrorKind::WouldBlock | ErrorKind::TimedOut), "{ended}");
+    }
+    drop(idle);
+}
+
+#[test]
+fn fifty_connections_at_once() {
+    let server = start(steady());
+    let address = server.addr();
+    let barrier = Arc::new(Barrier::new(50));
+    let clients: Vec<_> = (0..50)
+        .map(|_| {
+            let barrier = barrier.clone();
+            thread::spawn(move || {
+                let mut stream = connect(address);
+                // All fifty are connected before the first of them asks.
+                barrier.wait();
+                for _ in 0..4 {
+                    stream.write_all(head("GET", EVENTS, "").as_bytes()).expect("send");
+                    assert_eq!(read_response(&mut stream).status, 200);
+                }
+                barrier.wait();
+            })
+        })
+        .collect();
+    for client in clients {
+        client.join().expect("client");
+    }
+    assert_eq!(server.requests().len(), 200);
+}
+
+#[test]
+fn more_connections_than_places_are_served_in_turn() {
+    let server = start(steady());
+    let mut streams: Vec<_> = (0..300).map(|_| connect(server.addr())).collect();
+    while let Some(mut stream) = streams.pop() {
+        // The last to come waits in the queue until enough of the first have gone.
+        if streams.len() < 200 {
+            stream.write_all(head("GET", NAME, "").as_bytes()).expect("send");
+            assert_eq!(read_response(&mut stream).status, 200);
+        }
+    }
+    assert_eq!(server.requests().len(), 200);
+}
