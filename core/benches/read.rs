@@ -3,6 +3,8 @@
 //!
 //! `cargo bench --package scheduled-events-core`
 
+#![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Figures for people.
+
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -6,6 +6,7 @@ use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
 use crate::error::BufferTooSmall;
+use crate::json::Text;
 use crate::short::hex_digit;
 
 /// A POST body that approves events: `{"StartRequests":[{"EventId":"…"}]}`.
@@ -28,9 +29,9 @@ pub struct StartRequests<'a, Id> {
     ids: &'a [Id],
 }
 
-impl<'a, Id: Display> StartRequests<'a, Id> {
-    /// Approves these events. Whatever displays as the id will do: a [`Text`](crate::Text), an
-    /// [`EventId`](crate::EventId), a `&str`.
+impl<'a, Id: Spell> StartRequests<'a, Id> {
+    /// Approves these events. Whatever spells the id will do: a [`Text`](crate::Text), an [`EventId`](crate::EventId), a
+    /// `&str`.
     pub const fn new(ids: &'a [Id]) -> Self {
         Self { ids }
     }
@@ -56,8 +57,10 @@ impl<'a, Id: Display> StartRequests<'a, Id> {
         for id in self.ids {
             writer.raw(before);
             writer.raw(r#"{"EventId":""#);
-            // What does not fit is counted, so this fails only where the id's own `Display` does.
-            let _ = write!(writer, "{id}");
+            id.spell(|part| {
+                // What does not fit is counted, so this does not fail.
+                let _ = writer.write_str(part);
+            });
             writer.raw(r#""}"#);
             before = ",";
         }
@@ -71,6 +74,27 @@ impl<'a, Id: Display> StartRequests<'a, Id> {
     /// Whether nothing is approved; such a body has no use.
     pub const fn is_empty(&self) -> bool {
         self.ids.is_empty()
+    }
+}
+
+/// An id that can be written without [`core::fmt`], which a program that only approves then need not link.
+pub trait Spell {
+    /// Tells the id's text, decoded, part by part.
+    fn spell(&self, tell: impl FnMut(&str));
+}
+
+impl<T: AsRef<str> + ?Sized> Spell for T {
+    fn spell(&self, mut tell: impl FnMut(&str)) {
+        tell(self.as_ref());
+    }
+}
+
+impl Spell for Text<'_> {
+    fn spell(&self, mut tell: impl FnMut(&str)) {
+        match self.as_str() {
+            Some(text) => tell(text),
+            None => self.chars().for_each(|char| tell(char.encode_utf8(&mut [0; 4]))),
+        }
     }
 }
 

@@ -75,7 +75,7 @@ mod short;
 mod time;
 mod tracker;
 
-pub use approval::StartRequests;
+pub use approval::{Spell, StartRequests};
 pub use document::{Document, Events, Incarnation, Problems};
 pub use error::{BufferTooSmall, ParseError, ParseErrorKind, Position, Problem, ProblemKind};
 pub use event::{Event, EventSource, EventStatus, EventType, Member, NotBefore, ResourceNames, Resources};

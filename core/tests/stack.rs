@@ -1,5 +1,6 @@
 //! How much of the stack core takes, and that no document, however large or nested, makes it take more.
 
+use std::fmt::Write;
 use std::hint::black_box;
 use std::ptr::with_exposed_provenance;
 use std::thread;
@@ -14,6 +15,7 @@ const COLOUR: u8 = 0xa5;
 
 /// Paints the stack below this frame, and tells where that is.
 #[inline(never)]
+#[allow(clippy::large_stack_arrays)] // The point of it.
 fn paint() -> usize {
     let mut painted = [COLOUR; PAINTED];
     black_box(&mut painted).as_ptr().expose_provenance()
@@ -239,7 +241,7 @@ fn eight_hostile_mebibytes_are_refused_or_read() {
 fn a_million_different_events_are_read_in_a_small_thread() {
     let mut text = String::from("{\"Events\":[");
     for n in 0..400_000 {
-        text.push_str(&format!("{{\"EventId\":\"{n:x}\"}},"));
+        write!(text, "{{\"EventId\":\"{n:x}\"}},").unwrap();
     }
     text.pop();
     text.push_str("]}");
