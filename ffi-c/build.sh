@@ -1,0 +1,19 @@
+#!/bin/sh
+# Builds the C library as it ships: target/c-library/libscheduled_events.{a,so}. More arguments go to cargo.
+set -eu
+cd "$(dirname "$0")/.."
+# Since 1.90 rustc links with lld on this target. lld keeps the handler of panics although nothing can reach it, with all
+# that it prints backtraces with; the system's linker drops it, and the library is a third of the size.
+linker=
+host=$(rustc --version --verbose | sed -n 's/^host: //p')
+minor=$(rustc --version | sed -n 's/^rustc 1\.\([0-9]*\).*/\1/p')
+if [ "$host" = x86_64-unknown-linux-gnu ] && [ "${minor:-0}" -ge 90 ]; then
+  linker=-Clinker-features=-lld
+fi
+for type in cdylib staticlib; do
+  if [ "$type" = cdylib ] && [ -n "$linker" ]; then
+    cargo rustc --quiet -p scheduled-events-c --profile c-library --lib --crate-type "$type" "$@" -- "$linker"
+  else
+    cargo rustc --quiet -p scheduled-events-c --profile c-library --lib --crate-type "$type" "$@"
+  fi
+done

@@ -1,0 +1,41 @@
+#!/bin/sh
+# Builds the C library and installs it: libraries, headers, pkg-config file, CMake package.
+#
+#     ffi-c/install.sh [PREFIX [LIBDIR]]     /usr/local, PREFIX/lib; DESTDIR from the environment is put before both
+#
+# Written by hand, not with cargo-c: that compiles all of cargo, which takes longer than everything else here together.
+set -eu
+cd "$(dirname "$0")/.."
+prefix=${1:-/usr/local}
+libdir=${2:-$prefix/lib}
+destdir=${DESTDIR:-}
+case "$prefix$libdir" in
+*[\|\&\\]*) echo "error: a path with |, & or \\ cannot be installed to" >&2; exit 2 ;;
+/*) ;;
+*) echo "error: PREFIX and LIBDIR must be absolute" >&2; exit 2 ;;
+esac
+
+ffi-c/build.sh
+built=${CARGO_TARGET_DIR:-target}/c-library
+version=$(cargo pkgid -p scheduled-events-c)
+version=${version##*[#@]}
+abi=$(readelf -d "$built/libscheduled_events.so" | sed -n 's/.*soname: \[libscheduled_events\.so\.\(.*\)\].*/\1/p')
+# What a program that links the static library needs beside it; rustc --print native-static-libs says so.
+private='-lgcc_s -lutil -lrt -lpthread -lm -ldl -lc'
+
+install -d "$destdir$prefix/include" "$destdir$libdir/pkgconfig" "$destdir$libdir/cmake/scheduled_events"
+install -m 644 include/scheduled_events.h include/scheduled_events.hpp "$destdir$prefix/include/"
+install -m 644 "$built/libscheduled_events.a" "$destdir$libdir/"
+install -m 755 "$built/libscheduled_events.so" "$destdir$libdir/libscheduled_events.so.$version"
+ln -sf "libscheduled_events.so.$version" "$destdir$libdir/libscheduled_events.so.$abi"
+ln -sf "libscheduled_events.so.$abi" "$destdir$libdir/libscheduled_events.so"
+
+fill() {
+  sed -e "s|@PREFIX@|$prefix|g" -e "s|@LIBDIR@|$libdir|g" -e "s|@VERSION@|$version|g" -e "s|@ABI@|$abi|g" \
+    -e "s|@ABI_PATTERN@|$(echo "$abi" | sed 's/\./\\\\\\\\./g')|g" -e "s|@PRIVATE@|$private|g" \
+    -e "s|@PRIVATE_CMAKE@|$(echo "$private" | sed 's/ /;/g')|g" \
+    -e "s|@INCLUDE_FROM_LIB@|$(realpath -m --relative-to="$libdir" "$prefix/include")|g" "ffi-c/package/$1.in" >"$2/$1"
+}
+fill scheduled_events.pc "$destdir$libdir/pkgconfig"
+fill scheduled_eventsConfig.cmake "$destdir$libdir/cmake/scheduled_events"
+fill scheduled_eventsConfigVersion.cmake "$destdir$libdir/cmake/scheduled_events"

@@ -1,0 +1,321 @@
+//! One event of the document.
+
+use scheduled_events_core::{EVENT_ID_MAX, Event, EventSource, EventStatus, EventType, NotBefore, ResourceNames, Text};
+
+use crate::boundary::{Result, boundary};
+use crate::memory::{Flag, check, output};
+use crate::names::{schedev_names, with_names};
+use crate::opaque::{Held, seal, unseal, unseal_mut, unseal_or_start};
+use crate::problem::member_number;
+use crate::status::schedev_status::{self, SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT};
+use crate::text::schedev_text;
+
+/// The longest EventId, in bytes. A real one is a GUID of 36.
+pub const SCHEDEV_EVENT_ID_MAX_BYTES: usize = 64;
+
+const _: () = assert!(SCHEDEV_EVENT_ID_MAX_BYTES == EVENT_ID_MAX);
+
+/// The impact that an event will have.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum schedev_event_type {
+    /// The event names no type.
+    SCHEDEV_EVENT_TYPE_NONE = 0,
+    /// The machine pauses for a few seconds; memory, open files and connections survive.
+    SCHEDEV_EVENT_TYPE_FREEZE = 1,
+    /// The machine restarts; memory is lost.
+    SCHEDEV_EVENT_TYPE_REBOOT = 2,
+    /// The machine moves to another host; memory and temporary disks are lost.
+    SCHEDEV_EVENT_TYPE_REDEPLOY = 3,
+    /// The spot machine is evicted; temporary disks are lost. Notice: 30 seconds at least.
+    SCHEDEV_EVENT_TYPE_PREEMPT = 4,
+    /// The machine is to be deleted.
+    SCHEDEV_EVENT_TYPE_TERMINATE = 5,
+    /// A word that this library does not know; the event's text has it.
+    SCHEDEV_EVENT_TYPE_OTHER = 255,
+}
+
+/// How far an event has come. One that is over is absent from the document.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum schedev_event_status {
+    /// The event names no status.
+    SCHEDEV_EVENT_STATUS_NONE = 0,
+    /// Announced; it can be approved.
+    SCHEDEV_EVENT_STATUS_SCHEDULED = 1,
+    /// Under way.
+    SCHEDEV_EVENT_STATUS_STARTED = 2,
+    /// A word that this library does not know; the event's text has it.
+    SCHEDEV_EVENT_STATUS_OTHER = 255,
+}
+
+/// Who caused an event.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum schedev_event_source {
+    /// The event names no source.
+    SCHEDEV_EVENT_SOURCE_NONE = 0,
+    /// Azure itself.
+    SCHEDEV_EVENT_SOURCE_PLATFORM = 1,
+    /// A person or program with rights on the machine.
+    SCHEDEV_EVENT_SOURCE_USER = 2,
+    /// A word that this library does not know; the event's text has it.
+    SCHEDEV_EVENT_SOURCE_OTHER = 255,
+}
+
+use schedev_event_source::*;
+use schedev_event_status::*;
+use schedev_event_type::*;
+
+/// One event: a maintenance, an eviction or a deletion of one or more machines.
+///
+/// The members are a reading: texts view the document's bytes, or constants of the library, and are empty where the
+/// document says nothing. What the document says in a way that cannot be understood is absent too, and a
+/// schedev_problem. The struct may be copied. It is for reading: functions that take an event, schedev_decide() among
+/// them, look at the document's own words, not at what a caller wrote over these members.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct schedev_event {
+    /// EventId: opaque, the same through the event's life. Compare it without ASCII case, echo it unchanged.
+    pub event_id: schedev_text,
+    /// EventType, the word itself.
+    pub event_type_text: schedev_text,
+    /// EventStatus, the word itself.
+    pub event_status_text: schedev_text,
+    /// EventSource, the word itself.
+    pub event_source_text: schedev_text,
+    /// ResourceType: "VirtualMachine" so far.
+    pub resource_type: schedev_text,
+    /// Description: a sentence for people.
+    pub description: schedev_text,
+    /// NotBefore as it stands, where no time can be read from it.
+    pub not_before_unreadable: schedev_text,
+    /// NotBefore: the event does not start before this moment, unless it is approved. Seconds since
+    /// 1970-01-01T00:00:00Z, if has_not_before.
+    pub not_before_seconds: i64,
+    /// Where the event stands in the document's Events, elements that are left out counted, from 0.
+    pub index: usize,
+    /// EventType, a schedev_event_type.
+    pub event_type: u32,
+    /// EventStatus, a schedev_event_status.
+    pub event_status: u32,
+    /// EventSource, a schedev_event_source.
+    pub event_source: u32,
+    /// DurationInSeconds: how long the interruption is expected to last, if has_duration.
+    pub duration_seconds: u32,
+    /// The first member with a problem among those that decisions rest on, a schedev_member; SCHEDEV_MEMBER_NONE where
+    /// there is none. An event that has one is held, whatever a policy says.
+    pub unreliable_member: u32,
+    /// Whether NotBefore is known. It is blank once an event has started.
+    pub has_not_before: Flag,
+    /// Whether the duration is known; Azure writes -1 where it is not.
+    pub has_duration: Flag,
+    /// Whether ResourceType is there.
+    pub has_resource_type: Flag,
+    /// Whether Resources is there.
+    pub has_resources: Flag,
+    /// Whether Description is there.
+    pub has_description: Flag,
+    /// Not for the caller.
+    pub opaque: [u64; 48],
+}
+
+struct HeldEvent {
+    event: Event<'static>,
+    /// Where schedev_event_resource() stands: the names from `next_index` on.
+    names: Option<ResourceNames<'static>>,
+    next_index: usize,
+}
+
+impl Held for HeldEvent {
+    const TAG: u64 = 0x6576_656e_742e_2e2e;
+}
+
+fn text_of(text: Option<Text<'_>>) -> schedev_text {
+    text.map_or(schedev_text::NONE, schedev_text::of)
+}
+
+impl schedev_event {
+    /// Writes the reading of an event.
+    ///
+    /// # Safety
+    /// `place` is aligned and can be written.
+    pub(crate) unsafe fn write(place: *mut Self, event: &Event<'static>) {
+        let event_type = match event.event_type() {
+            None => SCHEDEV_EVENT_TYPE_NONE,
+            Some(EventType::Freeze) => SCHEDEV_EVENT_TYPE_FREEZE,
+            Some(EventType::Reboot) => SCHEDEV_EVENT_TYPE_REBOOT,
+            Some(EventType::Redeploy) => SCHEDEV_EVENT_TYPE_REDEPLOY,
+            Some(EventType::Preempt) => SCHEDEV_EVENT_TYPE_PREEMPT,
+            Some(EventType::Terminate) => SCHEDEV_EVENT_TYPE_TERMINATE,
+            Some(EventType::Other(_)) => SCHEDEV_EVENT_TYPE_OTHER,
+        };
+        let event_status = match event.event_status() {
+            None => SCHEDEV_EVENT_STATUS_NONE,
+            Some(EventStatus::Scheduled) => SCHEDEV_EVENT_STATUS_SCHEDULED,
+            Some(EventStatus::Started) => SCHEDEV_EVENT_STATUS_STARTED,
+            Some(EventStatus::Other(_)) => SCHEDEV_EVENT_STATUS_OTHER,
+        };
+        let event_source = match event.event_source() {
+            None => SCHEDEV_EVENT_SOURCE_NONE,
+            Some(EventSource::Platform) => SCHEDEV_EVENT_SOURCE_PLATFORM,
+            Some(EventSource::User) => SCHEDEV_EVENT_SOURCE_USER,
+            Some(EventSource::Other(_)) => SCHEDEV_EVENT_SOURCE_OTHER,
+        };
+        let (not_before, unreadable) = match event.not_before() {
+            NotBefore::At(moment) => (Some(moment.0), None),
+            NotBefore::Unset => (None, None),
+            NotBefore::Unreadable(text) => (None, Some(text)),
+        };
+        let duration = event.duration_in_seconds();
+        // SAFETY: the caller's promise. Field by field, so that the opaque words are written once.
+        unsafe {
+            (&raw mut (*place).event_id).write(schedev_text::of(event.event_id()));
+            (&raw mut (*place).event_type_text).write(text_of(event.event_type().map(|word| word.text())));
+            (&raw mut (*place).event_status_text).write(text_of(event.event_status().map(|word| word.text())));
+            (&raw mut (*place).event_source_text).write(text_of(event.event_source().map(|word| word.text())));
+            (&raw mut (*place).resource_type).write(text_of(event.resource_type()));
+            (&raw mut (*place).description).write(text_of(event.description()));
+            (&raw mut (*place).not_before_unreadable).write(text_of(unreadable));
+            (&raw mut (*place).not_before_seconds).write(not_before.unwrap_or(0));
+            (&raw mut (*place).index).write(event.index());
+            (&raw mut (*place).event_type).write(event_type as u32);
+            (&raw mut (*place).event_status).write(event_status as u32);
+            (&raw mut (*place).event_source).write(event_source as u32);
+            (&raw mut (*place).duration_seconds).write(duration.unwrap_or(0));
+            (&raw mut (*place).unreliable_member).write(member_of_unreliable(event));
+            (&raw mut (*place).has_not_before).write(Flag::new(not_before.is_some()));
+            (&raw mut (*place).has_duration).write(Flag::new(duration.is_some()));
+            (&raw mut (*place).has_resource_type).write(Flag::new(event.resource_type().is_some()));
+            (&raw mut (*place).has_resources).write(Flag::new(event.resources().is_present()));
+            (&raw mut (*place).has_description).write(Flag::new(event.description().is_some()));
+            seal(&raw mut (*place).opaque, HeldEvent { event: *event, names: None, next_index: 0 });
+        }
+    }
+}
+
+fn member_of_unreliable(event: &Event<'_>) -> u32 {
+    event.unreliable_member().map_or(0, |member| member_number(Some(member)))
+}
+
+/// Core's own event behind the pointer.
+///
+/// # Safety
+/// The conventions of the header.
+pub(crate) unsafe fn core_event<'a>(event: *const schedev_event) -> Result<&'a Event<'static>> {
+    check(event)?;
+    // SAFETY: the caller's promise is the same; the pointer was checked.
+    let held: &HeldEvent = unsafe { unseal(&raw const (*event).opaque) }?;
+    Ok(&held.event)
+}
+
+/// The name of a machine that the event concerns, by its place in Resources. Elements that are no strings do not count.
+///
+/// Asking for 0, 1, 2 and so on goes over Resources once: the event remembers where it stands, which is why it is not
+/// const. Any other order starts again at the front. Where the event must not change, use schedev_event_next_resource().
+///
+/// @param event  the event.
+/// @param index  the place, from 0.
+/// @param name   receives the name.
+/// @return SCHEDEV_OK; SCHEDEV_END where there are fewer; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT for an event that
+///         was not initialised.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn schedev_event_resource(
+    event: *mut schedev_event,
+    index: usize,
+    name: *mut schedev_text,
+) -> schedev_status {
+    boundary(|| {
+        check(event)?;
+        // SAFETY: the conventions of the header; the pointer was checked.
+        let (held, name): (&mut HeldEvent, _) = unsafe { (unseal_mut(&raw mut (*event).opaque)?, output(name)?) };
+        if held.names.is_none() || index < held.next_index {
+            held.names = Some(held.event.resources().iter());
+            held.next_index = 0;
+        }
+        let names = held.names.as_mut().ok_or(SCHEDEV_END)?;
+        let ahead = index.saturating_sub(held.next_index);
+        held.next_index = index.saturating_add(1);
+        if let Some(found) = names.nth(ahead) {
+            name.write(schedev_text::of(found));
+            return Ok(());
+        }
+        // The names are used up; what comes next starts at the front.
+        held.names = None;
+        Err(SCHEDEV_END)
+    })
+}
+
+/// Where an iteration over an event's Resources stands. Opaque; start with SCHEDEV_CURSOR_INIT. It is tied to the
+/// document's bytes, and may be copied.
+#[repr(C)]
+pub struct schedev_resource_cursor {
+    /// Not for the caller.
+    pub opaque: [u64; 12],
+}
+
+struct HeldNames {
+    names: ResourceNames<'static>,
+    of: *const u8,
+}
+
+impl Held for HeldNames {
+    const TAG: u64 = 0x6e61_6d65_732e_2e2e;
+}
+
+/// The next name in the event's Resources. Elements that are no strings are skipped.
+///
+/// @param event   the event.
+/// @param cursor  where the iteration stands; moved on. It starts as SCHEDEV_CURSOR_INIT.
+/// @param name    receives the name.
+/// @return SCHEDEV_OK; SCHEDEV_END when there are no more; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT for an event or
+///         cursor that was not initialised, or a cursor of another event.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn schedev_event_next_resource(
+    event: *const schedev_event,
+    cursor: *mut schedev_resource_cursor,
+    name: *mut schedev_text,
+) -> schedev_status {
+    boundary(|| {
+        check(cursor)?;
+        // SAFETY: the conventions of the header.
+        let (event, name) = unsafe { (core_event(event)?, output(name)?) };
+        // The id's place in the document tells events apart.
+        let of = event.event_id().raw().as_ptr();
+        let start = || HeldNames { names: event.resources().iter(), of };
+        // SAFETY: the conventions of the header; the pointer was checked.
+        let held = unsafe { unseal_or_start(&raw mut (*cursor).opaque, start) }?;
+        if held.of != of {
+            return Err(SCHEDEV_ERROR_ARGUMENT);
+        }
+        name.write(schedev_text::of(held.names.next().ok_or(SCHEDEV_END)?));
+        Ok(())
+    })
+}
+
+/// Where this machine stands in the event's Resources.
+///
+/// @param event  the event.
+/// @param names  the names of this machine; NULL where they are unknown.
+/// @param rank   receives the place, from 0.
+/// @return SCHEDEV_OK; SCHEDEV_END where the event does not name this machine, or the names are unknown;
+///         SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT; SCHEDEV_ERROR_UTF8; SCHEDEV_ERROR_TOO_MANY_NAMES;
+///         SCHEDEV_ERROR_NAME_TOO_LONG.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn schedev_event_rank(
+    event: *const schedev_event,
+    names: *const schedev_names,
+    rank: *mut usize,
+) -> schedev_status {
+    boundary(|| {
+        // SAFETY: the conventions of the header.
+        unsafe {
+            let (event, place) = (core_event(event)?, output(rank)?);
+            place.write(with_names(names, |names| names.rank(event))?.ok_or(SCHEDEV_END)?);
+        }
+        Ok(())
+    })
+}

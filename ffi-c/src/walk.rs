@@ -1,0 +1,139 @@
+//! A walk through the ABI from Rust, as a C program would do it: small, so that Miri can follow every pointer.
+
+use core::mem::MaybeUninit;
+use std::ffi::c_void;
+
+use crate::schedev_status::{SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_OK};
+use crate::*;
+
+const BODY: &str = r#"{"DocumentIncarnation":2,"Events":[{"EventId":"a","EventStatus":"Scheduled","EventType":"Reboot",
+    "Resources":["vm_0","vm\u005f1"],"EventSource":"User","NotBefore":"soon"},{"EventId":"A"},3]}"#;
+
+#[test]
+fn a_document_from_front_to_back() {
+    // SAFETY: every pointer is to a live value of its type, as the conventions of the header ask for.
+    unsafe {
+        let mut document = MaybeUninit::<schedev_document>::uninit();
+        let parsed =
+            schedev_document_parse(BODY.as_ptr().cast(), BODY.len(), document.as_mut_ptr(), core::ptr::null_mut());
+        assert_eq!(parsed, SCHEDEV_OK);
+        let document = document.as_ptr();
+
+        let mut cursor = schedev_event_cursor { opaque: [0; 96] };
+        let mut event = MaybeUninit::<schedev_event>::uninit();
+        assert_eq!(schedev_document_next(document, &raw mut cursor, event.as_mut_ptr()), SCHEDEV_OK);
+        let mut other = MaybeUninit::<schedev_event>::uninit();
+        assert_eq!(schedev_document_next(document, &raw mut cursor, other.as_mut_ptr()), SCHEDEV_END);
+
+        // A copy, as an assignment in C makes it.
+        let mut copy = event;
+        for index in [0, 1, 0, 5, 1] {
+            let mut name = schedev_text::NONE;
+            let found = schedev_event_resource(copy.as_mut_ptr(), index, &raw mut name);
+            assert_eq!(found, if index < 2 { SCHEDEV_OK } else { SCHEDEV_END });
+            assert!(index > 1 || schedev_text_equal(name, ["vm_0", "vm_1"][index].as_ptr().cast(), 4));
+        }
+        let mut resources = schedev_resource_cursor { opaque: [0; 12] };
+        let mut name = schedev_text::NONE;
+        assert_eq!(schedev_event_next_resource(event.as_ptr(), &raw mut resources, &raw mut name), SCHEDEV_OK);
+
+        let names = schedev_names { items: &raw const name, count: 1, underscored: Flag::new(false) };
+        let mut decision = schedev_decision::NONE;
+        let (policy, event) = (schedev_policy_sample(), event.as_ptr());
+        assert_eq!(schedev_decide(policy, event, &raw const names, 0, &raw mut decision), SCHEDEV_OK);
+        assert_eq!(decision.action, schedev_action::SCHEDEV_ACTION_APPROVE as u32);
+
+        let mut problems = schedev_problem_cursor { opaque: [0; 128] };
+        let mut problem = schedev_problem::NONE;
+        let mut count = 0;
+        while schedev_document_next_problem(document, &raw mut problems, &raw mut problem) == SCHEDEV_OK {
+            count += 1;
+        }
+        assert_eq!(count, 3);
+
+        let mut body = [0; 64];
+        let mut needed = 0;
+        let id = &raw const (*event).event_id;
+        assert_eq!(schedev_start_requests(id, 1, body.as_mut_ptr(), body.len(), &raw mut needed), SCHEDEV_OK);
+        assert_eq!(needed, r#"{"StartRequests":[{"EventId":"a"}]}"#.len());
+    }
+}
+
+#[test]
+fn a_session_and_a_tracker_in_memory_of_any_alignment() {
+    // SAFETY: every pointer is to a live value of its type, as the conventions of the header ask for.
+    unsafe {
+        let mut memory = vec![MaybeUninit::<u8>::uninit(); schedev_session_size() + 3];
+        let place: *mut c_void = memory.as_mut_ptr().add(3).cast();
+        let config = schedev_session_config {
+            struct_size: size_of::<schedev_session_config>(),
+            policy: core::ptr::null(),
+            names: core::ptr::null(),
+            seed: 1,
+            interval_ms: 1000,
+            dry_run: Flag::new(false),
+        };
+        let mut session = core::ptr::null_mut();
+        assert_eq!(
+            schedev_session_init(place, schedev_session_size(), &raw const config, &raw mut session),
+            SCHEDEV_OK
+        );
+        let mut step = MaybeUninit::<schedev_step>::uninit();
+        assert_eq!(schedev_session_next(session, 0, step.as_mut_ptr()), SCHEDEV_OK);
+        let response = schedev_response {
+            struct_size: size_of::<schedev_response>(),
+            body: BODY.as_ptr().cast(),
+            body_len: BODY.len(),
+            etag: schedev_text::plain("\"2\""),
+            http_status: 200,
+            retry_after_seconds: 0,
+            has_retry_after: Flag::new(false),
+        };
+        let told = schedev_session_on_response(session, &raw const response, 0, core::ptr::null_mut());
+        assert_eq!(told, SCHEDEV_OK);
+        assert_eq!(schedev_session_next(session, 0, step.as_mut_ptr()), SCHEDEV_OK);
+        let step = step.assume_init();
+        assert_eq!(step.kind, schedev_step_kind::SCHEDEV_STEP_CHANGE as u32);
+        let unknown = schedev_session_prepared(session, step.event.event_id, 1);
+        assert_eq!(unknown, schedev_status::SCHEDEV_ERROR_UNKNOWN_EVENT);
+
+        let mut snapshot = vec![0; SCHEDEV_SNAPSHOT_MAX_BYTES];
+        let mut needed = 0;
+        let saved = schedev_session_snapshot(session, snapshot.as_mut_ptr(), snapshot.len(), &raw mut needed);
+        assert_eq!(saved, SCHEDEV_OK);
+        assert_eq!(schedev_session_restore(session, snapshot.as_ptr(), needed), SCHEDEV_OK);
+
+        let mut memory = vec![0_u64; schedev_tracker_size() / 8 + 1];
+        let place = memory.as_mut_ptr();
+        let mut count = 0_usize;
+        assert_eq!(schedev_tracker_event_count(place.cast()), 0);
+        let refused = schedev_tracker_approved(place.cast(), schedev_text::plain("a"));
+        assert_eq!(refused, SCHEDEV_ERROR_ARGUMENT);
+        let mut tracker = core::ptr::null_mut();
+        let size = schedev_tracker_size();
+        assert_eq!(schedev_tracker_init(place.cast(), size, &raw mut tracker), SCHEDEV_OK);
+        let mut document = MaybeUninit::<schedev_document>::uninit();
+        let parsed =
+            schedev_document_parse(BODY.as_ptr().cast(), BODY.len(), document.as_mut_ptr(), core::ptr::null_mut());
+        assert_eq!(parsed, SCHEDEV_OK);
+        let observed = schedev_tracker_observe(
+            tracker,
+            document.as_ptr(),
+            core::ptr::null(),
+            0,
+            Some(count_change),
+            (&raw mut count).cast(),
+            core::ptr::null_mut(),
+        );
+        assert_eq!((observed, count), (SCHEDEV_OK, 1));
+    }
+}
+
+unsafe extern "C" fn count_change(context: *mut c_void, change: u32, event: *const schedev_tracked_event) {
+    assert_eq!(change, schedev_change::SCHEDEV_CHANGE_SCHEDULED as u32);
+    // SAFETY: `context` is the count, and the event is good during the call.
+    unsafe {
+        assert_eq!((*event).event_id.len, 1);
+        *context.cast::<usize>() += 1;
+    }
+}

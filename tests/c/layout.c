@@ -1,0 +1,92 @@
+/*
+ * The layout that programs were compiled for. A difference here breaks them: see tests/c/README.md before changing a
+ * number. The numbers are those of a 64-bit machine; the opaque words are the same everywhere.
+ */
+#include "scheduled_events.h"
+#include <assert.h>
+
+#define SIZE(type, size) static_assert(sizeof(type) == (size), #type " changed its size")
+#define PLACE(type, member, offset) static_assert(offsetof(type, member) == (offset), #type "." #member " moved")
+
+#if UINTPTR_MAX == UINT64_MAX
+SIZE(schedev_status, 4);
+SIZE(schedev_text, 24);
+PLACE(schedev_text, len, 8);
+PLACE(schedev_text, escaped, 16);
+SIZE(schedev_error, 24);
+PLACE(schedev_error, line, 4);
+PLACE(schedev_error, column, 8);
+PLACE(schedev_error, offset, 16);
+SIZE(schedev_position, 8);
+SIZE(schedev_incarnation, 40);
+PLACE(schedev_incarnation, number, 8);
+PLACE(schedev_incarnation, text, 16);
+SIZE(schedev_event, 600);
+PLACE(schedev_event, event_type_text, 24);
+PLACE(schedev_event, event_status_text, 48);
+PLACE(schedev_event, event_source_text, 72);
+PLACE(schedev_event, resource_type, 96);
+PLACE(schedev_event, description, 120);
+PLACE(schedev_event, not_before_unreadable, 144);
+PLACE(schedev_event, not_before_seconds, 168);
+PLACE(schedev_event, index, 176);
+PLACE(schedev_event, event_type, 184);
+PLACE(schedev_event, event_status, 188);
+PLACE(schedev_event, event_source, 192);
+PLACE(schedev_event, duration_seconds, 196);
+PLACE(schedev_event, unreliable_member, 200);
+PLACE(schedev_event, has_not_before, 204);
+PLACE(schedev_event, has_description, 208);
+PLACE(schedev_event, opaque, 216);
+SIZE(schedev_problem, 32);
+PLACE(schedev_problem, event_index, 8);
+PLACE(schedev_problem, offset, 16);
+PLACE(schedev_problem, has_event, 24);
+SIZE(schedev_names, 24);
+PLACE(schedev_names, count, 8);
+PLACE(schedev_names, underscored, 16);
+SIZE(schedev_rule, 28);
+PLACE(schedev_rule, has_min_duration, 24);
+SIZE(schedev_policy, 32);
+PLACE(schedev_policy, rules, 8);
+PLACE(schedev_policy, leader, 24);
+SIZE(schedev_decision, 32);
+PLACE(schedev_decision, rule, 12);
+PLACE(schedev_decision, has_approve_after, 20);
+PLACE(schedev_decision, time_left_seconds, 24);
+SIZE(schedev_tracked_event, 72);
+PLACE(schedev_tracked_event, not_before_seconds, 48);
+PLACE(schedev_tracked_event, approved, 68);
+SIZE(schedev_session_config, 40);
+PLACE(schedev_session_config, seed, 24);
+PLACE(schedev_session_config, dry_run, 36);
+SIZE(schedev_response, 64);
+PLACE(schedev_response, etag, 24);
+PLACE(schedev_response, http_status, 48);
+PLACE(schedev_response, has_retry_after, 56);
+SIZE(schedev_step, 256);
+PLACE(schedev_step, until_ms, 8);
+PLACE(schedev_step, if_none_match, 16);
+PLACE(schedev_step, body, 40);
+PLACE(schedev_step, event, 64);
+PLACE(schedev_step, decision, 136);
+PLACE(schedev_step, problem, 168);
+PLACE(schedev_step, change, 200);
+PLACE(schedev_step, untracked_own, 208);
+PLACE(schedev_step, reserved, 224);
+SIZE(schedev_outcome, 56);
+PLACE(schedev_outcome, error, 16);
+PLACE(schedev_outcome, reserved, 40);
+#endif
+
+SIZE(schedev_document, 768);
+SIZE(schedev_event_cursor, 768);
+SIZE(schedev_problem_cursor, 1024);
+SIZE(schedev_resource_cursor, 96);
+
+static_assert(SCHEDEV_OK == 0 && SCHEDEV_END == 1 && SCHEDEV_ERROR_INTERNAL == 255, "a status changed its number");
+
+/* The macros that others are made of must work in #if and in constants. */
+#if SCHEDEV_VERSION_MAJOR < 0 || SCHEDEV_SESSION_EVENTS_MAX < 1
+#error "impossible"
+#endif

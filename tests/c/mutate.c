@@ -1,0 +1,183 @@
+/*
+ * Every beginning of the documents given, then a number of mutations of them, through everything that reads.
+ *
+ *     mutate COUNT FILE...
+ *
+ * Nothing may crash, hang, or read beyond the bytes: each document lies in memory of exactly its size, so that a
+ * sanitizer sees a byte too many.
+ */
+#include "expect.h"
+
+static uint64_t state = 0x9e3779b97f4a7c15;
+
+static uint64_t chance(void) {
+  state ^= state << 13;
+  state ^= state >> 7;
+  state ^= state << 17;
+  return state;
+}
+
+static union {
+  unsigned char bytes[1 << 17];
+  uint64_t align;
+} memory;
+
+static schedev_session *session;
+static int64_t now = 0;
+static unsigned long accepted = 0;
+
+static void read_text(schedev_text text) {
+  char buffer[32];
+  size_t needed = 0;
+  schedev_status status = schedev_text_copy(text, buffer, sizeof buffer, &needed);
+  EXPECT(status == SCHEDEV_OK ? needed <= sizeof buffer : status == SCHEDEV_ERROR_BUFFER_TOO_SMALL);
+  EXPECT(status != SCHEDEV_OK || schedev_text_equal(text, buffer, needed));
+}
+
+static void read_event(schedev_event *event) {
+  schedev_resource_cursor cursor = SCHEDEV_CURSOR_INIT;
+  schedev_decision decision;
+  schedev_text name = schedev_text_from("web_0");
+  schedev_names names = {&name, 1, chance() % 2 == 0};
+  char body[128];
+  size_t needed;
+  read_text(event->event_id);
+  read_text(event->event_type_text);
+  read_text(event->event_status_text);
+  read_text(event->event_source_text);
+  read_text(event->resource_type);
+  read_text(event->description);
+  read_text(event->not_before_unreadable);
+  while (schedev_event_next_resource(event, &cursor, &name) == SCHEDEV_OK) {
+    read_text(name);
+  }
+  EXPECT(schedev_event_resource(event, chance() % 4, &name) <= SCHEDEV_END);
+  EXPECT(schedev_decide(schedev_policy_sample(), event, &names, now, &decision) == SCHEDEV_OK);
+  EXPECT(decision.action != SCHEDEV_ACTION_APPROVE || event->unreliable_member == SCHEDEV_MEMBER_NONE);
+  EXPECT(schedev_start_requests(&event->event_id, 1, body, sizeof body, &needed) <= SCHEDEV_ERROR_BUFFER_TOO_SMALL);
+}
+
+static void take(const char *body, size_t len) {
+  schedev_document document;
+  schedev_error error;
+  schedev_status status = schedev_document_parse(body, len, &document, &error);
+  if (status != SCHEDEV_OK) {
+    EXPECT(status == SCHEDEV_ERROR_PARSE && error.offset <= len && error.line > 0 && error.column > 0);
+  } else {
+    schedev_event_cursor events = SCHEDEV_CURSOR_INIT;
+    schedev_problem_cursor problems = SCHEDEV_CURSOR_INIT;
+    schedev_event event;
+    schedev_problem problem;
+    accepted++;
+    while (schedev_document_next(&document, &events, &event) == SCHEDEV_OK) {
+      read_event(&event);
+    }
+    while (schedev_document_next_problem(&document, &problems, &problem) == SCHEDEV_OK) {
+      EXPECT(problem.offset < len);
+    }
+  }
+  /* The session meets the same bytes as an answer. */
+  schedev_step step;
+  schedev_response response = SCHEDEV_RESPONSE_INIT;
+  response.http_status = 200;
+  response.body = body;
+  response.body_len = len;
+  for (int i = 0; i < 4; i++) {
+    EXPECT(schedev_session_next(session, now, &step) == SCHEDEV_OK);
+    if (step.kind == SCHEDEV_STEP_GET || step.kind == SCHEDEV_STEP_POST) {
+      EXPECT(schedev_session_on_response(session, &response, now, NULL) == SCHEDEV_OK);
+    } else if (step.kind == SCHEDEV_STEP_WAIT) {
+      now = step.until_ms;
+    } else if (step.kind == SCHEDEV_STEP_PREPARE) {
+      (void)schedev_session_prepared(session, step.event.event_id, SCHEDEV_PREPARATION_READY);
+    } else if (step.kind == SCHEDEV_STEP_RECOVER) {
+      (void)schedev_session_recovered(session, step.event.event_id);
+    }
+  }
+}
+
+static size_t load(const char *path, char **bytes) {
+  FILE *file = fopen(path, "rb");
+  EXPECT(file != NULL);
+  EXPECT(fseek(file, 0, SEEK_END) == 0);
+  size_t len = (size_t)ftell(file);
+  rewind(file);
+  *bytes = (char *)malloc(len + 1);
+  EXPECT(*bytes != NULL && fread(*bytes, 1, len, file) == len);
+  fclose(file);
+  return len;
+}
+
+/* A few bytes changed, cut out, doubled or taken from another place. */
+static size_t mutate(char *bytes, size_t len, size_t room) {
+  static const char marks[] = "{}[],:\"\\u0eE+-.tfn \n\0\xc3\xff";
+  for (uint64_t changes = 1 + chance() % 4; changes > 0 && len > 0; changes--) {
+    size_t at = (size_t)(chance() % len);
+    size_t span = 1 + (size_t)(chance() % (len - at < 24 ? len - at : 24));
+    switch (chance() % 5) {
+    case 0:
+      bytes[at] = (char)(bytes[at] ^ (1 << chance() % 8));
+      break;
+    case 1:
+      bytes[at] = marks[chance() % (sizeof marks - 1)];
+      break;
+    case 2:
+      memmove(bytes + at, bytes + at + span, len - at - span);
+      len -= span;
+      break;
+    case 3:
+      if (len + span <= room) {
+        memmove(bytes + at + span, bytes + at, len - at);
+        len += span;
+      }
+      break;
+    default:
+      memmove(bytes + at, bytes + chance() % (len - span + 1), span);
+      break;
+    }
+  }
+  return len;
+}
+
+int main(int argc, char **argv) {
+  EXPECT(argc > 2);
+  unsigned long count = strtoul(argv[1], NULL, 10);
+  unsigned long beginnings = 0;
+  schedev_rule rule = {SCHEDEV_ACTION_PREPARE, SCHEDEV_SCOPE_ANY, 0, 0, 0, 0, false, false};
+  schedev_text name = schedev_text_from("web_0");
+  schedev_names names = {&name, 1, false};
+  schedev_policy policy = SCHEDEV_POLICY_INIT;
+  schedev_session_config config = SCHEDEV_SESSION_CONFIG_INIT;
+  policy.rules = &rule;
+  policy.rule_count = 1;
+  config.policy = &policy;
+  config.names = &names;
+  EXPECT(schedev_session_init(memory.bytes, sizeof memory.bytes, &config, &session) == SCHEDEV_OK);
+  for (int i = 2; i < argc; i++) {
+    char *whole;
+    size_t len = load(argv[i], &whole);
+    for (size_t end = 0; end <= len; end++, beginnings++) {
+      char *exact = (char *)malloc(end);
+      EXPECT(exact != NULL || end == 0);
+      memcpy(exact, whole, end);
+      take(exact, end);
+      free(exact);
+    }
+    unsigned long share = count / (unsigned long)(argc - 2) + 1;
+    for (unsigned long n = 0; n < share; n++) {
+      char mutated[4096];
+      size_t size = len < sizeof mutated / 2 ? len : sizeof mutated / 2;
+      memcpy(mutated, whole, size);
+      size = mutate(mutated, size, sizeof mutated);
+      char *exact = (char *)malloc(size);
+      EXPECT(exact != NULL || size == 0);
+      memcpy(exact, mutated, size);
+      take(exact, size);
+      free(exact);
+    }
+    free(whole);
+  }
+  printf("%lu beginnings and %lu mutations, %lu of them documents\n", beginnings,
+         (count / (unsigned long)(argc - 2) + 1) * (unsigned long)(argc - 2), accepted);
+  return 0;
+}

@@ -1,0 +1,381 @@
+#!/usr/bin/env python3
+"""Everything that is checked about the C library, its headers, examples and packages.
+
+    tests/c/run.py [CHECK...]      all checks, or those named
+    tests/c/run.py --list
+    tests/c/run.py --bench         the cost of the C layer, as ratios in one run
+    tests/c/run.py --accept-abi    takes the library's ABI as it is now for the baseline; see README.md
+
+A check that lacks a tool fails; none is skipped.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+
+import corpus
+from toolbox import (HEADER, HERE, HPP, INCLUDE, LIBRARY, POSIX, ROOT, TARGET, WARNINGS, WORK, Failed, abi, compile,
+                     declared, expect, exported, library, run)
+
+CHECKS = {}
+MUTATIONS = 1_000_000
+SIZE_MAX = 200_000
+BASELINE = HERE / "abi/libscheduled_events.abi"
+SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
+
+
+def check(function):
+    CHECKS[function.__name__.replace("_", "-")] = function
+    return function
+
+
+@check
+def header_is_generated():
+    """include/scheduled_events.h is what the sources say."""
+    run(ROOT / "ffi-c/header/generate.sh", "--verify")
+    return "as the sources say"
+
+
+@check
+def header_stands_alone():
+    """Both headers, alone and twice, under every compiler and language version."""
+    count = 0
+    for compiler in ("gcc", "clang"):
+        for std in ("c99", "c11", "c17"):
+            for source in ("header.c", *(["layout.c"] if std != "c99" else [])):
+                run(compiler, f"-std={std}", *WARNINGS, f"-I{INCLUDE}", "-c", HERE / source, "-o", "/dev/null")
+                count += 1
+    for compiler in ("g++", "clang++"):
+        for std in ("c++11", "c++17", "c++20"):
+            for source in ("header.c", "layout.c"):
+                run(compiler, f"-std={std}", *WARNINGS, f"-I{INCLUDE}", "-x", "c++", "-c", HERE / source, "-o", "/dev/null")
+                count += 1
+            if std != "c++11":
+                twice = f'#include "{HPP}"\n#include "{HPP}"\n'
+                run(compiler, f"-std={std}", *WARNINGS, "-Wshadow", "-fsyntax-only", "-x", "c++", "-", input=twice)
+                count += 1
+    return f"{count} compilations"
+
+
+@check
+def macros_do_not_leak():
+    """The headers define nothing but names of their own, and leave the compiler's as they were."""
+    def macros(text):
+        out = run("g++", "-std=c++17", "-dM", "-E", "-x", "c++", f"-I{INCLUDE}", "-", input=text)
+        return set(re.findall(r"^#define (\w+)", out, re.M))
+
+    standard = "\n".join(re.findall(r"^#include <.*>$", HPP.read_text() + HEADER.read_text(), re.M))
+    own = macros('#include "scheduled_events.hpp"\n') - macros(standard + "\n")
+    stray = {name for name in own if not name.startswith(("SCHEDEV_", "SCHEDULED_EVENTS_H"))}
+    expect(not stray, f"macros leak: {sorted(stray)}")
+    return f"{len(own)} macros, all ours"
+
+
+@check
+def symbols():
+    """What the library exports is what the header declares, and each is documented."""
+    names = exported(library())
+    expect(names == declared(), f"exported and declared differ: {sorted(names ^ declared())}")
+    text = HEADER.read_text()
+    for name in sorted(names):
+        comment = re.search(r"/\*\*((?:(?!\*/).)*)\*/\n(?:SCHEDEV_MUST_USE\n)?[^;/#]*\b" + name + r"\(([^;]*)\);", text, re.S)
+        expect(comment, f"{name} has no comment")
+        for parameter in re.findall(r"(\w+)(?:,|$)", comment[2].replace("void", "").strip()):
+            expect(f"@param {parameter} " in comment[1], f"{name}: {parameter} is not documented")
+    types = re.findall(r"^} (schedev_\w+);", text, re.M)
+    for name in types:
+        expect(re.search(r"\*/\ntypedef (?:struct|enum) " + name + r" {", text), f"{name} has no comment")
+    return f"{len(names)} functions, {len(types)} types"
+
+
+@check
+def version():
+    """The macros, the library, the soname and the crate agree."""
+    crate = re.split("[#@]", run("cargo", "pkgid", "-p", "scheduled-events-c", cwd=ROOT).strip())[-1]
+    macro = {name: int(value) for name, value in re.findall(r"#define SCHEDEV_VERSION_(\w+) (\d+)$", HEADER.read_text(), re.M)}
+    expect(f"{macro['MAJOR']}.{macro['MINOR']}.{macro['PATCH']}" == crate, f"the macros say {macro}, the crate {crate}")
+    expect(f'#define SCHEDEV_VERSION_STRING "{crate}"' in HEADER.read_text(), "SCHEDEV_VERSION_STRING is another version")
+    library()
+    expect(abi() == (f"0.{macro['MINOR']}" if macro["MAJOR"] == 0 else str(macro["MAJOR"])), f"the soname ends in {abi()}")
+    return crate
+
+
+@check
+def dependencies():
+    """The shared library needs nothing beyond libc, cannot allocate because it imports nothing that does, and is small."""
+    needed = set(re.findall(r"NEEDED.*\[(.*)\]", run("readelf", "-d", library())))
+    beyond = needed - {"libc.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
+    expect(not beyond, f"needs {sorted(beyond)}")
+    imported = set(re.findall(r"U (\w+)", run("nm", "-D", "--undefined-only", library())))
+    heap = imported & {"malloc", "calloc", "realloc", "free", "posix_memalign", "aligned_alloc", "mmap64", "mmap"}
+    size = library().stat().st_size
+    expect(size < SIZE_MAX and not heap, f"{size} bytes stripped, {SIZE_MAX} allowed; imports {', '.join(sorted(imported))}")
+    return f"{size} bytes stripped, imports {', '.join(sorted(imported))}"
+
+
+def corpus_through(program):
+    count, wrong = corpus.differences([str(program)])
+    expect(not wrong, f"{len(wrong)} differences in {count} cases\n    " + "\n    ".join(wrong[:10]))
+    return f"{count} cases"
+
+
+@check
+def corpus_in_c():
+    """The shared corpus reads as expected through C."""
+    return corpus_through(compile("reading.c"))
+
+
+@check
+def corpus_in_cxx():
+    """The shared corpus reads as expected through C++."""
+    return corpus_through(compile("reading.cc"))
+
+
+@check
+def misuse():
+    """NULL, numbers out of range and objects never initialised are answered with a status."""
+    return run(compile("misuse.c")).strip()
+
+
+@check
+def session():
+    """A session from its start to its end, and a tracker."""
+    run(compile("session.c"))
+    return "as told"
+
+
+@check
+def threads():
+    """One document in many threads, a session in each."""
+    return run(compile("threads.c", "-pthread")).strip()
+
+
+def documents():
+    names = [name for name in corpus.cases() if (corpus.CORPUS / f"{name}.json").stat().st_size < 2048]
+    return [corpus.CORPUS / f"{name}.json" for name in names]
+
+
+@check
+def mutations():
+    """Every beginning of the corpus' documents, and a million mutations of them."""
+    return run(compile("mutate.c"), str(MUTATIONS), *documents()).strip()
+
+
+@check
+def sanitizers():
+    """The programs under AddressSanitizer and UndefinedBehaviorSanitizer, the library instrumented too."""
+    flags = "-Zsanitizer=address -Zexternal-clangrt"
+    run("cargo", "+nightly", "rustc", "--quiet", "-p", "scheduled-events-c", "--lib", "--crate-type", "staticlib",
+        "--profile", "c-library", "--target", "x86_64-unknown-linux-gnu", cwd=ROOT,
+        env={**os.environ, "RUSTFLAGS": flags, "CARGO_TARGET_DIR": str(TARGET / "sanitized"),
+             "CARGO_PROFILE_C_LIBRARY_LTO": "off", "CARGO_PROFILE_C_LIBRARY_STRIP": "none"})
+    archive = TARGET / "sanitized/x86_64-unknown-linux-gnu/c-library/libscheduled_events.a"
+    counted = run("nm", archive).count("__asan_report_load")
+    expect(counted > 0, "the library is not instrumented")
+    more = [*SANITIZE, archive, "-lpthread", "-ldl", "-lm"]
+    programs = {name: compile(f"{name}.c", *more, compiler="clang", name=f"{name}-asan")
+                for name in ("misuse", "session", "threads", "mutate", "reading")}
+    programs["reading-cc"] = compile("reading.cc", *more, compiler="clang++", name="reading-cc-asan")
+    for name, program in programs.items():
+        expect("__asan_init" in run("nm", program), f"{name}: the sanitizer is off")
+    for name in ("misuse", "session", "threads"):
+        run(programs[name])
+    corpus_through(programs["reading"])
+    corpus_through(programs["reading-cc"])
+    return f"{len(programs)} programs; " + run(programs["mutate"], "100000", *documents()).strip()
+
+
+@check
+def valgrind():
+    """No error under valgrind, and from init to the end of a session not one allocation."""
+    flags = ["--error-exitcode=9", "--leak-check=full", "--quiet"]
+    for program, arguments in ((compile("misuse.c"), []), (compile("mutate.c"), ["2000", *documents()[:20]])):
+        run("valgrind", *flags, program, *arguments)
+    out = run("valgrind", "--error-exitcode=9", compile("session.c"))
+    expect("total heap usage: 0 allocs" in out, out)
+    return "no error, 0 allocations in a session"
+
+
+@check
+def install():
+    """A project apart finds, links and runs what was installed: CMake and pkg-config, shared and static."""
+    prefix = installed()
+    for folder, generator in (("cmake-make", "Unix Makefiles"),):
+        build = WORK / folder
+        run("cmake", "-G", generator, "-S", HERE / "package", "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}")
+        run("cmake", "--build", build)
+        for name in ("c_shared", "c_static", "cxx_shared", "cxx_static"):
+            run(build / name)
+    needed = run("readelf", "-d", build / "c_shared")
+    expect(f"libscheduled_events.so.{abi()}" in needed, "the program does not ask for the soname")
+    expect("libscheduled_events" not in run("readelf", "-d", build / "c_static"), "the static program is not static")
+    for wanted, found in ((abi(), True), ("0.99", False), ("1.0", False)):
+        project = WORK / f"find-{wanted}"
+        project.mkdir()
+        (project / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.20)\nproject(find C)\n"
+                                                f"find_package(scheduled_events {wanted} REQUIRED)\n")
+        ran = subprocess.run(["cmake", "-S", project, "-B", project / "b", f"-DCMAKE_PREFIX_PATH={prefix}"],
+                             capture_output=True)
+        expect((ran.returncode == 0) == found, f"find_package(scheduled_events {wanted}) should be {found}")
+    for kind, static in (("shared", []), ("static", ["--static"])):
+        flags = pkg_config(prefix, *static)
+        if static:
+            flags = [str(prefix / "lib/libscheduled_events.a") if flag == "-lscheduled_events" else flag for flag in flags]
+        out = WORK / f"pkg-{kind}"
+        run("gcc", *WARNINGS, HERE / "package/main.c", "-o", out, *flags, f"-Wl,-rpath,{prefix}/lib")
+        run(out)
+    return "CMake and pkg-config, shared and static"
+
+
+def installed():
+    prefix = WORK / "prefix"
+    if not prefix.exists():
+        run(ROOT / "ffi-c/install.sh", prefix, cwd=ROOT)
+    return prefix
+
+
+def pkg_config(prefix, *flags):
+    env = {**os.environ, "PKG_CONFIG_PATH": str(prefix / "lib/pkgconfig")}
+    return run("pkg-config", "--cflags", "--libs", *flags, "scheduled_events", env=env).split()
+
+
+@check
+def examples():
+    """The examples compile against what was installed, and run; the agent lives through a replayed reboot."""
+    prefix = installed()
+    flags = [*pkg_config(prefix), f"-Wl,-rpath,{prefix}/lib"]
+    source = ROOT / "examples/c"
+    expect(len((source / "agent.c").read_text().splitlines()) < 150, "agent.c has grown beyond 150 lines")
+    run("gcc", "-std=c11", POSIX, *WARNINGS, source / "check.c", "-o", WORK / "check", *flags)
+    run("gcc", "-std=c11", POSIX, *WARNINGS, source / "agent.c", "-o", WORK / "agent", *flags, "-lcurl")
+    run("g++", "-std=c++17", *WARNINGS, source / "agent.cc", "-o", WORK / "agent-cc", *flags)
+    said = run(WORK / "check", corpus.CORPUS / "freeze-scheduled-two-resources-second.json", "North_0")
+    expect("would approve: short interruption" in said, said)
+    refused = subprocess.run([WORK / "check", corpus.CORPUS / "refused-empty-file.json"], capture_output=True, text=True)
+    expect(refused.returncode == 3 and ":1:1: the document ends too early" in refused.stderr, refused.stderr)
+    wanted = ["scheduled", "prepare", "POST", "started", "completed", "recover"]
+    in_order(run(WORK / "agent-cc"), wanted)
+
+    run("cargo", "build", "--quiet", "-p", "scheduled-events", cwd=ROOT)
+    server = subprocess.Popen([TARGET / "debug/scheduled-events", "replay", "user-reboot", "--speed", "60", "--vm-name", "web_0"],
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        url = server.stdout.readline().removeprefix("listening on ").strip()
+        expect(url.startswith("http://"), f"the replay server said {url!r}")
+        in_order(run(WORK / "agent", url, "web_0", timeout=120), [word for word in wanted if word != "POST"])
+    finally:
+        server.terminate()
+        server.wait()
+    return "3 compiled and run"
+
+
+def in_order(said, words):
+    at = 0
+    for word in words:
+        found = said.find(word, at)
+        expect(found >= 0, f"{word} is missing, or in the wrong place:\n{said}")
+        at = found + len(word)
+
+
+def abi_of_now():
+    """The ABI as abidw writes it: of a library in C that defines what the header declares. libabigail does not read the
+    types of Rust's; that the real library exports the same functions, and lays its structs out in the same way, is what
+    the checks `symbols` and `layout` hold."""
+    text = re.sub(r"/\*.*?\*/|^#.*?(?<!\\)$", "", HEADER.read_text(), flags=re.S | re.M)
+    stubs = [f"{' '.join(prototype.split())} {{ __builtin_trap(); }}"
+             for prototype in re.findall(r"^(?:SCHEDEV_MUST_USE\n)?((?:const |)\w+ \*?schedev_\w+\([^;]*\));", text, re.M)]
+    expect(len(stubs) == len(declared()), f"{len(stubs)} stubs for {len(declared())} functions")
+    enums = re.findall(r"typedef enum (schedev_\w+)", text)
+    # Values travel as uint32_t: without this the numbers would be in no function's signature.
+    stubs.append(f"void constants({', '.join(f'enum {name} a{i}' for i, name in enumerate(enums))}) "
+                 f"{{ {' '.join(f'(void)a{i};' for i in range(len(enums)))} }}")
+    library()
+    source, shared, out = WORK / "abi.c", WORK / "libabi.so", WORK / "now.abi"
+    source.write_text('#include "scheduled_events.h"\n' + "\n".join(stubs) + "\n")
+    run("gcc", "-std=c11", "-g", f"-ffile-prefix-map={WORK}=.", f"-ffile-prefix-map={ROOT}=.", "-shared", "-fPIC",
+        f"-I{INCLUDE}", f"-Wl,-soname,libscheduled_events.so.{abi()}",
+        source, "-o", shared)
+    run("abidw", "--no-corpus-path", "--no-comp-dir-path", "--no-show-locs", "--out-file", out, shared)
+    return out
+
+
+@check
+def abi_is_kept():
+    """No function, parameter or struct differs from the baseline."""
+    expect(BASELINE.exists(), f"{BASELINE} is missing")
+    run("abidiff", BASELINE, abi_of_now())
+    return "as the baseline"
+
+
+@check
+def readme():
+    """The C program of README.md compiles as it stands there, and says what it should."""
+    program = re.search(r"```c\n(.*?)```", (ROOT / "README.md").read_text(), re.S).group(1)
+    source, prefix = WORK / "readme.c", installed()
+    source.write_text(program)
+    run("gcc", "-std=c99", *WARNINGS, source, "-o", WORK / "readme", *pkg_config(prefix), f"-Wl,-rpath,{prefix}/lib")
+    said = run(WORK / "readme")
+    expect(said == "C7061BAC: approve, short interruption\n", said)
+    return "as it says"
+
+
+def bench():
+    """What parsing and reading every field costs through C and in Rust, turn by turn in one process."""
+    run("cargo", "build", "--quiet", "--release", cwd=HERE / "bench", env={**os.environ, "CARGO_TARGET_DIR": str(TARGET / "bench-core")})
+    out = WORK / "bench"
+    library()
+    run("gcc", "-std=c11", "-O2", *WARNINGS, POSIX, f"-I{INCLUDE}", HERE / "bench/bench.c", "-o", out,
+        TARGET / "bench-core/release/libbench_core.a", f"-L{LIBRARY}", "-lscheduled_events", f"-Wl,-rpath,{LIBRARY}",
+        "-lpthread", "-ldl", "-lm")
+    print(run(out).rstrip())
+
+
+@check
+def formatted():
+    """clang-format has nothing to say."""
+    files = [HEADER, HPP, *(path for folder in (HERE, HERE / "bench", HERE / "package", ROOT / "examples/c")
+                            for path in sorted(folder.iterdir()) if path.suffix in (".c", ".cc", ".h"))]
+    run("clang-format", "--dry-run", "-Werror", *files)
+    return f"{len(files)} files"
+
+
+def main():
+    names = sys.argv[1:]
+    if names == ["--list"]:
+        for name, function in CHECKS.items():
+            print(f"{name:22} {function.__doc__.splitlines()[0]}")
+        return 0
+    if names == ["--bench"]:
+        bench()
+        return 0
+    if names == ["--accept-abi"]:
+        BASELINE.parent.mkdir(exist_ok=True)
+        shutil.copyfile(abi_of_now(), BASELINE)
+        print(f"{BASELINE.relative_to(ROOT)} written: say in CHANGELOG.md what changed")
+        return 0
+    unknown = [name for name in names if name not in CHECKS]
+    if unknown:
+        print(f"error: no such check: {', '.join(unknown)}", file=sys.stderr)
+        return 2
+    failed = []
+    for name in names or CHECKS:
+        start = time.monotonic()
+        try:
+            word, said = "ok", CHECKS[name]()
+        except (Failed, subprocess.TimeoutExpired) as error:
+            word, said = "FAILED", str(error)
+            failed.append(name)
+        print(f"{word:6} {name:22} {time.monotonic() - start:5.1f} s  {said}", flush=True)
+    shutil.rmtree(WORK, ignore_errors=True)
+    count = len(names or CHECKS)
+    print(f"{count - len(failed)} of {count} checks hold" + (f"; failed: {', '.join(failed)}" if failed else ""))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

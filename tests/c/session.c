@@ -1,0 +1,185 @@
+/* A session from its start to its end, a restart in the middle included; and a tracker. Allocates nothing itself, so that
+ * a tool that counts allocations counts the library's. */
+#include "expect.h"
+
+static union {
+  unsigned char bytes[1 << 17];
+  uint64_t align;
+} memory, second;
+
+static const schedev_text name = {"VM_0", 4, false};
+static const schedev_names names = {&name, 1, false};
+
+static const char scheduled[] =
+    "{\"DocumentIncarnation\":2,\"Events\":[{\"EventId\":\"a-1\",\"EventStatus\":\"Scheduled\","
+    "\"EventType\":\"Preempt\",\"Resources\":[\"vm_0\"],\"NotBefore\":\"x\"}]}";
+static const char started[] = "{\"DocumentIncarnation\":3,\"Events\":[{\"EventId\":\"a-1\",\"EventStatus\":\"Started\","
+                              "\"EventType\":\"Preempt\",\"Resources\":[\"vm_0\"]}]}";
+static const char gone[] = "{\"DocumentIncarnation\":4,\"Events\":[]}";
+
+static schedev_session *begin(unsigned char *place) {
+  schedev_session *session = NULL;
+  schedev_rule rules[1] = {
+      {SCHEDEV_ACTION_PREPARE, SCHEDEV_SCOPE_MINE, SCHEDEV_MATCH_TYPE_PREEMPT, 0, 0, 0, false, false}};
+  schedev_policy policy = SCHEDEV_POLICY_INIT;
+  schedev_session_config config = SCHEDEV_SESSION_CONFIG_INIT;
+  policy.rules = rules;
+  policy.rule_count = 1;
+  config.policy = &policy;
+  config.names = &names;
+  config.seed = 42;
+  EXPECT(schedev_session_size() <= sizeof memory.bytes);
+  EXPECT(schedev_session_init(place, sizeof memory.bytes, &config, &session) == SCHEDEV_OK);
+  return session;
+}
+
+static schedev_step next(schedev_session *session, int64_t *now) {
+  schedev_step step;
+  for (;;) {
+    EXPECT(schedev_session_next(session, *now, &step) == SCHEDEV_OK);
+    if (step.kind != SCHEDEV_STEP_WAIT) {
+      return step;
+    }
+    EXPECT(step.until_ms > *now);
+    *now = step.until_ms;
+  }
+}
+
+static void answer(schedev_session *session, const char *body, int64_t now, uint32_t expected) {
+  schedev_response response = SCHEDEV_RESPONSE_INIT;
+  schedev_outcome outcome;
+  response.http_status = 200;
+  response.body = body;
+  response.body_len = strlen(body);
+  response.etag = schedev_text_from("\"7\"");
+  EXPECT(schedev_session_on_response(session, &response, now, &outcome) == SCHEDEV_OK);
+  EXPECT(outcome.kind == expected);
+}
+
+static void expect_change(schedev_session *session, int64_t *now, uint32_t change) {
+  schedev_step step = next(session, now);
+  EXPECT(step.kind == SCHEDEV_STEP_CHANGE && step.change == change);
+  EXPECT(schedev_text_equal(step.event.event_id, "a-1", 3) && step.event.has_mine && step.event.mine);
+}
+
+static void a_life(void) {
+  static char snapshot[SCHEDEV_SNAPSHOT_MAX_BYTES];
+  int64_t now = INT64_C(1600000000000);
+  size_t len = 0;
+  schedev_outcome outcome;
+  schedev_text id;
+  schedev_session *session = begin(memory.bytes);
+  schedev_step step = next(session, &now);
+  EXPECT(step.kind == SCHEDEV_STEP_GET && step.if_none_match.len == 0 && step.timeout_ms > 120000);
+  EXPECT(schedev_session_on_failure(session, SCHEDEV_CAUSE_TIMEOUT, now, &outcome) == SCHEDEV_OK);
+  EXPECT(outcome.kind == SCHEDEV_OUTCOME_POLL_FAILED && outcome.cause == SCHEDEV_CAUSE_TIMEOUT &&
+         outcome.retry_in_ms > 0);
+  EXPECT(next(session, &now).kind == SCHEDEV_STEP_GET);
+  answer(session, "{\"error\":1}", now, SCHEDEV_OUTCOME_POLL_FAILED);
+  EXPECT(next(session, &now).kind == SCHEDEV_STEP_GET);
+  answer(session, scheduled, now, SCHEDEV_OUTCOME_DOCUMENT);
+  expect_change(session, &now, SCHEDEV_CHANGE_SCHEDULED);
+  step = next(session, &now);
+  EXPECT(step.kind == SCHEDEV_STEP_DECISION && step.decision.action == SCHEDEV_ACTION_PREPARE &&
+         step.decision.rule == 1);
+  step = next(session, &now);
+  EXPECT(step.kind == SCHEDEV_STEP_PREPARE && schedev_session_has_seen_event(session));
+  EXPECT(!schedev_session_is_idle(session));
+
+  /* The process dies while it prepares: its successor prepares again. */
+  EXPECT(schedev_session_snapshot(session, snapshot, sizeof snapshot, &len) == SCHEDEV_OK);
+  session = begin(second.bytes);
+  snapshot[len - 1] ^= 1;
+  EXPECT(schedev_session_restore(session, snapshot, len) == SCHEDEV_ERROR_SNAPSHOT_DAMAGED);
+  snapshot[len - 1] ^= 1;
+  EXPECT(schedev_session_restore(session, snapshot, len) == SCHEDEV_OK);
+  do {
+    step = next(session, &now);
+    if (step.kind == SCHEDEV_STEP_GET) {
+      answer(session, scheduled, now, SCHEDEV_OUTCOME_DOCUMENT);
+    }
+    EXPECT(step.kind != SCHEDEV_STEP_POST && step.kind != SCHEDEV_STEP_CHANGE);
+  } while (step.kind != SCHEDEV_STEP_PREPARE);
+  EXPECT(schedev_session_prepared(session, step.event.event_id, SCHEDEV_PREPARATION_READY) == SCHEDEV_OK);
+  EXPECT(schedev_session_prepared(session, schedev_text_from("A-1"), SCHEDEV_PREPARATION_READY) ==
+         SCHEDEV_ERROR_UNKNOWN_EVENT);
+  do {
+    step = next(session, &now);
+    if (step.kind == SCHEDEV_STEP_GET) {
+      answer(session, scheduled, now, SCHEDEV_OUTCOME_UNCHANGED);
+    }
+  } while (step.kind != SCHEDEV_STEP_POST);
+  EXPECT(schedev_text_equal(step.body, "{\"StartRequests\":[{\"EventId\":\"a-1\"}]}", 37));
+  EXPECT(schedev_session_posted(session, 0, &id) == SCHEDEV_OK && schedev_text_equal(id, "a-1", 3));
+  EXPECT(schedev_session_posted(session, 1, &id) == SCHEDEV_END);
+  answer(session, "", now, SCHEDEV_OUTCOME_APPROVED);
+  step = next(session, &now);
+  EXPECT(step.kind == SCHEDEV_STEP_GET && schedev_text_equal(step.if_none_match, "\"7\"", 3));
+  answer(session, started, now, SCHEDEV_OUTCOME_DOCUMENT);
+  expect_change(session, &now, SCHEDEV_CHANGE_STARTED);
+  do {
+    step = next(session, &now);
+  } while (step.kind == SCHEDEV_STEP_DECISION);
+  EXPECT(step.kind == SCHEDEV_STEP_GET);
+  answer(session, gone, now, SCHEDEV_OUTCOME_DOCUMENT);
+  expect_change(session, &now, SCHEDEV_CHANGE_COMPLETED);
+  step = next(session, &now);
+  EXPECT(step.kind == SCHEDEV_STEP_RECOVER);
+  EXPECT(schedev_session_recovered(session, step.event.event_id) == SCHEDEV_OK);
+  EXPECT(next(session, &now).kind == SCHEDEV_STEP_GET && schedev_session_is_idle(session));
+}
+
+struct told {
+  uint32_t changes[8];
+  size_t count;
+};
+
+static void on_change(void *context, uint32_t change, const schedev_tracked_event *event) {
+  struct told *told = (struct told *)context;
+  EXPECT(told->count < 8 && schedev_text_equal(event->event_id, "a-1", 3));
+  told->changes[told->count++] = change;
+}
+
+static void a_tracker(void) {
+  schedev_tracker *tracker = NULL;
+  struct told told = {{0}, 0};
+  const char *const bodies[] = {scheduled, scheduled, started, gone, gone};
+  EXPECT(schedev_tracker_size() <= sizeof memory.bytes);
+  EXPECT(schedev_tracker_init(memory.bytes, 10, &tracker) == SCHEDEV_ERROR_MEMORY_TOO_SMALL);
+  EXPECT(schedev_tracker_init(memory.bytes, sizeof memory.bytes, &tracker) == SCHEDEV_OK);
+  for (size_t i = 0; i < 5; i++) {
+    schedev_document document;
+    schedev_tracked_event event;
+    EXPECT(schedev_document_parse(bodies[i], strlen(bodies[i]), &document, NULL) == SCHEDEV_OK);
+    EXPECT(schedev_tracker_observe(tracker, &document, &names, 0, on_change, &told, NULL) == SCHEDEV_OK);
+    EXPECT(schedev_tracker_event_count(tracker) == schedev_document_event_count(&document));
+    EXPECT(schedev_tracker_event(tracker, 0, &event) == (i < 3 ? SCHEDEV_OK : SCHEDEV_END));
+    EXPECT(schedev_tracker_approved(tracker, schedev_text_from("A-1")) ==
+           (i < 3 ? SCHEDEV_OK : SCHEDEV_ERROR_UNKNOWN_EVENT));
+  }
+  EXPECT(told.count == 3 && told.changes[0] == SCHEDEV_CHANGE_SCHEDULED && told.changes[1] == SCHEDEV_CHANGE_STARTED);
+  EXPECT(told.changes[2] == SCHEDEV_CHANGE_COMPLETED);
+}
+
+static void a_full_tracker(void) {
+  static char body[64 * (SCHEDEV_TRACKER_EVENTS_MAX + 2)];
+  schedev_tracker *tracker = NULL;
+  schedev_document document;
+  size_t needed = 0;
+  size_t len = (size_t)snprintf(body, sizeof body, "{\"Events\":[{\"EventId\":\"0\"}");
+  for (int i = 1; i <= SCHEDEV_TRACKER_EVENTS_MAX; i++) {
+    len += (size_t)snprintf(body + len, sizeof body - len, ",{\"EventId\":\"%d\"}", i);
+  }
+  len += (size_t)snprintf(body + len, sizeof body - len, "]}");
+  EXPECT(schedev_document_parse(body, len, &document, NULL) == SCHEDEV_OK);
+  EXPECT(schedev_tracker_init(memory.bytes, sizeof memory.bytes, &tracker) == SCHEDEV_OK);
+  EXPECT(schedev_tracker_observe(tracker, &document, NULL, 0, on_change, NULL, &needed) == SCHEDEV_ERROR_TRACKER_FULL);
+  EXPECT(needed == SCHEDEV_TRACKER_EVENTS_MAX + 1 && schedev_tracker_event_count(tracker) == 0);
+}
+
+int main(void) {
+  a_life();
+  a_tracker();
+  a_full_tracker();
+  return 0;
+}
