@@ -1,0 +1,148 @@
+//! Two documents, one after the other, through a tracker: each difference is told once, in its word, and nothing else.
+
+use std::collections::HashMap;
+
+use arbitrary::Unstructured;
+use scheduled_events_core::{Change, Document, EventId, Text, Tracker, TrackerFull, UnixSeconds, VmNames};
+
+use crate::grammar::{self, NAMES, Spec, rarely};
+
+const NOW: UnixSeconds = UnixSeconds(1_700_000_000);
+const ROOM: usize = 12;
+
+pub fn run(data: &[u8]) {
+    let _ = check(&mut Unstructured::new(data));
+}
+
+/// An id as it is compared.
+fn key(id: &str) -> String {
+    EventId::new(&Text::plain(id)).as_str().to_ascii_lowercase()
+}
+
+fn is_over(spec: &Spec) -> bool {
+    matches!(spec.status.as_deref(), Some("Completed" | "Canceled" | "Cancelled"))
+}
+
+/// What counts of a list: of events with one id, the first.
+fn distinct(specs: Vec<Spec>) -> Vec<Spec> {
+    let mut kept: Vec<Spec> = Vec::new();
+    for spec in specs {
+        if kept.iter().all(|known| key(&known.id) != key(&spec.id)) {
+            kept.push(spec);
+        }
+    }
+    kept
+}
+
+fn check(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
+    let before = distinct(grammar::specs(u, 14)?);
+    let mut after = before.clone();
+    for spec in &mut after {
+        // Events that change in one member, in several, or not at all.
+        let other = grammar::spec(u)?;
+        match u.int_in_range(0..=7)? {
+            0 => spec.status = other.status,
+            1 => spec.not_before = other.not_before,
+            2 => spec.description = other.description,
+            3 => *spec = Spec { id: spec.id.clone(), ..other },
+            _ => {}
+        }
+    }
+    after.retain(|_| !rarely(u, 5).unwrap_or(false));
+    after.extend(grammar::specs(u, 4)?);
+    let after = distinct(after);
+    let first = grammar::document(u, Some(1), &before)?;
+    let second = grammar::document(u, Some(2), &after)?;
+    let (first, second) = (Document::parse(first.as_bytes()).unwrap(), Document::parse(second.as_bytes()).unwrap());
+
+    let live = |specs: &[Spec]| specs.iter().filter(|spec| !is_over(spec)).count();
+    let names = VmNames::new(&NAMES[..1]);
+    let mut tracker = Tracker::<ROOM>::new();
+    for (document, specs) in [(&first, &before), (&second, &after)] {
+        if live(specs) > ROOM {
+            let (unchanged, needed) = (tracker.len(), live(specs));
+            let told = observe(&mut tracker, document, names);
+            assert_eq!(told, Err(TrackerFull { needed }));
+            assert_eq!(tracker.len(), unchanged);
+            return Ok(());
+        }
+        if std::ptr::eq(specs, &raw const before) {
+            let told = observe(&mut tracker, document, names).unwrap();
+            assert_eq!(told.len(), live(specs));
+            assert!(told.values().all(|change| matches!(change, Change::Scheduled | Change::StartedWithoutNotice)));
+        }
+    }
+    let told = observe(&mut tracker, &second, names).unwrap();
+    for spec in before.iter().filter(|spec| !is_over(spec)) {
+        let now = after.iter().find(|other| key(&other.id) == key(&spec.id));
+        let change = told.get(&key(&spec.id)).copied();
+        let expected = difference(spec, now);
+        assert!(expected.contains(&change), "{spec:?}, then {now:?}: {change:?}, not one of {expected:?}");
+    }
+    for spec in &after {
+        if !before.iter().any(|other| key(&other.id) == key(&spec.id) && !is_over(other)) {
+            let change = told.get(&key(&spec.id)).copied();
+            let started = spec.status.as_deref() == Some("Started");
+            let expected = if started { Change::StartedWithoutNotice } else { Change::Scheduled };
+            assert_eq!(change, (!is_over(spec)).then_some(expected), "{spec:?}");
+        }
+    }
+    assert_eq!(tracker.len(), live(&after));
+    assert!(observe(&mut tracker, &second, names).unwrap().is_empty(), "nothing is told twice");
+    Ok(())
+}
+
+/// The changes told, by the events' ids; no event has two.
+fn observe(
+    tracker: &mut Tracker<ROOM>,
+    document: &Document<'_>,
+    names: VmNames<'_>,
+) -> Result<HashMap<String, Change>, TrackerFull> {
+    let mut told = HashMap::new();
+    tracker.observe(document, names, NOW, |change, event| {
+        let before = told.insert(event.event_id().as_str().to_ascii_lowercase(), change);
+        assert_eq!(before, None, "two changes of one event at once");
+    })?;
+    Ok(told)
+}
+
+/// What may be told of an event that was there.
+fn difference(before: &Spec, now: Option<&Spec>) -> Vec<Option<Change>> {
+    let started = |spec: &Spec| spec.status.as_deref() == Some("Started");
+    let scheduled = |spec: &Spec| spec.status.as_deref() == Some("Scheduled");
+    let Some(now) = now else {
+        let ahead = before.not_before.is_some_and(|start| NOW.0 < start);
+        return vec![Some(match () {
+            () if started(before) => Change::Completed,
+            () if scheduled(before) && ahead => Change::Cancelled,
+            () => Change::Ended,
+        })];
+    };
+    if is_over(now) {
+        return vec![Some(match now.status.as_deref() {
+            Some("Canceled" | "Cancelled") if !started(before) => Change::Cancelled,
+            _ if started(before) || scheduled(before) => Change::Completed,
+            _ => Change::Ended,
+        })];
+    }
+    if !started(before) && started(now) {
+        return vec![Some(if scheduled(before) { Change::Started } else { Change::StartedWithoutNotice })];
+    }
+    let updated = Spec { status: None, not_before: None, ..before.clone() }
+        != Spec { status: None, not_before: None, id: before.id.clone(), ..now.clone() };
+    let known =
+        |spec: &Spec| spec.status.as_deref().filter(|word| ["Scheduled", "Started"].contains(word)).map(str::to_owned);
+    let status_moved = known(before) != known(now);
+    if started(before) {
+        return if updated { vec![Some(Change::Updated)] } else { vec![None] };
+    }
+    if now.not_before.is_some() && now.not_before != before.not_before {
+        return vec![Some(Change::Rescheduled)];
+    }
+    // An absent list of resources and an empty one are the same to the tracker.
+    let resources = |spec: &Spec| spec.resources.clone().unwrap_or_default();
+    if updated && resources(before) == resources(now) && !status_moved {
+        return vec![Some(Change::Updated), None];
+    }
+    if updated || status_moved { vec![Some(Change::Updated)] } else { vec![None] }
+}

@@ -1,0 +1,23 @@
+//! What is fuzzed: one module a target, each with a function `run` that takes any bytes and panics where core is wrong.
+
+pub mod diff_two_documents;
+pub mod document;
+mod grammar;
+pub mod not_before;
+mod oracle;
+pub mod snapshot;
+pub mod structured;
+pub mod tracker_session;
+
+/// A target's name and its body.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// Every target, for tests that replay inputs.
+pub const TARGETS: [Target; 6] = [
+    ("document", document::run),
+    ("structured", structured::run),
+    ("tracker_session", tracker_session::run),
+    ("diff_two_documents", diff_two_documents::run),
+    ("not_before", not_before::run),
+    ("snapshot", snapshot::run),
+];

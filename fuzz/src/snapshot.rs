@@ -1,0 +1,143 @@
+//! Any bytes as a snapshot, with a checksum that fits: an error and an empty session, or a session that is sound.
+
+use arbitrary::Unstructured;
+use scheduled_events_core::{
+    Action, Config, Policy, Preparation, Response, Rule, Session, SnapshotError, Step, UnixMillis, VmNames,
+};
+
+pub const ROOM: usize = 6;
+const START: UnixMillis = UnixMillis(1_700_000_000_000);
+
+pub fn run(data: &[u8]) {
+    restore(data);
+    restore(&with_checksum(data));
+    let _ = bent(&mut Unstructured::new(data));
+}
+
+fn session() -> Session<ROOM> {
+    let policy = Policy::new(&[Rule::new(Action::Prepare)]).unwrap();
+    Session::new(&Config { policy, seed: 1, ..Config::new(VmNames::new(&["vm"])) }).unwrap()
+}
+
+/// FNV-1a, which ends a snapshot.
+fn with_checksum(content: &[u8]) -> Vec<u8> {
+    let step = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    let checksum = content.iter().fold(0xcbf2_9ce4_8422_2325, step);
+    [content, &checksum.to_le_bytes()].concat()
+}
+
+/// A true snapshot with some bytes changed, or cut, or doubled.
+fn bent(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
+    let mut content = true_snapshot(u)?;
+    content.truncate(content.len() - 8);
+    for _ in 0..u.int_in_range(0..=4)? {
+        let at = u.choose_index(content.len())?;
+        match u.int_in_range(0..=5)? {
+            0 => drop(content.remove(at)),
+            1 => content.insert(at, u.arbitrary()?),
+            2 => content[at] ^= 1 << u.int_in_range(0..=7)?,
+            _ => content[at] = u.arbitrary()?,
+        }
+        if content.is_empty() {
+            return Ok(());
+        }
+    }
+    restore(&with_checksum(&content));
+    Ok(())
+}
+
+/// A session's own, from somewhere in a short life.
+fn true_snapshot(u: &mut Unstructured<'_>) -> arbitrary::Result<Vec<u8>> {
+    let mut session = session();
+    let mut now = START;
+    let body = br#"{"DocumentIncarnation":1,"Events":[
+        {"EventId":"a","EventType":"Freeze","EventStatus":"Scheduled","Resources":["vm"],"NotBefore":"2023-11-15T00:00:00Z"},
+        {"EventId":"b","EventType":"Preempt","EventStatus":"Started","Resources":["vm","vm_2"],"DurationInSeconds":9},
+        {"EventId":"c","EventType":"Reboot","EventStatus":"Scheduled","Resources":["other"]}]}"#;
+    let mut documents = 0;
+    for _ in 0..u.int_in_range(0..=40)? {
+        match session.next(now) {
+            Step::Get { .. } => {
+                documents += 1;
+                let body = if documents > 2 { &br#"{"Events":[]}"#[..] } else { body };
+                session.on_response(&Response { status: 200, body, ..Response::default() }, now);
+            }
+            Step::Post { .. } => {
+                session.on_response(&Response { status: 200, ..Response::default() }, now);
+            }
+            Step::Prepare { event } => {
+                let id = event.event_id().clone();
+                if u.ratio(2, 3)? {
+                    session.prepared(id.as_str(), Preparation::Ready);
+                }
+            }
+            Step::Wait { until } => now = until,
+            Step::Recover { .. } | Step::Report(_) => {}
+        }
+    }
+    Ok(written(&session))
+}
+
+fn written<const N: usize>(session: &Session<N>) -> Vec<u8> {
+    let needed = session.snapshot(&mut []).unwrap_err().needed;
+    let mut snapshot = vec![0; needed];
+    assert_eq!(session.snapshot(&mut snapshot), Ok(needed));
+    snapshot
+}
+
+fn restore(snapshot: &[u8]) {
+    let mut session = session();
+    match session.restore(snapshot) {
+        Err(error) => {
+            assert_eq!(session.events().count(), 0, "{error}");
+            assert!(!session.has_seen_event());
+            if error == SnapshotError::TooManyEvents {
+                let mut larger = Session::<400>::new(&Config::new(VmNames::UNKNOWN)).unwrap();
+                let _ = larger.restore(snapshot);
+            }
+        }
+        Ok(()) => sound(session),
+    }
+}
+
+/// A restored session says what it has to say and comes to rest, approves nothing before it has read a document, and
+/// can be written and restored again without a difference.
+fn sound(mut session: Session<ROOM>) {
+    let first = written(&session);
+    let mut again = self::session();
+    assert_eq!(again.restore(&first), Ok(()), "what was restored can be restored");
+    assert_eq!(written(&again), first);
+
+    let mut ids: Vec<_> = session.events().map(|event| event.event_id().as_str().to_ascii_lowercase()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), session.events().count(), "ids are unique");
+
+    let mut now = START;
+    let mut recovered = Vec::new();
+    for round in 0..2_000 {
+        match session.next(now) {
+            Step::Get { .. } => {
+                assert!(round < 1_990);
+                session.on_response(&Response { status: 200, body: br#"{"Events":[]}"#, ..Response::default() }, now);
+                if session.is_idle() {
+                    break;
+                }
+            }
+            Step::Post { .. } => panic!("approved what no document has confirmed"),
+            Step::Prepare { .. } => panic!("prepares for what no document has confirmed"),
+            Step::Recover { event } => {
+                let id = event.event_id().clone();
+                assert!(!recovered.contains(&id), "recovers twice");
+                assert!(session.recovered(id.as_str()));
+                recovered.push(id);
+            }
+            Step::Wait { until } => {
+                assert!(until > now, "waits for what has passed");
+                now = until;
+            }
+            Step::Report(report) => drop(report.to_string()),
+        }
+    }
+    assert!(session.is_idle(), "nothing is announced, and it does not come to rest: {}", session.events().count());
+}

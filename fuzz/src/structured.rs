@@ -1,0 +1,61 @@
+//! Documents built from a grammar: all are accepted, and what was meant is what is read, however it was spelt.
+
+use arbitrary::Unstructured;
+use scheduled_events_core::{Document, StartRequests, UnixSeconds};
+
+use crate::oracle::{Incarnation, NotBefore};
+use crate::{document, grammar};
+
+pub fn run(data: &[u8]) {
+    let mut u = Unstructured::new(data);
+    let _ = check(&mut u);
+}
+
+fn check(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
+    let incarnation = u.arbitrary()?;
+    let mut specs = grammar::specs(u, 40)?;
+    let text = grammar::document(u, incarnation, &specs)?;
+    document::run(text.as_bytes());
+
+    let read = Document::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let reading = document::reading(&read);
+    assert_eq!(reading.incarnation, incarnation.map_or(Incarnation::Absent, Incarnation::Number));
+    let mut seen = Vec::new();
+    specs.retain(|spec| {
+        let id = spec.id.to_ascii_lowercase();
+        let new = !seen.contains(&id);
+        seen.push(id);
+        new
+    });
+    // More repeated ids than a document remembers are events again.
+    if seen.len() - specs.len() <= crate::oracle::REPEATS_MAX {
+        assert_eq!(reading.events.len(), specs.len(), "{text}");
+        for (event, spec) in reading.events.iter().zip(&specs) {
+            assert_eq!(event.id, spec.id);
+            assert_eq!(event.event_type, spec.event_type);
+            assert_eq!(event.status, spec.status);
+            assert_eq!(event.resources, spec.resources);
+            assert_eq!(event.source, spec.source);
+            assert_eq!(event.description, spec.description);
+            assert_eq!(event.duration, spec.duration);
+            let moment = spec.not_before.map_or(NotBefore::Unset, |seconds| NotBefore::At(UnixSeconds(seconds)));
+            assert_eq!(event.not_before, moment);
+        }
+    }
+    approvals_echo_ids(&read);
+    Ok(())
+}
+
+/// What is approved is, for any reader of JSON, the ids that the document had.
+fn approvals_echo_ids(document: &Document<'_>) {
+    let ids: Vec<_> = document.events().map(|event| event.event_id()).collect();
+    let approval = StartRequests::new(&ids);
+    let mut body = vec![0; approval.len()];
+    assert_eq!(approval.write(&mut body), Ok(body.len()));
+    let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    let echoed = body["StartRequests"].as_array().unwrap();
+    assert_eq!(echoed.len(), ids.len());
+    for (request, id) in echoed.iter().zip(&ids) {
+        assert_eq!(request["EventId"], id.to_string().as_str());
+    }
+}

@@ -1,0 +1,419 @@
+//! A session lives through documents, failures, jumps of time and restarts, and after every step the invariants of the
+//! design hold. The host is small on purpose: more events are announced than it has room for.
+
+use std::collections::HashMap;
+
+use arbitrary::Unstructured;
+use scheduled_events_core::{
+    Action, Cause, Change, Config, Document, Event, EventId, EventKind, EventType, EventTypes, Leader, Outcome, Policy,
+    Preparation, Report, Response, Rule, Scope, Session, Step, UnixMillis, VmNames,
+};
+
+use crate::grammar::{self, rarely};
+
+const ROOM: usize = 5;
+const NAMES: [&str; 1] = ["vm"];
+const START: UnixMillis = UnixMillis(1_700_000_000_000);
+
+pub fn run(data: &[u8]) {
+    let _ = live(&mut Unstructured::new(data));
+}
+
+/// What is known of one event since it was last new.
+#[derive(Clone, Debug, Default)]
+#[allow(clippy::struct_excessive_bools)] // Independent facts.
+struct Life {
+    started: bool,
+    ended: bool,
+    /// Preparation said, and not recovered from.
+    prepare_said: bool,
+    preparing: bool,
+    prepared: Option<Preparation>,
+    recovering: bool,
+}
+
+struct Host {
+    policy: Policy,
+    reaches_others: bool,
+    session: Session<ROOM>,
+    now: UnixMillis,
+    /// The document that is believed.
+    body: String,
+    incarnation: u64,
+    lives: HashMap<String, Life>,
+    /// How often each id was approved with success.
+    approved: Vec<String>,
+    /// More was announced at once than there is room for: events may have come and gone unseen.
+    crowded: bool,
+    post_status: Option<u16>,
+    recovers: bool,
+    last_request: Option<UnixMillis>,
+    requests: u32,
+}
+
+fn live(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
+    let (policy, reaches_others) = policy(u)?;
+    let mut host = Host {
+        session: session(&policy),
+        policy,
+        reaches_others,
+        now: START,
+        body: r#"{"Events":[]}"#.to_owned(),
+        incarnation: 0,
+        lives: HashMap::new(),
+        approved: Vec::new(),
+        crowded: false,
+        post_status: Some(200),
+        recovers: true,
+        last_request: None,
+        requests: 0,
+    };
+    for _ in 0..u.int_in_range(1..=60)? {
+        if u.is_empty() {
+            break;
+        }
+        match u.int_in_range(0..=15)? {
+            0..=4 => {
+                host.incarnation += 1;
+                let mut specs = grammar::specs(u, 8)?;
+                for spec in &mut specs {
+                    // Own, live, scheduled: what most of the rules are about.
+                    if rarely(u, 2)? {
+                        spec.resources = Some(vec!["vm".to_owned()]);
+                        spec.status = Some("Scheduled".to_owned());
+                    }
+                }
+                let body = grammar::document(u, Some(host.incarnation), &specs)?;
+                host.serve(&body);
+            }
+            5 => {
+                let body = host.body.clone();
+                host.serve(&body);
+            }
+            6 => {
+                // One word of the document changes.
+                let words = ["Scheduled", "Started", "Completed", "Canceled", "Queued"];
+                let (from, to) = (*u.choose(&words)?, *u.choose(&words)?);
+                host.incarnation += 1;
+                let body = host.body.replacen(from, to, 1) + &" ".repeat(u.int_in_range(0..=3)?);
+                host.serve(&body);
+            }
+            7 => {
+                let status = *u.choose(&[204, 301, 304, 400, 404, 410, 429, 500, 503])?;
+                let retry_after = if rarely(u, 2)? { Some(u.arbitrary()?) } else { None };
+                host.fails(&Response { status, retry_after, body: br#"{"Events":[]}"#, etag: None });
+            }
+            8 => {
+                let body = *u.choose(&["", " \r\n", "<html>", "{\"Events\":[", "{\"Events\":{}}", "[]", "\u{feff}"])?;
+                host.fails(&Response { status: 200, body: body.as_bytes(), ..Response::default() });
+            }
+            9 => {
+                let millis = u.int_in_range(0..=200_000)?;
+                host.now = host.now.plus(millis);
+                host.pump(false);
+            }
+            10 | 11 => host.answer_preparation(if u.ratio(3, 4)? { Preparation::Ready } else { Preparation::Failed }),
+            12 => host.recovers = u.arbitrary()?,
+            13 => host.post_status = *u.choose(&[Some(200), Some(204), Some(400), Some(429), Some(500), None])?,
+            _ => host.restart(),
+        }
+    }
+    host.finish();
+    Ok(())
+}
+
+fn policy(u: &mut Unstructured<'_>) -> arbitrary::Result<(Policy, bool)> {
+    let count = u.int_in_range(1..=3_usize)?;
+    let mut rules = Vec::new();
+    for _ in 0..count {
+        let types = [EventTypes::ANY, EventTypes::of(&[EventKind::Freeze]), EventTypes::of(&[EventKind::Terminate])];
+        rules.push(Rule {
+            event_types: *u.choose(&types)?,
+            max_duration: if rarely(u, 4)? { Some(8) } else { None },
+            scope: *u.choose(&[Scope::Mine, Scope::Mine, Scope::Mine, Scope::Any, Scope::Others])?,
+            ..Rule::new(*u.choose(&[
+                Action::Approve,
+                Action::Prepare,
+                Action::Prepare,
+                Action::Hold,
+                Action::Ignore,
+            ])?)
+        });
+    }
+    let mut policy = Policy::new(&rules).unwrap();
+    policy.leader = *u.choose(&[Leader::FirstResource, Leader::Everyone, Leader::Rank { take_over_after: 20 }])?;
+    let reaches_others = rules.iter().any(|rule| rule.scope != Scope::Mine);
+    Ok((policy, reaches_others))
+}
+
+fn session(policy: &Policy) -> Session<ROOM> {
+    let config = Config { policy: policy.clone(), seed: 9, ..Config::new(VmNames::new(&NAMES)) };
+    Session::new(&config).unwrap()
+}
+
+fn key(id: &EventId) -> String {
+    id.as_str().to_ascii_lowercase()
+}
+
+fn is_over(event: &Event<'_>) -> bool {
+    let status = event.event_status().map(|status| status.to_string());
+    matches!(status.as_deref(), Some("Completed" | "Canceled"))
+}
+
+impl Host {
+    fn snapshot(&self) -> Vec<u8> {
+        let mut snapshot = vec![0; 4096];
+        let length = self.session.snapshot(&mut snapshot).unwrap();
+        snapshot.truncate(length);
+        snapshot
+    }
+
+    /// The process dies and comes back.
+    fn restart(&mut self) {
+        let snapshot = self.snapshot();
+        self.session = session(&self.policy);
+        assert_eq!(self.session.restore(&snapshot), Ok(()));
+        assert_eq!(self.snapshot().len(), snapshot.len());
+        for life in self.lives.values_mut() {
+            // What was under way is gone with the process, and is said again.
+            life.preparing = false;
+            life.recovering = false;
+        }
+        self.last_request = None;
+        self.pump(false);
+    }
+
+    fn serve(&mut self, body: &str) {
+        self.pump(true);
+        let response = Response { status: 200, etag: Some("\"e\""), retry_after: None, body: body.as_bytes() };
+        let before = self.snapshot();
+        match self.session.on_response(&response, self.now) {
+            Outcome::Document => {
+                body.clone_into(&mut self.body);
+                let document = Document::parse(body.as_bytes()).unwrap();
+                self.crowded |=
+                    document.events().filter(|event| !is_over(event)).count() + self.session.events().count() > ROOM;
+            }
+            Outcome::Unchanged | Outcome::Stale => assert_eq!(self.snapshot(), before),
+            other => panic!("{other:?} for {body}"),
+        }
+        self.pump(false);
+        if !self.not_followed().is_empty() {
+            // Until their ends were told, events that are gone hold their places; the next poll finds them free.
+            self.pump(true);
+            let body = self.body.clone();
+            self.session.on_response(&Response { body: body.as_bytes(), ..response }, self.now);
+            self.pump(false);
+            assert_eq!(self.not_followed(), [""; 0], "this machine's, and not followed");
+        }
+    }
+
+    /// Invariant 6: an answer that is no document changes nothing.
+    fn fails(&mut self, response: &Response<'_>) {
+        self.pump(true);
+        let before = self.snapshot();
+        let outcome = if response.status == 503 {
+            self.session.on_failure(Cause::Timeout, self.now)
+        } else {
+            self.session.on_response(response, self.now)
+        };
+        assert!(matches!(outcome, Outcome::PollFailed { .. } | Outcome::Unchanged), "{outcome:?}");
+        assert_eq!(self.snapshot(), before, "{outcome:?} changed something");
+        self.pump(false);
+    }
+
+    fn answer_preparation(&mut self, preparation: Preparation) {
+        let Some((id, life)) = self.lives.iter_mut().find(|(_, life)| life.preparing) else { return };
+        life.preparing = false;
+        life.prepared = Some(preparation);
+        // The host may answer in another case than it was asked in.
+        assert!(self.session.prepared(&id.to_ascii_uppercase(), preparation));
+        self.pump(false);
+    }
+
+    /// Does what the session says until it waits, or, where a poll is wanted, until it polls.
+    fn pump(&mut self, to_poll: bool) {
+        if self.session.awaits_answer() {
+            // The poll of the last time.
+            if to_poll {
+                return;
+            }
+        }
+        for _ in 0..3_000 {
+            match self.session.next(self.now) {
+                Step::Wait { until } => {
+                    assert!(until > self.now, "it waits for what has passed");
+                    if !to_poll {
+                        return;
+                    }
+                    self.now = until;
+                }
+                Step::Get { .. } => {
+                    self.requested();
+                    if to_poll {
+                        return;
+                    }
+                    // The answer comes with the next operation.
+                    let outcome = self.session.on_failure(Cause::Unreachable, self.now);
+                    assert!(matches!(outcome, Outcome::PollFailed { .. }));
+                }
+                Step::Post { body, .. } => {
+                    let body: serde_json::Value = serde_json::from_slice(body).unwrap();
+                    let ids: Vec<_> = self.session.posted().cloned().collect();
+                    let written = body["StartRequests"].as_array().unwrap();
+                    assert!(
+                        written.iter().map(|id| id["EventId"].as_str().unwrap()).eq(ids.iter().map(EventId::as_str))
+                    );
+                    self.posted(&ids);
+                }
+                Step::Prepare { event } => {
+                    let id = key(event.event_id());
+                    let life = self.lives.entry(id.clone()).or_default();
+                    assert!(!life.preparing && life.prepared.is_none(), "{id} is prepared for twice");
+                    assert!(!life.ended, "{id} is prepared for after its end");
+                    life.preparing = true;
+                    life.prepare_said = true;
+                }
+                Step::Recover { event } => {
+                    let id = event.event_id().clone();
+                    let life = self.lives.get_mut(&key(&id)).expect("known");
+                    assert!(life.prepare_said && life.ended && !life.recovering, "{id}: {life:?}");
+                    life.recovering = true;
+                    if self.recovers {
+                        self.recovered(&id);
+                    }
+                }
+                Step::Report(Report::Change { change, event }) => {
+                    let id = key(event.event_id());
+                    self.changed(id, change);
+                }
+                Step::Report(Report::Decision { decision, event }) => {
+                    let _ = (decision.reason.to_string(), event.event_id().as_str());
+                }
+                Step::Report(Report::Untracked(_)) => assert!(self.crowded),
+                Step::Report(Report::Problem(problem)) => assert!(problem.offset < self.body.len()),
+            }
+        }
+        panic!("it never comes to rest");
+    }
+
+    /// Never more than five requests a second.
+    fn requested(&mut self) {
+        self.requests += 1;
+        if let Some(last) = self.last_request {
+            assert!(self.now.millis_since(last) >= 200, "two requests in less than 200 ms");
+        }
+        self.last_request = Some(self.now);
+    }
+
+    /// Invariants 1 to 5.
+    fn posted(&mut self, ids: &[EventId]) {
+        self.requested();
+        assert!(!ids.is_empty());
+        let document = Document::parse(self.body.as_bytes()).unwrap();
+        for id in ids {
+            let event = document.events().find(|event| EventId::new(&event.event_id()) == *id);
+            let event = event.unwrap_or_else(|| panic!("{id} is approved, and not announced"));
+            let status = event.event_status().map(|status| status.to_string());
+            assert_eq!(status.as_deref(), Some("Scheduled"), "{id}");
+            let names = VmNames::new(&NAMES);
+            let mine = names.owns(&event).unwrap();
+            assert!(mine || self.reaches_others, "{id} is another machine's");
+            assert!(mine || event.event_type() != Some(EventType::Terminate), "another machine's Terminate");
+            assert_eq!(event.unreliable_member(), None, "{id}");
+            let approved = self.approved.contains(&key(id));
+            assert!(!approved || self.approved.len() > 16, "{id} is approved twice");
+            match self.policy.decide(&event, names, self.now.seconds()).action {
+                Action::Approve => {}
+                Action::Prepare => assert_eq!(self.lives[&key(id)].prepared, Some(Preparation::Ready), "{id}"),
+                other => panic!("{id} is approved, and to {other:?}"),
+            }
+        }
+        let outcome = match self.post_status {
+            Some(status) => self.session.on_response(&Response { status, ..Response::default() }, self.now),
+            None => self.session.on_failure(Cause::Timeout, self.now),
+        };
+        if outcome == Outcome::Approved {
+            self.approved.extend(ids.iter().map(key));
+        } else {
+            assert!(matches!(outcome, Outcome::ApprovalFailed { .. }), "{outcome:?}");
+        }
+    }
+
+    /// Invariant 7.
+    fn changed(&mut self, id: String, change: Change) {
+        let crowded = self.crowded;
+        let known = self.lives.get(&id).filter(|life| !life.ended).cloned();
+        match (change, known) {
+            (Change::Scheduled | Change::StartedWithoutNotice, None) => {
+                let before = self.lives.insert(id, Life { started: change != Change::Scheduled, ..Life::default() });
+                assert!(before.is_none_or(|life| !life.prepare_said), "new, and not recovered from the last time");
+            }
+            (Change::Scheduled, Some(life)) => {
+                assert!(crowded, "{id} is new twice");
+                assert!(!life.prepare_said, "{id} was dropped, and the host prepares for it");
+                self.lives.insert(id, Life::default());
+            }
+            (Change::Started | Change::StartedWithoutNotice, Some(life)) => {
+                assert!(!life.started || crowded, "{id} starts twice");
+                self.lives.get_mut(&id).unwrap().started = true;
+            }
+            (Change::Updated | Change::Rescheduled, Some(life)) => {
+                assert!(change == Change::Updated || !life.started || crowded, "{id} has started and is rescheduled");
+            }
+            (Change::Completed | Change::Cancelled | Change::Ended, Some(life)) => {
+                assert!((change == Change::Completed) >= life.started || crowded, "{id}: {change} after it started");
+                self.lives.get_mut(&id).unwrap().ended = true;
+            }
+            (change, None) => panic!("{id} was never new, and is {change}"),
+        }
+    }
+
+    /// Invariant 8, the first half.
+    fn recovered(&mut self, id: &EventId) {
+        let life = self.lives.get_mut(&key(id)).unwrap();
+        life.prepare_said = false;
+        life.recovering = false;
+        assert!(self.session.recovered(id.as_str()));
+        assert!(!self.session.recovered(id.as_str()), "once is enough");
+    }
+
+    /// This machine's own events that are not followed although there is room for all of them.
+    fn not_followed(&self) -> Vec<String> {
+        let document = Document::parse(self.body.as_bytes()).unwrap();
+        let names = VmNames::new(&NAMES);
+        let mut own: Vec<_> = document
+            .events()
+            .filter(|event| !is_over(event) && names.owns(event) == Some(true))
+            .map(|event| key(&EventId::new(&event.event_id())))
+            .collect();
+        own.sort_unstable();
+        own.dedup();
+        let followed: Vec<_> = self.session.events().map(|event| key(event.event_id())).collect();
+        let lingering = followed.iter().filter(|id| !own.contains(id)).filter(|id| self.lives[*id].prepare_said);
+        if own.len() + lingering.count() > ROOM {
+            return Vec::new();
+        }
+        own.retain(|id| !followed.contains(id));
+        own
+    }
+
+    /// Invariant 8, the second half: in the end everything that was prepared for has been recovered from, once.
+    fn finish(&mut self) {
+        self.recovers = true;
+        self.restart();
+        for _ in 0..6 {
+            self.incarnation += 1;
+            self.serve(&format!(r#"{{"DocumentIncarnation":{},"Events":[]}}"#, self.incarnation));
+            while self.lives.values().any(|life| life.preparing) {
+                self.answer_preparation(Preparation::Ready);
+            }
+        }
+        for (id, life) in &self.lives {
+            assert!(!life.prepare_said, "{id} was never recovered from: {life:?}");
+            assert!(life.ended || self.crowded, "{id} never ended: {life:?}");
+        }
+        assert!(self.session.is_idle());
+        assert!(self.requests > 0);
+    }
+}
