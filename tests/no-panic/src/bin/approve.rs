@@ -1,0 +1,11 @@
+//! Links what an agent with a loop of its own needs: reader, tracker, policy, approval.
+#![no_std]
+#![no_main]
+
+use core::hint::black_box;
+
+include!("../start.rs");
+
+fn run() -> bool {
+    bare::approve(black_box(bare::SAMPLE), black_box(&["westno_0"]), black_box(bare::NOW))
+}

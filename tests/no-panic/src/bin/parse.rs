@@ -1,0 +1,11 @@
+//! Links the reader alone: document, events, problems.
+#![no_std]
+#![no_main]
+
+use core::hint::black_box;
+
+include!("../start.rs");
+
+fn run() -> bool {
+    bare::parse(black_box(bare::SAMPLE))
+}

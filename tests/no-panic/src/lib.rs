@@ -1,0 +1,419 @@
+//! Calls of every public function of core, with arguments that the compiler cannot see through.
+//!
+//! Each function answers whether what came out is right, so that the same program that is searched for panics can be
+//! run, too.
+#![no_std]
+#![forbid(unsafe_code)]
+
+use core::fmt::{self, Write};
+use core::hint::black_box;
+
+use scheduled_events_core::{
+    Action, BufferTooSmall, Cause, Change, Config, ConfigError, Decision, Document, EVENT_ID_MAX, Event, EventId,
+    EventKind, EventSource, EventSources, EventStatus, EventType, EventTypes, Incarnation, Leader, MAX_RULES, Member,
+    NotBefore, Outcome, ParseError, ParseErrorKind, Policy, Position, Preparation, Problem, ProblemKind, Reason,
+    Report, Response, Rule, Scope, Session, SnapshotError, SourceKind, StartRequests, Step, Text, TooManyRules,
+    TrackedEvent, TrackedStatus, Tracker, TrackerFull, UnixMillis, UnixSeconds, Untracked, VmNames,
+};
+
+/// One event to approve, one that names another machine, and something odd.
+pub const SAMPLE: &[u8] = br#"{"DocumentIncarnation":7,"Unknown":[{"a":[1e3,"\u00e9"]}],"Events":[
+ {"EventId":"C7061BAC-AFDC-4513-B24B-AA5F13A16123","EventStatus":"Scheduled","EventType":"Freeze","ResourceType":
+  "VirtualMachine","Resources":["WestNO_0","WestNO_1"],"NotBefore":"Mon, 11 Apr 2022 22:26:58 GMT",
+  "Description":"caf\u00e9 \ud83d\ude00","EventSource":"Platform","DurationInSeconds":5},
+ {"EventId":"b","EventStatus":"Started","EventType":"Brew","Resources":["WestNO_9"],"NotBefore":"soon"},
+ {"EventType":"Reboot"}]}"#;
+
+/// The same with nothing left to announce.
+pub const EMPTY: &[u8] = br#"{"DocumentIncarnation":8,"Events":[]}"#;
+
+pub const NOW: UnixSeconds = UnixSeconds(1_649_715_600); // 2022-04-11T22:20:00Z
+pub const BODY: &[u8] = br#"{"StartRequests":[{"EventId":"C7061BAC-AFDC-4513-B24B-AA5F13A16123"}]}"#;
+
+pub const EVENTS: usize = 16;
+pub type Followed = Session<EVENTS>;
+
+/// Takes what is displayed, whatever its length, and counts it.
+#[derive(Default)]
+struct Sink {
+    bytes: usize,
+}
+
+impl Write for Sink {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.bytes = self.bytes.wrapping_add(black_box(text).len());
+        Ok(())
+    }
+}
+
+/// Displays the value; the bytes that it took.
+fn shown(value: &dyn fmt::Display) -> usize {
+    let mut sink = Sink::default();
+    let _ = write!(sink, "{value}");
+    // With width and alignment, as tables ask for.
+    let _ = write!(sink, "{value:>9.4}");
+    sink.bytes
+}
+
+fn reach<T>(value: T) {
+    let _ = black_box(value);
+}
+
+/// Whether the sample, given as bytes, parses, and nothing more: what a reader without policy links.
+#[inline(never)]
+#[must_use]
+pub fn parse(input: &[u8]) -> bool {
+    match Document::parse(input) {
+        Ok(document) => {
+            let mut bytes: usize = 0;
+            for event in document.events() {
+                bytes = bytes.wrapping_add(black_box(event).event_id().raw().len());
+            }
+            document.problems().for_each(reach);
+            bytes == 37
+        }
+        Err(error) => {
+            reach(error.position(input));
+            false
+        }
+    }
+}
+
+/// Parse, track, decide, approve: what an agent with its own loop links.
+#[inline(never)]
+#[must_use]
+pub fn approve(input: &[u8], names: &[&str], now: UnixSeconds) -> bool {
+    let Ok(document) = Document::parse(input) else { return false };
+    let names = VmNames::new(names);
+    let mut tracker = Tracker::<EVENTS>::new();
+    let mut news = 0_u32;
+    let observed = tracker.observe(&document, names, now, |change, event| {
+        reach((change.word(), event.event_id().as_str().len()));
+        news = news.wrapping_add(1);
+    });
+    let policy = black_box(Policy::sample());
+    let mut approved = 0_u32;
+    let mut body = [0; 128];
+    for event in document.events() {
+        let decision = policy.decide(&event, names, now);
+        if decision.action == Action::Approve {
+            match StartRequests::new(&[event.event_id()]).write(&mut body) {
+                Ok(length) if body.get(..length) == Some(BODY) => approved = approved.wrapping_add(1),
+                _ => return false,
+            }
+            reach(tracker.approved(&EventId::new(&event.event_id())));
+        }
+    }
+    observed.is_ok() && news == 2 && approved == 1 && tracker.len() == 2
+}
+
+/// A whole life of the sample's event through a session: poll, approve, restart, see it gone, recover.
+#[inline(never)]
+#[must_use]
+pub fn session(input: &[u8], names: &[&str], now: UnixSeconds) -> bool {
+    let config = Config { policy: preparing(), seed: 1, ..Config::new(VmNames::new(names)) };
+    let Ok(mut session) = Followed::new(&config) else { return false };
+    let mut now = UnixMillis::from(now);
+    let mut told = Told::default();
+    let mut snapshot = [0; 4096];
+    for round in 0..black_box(60_u32) {
+        let started = told;
+        step(&mut session, input, &mut now, &mut told);
+        if started != told || round == 30 {
+            let Ok(length) = session.snapshot(&mut snapshot) else { return false };
+            let Ok(mut restarted) = Followed::new(&config) else { return false };
+            if restarted.restore(snapshot.get(..length).unwrap_or_default()).is_err() {
+                return false;
+            }
+            restarted.events().for_each(reach);
+            if round == 30 {
+                session = restarted;
+            }
+        }
+    }
+    told == Told { changes: 4, decisions: 2, problems: 2, prepared: 1, posted: 1, recovered: 1 } && session.is_idle()
+}
+
+/// What a session said, counted.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Told {
+    changes: u32,
+    decisions: u32,
+    problems: u32,
+    prepared: u32,
+    posted: u32,
+    recovered: u32,
+}
+
+fn preparing() -> Policy {
+    let freeze = Rule { event_types: EventTypes::of(&[EventKind::Freeze]), ..Rule::new(Action::Prepare) };
+    Policy::new(black_box(&[freeze])).unwrap_or_default()
+}
+
+fn step(session: &mut Followed, input: &[u8], now: &mut UnixMillis, told: &mut Told) {
+    let one_more = |count: &mut u32| *count = count.wrapping_add(1);
+    match session.next(*now) {
+        Step::Get { if_none_match, timeout_ms } => {
+            reach((if_none_match, timeout_ms));
+            let body = if told.posted == 0 { input } else { EMPTY };
+            let response = Response { status: 200, etag: black_box(Some("\"1\"")), body, ..Response::default() };
+            reach(session.on_response(&response, *now));
+        }
+        Step::Post { body, .. } => {
+            if body == BODY {
+                one_more(&mut told.posted);
+            }
+            session.posted().for_each(reach);
+            // The first attempt fails.
+            if now.seconds().0 & 1 == 0 {
+                reach(session.on_failure(Cause::Timeout, *now));
+                told.posted = told.posted.wrapping_sub(1);
+            } else {
+                reach(session.on_response(&Response { status: 200, ..Response::default() }, *now));
+            }
+            *now = now.plus(1000);
+        }
+        Step::Wait { until } => *now = until,
+        Step::Prepare { event } => {
+            let event_id = event.event_id().clone();
+            one_more(&mut told.prepared);
+            reach(session.prepared(event_id.as_str(), black_box(Preparation::Ready)));
+        }
+        Step::Recover { event } => {
+            let event_id = event.event_id().clone();
+            one_more(&mut told.recovered);
+            reach(session.recovered(event_id.as_str()));
+        }
+        Step::Report(Report::Change { change, event }) => {
+            reach((change, event));
+            one_more(&mut told.changes);
+        }
+        Step::Report(Report::Decision { decision, event }) => {
+            reach((decision, event));
+            one_more(&mut told.decisions);
+        }
+        Step::Report(Report::Problem(problem)) => {
+            reach(problem);
+            one_more(&mut told.problems);
+        }
+        Step::Report(Report::Untracked(untracked)) => reach(untracked),
+    }
+}
+
+/// Everything else that is public. The script checks that no public function is missing here.
+#[inline(never)]
+pub fn the_rest(input: &[u8], text: &str, names: &[&str], number: i64) {
+    let names = VmNames::new(names).underscored();
+    reach((names.is_unknown(), names.is_underscored(), names.iter().for_each(reach), VmNames::UNKNOWN.is_unknown()));
+    match Document::parse(input) {
+        Ok(document) => the_document(&document, text, names, number),
+        Err(error) => the_error(error, input),
+    }
+    let shown = Document::parse_each(input, |event, bytes| reach((event.index(), bytes.start)));
+    reach(shown.is_ok());
+    match Event::parse(input) {
+        Ok(event) => the_event(&event, text),
+        Err(error) => the_error(error, input),
+    }
+    if let Err(error) = Document::parse(text.as_bytes()) {
+        the_error(error, text.as_bytes());
+    }
+    the_times(text, number);
+    the_policies(number);
+    the_tracker(input, names, number);
+    the_session(input, text, names, number);
+}
+
+fn the_error(error: ParseError, input: &[u8]) {
+    let position = error.position(input);
+    reach((shown(&error), error.kind.word(), error.kind.message(), shown(&position), error == black_box(error)));
+    reach(Position::of(input, error.offset));
+    reach(shown(&BufferTooSmall { needed: error.offset }));
+    reach::<ParseErrorKind>(error.kind);
+}
+
+fn the_document(document: &Document<'_>, text: &str, names: VmNames<'_>, number: i64) {
+    match document.incarnation() {
+        Incarnation::Number(number) => reach(number),
+        Incarnation::Text(incarnation) => the_text(incarnation, text),
+        Incarnation::Absent => {}
+    }
+    reach(document.incarnation() == Incarnation::Absent);
+    reach((document.events().len(), document.events().size_hint()));
+    for event in document.events() {
+        the_event(&event, text);
+        reach((names.rank(&event), names.owns(&event)));
+        let decision = Policy::sample().decide(&event, names, UnixSeconds(number));
+        the_decision(decision);
+    }
+    for Problem { event, member, offset, kind, .. } in document.problems() {
+        reach::<(_, _, _, ProblemKind)>((event, member, offset, kind));
+        reach((kind.word(), member.map(Member::name), member.map(|member| shown(&member))));
+    }
+    let mut ids = [Text::plain(""); 3];
+    for (id, event) in ids.iter_mut().zip(document.events()) {
+        *id = event.event_id();
+    }
+    let requests = StartRequests::new(&ids);
+    reach((requests.len(), requests.is_empty(), requests.write(black_box(&mut [0; 300]))));
+    reach(StartRequests::new(black_box(&[text, text])).write(black_box(&mut [0; 300])));
+    let kept = [EventId::new(&Text::plain(text)), EventId::new(&Text::plain(text))];
+    reach(StartRequests::new(black_box(&kept)).write(black_box(&mut [0; 300])));
+    reach((kept[0] == kept[1], kept[0].as_str().len() <= EVENT_ID_MAX, shown(&kept[0]), kept[0].as_ref().len()));
+}
+
+fn the_event(event: &Event<'_>, text: &str) {
+    reach((event.index(), event.duration_in_seconds(), event.unreliable_member()));
+    the_text(event.event_id(), text);
+    for other in [event.resource_type(), event.description()].into_iter().flatten() {
+        the_text(other, text);
+    }
+    if let Some(word) = event.event_type() {
+        reach((shown(&word), word == EventType::Freeze, EventKind::from(word)));
+        the_text(word.text(), text);
+    }
+    if let Some(word) = event.event_status() {
+        reach((shown(&word), word == EventStatus::Started));
+        the_text(word.text(), text);
+    }
+    if let Some(word) = event.event_source() {
+        reach((shown(&word), word == EventSource::User, SourceKind::from(word)));
+        the_text(word.text(), text);
+    }
+    if let NotBefore::Unreadable(time) = event.not_before() {
+        the_text(time, text);
+    }
+    reach((event.not_before().moment(), event.not_before() == NotBefore::Unset));
+    let resources = event.resources();
+    reach(((resources.is_present(), resources.offset()), resources.iter().for_each(reach)));
+    for name in &resources {
+        the_text(name, text);
+    }
+    resources.into_iter().for_each(reach);
+}
+
+fn the_text(text: Text<'_>, other: &str) {
+    reach((text.raw(), text.as_str(), text.is_empty(), text.decoded_len(), shown(&text)));
+    reach((text == *other, text == other, text == Text::plain(other), text.eq_ignore_ascii_case(other)));
+    reach(text.copy_to(black_box(&mut [0; 40])).map(str::len));
+    text.chars().for_each(reach);
+}
+
+fn the_times(text: &str, number: i64) {
+    let moment = UnixSeconds::parse(text).unwrap_or(UnixSeconds(number));
+    reach((shown(&moment), moment.since(UnixSeconds(number)), moment < UnixSeconds(number)));
+    let millis = UnixMillis::from(moment);
+    reach((millis.plus(u32::MAX), millis.seconds(), millis.millis_since(UnixMillis(number))));
+}
+
+fn the_decision(decision: Decision) {
+    reach((decision.action.word(), decision.rule, decision.approve_after, decision.time_left));
+    reach((decision.same_as(&black_box(decision)), shown(&decision.reason), decision.reason == Reason::Rule));
+}
+
+fn the_policies(number: i64) {
+    let (action, scope) = match number & 3 {
+        0 => (Action::Approve, Scope::Mine),
+        1 => (Action::Prepare, Scope::Others),
+        2 => (Action::Hold, Scope::Any),
+        _ => (Action::Ignore, Scope::default()),
+    };
+    let rule = Rule {
+        event_types: EventTypes::of(black_box(&[EventKind::Other, EventKind::Preempt])),
+        sources: EventSources::of(black_box(&[SourceKind::Other, SourceKind::User])),
+        min_duration: black_box(Some(1)),
+        max_duration: black_box(None),
+        scope,
+        action,
+    };
+    let rules = [rule; MAX_RULES + 1];
+    for count in [1, MAX_RULES, MAX_RULES + 1] {
+        match Policy::new(rules.get(..black_box(count)).unwrap_or_default()) {
+            Ok(mut policy) => {
+                policy.leader = Leader::Rank { take_over_after: black_box(u32::MAX) };
+                let Ok(document) = Document::parse(black_box(SAMPLE)) else { return };
+                for event in document.events() {
+                    the_decision(policy.decide(&event, VmNames::new(black_box(&["westno_1"])), NOW));
+                }
+                reach((policy.rules().len(), policy == Policy::observe()));
+            }
+            Err(error) => reach((shown(&error), error == TooManyRules)),
+        }
+    }
+}
+
+fn the_tracked(event: &TrackedEvent) {
+    reach((event.event_id().as_str(), event.event_type(), event.not_before(), event.duration_in_seconds()));
+    reach((event.mine(), event.is_approved(), event.status() == TrackedStatus::Unclear));
+}
+
+fn the_change(change: Change) {
+    reach((change.word(), change.is_end(), shown(&change)));
+}
+
+fn the_tracker(input: &[u8], names: VmNames<'_>, number: i64) {
+    let mut tracker = black_box(Tracker::<2>::default());
+    for body in [input, SAMPLE, input, EMPTY] {
+        let Ok(document) = Document::parse(black_box(body)) else { continue };
+        let observed = tracker.observe(&document, names, UnixSeconds(number), |change, event| {
+            the_change(change);
+            the_tracked(event);
+        });
+        if let Err(error) = observed {
+            reach((shown(&error), error == TrackerFull { needed: 3 }));
+        }
+        for event in document.events() {
+            reach(tracker.approved(&EventId::new(&event.event_id())));
+        }
+        tracker.iter().for_each(the_tracked);
+        reach((tracker.len(), tracker.is_empty()));
+    }
+}
+
+fn the_session(input: &[u8], text: &str, names: VmNames<'_>, number: i64) {
+    let config = Config { interval_ms: black_box(200), dry_run: black_box(false), ..Config::new(names) };
+    let mut session = match Session::<2>::new(&config) {
+        Ok(session) => session,
+        Err(error) => return reach((shown(&error), error == ConfigError::TooManyNames)),
+    };
+    if let Err(error) = session.set_names(VmNames::new(black_box(&[text]))) {
+        reach(shown(&error));
+    }
+    let now = UnixMillis(number);
+    for _ in 0..black_box(9) {
+        match session.next(now) {
+            Step::Report(report) => reach(shown(&report)),
+            other => reach(other),
+        }
+        let status = black_box(200);
+        let response = Response { status, etag: Some(text), retry_after: black_box(Some(9)), body: input };
+        the_outcome(session.on_response(&response, now));
+        the_outcome(session.on_failure(black_box(Cause::Redirect(301)), now));
+        reach((session.prepared(text, Preparation::Failed), session.recovered(text), session.posted().for_each(reach)));
+        session.events().for_each(the_tracked);
+        reach((session.has_seen_event(), session.awaits_answer(), session.is_idle(), session.clone().is_idle()));
+        if let Err(error) = session.snapshot(black_box(&mut [0; 500])) {
+            reach(shown(&error));
+        }
+        if let Err(error) = session.restore(input) {
+            reach((shown(&error), error == SnapshotError::Damaged));
+        }
+    }
+    reach(shown(&Report::Untracked(black_box(Untracked::default()))));
+}
+
+fn the_outcome(outcome: Outcome) {
+    if let Outcome::PollFailed { cause, retry_in_ms } = outcome {
+        reach((cause.word(), shown(&cause), retry_in_ms));
+    }
+    reach(outcome);
+}
+
+/// What the search must find: an index out of range, an overflow, and an `unwrap`.
+#[cfg(feature = "deliberate-panic")]
+#[inline(never)]
+pub fn panic_on_purpose(input: &[u8], number: i64) {
+    reach(input[black_box(7)]);
+    reach(number + 1);
+    reach(input.first_chunk::<3>().ok_or(BufferTooSmall { needed: 3 }).unwrap());
+}

@@ -1,0 +1,60 @@
+#!/bin/sh
+# What core takes: bytes of code and of constants in programs without std and allocator (those of ../no-panic), for two
+# targets and at two levels of optimisation; bytes of memory for each event; and bytes of stack for each call, which a
+# test holds.
+#
+# Needs the target thumbv7em-none-eabi (rustup target add) and `size`, GNU's or LLVM's.
+set -eu
+cd "$(dirname "$0")"
+programs=../no-panic
+target_dir=${CARGO_TARGET_DIR:-$programs/target}
+
+for size in llvm-size size "$(rustc --print sysroot)"/lib/rustlib/*/bin/llvm-size; do
+    if command -v "$size" >/dev/null 2>&1; then break; fi
+    size=
+done
+[ -n "$size" ] || { echo "error: neither llvm-size nor size was found" >&2; exit 1; }
+
+# sections PROGRAM: bytes of code and bytes of constants.
+sections() {
+    "$size" -A -d "$1" | awk '
+        $1 == ".text" { code += $2 }
+        $1 ~ /^\.rodata|^\.data\.rel\.ro/ { constants += $2 }
+        END { print code + 0, constants + 0 }'
+}
+
+echo "Code and constants in bytes, those of an empty program subtracted:"
+printf '  %-28s %5s  %-38s %8s %9s\n' target level "what is linked" code constants
+for target in x86_64-unknown-linux-gnu thumbv7em-none-eabi; do
+    for level in z 3; do
+        directory=$target_dir/level-$level
+        CARGO_PROFILE_RELEASE_OPT_LEVEL=$level cargo build --quiet --release --locked --bins --target $target \
+            --manifest-path $programs/Cargo.toml --target-dir "$directory"
+        built=$directory/$target/release
+        empty=$(sections "$built/nothing")
+        for program in parse approve session; do
+            case $program in
+                parse) what="parse" ;;
+                approve) what="parse, track, decide, approve" ;;
+                session) what="session, snapshot and restore" ;;
+            esac
+            echo "$(sections "$built/$program") $empty" | {
+                read -r code constants empty_code empty_constants
+                printf '  %-28s %5s  %-38s %8d %9d\n' $target $level "$what" $((code - empty_code)) \
+                    $((constants - empty_constants))
+            }
+        done
+    done
+done
+
+echo "Memory and stack, x86-64:"
+cd ../..
+status=0
+report=$(cargo test --quiet --release --locked --package scheduled-events-core --test stack -- --nocapture \
+    --test-threads 1 2>&1) || status=1
+if [ $status -eq 0 ]; then
+    echo "$report" | grep -oE '[0-9]+ bytes(:| of stack).*' | sed 's/^/  /'
+else
+    echo "$report"
+fi
+exit $status
