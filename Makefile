@@ -1,8 +1,10 @@
 # What people run. `make demo` and `make test` set up what they need.
 
 CARGO ?= cargo
+PREFIX ?= /usr/local
+SECONDS ?= 20
 
-.PHONY: help demo test setup check-format lint test-rust docs msrv bare-metal clean
+.PHONY: help demo test setup check-format lint test-rust test-c docs msrv bare-metal prove-no-panic sizes test-stack fuzz test-fuzz miri install header bench bench-c clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -33,6 +35,39 @@ msrv: ## the oldest Rust that is promised builds it all
 
 bare-metal: ## core builds for a machine without an operating system
 	$(CARGO) build --locked --package scheduled-events-core --target thumbv7em-none-eabi
+
+test-c: ## the C library, its headers, examples and packages
+	@python3 tests/c/run.py
+
+prove-no-panic: ## core cannot panic: linked without std and allocator for two targets, searched, and run
+	@tests/no-panic/prove.sh
+
+sizes: ## what core takes: code, memory for each event, stack for each call
+	@tests/sizes/sizes.sh
+
+test-stack: ## core's calls stay within their stack, and no document makes them take more
+	$(CARGO) test --locked --release --package scheduled-events-core --test stack
+
+fuzz: ## every fuzz target, SECONDS seconds each: make fuzz SECONDS=60
+	@fuzz/run.sh $(SECONDS)
+
+test-fuzz: ## the fuzz targets' bodies as plain tests, over the corpus and what fuzzing found
+	cd fuzz && $(CARGO) test --locked
+
+miri: ## core under Miri: here, big-endian, 32 bits
+	@tests/miri/run.sh
+
+install: ## install the C library, its headers and packages: make install PREFIX=/usr/local
+	@ffi-c/install.sh $(PREFIX)
+
+header: ## write include/scheduled_events.h anew from the sources
+	@ffi-c/header/generate.sh
+
+bench: ## how long reading and following documents takes
+	$(CARGO) bench --locked --package scheduled-events-core --bench read
+
+bench-c: ## what reading costs through C, beside the Rust core in one run
+	@python3 tests/c/run.py --bench
 
 clean: ## remove what was built
 	$(CARGO) clean
