@@ -30,7 +30,7 @@ pub struct StartRequests<'a, Id> {
 }
 
 impl<'a, Id: Spell> StartRequests<'a, Id> {
-    /// Approves these events. Whatever spells the id will do: a [`Text`](crate::Text), an [`EventId`](crate::EventId), a
+    /// Approves these events. Whatever spells the id will do: a [`Text`], an [`EventId`](crate::EventId), a
     /// `&str`.
     pub const fn new(ids: &'a [Id]) -> Self {
         Self { ids }
