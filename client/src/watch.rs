@@ -284,6 +284,11 @@ impl Watch {
 
     /// Does what the session says next, or waits; why the watch ends, if it does.
     fn step(&mut self, host: &mut dyn Host) -> Option<Ended> {
+        // Looked at before the next poll, which may be due already when the answer to the last one is slow.
+        let idle = !self.session.awaits_answer() && self.session.is_idle() && self.session.has_seen_event();
+        if self.options.until_idle && idle && !host.is_busy() {
+            return Some(Ended::Idle);
+        }
         let now = self.clock.now();
         let polls_done = self.polls_done();
         match self.session.next(now) {
@@ -343,13 +348,8 @@ impl Watch {
     fn wait(&mut self, until: UnixMillis, host: &mut dyn Host) -> Option<Ended> {
         self.save(host);
         self.forget_the_gone();
-        if !self.session.awaits_answer() {
-            if self.options.until_idle && self.session.is_idle() && self.session.has_seen_event() && !host.is_busy() {
-                return Some(Ended::Idle);
-            }
-            if self.polls_done() {
-                return Some(self.finish(host));
-            }
+        if !self.session.awaits_answer() && self.polls_done() {
+            return Some(self.finish(host));
         }
         let mut wait = Duration::from_millis(until.millis_since(self.clock.now()));
         if let Some((at, _)) = self.name_retry {

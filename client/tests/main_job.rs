@@ -67,6 +67,17 @@ fn a_short_freeze_is_told_approved_once_and_followed_to_its_end_past_any_proxy()
 }
 
 #[test]
+fn a_server_slower_than_the_interval_does_not_keep_the_watch_from_ending() {
+    // When an answer comes, the next poll is due already, so there is never a moment without anything to do.
+    let server = play(FREEZE, &["slow-headers:0.4"]);
+    let url = server.url();
+    let mut arguments = vec!["watch", "--json", "--endpoint", &url, "--vm-name", VM, "--policy", "sample"];
+    arguments.extend(["--until-idle", "--interval", "200ms"]);
+    let finished = Run::start(command(&arguments)).finish().with_code(0);
+    assert_eq!(finished.records().last().map(|record| record["change"].clone()), Some(json!("completed")));
+}
+
+#[test]
 fn the_records_of_a_watch_are_spelt_as_documented() {
     let stage = Stage::start();
     stage.show(2, &[freeze("a")]);
