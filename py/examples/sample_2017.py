@@ -1,0 +1,18 @@
+"""Microsoft's sample of 2017: say which events concern this host. The original has 37 lines."""
+
+import scheduled_events as se
+
+
+def main() -> None:
+    with se.Client() as client:
+        document, this_host = client.poll(), client.vm_name()
+        for event in document.events if document else ():
+            if event.concerns(this_host):
+                print(
+                    f"+ Scheduled Event. {this_host} is scheduled for {event.event_type} not before {event.not_before}"
+                )
+                # Add logic for handling events here
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,240 @@
+"""The client: one connection to the metadata service, and the watches on it."""
+
+from __future__ import annotations
+
+import os
+
+from . import _native
+from ._errors import Error
+
+TYPE_CHECKING = False  # As typing's, which takes longer to import than this package.
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any, Callable
+
+    from ._native import Document, Event, Policy
+
+    _Worker = Callable[[Event], object]
+
+
+def start_requests(events: str | Event | Iterable[str | Event]) -> bytes:
+    """Write the body that approves these events: ids, or events themselves."""
+    return _native._start_requests(_ids(events))
+
+
+def _ids(events: str | Event | Iterable[str | Event]) -> list[str]:
+    if isinstance(events, (str, _native.Event)):
+        events = [events]
+    return [event if isinstance(event, str) else event.event_id for event in events]
+
+
+class Client:
+    """A connection to the metadata service; a context manager.
+
+    The endpoint is by default the environment's SCHEDULED_EVENTS_ENDPOINT, or http://169.254.169.254. One that is
+    neither that address nor on this machine needs ``allow_endpoint``: whoever answers there decides when this machine's
+    services are drained. Without a ``timeout`` in seconds the first request may take 130 and every later one 10.
+    """
+
+    def __init__(
+        self,
+        endpoint: str | None = None,
+        *,
+        api_version: str | None = None,
+        timeout: float | None = None,
+        vm_names: str | Iterable[str] | None = None,
+        allow_endpoint: bool = False,
+    ) -> None:
+        endpoint = endpoint or os.environ.get("SCHEDULED_EVENTS_ENDPOINT") or None
+        self._imds: _native.Imds | None = _native.Imds(endpoint, api_version, timeout, allow_endpoint)
+        self._api_version = api_version
+        self._vm_names = [vm_names] if isinstance(vm_names, str) else list(vm_names or ())
+        self._watches: list[Callable[[], Watch | None]] = []
+
+    def _open(self) -> _native.Imds:
+        if self._imds is None:
+            raise Error("the client is closed")
+        return self._imds
+
+    @property
+    def endpoint(self) -> str:
+        """The endpoint, without a path."""
+        return self._open().endpoint
+
+    def poll(self) -> Document | None:
+        """Ask for the document once; None where it is the one that was read last (304), or the body is empty.
+
+        Neither says that there are no events. Raises EndpointError, or ParseError for a body that is no document.
+        """
+        return self._open().poll()
+
+    def approve(self, events: str | Event | Iterable[str | Event]) -> None:
+        """Approve events, so that Azure may start them early, for all the machines they name."""
+        ids = _ids(events)
+        if not ids or not all(ids):
+            raise ValueError("there is no EventId to approve")
+        self._open().approve(ids)
+
+    def vm_name(self) -> str:
+        """Ask for this machine's name, as the resources of its events spell it; the given name, if one was."""
+        imds = self._open()
+        return self._vm_names[0] if self._vm_names else imds.vm_name()
+
+    def watch(
+        self,
+        policy: Policy | str | os.PathLike[str] | None = None,
+        *,
+        prepare: _Worker | None = None,
+        recover: _Worker | None = None,
+        state: str | os.PathLike[str] | None = None,
+        until_idle: bool = False,
+        interval: float = 1.0,
+        max_polls: int | None = None,
+        dry_run: bool = False,
+    ) -> Watch:
+        """Do the main job: poll, tell changes, decide, prepare, approve, recover. Iterate over its records.
+
+        ``policy`` is a Policy, "observe" (the default: nothing is approved), "sample" or a TOML file's path.
+        ``prepare`` and ``recover`` are called with the event, each on a thread of its own beside the polling; False or
+        an exception means that it failed, anything else that it is done. ``state`` is a file that a restart takes up.
+        """
+        native = _native.Watch(
+            self._open(),
+            policy=policy,
+            vm_names=self._vm_names,
+            api_version=self._api_version,
+            interval=interval,
+            until_idle=until_idle,
+            max_polls=max_polls,
+            dry_run=dry_run,
+            state=state,
+            prepares=prepare is not None,
+            recovers=recover is not None,
+        )
+        import weakref  # noqa: PLC0415 - scripts that only poll do without it
+
+        watch = Watch(native, prepare, recover)
+        self._watches = [reference for reference in self._watches if reference() is not None]
+        self._watches.append(weakref.ref(watch))
+        return watch
+
+    def close(self) -> None:
+        """End the client's watches; further calls raise Error."""
+        self._imds = None
+        for reference in self._watches:
+            watch = reference()
+            if watch is not None:
+                watch.close()
+        self._watches.clear()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return "<Client closed>" if self._imds is None else f"<Client of {self._imds.endpoint}>"
+
+
+class Watch:
+    """A running watch: an iterator over its records, and a context manager that ends it."""
+
+    def __init__(self, native: _native.Watch, prepare: _Worker | None, recover: _Worker | None) -> None:
+        self._native = native
+        self._closed = False
+        if prepare is not None or recover is not None:
+            _start(_dispatch, native, prepare, recover)
+        _close_at_exit(self)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the watch has ended."""
+        return self._closed
+
+    def __iter__(self) -> Watch:
+        return self
+
+    def __next__(self) -> Any:
+        while not self._closed:
+            told = self._native.next()
+            if told is None:
+                self._closed = True
+            elif isinstance(told, tuple):
+                _log(*told)
+            else:
+                return told
+        raise StopIteration
+
+    def close(self) -> None:
+        """End the watch: its state is kept, and whoever waits for a record waits no longer.
+
+        A function that prepares or recovers runs on; what it says is no longer heard.
+        """
+        self._closed = True
+        self._native.close()
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        # Whoever breaks out of a loop over the records has no name to close it by.
+        if not getattr(self, "_closed", True):
+            self.close()
+
+    def __repr__(self) -> str:
+        return f"<Watch {'ended' if self._closed else 'running'}>"
+
+
+Client.__module__ = Watch.__module__ = start_requests.__module__ = "scheduled_events"
+
+_open_watches: list[Callable[[], Watch | None]] = []
+
+
+def _close_at_exit(watch: Watch) -> None:
+    """See to it that no thread waits inside a watch while the interpreter is taken down."""
+    import atexit  # noqa: PLC0415 - only watches need it
+    import weakref  # noqa: PLC0415
+
+    if not _open_watches:
+        atexit.register(_close_all)
+    _open_watches[:] = [reference for reference in _open_watches if reference() is not None]
+    _open_watches.append(weakref.ref(watch))
+
+
+def _close_all() -> None:
+    for reference in _open_watches:
+        watch = reference()
+        if watch is not None:
+            watch.close()
+
+
+def _dispatch(native: _native.Watch, prepare: _Worker | None, recover: _Worker | None) -> None:
+    """Start what prepares and recovers, each on a thread of its own: a slow one holds up no other."""
+    while (task := native.task()) is not None:
+        _start(_do, task, recover if task.is_recovery else prepare)
+
+
+def _do(task: _native.Task, worker: _Worker | None) -> None:
+    well = False
+    try:
+        well = worker is None or worker(task.event) is not False
+    except BaseException as error:
+        _log(40, f"the {'recovery' if task.is_recovery else 'preparation'} failed", error)
+    finally:
+        task.done(well)
+
+
+def _start(target: Callable[..., None], *args: Any) -> None:
+    import threading  # noqa: PLC0415 - scripts that only read do without it
+
+    threading.Thread(target=target, args=args, name="scheduled-events", daemon=True).start()
+
+
+def _log(level: int, message: str, error: BaseException | None = None) -> None:
+    import logging  # noqa: PLC0415 - only those who have something to say need it
+
+    logging.getLogger("scheduled_events").log(level, "%s", message, exc_info=error)

@@ -1,0 +1,69 @@
+"""The native part; what is public of it is described where it is public."""
+
+import os
+from collections.abc import Sequence
+from typing import final
+
+from typing_extensions import Self
+
+from . import Document as Document
+from . import Event as Event
+from . import Events as Events
+from . import Policy as Policy
+from . import Record
+from . import Replay as Replay
+from . import Rule as Rule
+from . import Session as Session
+from . import Tracker as Tracker
+from . import parse as parse
+from . import replay as replay
+from . import scenarios as scenarios
+
+__version__: str
+
+def run(arguments: Sequence[str]) -> int: ...
+def _start_requests(ids: Sequence[str]) -> bytes: ...
+def _event(object: bytes) -> Event: ...  # noqa: A002
+def _rule(text: str) -> Rule: ...
+
+@final
+class Imds:
+    def __new__(
+        cls, endpoint: str | None, api_version: str | None, timeout: float | None, allow_endpoint: bool
+    ) -> Self: ...
+    @property
+    def endpoint(self) -> str: ...
+    def poll(self) -> Document | None: ...
+    def approve(self, ids: Sequence[str]) -> None: ...
+    def vm_name(self) -> str: ...
+
+@final
+class Task:
+    @property
+    def is_recovery(self) -> bool: ...
+    @property
+    def event(self) -> Event: ...
+    @property
+    def time_left(self) -> float | None: ...
+    def done(self, well: bool) -> None: ...
+
+@final
+class Watch:
+    def __new__(
+        cls,
+        imds: Imds,
+        *,
+        policy: Policy | str | os.PathLike[str] | None,
+        vm_names: Sequence[str] | None,
+        api_version: str | None,
+        interval: float,
+        until_idle: bool,
+        max_polls: int | None,
+        dry_run: bool,
+        state: str | os.PathLike[str] | None,
+        prepares: bool,
+        recovers: bool,
+    ) -> Self: ...
+    def next(self) -> tuple[int, str] | Record | None: ...
+    def task(self) -> Task | None: ...
+    def close(self) -> None: ...

@@ -1,0 +1,147 @@
+"""Scheduled Events for asyncio: ``async for record in aio.watch(...)``."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from typing import TYPE_CHECKING, Any, Callable, Union
+
+from ._client import Client, _log
+from ._client import Watch as SyncWatch
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable
+
+    from . import Record
+    from ._client import _Worker
+    from ._native import Event, Policy
+
+    _Told = Union[tuple[int, str], Record, BaseException, None]
+
+__all__ = ["Watch", "watch"]
+
+
+def watch(
+    endpoint: str | None = None,
+    *,
+    policy: Policy | str | os.PathLike[str] | None = None,
+    prepare: _Worker | None = None,
+    recover: _Worker | None = None,
+    state: str | os.PathLike[str] | None = None,
+    until_idle: bool = False,
+    interval: float = 1.0,
+    max_polls: int | None = None,
+    dry_run: bool = False,
+    vm_names: str | Iterable[str] | None = None,
+    api_version: str | None = None,
+    allow_endpoint: bool = False,
+) -> Watch:
+    """Do the main job beside the event loop; iterate over the records with ``async for``.
+
+    The arguments are those of Client and Client.watch. ``prepare`` and ``recover`` may be coroutine functions, which
+    then run on the loop; plain functions run on threads. Cancelling whoever iterates takes effect at once; close the
+    watch with ``await watch.aclose()`` or ``async with``.
+    """
+    client = Client(endpoint, api_version=api_version, vm_names=vm_names, allow_endpoint=allow_endpoint)
+    return Watch(
+        client,
+        {
+            "policy": policy,
+            "state": state,
+            "until_idle": until_idle,
+            "interval": interval,
+            "max_polls": max_polls,
+            "dry_run": dry_run,
+        },
+        prepare,
+        recover,
+    )
+
+
+class Watch:
+    """A watch as an asynchronous iterator and context manager. It starts when it is first asked."""
+
+    def __init__(
+        self, client: Client, options: dict[str, Any], prepare: _Worker | None, recover: _Worker | None
+    ) -> None:
+        self._client = client
+        self._options = options
+        self._workers = (prepare, recover)
+        self._queue: asyncio.Queue[_Told] | None = None
+        self._watch: SyncWatch | None = None
+        self._ended = False
+
+    def _start(self) -> asyncio.Queue[_Told]:
+        loop = asyncio.get_running_loop()
+        queue: asyncio.Queue[_Told] = asyncio.Queue()
+        prepare, recover = (_on_loop(worker, loop) for worker in self._workers)
+        self._watch = self._client.watch(prepare=prepare, recover=recover, **self._options)
+        # The thread below knows nothing of this object, so that one who is forgotten can be collected, and ends.
+        native = self._watch._native
+
+        def tell(told: _Told) -> None:
+            try:
+                loop.call_soon_threadsafe(queue.put_nowait, told)
+            except RuntimeError:
+                # The loop is closed, so nobody listens any more.
+                native.close()
+
+        def pump() -> None:
+            try:
+                while (told := native.next()) is not None:
+                    tell(told)
+                tell(None)
+            except BaseException as error:
+                tell(error)
+
+        threading.Thread(target=pump, name="scheduled-events-aio", daemon=True).start()
+        self._queue = queue
+        return queue
+
+    def __aiter__(self) -> Watch:
+        return self
+
+    async def __anext__(self) -> Any:
+        if self._ended:
+            raise StopAsyncIteration
+        queue = self._queue or self._start()
+        while True:
+            told = await queue.get()
+            if isinstance(told, tuple):
+                _log(*told)
+                continue
+            if told is None or isinstance(told, BaseException):
+                await self.aclose()
+                raise StopAsyncIteration if told is None else told
+            return told
+
+    async def aclose(self) -> None:
+        """End the watch; its state is kept."""
+        self._ended = True
+        self._client.close()
+        if self._queue is not None:
+            self._queue.put_nowait(None)
+
+    async def __aenter__(self) -> Watch:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+def _on_loop(worker: _Worker | None, loop: asyncio.AbstractEventLoop) -> _Worker | None:
+    """Let a coroutine function run on the loop while a thread waits for it."""
+    if worker is None or not _is_coroutine_function(worker):
+        return worker
+
+    def call(event: Event) -> object:
+        coroutine: Any = worker(event)
+        return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+
+    return call
+
+
+def _is_coroutine_function(worker: Callable[..., object]) -> bool:
+    return inspect.iscoroutinefunction(worker) or inspect.iscoroutinefunction(getattr(worker, "__call__", None))  # noqa: B004

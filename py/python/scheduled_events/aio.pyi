@@ -1,0 +1,67 @@
+"""Scheduled Events for asyncio: ``async for record in aio.watch(...)``."""
+
+import os
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any
+
+from typing_extensions import Self
+
+from . import (
+    Approval,
+    Change,
+    Client,
+    Decision,
+    Event,
+    Policy,
+    PollFailed,
+    Prepare,
+    Problem,
+    Recover,
+    Untracked,
+)
+
+__all__ = ["Watch", "watch"]
+
+def watch(
+    endpoint: str | None = None,
+    *,
+    policy: Policy | str | os.PathLike[str] | None = None,
+    prepare: Callable[[Event], object] | None = None,
+    recover: Callable[[Event], object] | None = None,
+    state: str | os.PathLike[str] | None = None,
+    until_idle: bool = False,
+    interval: float = 1.0,
+    max_polls: int | None = None,
+    dry_run: bool = False,
+    vm_names: str | Iterable[str] | None = None,
+    api_version: str | None = None,
+    allow_endpoint: bool = False,
+) -> Watch:
+    """Do the main job beside the event loop; iterate over the records with ``async for``.
+
+    The arguments are those of Client and Client.watch. ``prepare`` and ``recover`` may be coroutine functions, which
+    then run on the loop; plain functions run on threads. Cancelling whoever iterates takes effect at once; close the
+    watch with ``await watch.aclose()`` or ``async with``.
+    """
+
+class Watch:
+    """A watch as an asynchronous iterator and context manager. It starts when it is first asked."""
+
+    def __init__(
+        self,
+        client: Client,
+        options: dict[str, Any],
+        prepare: Callable[[Event], object] | None,
+        recover: Callable[[Event], object] | None,
+    ) -> None: ...
+    def __aiter__(self) -> Self: ...
+    async def __anext__(
+        self,
+    ) -> Change | Decision | Approval | Prepare | Recover | PollFailed | Problem | Untracked: ...
+    async def aclose(self) -> None:
+        """End the watch; its state is kept."""
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...

@@ -1,0 +1,112 @@
+//! Arguments that several functions take: moments, names, spans of time.
+
+use std::time::Duration;
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDateTime, PyString, PyTzInfo};
+use scheduled_events::clock::Clock;
+use scheduled_events_core::{UnixMillis, UnixSeconds};
+
+/// A moment that a caller names: seconds since 1970, or an aware `datetime`.
+#[derive(Clone, Copy)]
+pub(crate) struct Moment(pub(crate) UnixMillis);
+
+impl Moment {
+    /// The moment that was given, or the current one.
+    pub(crate) fn or_now(moment: Option<Self>) -> UnixSeconds {
+        moment.map_or_else(|| Clock::start().now(), |moment| moment.0).seconds()
+    }
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Moment {
+    type Error = PyErr;
+
+    #[allow(clippy::cast_possible_truncation)] // It saturates, and a year that far away is as good as another.
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let seconds = if let Ok(seconds) = object.extract::<f64>() {
+            seconds
+        } else if object.is_instance_of::<PyDateTime>() {
+            if object.call_method0("utcoffset")?.is_none() {
+                return Err(PyValueError::new_err("a datetime without a time zone names no moment; give it a tzinfo"));
+            }
+            object.call_method0("timestamp")?.extract()?
+        } else {
+            let name = object.get_type().name()?;
+            return Err(PyTypeError::new_err(format!("a moment is an aware datetime or a number, not {name}")));
+        };
+        if !seconds.is_finite() {
+            return Err(PyValueError::new_err("a moment must be a finite number of seconds"));
+        }
+        Ok(Self(UnixMillis((seconds * 1000.0).round() as i64)))
+    }
+}
+
+/// Names of this machine: a text, or several.
+#[derive(Clone, Default)]
+pub(crate) struct Names(pub(crate) Vec<String>);
+
+impl Names {
+    /// The names, borrowed.
+    pub(crate) fn borrowed(&self) -> Vec<&str> {
+        self.0.iter().map(String::as_str).collect()
+    }
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Names {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let names: Vec<String> = if object.is_instance_of::<PyString>() {
+            vec![object.extract()?]
+        } else {
+            object.try_iter()?.map(|name| name?.extract()).collect::<PyResult<_>>()?
+        };
+        if names.iter().any(String::is_empty) {
+            return Err(PyValueError::new_err("a machine's name is empty"));
+        }
+        Ok(Self(names))
+    }
+}
+
+/// A span of time, from a number of seconds.
+pub(crate) fn span(seconds: f64, what: &str) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .filter(|span| !span.is_zero())
+        .ok_or_else(|| PyValueError::new_err(format!("{what} must be a positive number of seconds, not {seconds}")))
+}
+
+const DAY: i64 = 86_400;
+/// The first second of the year 1, and the last one of the year 9999.
+const FIRST_SECOND: i64 = -62_135_596_800;
+pub(crate) const LAST_SECOND: i64 = 253_402_300_799;
+
+/// The moment as an aware `datetime` in UTC; `None` outside of the years that Python knows.
+pub(crate) fn datetime(py: Python<'_>, moment: UnixSeconds) -> PyResult<Option<Bound<'_, PyDateTime>>> {
+    if !(FIRST_SECOND..=LAST_SECOND).contains(&moment.0) {
+        return Ok(None);
+    }
+    let (year, month, day) = civil(moment.0.div_euclid(DAY));
+    let second = u32::try_from(moment.0.rem_euclid(DAY)).unwrap_or(0);
+    let part = |number: u32| u8::try_from(number).unwrap_or(0);
+    let [century, year] = year.to_be_bytes();
+    // The form that pickles use, which every Python reads, and reads faster than eight numbers.
+    let state = [century, year, month, day, part(second / 3600), part(second / 60 % 60), part(second % 60), 0, 0, 0];
+    let utc = PyTzInfo::utc(py)?;
+    let made = py.get_type::<PyDateTime>().call1((PyBytes::new(py, &state), utc))?;
+    Ok(Some(made.cast_into()?))
+}
+
+/// Year, month and day of a day counted from 1970-01-01, in years that begin in March.
+fn civil(days: i64) -> (u16, u8, u8) {
+    let days = days + 719_468;
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    (u16::try_from(year).unwrap_or(1), u8::try_from(month).unwrap_or(1), u8::try_from(day).unwrap_or(1))
+}

@@ -1,0 +1,326 @@
+//! `Event`: one event of a document, read as it is asked for.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use pyo3::exceptions::PyKeyError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDateTime, PyDict, PyDictItems, PyDictKeys, PyDictValues, PyIterator, PyString, PyTuple};
+use scheduled_events::record::EventRecord;
+use scheduled_events::watch::names_for;
+use scheduled_events_core::{Event as CoreEvent, Resources, Text, UnixSeconds};
+use serde_json::json;
+
+use crate::body::{Body, Entry, Span, Word};
+use crate::convert::{Names, datetime};
+use crate::words::{SOURCES, STATUSES, TYPES, Words};
+use crate::{convert, wire};
+
+/// One event: a maintenance, an eviction or a deletion of one or more virtual machines.
+///
+/// Attributes give what the document means; what it does not say, or says unreadably, is None. Items by the wire's
+/// names (``event["EventId"]``) give what ``json.loads`` would have given.
+#[pyclass(frozen, mapping, module = "scheduled_events")]
+pub(crate) struct Event {
+    body: Arc<Body>,
+    index: usize,
+}
+
+impl Event {
+    pub(crate) const fn new(body: Arc<Body>, index: usize) -> Self {
+        Self { body, index }
+    }
+
+    /// An event whose document is not at hand, from what is known of it.
+    pub(crate) fn of_record(py: Python<'_>, record: &EventRecord) -> PyResult<Self> {
+        let not_before = record.not_before.and_then(rfc_1123).unwrap_or_default();
+        let mut object = json!({"EventId": record.event_id, "NotBefore": not_before,
+            "DurationInSeconds": record.duration_in_seconds.map_or(-1, i64::from)});
+        let texts = [
+            ("EventStatus", &record.event_status),
+            ("EventType", &record.event_type),
+            ("ResourceType", &record.resource_type),
+            ("Description", &record.description),
+            ("EventSource", &record.event_source),
+        ];
+        for (name, text) in texts {
+            if let Some(text) = text {
+                object[name] = json!(text);
+            }
+        }
+        if let Some(names) = &record.resources {
+            object["Resources"] = json!(names);
+        }
+        let body = Body::of(py, json!({"Events": [object]}).to_string().as_bytes())?;
+        Ok(Self::new(Arc::new(body), 0))
+    }
+
+    fn entry(&self) -> &Entry {
+        &self.body.entries[self.index]
+    }
+
+    /// The event as core knows it, read again.
+    pub(crate) fn core(&self) -> PyResult<CoreEvent<'_>> {
+        self.body.event(self.entry())
+    }
+
+    fn object(&self) -> &str {
+        std::str::from_utf8(self.body.object(self.entry())).unwrap_or_default()
+    }
+
+    fn word(
+        &self,
+        py: Python<'_>,
+        word: Word,
+        known: &[Py<PyAny>],
+        find: impl FnOnce(&CoreEvent<'_>) -> Option<String>,
+    ) -> PyResult<Option<Py<PyAny>>> {
+        Ok(match word {
+            Word::Absent => None,
+            Word::Known(number) => Some(known[usize::from(number)].clone_ref(py)),
+            Word::Other(span) => Some(self.body.text(py, self.entry(), span, find)?.into_any().unbind()),
+        })
+    }
+
+    fn text<'py>(
+        &self,
+        py: Python<'py>,
+        span: Option<Span>,
+        find: impl FnOnce(&CoreEvent<'_>) -> Option<String>,
+    ) -> PyResult<Option<Bound<'py, PyString>>> {
+        span.map(|span| self.body.text(py, self.entry(), span, find)).transpose()
+    }
+
+    fn names(&self) -> impl Iterator<Item = Text<'_>> {
+        self.body.resources(self.entry()).into_iter().flat_map(|text| Resources::of(text).iter())
+    }
+
+    /// The value of a member that needs no look at the event's text.
+    fn quick<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let entry = self.entry();
+        let word = |word: Word, known: &[&str]| match word {
+            Word::Known(number) => Some(PyString::intern(py, known[usize::from(number)]).into_any()),
+            _ => None,
+        };
+        Ok(match name {
+            "EventId" => Some(self.event_id(py)?.into_any()),
+            "EventType" => word(entry.event_type, &TYPES),
+            "EventStatus" => word(entry.status, &STATUSES),
+            "EventSource" => word(entry.source, &SOURCES),
+            "Resources" if entry.resources.is_some() && !entry.unreliable => {
+                let names: Vec<_> = self.names().map(|name| resource(py, &name)).collect();
+                Some(names.into_pyobject(py)?)
+            }
+            _ => None,
+        })
+    }
+
+    fn same(&self, other: &Self) -> PyResult<bool> {
+        if self.object() == other.object() {
+            return Ok(true);
+        }
+        Ok(self.record()? == other.record()?)
+    }
+
+    fn record(&self) -> PyResult<EventRecord> {
+        Ok(EventRecord::new(&self.core()?, names_for(&[], "")))
+    }
+}
+
+#[pymethods]
+impl Event {
+    #[classattr]
+    fn __match_args__() -> (&'static str, &'static str, &'static str) {
+        ("event_id", "event_type", "event_status")
+    }
+
+    /// The event's id: opaque; compare it without ASCII case, echo it unchanged.
+    #[getter]
+    fn event_id<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
+        let entry = self.entry();
+        self.body.text(py, entry, entry.id, |event| Some(event.event_id().to_string()))
+    }
+
+    /// The impact to expect: an ``EventType``, or another word as a plain text.
+    #[getter]
+    fn event_type(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        self.word(py, self.entry().event_type, &Words::get(py)?.types, |event| {
+            event.event_type().map(|word| word.to_string())
+        })
+    }
+
+    /// How far the event has come: an ``EventStatus``, or another word as a plain text.
+    #[getter]
+    fn event_status(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        self.word(py, self.entry().status, &Words::get(py)?.statuses, |event| {
+            event.event_status().map(|word| word.to_string())
+        })
+    }
+
+    /// Who caused the event: an ``EventSource``, or another word as a plain text.
+    #[getter]
+    fn event_source(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        self.word(py, self.entry().source, &Words::get(py)?.sources, |event| {
+            event.event_source().map(|word| word.to_string())
+        })
+    }
+
+    /// ``VirtualMachine`` so far.
+    #[getter]
+    fn resource_type<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyString>>> {
+        self.text(py, self.entry().resource_type, |event| event.resource_type().map(|text| text.to_string()))
+    }
+
+    /// The names of the machines concerned; empty where the document names none.
+    #[getter]
+    fn resources<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let names: Vec<_> = self.names().map(|name| resource(py, &name)).collect();
+        PyTuple::new(py, names)
+    }
+
+    /// The moment before which the event does not start unless it is approved: aware, in UTC.
+    #[getter]
+    fn not_before<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDateTime>>> {
+        self.entry().not_before.map_or(Ok(None), |moment| datetime(py, moment))
+    }
+
+    /// A sentence about the event.
+    #[getter]
+    fn description<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyString>>> {
+        self.text(py, self.entry().description, |event| event.description().map(|text| text.to_string()))
+    }
+
+    /// How many seconds the interruption is expected to last; None where it is unknown, which Azure writes as -1.
+    #[getter]
+    fn duration_in_seconds(&self) -> Option<u32> {
+        self.entry().duration
+    }
+
+    /// Whether one of these names stands among the event's resources, compared whole and without ASCII case.
+    fn concerns(&self, vm_names: Names) -> bool {
+        self.names().any(|resource| vm_names.0.iter().any(|name| resource.eq_ignore_ascii_case(name)))
+    }
+
+    fn __getitem__<'py>(&self, py: Python<'py>, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        self.get(py, name, None)?.ok_or_else(|| PyKeyError::new_err(name.clone().unbind()))
+    }
+
+    /// The member of this name on the wire, or the default.
+    #[pyo3(signature = (key, default=None, /))]
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        key: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Ok(name) = key.cast::<PyString>() else { return Ok(default) };
+        let name = name.to_cow()?;
+        let found = match self.quick(py, &name)? {
+            Some(value) => Some(value),
+            None => wire::member(py, self.object(), &name)?,
+        };
+        Ok(found.or(default))
+    }
+
+    fn __contains__(&self, name: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let Ok(name) = name.cast::<PyString>() else { return Ok(false) };
+        let name = name.to_cow()?;
+        Ok(scheduled_events_core::Members::of(self.object()).any(|(member, _)| member == *name))
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(wire::dict(py, self.object())?.len())
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        wire::dict(py, self.object())?.try_iter()
+    }
+
+    /// The names of the event's members on the wire.
+    fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDictKeys>> {
+        Ok(wire::dict(py, self.object())?.call_method0("keys")?.cast_into()?)
+    }
+
+    /// The values of the event's members on the wire.
+    fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDictValues>> {
+        Ok(wire::dict(py, self.object())?.call_method0("values")?.cast_into()?)
+    }
+
+    /// Names and values of the event's members on the wire.
+    fn items<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDictItems>> {
+        Ok(wire::dict(py, self.object())?.call_method0("items")?.cast_into()?)
+    }
+
+    fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let same = if let Ok(other) = other.cast::<Self>() {
+            self.same(other.get())?
+        } else if other.is_instance_of::<PyDict>() {
+            wire::dict(py, self.object())?.eq(other)?
+        } else {
+            return Ok(py.NotImplemented());
+        };
+        Ok(same.into_pyobject(py)?.to_owned().into_any().unbind())
+    }
+
+    fn __hash__(&self) -> PyResult<u64> {
+        let mut hasher = DefaultHasher::new();
+        self.core()?.event_id().to_string().hash(&mut hasher);
+        Ok(hasher.finish())
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let shown = |text: Option<String>| match text {
+            Some(text) => Ok(PyString::new(py, &text).repr()?.to_string()),
+            None => PyResult::Ok("None".to_owned()),
+        };
+        let event = self.record()?;
+        let resources = event.resources.unwrap_or_default();
+        let mut names =
+            resources.iter().take(3).cloned().map(|name| shown(Some(name))).collect::<PyResult<Vec<_>>>()?;
+        if let Some(more) = resources.len().checked_sub(3).filter(|&more| more > 0) {
+            names.push(format!("and {more} more"));
+        }
+        Ok(format!(
+            "<Event {} event_type={} event_status={} resources=[{}] not_before={} event_source={} duration_in_seconds={}>",
+            shown(Some(event.event_id))?,
+            shown(event.event_type)?,
+            shown(event.event_status)?,
+            names.join(", "),
+            event.not_before.map_or("None".to_owned(), |moment| moment.to_string()),
+            shown(event.event_source)?,
+            event.duration_in_seconds.map_or("None".to_owned(), |seconds| seconds.to_string()),
+        ))
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+        let again = py.import("scheduled_events._native")?.getattr("_event")?;
+        Ok((again, (PyBytes::new(py, self.object().as_bytes()),)))
+    }
+}
+
+/// The event of these bytes, for pickles.
+#[pyfunction]
+#[pyo3(name = "_event")]
+pub(crate) fn event_of_bytes(py: Python<'_>, object: &[u8]) -> PyResult<Event> {
+    let body = Body::of(py, &[b"{\"Events\":[", object, b"]}"].concat())?;
+    if body.entries.len() == 1 {
+        Ok(Event::new(Arc::new(body), 0))
+    } else {
+        Err(pyo3::exceptions::PyValueError::new_err("the bytes are no event"))
+    }
+}
+
+fn resource<'py>(py: Python<'py>, name: &Text<'_>) -> Bound<'py, PyString> {
+    match name.as_str() {
+        Some(name) => PyString::new(py, name),
+        None => PyString::new(py, &name.to_string()),
+    }
+}
+
+/// The moment as Azure writes it; `None` outside of the years that this form knows.
+fn rfc_1123(moment: UnixSeconds) -> Option<String> {
+    let since_1970 = std::time::Duration::from_secs(u64::try_from(moment.0).ok()?);
+    let known = moment.0 <= convert::LAST_SECOND;
+    known.then(|| httpdate::fmt_http_date(std::time::UNIX_EPOCH + since_1970))
+}

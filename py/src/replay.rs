@@ -1,0 +1,126 @@
+//! The replay server, for tests.
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList};
+use scheduled_events::replay::{Config, Fault, Scenario, Server};
+
+use crate::errors;
+
+/// Azure's metadata service, imitated: a context manager that gives the URL.
+#[pyclass(frozen, module = "scheduled_events")]
+pub(crate) struct Replay {
+    server: Mutex<Option<Server>>,
+    url: String,
+}
+
+/// Serves a scenario as Azure's metadata service would, until the ``with`` block ends or close() is called.
+///
+/// ``scenario`` is a built-in name or a TOML file; ``speed`` 60 turns minutes into seconds; ``faults`` are written as
+/// the command's ``--fault``. Scenario time begins with the first request for events.
+#[pyfunction]
+#[pyo3(signature = (scenario, *, speed=1.0, faults=Vec::new(), vm_name="WestNO_0", listen="127.0.0.1:0", seed=None),
+       text_signature = "(scenario, *, speed=1.0, faults=(), vm_name='WestNO_0', listen='127.0.0.1:0', seed=None)")]
+#[allow(clippy::similar_names)] // They are the command's.
+pub(crate) fn replay(
+    py: Python<'_>,
+    scenario: &Bound<'_, PyAny>,
+    speed: f64,
+    faults: Vec<String>,
+    vm_name: &str,
+    listen: &str,
+    seed: Option<u64>,
+) -> PyResult<Replay> {
+    let listen = listen.parse().map_err(|_| PyValueError::new_err(format!("{listen:?} is no address with a port")))?;
+    let mut config = Config::new(load(py, &scenario.str()?.to_cow()?)?).speed(speed).vm_name(vm_name).listen(listen);
+    for fault in faults {
+        config = config.fault(fault.parse::<Fault>().map_err(|error| errors::config(py, &error.to_string()))?);
+    }
+    if let Some(seed) = seed {
+        config = config.seed(seed);
+    }
+    let server = py.detach(|| Server::start(config)).map_err(|error| match error.kind() {
+        std::io::ErrorKind::InvalidInput => errors::config(py, &error.to_string()),
+        _ => error.into(),
+    })?;
+    let url = server.url();
+    Ok(Replay { server: Mutex::new(Some(server)), url })
+}
+
+/// The names of the built-in scenarios, each with a sentence about it.
+#[pyfunction]
+pub(crate) fn scenarios(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let dict = PyDict::new(py);
+    for (name, about) in Scenario::builtins() {
+        dict.set_item(name, about)?;
+    }
+    Ok(dict)
+}
+
+fn load(py: Python<'_>, name: &str) -> PyResult<Scenario> {
+    if let Some(scenario) = Scenario::builtin(name) {
+        return Ok(scenario);
+    }
+    if !Path::new(name).exists() {
+        let nearest = Scenario::nearest(name).map_or(String::new(), |nearest| format!("; did you mean {nearest:?}?"));
+        return Err(errors::config(py, &format!("there is no scenario {name:?}, and no such file{nearest}")));
+    }
+    let text = std::fs::read_to_string(name)?;
+    Scenario::parse(&text).map_err(|error| errors::config(py, &format!("{name}:{error}")))
+}
+
+#[pymethods]
+impl Replay {
+    /// The endpoint to give to a client, such as ``http://127.0.0.1:40123``.
+    #[getter]
+    fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Whether every event of the scenario has appeared and gone.
+    #[getter]
+    fn finished(&self) -> PyResult<bool> {
+        let server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
+        server.as_ref().map(Server::finished).ok_or_else(|| errors::closed("replay server"))
+    }
+
+    /// The requests so far, oldest first: dictionaries of method, target, headers, body and status.
+    fn requests<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let requests = {
+            let server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
+            server.as_ref().map(Server::requests).ok_or_else(|| errors::closed("replay server"))?
+        };
+        let requests = requests.into_iter().map(|request| {
+            let dict = PyDict::new(py);
+            dict.set_item("method", request.method)?;
+            dict.set_item("target", request.target)?;
+            dict.set_item("headers", request.headers)?;
+            dict.set_item("body", PyBytes::new(py, &request.body))?;
+            dict.set_item("status", request.status)?;
+            Ok(dict)
+        });
+        PyList::new(py, requests.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// Ends the server and frees its port.
+    fn close(&self, py: Python<'_>) {
+        let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
+        py.detach(|| drop(server));
+    }
+
+    fn __enter__(&self) -> &str {
+        &self.url
+    }
+
+    #[pyo3(signature = (*_args))]
+    fn __exit__(&self, py: Python<'_>, _args: &Bound<'_, PyAny>) {
+        self.close(py);
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Replay at {}>", self.url)
+    }
+}

@@ -1,0 +1,33 @@
+"""What several tests need."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+import scheduled_events as se
+
+ROOT = Path(__file__).resolve().parents[2]
+VM = "WestNO_0"
+
+DOCUMENT = b"""{"DocumentIncarnation":2,"Events":[{"EventId":"C7061BAC-AFDC-4513-B24B-AA5F13A16123",
+"EventStatus":"Scheduled","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["WestNO_0","WestNO_1"],
+"NotBefore":"Mon, 11 Apr 2022 22:26:58 GMT","Description":"Live Migration.","EventSource":"Platform",
+"DurationInSeconds":5}]}"""
+
+
+@pytest.fixture
+def document() -> se.Document:
+    return se.parse(DOCUMENT)
+
+
+@pytest.fixture
+def event(document: se.Document) -> se.Event:
+    return document.events[0]
+
+
+@pytest.fixture
+def environment() -> "dict[str, str]":
+    """The environment for programs: this Python's, and nothing of the endpoint."""
+    return {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONUNBUFFERED": "1"}

@@ -1,0 +1,262 @@
+"""Trackers, policies, approvals and sessions."""
+
+import json
+import pickle
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import DOCUMENT, VM
+
+import scheduled_events as se
+
+START = 1_649_700_000
+
+
+def document(*events: "dict[str, Any]", incarnation: int = 1) -> bytes:
+    full = [{"EventStatus": "Scheduled", "EventType": "Reboot", "Resources": [VM], **event} for event in events]
+    return json.dumps({"DocumentIncarnation": incarnation, "Events": full}).encode()
+
+
+def test_changes() -> None:
+    tracker = se.Tracker(vm_names=[VM])
+    moment = datetime(2022, 4, 11, 22, 0, tzinfo=timezone.utc)
+    (change,) = tracker.observe(se.parse(DOCUMENT), now=moment)
+    assert isinstance(change, se.Change)
+    assert (change.change, change.event_type, change.mine, change.time) == ("scheduled", "Freeze", True, moment)
+    assert tracker.observe(se.parse(DOCUMENT)) == []
+    assert tracker.approved("c7061bac-afdc-4513-b24b-aa5f13a16123")
+    assert not tracker.approved("other")
+    (gone,) = tracker.observe(se.parse(b'{"Events":[]}'), now=moment)
+    assert gone.change == "ended"
+    assert gone.to_dict() == {
+        "record": "change",
+        "change": "ended",
+        "event_id": "C7061BAC-AFDC-4513-B24B-AA5F13A16123",
+        "event_type": "Freeze",
+        "event_status": "Scheduled",
+        "not_before": "2022-04-11T22:26:58Z",
+        "mine": True,
+        "time": "2022-04-11T22:00:00Z",
+    }
+    many = se.parse(document(*({"EventId": str(number)} for number in range(1025))))
+    with pytest.raises(se.CapacityError) as caught:
+        tracker.observe(many)
+    assert caught.value.needed == 1025
+
+
+def test_records_are_frozen_values() -> None:
+    change = se.Change("scheduled", "a", "Freeze", "Scheduled", None, True, datetime(2022, 1, 1, tzinfo=timezone.utc))
+    assert change == pickle.loads(pickle.dumps(change))
+    assert hash(change) == hash(pickle.loads(pickle.dumps(change)))
+    assert isinstance(change, se.Record)
+    assert "event_id='a'" in repr(change)
+    with pytest.raises(AttributeError, match="frozen"):
+        change.event_id = "b"
+    with pytest.raises(AttributeError, match="frozen"):
+        del change.event_id
+    assert se.Prepare("a", "ready") != se.Recover("a", "ready")
+    assert se.Decision(se.Action.HOLD, None, "so").event_id is None
+    for wrong in ({}, {"event_id": "a", "more": 1}):
+        with pytest.raises(TypeError):
+            se.Prepare(**wrong)
+    with pytest.raises(TypeError):
+        se.Prepare("a", "b", "c", "d")
+    with pytest.raises(TypeError, match="twice"):
+        se.Prepare("a", event_id="a")
+
+
+@pytest.mark.parametrize("now", [0, 0.5, datetime.now(timezone.utc), datetime.now(timezone(timedelta(hours=3))), None])
+def test_moments(event: se.Event, now: Any) -> None:
+    decision = se.Policy.sample().decide(event, VM, now)
+    assert decision == se.Decision(se.Action.APPROVE, 2, "short interruption", event.event_id)
+
+
+@pytest.mark.parametrize(
+    ("now", "error"),
+    [(datetime(2022, 1, 1), ValueError), (float("nan"), ValueError), (float("inf"), ValueError), ("now", TypeError)],
+)
+def test_what_is_no_moment(event: se.Event, now: Any, error: "type[Exception]") -> None:
+    with pytest.raises(error):
+        se.Policy.sample().decide(event, VM, now)
+
+
+def test_decisions(event: se.Event) -> None:
+    decision = se.Policy.observe().decide(event, vm_names=[VM], now=0)
+    assert (decision.action, decision.rule, decision.reason) == ("hold", None, "the policy only observes")
+    assert decision.action is se.Action.HOLD
+    assert se.Policy.sample().decide(event, now=0).reason == "VM name unknown"
+    assert se.Policy.sample().decide(event, ["other"], 0).reason == "another VM's event"
+    assert decision.to_dict() == {
+        "record": "decision",
+        "event_id": event.event_id,
+        "action": "hold",
+        "rule": None,
+        "reason": "the policy only observes",
+    }
+
+
+def test_policies(tmp_path: Path, event: se.Event) -> None:
+    rules = [
+        se.Rule("approve", event="Freeze", max_duration="8s"),
+        se.Rule("prepare", event=["Preempt", "Reboot"], source="User", min_duration=timedelta(minutes=1), scope="any"),
+    ]
+    policy = se.Policy(rules, leader={"mode": "rank", "take_over_after": "30s"})
+    assert policy.decide(event, VM, 0).rule == 1
+    text = """
+        leader = { mode = "rank", take_over_after = 30 }
+        [[rule]]
+        event = "Freeze"
+        max_duration = 8
+        action = "approve"
+        [[rule]]
+        event = ["Preempt", "Reboot"]
+        source = "User"
+        min_duration = "1min"
+        scope = "any"
+        action = "prepare"
+    """
+    assert policy == se.Policy.from_toml(text)
+    assert policy != se.Policy(rules)
+    file = tmp_path / "policy.toml"
+    file.write_text(text)
+    assert se.Policy.from_file(file) == se.Policy.from_file(str(file)) == policy
+    assert pickle.loads(pickle.dumps(policy)) == policy
+    assert se.Policy.from_toml(policy.to_toml()) == policy
+    assert pickle.loads(pickle.dumps(se.Policy.sample())) == se.Policy.sample()
+    assert se.Policy() == se.Policy.observe() == se.Policy.from_toml("")
+    assert repr(se.Policy.sample()) == "Policy.sample()"
+    assert se.Policy(leader="everyone") != se.Policy()
+    assert pickle.loads(pickle.dumps(rules)) == rules
+    assert rules[0] != rules[1]
+    assert {rules[0], se.Rule("approve", event=["Freeze"], max_duration=8)} == {rules[0]}
+    assert (rules[0].action, rules[0].event, rules[0].max_duration, rules[0].scope) == (
+        "approve",
+        ["Freeze"],
+        8,
+        "mine",
+    )
+    assert repr(rules[0]) == 'Rule("approve", event=["Freeze"], max_duration=8)'
+
+
+def test_policies_that_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(se.PolicyError) as caught:
+        se.Policy.from_toml('[[rule]]\naction = "aprove"')
+    assert (caught.value.line, caught.value.column) == (2, 10)
+    file = tmp_path / "policy.toml"
+    file.write_text("rule = 3")
+    with pytest.raises(se.PolicyError, match=r"policy\.toml:1:8"):
+        se.Policy.from_file(file)
+    with pytest.raises(FileNotFoundError):
+        se.Policy.from_file(tmp_path / "none.toml")
+    for wrong in (
+        {"action": "aprove"},
+        {"action": "approve", "event": "Frezee"},
+        {"action": "approve", "event": []},
+        {"action": "approve", "scope": 'mine"\naction = "hold'},
+        {"action": "approve", "max_duration": "8 parsecs"},
+        {"action": "approve", "max_duration": -1},
+    ):
+        with pytest.raises(se.PolicyError):
+            se.Rule(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="whole"):
+        se.Rule("hold", max_duration=timedelta(seconds=0.5))
+    with pytest.raises(se.PolicyError):
+        se.Policy(leader="first")
+    with pytest.raises(se.PolicyError, match="32"):
+        se.Policy([se.Rule("hold")] * 33)
+
+
+def test_approvals(event: se.Event) -> None:
+    assert se.start_requests(["a", 'b"\\\n']) == rb'{"StartRequests":[{"EventId":"a"},{"EventId":"b\"\\\n"}]}'
+    one = b'{"StartRequests":[{"EventId":"C7061BAC-AFDC-4513-B24B-AA5F13A16123"}]}'
+    assert se.start_requests(event) == se.start_requests(event.event_id) == se.start_requests([event]) == one
+
+
+def test_a_session_from_start_to_end() -> None:
+    policy = se.Policy([se.Rule("prepare")])
+    session = se.Session(policy, VM, interval=1.0, seed=1)
+    now: float = START
+    said: list[str] = []
+    bodies = [
+        document(),
+        document({"EventId": "a", "NotBefore": "Tue, 12 Apr 2022 22:26:58 GMT"}, incarnation=2),
+        document({"EventId": "a", "EventStatus": "Started", "NotBefore": ""}, incarnation=3),
+        document(incarnation=4),
+    ]
+    at, approved = 0, False
+    for _ in range(60):
+        step = session.next(now)
+        if isinstance(step, se.Get):
+            assert step.timeout > 1
+            at = min(at + (approved or at == 0), len(bodies) - 1)
+            assert session.awaits_answer
+            assert session.on_response(200, bodies[at], etag=f'"{at}"', now=now) is None
+        elif isinstance(step, se.Post):
+            assert step.body == se.start_requests("a")
+            assert step.event_ids == ("a",)
+            approved = True
+            answer = session.on_response(200, now=now)
+            assert answer == se.Approval(("a",), 200)
+        elif isinstance(step, se.Prepare):
+            assert step.outcome is None
+            assert step.event is not None
+            assert step.event.resources == (VM,)
+            assert step.event.not_before == datetime(2022, 4, 12, 22, 26, 58, tzinfo=timezone.utc)
+            assert step.event["NotBefore"] == "Tue, 12 Apr 2022 22:26:58 GMT"
+            snapshot = session.snapshot()
+            assert session.prepared(step.event_id, ready=True)
+            assert not session.prepared(step.event_id)
+            restored = se.Session(policy, VM)
+            restored.restore(snapshot)
+            assert restored.has_seen_event
+        elif isinstance(step, se.Recover):
+            said.append("recover")
+            assert session.recovered(step.event_id)
+        elif isinstance(step, se.Wait):
+            now += max(step.seconds, 0.001)
+        else:
+            record = step.record
+            said.append(record.change if isinstance(record, se.Change) else record.record)
+        if "recover" in said and session.is_idle:
+            break
+    assert said == ["scheduled", "decision", "started", "completed", "recover"]
+
+
+def test_a_session_is_told_of_failures() -> None:
+    session = se.Session("sample")
+    causes = ["timeout", TimeoutError(), ConnectionRefusedError(), ConnectionResetError(), OSError(), "too-large"]
+    expected = ["timeout", "timeout", "unreachable", "broken-off", "unreachable", "too-large"]
+    told = []
+    now: float = START
+    for cause in causes:
+        while not isinstance(step := session.next(now), se.Get):
+            assert isinstance(step, se.Wait)
+            now += step.seconds
+        failed = session.on_failure(cause, now)
+        assert isinstance(failed, se.PollFailed)
+        assert failed.retry_in_ms > 0
+        told.append(failed.cause)
+    assert told == expected
+    while not isinstance(step := session.next(now), se.Get):
+        now += getattr(step, "seconds", 0)
+    failed = session.on_response(503, "busy", retry_after=7.5, now=now)
+    assert isinstance(failed, se.PollFailed)
+    assert failed.cause == "status-503"
+    assert failed.retry_in_ms >= 7500
+    with pytest.raises(ValueError, match="no cause"):
+        session.on_failure("why")
+    with pytest.raises(se.SnapshotError):
+        session.restore(b"nothing")
+    with pytest.raises(se.ConfigError):
+        se.Session(interval=0.1)
+    with pytest.raises(se.ConfigError):
+        se.Session(vm_names=["x" * 200])
+    with pytest.raises(ValueError, match="positive"):
+        se.Session(interval=-1)
+    with pytest.raises(ValueError, match="empty"):
+        se.Session(vm_names=[""])
+    session.set_names("vm")
+    assert isinstance(se.Session().next(), se.Get)
+    assert isinstance(se.Session(se.Policy.sample()).next(datetime.now(timezone.utc)), se.Get)

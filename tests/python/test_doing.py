@@ -1,0 +1,387 @@
+"""The client and its watch, against the replay server."""
+
+import asyncio
+import gc
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import VM
+
+import scheduled_events as se
+
+PREPARE = se.Policy([se.Rule("prepare")])
+
+
+def test_one_poll_after_the_other() -> None:
+    with se.replay("user-reboot", speed=60, vm_name="web_0") as url, se.Client(url, timeout=5) as client:
+        assert client.vm_name() == "web_0"
+        assert client.endpoint == url
+        first = client.poll()
+        assert first is not None
+        assert first["Events"] == []
+        documents = [first]
+        while not documents[-1].events:
+            document = client.poll()
+            if document is not None:
+                documents.append(document)
+        event = documents[-1].events[0]
+        client.approve(event)
+        client.approve([event.event_id])
+        with pytest.raises(se.EndpointError) as caught:
+            client.approve("NO-SUCH-EVENT")
+        assert caught.value.status == 400
+        assert caught.value.cause is None
+        for nothing in ([], "", [""]):
+            with pytest.raises(ValueError, match="no EventId"):
+                client.approve(nothing)
+    with pytest.raises(se.Error, match="closed"):
+        client.poll()
+    assert repr(client) == "<Client closed>"
+    assert se.Client("http://127.0.0.1:1", vm_names="given").vm_name() == "given"
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "cause"),
+    [
+        ("status:429", 429, None),
+        ("status:500", 500, None),
+        ("reset", None, "broken-off"),
+        ("silence", None, "timeout"),
+        ("redirect:302", 302, None),
+        ("endless-body", None, ("too-large", "timeout")),
+    ],
+)
+def test_what_the_endpoint_does_wrong(fault: str, status: "int | None", cause: Any) -> None:
+    with se.replay("preempt", faults=[fault]) as url, se.Client(url, timeout=0.5) as client:
+        with pytest.raises(se.EndpointError) as caught:
+            client.poll()
+        assert caught.value.status == status
+        assert caught.value.cause == cause or caught.value.cause in (cause or ())
+
+
+def test_what_says_nothing_is_none_and_what_is_no_document_raises() -> None:
+    with se.replay("preempt", faults=["empty@1", "not-json@2"]) as url, se.Client(url) as client:
+        assert client.poll() is None
+        with pytest.raises(se.ParseError):
+            client.poll()
+        assert client.poll() is not None
+        assert client.poll() is None  # 304: it is the one that was read last
+    with pytest.raises(se.EndpointError) as caught:
+        se.Client(url, timeout=2).poll()
+    assert caught.value.cause == "unreachable"
+    with pytest.raises(se.EndpointError):
+        se.Client(url, timeout=2).vm_name()
+
+
+def test_options_that_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for endpoint in ("https://169.254.169.254", "http://example.com", "nothing"):
+        with pytest.raises(se.ConfigError):
+            se.Client(endpoint)
+    assert se.Client("http://10.1.2.3", allow_endpoint=True).endpoint == "http://10.1.2.3"
+    with pytest.raises(se.ConfigError):
+        se.Client(api_version="2020&x")
+    monkeypatch.setenv("SCHEDULED_EVENTS_ENDPOINT", "http://127.0.0.1:9")
+    client = se.Client()
+    assert client.endpoint == "http://127.0.0.1:9"
+    with pytest.raises(se.ConfigError):
+        client.watch(interval=0.1)
+    with pytest.raises(ValueError, match="positive"):
+        client.watch(interval=0)
+    with pytest.raises(FileNotFoundError):
+        client.watch(policy="no-such-file.toml")
+    with pytest.raises(se.StateError):
+        client.watch(state=tmp_path / "no" / "folder" / "state")
+    with client.watch(state=tmp_path / "state"), pytest.raises(se.StateError, match="in use"):
+        client.watch(state=tmp_path / "state")
+    with pytest.raises(se.ConfigError, match="did you mean"):
+        se.replay("prempt")
+    with pytest.raises(se.ConfigError):
+        se.replay("preempt", faults=["statsu:1"])
+    with pytest.raises(se.ConfigError):
+        se.replay("preempt", speed=0)
+    with pytest.raises(ValueError, match="address"):
+        se.replay("preempt", listen="here")
+
+
+def test_a_watch_from_start_to_end(tmp_path: Path) -> None:
+    threads: list[str] = []
+    seen: list[tuple[str, se.Event]] = []
+
+    def prepare(event: se.Event) -> bool:
+        threads.append(threading.current_thread().name)
+        seen.append(("prepare", event))
+        return True
+
+    def recover(event: se.Event) -> None:
+        seen.append(("recover", event))
+
+    with se.replay("user-reboot", speed=60) as url, se.Client(url) as client:
+        watch = client.watch(PREPARE, prepare=prepare, recover=recover, state=tmp_path / "state", until_idle=True)
+        records = list(watch)
+        assert watch.closed
+        assert list(watch) == []
+    assert [record.record for record in records] == [
+        "change", "decision", "prepare", "approval", "change", "change", "recover",
+    ]  # fmt: skip
+    assert [record.change for record in records if isinstance(record, se.Change)] == [
+        "scheduled",
+        "started",
+        "completed",
+    ]
+    assert [record.outcome for record in records if isinstance(record, (se.Prepare, se.Recover))] == ["ready", "done"]
+    assert [what for what, _ in seen] == ["prepare", "recover"]
+    event = seen[0][1]
+    assert isinstance(event, se.Event)
+    assert event.event_type == "Reboot"
+    assert event.resources == (VM,)
+    assert event["EventSource"] == "User"
+    assert event["DurationInSeconds"] == -1
+    assert threads == ["scheduled-events"]
+    assert (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize("worker", [lambda _: False, lambda _: 1 / 0, None])
+def test_what_fails_to_prepare_is_never_approved(worker: Any, caplog: pytest.LogCaptureFixture) -> None:
+    server = se.replay("user-reboot", speed=300)
+    with server as url, se.Client(url) as client, caplog.at_level(logging.INFO, "scheduled_events"):
+        records = list(client.watch(PREPARE, prepare=worker, until_idle=True, interval=0.3))
+        assert [request for request in server.requests() if request["method"] == "POST"] == []
+    outcomes = [record.outcome for record in records if isinstance(record, se.Prepare)]
+    assert outcomes == ["no-command" if worker is None else "failed"]
+    assert not [record for record in records if isinstance(record, se.Approval)]
+    logged = [record.message for record in caplog.records if record.name == "scheduled_events"]
+    assert f"this machine is {VM}" in logged
+
+
+def test_polling_goes_on_while_a_worker_works() -> None:
+    release = threading.Event()
+    server = se.replay("user-reboot", speed=60)
+    with server as url, se.Client(url) as client:
+        watch = client.watch(PREPARE, prepare=lambda _: release.wait(20), interval=0.2)
+        for record in watch:
+            if isinstance(record, se.Decision):
+                break
+        before = len(server.requests())
+        time.sleep(1)
+        assert len(server.requests()) > before + 2
+        release.set()
+        kinds = []
+        for record in watch:
+            kinds.append(record.record)
+            if isinstance(record, se.Approval):
+                break
+        assert kinds[:2] == ["prepare", "approval"]
+
+
+def test_a_watch_that_finds_nobody_says_so_at_its_end() -> None:
+    with se.Client("http://127.0.0.1:9", vm_names=VM) as client:
+        watch = client.watch(max_polls=1)
+        assert isinstance(next(watch), se.PollFailed)
+        with pytest.raises(se.EndpointError) as caught:
+            next(watch)
+        assert caught.value.cause == "unreachable"
+        with (
+            pytest.raises(se.EndpointError, match="status-500") as caught,
+            se.replay("preempt", faults=["status:500"]) as url,
+        ):
+            list(se.Client(url, vm_names=VM).watch(max_polls=1))
+        assert caught.value.status == 500
+
+
+def test_a_watch_can_be_closed_from_anywhere() -> None:
+    with se.replay("preempt", faults=["silence"]) as url, se.Client(url, vm_names=VM) as client:
+        watch = client.watch()
+        closer = threading.Timer(0.3, watch.close)
+        closer.start()
+        since = time.monotonic()
+        assert list(watch) == []
+        assert time.monotonic() - since < 5
+        closer.join()
+        watch.close()
+        with client.watch() as other:
+            pass
+        assert other.closed
+        open_watch = client.watch()
+    assert open_watch.closed
+
+
+def test_whoever_breaks_off_leaves_no_thread_behind() -> None:
+    def ours() -> "list[str]":
+        names = [(Path("/proc/self/task") / task / "comm").read_text() for task in os.listdir("/proc/self/task")]
+        return [name for name in names if name.startswith("scheduled-even")]
+
+    with se.replay("preempt", speed=60) as url:
+        client = se.Client(url)
+        for _ in client.watch(prepare=print):
+            break
+        gc.collect()
+        patience = time.monotonic() + 5
+        while ours() and time.monotonic() < patience:
+            time.sleep(0.05)
+        assert ours() == []
+
+
+def test_dry_runs_and_policies_by_name(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text('[[rule]]\naction = "approve"\n')
+    server = se.replay("user-reboot", speed=300)
+    with server as url, se.Client(url) as client:
+        records = list(client.watch(policy, dry_run=True, until_idle=True, interval=0.3))
+        assert [request["method"] for request in server.requests() if request["method"] == "POST"] == []
+    decisions = [record for record in records if isinstance(record, se.Decision)]
+    assert [decision.action for decision in decisions] == ["approve"]
+
+
+def test_records_are_the_command_s(environment: "dict[str, str]") -> None:
+    policy = ["--policy", "sample", "--json", "--until-idle"]
+    with se.replay("user-reboot", speed=60, seed=7) as url:
+        command = [sys.executable, "-m", "scheduled_events", "watch", "--endpoint", url, *policy]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    theirs = [json.loads(line) for line in done.stdout.splitlines()]
+    with se.replay("user-reboot", speed=60, seed=7) as url, se.Client(url) as client:
+        ours = [record.to_dict() for record in client.watch("sample", until_idle=True)]
+
+    def timeless(records: "list[dict[str, Any]]") -> "list[Any]":
+        changing = {"time": "now", "not_before": "then"}
+        return [
+            [(name, changing.get(name, value) if value else value) for name, value in record.items()]
+            for record in records
+        ]
+
+    assert done.returncode == 0, done.stderr
+    assert timeless(ours) == timeless(theirs)
+    kinds = [record["record"] for record in ours]
+    assert kinds == ["change", "decision", "approval", "change", "change"]
+
+
+SCRIPT = """
+import sys, scheduled_events as se
+client = se.Client(sys.argv[1])
+{body}
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for record in client.watch(): print('record', flush=True)",
+        "print('polling', flush=True); client.poll()",
+        "import asyncio\nasync def main():\n    async for record in se.aio.watch(sys.argv[1]): print('record')\n"
+        "print('aio', flush=True); asyncio.run(main())",
+    ],
+)
+def test_ctrl_c_ends_at_once(body: str, environment: "dict[str, str]") -> None:
+    with se.replay("preempt", faults=["get.silence@2-", *(["get.silence@1"] if "poll" in body else [])]) as url:
+        script = SCRIPT.format(body="print('ready', flush=True)\n" + body)
+        program = subprocess.Popen(
+            [sys.executable, "-c", script, url],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert program.stdout is not None
+        assert program.stdout.readline() == "ready\n"
+        time.sleep(0.7)
+        since = time.monotonic()
+        program.send_signal(signal.SIGINT)
+        _, errors = program.communicate(timeout=20)
+        assert time.monotonic() - since < 3
+        assert "KeyboardInterrupt" in errors
+        assert program.returncode == -signal.SIGINT
+
+
+def test_a_program_that_forgets_its_watch_ends_cleanly(environment: "dict[str, str]") -> None:
+    with se.replay("preempt", speed=60) as url:
+        script = SCRIPT.format(body="watch = client.watch(prepare=print, recover=print)\nnext(watch)\nprint('done')")
+        done = subprocess.run(
+            [sys.executable, "-c", script, url], env=environment, capture_output=True, text=True, timeout=30
+        )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+
+
+def test_a_restart_takes_up_the_state(tmp_path: Path, environment: "dict[str, str]") -> None:
+    state, log = tmp_path / "state", tmp_path / "log"
+    body = (
+        "import time\n"
+        "def note(what): return lambda event: open(sys.argv[3], 'a').write(what + '\\n') and True\n"
+        "policy = se.Policy([se.Rule('prepare')])\n"
+        "for record in client.watch(policy, prepare=note('prepare'), recover=note('recover'), state=sys.argv[2],\n"
+        "                           until_idle=True, interval=0.3):\n"
+        "    print(record.record, flush=True)\n"
+    )
+    with se.replay("user-reboot", speed=20) as url:
+        command = [sys.executable, "-c", SCRIPT.format(body=body), url, str(state), str(log)]
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as program:
+            assert program.stdout is not None
+            while program.stdout.readline() not in ("approval\n", ""):
+                pass
+            program.kill()
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert log.read_text().split() == ["prepare", "recover"]
+
+
+def test_aio_from_start_to_end() -> None:
+    async def main(url: str) -> "tuple[list[Any], list[str]]":
+        seen: list[str] = []
+
+        async def prepare(event: se.Event) -> None:
+            await asyncio.sleep(0.01)
+            seen.append(f"prepare on {threading.current_thread().name}")
+
+        def recover(event: se.Event) -> None:
+            seen.append(f"recover on {threading.current_thread().name}")
+
+        watch = se.aio.watch(url, policy=PREPARE, prepare=prepare, recover=recover, until_idle=True)
+        return [record async for record in watch], seen
+
+    with se.replay("user-reboot", speed=60) as url:
+        records, seen = asyncio.run(main(url))
+    assert [record.record for record in records][-1] == "recover"
+    assert seen == ["prepare on MainThread", "recover on scheduled-events"]
+
+
+def test_aio_is_cancelled_at_once_and_survives_a_time_out() -> None:
+    async def main(url: str) -> None:
+        watch = se.aio.watch(url, vm_names=VM, interval=0.2)
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(watch.__anext__(), 0.3)
+        task = asyncio.ensure_future(watch.__anext__())
+        await asyncio.sleep(0.2)
+        since = time.monotonic()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert time.monotonic() - since < 0.5
+        # It is still there, until it is closed.
+        waiting = asyncio.ensure_future(watch.__anext__())
+        await asyncio.sleep(0.1)
+        await watch.aclose()
+        with pytest.raises(StopAsyncIteration):
+            await waiting
+        async with se.aio.watch(url, vm_names=VM) as other:
+            pass
+        assert [record async for record in other] == []
+
+    with se.replay("live-migration", faults=["get.silence@2-"]) as url:
+        asyncio.run(main(url))
+
+
+def test_aio_raises_what_a_watch_raises() -> None:
+    async def main() -> None:
+        with pytest.raises(se.EndpointError):
+            [record async for record in se.aio.watch("http://127.0.0.1:9", vm_names=VM, max_polls=1)]
+        with pytest.raises(se.ConfigError):
+            [record async for record in se.aio.watch("http://127.0.0.1:9", interval=0.1)]
+
+    asyncio.run(main())

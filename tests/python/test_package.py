@@ -1,0 +1,163 @@
+"""The package as a whole: the command, the examples, the fixture, and interpreters inside interpreters."""
+
+import importlib.metadata
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROOT, VM
+
+import scheduled_events as se
+
+EXAMPLES = ROOT / "py" / "examples"
+
+
+def run(*arguments: str, environment: "dict[str, str]", **more: Any) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=60, **more
+    )
+
+
+def test_names_and_version() -> None:
+    for name in se.__all__:
+        assert getattr(se, name) is not None
+    assert se.__version__ == importlib.metadata.version("scheduled-events")
+    assert f'version = "{se.__version__}"' in (ROOT / "Cargo.toml").read_text()
+    with pytest.raises(AttributeError, match="nothing"):
+        se.__getattr__("nothing")
+    public = [value for name in se.__all__ if isinstance(value := getattr(se, name), type)]
+    assert {value.__module__ for value in public} == {"scheduled_events"}
+    assert [value for value in public if not value.__doc__] == []
+    assert importlib.metadata.requires("scheduled-events") is None
+    for error in (se.ParseError, se.EndpointError, se.PolicyError, se.ConfigError, se.StateError, se.SnapshotError):
+        assert issubclass(error, se.Error)
+
+
+def test_the_command(environment: "dict[str, str]", tmp_path: Path) -> None:
+    for command in (["-m", "scheduled_events"], [str(Path(sys.executable).parent / "scheduled-events")]):
+        done = run(*command, "--version", environment=environment)
+        assert (done.returncode, done.stdout) == (0, f"scheduled-events {se.__version__}\n")
+    codes = {
+        ("check", str(ROOT / "tests/corpus/flow-2-scheduled.json")): 0,
+        ("list", "--endpoint", "http://127.0.0.1:9"): 1,
+        ("nonsense",): 2,
+        ("check", str(ROOT / "tests/corpus/refused-trailing-brace.json")): 3,
+    }
+    for arguments, code in codes.items():
+        assert run("-m", "scheduled_events", *arguments, environment=environment).returncode == code
+
+
+@pytest.mark.parametrize(
+    ("name", "scenario", "words"),
+    [
+        ("sample_2020", "user-reboot", ["scheduled: Reboot", "approved", "completed: Reboot"]),
+        ("drain", "user-reboot", ["draining for Reboot", "'record': 'approval'", "back after Reboot"]),
+        ("asyncio_service", "user-reboot", ["drained for Reboot", "serving again after Reboot"]),
+    ],
+)
+def test_examples(name: str, scenario: str, words: "list[str]", environment: "dict[str, str]", tmp_path: Path) -> None:
+    with se.replay(scenario, speed=60) as url:
+        environment = {**environment, "SCHEDULED_EVENTS_ENDPOINT": url}
+        done = run(str(EXAMPLES / f"{name}.py"), environment=environment, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for word in words:
+        assert word in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("sample_2017", f"+ Scheduled Event. {VM} is scheduled for Freeze"),
+        ("drop_in", f"Scheduled: {VM} Freeze not before "),
+    ],
+)
+def test_examples_of_one_poll(name: str, words: str, environment: "dict[str, str]") -> None:
+    with se.replay("live-migration", speed=20) as url, se.Client(url) as client:
+        while not ((document := client.poll()) and document.events):
+            pass
+        done = run(str(EXAMPLES / f"{name}.py"), environment={**environment, "SCHEDULED_EVENTS_ENDPOINT": url})
+    assert done.returncode == 0, done.stderr
+    assert words in done.stdout
+
+
+def test_examples_are_shorter_than_what_they_replace() -> None:
+    lengths = {"sample_2017": 37, "sample_2020": 79}
+    for name, original in lengths.items():
+        lines = (EXAMPLES / f"{name}.py").read_text().splitlines()
+        assert len([line for line in lines if line.strip()]) < original
+
+
+def test_no_example_is_forgotten() -> None:
+    tested = {"sample_2017", "sample_2020", "drain", "asyncio_service", "drop_in"}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
+
+
+def test_the_fixture(scheduled_events_replay: Any) -> None:
+    url = scheduled_events_replay("preempt", speed=60, vm_name="spot_3")
+    assert se.Client(url).vm_name() == "spot_3"
+    (server,) = scheduled_events_replay.servers
+    (request,) = server.requests()
+    assert request["method"] == "GET"
+    assert ("Metadata", "true") in [(name.title(), value) for name, value in request["headers"]]
+    assert not server.finished
+    server.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        server.requests()
+
+
+def test_scenarios(tmp_path: Path) -> None:
+    assert set(se.scenarios()) >= {"preempt", "terminate", "scale-in", "live-migration"}
+    for scenario in se.scenarios():
+        with se.replay(scenario, speed=100) as url:
+            assert url.startswith("http://127.0.0.1:")
+
+
+def test_a_subinterpreter_is_refused_cleanly(environment: "dict[str, str]") -> None:
+    script = '''
+try:
+    import _interpreters as interpreters
+    create = lambda: interpreters.create("legacy")
+    run = interpreters.run_string
+except ImportError:
+    import _xxsubinterpreters as interpreters
+    create, run = interpreters.create, interpreters.run_string
+import scheduled_events
+inner = create()
+told = run(inner, """
+try:
+    import scheduled_events
+except ImportError as error:
+    print("refused:", error, flush=True)
+else:
+    print("served:", scheduled_events.parse(b'{"Events":[]}'), flush=True)
+""")
+assert told is None, told
+interpreters.destroy(inner)
+print(scheduled_events.parse(b'{"Events":[]}'))
+'''
+    done = run("-c", script, environment=environment)
+    assert done.returncode == 0, done.stderr
+    inner, outer = done.stdout.splitlines()
+    assert inner.startswith(("refused: ", "served: <Document"))
+    assert outer == "<Document incarnation=None events=0>"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_child_can_read_and_watch(environment: "dict[str, str]") -> None:
+    script = f"""
+import os, scheduled_events as se
+with se.replay("user-reboot", speed=60) as url:
+    client = se.Client(url)
+    client.poll()
+    child = os.fork()
+    if child == 0:
+        client.poll()
+        os._exit(len(list(se.Client(url, vm_names={VM!r}).watch(max_polls=2))))
+    assert os.waitpid(child, 0)[1] >> 8 < 10
+    print("done")
+"""
+    done = run("-c", script, environment=environment)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
