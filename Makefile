@@ -4,7 +4,7 @@ CARGO ?= cargo
 PREFIX ?= /usr/local
 SECONDS ?= 20
 
-.PHONY: help demo test setup check-format lint test-rust test-c docs msrv bare-metal prove-no-panic sizes test-stack fuzz test-fuzz miri install header bench bench-c clean
+.PHONY: help demo test setup check-format lint test-rust test-c test-python wheel docs msrv bare-metal prove-no-panic sizes test-stack fuzz test-fuzz miri install header bench bench-c clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -38,6 +38,13 @@ bare-metal: ## core builds for a machine without an operating system
 
 test-c: ## the C library, its headers, examples and packages
 	@python3 tests/c/run.py
+
+test-python: ## the Python package: wheel, types, tests
+	@tests/python/run
+
+wheel: ## the Python wheel, in target/wheels
+	@python3 -m venv target/python/venv && target/python/venv/bin/pip install -q 'maturin>=1.9.4,<2'
+	cd py && CARGO_TARGET_DIR=../target ../target/python/venv/bin/maturin build --out ../target/wheels
 
 prove-no-panic: ## core cannot panic: linked without std and allocator for two targets, searched, and run
 	@tests/no-panic/prove.sh
