@@ -178,6 +178,7 @@ fn in_a_small_thread<T: Send>(call: impl FnOnce() -> T + Send) -> T {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "a minute without optimisation: make test-stack")]
 fn eight_hostile_mebibytes_are_refused_or_read() {
     const SIZE: usize = 8 << 20;
     let filled = |before: &str, unit: &str, after: &str| {
@@ -238,6 +239,7 @@ fn eight_hostile_mebibytes_are_refused_or_read() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "a minute without optimisation: make test-stack")]
 fn a_million_different_events_are_read_in_a_small_thread() {
     let mut text = String::from("{\"Events\":[");
     for n in 0..400_000 {
