@@ -23,6 +23,7 @@ check-format: ## the code is formatted
 
 lint: ## Clippy has nothing to say
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --locked --package scheduled-events-core --test stack -- -D warnings
 
 test-rust: ## unit, property, corpus, conformance and end-to-end tests, and the examples in the documentation
 	$(CARGO) test --locked --workspace

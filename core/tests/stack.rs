@@ -100,7 +100,6 @@ fn drive(session: &mut Session<128>, body: &[u8], steps: u32) {
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "frames are larger without optimisation: cargo test --release")]
 fn calls_stay_within_their_stack() {
     let body = body();
     let body = body.as_bytes();
@@ -178,7 +177,6 @@ fn in_a_small_thread<T: Send>(call: impl FnOnce() -> T + Send) -> T {
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "a minute without optimisation: make test-stack")]
 fn eight_hostile_mebibytes_are_refused_or_read() {
     const SIZE: usize = 8 << 20;
     let filled = |before: &str, unit: &str, after: &str| {
@@ -239,7 +237,6 @@ fn eight_hostile_mebibytes_are_refused_or_read() {
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "a minute without optimisation: make test-stack")]
 fn a_million_different_events_are_read_in_a_small_thread() {
     let mut text = String::from("{\"Events\":[");
     for n in 0..400_000 {

@@ -1,7 +1,6 @@
 """The package as a whole: the command, the examples, the fixture, and interpreters inside interpreters."""
 
 import importlib.metadata
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -145,7 +144,6 @@ print(scheduled_events.parse(b'{"Events":[]}'))
     assert outer == "<Document incarnation=None events=0>"
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_a_forked_child_can_read_and_watch(environment: "dict[str, str]") -> None:
     script = f"""
 import os, scheduled_events as se

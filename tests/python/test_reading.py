@@ -137,7 +137,6 @@ def test_the_sequence_of_events() -> None:
         events.index("a")
 
 
-@pytest.mark.skipif(sys.version_info < (3, 10), reason="there is no match statement")
 def test_patterns(event: se.Event) -> None:
     scope: dict[str, Any] = {"se": se, "event": event}
     exec(
@@ -267,7 +266,6 @@ def rss() -> int:
         return int(statm.read().split()[1]) * 4096
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc tells the resident size")
 def test_a_million_parses_leave_nothing_behind() -> None:
     def parse(times: int) -> None:
         for _ in range(times):
