@@ -567,7 +567,7 @@ fn known(events: &HashMap<String, EventRecord>, event: &scheduled_events_core::T
 }
 
 /// Ids are compared without ASCII case, and long ones as the session shortens them.
-fn key(event_id: &str) -> String {
+pub(crate) fn key(event_id: &str) -> String {
     EventId::new(&Text::plain(event_id)).as_str().to_ascii_lowercase()
 }
 

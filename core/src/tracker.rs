@@ -41,6 +41,18 @@ pub enum Change {
 }
 
 impl Change {
+    /// All changes, in the order of their numbers in a snapshot.
+    pub const ALL: [Self; 8] = [
+        Self::Scheduled,
+        Self::Started,
+        Self::StartedWithoutNotice,
+        Self::Rescheduled,
+        Self::Updated,
+        Self::Completed,
+        Self::Cancelled,
+        Self::Ended,
+    ];
+
     /// The change as a word: `started-without-notice`.
     pub const fn word(self) -> &'static str {
         match self {

@@ -13,7 +13,7 @@ use super::check::{now, resources, style_of};
 use super::look::{self, BAD, CAUTION, DIM, GOOD, PLAIN, shown};
 use crate::hooks::{CommandLine, Ended, Running, Told};
 use crate::record::{EventRecord, Record};
-use crate::watch::{Handle, Host, Note, Reply};
+use crate::watch::{Handle, Host, Note, Reply, key};
 
 /// How long a command may run where the event's start is not known.
 const UNKNOWN_DEADLINE: Duration = Duration::from_secs(15 * 60);
@@ -252,11 +252,11 @@ impl Host for CommandHost {
             },
         };
         let running = command.start(event, &[], Some(deadline(time_left)), tell);
-        self.preparing.insert(key(event), running);
+        self.preparing.insert(key(&event.event_id), running);
     }
 
     fn rescheduled(&mut self, event: &EventRecord, time_left: Option<Duration>) {
-        if let Some(running) = self.preparing.get(&key(event)) {
+        if let Some(running) = self.preparing.get(&key(&event.event_id)) {
             running.set_deadline(Some(deadline(time_left)));
         }
     }
@@ -277,11 +277,6 @@ impl Host for CommandHost {
     fn is_busy(&self) -> bool {
         self.changes_running.load(Ordering::SeqCst) > 0
     }
-}
-
-/// Ids are compared without ASCII case, and a later document may spell one otherwise.
-fn key(event: &EventRecord) -> String {
-    event.event_id.to_ascii_lowercase()
 }
 
 fn deadline(time_left: Option<Duration>) -> Instant {

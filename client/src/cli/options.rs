@@ -223,19 +223,9 @@ pub(super) struct Output {
 }
 
 fn on_change(text: &str) -> Result<(Change, CommandLine), String> {
-    const CHANGES: [Change; 8] = [
-        Change::Scheduled,
-        Change::Started,
-        Change::StartedWithoutNotice,
-        Change::Rescheduled,
-        Change::Updated,
-        Change::Completed,
-        Change::Cancelled,
-        Change::Ended,
-    ];
     let (word, command) = text.split_once('=').ok_or("it must be CHANGE=COMMAND, as in completed='logger done'")?;
-    let change = CHANGES.into_iter().find(|change| change.word() == word).ok_or_else(|| {
-        let words: Vec<_> = CHANGES.iter().map(|change| change.word()).collect();
+    let change = Change::ALL.into_iter().find(|change| change.word() == word).ok_or_else(|| {
+        let words: Vec<_> = Change::ALL.into_iter().map(Change::word).collect();
         format!("{word:?} is no change; the changes are {}", words.join(", "))
     })?;
     Ok((change, CommandLine::parse(command)?))

@@ -262,20 +262,10 @@ impl Reader<'_> {
     }
 
     fn work(&mut self) -> Option<Work> {
-        const CHANGES: [Change; 8] = [
-            Change::Scheduled,
-            Change::Started,
-            Change::StartedWithoutNotice,
-            Change::Rescheduled,
-            Change::Updated,
-            Change::Completed,
-            Change::Cancelled,
-            Change::Ended,
-        ];
         let mut work = Work::new(UnixMillis(self.i64()?));
         work.change = match self.byte()? {
             u8::MAX => None,
-            change => Some(*CHANGES.get(usize::from(change))?),
+            change => Some(*Change::ALL.get(usize::from(change))?),
         };
         // A command that was running when the snapshot was taken is gone with its process.
         work.prepare = match self.byte()? {
