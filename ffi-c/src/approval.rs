@@ -58,13 +58,10 @@ pub unsafe extern "C" fn schedev_start_requests(
 struct Id(schedev_text);
 
 impl Spell for Id {
-    fn spell(&self, mut tell: impl FnMut(&str)) {
+    fn spell(&self, tell: impl FnMut(&str)) {
         // SAFETY: the view is valid during the call that made this, which has checked that it can be read.
         if let Ok(text) = unsafe { self.0.read() } {
-            match text.as_str() {
-                Some(text) => tell(text),
-                None => text.chars().for_each(|char| tell(char.encode_utf8(&mut [0; 4]))),
-            }
+            text.spell(tell);
         }
     }
 }

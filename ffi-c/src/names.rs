@@ -4,9 +4,7 @@ use scheduled_events_core::{VmNames, limits};
 
 use crate::boundary::Result;
 use crate::memory::{Flag, check, list};
-use crate::status::schedev_status::{
-    SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_NAME_TOO_LONG, SCHEDEV_ERROR_TOO_MANY_NAMES,
-};
+use crate::status::schedev_status::{SCHEDEV_ERROR_NAME_TOO_LONG, SCHEDEV_ERROR_TOO_MANY_NAMES};
 use crate::text::schedev_text;
 
 /// The most names that a machine can have here.
@@ -57,12 +55,9 @@ pub(crate) unsafe fn with_names<T>(names: *const schedev_names, body: impl FnOnc
         if name.decoded_len() > limits::NAME_MAX {
             return Err(SCHEDEV_ERROR_NAME_TOO_LONG);
         }
-        *place = if let Some(name) = name.as_str() {
-            name
-        } else {
-            let length = name.copy_to(buffer);
-            let name = buffer.get(..length).and_then(|name| core::str::from_utf8(name).ok());
-            name.ok_or(SCHEDEV_ERROR_ARGUMENT)?
+        *place = match name.as_str() {
+            Some(name) => name,
+            None => name.copy_to(buffer).map_err(|_| SCHEDEV_ERROR_NAME_TOO_LONG)?,
         };
     }
     let known = VmNames::new(known.get(..items.len()).unwrap_or_default());

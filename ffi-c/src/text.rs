@@ -6,7 +6,7 @@ use scheduled_events_core::Text;
 
 use crate::boundary::{Result, boundary, value_boundary};
 use crate::memory::{Flag, bytes, fill, utf8};
-use crate::status::schedev_status;
+use crate::status::schedev_status::{self, SCHEDEV_ERROR_INTERNAL};
 
 /// A text: a view of bytes that somebody else keeps. UTF-8, not ended by NUL. An empty or absent text has a length
 /// of 0, and then the pointer may be NULL.
@@ -40,122 +40,29 @@ impl schedev_text {
     ///
     /// # Safety
     /// The conventions of the header: the view is of bytes that live during `'a`.
-    pub(crate) unsafe fn read<'a>(self) -> Result<Characters<'a>> {
+    pub(crate) unsafe fn read<'a>(self) -> Result<Text<'a>> {
         // SAFETY: the caller's promise is the same.
         let raw = unsafe { utf8(self.data, self.len) }?;
-        Ok(Characters { raw, escaped: self.escaped.is_on() })
+        Ok(Text::from_raw(raw, self.escaped.is_on()))
     }
 }
 
-/// A text that C passed: checked to be UTF-8, and maybe escaped.
-#[derive(Clone, Copy)]
-pub(crate) struct Characters<'a> {
-    raw: &'a str,
-    escaped: bool,
-}
-
-impl<'a> Characters<'a> {
-    /// The text without a copy, where it has no escapes.
-    pub(crate) fn as_str(self) -> Option<&'a str> {
-        if self.escaped { None } else { Some(self.raw) }
+/// Whether a text, escapes decoded, is these bytes once both are folded. The bytes need not be UTF-8.
+fn equals(text: Text<'_>, other: &[u8], fold: impl Fn(u8) -> u8) -> bool {
+    if let Some(text) = text.as_str() {
+        return text.len() == other.len() && text.bytes().zip(other).all(|(this, &that)| fold(this) == fold(that));
     }
-
-    /// The characters, escapes decoded.
-    pub(crate) fn chars(self) -> impl Iterator<Item = char> + 'a {
-        Decoded { rest: self.raw.chars(), escaped: self.escaped }
-    }
-
-    /// The length of the decoded text in bytes.
-    pub(crate) fn decoded_len(self) -> usize {
-        match self.as_str() {
-            Some(text) => text.len(),
-            None => self.chars().fold(0, |length, char| length.saturating_add(char.len_utf8())),
-        }
-    }
-
-    /// Copies the decoded text to the front of `buffer`, which has room for it.
-    pub(crate) fn copy_to(self, buffer: &mut [u8]) -> usize {
-        if let Some(text) = self.as_str() {
-            if let Some(target) = buffer.get_mut(..text.len()) {
-                target.copy_from_slice(text.as_bytes());
-            }
-            return text.len();
-        }
-        let mut length: usize = 0;
-        let mut utf8 = [0; 4];
-        for char in self.chars() {
-            for byte in char.encode_utf8(&mut utf8).bytes() {
-                if let Some(place) = buffer.get_mut(length) {
-                    *place = byte;
-                }
-                length = length.saturating_add(1);
+    let mut rest = other;
+    let mut utf8 = [0; 4];
+    for char in text.chars() {
+        for byte in char.encode_utf8(&mut utf8).bytes() {
+            match rest.split_first() {
+                Some((&first, after)) if fold(first) == fold(byte) => rest = after,
+                _ => return false,
             }
         }
-        length
     }
-
-    fn equals(self, other: &[u8], fold: impl Fn(u8) -> u8) -> bool {
-        if let Some(text) = self.as_str() {
-            return text.len() == other.len() && text.bytes().zip(other).all(|(this, &that)| fold(this) == fold(that));
-        }
-        let mut rest = other;
-        let mut utf8 = [0; 4];
-        for char in self.chars() {
-            for byte in char.encode_utf8(&mut utf8).bytes() {
-                match rest.split_first() {
-                    Some((&first, after)) if fold(first) == fold(byte) => rest = after,
-                    _ => return false,
-                }
-            }
-        }
-        rest.is_empty()
-    }
-}
-
-/// Decodes the escapes of RFC 8259 section 7. Core does the same for its own texts and has checked those of a document;
-/// in a text that C made up, what is no escape becomes U+FFFD or stands for itself.
-struct Decoded<'a> {
-    rest: core::str::Chars<'a>,
-    escaped: bool,
-}
-
-impl Decoded<'_> {
-    fn unit(&mut self) -> u32 {
-        (0..4).fold(0, |unit, _| {
-            let digit = self.rest.next().and_then(|char| char.to_digit(16)).unwrap_or(0);
-            unit << 4 | digit
-        })
-    }
-}
-
-impl Iterator for Decoded<'_> {
-    type Item = char;
-
-    fn next(&mut self) -> Option<char> {
-        let char = self.rest.next()?;
-        if char != '\\' || !self.escaped {
-            return Some(char);
-        }
-        Some(match self.rest.next()? {
-            'b' => '\u{8}',
-            'f' => '\u{c}',
-            'n' => '\n',
-            'r' => '\r',
-            't' => '\t',
-            'u' => {
-                let first = self.unit();
-                let mut code = first;
-                if let 0xd800..=0xdbff = first {
-                    // The backslash and the u of the low half.
-                    self.rest.next();
-                    self.rest.next();
-                    code = ((first & 0x3ff) << 10 | self.unit() & 0x3ff).wrapping_add(0x1_0000);
-                }
-                char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER)
-            }
-            other => other,
-        })
-    }
+    rest.is_empty()
 }
 
 /// The text of a C string.
@@ -195,7 +102,9 @@ pub unsafe extern "C" fn schedev_text_copy(
         // SAFETY: the conventions of the header.
         unsafe {
             let text = text.read()?;
-            fill((buffer, capacity, needed), text.decoded_len(), true, |target| Ok(text.copy_to(target)))
+            fill((buffer, capacity, needed), text.decoded_len(), true, |target| {
+                Ok(text.copy_to(target).map_err(|_| SCHEDEV_ERROR_INTERNAL)?.len())
+            })
         }
     })
 }
@@ -211,7 +120,7 @@ pub unsafe extern "C" fn schedev_text_equal(text: schedev_text, name: *const c_c
     value_boundary(false, || {
         // SAFETY: the conventions of the header.
         let (text, name) = unsafe { (text.read()?, bytes(name, len)?) };
-        Ok(text.equals(name, |byte| byte))
+        Ok(equals(text, name, |byte| byte))
     })
 }
 
@@ -227,7 +136,7 @@ pub unsafe extern "C" fn schedev_text_equal_ignore_case(text: schedev_text, name
     value_boundary(false, || {
         // SAFETY: the conventions of the header.
         let (text, name) = unsafe { (text.read()?, bytes(name, len)?) };
-        Ok(text.equals(name, |byte| byte.to_ascii_lowercase()))
+        Ok(equals(text, name, |byte| byte.to_ascii_lowercase()))
     })
 }
 
@@ -255,11 +164,11 @@ mod tests {
         let mut read = 0;
         for raw in raws {
             if let Some(expected) = as_core_reads(&raw) {
-                let text = Characters { raw: &raw, escaped: true };
+                let text = Text::from_raw(&raw, true);
                 let mut buffer = vec![0; text.decoded_len()];
-                assert_eq!(text.copy_to(&mut buffer), buffer.len());
+                assert_eq!(text.copy_to(&mut buffer).map(str::len), Ok(text.decoded_len()));
                 assert_eq!(buffer, expected.as_bytes(), "{raw}");
-                assert!(text.equals(expected.as_bytes(), |byte| byte));
+                assert!(equals(text, expected.as_bytes(), |byte| byte));
                 read += 1;
             }
         }
@@ -269,9 +178,9 @@ mod tests {
     #[test]
     fn what_is_no_escape_is_survived() {
         for raw in ["\\", "\\u", "\\u12", "\\ud83d", "\\ud83d\\", "\\udc00", "\\q", "\\u00é"] {
-            let text = Characters { raw, escaped: true };
+            let text = Text::from_raw(raw, true);
             let mut buffer = [0; 32];
-            assert_eq!(text.copy_to(&mut buffer), text.decoded_len(), "{raw}");
+            assert_eq!(text.copy_to(&mut buffer).map(str::len), Ok(text.decoded_len()), "{raw}");
         }
     }
 }

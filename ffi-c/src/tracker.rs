@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
-use scheduled_events_core::{Change, EVENT_ID_MAX, EventId, Text, TrackedEvent, TrackedStatus, Tracker, UnixSeconds};
+use scheduled_events_core::{Change, EVENT_ID_MAX, EventId, TrackedEvent, TrackedStatus, Tracker, UnixSeconds};
 
 use crate::boundary::{Result, boundary, value_boundary};
 use crate::document::{held_document, schedev_document};
@@ -171,16 +171,10 @@ pub(crate) const fn size_in<T>() -> usize {
 pub(crate) unsafe fn event_id(text: schedev_text) -> Result<EventId> {
     // SAFETY: the caller's promise is the same.
     let text = unsafe { text.read() }?;
-    if let Some(text) = text.as_str() {
-        return Ok(EventId::new(&Text::plain(text)));
-    }
-    let mut buffer = [0; EVENT_ID_MAX];
-    if text.decoded_len() > buffer.len() {
+    if text.as_str().is_none() && text.decoded_len() > EVENT_ID_MAX {
         return Err(SCHEDEV_ERROR_UNKNOWN_EVENT);
     }
-    let length = text.copy_to(&mut buffer);
-    let text = buffer.get(..length).and_then(|text| core::str::from_utf8(text).ok());
-    Ok(EventId::new(&Text::plain(text.ok_or(SCHEDEV_ERROR_ARGUMENT)?)))
+    Ok(EventId::new(&text))
 }
 
 /// Told of each change by schedev_tracker_observe(). It must return normally: neither longjmp() nor an exception may

@@ -282,7 +282,7 @@ impl<'a> Scanner<'a> {
         }
         let raw = self.since(start);
         self.bump();
-        Ok(Text::new(raw, escaped))
+        Ok(Text::from_raw(raw, escaped))
     }
 
     /// Skips what stands for itself in a string, eight bytes at a time while there are eight.

@@ -30,7 +30,17 @@ pub struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    pub(crate) const fn new(raw: &'a str, escaped: bool) -> Self {
+    /// The text that stands between the quotes, and whether escapes stand in it: [`raw`](Self::raw) and
+    /// [`as_str`](Self::as_str) the other way round.
+    ///
+    /// The texts of a document were checked. In what was not, an escape that is none becomes U+FFFD or stands for itself.
+    ///
+    /// ```
+    /// use scheduled_events_core::Text;
+    ///
+    /// assert!(Text::from_raw(r"caf\u00e9", true) == "café");
+    /// ```
+    pub const fn from_raw(raw: &'a str, escaped: bool) -> Self {
         Self { raw, escaped }
     }
 
@@ -162,7 +172,7 @@ impl Serialize for Text<'_> {
     }
 }
 
-/// Decodes as it goes; the scanner has checked every escape.
+/// Decodes as it goes.
 #[derive(Clone)]
 struct Chars<'a> {
     rest: core::str::Chars<'a>,

@@ -295,6 +295,7 @@ fn the_event(event: &Event<'_>, text: &str) {
 fn the_text(text: Text<'_>, other: &str) {
     reach((text.raw(), text.as_str(), text.is_empty(), text.decoded_len(), shown(&text)));
     reach((text == *other, text == other, text == Text::plain(other), text.eq_ignore_ascii_case(other)));
+    reach(Text::from_raw(text.raw(), true) == text);
     reach(text.copy_to(black_box(&mut [0; 40])).map(str::len));
     text.chars().for_each(reach);
 }
