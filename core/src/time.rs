@@ -5,6 +5,8 @@ use core::fmt;
 use serde::de::{self, Deserialize, Deserializer};
 use serde::{Serialize, Serializer};
 
+use crate::error::BufferTooSmall;
+
 /// A moment: whole seconds since 1970-01-01T00:00:00Z, leap seconds not counted.
 ///
 /// Displayed and serialised as RFC 3339 in UTC.
@@ -33,6 +35,37 @@ impl UnixSeconds {
         rfc_1123(text).or_else(|| iso_8601(text)).map(Self)
     }
 
+    /// The longest text that [`write`](Self::write) writes, in bytes: a year of twelve digits and a sign. One of four
+    /// digits takes 20.
+    pub const WRITTEN_MAX: usize = 29;
+
+    /// Writes the moment as RFC 3339 in UTC to the front of `buffer`, without [`core::fmt`].
+    ///
+    /// # Errors
+    /// [`BufferTooSmall`] when it does not fit; it tells the bytes needed.
+    ///
+    /// ```
+    /// use scheduled_events_core::UnixSeconds;
+    ///
+    /// let mut buffer = [0; UnixSeconds::WRITTEN_MAX];
+    /// assert_eq!(UnixSeconds(1_649_716_018).write(&mut buffer), Ok("2022-04-11T22:26:58Z"));
+    /// ```
+    pub fn write(self, buffer: &mut [u8]) -> Result<&str, BufferTooSmall> {
+        let (days, second) = (self.0.div_euclid(DAY), self.0.rem_euclid(DAY));
+        let (year, month, day) = civil(days);
+        let (hour, minute, second) = (second.div_euclid(3600), second.div_euclid(60) % 60, second % 60);
+        let mut writer = Digits { buffer, length: 0 };
+        writer.number(year, 4);
+        for (mark, number) in [(b'-', month), (b'-', day), (b'T', hour), (b':', minute), (b':', second)] {
+            writer.byte(mark);
+            writer.number(number, 2);
+        }
+        writer.byte(b'Z');
+        let (buffer, needed) = (writer.buffer, writer.length);
+        let written = buffer.get(..needed).and_then(|text| core::str::from_utf8(text).ok());
+        written.ok_or(BufferTooSmall { needed })
+    }
+
     /// The seconds from `earlier` to here; negative when this moment is the earlier one.
     pub const fn since(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0)
@@ -41,10 +74,7 @@ impl UnixSeconds {
 
 impl fmt::Display for UnixSeconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (days, second) = (self.0.div_euclid(DAY), self.0.rem_euclid(DAY));
-        let (year, month, day) = civil(days);
-        let (hour, minute, second) = (second.div_euclid(3600), second.div_euclid(60) % 60, second % 60);
-        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+        f.write_str(self.write(&mut [0; Self::WRITTEN_MAX]).map_err(|_| fmt::Error)?)
     }
 }
 
@@ -103,6 +133,43 @@ impl UnixMillis {
 impl From<UnixSeconds> for UnixMillis {
     fn from(seconds: UnixSeconds) -> Self {
         Self(seconds.0.saturating_mul(1000))
+    }
+}
+
+/// Writes while there is room, and counts all the same.
+struct Digits<'a> {
+    buffer: &'a mut [u8],
+    length: usize,
+}
+
+impl Digits<'_> {
+    fn byte(&mut self, byte: u8) {
+        if let Some(place) = self.buffer.get_mut(self.length) {
+            *place = byte;
+        }
+        self.length = self.length.saturating_add(1);
+    }
+
+    /// The number in decimal, filled up with zeros to `width`, its sign counted.
+    fn number(&mut self, number: i64, width: usize) {
+        let mut digits = [b'0'; 20];
+        let mut count: usize = 0;
+        let mut rest = number.unsigned_abs();
+        for place in digits.iter_mut().rev() {
+            *place = b'0' | (rest % 10) as u8;
+            rest /= 10;
+            count = count.saturating_add(1);
+            if rest == 0 {
+                break;
+            }
+        }
+        if number < 0 {
+            self.byte(b'-');
+        }
+        let width = width.saturating_sub(usize::from(number < 0)).max(count);
+        for digit in digits.iter().skip(digits.len().saturating_sub(width)) {
+            self.byte(*digit);
+        }
     }
 }
 
@@ -316,6 +383,22 @@ mod tests {
             "Mon, 19 Sep 2016 18:29:47.5 GMT",
         ] {
             assert_eq!(shown(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_longest_text_fits_and_nothing_shorter_does() {
+        for (moment, expected) in [
+            (i64::MIN, "-292277022657-01-27T08:29:52Z"),
+            (i64::MAX, "292277026596-12-04T15:30:07Z"),
+            (-62_167_219_200, "0000-01-01T00:00:00Z"),
+            (-62_167_219_201, "-001-12-31T23:59:59Z"),
+        ] {
+            let mut buffer = [0; UnixSeconds::WRITTEN_MAX];
+            assert_eq!(UnixSeconds(moment).write(&mut buffer), Ok(expected));
+            assert_eq!(UnixSeconds(moment).to_string(), expected);
+            let needed = expected.len();
+            assert_eq!(UnixSeconds(moment).write(&mut buffer[..needed - 1]), Err(BufferTooSmall { needed }));
         }
     }
 

@@ -303,6 +303,7 @@ fn the_text(text: Text<'_>, other: &str) {
 fn the_times(text: &str, number: i64) {
     let moment = UnixSeconds::parse(text).unwrap_or(UnixSeconds(number));
     reach((shown(&moment), moment.since(UnixSeconds(number)), moment < UnixSeconds(number)));
+    reach(moment.write(black_box(&mut [0; UnixSeconds::WRITTEN_MAX])).map(str::len));
     let millis = UnixMillis::from(moment);
     reach((millis.plus(u32::MAX), millis.seconds(), millis.millis_since(UnixMillis(number))));
 }
