@@ -5,7 +5,7 @@ use core::ops::Range;
 use serde::{Serialize, Serializer};
 
 use crate::error::{ParseError, ParseErrorKind, Problem, ProblemKind};
-use crate::event::{EVENT_DEPTH, Event, Member};
+use crate::event::{EVENT_DEPTH, Event, Member, Names};
 use crate::json::{Integer, Scanner, Text, Value, integer};
 use crate::repeated::{RepeatFinder, Repeats};
 
@@ -52,6 +52,8 @@ pub struct Document<'a> {
     events_offset: usize,
     events: usize,
     repeats: Repeats,
+    /// Whether there is any problem in the `Events` array.
+    odd: bool,
     /// The array's first element, where that is an event, and where it ends. A real document mostly has one event, which
     /// is then not read twice.
     first: Option<(Event<'a>, usize)>,
@@ -64,11 +66,15 @@ impl<'a> Document<'a> {
     /// [`ParseError`] with kind and offset for what is no document. Line and column come from
     /// [`ParseError::position`].
     pub fn parse(input: &'a [u8]) -> Result<Self, ParseError> {
-        Self::parse_each(input, |_, _| ())
+        Self::parse_each(input, &mut [], |_, _, _| ())
     }
 
-    /// Checks `input` as [`parse`](Self::parse) does, and shows each event that has an id while it is read, with the
-    /// bytes of its object: for a caller who keeps its own index of them and would otherwise read all events twice.
+    /// Checks `input` as [`parse`](Self::parse) does, and shows each event that has an id while it is read: for a caller
+    /// who keeps what it needs and would otherwise read all events twice.
+    ///
+    /// `each` gets the event, where the bytes of its object are, and the names in its `Resources`, which are then not read
+    /// twice either: `names` is room for those of one event at a time. Where they do not all fit, `each` gets `None`,
+    /// and [`Event::resources`] reads them once more.
     ///
     /// Nothing that was shown counts when an error is returned. An event that repeats an id is shown too; where
     /// [`events`](Self::events) is shorter than what was shown, it tells by [`Event::index`] which ones stand.
@@ -77,33 +83,53 @@ impl<'a> Document<'a> {
     /// Those of [`parse`](Self::parse).
     ///
     /// ```
-    /// use scheduled_events_core::{Document, Event};
+    /// use scheduled_events_core::{Document, Event, Text};
     ///
-    /// let body = br#"{"Events":[{"EventId":"a"},{"EventId":"b","EventType":"Reboot"}]}"#;
+    /// let body = br#"{"Events":[{"EventId":"a"},{"EventId":"b","Resources":["vm_0","vm_1"]}]}"#;
     /// let mut objects = Vec::new();
-    /// let document = Document::parse_each(body, |_, bytes| objects.push(bytes))?;
-    /// assert_eq!(document.events().len(), objects.len());
+    /// let mut machines = 0;
+    /// let document = Document::parse_each(body, &mut [Text::plain(""); 100], |event, bytes, names| {
+    ///     objects.push(bytes);
+    ///     machines += names.map_or_else(|| event.resources().iter().count(), |names| names.len());
+    /// })?;
+    /// assert_eq!((document.events().len(), objects.len(), machines), (2, 2, 2));
     /// assert!(Event::parse(&body[objects[1].clone()])?.event_id() == "b");
     /// # Ok::<(), scheduled_events_core::ParseError>(())
     /// ```
-    pub fn parse_each(input: &'a [u8], each: impl FnMut(&Event<'a>, Range<usize>)) -> Result<Self, ParseError> {
+    pub fn parse_each(
+        input: &'a [u8],
+        names: &mut [Text<'a>],
+        mut each: impl FnMut(&Event<'a>, Range<usize>, Option<&[Text<'a>]>),
+    ) -> Result<Self, ParseError> {
+        let names = &mut Names::new(names);
         match core::str::from_utf8(input) {
-            Ok(text) => Self::read(text, each),
-            Err(error) => Err(Self::not_utf8(input, error.valid_up_to(), each)),
+            Ok(text) => Self::read(text, names, &mut each),
+            Err(error) => Err(Self::not_utf8(input, error.valid_up_to(), names, &mut each)),
         }
     }
 
     /// What is wrong first is told first: the text before the broken bytes at `offset` may be no document already.
+    #[cold]
     #[inline(never)]
-    fn not_utf8(input: &'a [u8], offset: usize, each: impl FnMut(&Event<'a>, Range<usize>)) -> ParseError {
+    fn not_utf8(
+        input: &'a [u8],
+        offset: usize,
+        names: &mut Names<'_, 'a>,
+        each: &mut impl FnMut(&Event<'a>, Range<usize>, Option<&[Text<'a>]>),
+    ) -> ParseError {
         let valid = input.get(..offset).and_then(|valid| core::str::from_utf8(valid).ok()).unwrap_or_default();
-        match Self::read(valid, each) {
+        match Self::read(valid, names, each) {
             Err(error) if error.kind != ParseErrorKind::UnexpectedEnd => error,
             _ => ParseError::new(ParseErrorKind::InvalidUtf8, offset),
         }
     }
 
-    fn read(text: &'a str, mut each: impl FnMut(&Event<'a>, Range<usize>)) -> Result<Self, ParseError> {
+    #[inline(never)] // It has two callers.
+    fn read(
+        text: &'a str,
+        names: &mut Names<'_, 'a>,
+        each: &mut impl FnMut(&Event<'a>, Range<usize>, Option<&[Text<'a>]>),
+    ) -> Result<Self, ParseError> {
         let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
         let mut scanner = Scanner::new(text, start, 0);
         scanner.skip_space();
@@ -119,21 +145,28 @@ impl<'a> Document<'a> {
             events_offset: 0,
             events: 0,
             repeats: Repeats::default(),
+            odd: false,
             first: None,
         };
         let mut incarnation_seen = false;
         let mut first = true;
         scanner.open_object()?;
-        while let Some((name_offset, name)) = scanner.next_member(&mut first)? {
-            let repeated = Err(ParseError::new(ParseErrorKind::RepeatedMember, name_offset));
-            match Member::of_document(&name) {
+        let mut due = Some(Member::DocumentIncarnation);
+        while scanner.next_name(&mut first)? {
+            let repeated = Err(ParseError::new(ParseErrorKind::RepeatedMember, scanner.offset()));
+            let member = match due {
+                Some(member) if member.eat_name(&mut scanner) => Some(member),
+                _ => Member::of_document(&scanner.name_and_colon()?),
+            };
+            due = member.and_then(Member::next);
+            match member {
                 Some(Member::DocumentIncarnation) if incarnation_seen => return repeated,
                 Some(Member::DocumentIncarnation) => {
                     incarnation_seen = true;
                     document.read_incarnation(&mut scanner)?;
                 }
                 Some(_) if document.events_offset != 0 => return repeated,
-                Some(_) => document.read_events(&mut scanner, &mut each)?,
+                Some(_) => document.read_events(&mut scanner, names, each)?,
                 None => drop(scanner.value()?),
             }
         }
@@ -169,42 +202,88 @@ impl<'a> Document<'a> {
         Ok(())
     }
 
-    #[inline(never)] // What it needs to find repeated ids is gone from the stack when the document is handed on.
     fn read_events(
         &mut self,
         scanner: &mut Scanner<'a>,
-        each: &mut impl FnMut(&Event<'a>, Range<usize>),
+        names: &mut Names<'_, 'a>,
+        each: &mut impl FnMut(&Event<'a>, Range<usize>, Option<&[Text<'a>]>),
     ) -> Result<(), ParseError> {
         let offset = scanner.offset();
         if scanner.peek() != Some(b'[') {
             scanner.value()?;
             return Err(ParseError::new(ParseErrorKind::NoEvents, offset));
         }
-        let mut finder = RepeatFinder::new(self.text, offset);
-        let mut named: usize = 0;
-        let mut index = 0;
-        let mut first = true;
         scanner.open_array()?;
-        while scanner.next_element(&mut first)? {
+        self.events_offset = offset;
+        let mut first = true;
+        if !scanner.next_element(&mut first)? {
+            return Ok(());
+        }
+        if scanner.peek() == Some(b'{') {
+            let mut event = Event::blank(0, scanner.offset());
+            self.read_event(&mut event, scanner, names, each)?;
+            if event.has_id() {
+                self.first = Some((event, scanner.offset()));
+            }
+        } else {
+            self.odd = true;
+            scanner.value()?;
+        }
+        // A second element is rare, and so is what it takes to find repeated ids.
+        if scanner.next_element(&mut first)? { self.read_more(scanner, names, each) } else { Ok(()) }
+    }
+
+    /// Reads the elements behind the first one; the scanner stands before the second.
+    #[inline(never)] // What it needs to find repeated ids is gone from the stack when the document is handed on.
+    fn read_more(
+        &mut self,
+        scanner: &mut Scanner<'a>,
+        names: &mut Names<'_, 'a>,
+        each: &mut impl FnMut(&Event<'a>, Range<usize>, Option<&[Text<'a>]>),
+    ) -> Result<(), ParseError> {
+        let mut finder = RepeatFinder::new(self.text, self.events_offset);
+        if let Some((event, _)) = &self.first {
+            finder.see(&event.event_id(), event.id_offset());
+        }
+        let mut index: usize = 1;
+        loop {
             if scanner.peek() == Some(b'{') {
                 let mut event = Event::blank(index, scanner.offset());
-                event.fill(scanner)?;
+                self.read_event(&mut event, scanner, names, each)?;
                 if event.has_id() {
                     finder.see(&event.event_id(), event.id_offset());
-                    each(&event, event.offset()..scanner.offset());
-                    named = named.saturating_add(1);
-                    if index == 0 {
-                        self.first = Some((event, scanner.offset()));
-                    }
                 }
             } else {
+                self.odd = true;
                 scanner.value()?;
             }
             index = index.saturating_add(1);
+            if !scanner.next_element(&mut false)? {
+                break;
+            }
         }
         self.repeats = finder.finish();
-        self.events_offset = offset;
-        self.events = named.saturating_sub(self.repeats.count());
+        self.events = self.events.saturating_sub(self.repeats.count());
+        self.odd |= self.repeats.count() > 0;
+        Ok(())
+    }
+
+    /// Reads the object that starts here into a blank event, and counts and shows it if it has an id.
+    #[inline]
+    fn read_event(
+        &mut self,
+        event: &mut Event<'a>,
+        scanner: &mut Scanner<'a>,
+        names: &mut Names<'_, 'a>,
+        each: &mut impl FnMut(&Event<'a>, Range<usize>, Option<&[Text<'a>]>),
+    ) -> Result<(), ParseError> {
+        names.clear();
+        event.fill(scanner, names)?;
+        self.odd |= event.has_problems() || !event.has_id();
+        if event.has_id() {
+            self.events = self.events.saturating_add(1);
+            each(event, event.offset()..scanner.offset(), names.kept());
+        }
         Ok(())
     }
 
@@ -217,8 +296,8 @@ impl<'a> Document<'a> {
     /// and stands among the [`problems`](Self::problems).
     pub fn events(&self) -> Events<'a> {
         let elements = match self.first {
-            Some((_, end)) => Elements::after_first(self.text, end),
-            None => Elements::new(self.text, self.events_offset),
+            Some((_, end)) => Elements::after_first(self.text, end, self.odd),
+            None => Elements::new(self.text, self.events_offset, self.odd),
         };
         let first = self.first.map(|(event, _)| event);
         Events { first, elements, repeats: self.repeats, left: self.events }
@@ -229,7 +308,7 @@ impl<'a> Document<'a> {
         Problems {
             text: self.text,
             own: self.incarnation_problem,
-            elements: Elements::new(self.text, self.events_offset),
+            elements: if self.odd { Elements::new(self.text, self.events_offset, true) } else { Elements::NONE },
             repeats: self.repeats,
             inside: None,
         }
@@ -305,21 +384,22 @@ pub(crate) struct Elements<'a> {
     scanner: Scanner<'a>,
     index: usize,
     first: bool,
+    /// Whether there is any problem in the array.
+    odd: bool,
 }
 
 impl<'a> Elements<'a> {
+    const NONE: Self = Self { scanner: Scanner::new("", 0, 0), index: 0, first: true, odd: false };
+
     /// The elements of the array whose bracket stands at `offset`.
-    pub(crate) fn new(text: &'a str, offset: usize) -> Self {
+    pub(crate) fn new(text: &'a str, offset: usize, odd: bool) -> Self {
         let mut scanner = Scanner::new(text, offset, EVENT_DEPTH.wrapping_sub(1));
-        if scanner.open_array().is_err() {
-            scanner = Scanner::new("", 0, 0);
-        }
-        Self { scanner, index: 0, first: true }
+        if scanner.open_array().is_err() { Self::NONE } else { Self { scanner, index: 0, first: true, odd } }
     }
 
     /// The elements but the first, which ends at `offset`.
-    fn after_first(text: &'a str, offset: usize) -> Self {
-        Self { scanner: Scanner::new(text, offset, EVENT_DEPTH), index: 1, first: false }
+    const fn after_first(text: &'a str, offset: usize, odd: bool) -> Self {
+        Self { scanner: Scanner::new(text, offset, EVENT_DEPTH), index: 1, first: false, odd }
     }
 }
 
@@ -328,14 +408,14 @@ impl<'a> Iterator for Elements<'a> {
 
     fn next(&mut self) -> Option<Element<'a>> {
         if !self.scanner.next_element(&mut self.first).ok()? {
-            self.scanner = Scanner::new("", 0, 0);
+            *self = Self::NONE;
             return None;
         }
         let (index, offset) = (self.index, self.scanner.offset());
         self.index = index.saturating_add(1);
         let event = if self.scanner.peek() == Some(b'{') {
             let mut event = Event::blank(index, offset);
-            event.fill(&mut self.scanner).ok()?;
+            event.fill(&mut self.scanner, &mut Names::read_before(self.odd)).ok()?;
             Some(event)
         } else {
             self.scanner.value().ok()?;
@@ -430,7 +510,9 @@ impl<'a> Inside<'a> {
                         self.scanner.value().ok()?;
                         (Member::EventId, offset, Some(ProblemKind::Repeated))
                     }
-                    Some(member) => (member, offset, self.event.take(member, &mut self.scanner).ok()?),
+                    Some(member) => {
+                        (member, offset, self.event.take(member, &mut self.scanner, &mut Names::new(&mut [])).ok()?)
+                    }
                     None => {
                         self.scanner.value().ok()?;
                         continue;

@@ -147,7 +147,8 @@ impl<'a> Event<'a> {
             scanner.value()?;
             return Err(ParseError::new(ParseErrorKind::NotAnObject, start));
         }
-        let event = Self::read(&mut scanner, 0)?;
+        let mut event = Self::blank(0, scanner.offset());
+        event.fill(&mut scanner, &mut Names::new(&mut []))?;
         scanner.skip_space();
         match scanner.peek() {
             None => Ok(event),
@@ -155,49 +156,50 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// Reads the object that starts here.
-    pub(crate) fn read(scanner: &mut Scanner<'a>, index: usize) -> Result<Self, ParseError> {
-        let mut event = Self::blank(index, scanner.offset());
-        event.fill(scanner)?;
-        Ok(event)
-    }
-
     /// Reads the object that starts here into an event that is blank; in place, since events are not small.
-    pub(crate) fn fill(&mut self, scanner: &mut Scanner<'a>) -> Result<(), ParseError> {
+    pub(crate) fn fill(&mut self, outer: &mut Scanner<'a>, names: &mut Names<'_, 'a>) -> Result<(), ParseError> {
+        let mut scanner = *outer; // One of its own can live in registers.
         let mut seen = MemberSet::default();
         let mut first = true;
+        // The member that stands next where Azure writes the document.
+        let mut due = Some(Member::EventId);
         scanner.open_object()?;
-        while let Some((name_offset, name)) = scanner.next_member(&mut first)? {
-            match Member::of_event(&name) {
-                Some(member) => {
-                    if seen.contains(member) {
-                        return Err(ParseError::new(ParseErrorKind::RepeatedMember, name_offset));
-                    }
-                    seen.insert(member);
-                    if self.take(member, scanner)?.is_some() {
-                        self.problems.insert(member);
-                    }
-                }
-                None => drop(scanner.value()?),
+        while scanner.next_name(&mut first)? {
+            let name_offset = scanner.offset();
+            let member = match due {
+                Some(member) if member.eat_name(&mut scanner) => Some(member),
+                _ => Member::of_event(&scanner.name_and_colon()?),
+            };
+            let Some(member) = member else {
+                scanner.value()?;
+                continue;
+            };
+            if seen.contains(member) {
+                return Err(ParseError::new(ParseErrorKind::RepeatedMember, name_offset));
+            }
+            seen.insert(member);
+            due = member.next();
+            if self.take(member, &mut scanner, names)?.is_some() {
+                self.problems.insert(member);
             }
         }
+        *outer = scanner;
         Ok(())
     }
 
     /// The `EventId` of the object that starts here, and where it stands; the object was read before.
     pub(crate) fn id_of(scanner: &mut Scanner<'a>) -> Option<(usize, Text<'a>)> {
-        let mut id = None;
         let mut first = true;
         scanner.open_object().ok()?;
         while let Some((_, name)) = scanner.next_member(&mut first).ok()? {
             let offset = scanner.offset();
-            if let Value::String(text) = scanner.value().ok()?
-                && name == *Member::EventId.name()
-            {
-                id = Some((offset, text));
+            let value = scanner.value().ok()?;
+            if name == *Member::EventId.name() {
+                scanner.leave_checked();
+                return if let Value::String(text) = value { Some((offset, text)) } else { None };
             }
         }
-        id
+        None
     }
 
     pub(crate) fn blank(index: usize, offset: usize) -> Self {
@@ -219,41 +221,46 @@ impl<'a> Event<'a> {
     }
 
     /// Reads the value of one member; what is odd about it, if anything. `null` is as good as absent.
+    #[inline]
     pub(crate) fn take(
         &mut self,
         member: Member,
         scanner: &mut Scanner<'a>,
+        names: &mut Names<'_, 'a>,
     ) -> Result<Option<ProblemKind>, ParseError> {
         let start = scanner.offset();
         if member == Member::Resources && scanner.peek() == Some(b'[') {
             self.resources = Resources { array: Some(*scanner) };
-            return Ok(only_strings(scanner)?.then_some(ProblemKind::WrongType));
+            return Ok(names.read(scanner)?.then_some(ProblemKind::WrongType));
+        }
+        if scanner.peek() == Some(b'"') {
+            let text = scanner.string_here()?;
+            return Ok(self.take_text(member, text, start));
         }
         let value = scanner.value()?;
-        let text = match (member, value) {
-            (_, Value::Null) => return Ok(None),
-            (Member::DurationInSeconds, _) => return Ok(self.take_duration(value).err()),
-            (Member::NotBefore, Value::String(text)) => {
-                self.not_before = NotBefore::of(text);
-                let unreadable = matches!(self.not_before, NotBefore::Unreadable(_));
-                return Ok(unreadable.then_some(ProblemKind::UnreadableTime));
-            }
+        Ok(match (member, value) {
+            (_, Value::Null) => None,
+            (Member::DurationInSeconds, Value::Number(number)) => self.take_duration(number).err(),
             (Member::NotBefore, _) => {
                 self.not_before = NotBefore::Unreadable(Text::plain(scanner.since(start)));
-                return Ok(Some(ProblemKind::WrongType));
+                Some(ProblemKind::WrongType)
             }
-            (_, Value::String(text)) if member != Member::Resources => text,
-            _ => return Ok(Some(ProblemKind::WrongType)),
-        };
+            _ => Some(ProblemKind::WrongType),
+        })
+    }
+
+    /// Takes a member that is a text, whose value stands at `offset`; what is odd about it, if anything.
+    #[inline]
+    fn take_text(&mut self, member: Member, text: Text<'a>, offset: usize) -> Option<ProblemKind> {
         match member {
             Member::EventId => {
                 self.event_id = text;
-                self.id_offset = start;
+                self.id_offset = offset;
                 if text.is_empty() {
-                    return Ok(Some(ProblemKind::Empty));
+                    return Some(ProblemKind::Empty);
                 }
                 if text.raw().len() > EVENT_ID_MAX && text.decoded_len() > EVENT_ID_MAX {
-                    return Ok(Some(ProblemKind::TooLong));
+                    return Some(ProblemKind::TooLong);
                 }
             }
             Member::EventType => self.event_type = Some(EventType::of(text)),
@@ -261,26 +268,31 @@ impl<'a> Event<'a> {
             Member::EventSource => self.event_source = Some(EventSource::of(text)),
             Member::ResourceType => self.resource_type = Some(text),
             Member::Description => self.description = Some(text),
-            _ => {}
+            Member::NotBefore => {
+                self.not_before = NotBefore::of(text);
+                if let NotBefore::Unreadable(_) = self.not_before {
+                    return Some(ProblemKind::UnreadableTime);
+                }
+            }
+            Member::DurationInSeconds => return self.take_duration_text(&text).err(),
+            Member::Resources | Member::DocumentIncarnation | Member::Events => return Some(ProblemKind::WrongType),
         }
-        Ok(None)
+        None
+    }
+
+    #[cold]
+    fn take_duration_text(&mut self, text: &Text<'_>) -> Result<(), ProblemKind> {
+        let mut buffer = [0; 32];
+        let text = text.copy_to(&mut buffer).map_err(|_| ProblemKind::NotAnInteger)?;
+        let mut scanner = Scanner::new(text, 0, 0);
+        match scanner.number() {
+            Ok(number) if scanner.peek().is_none() => self.take_duration(number),
+            _ => Err(ProblemKind::NotAnInteger),
+        }
     }
 
     /// A whole number, a float without a fraction, or a text of either; -1 means unknown.
-    fn take_duration(&mut self, value: Value<'_>) -> Result<(), ProblemKind> {
-        let mut buffer = [0; 32];
-        let number = match value {
-            Value::Number(number) => number,
-            Value::String(text) => {
-                let text = text.copy_to(&mut buffer).map_err(|_| ProblemKind::NotAnInteger)?;
-                let mut scanner = Scanner::new(text, 0, 0);
-                match scanner.number() {
-                    Ok(number) if scanner.peek().is_none() => number,
-                    _ => return Err(ProblemKind::NotAnInteger),
-                }
-            }
-            _ => return Err(ProblemKind::WrongType),
-        };
+    fn take_duration(&mut self, number: &str) -> Result<(), ProblemKind> {
         match integer(number) {
             Integer::Exactly { negative: true, magnitude: 1 } => Ok(()),
             Integer::Exactly { negative: false, magnitude } => match u32::try_from(magnitude) {
@@ -296,15 +308,56 @@ impl<'a> Event<'a> {
     }
 }
 
-/// Reads the array that starts here; whether anything but strings stands in it.
-fn only_strings(scanner: &mut Scanner<'_>) -> Result<bool, ParseError> {
-    let mut others = false;
-    let mut first = true;
-    scanner.open_array()?;
-    while scanner.next_element(&mut first)? {
-        others |= !matches!(scanner.value()?, Value::String(_));
+/// Where the names of an event's `Resources` are put when they are read first, if anywhere.
+pub(crate) struct Names<'r, 'a> {
+    room: &'r mut [Text<'a>],
+    count: usize,
+    /// They were read before, and are nothing but names.
+    checked: bool,
+}
+
+impl<'r, 'a> Names<'r, 'a> {
+    pub(crate) const fn new(room: &'r mut [Text<'a>]) -> Self {
+        Self { room, count: 0, checked: false }
     }
-    Ok(others)
+
+    /// The array was read before; `odd` if anything but names may stand in it.
+    pub(crate) const fn read_before(odd: bool) -> Self {
+        Self { room: &mut [], count: 0, checked: !odd }
+    }
+
+    /// The names of the event that was read last, if there was room for all of them.
+    pub(crate) fn kept(&self) -> Option<&[Text<'a>]> {
+        self.room.get(..self.count)
+    }
+
+    /// Forgets the names of the event before.
+    pub(crate) const fn clear(&mut self) {
+        self.count = 0;
+    }
+
+    /// Reads the array that starts here; whether anything but strings stands in it.
+    fn read(&mut self, scanner: &mut Scanner<'a>) -> Result<bool, ParseError> {
+        if self.checked {
+            scanner.open_array()?;
+            scanner.leave_checked();
+            return Ok(false);
+        }
+        let mut others = false;
+        let mut count: usize = 0;
+        let room = &mut *self.room;
+        scanner.array(|name| match name {
+            Some(name) => {
+                if let Some(place) = room.get_mut(count) {
+                    *place = name;
+                }
+                count = count.saturating_add(1);
+            }
+            None => others = true,
+        })?;
+        self.count = count;
+        Ok(others)
+    }
 }
 
 /// The members that the document and its events define.
@@ -376,6 +429,40 @@ impl Member {
         })
     }
 
+    /// Steps over the member's name, its colon and the space behind, if they stand here as Azure writes them.
+    #[inline]
+    pub(crate) fn eat_name(self, scanner: &mut Scanner<'_>) -> bool {
+        match self {
+            Self::EventId => scanner.eat_exactly(b"\"EventId\":"),
+            Self::EventStatus => scanner.eat_exactly(b"\"EventStatus\":"),
+            Self::EventType => scanner.eat_exactly(b"\"EventType\":"),
+            Self::ResourceType => scanner.eat_exactly(b"\"ResourceType\":"),
+            Self::Resources => scanner.eat_exactly(b"\"Resources\":"),
+            Self::NotBefore => scanner.eat_exactly(b"\"NotBefore\":"),
+            Self::Description => scanner.eat_exactly(b"\"Description\":"),
+            Self::EventSource => scanner.eat_exactly(b"\"EventSource\":"),
+            Self::DurationInSeconds => scanner.eat_exactly(b"\"DurationInSeconds\":"),
+            Self::DocumentIncarnation => scanner.eat_exactly(b"\"DocumentIncarnation\":"),
+            Self::Events => scanner.eat_exactly(b"\"Events\":"),
+        }
+    }
+
+    /// The member behind this one in the documents that Azure writes.
+    pub(crate) const fn next(self) -> Option<Self> {
+        match self {
+            Self::EventId => Some(Self::EventStatus),
+            Self::EventStatus => Some(Self::EventType),
+            Self::EventType => Some(Self::ResourceType),
+            Self::ResourceType => Some(Self::Resources),
+            Self::Resources => Some(Self::NotBefore),
+            Self::NotBefore => Some(Self::Description),
+            Self::Description => Some(Self::EventSource),
+            Self::EventSource => Some(Self::DurationInSeconds),
+            Self::DocumentIncarnation => Some(Self::Events),
+            Self::DurationInSeconds | Self::Events => None,
+        }
+    }
+
     const fn bit(self) -> u16 {
         1 << self as u16
     }
@@ -417,8 +504,11 @@ macro_rules! words {
 
         impl<'a> $name<'a> {
             fn of(text: Text<'a>) -> Self {
-                $(if text == *stringify!($word) { return Self::$word; })+
-                Self::Other(text)
+                let mut buffer = [0; 16];
+                match text.as_str().or_else(|| text.copy_to(&mut buffer).ok().map(|word| &*word)) {
+                    $(Some(stringify!($word)) => Self::$word,)+
+                    _ => Self::Other(text),
+                }
             }
 
             /// The word as the wire spells it.
@@ -505,15 +595,21 @@ pub enum NotBefore<'a> {
 
 impl<'a> NotBefore<'a> {
     fn of(text: Text<'a>) -> Self {
-        if text.chars().all(|char| char == ' ' || char == '\t') {
-            return Self::Unset;
-        }
-        // The longest time that is read has 40 characters or so, however many digits its fraction has.
-        let mut buffer = [0; 64];
-        match text.copy_to(&mut buffer).ok().and_then(UnixSeconds::parse) {
+        let moment = match text.as_str() {
+            Some(text) => UnixSeconds::parse(text),
+            None => Self::parse_escaped(&text),
+        };
+        match moment {
             Some(moment) => Self::At(moment),
+            None if text.chars().all(|char| char == ' ' || char == '\t') => Self::Unset,
             None => Self::Unreadable(text),
         }
+    }
+
+    #[cold]
+    fn parse_escaped(text: &Text<'_>) -> Option<UnixSeconds> {
+        // The longest time that is read has 40 characters or so, however many digits its fraction has.
+        text.copy_to(&mut [0; 64]).ok().and_then(UnixSeconds::parse)
     }
 
     /// The moment, where one is known.
@@ -564,6 +660,7 @@ impl<'a> Resources<'a> {
     }
 
     /// The names, in the document's order; elements that are no strings are skipped.
+    #[inline]
     pub fn iter(&self) -> ResourceNames<'a> {
         let mut inside = self.array;
         if let Some(scanner) = &mut inside
@@ -609,14 +706,16 @@ pub struct ResourceNames<'a> {
 impl<'a> Iterator for ResourceNames<'a> {
     type Item = Text<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<Text<'a>> {
         let scanner = self.inside.as_mut()?;
         // The array was checked when the document was parsed, so reading it again does not fail.
         while let Ok(true) = scanner.next_element(&mut self.first) {
-            match scanner.value() {
-                Ok(Value::String(name)) => return Some(name),
-                Ok(_) => {}
-                Err(_) => break,
+            if scanner.peek() == Some(b'"') {
+                return scanner.string_here().ok();
+            }
+            if scanner.value().is_err() {
+                break;
             }
         }
         self.inside = None;

@@ -42,7 +42,7 @@
 //! from the metadata service. It keeps no text of an event beyond its id and type. It knows nothing of Kubernetes,
 //! load balancers or clusters: *prepare* and *recover* are said, and the host does them.
 #![no_std]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![cfg_attr(
     not(test),
     deny(

@@ -9,33 +9,36 @@ use crate::json::{Scanner, Text, Value};
 /// out, and a tracker ignores them all the same.
 const KEPT: usize = 16;
 
-/// How many ids are remembered, or suspected, at a time.
-const LISTED: usize = 20;
+/// How many ids are told apart by their hashes, before a filter has to do.
+const HASHES: usize = 128;
+
+/// How many ids are suspected at a time.
+const SUSPECTS: usize = 32;
 
 /// How often the document is gone over again to see whether suspected ids stand there twice. Enough for more than a
 /// thousand events; the bound is what keeps a hostile document linear.
 const MAX_PASSES: u8 = 8;
 
-/// Where the values of repeated `EventId`s stand.
+/// Where the values of repeated `EventId`s stand; those beyond four gibibytes are not remembered.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Repeats {
-    offsets: [usize; KEPT],
-    count: usize,
+    offsets: [u32; KEPT],
+    count: u8,
 }
 
 impl Repeats {
     /// Whether the `EventId` whose value stands at `offset` has been seen before it.
     pub(crate) fn contains(&self, offset: usize) -> bool {
-        self.offsets.iter().take(self.count).any(|&known| known == offset)
+        self.offsets.iter().take(self.count.into()).any(|&known| known as usize == offset)
     }
 
     pub(crate) const fn count(&self) -> usize {
-        self.count
+        self.count as usize
     }
 
-    fn push(&mut self, offset: usize) {
-        if !self.contains(offset)
-            && let Some(slot) = self.offsets.get_mut(self.count)
+    fn push(&mut self, offset: u32) {
+        if !self.contains(offset as usize)
+            && let Some(slot) = self.offsets.get_mut(usize::from(self.count))
         {
             *slot = offset;
             self.count = self.count.saturating_add(1);
@@ -43,29 +46,30 @@ impl Repeats {
     }
 
     const fn is_full(&self) -> bool {
-        self.count == KEPT
+        self.count as usize == KEPT
     }
 }
 
 #[derive(Clone, Copy, Default)]
-struct Listed {
-    hash: u64,
-    offset: usize,
+struct Suspect {
+    hash: u32,
+    offset: u32,
 }
 
-/// Finds repeated ids. The first few ids are simply listed and compared. When there are more, a Bloom filter takes
-/// over, and the list collects the ids that the filter thinks it has seen; a full list is settled by going over the
-/// document once more.
+/// Finds repeated ids. The hashes of the first ids are listed; when there are more, a Bloom filter takes over in the same
+/// memory. Ids whose hashes seem to be known are collected, and settled by going over the document once more.
 pub(crate) struct RepeatFinder<'a> {
     text: &'a str,
     /// Where the `Events` array starts.
     events: usize,
-    list: [Listed; LISTED],
-    listed: usize,
-    filter: [u64; 64],
+    /// The list of hashes, then the filter.
+    words: [u32; HASHES],
+    listed: u8,
     /// Whether the filter has taken over.
     filters: bool,
     passes: u8,
+    suspected: u8,
+    suspects: [Suspect; SUSPECTS],
     repeats: Repeats,
 }
 
@@ -74,11 +78,12 @@ impl<'a> RepeatFinder<'a> {
         Self {
             text,
             events,
-            list: [Listed::default(); LISTED],
+            words: [0; HASHES],
             listed: 0,
-            filter: [0; 64],
             filters: false,
             passes: 0,
+            suspected: 0,
+            suspects: [Suspect::default(); SUSPECTS],
             repeats: Repeats::default(),
         }
     }
@@ -88,49 +93,51 @@ impl<'a> RepeatFinder<'a> {
         if self.repeats.is_full() || self.passes >= MAX_PASSES {
             return;
         }
-        let next = Listed { hash: hash(id), offset };
-        if !self.filters {
-            let mut listed = self.list.iter().take(self.listed);
-            if listed.any(|known| known.hash == next.hash && self.same_id(known.offset, id)) {
-                self.repeats.push(offset);
-                return;
+        let hash = hash(id);
+        if self.seems_known(hash)
+            && let Ok(offset) = u32::try_from(offset)
+        {
+            if usize::from(self.suspected) == SUSPECTS {
+                self.settle(offset as usize);
             }
-            if self.push(next) {
-                return;
+            if let Some(place) = self.suspects.get_mut(usize::from(self.suspected)) {
+                *place = Suspect { hash, offset };
+                self.suspected = self.suspected.saturating_add(1);
             }
-            self.start_filter();
-        }
-        if set(&mut self.filter, next.hash) && !self.push(next) {
-            self.settle(offset);
-            self.push(next);
         }
     }
 
     /// What was found.
     pub(crate) fn finish(&mut self) -> Repeats {
-        if self.filters && self.listed > 0 {
+        if self.suspected > 0 {
             self.settle(usize::MAX);
         }
         self.repeats
     }
 
-    fn push(&mut self, id: Listed) -> bool {
-        match self.list.get_mut(self.listed) {
-            Some(slot) => {
-                *slot = id;
-                self.listed = self.listed.saturating_add(1);
-                true
+    /// Whether the hash was seen before: certainly when it was, rarely when it was not.
+    fn seems_known(&mut self, hash: u32) -> bool {
+        if !self.filters {
+            if self.words.contains(&hash) {
+                return true;
             }
-            None => false,
+            if let Some(place) = self.words.get_mut(usize::from(self.listed)) {
+                *place = hash;
+                self.listed = self.listed.saturating_add(1);
+                return false;
+            }
+            self.start_filter();
         }
+        set(&mut self.words, hash)
     }
 
+    #[inline(never)] // Its copy is not to be added to the stack of every document.
     fn start_filter(&mut self) {
-        for known in self.list.iter().take(self.listed) {
-            set(&mut self.filter, known.hash);
+        let hashes = core::mem::replace(&mut self.words, [0; HASHES]);
+        for hash in hashes {
+            set(&mut self.words, hash);
         }
         self.filters = true;
-        self.listed = 0;
     }
 
     /// Goes over the events before `until` and keeps those suspects whose id stands there before themselves.
@@ -154,14 +161,14 @@ impl<'a> RepeatFinder<'a> {
                 self.compare(offset, &id);
             }
         }
-        self.listed = 0;
+        self.suspected = 0;
     }
 
     /// Keeps the suspects behind `offset` that are the id which stands there.
     fn compare(&mut self, offset: usize, id: &Text<'_>) {
         let hash = hash(id);
-        for suspect in self.list.iter().take(self.listed) {
-            if suspect.hash == hash && suspect.offset > offset && self.same_id(suspect.offset, id) {
+        for suspect in self.suspects.iter().take(self.suspected.into()) {
+            if suspect.hash == hash && suspect.offset as usize > offset && self.same_id(suspect.offset as usize, id) {
                 self.repeats.push(suspect.offset);
             }
         }
@@ -177,23 +184,19 @@ impl<'a> RepeatFinder<'a> {
     }
 }
 
-fn hash(id: &Text<'_>) -> u64 {
+/// A hash that is never 0, which means that no id is listed.
+fn hash(id: &Text<'_>) -> u32 {
     let mut hash = Hash::new();
-    match id.as_str() {
-        Some(id) => id.bytes().for_each(|byte| hash.byte(byte.to_ascii_uppercase())),
-        None => hash.chars(id.chars().map(|char| char.to_ascii_uppercase())),
-    }
-    // The filter wants bits that are independent of each other, which FNV's are not for ids that differ in one digit.
-    let hash = hash.finish();
-    (hash ^ hash >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+    hash.caseless_text(id);
+    u32::try_from(hash.finish() >> 32).unwrap_or(1).max(1)
 }
 
 /// Sets the two bits that stand for `hash`; whether both were set before.
-fn set(filter: &mut [u64; 64], hash: u64) -> bool {
+fn set(filter: &mut [u32; HASHES], hash: u32) -> bool {
     let mut known = true;
-    for part in [hash >> 40, hash >> 52] {
-        let bit = 1 << (part & 63);
-        if let Some(word) = filter.get_mut((part >> 6 & 63) as usize) {
+    for part in [hash, hash >> 16] {
+        let bit = 1 << (part & 31);
+        if let Some(word) = filter.get_mut((part >> 5 & 127) as usize) {
             known &= *word & bit != 0;
             *word |= bit;
         }

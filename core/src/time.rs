@@ -31,8 +31,7 @@ impl UnixSeconds {
     /// offset means UTC. White space around the time is skipped. `None` for whatever else, dates and times that do not
     /// exist among it.
     pub fn parse(text: &str) -> Option<Self> {
-        let text = text.trim_matches([' ', '\t']).as_bytes();
-        rfc_1123(text).or_else(|| iso_8601(text)).map(Self)
+        fixed(text.as_bytes()).or_else(|| free(text)).map(Self)
     }
 
     /// The longest text that [`write`](Self::write) writes, in bytes: a year of twelve digits and a sign. One of four
@@ -177,6 +176,44 @@ const DAY: i64 = 86_400;
 const MONTHS: [&[u8; 3]; 12] =
     [b"jan", b"feb", b"mar", b"apr", b"may", b"jun", b"jul", b"aug", b"sep", b"oct", b"nov", b"dec"];
 
+/// RFC 1123 as Azure writes it, every digit at its place: `Mon, 19 Sep 2016 18:29:47 GMT`.
+fn fixed(text: &[u8]) -> Option<i64> {
+    let &[w1, w2, w3, b',', b' ', d1, d2, b' ', m1, m2, m3, b' ', ref rest @ ..] = text else { return None };
+    let &[y1, y2, y3, y4, b' ', h1, h2, b':', i1, i2, b':', s1, s2, b' ', b'G', b'M', b'T'] = rest else {
+        return None;
+    };
+    let digits = [d1, d2, y1, y2, y3, y4, h1, h2, i1, i2, s1, s2];
+    if !([w1, w2, w3].iter().all(u8::is_ascii_alphabetic) && digits.iter().all(u8::is_ascii_digit)) {
+        return None;
+    }
+    let month = match &[m1, m2, m3] {
+        b"Jan" => 1,
+        b"Feb" => 2,
+        b"Mar" => 3,
+        b"Apr" => 4,
+        b"May" => 5,
+        b"Jun" => 6,
+        b"Jul" => 7,
+        b"Aug" => 8,
+        b"Sep" => 9,
+        b"Oct" => 10,
+        b"Nov" => 11,
+        b"Dec" => 12,
+        _ => return None,
+    };
+    let [day, century, year, hour, minute, second] = [[d1, d2], [y1, y2], [y3, y4], [h1, h2], [i1, i2], [s1, s2]]
+        .map(|[tens, ones]| i64::from(tens & 0xf).wrapping_mul(10).wrapping_add(i64::from(ones & 0xf)));
+    let day = days(century.wrapping_mul(100).wrapping_add(year), month, day)?;
+    Some(day.saturating_mul(DAY).saturating_add(second_of_day(hour, minute, second)?))
+}
+
+/// Whatever else is read, with white space around it.
+#[inline(never)]
+fn free(text: &str) -> Option<i64> {
+    let text = text.trim_matches([' ', '\t']).as_bytes();
+    rfc_1123(text).or_else(|| iso_8601(text))
+}
+
 /// `[weekday ","] day month year hour ":" minute ":" second zone`
 fn rfc_1123(text: &[u8]) -> Option<i64> {
     let text = match text.iter().position(|&byte| byte == b',') {
@@ -246,10 +283,14 @@ fn time_of_day(text: &[u8]) -> Option<(i64, &[u8])> {
     let (hour, text) = field(text, 2)?;
     let (minute, text) = field(text.strip_prefix(b":")?, 2)?;
     let (second, text) = field(text.strip_prefix(b":")?, 2)?;
+    Some((second_of_day(hour, minute, second)?, text))
+}
+
+fn second_of_day(hour: i64, minute: i64, second: i64) -> Option<i64> {
     if hour > 23 || minute > 59 || second > 59 {
         return None;
     }
-    Some((hour.saturating_mul(3600).saturating_add(minute.saturating_mul(60)).saturating_add(second), text))
+    Some(hour.saturating_mul(3600).saturating_add(minute.saturating_mul(60)).saturating_add(second))
 }
 
 /// A number of exactly `width` digits, and what follows it.
@@ -407,6 +448,24 @@ mod tests {
         fn what_is_displayed_reads_back(seconds in -62_135_596_800_i64..=253_402_300_799) {
             let moment = UnixSeconds(seconds);
             prop_assert_eq!(UnixSeconds::parse(&moment.to_string()), Some(moment));
+        }
+
+        #[test]
+        fn as_azure_writes_it_is_read_as_any_other_way(
+            seconds in -62_135_596_800_i64..=253_402_300_799, place in 0_usize..29, byte in prop::sample::select(b"059:, AaGz\0".to_vec()),
+        ) {
+            let iso = UnixSeconds(seconds).to_string();
+            let month = std::str::from_utf8(MONTHS[iso[5..7].parse::<usize>().unwrap() - 1]).unwrap();
+            let month = std::format!("{}{}", month[..1].to_uppercase(), &month[1..]);
+            let text = std::format!("Mon, {} {month} {} {} GMT", &iso[8..10], &iso[..4], &iso[11..19]);
+            prop_assert_eq!(fixed(text.as_bytes()), Some(seconds));
+            prop_assert_eq!(free(&text), Some(seconds));
+            let mut odd = text.into_bytes();
+            odd[place] = byte;
+            let odd = std::string::String::from_utf8(odd).unwrap();
+            if let Some(read) = fixed(odd.as_bytes()) {
+                prop_assert_eq!(free(&odd), Some(read));
+            }
         }
 
         #[test]

@@ -49,7 +49,12 @@ fn oracle_error(input: &[u8]) -> Option<serde_json::Error> {
 fn holds_together(document: &Document<'_>, input: &[u8]) {
     assert_eq!(document.events().len(), document.events().count());
     let mut shown = Vec::new();
-    assert!(Document::parse_each(input, |event, bytes| shown.push((event.event_id(), bytes))).is_ok());
+    let read = Document::parse_each(input, &mut [Text::plain(""); 3], |event, bytes, names| {
+        let read_again = event.resources().into_iter();
+        assert!(names.map_or(event.resources().iter().count() > 3, |names| names.iter().copied().eq(read_again)));
+        shown.push((event.event_id(), bytes));
+    });
+    assert!(read.is_ok());
     assert!(shown.len() >= document.events().len());
     for (id, bytes) in shown {
         let alone = Event::parse(&input[bytes]).expect("an event stands for itself");

@@ -19,11 +19,15 @@ fn session() -> Session<ROOM> {
     Session::new(&Config { policy, seed: 1, ..Config::new(VmNames::new(&["vm"])) }).unwrap()
 }
 
-/// FNV-1a, which ends a snapshot.
+/// The checksum that ends a snapshot.
 fn with_checksum(content: &[u8]) -> Vec<u8> {
-    let step = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    let checksum = content.iter().fold(0xcbf2_9ce4_8422_2325, step);
-    [content, &checksum.to_le_bytes()].concat()
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+    let (words, rest) = content.as_chunks::<8>();
+    let words = words.iter().map(|bytes| word(bytes)).chain([word(rest), content.len() as u64]);
+    let state = words.fold(FACTOR, |state: u64, word| (state.rotate_left(23) ^ word).wrapping_mul(FACTOR));
+    let checksum = (state ^ state >> 32).wrapping_mul(FACTOR);
+    [content, &(checksum ^ checksum >> 29).to_le_bytes()].concat()
 }
 
 /// A true snapshot with some bytes changed, or cut, or doubled.

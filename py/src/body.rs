@@ -136,7 +136,8 @@ impl Body {
 
 fn indexed(bytes: &[u8]) -> Result<(Key, Vec<Entry>), ParseError> {
     let mut entries = Vec::new();
-    let document = Document::parse_each(bytes, |event, object| entries.push(Entry::of(event, object, bytes)))?;
+    let document =
+        Document::parse_each(bytes, &mut [], |event, object, _| entries.push(Entry::of(event, object, bytes)))?;
     if document.events().len() != entries.len() {
         let mut standing = document.events().map(|event| event.index()).peekable();
         entries.retain(|entry| standing.next_if_eq(&entry.index).is_some());

@@ -1,5 +1,6 @@
 //! A strict reader of RFC 8259, over bytes that the caller keeps: no storage, no recursion, one pass.
 
+mod block;
 mod number;
 mod scan;
 mod text;

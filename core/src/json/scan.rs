@@ -1,6 +1,9 @@
-//! The scanner: front to back over the text, byte by byte, with the position of whatever is wrong.
+//! The scanner: front to back over the text, with the position of whatever is wrong.
+//!
+//! What nearly every document consists of is inlined where it is used, and is short; the rest stands out of line.
 
 use super::Text;
+use super::block::{close_end, plain_end, space_end};
 use crate::error::{ParseError, ParseErrorKind};
 
 /// How many objects and arrays may stand inside each other, the document's own object counted.
@@ -47,6 +50,7 @@ impl<'a> Scanner<'a> {
         self.text.get(start..self.at).unwrap_or_default()
     }
 
+    #[inline]
     pub(crate) fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
@@ -56,21 +60,25 @@ impl<'a> Scanner<'a> {
         self.at = self.at.wrapping_add(1);
     }
 
+    #[inline]
     pub(crate) fn skip_space(&mut self) {
-        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
-            self.bump();
+        if self.peek().is_some_and(|byte| byte <= b' ') {
+            self.at = space_end(self.text.as_bytes(), self.at);
         }
     }
 
     /// The error for a place where something else was due.
+    #[cold]
     pub(crate) fn unexpected<T>(&self) -> Result<T> {
         self.fail(if self.peek().is_none() { ParseErrorKind::UnexpectedEnd } else { ParseErrorKind::UnexpectedByte })
     }
 
+    #[cold]
     fn fail<T>(&self, kind: ParseErrorKind) -> Result<T> {
         Err(ParseError::new(kind, self.at))
     }
 
+    #[inline]
     fn eat(&mut self, byte: u8) -> bool {
         let found = self.peek() == Some(byte);
         if found {
@@ -79,8 +87,21 @@ impl<'a> Scanner<'a> {
         found
     }
 
+    #[inline]
     fn expect(&mut self, byte: u8) -> Result<()> {
         if self.eat(byte) { Ok(()) } else { self.unexpected() }
+    }
+
+    /// Steps over these bytes and the white space behind them, if they are what stands here.
+    #[inline]
+    pub(crate) fn eat_exactly<const LENGTH: usize>(&mut self, bytes: &[u8; LENGTH]) -> bool {
+        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
+        let found = rest.first_chunk() == Some(bytes);
+        if found {
+            self.at = self.at.wrapping_add(LENGTH);
+            self.skip_space();
+        }
+        found
     }
 
     /// Steps into an object or array whose opening bracket is here.
@@ -108,21 +129,63 @@ impl<'a> Scanner<'a> {
         if self.peek() == Some(b'[') { self.open() } else { self.unexpected() }
     }
 
+    /// Reads the array whose bracket is here, and shows what stands in it: texts, and `None` for every other value.
+    #[inline]
+    pub(crate) fn array(&mut self, mut each: impl FnMut(Option<Text<'a>>)) -> Result<()> {
+        self.open_array()?;
+        self.skip_space();
+        if self.peek() == Some(b']') {
+            self.close();
+            return Ok(());
+        }
+        loop {
+            if self.peek() == Some(b'"') {
+                each(Some(self.string_here()?));
+            } else {
+                self.value()?;
+                each(None);
+            }
+            self.skip_space();
+            match self.peek() {
+                Some(b',') => self.bump(),
+                Some(b']') => break,
+                _ => return self.unexpected(),
+            }
+            self.skip_space();
+        }
+        self.close();
+        Ok(())
+    }
+
+    /// Leaves the object or array that is open here, whose text was checked before.
+    pub(crate) fn leave_checked(&mut self) {
+        self.at = close_end(self.text.as_bytes(), self.at);
+        self.depth = self.depth.wrapping_sub(1);
+    }
+
     /// The next member's name and the offset of its opening quote, with the scanner before its value; `None` after
     /// the object's end. `first` says whether a member was read before.
     pub(crate) fn next_member(&mut self, first: &mut bool) -> Result<Option<(usize, Text<'a>)>> {
-        if !self.next_item(first, b'}')? {
+        if !self.next_name(first)? {
             return Ok(None);
         }
         let offset = self.at;
         Ok(Some((offset, self.name_and_colon()?)))
     }
 
+    /// Whether the object has another member, with the scanner before its name.
+    #[inline]
+    pub(crate) fn next_name(&mut self, first: &mut bool) -> Result<bool> {
+        self.next_item(first, b'}')
+    }
+
     /// Whether the array has another element, with the scanner before it.
+    #[inline]
     pub(crate) fn next_element(&mut self, first: &mut bool) -> Result<bool> {
         self.next_item(first, b']')
     }
 
+    #[inline]
     fn next_item(&mut self, first: &mut bool, end: u8) -> Result<bool> {
         self.skip_space();
         if self.peek() == Some(end) {
@@ -139,7 +202,9 @@ impl<'a> Scanner<'a> {
         Ok(true)
     }
 
-    fn name_and_colon(&mut self) -> Result<Text<'a>> {
+    /// The name that starts here, with the scanner before its value.
+    #[inline(never)]
+    pub(crate) fn name_and_colon(&mut self) -> Result<Text<'a>> {
         let name = self.string()?;
         self.skip_space();
         self.expect(b':')?;
@@ -148,6 +213,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads the value that starts here, whatever it is.
+    #[inline(never)]
     pub(crate) fn value(&mut self) -> Result<Value<'a>> {
         match self.peek() {
             Some(b'"') => self.string().map(Value::String),
@@ -159,6 +225,7 @@ impl<'a> Scanner<'a> {
 
     /// Skips the object or array that starts here. What is open is remembered in the bits of one word, which is
     /// what makes recursion needless and the depth bounded.
+    #[inline(never)]
     fn skip_compound(&mut self) -> Result<()> {
         let outside = self.depth;
         let mut objects: u32 = 0; // the lowest bit: whether the innermost open one is an object
@@ -264,43 +331,42 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads the string whose opening quote is here.
+    #[inline(never)]
     pub(crate) fn string(&mut self) -> Result<Text<'a>> {
-        self.expect(b'"')?;
+        if self.peek() == Some(b'"') { self.string_here() } else { self.unexpected() }
+    }
+
+    /// Reads the string whose opening quote was seen here: [`string`](Self::string) for the places that count.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // Measured: two places call it, and a call costs a third of a short string.
+    pub(crate) fn string_here(&mut self) -> Result<Text<'a>> {
+        self.bump();
         let start = self.at;
-        let mut escaped = false;
-        loop {
-            self.skip_plain();
-            match self.peek() {
-                Some(b'"') => break,
-                Some(b'\\') => {
-                    escaped = true;
-                    self.escape()?;
-                }
-                None => return self.fail(ParseErrorKind::UnexpectedEnd),
-                Some(_) => return self.fail(ParseErrorKind::ControlCharacter),
-            }
+        self.at = plain_end(self.text.as_bytes(), start);
+        if self.peek() != Some(b'"') {
+            return self.escaped_string(start);
         }
         let raw = self.since(start);
         self.bump();
-        Ok(Text::from_raw(raw, escaped))
+        Ok(Text::plain(raw))
     }
 
-    /// Skips what stands for itself in a string, eight bytes at a time while there are eight.
-    fn skip_plain(&mut self) {
-        let mut rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
-        let whole = rest.len();
-        while let Some((word, after)) = rest.split_first_chunk::<8>() {
-            let special = special_bytes(u64::from_le_bytes(*word));
-            if special != 0 {
-                let plain = special.trailing_zeros() / 8;
-                self.at = self.at.wrapping_add(whole.wrapping_sub(rest.len())).wrapping_add(plain as usize);
-                return;
+    /// The string that starts at `start`, plain up to here.
+    #[cold]
+    #[inline(never)]
+    fn escaped_string(&mut self, start: usize) -> Result<Text<'a>> {
+        loop {
+            match self.peek() {
+                Some(b'"') => break,
+                Some(b'\\') => self.escape()?,
+                None => return self.fail(ParseErrorKind::UnexpectedEnd),
+                Some(_) => return self.fail(ParseErrorKind::ControlCharacter),
             }
-            rest = after;
+            self.at = plain_end(self.text.as_bytes(), self.at);
         }
-        let plain = rest.iter().position(|&byte| byte == b'"' || byte == b'\\' || byte < 0x20);
-        let left = rest.len().wrapping_sub(plain.unwrap_or(rest.len()));
-        self.at = self.at.wrapping_add(whole.wrapping_sub(left));
+        let raw = self.since(start);
+        self.bump();
+        Ok(Text::from_raw(raw, true))
     }
 
     /// Checks the escape whose backslash is here; a surrogate must be the high half of a pair (RFC 8259 section 7).
@@ -354,19 +420,6 @@ impl<'a> Scanner<'a> {
         };
         Ok(unit)
     }
-}
-
-/// The high bit of each byte that ends a plain run: a quote, a backslash, a control character. Bits above the lowest
-/// one set may be wrong, since a borrow runs upwards; nobody looks at them.
-const fn special_bytes(word: u64) -> u64 {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGHS: u64 = 0x8080_8080_8080_8080;
-    let quote = word ^ ONES.wrapping_mul(b'"' as u64);
-    let backslash = word ^ ONES.wrapping_mul(b'\\' as u64);
-    let quotes = quote.wrapping_sub(ONES) & !quote;
-    let backslashes = backslash.wrapping_sub(ONES) & !backslash;
-    let controls = word.wrapping_sub(ONES.wrapping_mul(0x20)) & !word;
-    (quotes | backslashes | controls) & HIGHS
 }
 
 #[cfg(test)]

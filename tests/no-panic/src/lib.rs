@@ -209,7 +209,9 @@ pub fn the_rest(input: &[u8], text: &str, names: &[&str], number: i64) {
         Ok(document) => the_document(&document, text, names, number),
         Err(error) => the_error(error, input),
     }
-    let shown = Document::parse_each(input, |event, bytes| reach((event.index(), bytes.start)));
+    let shown = Document::parse_each(input, &mut [Text::plain(""); 2], |event, bytes, names| {
+        reach((event.index(), bytes.start, names.map(<[_]>::len)));
+    });
     reach(shown.is_ok());
     match Event::parse(input) {
         Ok(event) => the_event(&event, text),
