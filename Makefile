@@ -71,8 +71,10 @@ install: ## install the C library, its headers and packages: make install PREFIX
 header: ## write include/scheduled_events.h anew from the sources
 	@ffi-c/header/generate.sh
 
-bench: ## how long reading and following documents takes
-	$(CARGO) bench --locked --package scheduled-events-core --bench read
+bench: ## reading documents, beside other parsers: make bench ARGS="--documents S,L --rivals core,yyjson --seconds 1"
+	@bench/setup
+	@mkdir -p target/performance
+	cd bench && $(CARGO) run --release --locked -- --json ../target/performance/read.json $(ARGS)
 
 bench-c: ## what reading costs through C, beside the Rust core in one run
 	@python3 tests/c/run.py --bench

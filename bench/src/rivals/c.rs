@@ -1,0 +1,87 @@
+//! The parsers for C and C++: what reads with them is C and C++ too (the folder c).
+
+use std::hint::black_box;
+
+use yyjson_sys as _; // Linked for the functions that c/read_yyjson.c calls.
+
+use super::{Reader, Rival};
+
+unsafe extern "C" {
+    fn read_yyjson(data: *const u8, length: usize) -> u64;
+    fn read_yyjson_pool(data: *const u8, length: usize, memory: *mut u8, size: usize) -> u64;
+    fn yyjson_memory(length: usize) -> usize;
+    #[cfg(have_cjson)]
+    fn read_cjson(data: *const u8, length: usize) -> u64;
+    #[cfg(have_simdjson)]
+    fn read_simdjson(data: *const u8, length: usize, capacity: usize) -> u64;
+}
+
+/// Adds those that were built in, and what to do about those that were not.
+pub fn list(rivals: &mut Vec<Rival>, absent: &mut Vec<&'static str>) {
+    rivals.push(Rival {
+        name: "yyjson",
+        version: env!("VERSION_yyjson"),
+        note: "its own tree, allocated each time; repeated members found by this bench, repeated EventIds not",
+        prepare: |body, _, _| {
+            let body = body.to_vec();
+            // SAFETY: the reader gets the bytes of a slice, and keeps no pointer to them.
+            reader(move || unsafe { read_yyjson(black_box(body.as_ptr()), body.len()) })
+        },
+    });
+    rivals.push(Rival {
+        name: "yyjson pool",
+        version: env!("VERSION_yyjson"),
+        note: "as yyjson, its tree in memory that is kept from one reading to the next",
+        prepare: |body, _, _| {
+            let body = body.to_vec();
+            // SAFETY: a function of a number.
+            let mut memory = vec![0_u8; unsafe { yyjson_memory(body.len()) }];
+            reader(move || {
+                // SAFETY: the reader gets the bytes of two slices, and keeps no pointer to them.
+                unsafe { read_yyjson_pool(black_box(body.as_ptr()), body.len(), memory.as_mut_ptr(), memory.len()) }
+            })
+        },
+    });
+    #[cfg(have_simdjson)]
+    rivals.push(Rival {
+        name: "simdjson",
+        version: env!("VERSION_simdjson"),
+        note: "on demand, compiled with -march=native, which no other is; wants 64 bytes beyond the text, got outside of \
+               the time; does not check what nobody asks for; repeated members found by this bench, repeated EventIds not",
+        prepare: |body, _, _| padded(body),
+    });
+    #[cfg(not(have_simdjson))]
+    absent.push("simdjson: libsimdjson-dev is not installed; bench/setup installs it");
+    #[cfg(have_cjson)]
+    rivals.push(Rival {
+        name: "cJSON",
+        version: env!("VERSION_cjson"),
+        note: "not strict: see what it lets through; repeated members found by this bench",
+        prepare: |body, _, _| {
+            let body = body.to_vec();
+            // SAFETY: the reader gets the bytes of a slice, and keeps no pointer to them.
+            reader(move || unsafe { read_cjson(black_box(body.as_ptr()), body.len()) })
+        },
+    });
+    #[cfg(not(have_cjson))]
+    absent.push("cJSON: libcjson-dev is not installed; bench/setup installs it");
+    let _ = absent;
+}
+
+#[cfg(have_simdjson)]
+fn padded(body: &[u8]) -> Option<Reader> {
+    const PADDING: usize = 64;
+    let length = body.len();
+    let mut body = body.to_vec();
+    body.resize(length + PADDING, 0);
+    // SAFETY: the reader gets the bytes of a slice, is told how many may be read, and keeps no pointer to them.
+    reader(move || unsafe { read_simdjson(black_box(body.as_ptr()), length, length + PADDING) })
+}
+
+#[allow(clippy::unnecessary_wraps)] // What Rival asks for.
+fn reader(mut read: impl FnMut() -> u64 + 'static) -> Option<Reader> {
+    Some(Box::new(move || match read() {
+        0 => None,
+        sum => Some(sum),
+    }))
+}

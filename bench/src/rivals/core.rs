@@ -1,0 +1,57 @@
+//! This project's core, as its users call it.
+
+use std::hint::black_box;
+
+use scheduled_events_core::{Document, Incarnation, Text};
+
+use super::{Reader, Rival};
+use crate::reading::{Member, Record, digest, fold};
+
+pub const RIVAL: Rival = Rival {
+    name: "core",
+    version: "this tree",
+    note: "strict, repeated members and EventIds found; Resources are read a second time when they are asked for",
+    prepare: |body, _, _| -> Option<Reader> {
+        let body = body.to_vec();
+        Some(Box::new(move || read(black_box(&body))))
+    },
+};
+
+#[inline(never)]
+pub fn read(body: &[u8]) -> Option<u64> {
+    let document = Document::parse(body).ok()?;
+    let mut sum = 0;
+    for event in document.events() {
+        let mut record = Record::default();
+        record.keep(Member::EventId, decoded(Some(event.event_id())));
+        record.keep(Member::EventType, decoded(event.event_type().map(|word| word.text())));
+        record.keep(Member::ResourceType, decoded(event.resource_type()));
+        record.keep(Member::EventStatus, decoded(event.event_status().map(|word| word.text())));
+        record.keep(Member::NotBefore, event.not_before().moment().map_or(0, |moment| moment.0 as u64));
+        record.keep(Member::Description, decoded(event.description()));
+        record.keep(Member::EventSource, decoded(event.event_source().map(|word| word.text())));
+        record.keep(Member::DurationInSeconds, event.duration_in_seconds().map_or(-1_i64 as u64, u64::from));
+        record.keep(Member::Resources, event.resources().iter().fold(0, |sum, name| fold(sum, decoded(Some(name)))));
+        sum = record.fold_into(sum);
+    }
+    Some(fold(sum, number(document.incarnation())))
+}
+
+fn number(incarnation: Incarnation<'_>) -> u64 {
+    if let Incarnation::Number(number) = incarnation { number } else { 0 }
+}
+
+/// The decoded text: the others decode it while they parse.
+fn decoded(text: Option<Text<'_>>) -> u64 {
+    let Some(text) = text else { return 0 };
+    match text.as_str() {
+        Some(plain) => digest(plain.as_bytes()),
+        None => decode(text),
+    }
+}
+
+#[inline(never)]
+fn decode(text: Text<'_>) -> u64 {
+    let mut buffer = [0; 512];
+    text.copy_to(&mut buffer).map_or(0, |text| digest(text.as_bytes()))
+}
