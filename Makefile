@@ -4,7 +4,7 @@ CARGO ?= cargo
 PREFIX ?= /usr/local
 SECONDS ?= 20
 
-.PHONY: help demo test setup check-format lint test-rust test-c test-python wheel docs msrv bare-metal prove-no-panic sizes test-stack fuzz test-fuzz miri install header bench bench-c clean
+.PHONY: help demo test setup check-format lint test-rust test-c test-python wheel docs msrv bare-metal prove-no-panic sizes test-stack fuzz test-fuzz miri install header bench bench-check bench-c clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -75,6 +75,10 @@ bench: ## reading documents, beside other parsers: make bench ARGS="--documents 
 	@bench/setup
 	@mkdir -p target/performance
 	cd bench && $(CARGO) run --release --locked -- --json ../target/performance/read.json $(ARGS)
+
+bench-check: ## the instructions of core's main calls, counted, against bench/instructions.toml: at most 3 % more
+	@bench/setup
+	cd bench && $(CARGO) run --quiet --release --locked --bin instructions -- $(ARGS)
 
 bench-c: ## what reading costs through C, beside the Rust core in one run
 	@python3 tests/c/run.py --bench

@@ -3,24 +3,16 @@
 //!
 //! `make bench`, or for a part: `cargo run --release -- --documents S,L --rivals core,yyjson --seconds 1`.
 
-mod documents;
-mod follow;
-mod measure;
-mod reading;
-mod report;
-mod rivals;
-mod strictness;
-
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
 
-use documents::{Form, Sample, Size};
-use measure::{Contender, take_turns};
-use report::{Followed, Measured, Report};
-use rivals::Rival;
+use scheduled_events_bench::documents::{Form, Sample, Size};
+use scheduled_events_bench::measure::{Contender, take_turns};
+use scheduled_events_bench::report::{Followed, Measured, Report};
+use scheduled_events_bench::rivals::{self, Rival};
 
 #[derive(Parser)]
 #[command(about = "Read documents with core and its rivals, turn by turn, and compare")]
@@ -112,7 +104,8 @@ fn read(sample: &Sample, rivals: &[Rival], budget: Duration) -> Result<Measured,
 
 /// Times what core does with a document beyond reading it.
 fn follow(sample: &Sample, budget: Duration) -> Followed {
-    let (names, mut contenders): (Vec<_>, Vec<_>) = follow::contenders(&sample.body).into_iter().unzip();
+    let (names, mut contenders): (Vec<_>, Vec<_>) =
+        scheduled_events_bench::follow::contenders(&sample.body).into_iter().unzip();
     let times = take_turns(&mut contenders, budget);
     let results = names.iter().enumerate().map(|(place, &name)| (name, times.median(place), times.ratio(place, 0)));
     Followed { size: sample.size, bytes: sample.body.len(), results: results.collect() }

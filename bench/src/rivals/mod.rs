@@ -1,7 +1,7 @@
 //! Core and its rivals, each reading every field of a document into the same checksum.
 
 mod c;
-mod core;
+pub mod core;
 mod jiter;
 mod serde;
 

@@ -1,0 +1,202 @@
+//! Counts the instructions of core's main calls with callgrind, which gives the same number every time, and compares
+//! them with those in `instructions.toml`. `make bench-check` fails where a call takes 3 % more; after a change that is
+//! meant, `make bench-check ARGS=--accept` writes the file anew.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use clap::Parser;
+use scheduled_events_bench::documents::{Form, Sample, Size};
+use scheduled_events_bench::{follow, rivals};
+use serde::Deserialize;
+
+/// How many percent more are too many.
+const TOLERANCE: u64 = 3;
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.toml");
+/// The calls of the longer of two runs; the shorter makes one, so that what a program does beside them falls out.
+const CALLS: u64 = 101;
+
+const READ: [(&str, Size, Form); 5] = [
+    ("read S", Size::S, Form::Compact),
+    ("read S, pretty", Size::S, Form::Pretty),
+    ("read S, with escapes", Size::S, Form::Escapes),
+    ("read S, shuffled", Size::S, Form::Shuffled),
+    ("read L", Size::L, Form::Compact),
+];
+const FOLLOW: [(&str, Size); 2] =
+    [("observe and decide S, unchanged", Size::S), ("observe and decide L, unchanged", Size::L)];
+
+#[derive(Parser)]
+#[command(about = "Count the instructions of core's main calls, and compare them with instructions.toml")]
+struct Options {
+    /// Write instructions.toml anew
+    #[arg(long)]
+    accept: bool,
+    /// Make the calls of one case: what runs under callgrind
+    #[arg(long, hide = true)]
+    case: Option<String>,
+    #[arg(long, hide = true, default_value_t = 1)]
+    calls: u64,
+}
+
+/// The file: what was counted, and with which compiler.
+#[derive(Deserialize)]
+struct Recorded {
+    rustc: String,
+    instructions: BTreeMap<String, u64>,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    if let Some(case) = &options.case {
+        call(case, options.calls);
+        return ExitCode::SUCCESS;
+    }
+    match check(options.accept) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(reason) => {
+            eprintln!("error: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Makes the calls of one case.
+fn call(case: &str, calls: u64) {
+    if let Some((_, size, form)) = READ.iter().find(|read| read.0 == case) {
+        let sample = Sample::new(*size, *form);
+        for _ in 0..calls {
+            let sum = rivals::core::read(std::hint::black_box(&sample.body));
+            assert_eq!(sum, Some(sample.checksum), "every field was read");
+        }
+    }
+    if let Some((_, size)) = FOLLOW.iter().find(|follow| follow.0 == case) {
+        let sample = Sample::new(*size, Form::Compact);
+        let contenders = follow::contenders(&sample.body);
+        let (_, mut follow) =
+            contenders.into_iter().find(|one| one.0 == "observe + decide").expect("it is one of them");
+        for _ in 0..calls {
+            std::hint::black_box(follow());
+        }
+    }
+}
+
+/// Counts everything; whether nothing takes too many more than recorded.
+fn check(accept: bool) -> Result<bool, String> {
+    if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
+        return Err("the recorded numbers are those of x86-64 Linux, and this is another system".to_owned());
+    }
+    let mut counted = BTreeMap::new();
+    for case in READ.iter().map(|read| read.0).chain(FOLLOW.iter().map(|follow| follow.0)) {
+        counted.insert(case.to_owned(), (count(case, CALLS)? - count(case, 1)?) / (CALLS - 1));
+    }
+    if accept {
+        std::fs::write(FILE, written(&counted)).map_err(|error| format!("{FILE}: {error}"))?;
+        println!("written: bench/instructions.toml");
+        return Ok(true);
+    }
+    let text = std::fs::read_to_string(FILE).map_err(|error| format!("{FILE}: {error}"))?;
+    let recorded: Recorded = toml::from_str(&text).map_err(|error| format!("{FILE}: {error}"))?;
+    if recorded.rustc != env!("BENCH_RUSTC") {
+        println!("note: recorded with {}, counted with {}", recorded.rustc, env!("BENCH_RUSTC"));
+    }
+    let verdicts = compare(&recorded.instructions, &counted);
+    println!("{:<34} {:>10} {:>10} {:>8}", "instructions of a call", "recorded", "now", "change");
+    for verdict in &verdicts {
+        println!("{}", verdict.line);
+    }
+    let fine = verdicts.iter().all(|verdict| verdict.fine);
+    if !fine {
+        println!("Where a change is meant: make bench-check ARGS=--accept, and commit bench/instructions.toml.");
+    }
+    Ok(fine)
+}
+
+struct Verdict {
+    line: String,
+    fine: bool,
+}
+
+/// Compares case by case; one that stands on one side only is wrong too.
+fn compare(recorded: &BTreeMap<String, u64>, counted: &BTreeMap<String, u64>) -> Vec<Verdict> {
+    let cases: std::collections::BTreeSet<_> = recorded.keys().chain(counted.keys()).collect();
+    let verdict = |case: &String| {
+        let (Some(&before), Some(&now)) = (recorded.get(case), counted.get(case)) else {
+            let side = if recorded.contains_key(case) { "recorded, but no case any more" } else { "not recorded" };
+            return Verdict { line: format!("{case:<34} {side}"), fine: false };
+        };
+        let too_many = now * 100 > before * (100 + TOLERANCE);
+        let said = match now * 100 < before * (100 - TOLERANCE) {
+            _ if too_many => "  TOO MANY",
+            true => "  fewer: accept it, so that it stays",
+            false => "",
+        };
+        let change = (now as f64 / before as f64 - 1.0) * 100.0;
+        Verdict { line: format!("{case:<34} {before:>10} {now:>10} {change:>+7.1}%{said}"), fine: !too_many }
+    };
+    cases.into_iter().map(verdict).collect()
+}
+
+fn written(counted: &BTreeMap<String, u64>) -> String {
+    let mut text = format!(
+        "# Instructions of one call, counted by callgrind on x86-64 Linux. `make bench-check` compares them,\n\
+         # `make bench-check ARGS=--accept` writes them.\n\nrustc = \"{}\"\n\n[instructions]\n",
+        env!("BENCH_RUSTC")
+    );
+    for (case, instructions) in counted {
+        let _ = writeln!(text, "\"{case}\" = {instructions}");
+    }
+    text
+}
+
+/// The instructions of this program making so many calls.
+fn count(case: &str, calls: u64) -> Result<u64, String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let done = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(Path::new(&program))
+        .args(["--case", case, "--calls", &calls.to_string()])
+        .env_clear() // The environment lies on the stack and moves what follows.
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .output()
+        .map_err(|error| format!("valgrind: {error}; bench/setup installs it"))?;
+    let said = String::from_utf8_lossy(&done.stderr);
+    let collected = said.lines().find_map(|line| line.split_once("Collected : ")).map(|(_, number)| number.trim());
+    match collected.and_then(|number| number.parse().ok()) {
+        Some(number) if done.status.success() => Ok(number),
+        _ => Err(format!("`{case}` could not be counted; valgrind says:\n{said}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fine(recorded: &[(&str, u64)], counted: &[(&str, u64)]) -> bool {
+        let map = |cases: &[(&str, u64)]| cases.iter().map(|(case, count)| ((*case).to_owned(), *count)).collect();
+        compare(&map(recorded), &map(counted)).iter().all(|verdict| verdict.fine)
+    }
+
+    #[test]
+    fn three_percent_more_is_too_many() {
+        assert!(fine(&[("read", 1000)], &[("read", 1030)]));
+        assert!(!fine(&[("read", 1000)], &[("read", 1031)]));
+        assert!(fine(&[("read", 1000)], &[("read", 500)]));
+    }
+
+    #[test]
+    fn a_case_on_one_side_only_is_wrong() {
+        assert!(!fine(&[("read", 1), ("gone", 1)], &[("read", 1)]));
+        assert!(!fine(&[("read", 1)], &[("read", 1), ("new", 1)]));
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let counted = BTreeMap::from([("read S, pretty".to_owned(), 7)]);
+        let recorded: Recorded = toml::from_str(&written(&counted)).unwrap();
+        assert_eq!(recorded.instructions, counted);
+    }
+}
