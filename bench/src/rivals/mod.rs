@@ -22,7 +22,7 @@ pub type Reader = Box<dyn FnMut() -> Option<u64>>;
 
 /// Everybody, core first; and who is not there, with what to do about it.
 pub fn all() -> (Vec<Rival>, Vec<&'static str>) {
-    let mut rivals = vec![core::RIVAL];
+    let mut rivals = vec![core::RIVAL, core::TWICE];
     rivals.extend(serde::RIVALS);
     rivals.push(jiter::RIVAL);
     let mut absent = Vec::new();
