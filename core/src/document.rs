@@ -6,7 +6,9 @@ use serde::{Serialize, Serializer};
 
 use crate::error::{ParseError, ParseErrorKind, Problem, ProblemKind};
 use crate::event::{EVENT_DEPTH, Event, Member, Names};
+use crate::hash::Hash;
 use crate::json::{Integer, Scanner, Text, Value, integer};
+use crate::names::VmNames;
 use crate::repeated::{RepeatFinder, Repeats};
 
 /// The Scheduled Events document: a view of the caller's bytes, checked once.
@@ -301,6 +303,14 @@ impl<'a> Document<'a> {
         };
         let first = self.first.map(|(event, _)| event);
         Events { first, elements, repeats: self.repeats, left: self.events }
+    }
+
+    /// Hash of the document's bytes and of these names.
+    pub(crate) fn hash_with(&self, names: VmNames<'_>) -> u64 {
+        let mut hash = Hash::new();
+        hash.bytes(self.text.as_bytes());
+        names.hash_into(&mut hash);
+        hash.finish()
     }
 
     /// What is odd: the document's own problems first, then each event's, in the order in which they stand.

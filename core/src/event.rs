@@ -5,7 +5,7 @@ use core::fmt;
 use serde::{Serialize, Serializer};
 
 use crate::error::{ParseError, ParseErrorKind, ProblemKind};
-use crate::event_id::EVENT_ID_MAX;
+use crate::event_id::EventId;
 use crate::json::{Integer, Scanner, Text, Value, integer};
 use crate::time::UnixSeconds;
 
@@ -259,7 +259,7 @@ impl<'a> Event<'a> {
                 if text.is_empty() {
                     return Some(ProblemKind::Empty);
                 }
-                if text.raw().len() > EVENT_ID_MAX && text.decoded_len() > EVENT_ID_MAX {
+                if !EventId::keeps_whole(&text) {
                     return Some(ProblemKind::TooLong);
                 }
             }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::hash::Hash;
 use crate::json::Text;
-use crate::short::{self, hex_digit};
+use crate::short::{self, hex_digit, of_utf8};
 
 /// The longest `EventId` that is kept whole, in bytes of UTF-8. A real one is a GUID of 36.
 pub const EVENT_ID_MAX: usize = 64;
@@ -40,6 +40,11 @@ impl EventId {
         if whole { Self { text } } else { Self::shortened(id) }
     }
 
+    /// Whether the text, decoded, is short enough to be kept whole.
+    pub(crate) fn keeps_whole(id: &Text<'_>) -> bool {
+        id.raw().len() <= EVENT_ID_MAX || id.decoded_len() <= EVENT_ID_MAX
+    }
+
     /// Keeps an id that was kept before; `None` where it is too long for that.
     pub(crate) fn kept(id: &str) -> Option<Self> {
         short::kept(id).map(|text| Self { text })
@@ -57,9 +62,7 @@ impl EventId {
             *to = from;
             length = length.saturating_add(1);
         }
-        let mut bytes = heapless::Vec::from_array(bytes);
-        bytes.truncate(length);
-        Self { text: heapless::String::from_utf8(bytes).unwrap_or_default() }
+        Self { text: of_utf8(bytes, length) }
     }
 
     /// The id, in the spelling that was seen first.

@@ -1,6 +1,7 @@
 //! The names of this virtual machine, as an event's `Resources` would spell them.
 
 use crate::event::Event;
+use crate::hash::Hash;
 use crate::json::Text;
 
 /// The names under which this virtual machine stands in an event's `Resources`.
@@ -54,6 +55,13 @@ impl<'a> VmNames<'a> {
     /// Whether the documents put one `_` before each resource's name.
     pub const fn is_underscored(&self) -> bool {
         self.underscored
+    }
+
+    pub(crate) fn hash_into(&self, hash: &mut Hash) {
+        hash.byte(u8::from(self.underscored));
+        for name in self.names {
+            hash.text(&Text::plain(name));
+        }
     }
 
     /// Where this machine stands in the event's `Resources`, counted from 0; `None` where it does not.

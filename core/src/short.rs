@@ -8,6 +8,15 @@ use crate::json::Text;
 /// As many of the text's first characters as fit into `limit` bytes, and whether those are all.
 pub(crate) fn beginning<const N: usize>(text: &Text<'_>, limit: usize) -> (heapless::String<N, u8>, bool) {
     let mut bytes = [0; N];
+    let plain = text.as_str().filter(|plain| plain.len() <= limit);
+    if let Some(plain) = plain
+        && let Some(place) = bytes.get_mut(..plain.len())
+    {
+        for (to, from) in place.iter_mut().zip(plain.bytes()) {
+            *to = from;
+        }
+        return (of_utf8(bytes, plain.len()), true);
+    }
     let mut length: usize = 0;
     let mut utf8 = [0; 4];
     let mut whole = true;
@@ -23,9 +32,14 @@ pub(crate) fn beginning<const N: usize>(text: &Text<'_>, limit: usize) -> (heapl
         }
         length = end;
     }
+    (of_utf8(bytes, length), whole)
+}
+
+/// The first `length` of the bytes, which are whole characters.
+pub(crate) fn of_utf8<const N: usize>(bytes: [u8; N], length: usize) -> heapless::String<N, u8> {
     let mut bytes = heapless::Vec::from_array(bytes);
     bytes.truncate(length);
-    (heapless::String::from_utf8(bytes).unwrap_or_default(), whole)
+    heapless::String::from_utf8(bytes).unwrap_or_default()
 }
 
 /// The whole text; `None` where it does not fit.

@@ -349,6 +349,8 @@ pub struct Tracker<const N: usize> {
     /// The first slot that is free again.
     free: u16,
     used: u16,
+    /// Hash of the document that was observed last, and of the names: the same again changes nothing.
+    last: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -371,7 +373,7 @@ impl<const N: usize> Tracker<N> {
     /// A tracker that has seen nothing. `N` is 1 to 65,534.
     pub const fn new() -> Self {
         const { assert!(0 < N && N < NO_SLOT as usize, "a tracker holds 1 to 65,534 events") };
-        Self { slots: heapless::Vec::new(), buckets: [NO_SLOT; N], free: NO_SLOT, used: 0 }
+        Self { slots: heapless::Vec::new(), buckets: [NO_SLOT; N], free: NO_SLOT, used: 0, last: None }
     }
 
     /// Takes a document and tells each change to `on_change`, with what is now known of the event: changes of known
@@ -388,11 +390,18 @@ impl<const N: usize> Tracker<N> {
         now: UnixSeconds,
         mut on_change: impl FnMut(Change, &TrackedEvent),
     ) -> Result<(), TrackerFull> {
-        let needed = count_open(document);
-        if needed > N {
-            return Err(TrackerFull { needed });
+        let same = document.hash_with(names);
+        if self.last == Some(same) {
+            return Ok(());
         }
-        self.observe_known(document, names, |_, change, event| on_change(change, event));
+        if document.events().len() > N {
+            let needed = count_open(document);
+            if needed > N {
+                return Err(TrackerFull { needed });
+            }
+        }
+        self.last = Some(same);
+        let seen = self.observe_known(document, names, |_, change, event| on_change(change, event));
         for slot in 0..self.slots_used() {
             let change = self.end_if_absent(slot, now);
             // Those that a word has ended were told above.
@@ -401,6 +410,9 @@ impl<const N: usize> Tracker<N> {
                 on_change(change, event);
             }
             self.remove(slot);
+        }
+        if seen.new == 0 {
+            return Ok(());
         }
         for event in document.events() {
             if let Some((slot, change)) = self.insert(&event, names)
@@ -444,24 +456,38 @@ impl<const N: usize> Tracker<N> {
         document: &Document<'_>,
         names: VmNames<'_>,
         mut on_change: impl FnMut(u16, Change, &TrackedEvent),
-    ) {
+    ) -> Seen {
         for slot in &mut self.slots {
             slot.event.flags.set(Flags::PRESENT, false);
         }
-        for event in document.events().filter(|event| !is_over(event)) {
-            let Some(slot) = self.find(&EventId::new(&event.event_id())) else { continue };
-            let Some(tracked) = self.get_mut(slot) else { continue };
-            // The second of two events with one id, or one that came back before its end was dealt with.
-            if tracked.flags.has(Flags::PRESENT) || tracked.is_gone() {
+        let mut seen = Seen::default();
+        let mut over = false;
+        for event in document.events() {
+            if is_over(&event) {
+                over = true;
+                continue;
+            }
+            seen.open = seen.open.saturating_add(1);
+            let slot = self.find_text(&event.event_id());
+            let known = slot.and_then(|slot| Some((slot, self.get_mut(slot)?))).filter(|(_, known)| !known.is_gone());
+            let Some((slot, tracked)) = known else {
+                seen.new = seen.new.saturating_add(1);
+                continue;
+            };
+            // The second of two events with one id.
+            if tracked.flags.has(Flags::PRESENT) {
                 continue;
             }
             if let Some(change) = tracked.seen_again(&event, names) {
                 on_change(slot, change, tracked);
             }
         }
+        if !over {
+            return seen;
+        }
         // Servers that say so when an event is over leave it in the document for a while.
         for event in document.events().filter(is_over) {
-            let Some(slot) = self.find(&EventId::new(&event.event_id())) else { continue };
+            let Some(slot) = self.find_text(&event.event_id()) else { continue };
             let Some(tracked) = self.get_mut(slot) else { continue };
             if !tracked.flags.has(Flags::PRESENT) && !tracked.is_gone() {
                 let change = tracked.end(event.event_status().as_ref(), UnixSeconds(i64::MAX));
@@ -469,6 +495,7 @@ impl<const N: usize> Tracker<N> {
                 on_change(slot, change, tracked);
             }
         }
+        seen
     }
 
     /// Marks the slot's event as gone if the document that was observed last does not hold it.
@@ -487,17 +514,17 @@ impl<const N: usize> Tracker<N> {
         if is_over(event) {
             return None;
         }
-        let event_id = EventId::new(&event.event_id());
-        if self.find(&event_id).is_some() {
+        if self.find_text(&event.event_id()).is_some() {
             return None;
         }
+        let event_id = EventId::new(&event.event_id());
         let (tracked, change) = TrackedEvent::first_seen(event, event_id, names);
         Some((self.place(tracked)?, change))
     }
 
     /// Puts an event into a free slot.
     pub(crate) fn place(&mut self, event: TrackedEvent) -> Option<u16> {
-        let bucket = Self::bucket(&event.event_id);
+        let bucket = Self::bucket(event.event_id.hash());
         let head = *self.buckets.get(bucket)?;
         let new = Slot { event, next: head, used: true };
         let slot = if let Some(free) = self.slots.get_mut(usize::from(self.free)) {
@@ -517,7 +544,7 @@ impl<const N: usize> Tracker<N> {
 
     pub(crate) fn remove(&mut self, slot: u16) {
         let Some(event) = self.get(slot) else { return };
-        let bucket = Self::bucket(&event.event_id);
+        let bucket = Self::bucket(event.event_id.hash());
         let after = self.slots.get(usize::from(slot)).map_or(NO_SLOT, |removed| removed.next);
         let Some(head) = self.buckets.get_mut(bucket) else { return };
         if *head == slot {
@@ -545,12 +572,26 @@ impl<const N: usize> Tracker<N> {
         self.buckets = [NO_SLOT; N];
         self.free = NO_SLOT;
         self.used = 0;
+        self.last = None;
     }
 
     pub(crate) fn find(&self, event_id: &EventId) -> Option<u16> {
-        let mut next = *self.buckets.get(Self::bucket(event_id))?;
+        self.find_text(&Text::plain(event_id.as_str()))
+    }
+
+    /// The slot of the event that has this id, as a document spells it.
+    pub(crate) fn find_text(&self, id: &Text<'_>) -> Option<u16> {
+        let kept;
+        let mut id = *id;
+        if !EventId::keeps_whole(&id) {
+            kept = EventId::new(&id);
+            id = Text::plain(kept.as_str());
+        }
+        let mut hash = Hash::new();
+        hash.caseless_text(&id);
+        let mut next = *self.buckets.get(Self::bucket(hash.finish()))?;
         while let Some(slot) = self.slots.get(usize::from(next)) {
-            if slot.event.event_id == *event_id {
+            if id.eq_ignore_ascii_case(slot.event.event_id.as_str()) {
                 return Some(next);
             }
             next = slot.next;
@@ -571,13 +612,22 @@ impl<const N: usize> Tracker<N> {
         u16::try_from(self.slots.len()).unwrap_or(NO_SLOT)
     }
 
-    fn bucket(event_id: &EventId) -> usize {
-        usize::try_from(event_id.hash() >> 1 & 0x7fff_ffff).unwrap_or(0).checked_rem(N).unwrap_or(0)
+    fn bucket(hash: u64) -> usize {
+        usize::try_from(hash >> 1 & 0x7fff_ffff).unwrap_or(0).checked_rem(N).unwrap_or(0)
     }
 }
 
+/// What was seen of a document while the events that are known were brought up to date.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Seen {
+    /// How many events are not over.
+    pub(crate) open: usize,
+    /// How many of those are not tracked, or have come back before their end was dealt with.
+    pub(crate) new: usize,
+}
+
 /// How many of the document's events are not over.
-pub(crate) fn count_open(document: &Document<'_>) -> usize {
+fn count_open(document: &Document<'_>) -> usize {
     document.events().filter(|event| !is_over(event)).fold(0, |count: usize, _| count.saturating_add(1))
 }
 
@@ -603,6 +653,31 @@ impl core::error::Error for TrackerFull {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_same_document_is_looked_at_again_when_the_names_change() {
+        let body = br#"{"Events":[{"EventId":"a","Resources":["vm_0"]}]}"#;
+        let document = Document::parse(body).unwrap();
+        let mut tracker = Tracker::<4>::new();
+        for (names, mine) in
+            [(VmNames::UNKNOWN, None), (VmNames::new(&["vm_0"]), Some(true)), (VmNames::new(&["vm_1"]), Some(false))]
+        {
+            tracker.observe(&document, names, UnixSeconds(0), |_, _| ()).unwrap();
+            assert_eq!(tracker.iter().next().unwrap().mine(), mine);
+        }
+    }
+
+    #[test]
+    fn a_document_that_does_not_fit_is_refused_each_time() {
+        let body = br#"{"Events":[{"EventId":"a"},{"EventId":"b"}]}"#;
+        let document = Document::parse(body).unwrap();
+        let mut tracker = Tracker::<1>::new();
+        for _ in 0..2 {
+            let refused = tracker.observe(&document, VmNames::UNKNOWN, UnixSeconds(0), |_, _| ());
+            assert_eq!(refused, Err(TrackerFull { needed: 2 }));
+        }
+        assert!(tracker.is_empty());
+    }
 
     #[test]
     fn an_event_takes_at_most_128_bytes() {

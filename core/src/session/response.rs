@@ -8,12 +8,11 @@ use super::{Approvals, Documents, Request, Session, Untracked};
 use crate::document::{Document, Incarnation};
 use crate::error::{ParseError, Position};
 use crate::event::{Event, EventStatus};
-use crate::event_id::EventId;
 use crate::hash::Hash;
 use crate::names::VmNames;
 use crate::short;
 use crate::time::UnixMillis;
-use crate::tracker::{Flags, TrackedEvent, TrackedStatus, count_open, is_over};
+use crate::tracker::{Flags, TrackedEvent, TrackedStatus, is_over};
 
 /// An HTTP answer.
 #[derive(Clone, Copy, Debug, Default)]
@@ -192,6 +191,13 @@ impl<const N: usize> Session<N> {
     }
 
     fn on_document(&mut self, response: &Response<'_>, now: UnixMillis) -> Outcome {
+        let mut hash = Hash::new();
+        hash.bytes(response.body);
+        let hash = hash.finish();
+        if self.documents.is_known(hash, response) {
+            self.pace.answered();
+            return Outcome::Unchanged;
+        }
         let document = match Document::parse(response.body) {
             Ok(document) => document,
             Err(error) => {
@@ -200,7 +206,7 @@ impl<const N: usize> Session<N> {
             }
         };
         self.pace.answered();
-        match self.documents.judge(response, document.incarnation(), now) {
+        match self.documents.judge(hash, response, document.incarnation(), now) {
             Outcome::Document => {}
             other => return other,
         }
@@ -218,7 +224,7 @@ impl<const N: usize> Session<N> {
     /// Takes a document in: changes, new events, decisions, problems.
     fn take_in(&mut self, document: &Document<'_>, names: VmNames<'_>, now: UnixMillis) {
         let work = &mut self.work;
-        self.tracker.observe_known(document, names, |slot, change, _| {
+        let seen = self.tracker.observe_known(document, names, |slot, change, _| {
             if let Some(work) = work.get_mut(usize::from(slot)) {
                 work.change = Some(change);
             }
@@ -230,12 +236,16 @@ impl<const N: usize> Session<N> {
                 work.change = Some(change);
             }
         }
-        self.take_in_new(document, names, now);
+        if seen.new > 0 {
+            self.take_in_new(document, names, now);
+        } else {
+            self.note_untracked(Untracked::default());
+        }
 
-        self.documents.events = count_open(document);
+        self.documents.events = seen.open;
         self.event_seen |= self.documents.events > 0;
         for event in document.events() {
-            let Some(slot) = self.tracker.find(&EventId::new(&event.event_id())) else { continue };
+            let Some(slot) = self.tracker.find_text(&event.event_id()) else { continue };
             let Some(work) = self.work.get_mut(usize::from(slot)) else { continue };
             let Some(tracked) = self.tracker.get_mut(slot).filter(|tracked| !tracked.is_gone()) else { continue };
             // Of two events with one id, the first decides.
@@ -271,7 +281,7 @@ impl<const N: usize> Session<N> {
                 if (names.owns(&event) == Some(true)) != own {
                     continue;
                 }
-                if let Some(slot) = self.tracker.find(&EventId::new(&event.event_id())) {
+                if let Some(slot) = self.tracker.find_text(&event.event_id()) {
                     // It came back before its end was dealt with: read it again when that is done.
                     waits_for_room |= self.tracker.get(slot).is_some_and(TrackedEvent::is_gone);
                     continue;
@@ -294,7 +304,7 @@ impl<const N: usize> Session<N> {
         let mut untracked = Untracked::default();
         // Counted at the end, since an event may have lost its place to a later one.
         for event in document.events().filter(|event| !is_over(event)) {
-            if self.tracker.find(&EventId::new(&event.event_id())).is_none() {
+            if self.tracker.find_text(&event.event_id()).is_none() {
                 let own = names.owns(&event) == Some(true);
                 let count = if own { &mut untracked.own } else { &mut untracked.others };
                 *count = count.saturating_add(1);
@@ -303,6 +313,10 @@ impl<const N: usize> Session<N> {
         if waits_for_room || untracked != Untracked::default() {
             self.documents.reread();
         }
+        self.note_untracked(untracked);
+    }
+
+    fn note_untracked(&mut self, untracked: Untracked) {
         self.untracked_unreported |= untracked != self.untracked;
         self.untracked = untracked;
     }
@@ -339,17 +353,26 @@ fn cause_of(status: u16) -> Cause {
 }
 
 impl Documents {
+    /// Whether the body of this hash is that of the document which was read last, and says nothing new.
+    fn is_known(&mut self, hash: u64, response: &Response<'_>) -> bool {
+        let known = self.newest == Some(hash) && !self.reread;
+        if known {
+            self.fresh = false;
+            self.stale_since = None;
+            self.keep_etag(response);
+        }
+        known
+    }
+
     /// Tells a new document from the one that is known and from one that was superseded.
-    fn judge(&mut self, response: &Response<'_>, incarnation: Incarnation<'_>, now: UnixMillis) -> Outcome {
-        let mut hash = Hash::new();
-        hash.bytes(response.body);
-        let hash = hash.finish();
+    fn judge(&mut self, hash: u64, response: &Response<'_>, incarnation: Incarnation<'_>, now: UnixMillis) -> Outcome {
         let reread = core::mem::take(&mut self.reread);
         self.fresh = self.newest != Some(hash);
         if !self.fresh {
             self.stale_since = None;
             self.keep_etag(response);
-            return if reread { Outcome::Document } else { Outcome::Unchanged };
+            // The same document is judged only where it is to be read again.
+            return Outcome::Document;
         }
         if incarnation != Incarnation::Absent && self.newest.is_some() && self.superseded.contains(&hash) {
             let since = *self.stale_since.get_or_insert(now);
