@@ -104,23 +104,41 @@ impl<'a> Document<'a> {
         mut each: impl FnMut(&Event<'a>, Range<usize>, Option<&[Text<'a>]>),
     ) -> Result<Self, ParseError> {
         let names = &mut Names::new(names);
-        match core::str::from_utf8(input) {
-            Ok(text) => Self::read(text, names, &mut each),
-            Err(error) => Err(Self::not_utf8(input, error.valid_up_to(), names, &mut each)),
+        // Made where it is handed out, since it is not small.
+        let mut result = Ok(Self {
+            text: "",
+            incarnation: Incarnation::Absent,
+            incarnation_problem: None,
+            events_offset: 0,
+            events: 0,
+            repeats: Repeats::default(),
+            odd: false,
+            first: None,
+        });
+        if let Ok(document) = &mut result {
+            let read = match core::str::from_utf8(input) {
+                Ok(text) => document.read(text, names, &mut each),
+                Err(error) => Err(document.not_utf8(input, error.valid_up_to(), names, &mut each)),
+            };
+            if let Err(error) = read {
+                result = Err(error);
+            }
         }
+        result
     }
 
     /// What is wrong first is told first: the text before the broken bytes at `offset` may be no document already.
     #[cold]
     #[inline(never)]
     fn not_utf8(
+        &mut self,
         input: &'a [u8],
         offset: usize,
         names: &mut Names<'_, 'a>,
         each: &mut impl FnMut(&Event<'a>, Range<usize>, Option<&[Text<'a>]>),
     ) -> ParseError {
         let valid = input.get(..offset).and_then(|valid| core::str::from_utf8(valid).ok()).unwrap_or_default();
-        match Self::read(valid, names, each) {
+        match self.read(valid, names, each) {
             Err(error) if error.kind != ParseErrorKind::UnexpectedEnd => error,
             _ => ParseError::new(ParseErrorKind::InvalidUtf8, offset),
         }
@@ -128,10 +146,11 @@ impl<'a> Document<'a> {
 
     #[inline(never)] // It has two callers.
     fn read(
+        &mut self,
         text: &'a str,
         names: &mut Names<'_, 'a>,
         each: &mut impl FnMut(&Event<'a>, Range<usize>, Option<&[Text<'a>]>),
-    ) -> Result<Self, ParseError> {
+    ) -> Result<(), ParseError> {
         let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
         let mut scanner = Scanner::new(text, start, 0);
         scanner.skip_space();
@@ -140,16 +159,7 @@ impl<'a> Document<'a> {
             scanner.value()?;
             return Err(ParseError::new(ParseErrorKind::NotAnObject, start));
         }
-        let mut document = Self {
-            text,
-            incarnation: Incarnation::Absent,
-            incarnation_problem: None,
-            events_offset: 0,
-            events: 0,
-            repeats: Repeats::default(),
-            odd: false,
-            first: None,
-        };
+        self.text = text;
         let mut incarnation_seen = false;
         let mut first = true;
         scanner.open_object()?;
@@ -165,21 +175,21 @@ impl<'a> Document<'a> {
                 Some(Member::DocumentIncarnation) if incarnation_seen => return repeated,
                 Some(Member::DocumentIncarnation) => {
                     incarnation_seen = true;
-                    document.read_incarnation(&mut scanner)?;
+                    self.read_incarnation(&mut scanner)?;
                 }
-                Some(_) if document.events_offset != 0 => return repeated,
-                Some(_) => document.read_events(&mut scanner, names, each)?,
+                Some(_) if self.events_offset != 0 => return repeated,
+                Some(_) => self.read_events(&mut scanner, names, each)?,
                 None => drop(scanner.value()?),
             }
         }
-        if document.events_offset == 0 {
+        if self.events_offset == 0 {
             return Err(ParseError::new(ParseErrorKind::NoEvents, scanner.offset().saturating_sub(1)));
         }
         scanner.skip_space();
         if scanner.peek().is_some() {
             return Err(ParseError::new(ParseErrorKind::TrailingData, scanner.offset()));
         }
-        Ok(document)
+        Ok(())
     }
 
     fn read_incarnation(&mut self, scanner: &mut Scanner<'a>) -> Result<(), ParseError> {
@@ -222,10 +232,15 @@ impl<'a> Document<'a> {
             return Ok(());
         }
         if scanner.peek() == Some(b'{') {
-            let mut event = Event::blank(0, scanner.offset());
-            self.read_event(&mut event, scanner, names, each)?;
+            let (event, end) = self.first.insert((Event::blank(0, scanner.offset()), 0));
+            event.fill(scanner, names)?;
+            *end = scanner.offset();
+            self.odd = event.has_problems() || !event.has_id();
             if event.has_id() {
-                self.first = Some((event, scanner.offset()));
+                self.events = 1;
+                each(event, event.offset()..*end, names.kept());
+            } else {
+                self.first = None;
             }
         } else {
             self.odd = true;
@@ -251,8 +266,12 @@ impl<'a> Document<'a> {
         loop {
             if scanner.peek() == Some(b'{') {
                 let mut event = Event::blank(index, scanner.offset());
-                self.read_event(&mut event, scanner, names, each)?;
+                names.clear();
+                event.fill(scanner, names)?;
+                self.odd |= event.has_problems() || !event.has_id();
                 if event.has_id() {
+                    self.events = self.events.saturating_add(1);
+                    each(&event, event.offset()..scanner.offset(), names.kept());
                     finder.see(&event.event_id(), event.id_offset());
                 }
             } else {
@@ -267,25 +286,6 @@ impl<'a> Document<'a> {
         self.repeats = finder.finish();
         self.events = self.events.saturating_sub(self.repeats.count());
         self.odd |= self.repeats.count() > 0;
-        Ok(())
-    }
-
-    /// Reads the object that starts here into a blank event, and counts and shows it if it has an id.
-    #[inline]
-    fn read_event(
-        &mut self,
-        event: &mut Event<'a>,
-        scanner: &mut Scanner<'a>,
-        names: &mut Names<'_, 'a>,
-        each: &mut impl FnMut(&Event<'a>, Range<usize>, Option<&[Text<'a>]>),
-    ) -> Result<(), ParseError> {
-        names.clear();
-        event.fill(scanner, names)?;
-        self.odd |= event.has_problems() || !event.has_id();
-        if event.has_id() {
-            self.events = self.events.saturating_add(1);
-            each(event, event.offset()..scanner.offset(), names.kept());
-        }
         Ok(())
     }
 

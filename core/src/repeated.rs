@@ -10,10 +10,13 @@ use crate::json::{Scanner, Text, Value};
 const KEPT: usize = 16;
 
 /// How many ids are told apart by their hashes, before a filter has to do.
-const HASHES: usize = 128;
+const HASHES: usize = 64;
+
+/// The size of the filter, in words.
+const FILTER: usize = 128;
 
 /// How many ids are suspected at a time.
-const SUSPECTS: usize = 32;
+const SUSPECTS: usize = 16;
 
 /// How often the document is gone over again to see whether suspected ids stand there twice. Enough for more than a
 /// thousand events; the bound is what keeps a hostile document linear.
@@ -63,7 +66,7 @@ pub(crate) struct RepeatFinder<'a> {
     /// Where the `Events` array starts.
     events: usize,
     /// The list of hashes, then the filter.
-    words: [u32; HASHES],
+    words: [u32; FILTER],
     listed: u8,
     /// Whether the filter has taken over.
     filters: bool,
@@ -78,7 +81,7 @@ impl<'a> RepeatFinder<'a> {
         Self {
             text,
             events,
-            words: [0; HASHES],
+            words: [0; FILTER],
             listed: 0,
             filters: false,
             passes: 0,
@@ -118,10 +121,11 @@ impl<'a> RepeatFinder<'a> {
     /// Whether the hash was seen before: certainly when it was, rarely when it was not.
     fn seems_known(&mut self, hash: u32) -> bool {
         if !self.filters {
-            if self.words.contains(&hash) {
+            let list = self.words.first_chunk_mut::<HASHES>();
+            if list.as_ref().is_some_and(|list| list.contains(&hash)) {
                 return true;
             }
-            if let Some(place) = self.words.get_mut(usize::from(self.listed)) {
+            if let Some(place) = list.and_then(|list| list.get_mut(usize::from(self.listed))) {
                 *place = hash;
                 self.listed = self.listed.saturating_add(1);
                 return false;
@@ -133,8 +137,8 @@ impl<'a> RepeatFinder<'a> {
 
     #[inline(never)] // Its copy is not to be added to the stack of every document.
     fn start_filter(&mut self) {
-        let hashes = core::mem::replace(&mut self.words, [0; HASHES]);
-        for hash in hashes {
+        let Some(list) = self.words.first_chunk_mut::<HASHES>() else { return };
+        for hash in core::mem::replace(list, [0; HASHES]) {
             set(&mut self.words, hash);
         }
         self.filters = true;
@@ -192,7 +196,7 @@ fn hash(id: &Text<'_>) -> u32 {
 }
 
 /// Sets the two bits that stand for `hash`; whether both were set before.
-fn set(filter: &mut [u32; HASHES], hash: u32) -> bool {
+fn set(filter: &mut [u32; FILTER], hash: u32) -> bool {
     let mut known = true;
     for part in [hash, hash >> 16] {
         let bit = 1 << (part & 31);
