@@ -4,7 +4,7 @@ CARGO ?= cargo
 PREFIX ?= /usr/local
 SECONDS ?= 20
 
-.PHONY: help demo test setup check-format lint test-rust test-c test-python wheel docs msrv bare-metal prove-no-panic sizes test-stack fuzz test-fuzz miri install header bench bench-check bench-c clean
+.PHONY: help demo test setup check-format lint test-rust test-c test-python wheel docs msrv bare-metal platforms prove-no-panic sizes test-stack fuzz test-fuzz miri install header bench bench-check bench-c clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -46,6 +46,13 @@ test-python: ## the Python package: wheel, types, tests
 wheel: ## the Python wheel, in target/wheels
 	@python3 -m venv target/python/venv && target/python/venv/bin/pip install -q 'maturin>=1.9.4,<2'
 	cd py && CARGO_TARGET_DIR=../target ../target/python/venv/bin/maturin build --out ../target/wheels
+
+platforms: ## client and core build for the other systems that are promised: ARM, musl, Windows
+	@for target in aarch64-unknown-linux-gnu x86_64-unknown-linux-musl x86_64-pc-windows-gnu; do \
+		echo "platforms: $$target"; \
+		$(CARGO) clippy --locked --package scheduled-events --package scheduled-events-core --target $$target -- -D warnings \
+			|| exit 1; \
+	done
 
 prove-no-panic: ## core cannot panic: linked without std and allocator for two targets, searched, and run
 	@tests/no-panic/prove.sh

@@ -1,19 +1,38 @@
-//! What differs between operating systems, and nothing else.
+//! What differs between operating systems, and nothing else: one part for Unix, one for Windows, with the same functions.
 
-pub(crate) use imp::{boot_time, end_group, in_own_group, lock, private};
+use std::fs::File;
 
 #[cfg(unix)]
-mod imp {
+pub(crate) use unix::{boot_time, end_group, in_own_group, lock, on_stop, private, sync_folder};
+#[cfg(windows)]
+pub(crate) use windows::{boot_time, end_group, in_own_group, lock, on_stop, private, sync_folder};
+
+/// What came of the wish for a lock.
+pub(crate) enum Lock {
+    /// It is held until the file is closed, however this process ends.
+    Held(File),
+    /// Another process holds it; the file is open for reading.
+    Taken(File),
+}
+
+#[cfg(unix)]
+mod unix {
     use std::fs::{File, OpenOptions};
     use std::io;
     use std::os::unix::fs::OpenOptionsExt;
     use std::os::unix::process::CommandExt;
+    use std::path::Path;
     use std::process::{Child, Command};
+    use std::thread;
     use std::time::Duration;
 
-    use rustix::fs::{FlockOperation, flock};
+    use rustix::fs::{FlockOperation, OFlags, flock};
     use rustix::process::{Pid, Signal, kill_process_group};
     use rustix::time::{ClockId, clock_gettime};
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    use signal_hook::iterator::Signals;
+
+    use super::Lock;
 
     /// Time since the machine started, sleep included; it never steps.
     pub(crate) fn boot_time() -> Duration {
@@ -38,41 +57,81 @@ mod imp {
         }
     }
 
-    /// New files are for this user alone.
+    /// New files are for this user alone, and a link in a file's place is not followed: in a folder where others may
+    /// write, it could lead anywhere.
     pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
-        options.mode(0o600)
+        options.mode(0o600).custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
     }
 
-    /// Locks the file until it is closed; `false` where another process holds it.
-    pub(crate) fn lock(file: &File) -> io::Result<bool> {
-        match flock(file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(true),
-            Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
+    /// Opens the file and locks it.
+    pub(crate) fn lock(path: &Path) -> io::Result<Lock> {
+        let file = private(OpenOptions::new().read(true).write(true).create(true).truncate(false)).open(path)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Lock::Held(file)),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(Lock::Taken(file)),
             Err(error) => Err(error.into()),
         }
     }
+
+    /// A rename lasts once its folder is on disk.
+    pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+        File::open(folder)?.sync_all()
+    }
+
+    /// Calls the function, from another thread, each time when SIGINT or SIGTERM asks the process to stop.
+    pub(crate) fn on_stop(stop: impl Fn() + Send + 'static) -> io::Result<()> {
+        let mut signals = Signals::new([SIGINT, SIGTERM])?;
+        thread::spawn(move || signals.forever().for_each(|_| stop()));
+        Ok(())
+    }
 }
 
-#[cfg(not(unix))]
-mod imp {
-    use std::fs::{File, OpenOptions};
+#[cfg(windows)]
+mod windows {
+    use std::fs::OpenOptions;
     use std::io;
-    use std::process::{Child, Command};
-    use std::sync::OnceLock;
+    use std::os::windows::fs::OpenOptionsExt;
+    use std::os::windows::process::CommandExt;
+    use std::path::Path;
+    use std::process::{Child, Command, Stdio};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Arc, OnceLock};
+    use std::thread;
     use std::time::{Duration, Instant};
 
-    /// Time since the process started; it never steps.
+    use signal_hook::consts::{SIGINT, SIGTERM};
+
+    use super::Lock;
+
+    // The numbers below are Windows' own, from its documentation of CreateProcess, CreateFile and system errors.
+    const CREATE_NEW_PROCESS_GROUP: u32 = 0x200;
+    const FILE_SHARE_READ: u32 = 1;
+    const FILE_SHARE_WRITE: u32 = 2;
+    const ERROR_SHARING_VIOLATION: i32 = 32;
+
+    /// Time since the process began to look; it never steps.
     pub(crate) fn boot_time() -> Duration {
         static START: OnceLock<Instant> = OnceLock::new();
         START.get_or_init(Instant::now).elapsed()
     }
 
-    /// There are no process groups here.
-    pub(crate) fn in_own_group(_command: &mut Command) {}
+    /// Keeps a Ctrl-C meant for this process from the command.
+    pub(crate) fn in_own_group(command: &mut Command) {
+        command.creation_flags(CREATE_NEW_PROCESS_GROUP);
+    }
 
-    /// Ends the command itself; what it started stays.
-    pub(crate) fn end_group(child: &mut Child, _for_good: bool) {
-        let _ = child.kill();
+    /// Ends the command with all that it started: by asking its windows to close, or for good.
+    pub(crate) fn end_group(child: &mut Child, for_good: bool) {
+        let mut taskkill = Command::new("taskkill");
+        taskkill.args(["/T", "/PID", &child.id().to_string()]);
+        if for_good {
+            taskkill.arg("/F");
+        }
+        let ended = taskkill.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        if for_good && !ended.is_ok_and(|status| status.success()) {
+            // It may be gone already, which is what was wanted.
+            let _ = child.kill();
+        }
     }
 
     /// New files inherit the folder's access list.
@@ -80,8 +139,40 @@ mod imp {
         options
     }
 
-    /// No lock is taken here.
-    pub(crate) fn lock(_file: &File) -> io::Result<bool> {
-        Ok(true)
+    /// Opens the file so that no other process can write it.
+    pub(crate) fn lock(path: &Path) -> io::Result<Lock> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).share_mode(FILE_SHARE_READ);
+        match options.open(path) {
+            Ok(file) => Ok(Lock::Held(file)),
+            Err(error) if error.raw_os_error() == Some(ERROR_SHARING_VIOLATION) => {
+                let shared = FILE_SHARE_READ | FILE_SHARE_WRITE;
+                OpenOptions::new().read(true).share_mode(shared).open(path).map(Lock::Taken)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A rename needs no more here.
+    #[allow(clippy::unnecessary_wraps)] // The same function as on Unix.
+    pub(crate) fn sync_folder(_folder: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Calls the function, from another thread, each time when Ctrl-C asks the process to stop.
+    pub(crate) fn on_stop(stop: impl Fn() + Send + 'static) -> io::Result<()> {
+        let asked = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&asked))?;
+        }
+        thread::spawn(move || {
+            loop {
+                if asked.swap(false, Ordering::SeqCst) {
+                    stop();
+                }
+                thread::sleep(Duration::from_millis(100));
+            }
+        });
+        Ok(())
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::platform;
+use crate::platform::{self, Lock};
 use crate::record::EventRecord;
 
 const FORM: &str = "scheduled-events state 1";
@@ -118,18 +118,18 @@ fn lock(path: &Path) -> Result<File, String> {
     let lock_path = beside(path, "lock");
     let failed =
         |error: &io::Error| format!("cannot use the state file {}: {}: {error}", path.display(), lock_path.display());
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false);
-    let mut lock = platform::private(&mut options).open(&lock_path).map_err(|error| failed(&error))?;
-    if !platform::lock(&lock).map_err(|error| failed(&error))? {
-        let mut holder = String::new();
-        let _ = (&lock).take(20).read_to_string(&mut holder);
-        return Err(format!(
-            "the state file {} is in use by process {}; stop that one, or give this one its own --state",
-            path.display(),
-            holder.trim()
-        ));
-    }
+    let mut lock = match platform::lock(&lock_path).map_err(|error| failed(&error))? {
+        Lock::Held(lock) => lock,
+        Lock::Taken(lock) => {
+            let mut holder = String::new();
+            let _ = lock.take(20).read_to_string(&mut holder);
+            return Err(format!(
+                "the state file {} is in use by process {}; stop that one, or give this one its own --state",
+                path.display(),
+                holder.trim()
+            ));
+        }
+    };
     let note = format!("{:<10}\n", std::process::id());
     lock.set_len(0).and_then(|()| lock.write_all(note.as_bytes())).map_err(|error| failed(&error))?;
     Ok(lock)
@@ -190,7 +190,7 @@ fn sync_folder(path: &Path) -> io::Result<()> {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
+    platform::sync_folder(folder)
 }
 
 #[cfg(test)]

@@ -1,16 +1,13 @@
 //! `watch`: the main job, on the command line.
 
-use std::thread;
-
 use scheduled_events_core::Action;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 
 use super::Failure;
 use super::endpoint::connect;
 use super::host::{CommandHost, Teller};
 use super::look;
 use super::options::Watch as Arguments;
+use crate::platform;
 use crate::policy_file;
 use crate::state::StateFile;
 use crate::watch::{Ended, Handle, Options, Watch};
@@ -67,12 +64,6 @@ pub(super) fn watch(arguments: Arguments) -> Result<(), Failure> {
 
 /// The polite signals end the watch; its state is saved, and running commands are ended.
 pub(super) fn stop_on_signals(handle: Handle) -> Result<(), Failure> {
-    let mut signals = Signals::new([SIGINT, SIGTERM])
-        .map_err(|error| Failure::usage(format!("signals cannot be handled here: {error}")))?;
-    thread::spawn(move || {
-        for _ in signals.forever() {
-            handle.stop();
-        }
-    });
-    Ok(())
+    platform::on_stop(move || handle.stop())
+        .map_err(|error| Failure::usage(format!("signals cannot be handled here: {error}")))
 }
