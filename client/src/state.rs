@@ -99,8 +99,13 @@ impl StateFile {
     /// The file then is what it was before.
     pub fn save(&self, state: &State) -> io::Result<()> {
         let temporary = beside(&self.path, "tmp");
-        let mut file =
-            platform::private(OpenOptions::new().write(true).create(true).truncate(true)).open(&temporary)?;
+        // A crash may have left one. Where others may write into the folder, one of them may have put it there: a file
+        // that is theirs to read, or a link to one that is not theirs to write.
+        match fs::remove_file(&temporary) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = platform::private(OpenOptions::new().write(true).create_new(true)).open(&temporary)?;
         file.write_all(&written(state)?)?;
         file.sync_all()?;
         drop(file);
@@ -234,6 +239,31 @@ mod tests {
             assert_eq!(fs::read(&set_aside).unwrap(), whole[..end]);
             fs::remove_file(set_aside).unwrap();
         }
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn neither_a_link_nor_a_file_of_somebody_elses_in_the_way_is_written_to() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+        let folder = folder("link");
+        let path = folder.join("state");
+        let precious = folder.join("precious");
+        fs::write(&precious, "precious").unwrap();
+        symlink(&precious, folder.join("state.lock")).unwrap();
+        assert!(StateFile::open(&path).unwrap_err().contains("state.lock"));
+        fs::remove_file(folder.join("state.lock")).unwrap();
+
+        let (file, _) = StateFile::open(&path).unwrap();
+        symlink(&precious, folder.join("state.tmp")).unwrap();
+        file.save(&state()).unwrap();
+        let open_to_all = folder.join("state.tmp");
+        fs::write(&open_to_all, "").unwrap();
+        fs::set_permissions(&open_to_all, fs::Permissions::from_mode(0o666)).unwrap();
+        file.save(&state()).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read(&precious).unwrap(), b"precious");
         fs::remove_dir_all(folder).unwrap();
     }
 
