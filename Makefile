@@ -4,7 +4,7 @@ CARGO ?= cargo
 PREFIX ?= /usr/local
 SECONDS ?= 20
 
-.PHONY: help demo test setup check-format lint test-rust test-c test-python wheel docs msrv bare-metal platforms prove-no-panic sizes test-stack fuzz test-fuzz miri install header bench bench-check bench-c clean
+.PHONY: help demo test setup check-format lint test-rust test-c test-python wheel docs msrv bare-metal platforms deny advisories prove-no-panic sizes test-stack fuzz test-fuzz miri install header bench bench-check bench-c clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -53,6 +53,12 @@ platforms: ## client and core build for the other systems that are promised: ARM
 		$(CARGO) clippy --locked --package scheduled-events --package scheduled-events-core --target $$target -- -D warnings \
 			|| exit 1; \
 	done
+
+deny: ## the crates below this project: their licenses, their sources, and none that is not wanted; needs no network
+	$(CARGO) deny --locked check licenses bans sources
+
+advisories: ## known vulnerabilities of the crates below: fetches the list of them from GitHub, so no part of `make test`
+	$(CARGO) deny --locked check advisories
 
 prove-no-panic: ## core cannot panic: linked without std and allocator for two targets, searched, and run
 	@tests/no-panic/prove.sh
