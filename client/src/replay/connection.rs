@@ -10,6 +10,9 @@ use super::service::{Damage, Delivery, Outcome, Service};
 /// What is trickled goes out in at most this many pieces.
 const PIECES: usize = 100;
 
+/// How a service of another kind greets.
+const NOT_HTTP: &[u8] = b"SSH-2.0-OpenSSH_9.6\r\n\0\0\0\0";
+
 /// Serves a connection until the client, a fault or the server ends it.
 pub(super) fn serve(service: &Service, stream: &TcpStream) {
     // Small answers in two writes would otherwise wait for the client's delayed acknowledgement.
@@ -30,6 +33,10 @@ pub(super) fn serve(service: &Service, stream: &TcpStream) {
             // Returning with the request's last byte unread makes the kernel send RST.
             Outcome::Reset | Outcome::Stopped => return,
             Outcome::Silence => return http::drain(stream),
+            Outcome::NotHttp => {
+                let _ = reader.finish().and_then(|()| (&mut &*stream).write_all(NOT_HTTP));
+                return http::close(stream);
+            }
             Outcome::Answer(delivery) => delivery,
         };
         let resets = delivery.damage == Damage::ResetMidBody;
@@ -82,6 +89,13 @@ fn send(service: &Service, stream: &TcpStream, delivery: &Delivery, framing: Fra
         many_headers(stream, &head, count)?;
         return trickle(service, stream, body, delivery.slow_body);
     }
+    if let Damage::LongHeader(bytes) = delivery.damage {
+        head.extend_from_slice(b"X-Padding: ");
+        (&mut &*stream).write_all(&head)?;
+        repeat(stream, b'x', bytes)?;
+        (&mut &*stream).write_all(b"\r\n\r\n")?;
+        return trickle(service, stream, body, delivery.slow_body);
+    }
     head.extend_from_slice(b"\r\n");
     if bodiless {
         return trickle(service, stream, &head, delivery.slow_headers);
@@ -98,9 +112,11 @@ fn send(service: &Service, stream: &TcpStream, delivery: &Delivery, framing: Fra
         Damage::EndlessBody => endless(service, stream, body, delivery.slow_body),
         Damage::HugeBody(_) => {
             trickle(service, stream, body, delivery.slow_body)?;
-            blanks(stream, length - u64::try_from(body.len()).unwrap_or(length))
+            repeat(stream, b' ', length - u64::try_from(body.len()).unwrap_or(length))
         }
-        Damage::None | Damage::ManyHeaders(_) => trickle(service, stream, body, delivery.slow_body),
+        Damage::None | Damage::ManyHeaders(_) | Damage::LongHeader(_) => {
+            trickle(service, stream, body, delivery.slow_body)
+        }
     }
 }
 
@@ -141,11 +157,11 @@ fn endless(service: &Service, mut stream: &TcpStream, body: &[u8], span: Duratio
     }
 }
 
-fn blanks(mut stream: &TcpStream, mut count: u64) -> io::Result<()> {
-    let blanks = [b' '; 16 * 1024];
+fn repeat(mut stream: &TcpStream, byte: u8, mut count: u64) -> io::Result<()> {
+    let bytes = [byte; 16 * 1024];
     while count > 0 {
-        let some = usize::try_from(count).unwrap_or(usize::MAX).min(blanks.len());
-        stream.write_all(&blanks[..some])?;
+        let some = usize::try_from(count).unwrap_or(usize::MAX).min(bytes.len());
+        stream.write_all(&bytes[..some])?;
         count -= u64::try_from(some).unwrap_or(count);
     }
     Ok(())

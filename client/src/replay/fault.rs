@@ -25,8 +25,8 @@
 //!
 //! **Together.** The first fault that decides the answer wins. Delays add up. What alters the document
 //! (`stale`, `incarnation-back`, `vanish`, `started-without-scheduled`) or the content type combines.
-//! Whether a POST takes effect: not if it is answered by `status`, `retry-after`, `redirect`, `reset` or
-//! `silence`; it does if its answer is merely delayed or damaged.
+//! Whether a POST takes effect: not if it is answered by `status`, `retry-after`, `redirect`, `reset`, `silence`
+//! or `not-http`; it does if its answer is merely delayed or damaged.
 //!
 //! **Seconds** are real ones, never divided by the playback's speed, and may be written `2`, `0.5`,
 //! `500ms` or `2min`. [`KINDS`] lists the kinds.
@@ -50,6 +50,8 @@ pub const KINDS: &[(&str, &str)] = &[
     ("endless-body", "a chunked body without an end"),
     ("huge-body:BYTES", "the document, followed by blanks up to that size (KB, MB, GB allowed)"),
     ("many-headers:COUNT", "so many header fields"),
+    ("long-header:BYTES", "a header field of that length (KB, MB, GB allowed)"),
+    ("not-http", "bytes that are no HTTP, and the end of the connection"),
     ("gzip", "a gzip body that nobody asked for"),
     ("content-type:TYPE", "another Content-Type"),
     ("redirect:CODE[,LOCATION]", "301, 302, 303, 307 or 308 to LOCATION (default http://127.0.0.1:9/)"),
@@ -96,6 +98,8 @@ pub(super) enum Kind {
     EndlessBody,
     HugeBody(u64),
     ManyHeaders(u32),
+    LongHeader(u64),
+    NotHttp,
     Gzip,
     ContentType(String),
     Redirect(u16, String),
@@ -222,6 +226,8 @@ impl fmt::Display for Kind {
             Self::EndlessBody => f.write_str("endless-body"),
             Self::HugeBody(bytes) => write!(f, "huge-body:{bytes}"),
             Self::ManyHeaders(count) => write!(f, "many-headers:{count}"),
+            Self::LongHeader(bytes) => write!(f, "long-header:{bytes}"),
+            Self::NotHttp => f.write_str("not-http"),
             Self::Gzip => f.write_str("gzip"),
             Self::ContentType(value) => write!(f, "content-type:{value}"),
             Self::Redirect(code, location) if location == DEFAULT_LOCATION => {
@@ -274,6 +280,7 @@ fn parse_kind(name: &str, argument: Option<&str>) -> Result<Kind, FaultError> {
     };
     let wrong = |what: &str| FaultError(format!("`{argument}` is not {what}: write {syntax}"));
     let seconds = || parse_seconds(argument).ok_or_else(|| wrong("a number of seconds"));
+    let bytes = || parse_bytes(argument).ok_or_else(|| wrong("a number of bytes"));
     Ok(match name {
         "empty" => Kind::Empty,
         "status" => Kind::Status(parse_code(argument, 200..=599).ok_or_else(|| wrong("a status between 200 and 599"))?),
@@ -286,8 +293,10 @@ fn parse_kind(name: &str, argument: Option<&str>) -> Result<Kind, FaultError> {
         "silence" => Kind::Silence,
         "short-body" => Kind::ShortBody,
         "endless-body" => Kind::EndlessBody,
-        "huge-body" => Kind::HugeBody(parse_bytes(argument).ok_or_else(|| wrong("a number of bytes"))?),
+        "huge-body" => Kind::HugeBody(bytes()?),
         "many-headers" => Kind::ManyHeaders(argument.parse().map_err(|_| wrong("a count"))?),
+        "long-header" => Kind::LongHeader(bytes()?),
+        "not-http" => Kind::NotHttp,
         "gzip" => Kind::Gzip,
         "content-type" => Kind::ContentType(header_value(argument).ok_or_else(|| wrong("a header value"))?),
         "redirect" => {
@@ -394,6 +403,8 @@ mod tests {
             "endless-body",
             "huge-body:1000000000",
             "many-headers:100000",
+            "long-header:1000",
+            "not-http",
             "gzip",
             "content-type:text/html; charset=utf-8",
             "redirect:307",

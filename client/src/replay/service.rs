@@ -27,6 +27,7 @@ pub(super) enum Outcome {
     Stopped,
     Reset,
     Silence,
+    NotHttp,
     Answer(Box<Delivery>),
 }
 
@@ -46,6 +47,7 @@ pub(super) enum Damage {
     EndlessBody,
     HugeBody(u64),
     ManyHeaders(u32),
+    LongHeader(u64),
 }
 
 struct State {
@@ -183,6 +185,7 @@ impl Service {
         let damage = match &plan.verdict {
             Some(Kind::Reset) => return Outcome::Reset,
             Some(Kind::Silence) => return Outcome::Silence,
+            Some(Kind::NotHttp) => return Outcome::NotHttp,
             Some(Kind::Status(code)) => return Outcome::slowed(status_answer(*code), plan),
             Some(Kind::RetryAfter(value)) => {
                 return Outcome::slowed(status_answer(429).with("Retry-After", retry_after(value)), plan);
@@ -202,6 +205,7 @@ impl Service {
             Some(Kind::EndlessBody) => Damage::EndlessBody,
             Some(Kind::HugeBody(bytes)) => Damage::HugeBody(*bytes),
             Some(Kind::ManyHeaders(count)) => Damage::ManyHeaders(*count),
+            Some(Kind::LongHeader(bytes)) => Damage::LongHeader(*bytes),
             _ => Damage::None,
         };
         let mut answer = match route {

@@ -49,6 +49,8 @@ fn a_refused_approval_has_no_effect_and_a_damaged_answer_has() {
         ("post.retry-after:1@1", false),
         ("post.redirect:307@1", false),
         ("post.reset@1", false),
+        ("post.not-http@1", false),
+        ("post.long-header:1KB@1", true),
         ("post.empty@1", true),
         ("post.short-body@1", true),
         ("post.half-document@1", true),
@@ -204,6 +206,26 @@ fn fault_many_headers() {
     let text = String::from_utf8(bytes).expect("UTF-8");
     assert_eq!(text.matches("\r\nX-Padding-").count(), 100_000);
     assert!(text.ends_with("]}"));
+}
+
+#[test]
+fn fault_long_header() {
+    let server = faulty(&["long-header:100KB"]);
+    let (bytes, error) = read_all(server.addr(), &head("GET", EVENTS, "Connection: close\r\n"));
+    assert_eq!(error, None);
+    let text = String::from_utf8(bytes).expect("UTF-8");
+    assert!(text.contains(&format!("\r\nX-Padding: {}\r\n\r\n{{", "x".repeat(100_000))));
+}
+
+#[test]
+fn fault_not_http() {
+    let server = faulty(&["not-http@1-2"]);
+    for request in [head("GET", EVENTS, ""), head("POST", EVENTS, "Content-Length: 2\r\n") + "{}"] {
+        let (bytes, error) = read_all(server.addr(), &request);
+        assert_eq!(error, None);
+        assert!(!bytes.is_empty() && !bytes.starts_with(b"HTTP/"), "{bytes:?}");
+    }
+    assert_eq!(get(&server, EVENTS).status, 200);
 }
 
 #[test]
