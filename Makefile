@@ -4,7 +4,7 @@ CARGO ?= cargo
 PREFIX ?= /usr/local
 SECONDS ?= 20
 
-.PHONY: help demo test setup check-format lint test-rust test-c test-python wheel docs msrv bare-metal platforms deny advisories prove-no-panic sizes test-stack fuzz test-fuzz miri install header bench bench-check bench-c clean
+.PHONY: help demo test setup check-format lint test-rust test-c test-python wheel docs msrv bare-metal platforms deny advisories prove-no-panic sizes test-stack fuzz test-fuzz miri install header faults-table bench bench-check bench-c clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -83,6 +83,9 @@ install: ## install the C library, its headers and packages: make install PREFIX
 
 header: ## write include/scheduled_events.h anew from the sources
 	@ffi-c/header/generate.sh
+
+faults-table: ## write docs/faults.md anew from the tests
+	SCHEDULED_EVENTS_WRITE_FAULTS_PAGE=1 $(CARGO) test --quiet --locked --package scheduled-events --test http_faults the_page
 
 bench: ## reading documents, beside other parsers: make bench ARGS="--documents S,L --rivals core,yyjson --seconds 1"
 	@bench/setup

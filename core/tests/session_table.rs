@@ -523,6 +523,11 @@ fn idle_is_when_nothing_is_announced_and_nothing_left() {
     host.recovered("a");
     host.settle();
     assert!(host.session.is_idle() && host.session.has_seen_event());
+    // An older document again, and nobody knows yet which to believe.
+    assert_eq!(host.serve_body(&document(2, &[event("a")]), &[]), Outcome::Stale);
+    assert!(!host.session.is_idle());
+    host.serve(&[]);
+    assert!(host.session.is_idle());
     host.restart();
     assert!(!host.session.is_idle() && host.session.has_seen_event());
 }

@@ -159,8 +159,16 @@ impl Run {
     ///
     /// # Panics
     /// When it does not end within [`PATIENCE`].
-    pub fn finish(mut self) -> Finished {
-        let deadline = Instant::now() + PATIENCE;
+    pub fn finish(self) -> Finished {
+        self.finish_within(PATIENCE)
+    }
+
+    /// Waits for the command's end, which may take longer than usual.
+    ///
+    /// # Panics
+    /// When it does not end within that time.
+    pub fn finish_within(mut self, patience: Duration) -> Finished {
+        let deadline = Instant::now() + patience;
         let status = loop {
             if let Some(status) = self.ended() {
                 break status;

@@ -514,10 +514,12 @@ impl<const N: usize> Session<N> {
     }
 
     /// Whether the newest document, read since the start, announces nothing, and nothing is left to report, to prepare
-    /// or to recover from.
+    /// or to recover from. While an older document is served again, and it is not known yet which of them to believe, the
+    /// session is not idle.
     pub fn is_idle(&self) -> bool {
         self.documents.newest.is_some()
             && self.documents.events == 0
+            && self.documents.stale_since.is_none()
             && self.tracker.is_empty()
             && self.problems_told >= self.problems.len()
             && !self.untracked_unreported
