@@ -218,14 +218,16 @@ fn answer(
     })
 }
 
-/// `Retry-After`: seconds, or a date.
+/// `Retry-After`: seconds, or a date. A date is the service's, so it is held against the service's own clock where the
+/// answer tells that.
 fn retry_after(headers: &HeaderMap) -> Option<u32> {
     let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse() {
         return Some(seconds);
     }
     let moment = httpdate::parse_http_date(text).ok()?;
-    let wait = moment.duration_since(SystemTime::now()).unwrap_or_default();
+    let date = headers.get(header::DATE).and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
+    let wait = moment.duration_since(date.unwrap_or_else(SystemTime::now)).unwrap_or_default();
     // A started second is waited for in full.
     u32::try_from(wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0))).ok()
 }
@@ -296,5 +298,10 @@ mod tests {
         assert_eq!(with("Mon, 19 Sep 2016 18:29:47 GMT"), Some(0));
         let ahead = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(30));
         assert!(with(&ahead).is_some_and(|seconds| (28..=30).contains(&seconds)));
+        // A service whose clock is years off from ours.
+        let mut headers = HeaderMap::new();
+        headers.insert(header::DATE, "Mon, 19 Sep 2016 18:29:40 GMT".parse().unwrap());
+        headers.insert(header::RETRY_AFTER, "Mon, 19 Sep 2016 18:29:47 GMT".parse().unwrap());
+        assert_eq!(retry_after(&headers), Some(7));
     }
 }

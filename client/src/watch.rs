@@ -23,6 +23,9 @@ pub const EVENTS_MAX: usize = 1024;
 /// held, and a notice can be as short as 30 seconds.
 const NAME_RETRY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(8)];
 
+/// How far the clocks come apart before the deadlines of preparations are set anew.
+const CLOCKS_APART_MS: u64 = 1_000;
+
 /// What a watch is to do.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -54,7 +57,7 @@ pub trait Host {
     /// event may start.
     fn prepare(&mut self, event: &EventRecord, time_left: Option<Duration>, reply: Reply);
 
-    /// The event that is being prepared for moved.
+    /// The event moved, or the clock was set: so much time is left now, whether or not it is being prepared for.
     fn rescheduled(&mut self, event: &EventRecord, time_left: Option<Duration>);
 
     /// Take the machine back into service, and say so through `reply`, from any thread.
@@ -155,6 +158,8 @@ pub struct Watch {
     session: Box<Session<EVENTS_MAX>>,
     options: Options,
     clock: Clock,
+    /// How far the clocks were apart when the deadlines of preparations were set last.
+    skew_ms: i64,
     imds: Imds,
     jobs: Sender<Job>,
     sender: Sender<Message>,
@@ -196,10 +201,12 @@ impl Watch {
         let session = Box::new(Session::new(&config).map_err(|error| error.to_string())?);
         let (sender, receiver) = mpsc::channel();
         let jobs = start_transport(imds.clone(), sender.clone());
+        let clock = Clock::start();
         let mut watch = Self {
             session,
             options,
-            clock: Clock::start(),
+            clock,
+            skew_ms: clock.skew_ms(),
             imds,
             jobs,
             sender,
@@ -289,13 +296,15 @@ impl Watch {
         if self.options.until_idle && idle && !host.is_busy() {
             return Some(Ended::Idle);
         }
+        self.keep_deadlines(host);
         let now = self.clock.now();
+        let time_of_day = self.clock.time_of_day();
         let polls_done = self.polls_done();
         match self.session.next(now) {
             Step::Report(report) => {
                 let (record, id) = match report {
                     Report::Change { change, event } => {
-                        (Record::change(change, event, now.seconds()), Some(event.event_id().to_string()))
+                        (Record::change(change, event, time_of_day.seconds()), Some(event.event_id().to_string()))
                     }
                     Report::Decision { decision, event } => {
                         let id = event.event_id().to_string();
@@ -310,7 +319,7 @@ impl Watch {
                 if let (Record::Change { change: scheduled_events_core::Change::Rescheduled, .. }, Some(event)) =
                     (&record, event)
                 {
-                    host.rescheduled(event, time_left(event.not_before, now));
+                    host.rescheduled(event, time_left(event.not_before, time_of_day));
                 }
                 host.record(&record, event);
             }
@@ -318,7 +327,7 @@ impl Watch {
                 let event = known(&self.events, event);
                 self.save(host);
                 let reply = self.reply(&event);
-                host.prepare(&event, time_left(event.not_before, now), reply);
+                host.prepare(&event, time_left(event.not_before, time_of_day), reply);
             }
             Step::Recover { event } => {
                 let event = known(&self.events, event);
@@ -343,6 +352,20 @@ impl Watch {
             Step::Wait { until } => return self.wait(until, host),
         }
         None
+    }
+
+    /// Commands are timed by a clock that stands still with the machine. Once the time of day and that clock have come
+    /// apart, less or more time is left than the preparations under way were given.
+    fn keep_deadlines(&mut self, host: &mut dyn Host) {
+        let skew_ms = self.clock.skew_ms();
+        if skew_ms.abs_diff(self.skew_ms) < CLOCKS_APART_MS {
+            return;
+        }
+        self.skew_ms = skew_ms;
+        let time_of_day = self.clock.time_of_day();
+        for event in self.events.values().filter(|event| event.not_before.is_some()) {
+            host.rescheduled(event, time_left(event.not_before, time_of_day));
+        }
     }
 
     fn wait(&mut self, until: UnixMillis, host: &mut dyn Host) -> Option<Ended> {

@@ -201,13 +201,13 @@ impl CommandHost {
         }
     }
 
-    fn run_on_change(&mut self, change: Change, event: &EventRecord) {
+    fn run_on_change(&mut self, change: Change, event: &EventRecord, time: UnixSeconds) {
         self.running.retain(|running| !running.has_ended());
         for (wanted, command) in &self.on {
             if *wanted != change {
                 continue;
             }
-            let left = event.not_before.map(|start| start.since(now())).filter(|_| !change.is_end());
+            let left = event.not_before.map(|start| start.since(time)).filter(|_| !change.is_end());
             let left = left.and_then(|seconds| u64::try_from(seconds).ok()).map(Duration::from_secs);
             let label = format!("on {change}");
             let (count, handle) = (Arc::clone(&self.changes_running), self.handle.clone());
@@ -228,8 +228,8 @@ impl CommandHost {
 impl Host for CommandHost {
     fn record(&mut self, record: &Record, event: Option<&EventRecord>) {
         self.teller.record(record, event);
-        if let (Record::Change { change, .. }, Some(event)) = (record, event) {
-            self.run_on_change(*change, event);
+        if let (Record::Change { change, time, .. }, Some(event)) = (record, event) {
+            self.run_on_change(*change, event, *time);
         }
     }
 

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::time::Duration;
 
+use scheduled_events::clock::STEP_MAX;
 use scheduled_events::imds::{BODY_MAX, HEAD_MAX, NAME_TIMEOUT};
 use scheduled_events_core::limits;
 
@@ -50,6 +51,7 @@ fn limits_table() -> String {
         ("longest back-off", seconds(limits::BACK_OFF_MAX_MS)),
         ("longest `Retry-After` that is honoured", format!("{} s", limits::RETRY_AFTER_MAX_S)),
         ("how long an old document is not believed", seconds(limits::STALE_GRACE_MS)),
+        ("how far the wall clock may be moved and still be believed", format!("{} min", STEP_MAX.as_secs() / 60)),
         ("events in one approval", limits::BATCH_MAX.to_string()),
     ];
     rows.iter().fold(String::new(), |text, (name, value)| text + &format!("| {name} | {value} |\n"))
