@@ -23,13 +23,14 @@ mod unix {
     use std::os::unix::process::CommandExt;
     use std::path::Path;
     use std::process::{Child, Command};
+    use std::sync::Arc;
     use std::thread;
     use std::time::Duration;
 
     use rustix::fs::{FlockOperation, OFlags, flock};
     use rustix::process::{Pid, Signal, kill_process_group};
     use rustix::time::{ClockId, clock_gettime};
-    use signal_hook::consts::{SIGINT, SIGTERM};
+    use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
     use signal_hook::iterator::Signals;
 
     use super::Lock;
@@ -78,8 +79,10 @@ mod unix {
         File::open(folder)?.sync_all()
     }
 
-    /// Calls the function, from another thread, each time when SIGINT or SIGTERM asks the process to stop.
+    /// Calls the function, from another thread, each time when SIGINT or SIGTERM asks the process to stop. A limit on the
+    /// size of files fails a write from then on, and does not end the process.
     pub(crate) fn on_stop(stop: impl Fn() + Send + 'static) -> io::Result<()> {
+        signal_hook::flag::register(SIGXFSZ, Arc::default())?;
         let mut signals = Signals::new([SIGINT, SIGTERM])?;
         thread::spawn(move || signals.forever().for_each(|_| stop()));
         Ok(())

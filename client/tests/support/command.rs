@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::PATIENCE;
+use super::stage::Stage;
+use super::{PATIENCE, VM};
 
 /// The command with these arguments, not started yet; the environment says nothing about endpoints, proxies or colours.
 pub fn command<S: AsRef<str>>(arguments: &[S]) -> Command {
@@ -43,6 +44,39 @@ pub fn run_with_input<S: AsRef<str>>(arguments: &[S], input: &[u8]) -> Finished 
     drop(stdin);
     run.finish()
 }
+
+/// The command behind a wrapper that it is handed to as its arguments.
+fn behind(wrapper: &[&str], arguments: &[&str]) -> Command {
+    let plain = command(arguments);
+    let mut whole = Command::new(wrapper[0]);
+    whole.args(&wrapper[1..]).arg(plain.get_program()).args(plain.get_args());
+    for (name, value) in plain.get_envs() {
+        match value {
+            Some(value) => whole.env(name, value),
+            None => whole.env_remove(name),
+        };
+    }
+    whole.stdin(Stdio::null());
+    whole.stdout(Stdio::piped()).stderr(Stdio::piped());
+    whole
+}
+
+/// `watch --json` with a state file and the policy `sample`, behind a wrapper.
+pub fn watch_behind(wrapper: &[&str], service: &Stage, state: &str) -> Run {
+    let url = service.url();
+    let every = ["watch", "--json", "--endpoint", &url, "--interval", "200ms", "--vm-name", VM];
+    Run::start(behind(wrapper, &[&every[..], &["--policy", "sample", "--state", state]].concat()))
+}
+
+/// Waits for an approval.
+pub fn approved(run: &mut Run, id: &str) {
+    run.record("an approval", |record| {
+        record["record"] == "approval" && record["status"] == 200 && record["event_ids"][0] == id
+    });
+}
+
+/// What a watch says when its state file could not be written.
+pub const STATE_NOT_WRITTEN: &str = "error: the state file could not be written, so a restart would forget";
 
 /// A command that runs. It is killed when a test gives up on it.
 pub struct Run {
