@@ -1,13 +1,14 @@
 //! The state file: what a restart must not forget, written so that a crash leaves the old one or the new one.
 //!
 //! The first line names the form and carries a CRC-32 of the rest, which is JSON: the session's snapshot, and the
-//! events in words for whoever looks into the file.
+//! events in words for whoever looks into the file, and what was to be run for changes and has not ended.
 
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use scheduled_events_core::Change;
 use serde::{Deserialize, Serialize};
 
 use crate::platform::{self, Lock};
@@ -25,6 +26,17 @@ pub struct State {
     pub session: Vec<u8>,
     /// The events that are followed, with all their members.
     pub events: Vec<EventRecord>,
+    /// What was to be run for changes and has not ended.
+    pub owed: Vec<Owed>,
+}
+
+/// Something to be run for a change, which has not ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owed {
+    /// The change.
+    pub change: Change,
+    /// The event, as it was then.
+    pub event: EventRecord,
 }
 
 /// A state file, locked for this process.
@@ -55,6 +67,9 @@ pub enum Found {
 struct Content {
     session: String,
     events: Vec<EventRecord>,
+    // Left out where there is none, as by versions that knew of none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    owed: Vec<Owed>,
 }
 
 impl StateFile {
@@ -160,7 +175,7 @@ fn parse(bytes: &[u8]) -> Result<State, String> {
     }
     let content: Content = serde_json::from_str(content).map_err(|error| error.to_string())?;
     let session = unhex(&content.session).ok_or("its snapshot is not hexadecimal")?;
-    Ok(State { session, events: content.events })
+    Ok(State { session, events: content.events, owed: content.owed })
 }
 
 fn written(state: &State) -> io::Result<Vec<u8>> {
@@ -168,7 +183,8 @@ fn written(state: &State) -> io::Result<Vec<u8>> {
     for byte in &state.session {
         let _ = write!(session, "{byte:02x}");
     }
-    let mut content = serde_json::to_string_pretty(&Content { session, events: state.events.clone() })?;
+    let mut content =
+        serde_json::to_string_pretty(&Content { session, events: state.events.clone(), owed: state.owed.clone() })?;
     content.push('\n');
     Ok(format!("{FORM} {:08x}\n{content}", crc32fast::hash(content.as_bytes())).into_bytes())
 }
@@ -211,7 +227,8 @@ mod tests {
 
     fn state() -> State {
         let event = EventRecord { event_id: "a\u{1b}[2J".into(), ..EventRecord::default() };
-        State { session: vec![0, 1, 0xff], events: vec![event] }
+        let owed = vec![Owed { change: Change::StartedWithoutNotice, event: event.clone() }];
+        State { session: vec![0, 1, 0xff], events: vec![event], owed }
     }
 
     #[test]

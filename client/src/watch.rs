@@ -1,20 +1,20 @@
 //! The main job: poll, tell changes, decide, prepare, approve, recover. Core's session decides; this carries bytes,
 //! runs commands beside the polling, and keeps the state file.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use scheduled_events_core::{
-    Cause, Config, Document, EventId, Outcome, Policy, Preparation, Report, Response, Session, Step, Text, UnixMillis,
-    UnixSeconds, VmNames,
+    Cause, Change, Config, Document, EventId, Outcome, Policy, Preparation, Report, Response, Session, Step, Text,
+    UnixMillis, UnixSeconds, VmNames,
 };
 
 use crate::clock::Clock;
 use crate::imds::{Answer, Failure, Imds, NAME_TIMEOUT, UNDERSCORED_API_VERSION};
 use crate::record::{EventRecord, Record};
-use crate::state::{Found, State, StateFile};
+use crate::state::{Found, Owed, State, StateFile};
 
 /// How many events are followed at a time. A placement group has up to a thousand machines.
 pub const EVENTS_MAX: usize = 1024;
@@ -63,8 +63,19 @@ pub trait Host {
     /// Take the machine back into service, and say so through `reply`, from any thread.
     fn recover(&mut self, event: &EventRecord, reply: Reply);
 
-    /// Whether something still runs that the watch should not end before.
-    fn is_busy(&self) -> bool;
+    /// Whether anything is to be run for this change. If so, [`changed`](Self::changed) follows as soon as a restart
+    /// would know of it.
+    fn runs_for(&self, change: Change) -> bool {
+        let _ = change;
+        false
+    }
+
+    /// Run what is to be run for the change, and say so through `debt` when it has ended, from any thread. The watch does
+    /// not end by itself before that, and a watch that was stopped or killed before says it again when it starts anew.
+    fn changed(&mut self, change: Change, event: &EventRecord, time_left: Option<Duration>, debt: Debt) {
+        let _ = (change, event, time_left);
+        debt.paid();
+    }
 }
 
 /// Something a person should know, outside the records.
@@ -108,6 +119,20 @@ impl Reply {
     }
 }
 
+/// A host's way to say that what it had to run for a change has ended.
+#[derive(Clone, Debug)]
+pub struct Debt {
+    number: u64,
+    sender: Sender<Message>,
+}
+
+impl Debt {
+    /// It has ended, however it did.
+    pub fn paid(&self) {
+        let _ = self.sender.send(Message::Paid(self.number));
+    }
+}
+
 /// Reaches a watch from another thread, or from a signal.
 #[derive(Clone, Debug)]
 pub struct Handle(Sender<Message>);
@@ -116,11 +141,6 @@ impl Handle {
     /// Ends the watch soon; its state is saved.
     pub fn stop(&self) {
         let _ = self.0.send(Message::Stop);
-    }
-
-    /// Wakes the watch, so that it asks its host again whether anything still runs.
-    pub fn wake(&self) {
-        let _ = self.0.send(Message::Wake);
     }
 }
 
@@ -143,7 +163,7 @@ enum Message {
     Name(Result<String, String>),
     Prepared(String, Preparation, &'static str),
     Recovered(String, &'static str),
-    Wake,
+    Paid(u64),
     Stop,
 }
 
@@ -170,6 +190,11 @@ pub struct Watch {
     saved: Vec<u8>,
     /// The events that are followed, with all their members, by id in lower case.
     events: HashMap<String, EventRecord>,
+    /// What was to be run for changes and has not ended, by numbers of this run.
+    owed: BTreeMap<u64, Owed>,
+    next_debt: u64,
+    /// Whether the state file does not hold it yet.
+    owed_is_new: bool,
     /// The document that was read last, for the places of problems.
     body: Vec<u8>,
     /// The ids in the approval under way.
@@ -215,6 +240,9 @@ impl Watch {
             snapshot: Vec::new(),
             saved: Vec::new(),
             events: HashMap::new(),
+            owed: BTreeMap::new(),
+            next_debt: 0,
+            owed_is_new: false,
             body: Vec::new(),
             posted: Vec::new(),
             first_notes: Vec::new(),
@@ -231,6 +259,7 @@ impl Watch {
             file.save(&watch.state())
                 .map_err(|error| format!("cannot write the state file {}: {error}", file.path().display()))?;
             watch.saved.clone_from(&watch.snapshot);
+            watch.owed_is_new = false;
             watch.state_file = Some(file);
         }
         Ok(watch)
@@ -242,6 +271,9 @@ impl Watch {
                 Ok(()) => {
                     self.restored = Some(state.events.len());
                     self.events = state.events.into_iter().map(|event| (key(&event.event_id), event)).collect();
+                    for owed in state.owed {
+                        self.owe(owed);
+                    }
                     return Ok(());
                 }
                 Err(error) => file.set_aside(&error.to_string())?,
@@ -268,6 +300,9 @@ impl Watch {
         if let Some(events) = self.restored.take() {
             host.note(Note::Restored { events });
         }
+        for (number, Owed { change, event }) in self.owed.clone() {
+            host.changed(change, &event, time_left(event.not_before, self.clock.time_of_day()), self.debt(number));
+        }
         if self.options.vm_names.is_empty() {
             // Asked once before the first poll, so that the first decision already knows whose events it sees.
             self.ask_name();
@@ -293,7 +328,7 @@ impl Watch {
     fn step(&mut self, host: &mut dyn Host) -> Option<Ended> {
         // Looked at before the next poll, which may be due already when the answer to the last one is slow.
         let idle = !self.session.awaits_answer() && self.session.is_idle() && self.session.has_seen_event();
-        if self.options.until_idle && idle && !host.is_busy() {
+        if self.options.until_idle && idle && self.owed.is_empty() {
             return Some(Ended::Idle);
         }
         self.keep_deadlines(host);
@@ -304,7 +339,10 @@ impl Watch {
             Step::Report(report) => {
                 let (record, id) = match report {
                     Report::Change { change, event } => {
-                        (Record::change(change, event, time_of_day.seconds()), Some(event.event_id().to_string()))
+                        let record = Record::change(change, event, time_of_day.seconds());
+                        let event = known(&self.events, event);
+                        self.on_change(change, &event, &record, host);
+                        return None;
                     }
                     Report::Decision { decision, event } => {
                         let id = event.event_id().to_string();
@@ -316,11 +354,6 @@ impl Watch {
                     }
                 };
                 let event = id.and_then(|id| self.events.get(&key(&id)));
-                if let (Record::Change { change: scheduled_events_core::Change::Rescheduled, .. }, Some(event)) =
-                    (&record, event)
-                {
-                    host.rescheduled(event, time_left(event.not_before, time_of_day));
-                }
                 host.record(&record, event);
             }
             Step::Prepare { event } => {
@@ -368,6 +401,32 @@ impl Watch {
         }
     }
 
+    fn on_change(&mut self, change: Change, event: &EventRecord, record: &Record, host: &mut dyn Host) {
+        let left = time_left(event.not_before, self.clock.time_of_day());
+        if change == Change::Rescheduled {
+            host.rescheduled(event, left);
+        }
+        host.record(record, Some(event));
+        if host.runs_for(change) {
+            let number = self.owe(Owed { change, event: event.clone() });
+            // Kept before it is begun, or a crash between the two would lose it.
+            self.save(host);
+            host.changed(change, event, left, self.debt(number));
+        }
+    }
+
+    fn owe(&mut self, owed: Owed) -> u64 {
+        let number = self.next_debt;
+        self.next_debt += 1;
+        self.owed.insert(number, owed);
+        self.owed_is_new = true;
+        number
+    }
+
+    fn debt(&self, number: u64) -> Debt {
+        Debt { number, sender: self.sender.clone() }
+    }
+
     fn wait(&mut self, until: UnixMillis, host: &mut dyn Host) -> Option<Ended> {
         self.save(host);
         self.forget_the_gone();
@@ -396,7 +455,7 @@ impl Watch {
 
     /// The polls are done: waits, without another one, for what the watch should not end before.
     fn finish(&mut self, host: &mut dyn Host) -> Ended {
-        while host.is_busy() {
+        while !self.owed.is_empty() {
             let Ok(message) = self.receiver.recv() else { break };
             if let Some(ended) = self.on_message(message, host) {
                 return ended;
@@ -424,7 +483,11 @@ impl Watch {
                     host.record(&Record::Recover { event_id, outcome }, event);
                 }
             }
-            Message::Wake => {}
+            Message::Paid(number) => {
+                self.owed.remove(&number);
+                self.owed_is_new = true;
+                self.save(host);
+            }
             Message::Stop => return Some(Ended::Stopped),
         }
         None
@@ -544,7 +607,7 @@ impl Watch {
     fn state(&self) -> State {
         let mut events: Vec<_> = self.events.values().cloned().collect();
         events.sort_by(|one, other| one.event_id.cmp(&other.event_id));
-        State { session: self.snapshot.clone(), events }
+        State { session: self.snapshot.clone(), events, owed: self.owed.values().cloned().collect() }
     }
 
     /// Writes the state file if there is anything new to remember. A file that cannot be written stops nothing: what is
@@ -554,13 +617,16 @@ impl Watch {
             return;
         }
         self.take_snapshot();
-        if self.snapshot == self.saved {
+        if self.snapshot == self.saved && !self.owed_is_new {
             return;
         }
         let state = self.state();
         let Some(file) = &self.state_file else { return };
         match file.save(&state) {
-            Ok(()) => self.saved = state.session,
+            Ok(()) => {
+                self.saved = state.session;
+                self.owed_is_new = false;
+            }
             Err(error) => host.note(Note::StateNotSaved(&format!("{}: {error}", file.path().display()))),
         }
     }

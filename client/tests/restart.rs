@@ -223,6 +223,35 @@ fn killed_after_a_failed_preparation_it_still_never_approves_and_recovers() {
 }
 
 #[test]
+fn a_command_for_a_change_that_a_crash_or_a_stop_cut_off_runs_again_and_after_its_end_never() {
+    for stop in [false, true] {
+        let bench = Bench::new();
+        let on = format!("scheduled={}", bench.prepare.replace("prepare", "on"));
+        let arguments = ["--state", &bench.state, "--vm-name", VM, "--until-idle", "--on", &on];
+        let start = || Run::watch(&bench.stage.url(), &arguments);
+        let mut run = start();
+        bench.await_command("on a");
+        // That the event is scheduled is told and kept.
+        run.record("a decision", |record| record["record"] == "decision");
+        bench.stage.await_polls(2);
+        if stop {
+            ends_soon(run);
+        } else {
+            run.kill();
+        }
+        let run = start();
+        eventually("the command again", || (bench.ran() == ["on a", "on a"]).then_some(()));
+        bench.let_end("on");
+        bench.stage.await_polls(3);
+        run.kill();
+        bench.stage.show(3, &[]);
+        let finished = start().finish().with_code(0);
+        assert_eq!(finished.changes("a"), ["cancelled"]);
+        assert_eq!(bench.ran(), ["on a", "on a"]);
+    }
+}
+
+#[test]
 fn a_new_run_waits_for_an_event_unless_the_state_file_knows_of_one() {
     let bench = Bench::new();
     bench.stage.show(2, &[]);

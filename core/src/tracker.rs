@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::document::Document;
 use crate::event::{Event, EventStatus, NotBefore};
@@ -19,7 +19,7 @@ use crate::time::UnixSeconds;
 /// any number of times; `started` at most once, unless it started without notice; and one of `completed`, `cancelled`
 /// and `ended` last. An event whose first status is no known word is `scheduled` too, and has started without notice
 /// when it goes from there to `Started`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
     /// Seen for the first time, not started yet.

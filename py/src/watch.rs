@@ -272,10 +272,6 @@ impl Host for Teller {
             reply.recovered("no-command");
         }
     }
-
-    fn is_busy(&self) -> bool {
-        false
-    }
 }
 
 /// Text from outside, with what would act on a terminal spelt out.

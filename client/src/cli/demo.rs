@@ -125,10 +125,6 @@ impl Host for DemoHost {
             reply.recovered("done");
         });
     }
-
-    fn is_busy(&self) -> bool {
-        false
-    }
 }
 
 /// The module's own promise: its policy is one that loads.

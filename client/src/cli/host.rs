@@ -13,7 +13,7 @@ use super::check::{now, resources, style_of};
 use super::look::{self, BAD, CAUTION, DIM, GOOD, PLAIN, shown};
 use crate::hooks::{CommandLine, Ended, Running, Told};
 use crate::record::{EventRecord, Record};
-use crate::watch::{Handle, Host, Note, Reply, key};
+use crate::watch::{Debt, Host, Note, Reply, key};
 
 /// How long a command may run where the event's start is not known.
 const UNKNOWN_DEADLINE: Duration = Duration::from_secs(15 * 60);
@@ -161,25 +161,13 @@ pub(super) struct CommandHost {
     pub(super) prepare: Option<CommandLine>,
     pub(super) recover: Option<CommandLine>,
     pub(super) on: Vec<(Change, CommandLine)>,
-    handle: Handle,
-    /// Commands for changes that still run.
-    changes_running: Arc<AtomicUsize>,
     preparing: HashMap<String, Running>,
     running: Vec<Running>,
 }
 
 impl CommandHost {
-    pub(super) fn new(teller: Teller, handle: Handle) -> Self {
-        Self {
-            teller,
-            prepare: None,
-            recover: None,
-            on: Vec::new(),
-            handle,
-            changes_running: Arc::default(),
-            preparing: HashMap::new(),
-            running: Vec::new(),
-        }
+    pub(super) fn new(teller: Teller) -> Self {
+        Self { teller, prepare: None, recover: None, on: Vec::new(), preparing: HashMap::new(), running: Vec::new() }
     }
 
     /// Ends what still runs: politely, then for good.
@@ -200,37 +188,11 @@ impl CommandHost {
             thread::sleep(Duration::from_millis(10));
         }
     }
-
-    fn run_on_change(&mut self, change: Change, event: &EventRecord, time: UnixSeconds) {
-        self.running.retain(|running| !running.has_ended());
-        for (wanted, command) in &self.on {
-            if *wanted != change {
-                continue;
-            }
-            let left = event.not_before.map(|start| start.since(time)).filter(|_| !change.is_end());
-            let left = left.and_then(|seconds| u64::try_from(seconds).ok()).map(Duration::from_secs);
-            let label = format!("on {change}");
-            let (count, handle) = (Arc::clone(&self.changes_running), self.handle.clone());
-            count.fetch_add(1, Ordering::SeqCst);
-            let extra = [("SCHEDULED_EVENTS_CHANGE", change.word())];
-            self.running.push(command.start(event, &extra, Some(deadline(left)), move |told| match told {
-                Told::Line(line) => log(&label, &line),
-                Told::Ended(ended) => {
-                    outcome(&label, &ended);
-                    count.fetch_sub(1, Ordering::SeqCst);
-                    handle.wake();
-                }
-            }));
-        }
-    }
 }
 
 impl Host for CommandHost {
     fn record(&mut self, record: &Record, event: Option<&EventRecord>) {
         self.teller.record(record, event);
-        if let (Record::Change { change, time, .. }, Some(event)) = (record, event) {
-            self.run_on_change(*change, event, *time);
-        }
     }
 
     fn note(&mut self, note: Note<'_>) {
@@ -274,8 +236,33 @@ impl Host for CommandHost {
         self.running.push(command.start(event, &[], Some(deadline(None)), tell));
     }
 
-    fn is_busy(&self) -> bool {
-        self.changes_running.load(Ordering::SeqCst) > 0
+    fn runs_for(&self, change: Change) -> bool {
+        self.on.iter().any(|(wanted, _)| *wanted == change)
+    }
+
+    fn changed(&mut self, change: Change, event: &EventRecord, time_left: Option<Duration>, debt: Debt) {
+        self.running.retain(|running| !running.has_ended());
+        let left = time_left.filter(|left| !left.is_zero() && !change.is_end());
+        let label = format!("on {change}");
+        let commands = self.on.iter().filter(|(wanted, _)| *wanted == change).map(|(_, command)| command);
+        let unfinished = Arc::new(AtomicUsize::new(commands.clone().count()));
+        if unfinished.load(Ordering::SeqCst) == 0 {
+            // The last run had a command for this change, this one has none.
+            debt.paid();
+        }
+        for command in commands {
+            let (label, unfinished, debt) = (label.clone(), Arc::clone(&unfinished), debt.clone());
+            let extra = [("SCHEDULED_EVENTS_CHANGE", change.word())];
+            self.running.push(command.start(event, &extra, Some(deadline(left)), move |told| match told {
+                Told::Line(line) => log(&label, &line),
+                Told::Ended(ended) => {
+                    outcome(&label, &ended);
+                    if unfinished.fetch_sub(1, Ordering::SeqCst) == 1 {
+                        debt.paid();
+                    }
+                }
+            }));
+        }
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) fn watch(arguments: Arguments) -> Result<(), Failure> {
     let endpoint = imds.endpoint().to_owned();
     let mut watch = Watch::new(imds, options, state).map_err(Failure::usage)?;
     stop_on_signals(watch.handle())?;
-    let mut host = CommandHost::new(teller, watch.handle());
+    let mut host = CommandHost::new(teller);
     host.prepare = arguments.prepare;
     host.recover = arguments.recover;
     host.on = arguments.on;
