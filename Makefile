@@ -3,8 +3,9 @@
 CARGO ?= cargo
 PREFIX ?= /usr/local
 SECONDS ?= 20
+SEEDS ?= 1000
 
-.PHONY: help demo test setup check-format lint test-rust test-mounts test-c test-python wheel docs msrv bare-metal platforms deny advisories prove-no-panic sizes test-stack fuzz test-fuzz miri install header faults-table bench bench-check bench-c clean
+.PHONY: help demo test setup check-format lint test-rust test-mounts test-c test-python wheel docs msrv bare-metal platforms deny advisories prove-no-panic crash sizes test-stack fuzz test-fuzz miri install header faults-table bench bench-check bench-c clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -25,12 +26,15 @@ lint: ## Clippy has nothing to say
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --locked --package scheduled-events-core --test stack -- -D warnings
 	$(CARGO) clippy --locked --package scheduled-events --test mounts -- -D warnings
+	$(CARGO) clippy --locked --package scheduled-events --test crash -- -D warnings
 
 test-rust: ## unit, property, corpus, conformance and end-to-end tests, and the examples in the documentation
 	$(CARGO) test --locked --workspace
 
 test-mounts: ## the state file on a full and on a read-only disk, which takes a mount
 	@tests/mounts
+crash: ## the command is killed at every boundary, a thousand seeds: make crash SEEDS=10000; one again: SEED=7
+	CRASH_SEEDS=$(SEEDS) CRASH_SEED=$(SEED) $(CARGO) test --locked --package scheduled-events --test crash
 
 docs: ## the documentation builds without a warning
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --document-private-items
