@@ -4,8 +4,9 @@ CARGO ?= cargo
 PREFIX ?= /usr/local
 SECONDS ?= 20
 SEEDS ?= 1000
+POLLS ?= 86400
 
-.PHONY: help demo test setup check-format lint test-rust test-mounts test-c test-python wheel docs msrv bare-metal platforms deny advisories prove-no-panic crash sizes test-stack fuzz test-fuzz miri install header faults-table bench bench-check bench-c clean
+.PHONY: help demo test setup check-format lint test-rust test-mounts test-c test-python wheel docs msrv bare-metal platforms deny advisories prove-no-panic crash soak sizes test-stack fuzz test-fuzz miri install header faults-table bench bench-check bench-c clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -27,6 +28,7 @@ lint: ## Clippy has nothing to say
 	$(CARGO) clippy --locked --package scheduled-events-core --test stack -- -D warnings
 	$(CARGO) clippy --locked --package scheduled-events --test mounts -- -D warnings
 	$(CARGO) clippy --locked --package scheduled-events --test crash -- -D warnings
+	$(CARGO) clippy --locked --package scheduled-events --test crash --test soak -- -D warnings
 
 test-rust: ## unit, property, corpus, conformance and end-to-end tests, and the examples in the documentation
 	$(CARGO) test --locked --workspace
@@ -35,6 +37,9 @@ test-mounts: ## the state file on a full and on a read-only disk, which takes a 
 	@tests/mounts
 crash: ## the command is killed at every boundary, a thousand seeds: make crash SEEDS=10000; one again: SEED=7
 	CRASH_SEEDS=$(SEEDS) CRASH_SEED=$(SEED) $(CARGO) test --locked --package scheduled-events --test crash
+
+soak: ## a day of polls in a minute: nothing grows, nothing is lost. A year takes hours: make soak POLLS=31536000
+	SOAK_POLLS=$(POLLS) $(CARGO) test --locked --package scheduled-events --test soak
 
 docs: ## the documentation builds without a warning
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --document-private-items

@@ -17,17 +17,34 @@ pub struct Clock {
     anchor_ms: i64,
     since: Duration,
     started: Instant,
+    speed: u32,
 }
 
 impl Clock {
     /// A clock anchored to the wall clock now.
     pub fn start() -> Self {
-        Self { anchor_ms: wall_ms(), since: boot_time(), started: Instant::now() }
+        Self::at_speed(1)
+    }
+
+    /// A clock anchored to the wall clock now, on which time passes so many times faster; 0 counts as 1.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use scheduled_events::clock::Clock;
+    ///
+    /// let clock = Clock::at_speed(60);
+    /// let before = clock.now();
+    /// std::thread::sleep(clock.real(Duration::from_secs(1)));
+    /// assert!(clock.now().millis_since(before) >= 1_000);
+    /// ```
+    pub fn at_speed(speed: u32) -> Self {
+        Self { anchor_ms: wall_ms(), since: boot_time(), started: Instant::now(), speed: speed.max(1) }
     }
 
     /// The time now, which never steps.
     pub fn now(&self) -> UnixMillis {
-        let passed = boot_time().saturating_sub(self.since);
+        let passed = boot_time().saturating_sub(self.since).saturating_mul(self.speed);
         UnixMillis(self.anchor_ms.saturating_add(millis(passed)))
     }
 
@@ -45,6 +62,11 @@ impl Clock {
     pub fn skew_ms(&self) -> i64 {
         let passed = millis(boot_time().saturating_sub(self.since));
         passed.saturating_add(self.moved_ms()).saturating_sub(millis(self.started.elapsed()))
+    }
+
+    /// How long so much of this clock's time really takes.
+    pub fn real(&self, time: Duration) -> Duration {
+        time / self.speed
     }
 
     fn moved_ms(&self) -> i64 {

@@ -226,7 +226,7 @@ impl Watch {
         let session = Box::new(Session::new(&config).map_err(|error| error.to_string())?);
         let (sender, receiver) = mpsc::channel();
         let jobs = start_transport(imds.clone(), sender.clone());
-        let clock = Clock::start();
+        let clock = Clock::at_speed(imds.speed());
         let mut watch = Self {
             session,
             options,
@@ -433,7 +433,7 @@ impl Watch {
         if !self.session.awaits_answer() && self.polls_done() {
             return Some(self.finish(host));
         }
-        let mut wait = Duration::from_millis(until.millis_since(self.clock.now()));
+        let mut wait = self.clock.real(Duration::from_millis(until.millis_since(self.clock.now())));
         if let Some((at, _)) = self.name_retry {
             let left = at.saturating_duration_since(Instant::now());
             if left.is_zero() {

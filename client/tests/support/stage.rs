@@ -46,6 +46,7 @@ struct State {
     post_status: u16,
     intercept: Option<Intercept>,
     requests: Vec<Request>,
+    forgets: bool,
 }
 
 impl Request {
@@ -112,6 +113,7 @@ impl Stage {
             post_status: 200,
             intercept: None,
             requests: Vec::new(),
+            forgets: false,
         }));
         let shared = Arc::clone(&state);
         // Its threads end with the test's process.
@@ -153,6 +155,11 @@ impl Stage {
         self.lock().intercept = Some(Box::new(intercept));
     }
 
+    /// Keeps no request from now on: a test of millions has no room for them.
+    pub fn forget_requests(&self) {
+        self.lock().forgets = true;
+    }
+
     /// All requests so far.
     pub fn requests(&self) -> Vec<Request> {
         self.lock().requests.clone()
@@ -185,7 +192,9 @@ fn serve(stream: &TcpStream, state: &Mutex<State>) {
     while let Some(request) = read(&mut reader) {
         let reply = {
             let mut state = state.lock().expect("a lock");
-            state.requests.push(request.clone());
+            if !state.forgets {
+                state.requests.push(request.clone());
+            }
             let mut intercept = state.intercept.take();
             let reply = intercept.as_mut().and_then(|intercept| intercept(&request));
             state.intercept = intercept;
