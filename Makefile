@@ -6,7 +6,7 @@ SECONDS ?= 20
 SEEDS ?= 1000
 POLLS ?= 86400
 
-.PHONY: help demo test setup check-format lint test-rust test-mounts test-c test-python wheel docs msrv bare-metal platforms deny advisories prove-no-panic crash soak sizes test-stack fuzz test-fuzz miri install header faults-table bench bench-check bench-c clean
+.PHONY: help demo test setup check-format lint test-rust test-mounts test-c test-python wheel docs msrv bare-metal platforms deny advisories prove-no-panic crash soak check-systemd sizes test-stack fuzz test-fuzz miri install header faults-table bench bench-check bench-c clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -40,6 +40,9 @@ crash: ## the command is killed at every boundary, a thousand seeds: make crash 
 
 soak: ## a day of polls in a minute: nothing grows, nothing is lost. A year takes hours: make soak POLLS=31536000
 	SOAK_POLLS=$(POLLS) $(CARGO) test --locked --package scheduled-events --test soak
+
+check-systemd: ## the systemd unit is understood, and as closed as it can be
+	@client/systemd/check
 
 docs: ## the documentation builds without a warning
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --document-private-items

@@ -74,6 +74,10 @@ impl CommandLine {
             command.env(format!("SCHEDULED_EVENTS_{name}"), value.replace('\0', ""));
         }
         command.envs(extra.iter().copied());
+        // What systemd told the watch is meant for the watch alone.
+        for name in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"] {
+            command.env_remove(name);
+        }
         platform::in_own_group(&mut command);
         let input = serde_json::to_vec(event).unwrap_or_default();
         thread::spawn(move || {

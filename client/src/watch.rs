@@ -63,6 +63,13 @@ pub trait Host {
     /// Take the machine back into service, and say so through `reply`, from any thread.
     fn recover(&mut self, event: &EventRecord, reply: Reply);
 
+    /// The watch goes round its loop, several times for each poll. It comes round again within the time that is given,
+    /// unless something hangs.
+    fn pulse(&mut self, pulse: Pulse<'_>) -> Option<Duration> {
+        let _ = pulse;
+        None
+    }
+
     /// Whether anything is to be run for this change. If so, [`changed`](Self::changed) follows as soon as a restart
     /// would know of it.
     fn runs_for(&self, change: Change) -> bool {
@@ -76,6 +83,17 @@ pub trait Host {
         let _ = (change, event, time_left);
         debt.paid();
     }
+}
+
+/// How a watch is doing.
+#[derive(Clone, Copy, Debug)]
+pub struct Pulse<'a> {
+    /// Whether a document was read since the start.
+    pub answered: bool,
+    /// How many events are followed.
+    pub events: usize,
+    /// Why the last poll failed, if it did.
+    pub trouble: Option<&'a str>,
 }
 
 /// Something a person should know, outside the records.
@@ -204,6 +222,8 @@ pub struct Watch {
     restored: Option<usize>,
     polls: u64,
     answered: bool,
+    /// Why the last poll failed, if it did.
+    trouble: Option<String>,
     name_retry: Option<(Instant, Duration)>,
     /// Why the name could not be asked the last time.
     name_trouble: String,
@@ -249,6 +269,7 @@ impl Watch {
             restored: None,
             polls: 0,
             answered: false,
+            trouble: None,
             name_retry: None,
             name_trouble: String::new(),
         };
@@ -326,6 +347,7 @@ impl Watch {
 
     /// Does what the session says next, or waits; why the watch ends, if it does.
     fn step(&mut self, host: &mut dyn Host) -> Option<Ended> {
+        let round = self.pulse(host);
         // Looked at before the next poll, which may be due already when the answer to the last one is slow.
         let idle = !self.session.awaits_answer() && self.session.is_idle() && self.session.has_seen_event();
         if self.options.until_idle && idle && self.owed.is_empty() {
@@ -382,7 +404,7 @@ impl Watch {
                 self.save(host);
                 let _ = self.jobs.send(job);
             }
-            Step::Wait { until } => return self.wait(until, host),
+            Step::Wait { until } => return self.wait(until, round, host),
         }
         None
     }
@@ -399,6 +421,10 @@ impl Watch {
         for event in self.events.values().filter(|event| event.not_before.is_some()) {
             host.rescheduled(event, time_left(event.not_before, time_of_day));
         }
+    }
+
+    fn pulse(&self, host: &mut dyn Host) -> Option<Duration> {
+        host.pulse(Pulse { answered: self.answered, events: self.events.len(), trouble: self.trouble.as_deref() })
     }
 
     fn on_change(&mut self, change: Change, event: &EventRecord, record: &Record, host: &mut dyn Host) {
@@ -427,7 +453,7 @@ impl Watch {
         Debt { number, sender: self.sender.clone() }
     }
 
-    fn wait(&mut self, until: UnixMillis, host: &mut dyn Host) -> Option<Ended> {
+    fn wait(&mut self, until: UnixMillis, round: Option<Duration>, host: &mut dyn Host) -> Option<Ended> {
         self.save(host);
         self.forget_the_gone();
         if !self.session.awaits_answer() && self.polls_done() {
@@ -442,7 +468,7 @@ impl Watch {
                 wait = wait.min(left);
             }
         }
-        match self.receiver.recv_timeout(wait) {
+        match self.receiver.recv_timeout(round.map_or(wait, |round| wait.min(round))) {
             Ok(message) => self.on_message(message, host),
             // This watch holds a sender itself, so the channel stays open.
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
@@ -456,7 +482,8 @@ impl Watch {
     /// The polls are done: waits, without another one, for what the watch should not end before.
     fn finish(&mut self, host: &mut dyn Host) -> Ended {
         while !self.owed.is_empty() {
-            let Ok(message) = self.receiver.recv() else { break };
+            let round = self.pulse(host).unwrap_or(Duration::from_secs(3600));
+            let Ok(message) = self.receiver.recv_timeout(round) else { continue };
             if let Some(ended) = self.on_message(message, host) {
                 return ended;
             }
@@ -514,10 +541,15 @@ impl Watch {
             Err(failure) => (self.session.on_failure(failure.cause, now), None, Some(failure.detail)),
         };
         match outcome {
-            Outcome::Document | Outcome::Unchanged => self.answered = true,
+            Outcome::Document | Outcome::Unchanged => {
+                self.answered = true;
+                self.trouble = None;
+            }
             Outcome::Stale => host.note(Note::Stale),
             Outcome::PollFailed { cause, retry_in_ms } => {
-                host.note(Note::Failed(&described(cause, detail)));
+                let trouble = described(cause, detail);
+                host.note(Note::Failed(&trouble));
+                self.trouble = Some(trouble);
                 host.record(&Record::PollFailed { cause: cause_word(cause), retry_in_ms }, None);
             }
             Outcome::Approved | Outcome::ApprovalFailed { .. } => {

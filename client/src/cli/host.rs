@@ -11,9 +11,10 @@ use scheduled_events_core::{Change, Preparation, UnixSeconds};
 
 use super::check::{now, resources, style_of};
 use super::look::{self, BAD, CAUTION, DIM, GOOD, PLAIN, shown};
+use super::systemd::Supervisor;
 use crate::hooks::{CommandLine, Ended, Running, Told};
 use crate::record::{EventRecord, Record};
-use crate::watch::{Debt, Host, Note, Reply, key};
+use crate::watch::{Debt, Host, Note, Pulse, Reply, key};
 
 /// How long a command may run where the event's start is not known.
 const UNKNOWN_DEADLINE: Duration = Duration::from_secs(15 * 60);
@@ -161,17 +162,27 @@ pub(super) struct CommandHost {
     pub(super) prepare: Option<CommandLine>,
     pub(super) recover: Option<CommandLine>,
     pub(super) on: Vec<(Change, CommandLine)>,
+    supervisor: Supervisor,
     preparing: HashMap<String, Running>,
     running: Vec<Running>,
 }
 
 impl CommandHost {
     pub(super) fn new(teller: Teller) -> Self {
-        Self { teller, prepare: None, recover: None, on: Vec::new(), preparing: HashMap::new(), running: Vec::new() }
+        Self {
+            teller,
+            prepare: None,
+            recover: None,
+            on: Vec::new(),
+            supervisor: Supervisor::new(),
+            preparing: HashMap::new(),
+            running: Vec::new(),
+        }
     }
 
     /// Ends what still runs: politely, then for good.
     pub(super) fn stop(&self) {
+        self.supervisor.stopping();
         let all = || self.running.iter().chain(self.preparing.values());
         for running in all() {
             running.end();
@@ -234,6 +245,10 @@ impl Host for CommandHost {
             Told::Ended(ended) => reply.recovered(outcome("recover", &ended)),
         };
         self.running.push(command.start(event, &[], Some(deadline(None)), tell));
+    }
+
+    fn pulse(&mut self, pulse: Pulse<'_>) -> Option<Duration> {
+        self.supervisor.pulse(pulse)
     }
 
     fn runs_for(&self, change: Change) -> bool {

@@ -10,6 +10,7 @@ mod host;
 mod look;
 mod options;
 mod replay;
+mod systemd;
 mod watch;
 
 use std::ffi::OsString;
