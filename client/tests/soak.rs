@@ -108,6 +108,8 @@ struct Service {
     polls_wanted: u64,
     polls: u64,
     posts: u64,
+    failed_polls: u64,
+    failed_posts: u64,
     began: Instant,
     /// The event that is on: its number, how far it is, and the poll at which that began.
     event: Option<(u64, Stand, u64)>,
@@ -149,6 +151,7 @@ impl Service {
             self.posts += 1;
             // Every fourth fails at first.
             if self.posts % 4 == 1 {
+                self.failed_posts += 1;
                 return Reply::new(503, "", "");
             }
             if let Some((number, Stand::Scheduled, _)) = self.event {
@@ -161,12 +164,16 @@ impl Service {
         if self.polls.is_multiple_of((self.polls_wanted / LOOKS).next_multiple_of(EVENT_EVERY)) {
             self.looks.extend(self.process.map(|process| look(process, self.polls)));
         }
-        match self.polls % 1_000 {
-            500 => return Reply::new(500, "", "{}"),
-            600 => return Reply::new(200, "", ""),
+        let fault = match self.polls % 1_000 {
+            500 => Some(Reply::new(500, "", "{}")),
+            600 => Some(Reply::new(200, "", "")),
             // The next one needs a new connection.
-            700 => return Reply::raw("").close(),
-            _ => {}
+            700 => Some(Reply::raw("").close()),
+            _ => None,
+        };
+        if let Some(fault) = fault {
+            self.failed_polls += 1;
+            return fault;
         }
         self.move_on();
         Reply::new(200, "", &self.body)
@@ -228,6 +235,8 @@ fn look_after(polls: u64) -> ExitCode {
         polls_wanted: polls,
         polls: 0,
         posts: 0,
+        failed_polls: 0,
+        failed_posts: 0,
         began: Instant::now(),
         event: None,
         events: 0,
@@ -333,6 +342,8 @@ impl Service {
         assert_eq!(self.polls, self.polls_wanted, "polls");
         assert!(accounts.wrong.is_empty() && accounts.open.is_empty(), "{:?} {:?}", accounts.wrong, accounts.open);
         assert_eq!(accounts.settled, self.events, "events");
+        let failed = (accounts.failed_polls, accounts.failed_approvals);
+        assert_eq!(failed, (self.failed_polls, self.failed_posts), "failed polls and approvals");
         assert!(self.events > 0 || self.polls_wanted < 3 * EVENT_EVERY, "nothing happened");
         assert!(growth <= GROWTH_MAX, "memory grew by {growth} KiB: {:#?}", self.looks);
         assert_eq!(files.0, files.1, "file descriptors: {:#?}", self.looks);
