@@ -70,18 +70,12 @@ pub trait Host {
         None
     }
 
-    /// Whether anything is to be run for this change. If so, [`changed`](Self::changed) follows as soon as a restart
-    /// would know of it.
-    fn runs_for(&self, change: Change) -> bool {
-        let _ = change;
+    /// An event changed, and was recorded. Run what is to be run for that, if anything is, and say so through `debt` when
+    /// it has ended, from any thread; the answer is whether anything runs. The watch does not end by itself before that,
+    /// and one that was stopped or killed before says it again when it starts anew.
+    fn changed(&mut self, change: Change, event: &EventRecord, time_left: Option<Duration>, debt: Debt) -> bool {
+        let _ = (change, event, time_left, debt);
         false
-    }
-
-    /// Run what is to be run for the change, and say so through `debt` when it has ended, from any thread. The watch does
-    /// not end by itself before that, and a watch that was stopped or killed before says it again when it starts anew.
-    fn changed(&mut self, change: Change, event: &EventRecord, time_left: Option<Duration>, debt: Debt) {
-        let _ = (change, event, time_left);
-        debt.paid();
     }
 }
 
@@ -292,9 +286,7 @@ impl Watch {
                 Ok(()) => {
                     self.restored = Some(state.events.len());
                     self.events = state.events.into_iter().map(|event| (key(&event.event_id), event)).collect();
-                    for owed in state.owed {
-                        self.owe(owed);
-                    }
+                    self.owed = (0..).zip(state.owed).collect();
                     return Ok(());
                 }
                 Err(error) => file.set_aside(&error.to_string())?,
@@ -321,8 +313,8 @@ impl Watch {
         if let Some(events) = self.restored.take() {
             host.note(Note::Restored { events });
         }
-        for (number, Owed { change, event }) in self.owed.clone() {
-            host.changed(change, &event, time_left(event.not_before, self.clock.time_of_day()), self.debt(number));
+        for owed in std::mem::take(&mut self.owed).into_values() {
+            self.run_owed(owed, host);
         }
         if self.options.vm_names.is_empty() {
             // Asked once before the first poll, so that the first decision already knows whose events it sees.
@@ -428,29 +420,23 @@ impl Watch {
     }
 
     fn on_change(&mut self, change: Change, event: &EventRecord, record: &Record, host: &mut dyn Host) {
-        let left = time_left(event.not_before, self.clock.time_of_day());
         if change == Change::Rescheduled {
-            host.rescheduled(event, left);
+            host.rescheduled(event, time_left(event.not_before, self.clock.time_of_day()));
         }
         host.record(record, Some(event));
-        if host.runs_for(change) {
-            let number = self.owe(Owed { change, event: event.clone() });
-            // Kept before it is begun, or a crash between the two would lose it.
-            self.save(host);
-            host.changed(change, event, left, self.debt(number));
-        }
+        // It is kept together with the change having been told: a crash before that tells and runs both again.
+        self.run_owed(Owed { change, event: event.clone() }, host);
     }
 
-    fn owe(&mut self, owed: Owed) -> u64 {
+    fn run_owed(&mut self, owed: Owed, host: &mut dyn Host) {
         let number = self.next_debt;
         self.next_debt += 1;
-        self.owed.insert(number, owed);
+        let debt = Debt { number, sender: self.sender.clone() };
+        let left = time_left(owed.event.not_before, self.clock.time_of_day());
+        if host.changed(owed.change, &owed.event, left, debt) {
+            self.owed.insert(number, owed);
+        }
         self.owed_is_new = true;
-        number
-    }
-
-    fn debt(&self, number: u64) -> Debt {
-        Debt { number, sender: self.sender.clone() }
     }
 
     fn wait(&mut self, until: UnixMillis, round: Option<Duration>, host: &mut dyn Host) -> Option<Ended> {

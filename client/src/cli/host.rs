@@ -251,21 +251,13 @@ impl Host for CommandHost {
         self.supervisor.pulse(pulse)
     }
 
-    fn runs_for(&self, change: Change) -> bool {
-        self.on.iter().any(|(wanted, _)| *wanted == change)
-    }
-
-    fn changed(&mut self, change: Change, event: &EventRecord, time_left: Option<Duration>, debt: Debt) {
+    fn changed(&mut self, change: Change, event: &EventRecord, time_left: Option<Duration>, debt: Debt) -> bool {
         self.running.retain(|running| !running.has_ended());
+        let commands: Vec<_> = self.on.iter().filter(|(wanted, _)| *wanted == change).collect();
         let left = time_left.filter(|left| !left.is_zero() && !change.is_end());
         let label = format!("on {change}");
-        let commands = self.on.iter().filter(|(wanted, _)| *wanted == change).map(|(_, command)| command);
-        let unfinished = Arc::new(AtomicUsize::new(commands.clone().count()));
-        if unfinished.load(Ordering::SeqCst) == 0 {
-            // The last run had a command for this change, this one has none.
-            debt.paid();
-        }
-        for command in commands {
+        let unfinished = Arc::new(AtomicUsize::new(commands.len()));
+        for (_, command) in &commands {
             let (label, unfinished, debt) = (label.clone(), Arc::clone(&unfinished), debt.clone());
             let extra = [("SCHEDULED_EVENTS_CHANGE", change.word())];
             self.running.push(command.start(event, &extra, Some(deadline(left)), move |told| match told {
@@ -278,6 +270,7 @@ impl Host for CommandHost {
                 }
             }));
         }
+        !commands.is_empty()
     }
 }
 
