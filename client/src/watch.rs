@@ -521,6 +521,9 @@ impl Watch {
                 if outcome == Outcome::Document {
                     self.body = answer.body;
                     self.remember();
+                    // Before anything is told of it: what was told stays known, even if the event is gone when a crash
+                    // is over.
+                    self.save(host);
                 }
                 (outcome, Some(status), None)
             }

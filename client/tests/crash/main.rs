@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use oracle::{Broken, Transcript, judge};
 use scheduled_events::state::{Found, Owed, StateFile};
 
-use plan::{CALLS, Kill, Plan};
+use plan::{CALLS, CHANGES, Kill, Plan};
 use service::{Service, api_version, marks};
 use support::{Folder, PATIENCE, PREPARE_ALL, Stage, VM, command, freeze, lines};
 
@@ -74,15 +74,17 @@ fn play(plan: Plan, trial: Trial) -> Transcript {
         }
         let goes_on = run.is_running();
         let mut finished = if goes_on { run.kill() } else { run.finish() };
+        // Whether one that may have been stopped has ended by itself, the next one knows.
+        let stopped = kill.is_some_and(|kill| kill.politely) && finished.code == Some(0);
+        ended = finished.code == Some(0) && !stopped;
         runs.push(oracle::Run {
             kill,
-            killed: kill.is_some() && finished.code.is_none() && !goes_on,
+            killed: kill.is_some() && finished.code.is_none() && !goes_on || stopped,
             code: finished.code,
             records: finished.records(),
             owed: owed(&folder.path("state"), &mut finished.stderr),
             stderr: finished.stderr,
         });
-        ended = finished.code == Some(0);
         if ended || goes_on {
             break;
         }
@@ -111,7 +113,9 @@ fn arguments(plan: &Plan, folder: &Folder, marks: &str, url: &str) -> Vec<String
     let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
     option("--endpoint", url.to_owned());
     option("--interval", "200ms".into());
-    option("--vm-name", VM.into());
+    if !plan.asks_name {
+        option("--vm-name", VM.into());
+    }
     option("--state", folder.path("state"));
     option("--policy", policy);
     if plan.prepares {
@@ -119,9 +123,7 @@ fn arguments(plan: &Plan, folder: &Folder, marks: &str, url: &str) -> Vec<String
         option("--recover", leaves("recover", 0, plan.pause));
     }
     if plan.tells {
-        for change in
-            ["scheduled", "rescheduled", "started", "started-without-notice", "completed", "cancelled", "ended"]
-        {
+        for change in CHANGES {
             option("--on", format!("{change}={}", leaves("on-$SCHEDULED_EVENTS_CHANGE", 0, plan.pause)));
         }
     }
@@ -139,8 +141,9 @@ fn under_strace(command: &Command, kill: Option<Kill>, tamper: &[&str]) -> Comma
     for tamper in tamper {
         traced.args(["-e", &format!("inject={tamper}")]);
     }
-    if let Some(Kill { call, nth }) = kill {
-        traced.args(["-e", &format!("inject={call}:signal=KILL:when={nth}")]);
+    if let Some(Kill { call, nth, politely }) = kill {
+        let signal = if politely { "TERM" } else { "KILL" };
+        traced.args(["-e", &format!("inject={call}:signal={signal}:when={nth}")]);
     }
     traced.arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {
@@ -171,14 +174,11 @@ fn owed(path: &str, stderr: &mut String) -> Vec<Owed> {
     }
 }
 
-/// A command outlives the run that started it.
+/// A command outlives the run that started it, unless that run was asked to stop.
 fn await_commands(folder: &str) {
     let deadline = Instant::now() + PATIENCE;
-    let open = || {
-        let marks = marks(folder);
-        marks.iter().filter(|mark| !mark.ended).count() > marks.iter().filter(|mark| mark.ended).count()
-    };
-    while open() && Instant::now() < deadline {
+    let alive = |mark: &service::Mark| Path::new(&format!("/proc/{}", mark.process)).exists();
+    while marks(folder).iter().any(alive) && Instant::now() < deadline {
         thread::sleep(Duration::from_millis(10));
     }
 }

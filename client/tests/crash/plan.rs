@@ -40,6 +40,8 @@ impl Chance {
 pub(crate) struct Kill {
     pub(crate) call: &'static str,
     pub(crate) nth: u64,
+    /// Whether it is asked to stop instead. It then ends its commands, and those that it ends run again.
+    pub(crate) politely: bool,
 }
 
 /// The calls through which the command acts on anything outside, and how often a run makes each in one thread. The user's
@@ -60,7 +62,7 @@ pub(crate) const CALLS: [(&str, u64, u64); 11] = [
 
 impl fmt::Display for Kill {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.call, self.nth)
+        write!(f, "{} {} {}", if self.politely { "stop at" } else { "kill at" }, self.call, self.nth)
     }
 }
 
@@ -91,10 +93,15 @@ pub(crate) struct Scene {
     pub(crate) gate: Gate,
 }
 
+/// The changes that come about here.
+pub(crate) const CHANGES: [&str; 7] =
+    ["scheduled", "rescheduled", "started", "started-without-notice", "completed", "cancelled", "ended"];
+
 /// Another machine's event.
 pub(crate) const FOREIGN: &str = "other";
 
 #[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools)] // Independent facts.
 pub(crate) struct Plan {
     pub(crate) seed: u64,
     /// Whether the policy prepares before it approves.
@@ -103,6 +110,10 @@ pub(crate) struct Plan {
     pub(crate) prepares_well: bool,
     /// How long preparing and recovering take, in milliseconds.
     pub(crate) pause: u64,
+    /// Whether the command asks for the machine's name.
+    pub(crate) asks_name: bool,
+    /// Whether the document also moves on while nobody watches.
+    pub(crate) moves_unseen: bool,
     /// Whether there are commands for changes.
     pub(crate) tells: bool,
     pub(crate) scenes: Vec<Scene>,
@@ -119,7 +130,7 @@ impl Plan {
         let approves = !prepares || prepares_well;
         let kills = (0..chance.within(1, 4)).map(|_| {
             let &(call, low, high) = chance.one_of(&CALLS);
-            Kill { call, nth: chance.within(low, high) }
+            Kill { call, nth: chance.within(low, high), politely: chance.in_a_hundred(15) }
         });
         Self {
             seed,
@@ -127,6 +138,8 @@ impl Plan {
             prepares_well,
             kills: kills.collect(),
             pause: *chance.one_of(&[0, 0, 30, 250]),
+            asks_name: chance.in_a_hundred(20),
+            moves_unseen: chance.in_a_hundred(20),
             tells: chance.in_a_hundred(50),
             scenes: scenes(&mut chance, approves),
             faults: (chance.within(0, 2), chance.within(0, 2)),

@@ -15,6 +15,7 @@ pub(crate) struct Mark {
     /// `prepare`, `recover`, or `on-` and a change.
     pub(crate) word: String,
     pub(crate) id: String,
+    pub(crate) process: u32,
     pub(crate) ended: bool,
 }
 
@@ -74,7 +75,10 @@ impl Service {
         }));
         let stage = Stage::start();
         let shared = Arc::clone(&log);
-        stage.intercept(move |request| Some(shared.lock().expect("a lock").answer(request)));
+        stage.intercept(move |request| {
+            // The name is the stage's business.
+            (!request.is_name()).then(|| shared.lock().expect("a lock").answer(request))
+        });
         Self { stage, log }
     }
 
@@ -98,6 +102,10 @@ impl Log {
         let late = run < self.run;
         if run > self.run {
             (self.run, self.reads) = (run, 0);
+            let last = self.scene + 1 == self.plan.scenes.len();
+            if self.plan.moves_unseen && !last && self.chance.in_a_hundred(50) {
+                self.scene += 1;
+            }
         }
         let reply = if request.is_post() { self.on_post(run, late, request.ids()) } else { self.on_poll(late) };
         if self.chance.in_a_hundred(10) {
@@ -171,7 +179,7 @@ pub(crate) fn marks(folder: &str) -> Vec<Mark> {
     let parse = |name: &std::ffi::OsString| {
         let mut words = name.to_str()?.split('.').map(str::to_owned);
         let (run, word, id) = (words.next()?.parse().ok()?, words.next()?, words.next()?);
-        Some(Mark { run, word, id, ended: words.nth(1)? == "end" })
+        Some(Mark { run, word, id, process: words.next()?.parse().ok()?, ended: words.next()? == "end" })
     };
     names.iter().map(|name| parse(name).unwrap_or_else(|| panic!("a mark named {}", name.display()))).collect()
 }
