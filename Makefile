@@ -6,7 +6,7 @@ SECONDS ?= 20
 SEEDS ?= 1000
 POLLS ?= 86400
 
-.PHONY: help demo test setup check-format lint test-rust test-mounts test-c test-python wheel docs msrv bare-metal platforms deny advisories prove-no-panic crash soak check-systemd sizes test-stack fuzz test-fuzz miri install header faults-table bench bench-check bench-c clean
+.PHONY: help demo test setup check-format lint test-rust test-mounts test-c test-python wheel docs msrv bare-metal platforms deny advisories prove-no-panic crash soak check-systemd test-systemd sizes test-stack fuzz test-fuzz miri install header faults-table bench bench-check bench-c clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -43,6 +43,9 @@ soak: ## a day of polls in a minute: nothing grows, nothing is lost. A year take
 
 check-systemd: ## the systemd unit is understood, and as closed as it can be
 	@client/systemd/check
+
+test-systemd: ## the unit under a real systemd: ready, watched, started again, stopped
+	@client/systemd/try
 
 docs: ## the documentation builds without a warning
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --document-private-items
