@@ -254,7 +254,7 @@ schedev_status schedev_time_parse(const char *data, size_t len, int64_t *seconds
  *
  * @param seconds   seconds since 1970-01-01T00:00:00Z.
  * @param buffer    receives the text, and a NUL where there is room for it; NULL where capacity is 0.
- * @param capacity  the bytes that the buffer holds; 32 are enough for every year of four digits.
+ * @param capacity  the bytes that the buffer holds; 32 are enough for any moment and its NUL.
  * @param needed    receives the length of the text in bytes, the NUL not counted, also where it does not fit.
  * @return SCHEDEV_OK; SCHEDEV_ERROR_BUFFER_TOO_SMALL; SCHEDEV_ERROR_NULL.
  */
