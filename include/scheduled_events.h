@@ -551,7 +551,7 @@ schedev_status schedev_document_next(const schedev_document *document, schedev_e
  * The name of a machine that the event concerns, by its place in Resources. Elements that are no strings do not count.
  *
  * Asking for 0, 1, 2 and so on goes over Resources once: the event remembers where it stands, which is why it is not
- * const. Any other order starts again at the front. Where the event must not change, use schedev_event_next_resource().
+ * const. Any other order starts again at the front. Where the event must not change, use schedev_event_next_resources().
  *
  * @param event  the event.
  * @param index  the place, from 0.
@@ -572,17 +572,20 @@ typedef struct schedev_resource_cursor {
 } schedev_resource_cursor;
 
 /**
- * The next name in the event's Resources. Elements that are no strings are skipped.
+ * The next names in the event's Resources, as many as the array has room for: with a few dozen places, reading costs
+ * what it costs in Rust, however many machines the event concerns. Elements that are no strings are skipped.
  *
- * @param event   the event.
- * @param cursor  where the iteration stands; moved on. It starts as SCHEDEV_CURSOR_INIT.
- * @param name    receives the name.
+ * @param event     the event.
+ * @param cursor    where the iteration stands; moved on. It starts as SCHEDEV_CURSOR_INIT.
+ * @param names     receives the names, from the front.
+ * @param capacity  the names that the array has room for, at least 1.
+ * @param count     receives how many were written, at least 1. Fewer than capacity were the last.
  * @return SCHEDEV_OK; SCHEDEV_END when there are no more; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT for an event or
- *         cursor that was not initialised, or a cursor of another event.
+ *         cursor that was not initialised, a cursor of another event, or a capacity of 0.
  */
 SCHEDEV_MUST_USE
-schedev_status schedev_event_next_resource(const schedev_event *event, schedev_resource_cursor *cursor,
-                                           schedev_text *name);
+schedev_status schedev_event_next_resources(const schedev_event *event, schedev_resource_cursor *cursor,
+                                            schedev_text *names, size_t capacity, size_t *count);
 
 /* ---- Problems ---------------------------------------------------------------------------------------------------- */
 

@@ -201,7 +201,7 @@ template <class Write> std::string written(Write write) {
   }
 }
 
-/// A range that is read front to back with a cursor. `Source` has `using cursor`, `using value_type` and
+/// A range that is read front to back with a cursor, zeroed at first. `Source` has `cursor`, `value_type` and
 /// `bool next(cursor &, value_type &) const`.
 template <class Source> class range {
 public:
@@ -232,7 +232,7 @@ public:
 
   private:
     std::optional<Source> source_;
-    typename Source::cursor cursor_ = SCHEDEV_CURSOR_INIT;
+    typename Source::cursor cursor_{};
     value_type value_{};
   };
 
@@ -334,15 +334,23 @@ public:
 
 private:
   struct names_of {
-    using cursor = schedev_resource_cursor;
+    /// Names come a handful at a time, which costs less than one by one.
+    struct cursor {
+      schedev_resource_cursor at;
+      std::array<schedev_text, 8> names;
+      std::size_t next;
+      std::size_t count;
+    };
     using value_type = text;
     schedev_event event;
     bool next(cursor &at, text &name) const {
-      schedev_text c;
-      if (schedev_event_next_resource(&event, &at, &c) != SCHEDEV_OK) {
-        return false;
+      if (at.next == at.count) {
+        if (schedev_event_next_resources(&event, &at.at, at.names.data(), at.names.size(), &at.count) != SCHEDEV_OK) {
+          return false;
+        }
+        at.next = 0;
       }
-      name = text(c);
+      name = text(at.names[at.next++]);
       return true;
     }
   };

@@ -51,10 +51,9 @@ static void print_text(schedev_text text) {
   }
 }
 
-static int print_event(const schedev_event *event, const schedev_names *names) {
+static int print_event(schedev_event *event, const schedev_names *names) {
   char when[32] = "unknown";
   size_t needed;
-  schedev_resource_cursor cursor = SCHEDEV_CURSOR_INIT;
   schedev_text name;
   schedev_decision decision;
   schedev_status status = schedev_decide(schedev_policy_sample(), event, names, (int64_t)time(NULL), &decision);
@@ -76,7 +75,7 @@ static int print_event(const schedev_event *event, const schedev_names *names) {
     printf(", for %u s", (unsigned)event->duration_seconds);
   }
   printf("\n  resources:");
-  while (schedev_event_next_resource(event, &cursor, &name) == SCHEDEV_OK) {
+  for (size_t i = 0; schedev_event_resource(event, i, &name) == SCHEDEV_OK; i++) {
     putchar(' ');
     print_text(name);
   }

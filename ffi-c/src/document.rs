@@ -8,7 +8,7 @@ use crate::boundary::{Result, boundary, value_boundary};
 use crate::error::schedev_error;
 use crate::event::schedev_event;
 use crate::memory::{bytes, check, optional_output, output};
-use crate::opaque::{Held, seal, unseal, unseal_or_start};
+use crate::opaque::{Held, seal, unseal, unseal_started};
 use crate::status::schedev_status::{self, SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_PARSE};
 use crate::text::schedev_text;
 
@@ -152,8 +152,9 @@ pub struct schedev_event_cursor {
 }
 
 struct HeldEvents {
-    events: Events<'static>,
     of: *const u8,
+    /// What is still to come; `None` where the last event was given, as it mostly is by the first call.
+    events: Option<Events<'static>>,
 }
 
 impl Held for HeldEvents {
@@ -180,13 +181,20 @@ pub unsafe extern "C" fn schedev_document_next(
         check(event)?;
         // SAFETY: the conventions of the header.
         let document = unsafe { held_document(document) }?;
-        let start = || HeldEvents { events: document.view.events(), of: document.data };
         // SAFETY: the conventions of the header; the pointer was checked.
-        let held = unsafe { unseal_or_start(&raw mut (*cursor).opaque, start) }?;
-        if held.of != document.data {
-            return Err(SCHEDEV_ERROR_ARGUMENT);
-        }
-        let next = held.events.next().ok_or(SCHEDEV_END)?;
+        let held: Option<&mut HeldEvents> = unsafe { unseal_started(&raw mut (*cursor).opaque) }?;
+        let next = match held {
+            Some(held) if held.of != document.data => return Err(SCHEDEV_ERROR_ARGUMENT),
+            Some(held) => held.events.as_mut().and_then(Events::next).ok_or(SCHEDEV_END)?,
+            None => {
+                let mut events = document.view.events();
+                let first = events.next().ok_or(SCHEDEV_END)?;
+                let events = (events.len() > 0).then_some(events);
+                // SAFETY: the conventions of the header; the pointer was checked.
+                unsafe { seal(&raw mut (*cursor).opaque, HeldEvents { of: document.data, events }) };
+                first
+            }
+        };
         // SAFETY: the conventions of the header; the pointer was checked.
         unsafe { schedev_event::write(event, &next) };
         Ok(())

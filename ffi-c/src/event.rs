@@ -212,7 +212,7 @@ pub(crate) unsafe fn core_event<'a>(event: *const schedev_event) -> Result<&'a E
 /// The name of a machine that the event concerns, by its place in Resources. Elements that are no strings do not count.
 ///
 /// Asking for 0, 1, 2 and so on goes over Resources once: the event remembers where it stands, which is why it is not
-/// const. Any other order starts again at the front. Where the event must not change, use schedev_event_next_resource().
+/// const. Any other order starts again at the front. Where the event must not change, use schedev_event_next_resources().
 ///
 /// @param event  the event.
 /// @param index  the place, from 0.
@@ -264,24 +264,33 @@ impl Held for HeldNames {
     const TAG: u64 = 0x6e61_6d65_732e_2e2e;
 }
 
-/// The next name in the event's Resources. Elements that are no strings are skipped.
+/// The next names in the event's Resources, as many as the array has room for: with a few dozen places, reading costs
+/// what it costs in Rust, however many machines the event concerns. Elements that are no strings are skipped.
 ///
-/// @param event   the event.
-/// @param cursor  where the iteration stands; moved on. It starts as SCHEDEV_CURSOR_INIT.
-/// @param name    receives the name.
+/// @param event     the event.
+/// @param cursor    where the iteration stands; moved on. It starts as SCHEDEV_CURSOR_INIT.
+/// @param names     receives the names, from the front.
+/// @param capacity  the names that the array has room for, at least 1.
+/// @param count     receives how many were written, at least 1. Fewer than capacity were the last.
 /// @return SCHEDEV_OK; SCHEDEV_END when there are no more; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT for an event or
-///         cursor that was not initialised, or a cursor of another event.
+///         cursor that was not initialised, a cursor of another event, or a capacity of 0.
 #[must_use]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn schedev_event_next_resource(
+pub unsafe extern "C" fn schedev_event_next_resources(
     event: *const schedev_event,
     cursor: *mut schedev_resource_cursor,
-    name: *mut schedev_text,
+    names: *mut schedev_text,
+    capacity: usize,
+    count: *mut usize,
 ) -> schedev_status {
     boundary(|| {
         check(cursor)?;
+        check(names)?;
+        if capacity == 0 {
+            return Err(SCHEDEV_ERROR_ARGUMENT);
+        }
         // SAFETY: the conventions of the header.
-        let (event, name) = unsafe { (core_event(event)?, output(name)?) };
+        let (event, count) = unsafe { (core_event(event)?, output(count)?) };
         // The id's place in the document tells events apart.
         let of = event.event_id().raw().as_ptr();
         let start = || HeldNames { names: event.resources().iter(), of };
@@ -290,7 +299,16 @@ pub unsafe extern "C" fn schedev_event_next_resource(
         if held.of != of {
             return Err(SCHEDEV_ERROR_ARGUMENT);
         }
-        name.write(schedev_text::of(held.names.next().ok_or(SCHEDEV_END)?));
+        let mut written: usize = 0;
+        for name in held.names.by_ref().take(capacity) {
+            // SAFETY: the array has room for `capacity` names, and `written` is less.
+            unsafe { names.add(written).write(schedev_text::of(name)) };
+            written = written.wrapping_add(1);
+        }
+        if written == 0 {
+            return Err(SCHEDEV_END);
+        }
+        count.write(written);
         Ok(())
     })
 }

@@ -70,8 +70,24 @@ pub(crate) unsafe fn unseal_mut<'a, T: Held, const WORDS: usize>(words: *mut [u6
     Ok(unsafe { &mut (*words.cast::<Sealed<T>>()).value })
 }
 
-/// The value in the words, which `start` makes first where the words are zeroed: that is what a cursor before its first
-/// use looks like.
+/// The value in the words, to be changed; `None` where they are zeroed, which is what a cursor before its first use looks
+/// like.
+///
+/// # Safety
+/// As for [`unseal_mut`].
+pub(crate) unsafe fn unseal_started<'a, T: Held, const WORDS: usize>(
+    words: *mut [u64; WORDS],
+) -> Result<Option<&'a mut T>> {
+    check(words)?;
+    // SAFETY: aligned, checked above, and initialised as promised.
+    if unsafe { words.cast::<u64>().read() } == 0 {
+        return Ok(None);
+    }
+    // SAFETY: the caller's promise is the same.
+    unsafe { unseal_mut(words) }.map(Some)
+}
+
+/// The value in the words, which `start` makes first where the words are zeroed.
 ///
 /// # Safety
 /// As for [`unseal_mut`], and the words can be written.
@@ -79,12 +95,11 @@ pub(crate) unsafe fn unseal_or_start<'a, T: Held, const WORDS: usize>(
     words: *mut [u64; WORDS],
     start: impl FnOnce() -> T,
 ) -> Result<&'a mut T> {
-    check(words)?;
-    // SAFETY: aligned, checked above, and initialised as promised.
-    if unsafe { words.cast::<u64>().read() } == 0 {
-        // SAFETY: the caller's to write.
-        unsafe { seal(words, start()) };
+    // SAFETY: the caller's promise is the same, and the words are the caller's to write.
+    unsafe {
+        if unseal_started::<T, WORDS>(words)?.is_none() {
+            seal(words, start());
+        }
+        unseal_mut(words)
     }
-    // SAFETY: the caller's promise is the same.
-    unsafe { unseal_mut(words) }
 }

@@ -34,10 +34,15 @@ fn a_document_from_front_to_back() {
             assert!(index > 1 || schedev_text_equal(name, ["vm_0", "vm_1"][index].as_ptr().cast(), 4));
         }
         let mut resources = schedev_resource_cursor { opaque: [0; 12] };
-        let mut name = schedev_text::NONE;
-        assert_eq!(schedev_event_next_resource(event.as_ptr(), &raw mut resources, &raw mut name), SCHEDEV_OK);
+        let mut pair = [schedev_text::NONE; 2];
+        let mut count = 0;
+        for expected in [SCHEDEV_OK, SCHEDEV_END] {
+            let (cursor, names) = (&raw mut resources, pair.as_mut_ptr());
+            assert_eq!(schedev_event_next_resources(event.as_ptr(), cursor, names, 2, &raw mut count), expected);
+            assert_eq!(count, 2);
+        }
 
-        let names = schedev_names { items: &raw const name, count: 1, underscored: Flag::new(false) };
+        let names = schedev_names { items: pair.as_ptr(), count: 1, underscored: Flag::new(false) };
         let mut decision = schedev_decision::NONE;
         let (policy, event) = (schedev_policy_sample(), event.as_ptr());
         assert_eq!(schedev_decide(policy, event, &raw const names, 0, &raw mut decision), SCHEDEV_OK);

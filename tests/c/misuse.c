@@ -90,9 +90,20 @@ static void documents(void) {
   EXPECT(schedev_document_parse(other_body, sizeof other_body - 1, &other, NULL) == SCHEDEV_OK);
   EXPECT(schedev_document_next(&other, &cursor, &event) == SCHEDEV_ERROR_ARGUMENT);
   schedev_resource_cursor resources = SCHEDEV_CURSOR_INIT;
-  EXPECT(schedev_event_next_resource(&event, &resources, &name) == SCHEDEV_OK);
+  schedev_text places[4];
+  size_t count = 0;
+  EXPECT(schedev_event_next_resources(&event, &resources, places, 2, &count) == SCHEDEV_OK && count == 2);
+  EXPECT(schedev_text_equal(places[1], "vm_1", 4));
+  EXPECT(schedev_event_next_resources(&event, &resources, places, 0, &count) == SCHEDEV_ERROR_ARGUMENT);
+  EXPECT(schedev_event_next_resources(&event, &resources, NULL, 4, &count) == SCHEDEV_ERROR_NULL);
+  EXPECT(schedev_event_next_resources(&event, NULL, places, 4, &count) == SCHEDEV_ERROR_NULL);
+  EXPECT(schedev_event_next_resources(NULL, &resources, places, 4, &count) == SCHEDEV_ERROR_NULL);
+  EXPECT(schedev_event_next_resources(&event, &resources, places, 4, NULL) == SCHEDEV_ERROR_NULL && count == 2);
+  EXPECT(schedev_event_next_resources(&event, &resources, places, 4, &count) == SCHEDEV_OK && count == 1);
+  EXPECT(schedev_text_equal(places[0], "vm_2", 4));
+  EXPECT(schedev_event_next_resources(&event, &resources, places, 4, &count) == SCHEDEV_END && count == 1);
   EXPECT(schedev_document_next(&document, &cursor, &event) == SCHEDEV_OK);
-  EXPECT(schedev_event_next_resource(&event, &resources, &name) == SCHEDEV_ERROR_ARGUMENT);
+  EXPECT(schedev_event_next_resources(&event, &resources, places, 4, &count) == SCHEDEV_ERROR_ARGUMENT);
   while (schedev_document_next(&document, &cursor, &event) == SCHEDEV_OK) {
   }
   EXPECT(schedev_document_next(&document, &cursor, &event) == SCHEDEV_END);

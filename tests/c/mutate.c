@@ -38,6 +38,8 @@ static void read_event(schedev_event *event) {
   schedev_resource_cursor cursor = SCHEDEV_CURSOR_INIT;
   schedev_decision decision;
   schedev_text name = schedev_text_from("web_0");
+  schedev_text resources[3];
+  size_t count;
   schedev_names names = {&name, 1, chance() % 2 == 0};
   char body[128];
   size_t needed;
@@ -48,8 +50,10 @@ static void read_event(schedev_event *event) {
   read_text(event->resource_type);
   read_text(event->description);
   read_text(event->not_before_unreadable);
-  while (schedev_event_next_resource(event, &cursor, &name) == SCHEDEV_OK) {
-    read_text(name);
+  while (schedev_event_next_resources(event, &cursor, resources, 1 + chance() % 3, &count) == SCHEDEV_OK) {
+    for (size_t i = 0; i < count; i++) {
+      read_text(resources[i]);
+    }
   }
   EXPECT(schedev_event_resource(event, chance() % 4, &name) <= SCHEDEV_END);
   EXPECT(schedev_decide(schedev_policy_sample(), event, &names, now, &decision) == SCHEDEV_OK);

@@ -45,18 +45,21 @@ static void resources(schedev_event *event) {
     return;
   }
   schedev_resource_cursor cursor = SCHEDEV_CURSOR_INIT;
-  schedev_text name;
+  schedev_text names[2];
   schedev_text same;
+  size_t count;
   size_t index = 0;
   json_open('[');
-  while (schedev_event_next_resource(event, &cursor, &name) == SCHEDEV_OK) {
-    check(schedev_event_resource(event, index++, &same), "resource");
-    if (same.data != name.data || same.len != name.len) {
-      fprintf(stderr, "error: the index and the cursor disagree\n");
-      exit(1);
+  while (schedev_event_next_resources(event, &cursor, names, 2, &count) == SCHEDEV_OK) {
+    for (size_t i = 0; i < count; i++) {
+      check(schedev_event_resource(event, index++, &same), "resource");
+      if (same.data != names[i].data || same.len != names[i].len) {
+        fprintf(stderr, "error: the index and the cursor disagree\n");
+        exit(1);
+      }
+      json_next();
+      text(names[i]);
     }
-    json_next();
-    text(name);
   }
   if (schedev_event_resource(event, index, &same) != SCHEDEV_END) {
     fprintf(stderr, "error: the index goes further than the cursor\n");

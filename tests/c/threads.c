@@ -18,13 +18,16 @@ static void *work(void *context) {
     schedev_event_cursor cursor = SCHEDEV_CURSOR_INIT;
     schedev_resource_cursor resources = SCHEDEV_CURSOR_INIT;
     schedev_event event;
-    schedev_text name;
+    schedev_text names[2];
+    size_t count;
     schedev_decision decision;
     while (schedev_document_next(&shared, &cursor, &event) == SCHEDEV_OK) {
       *sum += event.event_id.len + event.event_type;
     }
-    while (schedev_event_next_resource(&shared_event, &resources, &name) == SCHEDEV_OK) {
-      *sum += name.len;
+    while (schedev_event_next_resources(&shared_event, &resources, names, 2, &count) == SCHEDEV_OK) {
+      for (size_t i = 0; i < count; i++) {
+        *sum += names[i].len;
+      }
     }
     EXPECT(schedev_decide(schedev_policy_sample(), &shared_event, NULL, 0, &decision) == SCHEDEV_OK);
     *sum += decision.reason;

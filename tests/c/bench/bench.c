@@ -25,12 +25,15 @@ static uint64_t c_read(const char *data, size_t len) {
   }
   while (schedev_document_next(&document, &cursor, &event) == SCHEDEV_OK) {
     schedev_resource_cursor resources = SCHEDEV_CURSOR_INIT;
-    schedev_text name;
+    schedev_text names[32];
+    size_t count;
     sum += sum_of(event.event_id) + sum_of(event.event_type_text) + sum_of(event.event_status_text) +
            sum_of(event.event_source_text) + sum_of(event.resource_type) + sum_of(event.description) +
            (uint64_t)event.not_before_seconds + event.duration_seconds;
-    while (schedev_event_next_resource(&event, &resources, &name) == SCHEDEV_OK) {
-      sum += sum_of(name);
+    while (schedev_event_next_resources(&event, &resources, names, 32, &count) == SCHEDEV_OK) {
+      for (size_t i = 0; i < count; i++) {
+        sum += sum_of(names[i]);
+      }
     }
   }
   return sum;
