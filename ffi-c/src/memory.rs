@@ -45,6 +45,38 @@ pub(crate) unsafe fn input<'a, T>(pointer: *const T) -> Result<&'a T> {
     Ok(unsafe { &*pointer })
 }
 
+/// A struct of the ABI that starts with its size in a `usize`, and grows at its end: callers that were compiled for an
+/// earlier header pass a shorter one.
+///
+/// # Safety
+/// The struct is `repr(C)`, starts with that `usize`, and consists of numbers, pointers and flags, so that whatever a
+/// caller has written there is a value. Each size but the last is where the next version's first new member starts, and
+/// not less than the whole struct took before, its padding counted.
+pub(crate) unsafe trait Grows: Copy {
+    /// The sizes that it has had, in rising order; the last is the present one.
+    const SIZES: &'static [usize];
+    /// What the members say that a caller's version does not have.
+    const INIT: Self;
+}
+
+/// A struct that grows, whole. One of a later header is refused: it may say what is not known here.
+///
+/// # Safety
+/// The pointer is NULL, or points to as many initialised bytes as the `usize` at their beginning says.
+pub(crate) unsafe fn sized<T: Grows>(pointer: *const T) -> Result<T> {
+    const { assert!(matches!(T::SIZES, [.., last] if *last == size_of::<T>())) };
+    check(pointer)?;
+    // SAFETY: the caller's promise: whatever its version, the struct starts with its size.
+    let size = unsafe { pointer.cast::<usize>().read() };
+    if !T::SIZES.contains(&size) {
+        return Err(SCHEDEV_ERROR_ARGUMENT);
+    }
+    let mut whole = T::INIT;
+    // SAFETY: the caller has `size` bytes, which are no more than `whole` has; any bytes make a `T`, as `Grows` promises.
+    unsafe { core::ptr::copy_nonoverlapping(pointer.cast::<u8>(), (&raw mut whole).cast::<u8>(), size) };
+    Ok(whole)
+}
+
 /// An output that must not be NULL, to be written once the call has succeeded.
 ///
 /// # Safety
@@ -146,4 +178,51 @@ pub(crate) unsafe fn fill(
     }
     needed.write(length);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a struct of two versions looks like: `later` came with the second.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    struct Grown {
+        struct_size: usize,
+        first: u32,
+        later: u64,
+        latest: Flag,
+    }
+
+    #[repr(C)]
+    struct Before {
+        struct_size: usize,
+        first: u32,
+    }
+
+    // SAFETY: numbers and a flag; the second version's first member stands where the first version ended.
+    unsafe impl Grows for Grown {
+        const SIZES: &'static [usize] = &[size_of::<Before>(), size_of::<Self>()];
+        const INIT: Self = Self { struct_size: size_of::<Self>(), first: 1, later: 7, latest: Flag::new(true) };
+    }
+
+    #[test]
+    fn an_earlier_header_s_struct_is_read_to_its_own_end() {
+        assert_eq!(core::mem::offset_of!(Grown, later), size_of::<Before>());
+        let before = Box::new(Before { struct_size: size_of::<Before>(), first: 3 });
+        // SAFETY: a struct of the first version; Miri and the sanitizer see to it that nothing behind it is read.
+        let read = unsafe { sized((&raw const *before).cast::<Grown>()) };
+        assert_eq!(read, Ok(Grown { struct_size: before.struct_size, first: 3, ..Grown::INIT }));
+    }
+
+    #[test]
+    fn sizes_that_never_were_are_refused() {
+        let whole = Grown { first: 5, later: 6, latest: Flag::new(false), ..Grown::INIT };
+        // SAFETY: the struct is there, whatever its first member says.
+        let read = |size| unsafe { sized(&raw const *Box::new(Grown { struct_size: size, ..whole })) };
+        assert_eq!(read(size_of::<Grown>()), Ok(whole));
+        for size in (0..100).filter(|size| !Grown::SIZES.contains(size)).chain([usize::MAX]) {
+            assert_eq!(read(size), Err(SCHEDEV_ERROR_ARGUMENT), "{size}");
+        }
+    }
 }

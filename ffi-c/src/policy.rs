@@ -9,7 +9,7 @@ use scheduled_events_core::{
 
 use crate::boundary::{Result, boundary};
 use crate::event::{core_event, schedev_event};
-use crate::memory::{Flag, check, list, output};
+use crate::memory::{Flag, Grows, list, output, sized};
 use crate::names::{schedev_names, with_names};
 use crate::problem::member_number;
 use crate::status::schedev_status::{self, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_TOO_MANY_RULES};
@@ -214,6 +214,18 @@ pub struct schedev_policy {
     pub take_over_after_seconds: u32,
 }
 
+// SAFETY: a pointer and numbers; there has been one version.
+unsafe impl Grows for schedev_policy {
+    const SIZES: &'static [usize] = &[size_of::<Self>()];
+    const INIT: Self = Self {
+        struct_size: size_of::<Self>(),
+        rules: core::ptr::null(),
+        rule_count: 0,
+        leader: SCHEDEV_LEADER_FIRST_RESOURCE as u32,
+        take_over_after_seconds: 0,
+    };
+}
+
 /// A constant that C reads from any thread.
 #[repr(transparent)]
 struct Constant(schedev_policy);
@@ -236,13 +248,9 @@ static SAMPLE_RULES: [schedev_rule; 2] = [
     },
 ];
 
-static OBSERVE: Constant = Constant(schedev_policy {
-    struct_size: size_of::<schedev_policy>(),
-    rules: core::ptr::null(),
-    rule_count: 0,
-    leader: SCHEDEV_LEADER_FIRST_RESOURCE as u32,
-    take_over_after_seconds: 0,
-});
+// A caller may copy a preset to a struct of its own header, so a preset never says that it is longer than the first
+// version was.
+static OBSERVE: Constant = Constant(schedev_policy { struct_size: schedev_policy::SIZES[0], ..schedev_policy::INIT });
 
 static SAMPLE: Constant =
     Constant(schedev_policy { rules: SAMPLE_RULES.as_ptr(), rule_count: SAMPLE_RULES.len(), ..OBSERVE.0 });
@@ -269,15 +277,8 @@ pub extern "C" fn schedev_policy_sample() -> *const schedev_policy {
 /// # Safety
 /// The conventions of the header.
 pub(crate) unsafe fn core_policy(policy: *const schedev_policy) -> Result<Policy> {
-    check(policy)?;
-    // SAFETY: the conventions of the header; whatever its version, the struct starts with its size.
-    let struct_size = unsafe { (&raw const (*policy).struct_size).read() };
-    // There has been one version so far. A caller of a later one may have set what is not known here.
-    if struct_size != size_of::<schedev_policy>() {
-        return Err(SCHEDEV_ERROR_ARGUMENT);
-    }
-    // SAFETY: the conventions of the header; its size says that the whole struct is there.
-    let policy = unsafe { *policy };
+    // SAFETY: the conventions of the header; the policy starts with its size.
+    let policy = unsafe { sized(policy) }?;
     // SAFETY: the conventions of the header.
     let rules = unsafe { list(policy.rules, policy.rule_count) }?;
     if rules.len() > MAX_RULES {

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_void};
 use scheduled_events_core::{Config, ConfigError, Policy, Preparation, Response, Session, UnixMillis, VmNames, limits};
 
 use crate::boundary::{Result, boundary, value_boundary};
-use crate::memory::{Flag, bytes, check, input, optional_output, output};
+use crate::memory::{Flag, Grows, bytes, check, input, optional_output, output, sized};
 use crate::names::{schedev_names, with_names};
 use crate::policy::{core_policy, schedev_policy};
 use crate::status::schedev_status::{
@@ -58,6 +58,19 @@ pub struct schedev_session_config {
     pub dry_run: Flag,
 }
 
+// SAFETY: pointers, numbers and a flag; there has been one version.
+unsafe impl Grows for schedev_session_config {
+    const SIZES: &'static [usize] = &[size_of::<Self>()];
+    const INIT: Self = Self {
+        struct_size: size_of::<Self>(),
+        policy: core::ptr::null(),
+        names: core::ptr::null(),
+        seed: 0,
+        interval_ms: SCHEDEV_INTERVAL_MS,
+        dry_run: Flag::new(false),
+    };
+}
+
 /// An HTTP answer. Start from SCHEDEV_RESPONSE_INIT.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +89,20 @@ pub struct schedev_response {
     pub retry_after_seconds: u32,
     /// Whether there is a Retry-After header.
     pub has_retry_after: Flag,
+}
+
+// SAFETY: pointers, numbers and flags; there has been one version.
+unsafe impl Grows for schedev_response {
+    const SIZES: &'static [usize] = &[size_of::<Self>()];
+    const INIT: Self = Self {
+        struct_size: size_of::<Self>(),
+        body: core::ptr::null(),
+        body_len: 0,
+        etag: schedev_text::NONE,
+        http_status: 0,
+        retry_after_seconds: 0,
+        has_retry_after: Flag::new(false),
+    };
 }
 
 /// The host's answer to SCHEDEV_STEP_PREPARE.
@@ -115,20 +142,6 @@ pub(crate) unsafe fn open_mut<'a>(session: *mut schedev_session) -> Result<&'a m
         open(session)?;
         Ok(&mut *session)
     }
-}
-
-/// A struct that starts with its size, whole.
-///
-/// # Safety
-/// The conventions of the header, and `T` starts with a `usize` that is its size.
-unsafe fn sized<T: Copy>(value: *const T) -> Result<T> {
-    check(value)?;
-    // SAFETY: the caller's promise: whatever its version, the struct starts with its size.
-    if unsafe { value.cast::<usize>().read() } != size_of::<T>() {
-        return Err(SCHEDEV_ERROR_ARGUMENT);
-    }
-    // SAFETY: its size says that the whole struct is there.
-    Ok(unsafe { value.read() })
 }
 
 fn refused(error: ConfigError) -> schedev_status {

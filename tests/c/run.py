@@ -12,6 +12,7 @@ A check that lacks a tool fails; none is skipped.
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -25,7 +26,8 @@ from toolbox import (HEADER, HERE, HPP, INCLUDE, LIBRARY, POSIX, ROOT, TARGET, W
 CHECKS = {}
 MUTATIONS = 1_000_000
 SIZE_MAX = 200_000
-BASELINE = HERE / "abi/libscheduled_events.abi"
+ABI = HERE / "abi"
+BASELINE = ABI / "libscheduled_events.abi"
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
 
 
@@ -118,8 +120,8 @@ def dependencies():
     return f"{size} bytes stripped, imports {', '.join(sorted(imported))}"
 
 
-def corpus_through(program):
-    count, wrong = corpus.differences([str(program)])
+def corpus_through(command):
+    count, wrong = corpus.differences([str(part) for part in command])
     expect(not wrong, f"{len(wrong)} differences in {count} cases\n    " + "\n    ".join(wrong[:10]))
     return f"{count} cases"
 
@@ -127,13 +129,13 @@ def corpus_through(program):
 @check
 def corpus_in_c():
     """The shared corpus reads as expected through C."""
-    return corpus_through(compile("reading.c"))
+    return corpus_through([compile("reading.c")])
 
 
 @check
 def corpus_in_cxx():
     """The shared corpus reads as expected through C++."""
-    return corpus_through(compile("reading.cc"))
+    return corpus_through([compile("reading.cc")])
 
 
 @check
@@ -185,8 +187,8 @@ def sanitizers():
         expect("__asan_init" in run("nm", program), f"{name}: the sanitizer is off")
     for name in ("misuse", "session", "threads"):
         run(programs[name])
-    corpus_through(programs["reading"])
-    corpus_through(programs["reading-cc"])
+    corpus_through([programs["reading"]])
+    corpus_through([programs["reading-cc"]])
     return f"{len(programs)} programs; " + run(programs["mutate"], "100000", *documents()).strip()
 
 
@@ -286,22 +288,26 @@ def abi_of_now():
     """The ABI as abidw writes it: of a library in C that defines what the header declares. libabigail does not read the
     types of Rust's; that the real library exports the same functions, and lays its structs out in the same way, is what
     the checks `symbols` and `layout` hold."""
-    text = re.sub(r"/\*.*?\*/|^#.*?(?<!\\)$", "", HEADER.read_text(), flags=re.S | re.M)
-    stubs = [f"{' '.join(prototype.split())} {{ __builtin_trap(); }}"
-             for prototype in re.findall(r"^(?:SCHEDEV_MUST_USE\n)?((?:const |)\w+ \*?schedev_\w+\([^;]*\));", text, re.M)]
-    expect(len(stubs) == len(declared()), f"{len(stubs)} stubs for {len(declared())} functions")
-    enums = re.findall(r"typedef enum (schedev_\w+)", text)
+    enums = re.findall(r"typedef enum (schedev_\w+)", HEADER.read_text())
     # Values travel as uint32_t: without this the numbers would be in no function's signature.
-    stubs.append(f"void constants({', '.join(f'enum {name} a{i}' for i, name in enumerate(enums))}) "
+    constants = (f"void constants({', '.join(f'enum {name} a{i}' for i, name in enumerate(enums))}) "
                  f"{{ {' '.join(f'(void)a{i};' for i in range(len(enums)))} }}")
-    library()
-    source, shared, out = WORK / "abi.c", WORK / "libabi.so", WORK / "now.abi"
-    source.write_text('#include "scheduled_events.h"\n' + "\n".join(stubs) + "\n")
-    run("gcc", "-std=c11", "-g", f"-ffile-prefix-map={WORK}=.", f"-ffile-prefix-map={ROOT}=.", "-shared", "-fPIC",
-        f"-I{INCLUDE}", f"-Wl,-soname,libscheduled_events.so.{abi()}",
-        source, "-o", shared)
+    shared, out = WORK / "libabi.so", WORK / "now.abi"
+    stand_in(HEADER, shared, "-g", f"-ffile-prefix-map={WORK}=.", f"-ffile-prefix-map={ROOT}=.", more=constants)
     run("abidw", "--no-corpus-path", "--no-comp-dir-path", "--no-show-locs", "--out-file", out, shared)
     return out
+
+
+def stand_in(header, shared, *flags, more=""):
+    """Builds a shared library that has what a header declares, under the library's soname; each function traps."""
+    text = re.sub(r"/\*.*?\*/|^#.*?(?<!\\)$", "", header.read_text(), flags=re.S | re.M)
+    stubs = [f"{' '.join(prototype.split())} {{ __builtin_trap(); }}"
+             for prototype in re.findall(r"^(?:SCHEDEV_MUST_USE\n)?((?:const |)\w+ \*?schedev_\w+\([^;]*\));", text, re.M)]
+    expect(len(stubs) == len(declared(header)), f"{len(stubs)} stubs for {len(declared(header))} functions")
+    library()
+    source = shared.with_suffix(".c")
+    source.write_text(f'#include "{header}"\n' + "\n".join([*stubs, more]) + "\n")
+    run("gcc", "-std=c11", *flags, "-shared", "-fPIC", f"-Wl,-soname,libscheduled_events.so.{abi()}", source, "-o", shared)
 
 
 @check
@@ -310,6 +316,36 @@ def abi_is_kept():
     expect(BASELINE.exists(), f"{BASELINE} is missing")
     run("abidiff", BASELINE, abi_of_now())
     return "as the baseline"
+
+
+@check
+def old_programs():
+    """Programs that were compiled and linked when the ABI was accepted read the same with the library of today.
+
+    They see a header of then, from abi/, and are linked against a library that has nothing but what it declares, and
+    whose functions trap; then the library of today takes its place."""
+    headers = sorted(ABI.glob("scheduled_events-*.h"))
+    expect(headers, f"{ABI} has no header")
+    said = []
+    for header in headers:
+        version = header.stem.partition("-")[2]
+        then = WORK / f"abi-{version}"
+        then.mkdir()
+        shutil.copyfile(header, then / "scheduled_events.h")
+        stand_in(then / "scheduled_events.h", then / f"libscheduled_events.so.{abi()}")
+        (then / "libscheduled_events.so").symlink_to(f"libscheduled_events.so.{abi()}")
+        programs = {}
+        for name in ("reading", "session", "misuse"):
+            programs[name] = then / name
+            run("gcc", "-std=c11", *WARNINGS, POSIX, f"-I{then}", HERE / f"{name}.c", "-o", then / name, f"-L{then}",
+                "-lscheduled_events")
+        trapped = subprocess.run([programs["session"]], env={**os.environ, "LD_LIBRARY_PATH": str(then)})
+        expect(trapped.returncode == -signal.SIGILL, f"the stand-in answers: {trapped.returncode}")
+        now = ["env", f"LD_LIBRARY_PATH={LIBRARY}"]
+        run(*now, programs["session"])
+        run(*now, programs["misuse"])
+        said.append(f"{version}: {corpus_through([*now, programs['reading']])}")
+    return ", ".join(said)
 
 
 @check
@@ -354,9 +390,11 @@ def main():
         bench()
         return 0
     if names == ["--accept-abi"]:
-        BASELINE.parent.mkdir(exist_ok=True)
+        ABI.mkdir(exist_ok=True)
         shutil.copyfile(abi_of_now(), BASELINE)
-        print(f"{BASELINE.relative_to(ROOT)} written: say in CHANGELOG.md what changed")
+        header = ABI / f"scheduled_events-{version()}.h"
+        shutil.copyfile(HEADER, header)
+        print(f"{BASELINE.relative_to(ROOT)} and {header.name} written: say in CHANGELOG.md what changed")
         return 0
     unknown = [name for name in names if name not in CHECKS]
     if unknown:

@@ -69,9 +69,9 @@ def compile(source, *flags, compiler=None, std=None, name=None):
     return out
 
 
-def declared():
+def declared(header=HEADER):
     """The functions that the header declares."""
-    text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.S)
+    text = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.S)
     text = re.sub(r"^#.*?(?<!\\)$", "", text, flags=re.S | re.M)
     return set(re.findall(r"\b(schedev_\w+)\s*\(", re.sub(r"typedef[^;]*\(\*[^;]*;", "", text)))
 
