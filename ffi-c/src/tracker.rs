@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
-use scheduled_events_core::{Change, EVENT_ID_MAX, EventId, TrackedEvent, TrackedStatus, Tracker, UnixSeconds};
+use scheduled_events_core::{Change, EventId, TrackedEvent, TrackedStatus, Tracker, UnixSeconds};
 
 use crate::boundary::{Result, boundary, value_boundary};
 use crate::document::{held_document, schedev_document};
@@ -170,11 +170,7 @@ pub(crate) const fn size_in<T>() -> usize {
 /// The conventions of the header.
 pub(crate) unsafe fn event_id(text: schedev_text) -> Result<EventId> {
     // SAFETY: the caller's promise is the same.
-    let text = unsafe { text.read() }?;
-    if text.as_str().is_none() && text.decoded_len() > EVENT_ID_MAX {
-        return Err(SCHEDEV_ERROR_UNKNOWN_EVENT);
-    }
-    Ok(EventId::new(&text))
+    Ok(EventId::new(&unsafe { text.read() }?))
 }
 
 /// Told of each change by schedev_tracker_observe(). It must return normally: neither longjmp() nor an exception may
@@ -342,6 +338,16 @@ pub unsafe extern "C" fn schedev_tracker_event(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_id_is_the_same_whether_it_is_escaped_or_not() {
+        let plain = "x".repeat(100);
+        let escaped = plain.replacen('x', "\\u0078", 1);
+        let view = schedev_text { escaped: Flag::new(true), ..schedev_text::plain(&escaped) };
+        // SAFETY: both views are of texts that live.
+        let (escaped, plain) = unsafe { (event_id(view), event_id(schedev_text::plain(&plain))) };
+        assert_eq!(escaped, plain);
+    }
 
     #[test]
     fn words_are_those_of_core() {
