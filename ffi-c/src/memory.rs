@@ -18,11 +18,13 @@ use crate::status::schedev_status::{
 pub struct Flag(u8);
 
 impl Flag {
-    pub(crate) const fn new(on: bool) -> Self {
+    /// The flag of this value.
+    pub const fn new(on: bool) -> Self {
         Self(on as u8)
     }
 
-    pub(crate) const fn is_on(self) -> bool {
+    /// Its value; every byte but 0 counts as true.
+    pub const fn is_on(self) -> bool {
         self.0 != 0
     }
 }

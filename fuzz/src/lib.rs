@@ -1,5 +1,6 @@
 //! What is fuzzed: one module a target, each with a function `run` that takes any bytes and panics where core is wrong.
 
+pub mod c_abi;
 pub mod diff_two_documents;
 pub mod document;
 mod grammar;
@@ -13,11 +14,12 @@ pub mod tracker_session;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target, for tests that replay inputs.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     ("document", document::run),
     ("structured", structured::run),
     ("tracker_session", tracker_session::run),
     ("diff_two_documents", diff_two_documents::run),
     ("not_before", not_before::run),
     ("snapshot", snapshot::run),
+    ("c_abi", c_abi::run),
 ];

@@ -1,0 +1,349 @@
+//! A session behind the C ABI and one of core, told the same: they say the same, and their snapshots are the same bytes.
+
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+
+use arbitrary::{Result, Unstructured};
+use scheduled_events_c_abi::schedev_status::{
+    SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_SNAPSHOT_DAMAGED, SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS,
+    SCHEDEV_ERROR_SNAPSHOT_VERSION, SCHEDEV_ERROR_UNKNOWN_EVENT, SCHEDEV_OK,
+};
+use scheduled_events_c_abi::{
+    Flag, SCHEDEV_SESSION_EVENTS_MAX, SCHEDEV_SNAPSHOT_MAX_BYTES, schedev_cause_word, schedev_change_word,
+    schedev_outcome, schedev_parse_error_word, schedev_response, schedev_session, schedev_session_config,
+    schedev_session_event, schedev_session_has_seen_event, schedev_session_init, schedev_session_is_idle,
+    schedev_session_next, schedev_session_on_failure, schedev_session_on_response, schedev_session_posted,
+    schedev_session_prepared, schedev_session_recovered, schedev_session_restore, schedev_session_set_names,
+    schedev_session_size, schedev_session_snapshot, schedev_step,
+};
+use scheduled_events_core::{
+    Cause, Config, Outcome, Preparation, Report, Response, Session, SnapshotError, Step, UnixMillis, VmNames,
+};
+
+use super::{BEFORE, Decided, Followed, Names, Odd, Policies, capacity, fills, plain, text, word};
+use crate::grammar::{self, rarely};
+
+type Core = Session<SCHEDEV_SESSION_EVENTS_MAX>;
+
+/// What a session says, whichever it is.
+#[derive(Debug, PartialEq)]
+enum Said {
+    Wait(i64),
+    Get(String, u32),
+    Post(String, u32),
+    Prepare(Followed),
+    Recover(Followed),
+    Change(&'static str, Followed),
+    Decision(Decided, Followed),
+    Problem(Odd),
+    Untracked(usize, usize),
+}
+
+impl Said {
+    fn core(step: &Step<'_>) -> Self {
+        match step {
+            Step::Wait { until } => Self::Wait(until.0),
+            Step::Get { if_none_match, timeout_ms } => {
+                Self::Get(if_none_match.unwrap_or_default().to_owned(), *timeout_ms)
+            }
+            Step::Post { body, timeout_ms } => Self::Post(String::from_utf8(body.to_vec()).unwrap(), *timeout_ms),
+            Step::Prepare { event } => Self::Prepare(Followed::core(event)),
+            Step::Recover { event } => Self::Recover(Followed::core(event)),
+            Step::Report(Report::Change { change, event }) => Self::Change(change.word(), Followed::core(event)),
+            Step::Report(Report::Decision { decision, event }) => {
+                Self::Decision(Decided::core(decision), Followed::core(event))
+            }
+            Step::Report(Report::Problem(problem)) => Self::Problem(Odd::core(problem)),
+            Step::Report(Report::Untracked(untracked)) => Self::Untracked(untracked.own, untracked.others),
+        }
+    }
+
+    fn c(step: &schedev_step) -> Self {
+        assert_eq!(step.reserved, [0; 4]);
+        match step.kind {
+            1 => Self::Wait(step.until_ms),
+            2 => Self::Get(text(step.if_none_match), step.timeout_ms),
+            3 => Self::Post(text(step.body), step.timeout_ms),
+            4 => Self::Prepare(Followed::c(&step.event)),
+            5 => Self::Recover(Followed::c(&step.event)),
+            6 => Self::Change(word(schedev_change_word(step.change)), Followed::c(&step.event)),
+            7 => Self::Decision(Decided::c(&step.decision), Followed::c(&step.event)),
+            8 => Self::Problem(Odd::c(&step.problem)),
+            9 => Self::Untracked(step.untracked_own, step.untracked_others),
+            other => panic!("{other} is no step"),
+        }
+    }
+}
+
+/// What an answer came to: number of the outcome, word of the cause, status, pause, and what is wrong with the body.
+type Came = (u32, &'static str, u16, u32, (&'static str, u32, u32, usize));
+
+fn came_of_core(outcome: &Outcome) -> Came {
+    let (number, cause, retry_in_ms) = match *outcome {
+        Outcome::Document => (1, None, 0),
+        Outcome::Unchanged => (2, None, 0),
+        Outcome::Stale => (3, None, 0),
+        Outcome::PollFailed { cause, retry_in_ms } => (4, Some(cause), retry_in_ms),
+        Outcome::Approved => (5, None, 0),
+        Outcome::ApprovalFailed { cause } => (6, Some(cause), 0),
+        Outcome::Unexpected => (7, None, 0),
+        _ => panic!("an outcome that the header does not name: {outcome:?}"),
+    };
+    let status = if let Some(Cause::Status(status) | Cause::Redirect(status)) = cause { status } else { 0 };
+    let refused = match cause {
+        Some(Cause::NotADocument { error, position }) => {
+            (error.kind.word(), position.line, position.column, error.offset)
+        }
+        _ => ("none", 0, 0, 0),
+    };
+    (number, cause.as_ref().map_or("none", Cause::word), status, retry_in_ms, refused)
+}
+
+fn came_of_c(outcome: &schedev_outcome) -> Came {
+    assert_eq!(outcome.reserved, [0; 2]);
+    let error = &outcome.error;
+    let refused = (word(schedev_parse_error_word(error.kind)), error.line, error.column, error.offset);
+    let status = u16::try_from(outcome.http_status).expect("a status");
+    (outcome.kind, word(schedev_cause_word(outcome.cause)), status, outcome.retry_in_ms, refused)
+}
+
+/// Both sessions, the memory of C's, and what they both know.
+struct Pair {
+    c: *mut schedev_session,
+    core: Core,
+    _memory: Vec<u8>,
+    now: UnixMillis,
+    incarnation: u64,
+}
+
+pub(super) fn live(u: &mut Unstructured<'_>) -> Result<()> {
+    let policies = Policies::choose(u)?;
+    let mine = *u.choose(&[&["vm"][..], &["vm", "höst"], &[]])?;
+    let dry_run = rarely(u, 16)?;
+    let mut pair = Pair::new(u, &policies, mine, dry_run)?;
+    for _ in 0..u.int_in_range(1..=80)? {
+        if u.is_empty() {
+            break;
+        }
+        match u.int_in_range(0..=15_u8)? {
+            0..=6 => drop(pair.next()),
+            7..=10 => pair.answer(u)?,
+            11 => pair.fail(u)?,
+            12 => pair.host_answers(u)?,
+            13 => pair.now = pair.now.plus(u.int_in_range(0..=100_000)?),
+            14 => pair.restart(u)?,
+            _ => pair.rename(u)?,
+        }
+        pair.agree();
+    }
+    pair.snapshot(u)
+}
+
+impl Pair {
+    fn new(u: &mut Unstructured<'_>, policies: &Policies, mine: &[&'static str], dry_run: bool) -> Result<Self> {
+        let interval_ms = u.int_in_range(200..=5_000)?;
+        let config =
+            Config { policy: policies.core.clone(), interval_ms, dry_run, seed: 5, ..Config::new(VmNames::new(mine)) };
+        let core = Core::new(&config).unwrap();
+        let (names, policy) = (Names::new(mine, false), policies.c());
+        let names = names.c();
+        let config = schedev_session_config {
+            struct_size: size_of::<schedev_session_config>(),
+            policy: &raw const policy,
+            names: &raw const names,
+            seed: 5,
+            interval_ms,
+            dry_run: Flag::new(dry_run),
+        };
+        // At an alignment that nobody chose well, with not a byte to spare.
+        let (size, shift) = (schedev_session_size(), u.int_in_range(0..=7_usize)?);
+        let mut memory = vec![BEFORE; size + shift];
+        let mut c = core::ptr::null_mut();
+        // SAFETY: the memory stays where it is, on the heap; all else lives through the call.
+        let status = unsafe {
+            let place: *mut c_void = memory[shift..].as_mut_ptr().cast();
+            schedev_session_init(place, size, &raw const config, &raw mut c)
+        };
+        assert_eq!(status, SCHEDEV_OK);
+        Ok(Self { c, core, _memory: memory, now: UnixMillis(1_700_000_000_000), incarnation: 0 })
+    }
+
+    /// The next step of both, with a wait waited for.
+    fn next(&mut self) -> Said {
+        let mut step = MaybeUninit::uninit();
+        // SAFETY: the session lives; the step is written, since nothing is NULL. Its texts are read before the next call.
+        let said = unsafe {
+            assert_eq!(schedev_session_next(self.c, self.now.0, step.as_mut_ptr()), SCHEDEV_OK);
+            Said::c(&step.assume_init())
+        };
+        assert_eq!(said, Said::core(&self.core.next(self.now)));
+        if let Said::Wait(until) = said {
+            self.now = UnixMillis(until);
+        }
+        said
+    }
+
+    fn answer(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
+        // Mostly there is a request to answer.
+        for _ in 0..u.int_in_range(0..=8)? {
+            if matches!(self.next(), Said::Get(..) | Said::Post(..)) {
+                break;
+            }
+        }
+        self.incarnation += u.int_in_range(0..=2)?;
+        let specs = grammar::specs(u, 5)?;
+        let mut body = grammar::document(u, Some(self.incarnation), &specs)?.into_bytes();
+        if rarely(u, 8)? {
+            let length = u.int_in_range(0..=body.len())?;
+            body.truncate(length);
+        }
+        let status = *u.choose(&[200, 200, 200, 200, 200, 204, 301, 304, 400, 404, 410, 429, 500])?;
+        let retry_after = if rarely(u, 4)? { Some(u.arbitrary()?) } else { None };
+        let etag = *u.choose(&["", "\"1\"", "W/\"é\"", "\"2\""])?;
+        let body = body.into_boxed_slice();
+        let response = schedev_response {
+            struct_size: size_of::<schedev_response>(),
+            body: if body.is_empty() { core::ptr::null() } else { body.as_ptr().cast() },
+            body_len: body.len(),
+            etag: plain(etag),
+            http_status: u32::from(status),
+            retry_after_seconds: retry_after.unwrap_or(0),
+            has_retry_after: Flag::new(retry_after.is_some()),
+        };
+        let mut outcome = MaybeUninit::uninit();
+        // SAFETY: the session lives, and the response through the call; the outcome is written, since all is sound.
+        let outcome = unsafe {
+            let told = schedev_session_on_response(self.c, &raw const response, self.now.0, outcome.as_mut_ptr());
+            assert_eq!(told, SCHEDEV_OK);
+            came_of_c(&outcome.assume_init())
+        };
+        let etag = Some(etag).filter(|etag| !etag.is_empty());
+        let response = Response { status, etag, retry_after, body: &body };
+        assert_eq!(outcome, came_of_core(&self.core.on_response(&response, self.now)));
+        Ok(())
+    }
+
+    fn fail(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
+        let causes = [Cause::Timeout, Cause::Unreachable, Cause::BrokenOff, Cause::TooLarge];
+        let number = u.int_in_range(0..=9_usize)?;
+        let cause = number.checked_sub(1).and_then(|place| causes.get(place));
+        let mut outcome = MaybeUninit::uninit();
+        // SAFETY: the session lives; the outcome is written where the call succeeds.
+        unsafe {
+            let number = u32::try_from(number).unwrap();
+            let status = schedev_session_on_failure(self.c, number, self.now.0, outcome.as_mut_ptr());
+            match cause {
+                None => assert_eq!(status, SCHEDEV_ERROR_ARGUMENT),
+                Some(cause) => {
+                    assert_eq!(status, SCHEDEV_OK);
+                    let expected = came_of_core(&self.core.on_failure(*cause, self.now));
+                    assert_eq!(came_of_c(&outcome.assume_init()), expected);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The host says that it is ready, or not, or recovered: about some event, or about none.
+    fn host_answers(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
+        let ids: Vec<_> = self.core.events().map(|event| event.event_id().as_str().to_owned()).collect();
+        for id in ids.iter().map(String::as_str).chain(["nobody"]) {
+            let (known, status) = match u.int_in_range(0..=3_u8)? {
+                0 => continue,
+                1 => {
+                    // SAFETY: the session lives, and the id through the call.
+                    let status = unsafe { schedev_session_recovered(self.c, plain(id)) };
+                    (self.core.recovered(id), status)
+                }
+                number => {
+                    let (number, preparation) =
+                        if number == 2 { (1, Preparation::Ready) } else { (2, Preparation::Failed) };
+                    // SAFETY: the session lives, and the id through the call.
+                    let status = unsafe { schedev_session_prepared(self.c, plain(id), number) };
+                    (self.core.prepared(id, preparation), status)
+                }
+            };
+            assert_eq!(status, if known { SCHEDEV_OK } else { SCHEDEV_ERROR_UNKNOWN_EVENT });
+        }
+        Ok(())
+    }
+
+    fn rename(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
+        let mine = *u.choose(&[&["vm"][..], &["VM_10", "vm"], &[]])?;
+        let names = Names::new(mine, rarely(u, 4)?);
+        let known = VmNames::new(mine);
+        let known = if names.underscored { known.underscored() } else { known };
+        let names = names.c();
+        // SAFETY: the session lives, and the names through the call.
+        let status = unsafe { schedev_session_set_names(self.c, &raw const names) };
+        assert_eq!((status, self.core.set_names(known)), (SCHEDEV_OK, Ok(())));
+        Ok(())
+    }
+
+    fn core_snapshot(&self) -> Vec<u8> {
+        let mut snapshot = vec![0; SCHEDEV_SNAPSHOT_MAX_BYTES];
+        let length = self.core.snapshot(&mut snapshot).expect("room enough");
+        snapshot.truncate(length);
+        snapshot
+    }
+
+    /// A snapshot into a buffer of the size that the input chooses.
+    fn snapshot(&self, u: &mut Unstructured<'_>) -> Result<()> {
+        let expected = self.core_snapshot();
+        fills(&expected, capacity(u, expected.len())?, false, |buffer, capacity, needed| {
+            // SAFETY: the session lives, and the buffer has the capacity.
+            unsafe { schedev_session_snapshot(self.c, buffer, capacity, needed) }
+        });
+        Ok(())
+    }
+
+    /// Both take up a snapshot: their own, or one that was cut or changed.
+    fn restart(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
+        self.snapshot(u)?;
+        let mut snapshot = self.core_snapshot();
+        if rarely(u, 4)? {
+            let place = u.choose_index(snapshot.len())?;
+            match u.int_in_range(0..=2_u8)? {
+                0 => snapshot.truncate(place),
+                1 => snapshot[place] ^= 1 << u.int_in_range(0..=7)?,
+                _ => snapshot.insert(place, u.arbitrary()?),
+            }
+        }
+        let snapshot = snapshot.into_boxed_slice();
+        // SAFETY: the session lives, and the snapshot through the call.
+        let status = unsafe { schedev_session_restore(self.c, snapshot.as_ptr().cast(), snapshot.len()) };
+        let expected = match self.core.restore(&snapshot) {
+            Ok(()) => SCHEDEV_OK,
+            Err(SnapshotError::UnknownVersion(_)) => SCHEDEV_ERROR_SNAPSHOT_VERSION,
+            Err(SnapshotError::TooManyEvents) => SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS,
+            Err(_) => SCHEDEV_ERROR_SNAPSHOT_DAMAGED,
+        };
+        assert_eq!(status, expected);
+        Ok(())
+    }
+
+    /// What can be asked is answered alike.
+    fn agree(&self) {
+        let mut event = MaybeUninit::uninit();
+        let mut id = MaybeUninit::uninit();
+        // SAFETY: the session lives; what succeeds has written, and is read before the session is told anything.
+        unsafe {
+            assert_eq!(schedev_session_is_idle(self.c), self.core.is_idle());
+            assert_eq!(schedev_session_has_seen_event(self.c), self.core.has_seen_event());
+            let mut count = 0;
+            for (index, expected) in self.core.events().enumerate() {
+                assert_eq!(schedev_session_event(self.c, index, event.as_mut_ptr()), SCHEDEV_OK);
+                assert_eq!(Followed::c(&event.assume_init()), Followed::core(expected));
+                count += 1;
+            }
+            assert_eq!(schedev_session_event(self.c, count, event.as_mut_ptr()), SCHEDEV_END);
+            count = 0;
+            for (index, expected) in self.core.posted().enumerate() {
+                assert_eq!(schedev_session_posted(self.c, index, id.as_mut_ptr()), SCHEDEV_OK);
+                assert_eq!(text(id.assume_init()), expected.as_str());
+                count += 1;
+            }
+            assert_eq!(schedev_session_posted(self.c, count, id.as_mut_ptr()), SCHEDEV_END);
+        }
+    }
+}
