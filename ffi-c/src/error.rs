@@ -26,7 +26,7 @@ pub enum schedev_parse_error {
     SCHEDEV_PARSE_ERROR_LONE_SURROGATE = 5,
     /// Bytes that are not UTF-8.
     SCHEDEV_PARSE_ERROR_INVALID_UTF8 = 6,
-    /// A number outside the grammar, such as 01 or 1.
+    /// A number outside the grammar, such as "01" or "1.".
     SCHEDEV_PARSE_ERROR_INVALID_NUMBER = 7,
     /// More than 32 objects and arrays inside each other.
     SCHEDEV_PARSE_ERROR_TOO_DEEP = 8,

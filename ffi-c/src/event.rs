@@ -212,7 +212,7 @@ pub(crate) unsafe fn core_event<'a>(event: *const schedev_event) -> Result<&'a E
 /// The name of a machine that the event concerns, by its place in Resources. Elements that are no strings do not count.
 ///
 /// Asking for 0, 1, 2 and so on goes over Resources once: the event remembers where it stands, which is why it is not
-/// const. Any other order starts again at the front. Where the event must not change, use schedev_event_next_resources().
+/// const. Going back starts again at the front. Where the event must not change, use schedev_event_next_resources().
 ///
 /// @param event  the event.
 /// @param index  the place, from 0.

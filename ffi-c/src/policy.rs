@@ -119,7 +119,8 @@ pub struct schedev_rule {
     pub event_types: u32,
     /// schedev_match_source, joined with |.
     pub event_sources: u32,
-    /// The shortest interruption that it matches, if has_min_duration. An unknown duration never matches a range.
+    /// The shortest interruption that it matches, this one included, if has_min_duration. An unknown duration never
+    /// matches a range.
     pub min_duration_seconds: u32,
     /// The longest interruption that it matches, this one included, if has_max_duration.
     pub max_duration_seconds: u32,

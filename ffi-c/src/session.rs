@@ -81,7 +81,8 @@ pub struct schedev_response {
     pub body: *const c_char,
     /// Its length in bytes.
     pub body_len: usize,
-    /// The ETag header as it stands; empty where there is none.
+    /// The ETag header as it stands; empty where there is none. One that is not printable ASCII, or longer than 128
+    /// bytes, counts as none.
     pub etag: schedev_text,
     /// The status code.
     pub http_status: u32,

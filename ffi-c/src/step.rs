@@ -17,11 +17,12 @@ use crate::tracker::{change_number, schedev_tracked_event};
 pub enum schedev_step_kind {
     /// Nothing to do before until_ms. Ask again then, or when there is something to tell the session.
     SCHEDEV_STEP_WAIT = 1,
-    /// Send GET /metadata/scheduledevents with "Metadata: true", and If-None-Match where if_none_match is not empty; then
-    /// feed the answer to schedev_session_on_response(), or its absence to schedev_session_on_failure().
+    /// Send GET http://169.254.169.254/metadata/scheduledevents?api-version=2020-07-01 with the header "Metadata: true",
+    /// and If-None-Match where if_none_match is not empty, past all proxies; then feed the answer to
+    /// schedev_session_on_response(), or its absence to schedev_session_on_failure(). Do not follow redirects.
     SCHEDEV_STEP_GET = 2,
-    /// Send body with POST to the same place, and feed back what comes of it likewise. schedev_session_posted() names
-    /// the events that it approves.
+    /// Send body with POST to the same URL, with the same header, and feed back what comes of it likewise.
+    /// schedev_session_posted() names the events that it approves.
     SCHEDEV_STEP_POST = 3,
     /// Get ready for event, and say so with schedev_session_prepared(), now or later.
     SCHEDEV_STEP_PREPARE = 4,

@@ -11,9 +11,9 @@ use crate::status::schedev_status::{self, SCHEDEV_ERROR_INTERNAL};
 /// A text: a view of bytes that somebody else keeps. UTF-8, not ended by NUL. An empty or absent text has a length
 /// of 0, and then the pointer may be NULL.
 ///
-/// Texts of a document point into the document's bytes and are as they stand there. Where `escaped` is false, as in every
-/// real document so far, these bytes are the characters. Where it is true they hold escapes of JSON, such as \u00e9:
-/// schedev_text_copy() decodes them, and every function that takes a text understands them.
+/// Texts of a document point into the document's bytes and are as they stand there. Where `escaped` is false, as in
+/// every real document so far, these bytes are the characters. Where it is true they hold escapes of JSON, such as
+/// \u00e9: schedev_text_copy() decodes them, and every function that takes a text understands them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct schedev_text {

@@ -360,6 +360,27 @@ def readme():
     return "as it says"
 
 
+@check
+def header_examples():
+    """The two programs in the header's opening chapter compile as they stand there, around what they call their own."""
+    opening = HEADER.read_text().partition("*/")[0]
+    blocks = re.findall(r"^ \*\n((?: \*     .*\n)+)", opening, re.M)
+    expect(len(blocks) == 2, f"{len(blocks)} examples")
+    agent, reader = (re.sub(r"^ \*     ", "  ", block, flags=re.M) for block in blocks)
+    own = ("int64_t now_ms(void);\nvoid sleep_until_ms(int64_t);\nvoid drain(void);\nvoid take_back(void);\n"
+           "void report(const schedev_step *);\nbool exchange(const schedev_step *, schedev_response *);\n")
+    source = WORK / "opening.c"
+    source.write_text(f"#include <scheduled_events.h>\n#include <stdio.h>\n{own}"
+                      "schedev_status agent(void *, schedev_names, schedev_response);\n"
+                      "schedev_status agent(void *memory, schedev_names names, schedev_response response) {\n"
+                      f"{agent}  return status;\n}}\n"
+                      "int reader(const char *, size_t);\n"
+                      f"int reader(const char *body, size_t body_len) {{\n{reader}  return 0;\n}}\n")
+    for compiler in ("gcc", "clang"):
+        run(compiler, "-std=c99", *WARNINGS, f"-I{INCLUDE}", "-c", source, "-o", "/dev/null")
+    return "2 examples"
+
+
 def bench():
     """What parsing and reading every field costs through C and in Rust, turn by turn in one process."""
     run("cargo", "build", "--quiet", "--release", cwd=HERE / "bench", env={**os.environ, "CARGO_TARGET_DIR": str(TARGET / "bench-core")})

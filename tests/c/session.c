@@ -29,6 +29,7 @@ static schedev_session *begin(unsigned char *place) {
   config.names = &names;
   config.seed = 42;
   EXPECT(schedev_session_size() <= sizeof memory.bytes);
+  EXPECT(schedev_session_size() < 20000 && schedev_tracker_size() < 40000); /* As the header says. */
   EXPECT(schedev_session_init(place, sizeof memory.bytes, &config, &session) == SCHEDEV_OK);
   return session;
 }
