@@ -80,8 +80,10 @@ impl Hash {
         }
     }
 
+    // Not through a pointer: what is behind one might unwind, for all that a caller knows, and the C library would carry
+    // what it takes to catch that.
     #[cold]
-    fn chars(&mut self, text: &Text<'_>, take: fn(&mut Self, &[u8])) {
+    fn chars(&mut self, text: &Text<'_>, take: impl Fn(&mut Self, &[u8])) {
         let mut utf8 = [0; 4];
         for char in text.chars() {
             take(self, char.encode_utf8(&mut utf8).as_bytes());
