@@ -651,6 +651,41 @@ SCHEDEV_MUST_USE
 schedev_status schedev_event_next_resources(const schedev_event *event, schedev_resource_cursor *cursor,
                                             schedev_text *names, size_t capacity, size_t *count);
 
+/** The most names that schedev_event_callback is given with an event. */
+#define SCHEDEV_NAMES_AT_ONCE_MAX 16
+
+/**
+ * Shown an event by schedev_document_parse_each(). It must return normally: neither longjmp() nor an exception may leave
+ * it.
+ *
+ * @param context  what was passed to schedev_document_parse_each().
+ * @param event    the event, good until the callback returns; a copy is good as long as the document's bytes.
+ * @param names    the names in the event's Resources, good as long as the event; NULL where they are more than
+ *                 SCHEDEV_NAMES_AT_ONCE_MAX, and then schedev_event_next_resources() reads them.
+ * @param count    how many they are; 0 where names is NULL.
+ */
+typedef void (*schedev_event_callback)(void *context, const schedev_event *event, const schedev_text *names,
+                                       size_t count);
+
+/**
+ * Checks a document as schedev_document_parse() does, and shows each event, and the names in its Resources, while it
+ * reads it. That takes half the time of going over the events afterwards, which reads them a second time.
+ *
+ * Nothing that was shown counts where the call fails. An event that repeats an id is shown too: where
+ * schedev_document_event_count() is less than what was shown, schedev_document_next() gives those that stand.
+ *
+ * @param data      the body of the answer; it is not changed, and must outlive what is read from the document.
+ * @param len       its length in bytes.
+ * @param on_event  shown each event, in the document's order.
+ * @param context   passed on to on_event.
+ * @param document  receives the view.
+ * @param error     receives kind and place where the document is refused; may be NULL.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_PARSE; SCHEDEV_ERROR_NULL.
+ */
+SCHEDEV_MUST_USE
+schedev_status schedev_document_parse_each(const char *data, size_t len, schedev_event_callback on_event, void *context,
+                                           schedev_document *document, schedev_error *error);
+
 /* ---- Problems ---------------------------------------------------------------------------------------------------- */
 
 /** The members that the document and its events define. */

@@ -109,6 +109,41 @@ static void documents(void) {
   EXPECT(schedev_document_next(&document, &cursor, &event) == SCHEDEV_END);
 }
 
+static void as_they_come(void *context, const schedev_event *event, const schedev_text *names, size_t count) {
+  int *shown = (int *)context;
+  schedev_resource_cursor cursor = SCHEDEV_CURSOR_INIT;
+  schedev_text name;
+  size_t one;
+  for (size_t i = 0; i < count; i++) {
+    EXPECT(schedev_event_next_resources(event, &cursor, &name, 1, &one) == SCHEDEV_OK);
+    EXPECT(name.data == names[i].data && name.len == names[i].len && name.escaped == names[i].escaped);
+  }
+  EXPECT((names == NULL) == (count == 0 && event->index == 1));
+  EXPECT(names == NULL || schedev_event_next_resources(event, &cursor, &name, 1, &one) == SCHEDEV_END);
+  EXPECT(event->index != 0 || count == SCHEDEV_NAMES_AT_ONCE_MAX);
+  ++*shown;
+}
+
+static void parse_each(void) {
+#define SIXTEEN                                                                                                        \
+  "\"a\",\"b\",\"c\",\"d\",\"e\",\"f\",\"g\",\"h\",\"i\",\"j\",\"k\",\"l\",\"m\",\"n\",7,\"o\",\"\\u0070\""
+  static const char body[] =
+      "{\"Events\":[{\"EventId\":\"x\",\"Resources\":[" SIXTEEN "]},{\"EventId\":\"y\",\"Resources\":["
+      "\"z\"," SIXTEEN "]},{},{\"EventId\":\"X\"}]}";
+  schedev_document document;
+  schedev_error error;
+  int shown = 0;
+  EXPECT(schedev_document_parse_each(body, sizeof body - 1, as_they_come, &shown, &document, &error) == SCHEDEV_OK);
+  EXPECT(shown == 3 && schedev_document_event_count(&document) == 2);
+  EXPECT(schedev_document_parse_each(body, sizeof body - 1, NULL, NULL, &document, NULL) == SCHEDEV_ERROR_NULL);
+  EXPECT(schedev_document_parse_each(body, sizeof body - 1, as_they_come, &shown, NULL, NULL) == SCHEDEV_ERROR_NULL);
+  EXPECT(schedev_document_parse_each(NULL, 1, as_they_come, &shown, &document, NULL) == SCHEDEV_ERROR_NULL);
+  EXPECT(schedev_document_parse_each(body, sizeof body - 2, as_they_come, &shown, &document, &error) ==
+         SCHEDEV_ERROR_PARSE);
+  EXPECT(error.kind == SCHEDEV_PARSE_ERROR_UNEXPECTED_END && shown == 6);
+  EXPECT(schedev_document_event_count(&document) == 2);
+}
+
 static void decisions(void) {
   schedev_document document;
   schedev_event event;
@@ -250,6 +285,7 @@ static void numbers(void) {
 int main(void) {
   texts();
   documents();
+  parse_each();
   decisions();
   approvals();
   sessions();

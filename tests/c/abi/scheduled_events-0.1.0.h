@@ -6,46 +6,105 @@
  * tells what changed since the last one, decides what to do about it and writes the approval. It has no I/O, no clock,
  * no threads and no heap: the program brings its own HTTP, and hands over time and memory.
  *
- * There are two ways to use it. A schedev_session is the whole client as a state machine: it says when to poll, what to
- * post, when to prepare and when to recover. The other objects are its parts, for programs that do the rest themselves:
+ * cc agent.c $(pkg-config --cflags --libs scheduled_events) builds a program with it; CMake finds the package
+ * scheduled_events, with the targets scheduled_events::scheduled_events and scheduled_events::static.
+ *
+ * There are two ways to use it. A session is the whole client as a state machine: it says when to poll, what to post,
+ * when to prepare and when to recover. With functions of the program's own for time, HTTP and the work to be done, the
+ * agent is this loop, and examples/c/agent.c is it in full, over libcurl:
+ *
+ *     schedev_session *session;
+ *     schedev_session_config config = SCHEDEV_SESSION_CONFIG_INIT;
+ *     config.policy = schedev_policy_sample();
+ *     config.names = &names;
+ *     schedev_status status = schedev_session_init(memory, schedev_session_size(), &config, &session);
+ *     while (status == SCHEDEV_OK) {
+ *       schedev_step step;
+ *       status = schedev_session_next(session, now_ms(), &step);
+ *       if (status != SCHEDEV_OK) {
+ *         break;
+ *       }
+ *       switch (step.kind) {
+ *       case SCHEDEV_STEP_GET:
+ *       case SCHEDEV_STEP_POST:
+ *         if (exchange(&step, &response)) {
+ *           status = schedev_session_on_response(session, &response, now_ms(), NULL);
+ *         } else {
+ *           status = schedev_session_on_failure(session, SCHEDEV_CAUSE_TIMEOUT, now_ms(), NULL);
+ *         }
+ *         break;
+ *       case SCHEDEV_STEP_WAIT:
+ *         sleep_until_ms(step.until_ms);
+ *         break;
+ *       case SCHEDEV_STEP_PREPARE:
+ *         drain();
+ *         status = schedev_session_prepared(session, step.event.event_id, SCHEDEV_PREPARATION_READY);
+ *         break;
+ *       case SCHEDEV_STEP_RECOVER:
+ *         take_back();
+ *         status = schedev_session_recovered(session, step.event.event_id);
+ *         break;
+ *       default:
+ *         report(&step);
+ *       }
+ *     }
+ *
+ * The other objects are its parts, for programs that do the rest themselves:
  *
  *     schedev_document document;
  *     schedev_event_cursor cursor = SCHEDEV_CURSOR_INIT;
  *     schedev_event event;
+ *     schedev_text name;
  *     schedev_error error;
  *     if (schedev_document_parse(body, body_len, &document, &error) != SCHEDEV_OK) {
  *       fprintf(stderr, "%u:%u: %s\n", error.line, error.column, schedev_error_message(&error));
  *       return 1;
  *     }
  *     while (schedev_document_next(&document, &cursor, &event) == SCHEDEV_OK) {
- *       printf("%.*s\n", (int)event.event_id.len, event.event_id.data);
+ *       printf("%.*s:", (int)event.event_id.len, event.event_id.data);
+ *       for (size_t i = 0; schedev_event_resource(&event, i, &name) == SCHEDEV_OK; i++) {
+ *         printf(" %.*s", (int)name.len, name.data);
+ *       }
+ *       printf("\n");
  *     }
+ *
+ * Texts come from outside, with whatever bytes stand in them: escape them before they reach a terminal, a log or a
+ * shell.
  *
  * CONVENTIONS
  *
  * Arguments come in this order: the object, inputs, outputs. Functions that can fail return a schedev_status: 0 is
- * SCHEDEV_OK, 1 is SCHEDEV_END, and the rest are errors. Outputs are written only on success; before that they may hold
- * anything, and after a failure they hold what they held before. There are two exceptions: `needed`, which tells the
- * size of a result that did not fit, and `error`, which tells why a document was refused.
+ * SCHEDEV_OK, 1 is SCHEDEV_END, and the rest are errors. Each function's @return lists those that it can return; beside
+ * them any can return SCHEDEV_ERROR_INTERNAL, which no input is known to cause.
+ *
+ * Outputs are written only on success; before that they may hold anything, and after a failure they hold what they held
+ * before. There are two exceptions: `needed`, which tells the size of a result that did not fit, and `error`, which
+ * tells why a document was refused. An object or a cursor that is changed is changed on success only, where nothing
+ * else is said.
  *
  * Every enumeration travels as uint32_t in structs and arguments, so that its size never depends on a compiler; its
- * constants say what the numbers mean. A number that a function does not know is answered with SCHEDEV_ERROR_ARGUMENT. A
- * number that you do not know comes from a later version of the library: treat it as "other".
+ * constants say what the numbers mean. A number that a function does not know is answered with SCHEDEV_ERROR_ARGUMENT.
+ * A number that you do not know comes from a later version of the library: treat it as "other".
  *
- * NULL where a parameter may not be NULL is answered with SCHEDEV_ERROR_NULL; parameters that may be NULL say so. An
- * empty text, list or buffer is NULL and 0, or anything and 0. Members are zero where the has_ member beside them is
- * false. Every number has its unit in its name; times are seconds, or milliseconds (_ms), since 1970-01-01T00:00:00Z.
+ * NULL where a parameter may not be NULL is answered with SCHEDEV_ERROR_NULL, and a pointer that is not aligned for its
+ * type with SCHEDEV_ERROR_ARGUMENT; parameters that may be NULL say so. An empty text, list or buffer is NULL and 0, or
+ * anything and 0. Members are zero where the has_ member beside them is false. Lengths and sizes are in bytes, offsets
+ * and indices count from 0. Every other number has its unit in its name; moments are seconds, or milliseconds (_ms),
+ * since 1970-01-01T00:00:00Z.
  *
  * A function that writes to a buffer takes `capacity` and tells `needed`, the length of the result in bytes. With
- * capacity 0 it only tells. Results that are texts get a NUL behind them where there is room for one, which `needed` does
- * not count.
+ * capacity 0 it only tells. Results that are texts get a NUL behind them where there is room for one, which `needed`
+ * does not count.
  *
  * OWNERSHIP
  *
  * Nothing is allocated and nothing is freed. A document, an event, a text or a cursor is a view of the bytes that were
- * parsed: keep those alive and unchanged as long as you use it. Sessions and trackers live in memory that you hand over,
- * and copy what they need of their arguments. Structs may be copied; sessions and trackers may not be moved. Outputs must
- * overlap neither each other nor inputs.
+ * parsed: keep those alive and unchanged as long as you use it. What else a function is given it needs during the call
+ * only. Structs may be copied. Outputs must overlap neither each other nor inputs.
+ *
+ * Sessions and trackers live in memory that you hand over, less than 20 KB for a session and 40 KB for a tracker, and
+ * copy what they need of their arguments. They may not be moved. They need no end: the memory is yours again when you
+ * are done.
  *
  * Objects that were never initialised, or are zeroed, are recognised and refused; freed memory cannot be.
  *
@@ -53,15 +112,20 @@
  *
  * There is no global state. Different objects can be used by different threads at the same time. One object can be read
  * by several threads at the same time: that is what a const pointer means. Whatever takes a pointer that is not const
- * needs that object for itself.
+ * needs that object for itself. No function blocks, or looks at the locale, the environment or errno.
  *
  * VERSIONS AND THE ABI
  *
  * Versions follow semver.org. The shared library's name ends in its ABI: libscheduled_events.so.0.1 for all versions
- * 0.1.x, and from 1.0 on the major version alone. Within it no function, constant, member or number changes or goes away;
- * functions and constants may be added. Structs keep their size: those with `reserved` members grow into these, those
- * with a leading struct_size are told apart by it, and the others stay as they are. The words called `opaque` are sized
- * with room to spare.
+ * 0.1.x, and from 1.0 on the major version alone. A program runs with every library of its ABI that is as new as the
+ * header that it was compiled with, or newer. So within one ABI:
+ *
+ * - functions and constants may be added; none changes or goes away, and no number gets another meaning.
+ * - structs with a leading struct_size, which you fill in, may grow at their end. The library takes every size that the
+ *   struct has had, and for the members that are missing what their _INIT macro says. A larger one is refused with
+ *   SCHEDEV_ERROR_ARGUMENT: it may ask for what this library cannot do.
+ * - structs with `reserved` members, which the library fills in, keep their size: new members take the place of these.
+ * - all others keep size and layout. What is called `opaque` has room to spare for what the library keeps in it.
  *
  * This file is generated: edit the comments in ffi-c/src and ffi-c/header/scheduled_events.h.in instead.
  *
@@ -177,9 +241,9 @@ const char *schedev_status_message(uint32_t code);
  * A text: a view of bytes that somebody else keeps. UTF-8, not ended by NUL. An empty or absent text has a length
  * of 0, and then the pointer may be NULL.
  *
- * Texts of a document point into the document's bytes and are as they stand there. Where `escaped` is false, as in every
- * real document so far, these bytes are the characters. Where it is true they hold escapes of JSON, such as \u00e9:
- * schedev_text_copy() decodes them, and every function that takes a text understands them.
+ * Texts of a document point into the document's bytes and are as they stand there. Where `escaped` is false, as in
+ * every real document so far, these bytes are the characters. Where it is true they hold escapes of JSON, such as
+ * \u00e9: schedev_text_copy() decodes them, and every function that takes a text understands them.
  */
 typedef struct schedev_text {
   /** The first byte. */
@@ -279,7 +343,7 @@ typedef enum schedev_parse_error {
   SCHEDEV_PARSE_ERROR_LONE_SURROGATE = 5,
   /** Bytes that are not UTF-8. */
   SCHEDEV_PARSE_ERROR_INVALID_UTF8 = 6,
-  /** A number outside the grammar, such as 01 or 1. */
+  /** A number outside the grammar, such as "01" or "1.". */
   SCHEDEV_PARSE_ERROR_INVALID_NUMBER = 7,
   /** More than 32 objects and arrays inside each other. */
   SCHEDEV_PARSE_ERROR_TOO_DEEP = 8,
@@ -551,7 +615,7 @@ schedev_status schedev_document_next(const schedev_document *document, schedev_e
  * The name of a machine that the event concerns, by its place in Resources. Elements that are no strings do not count.
  *
  * Asking for 0, 1, 2 and so on goes over Resources once: the event remembers where it stands, which is why it is not
- * const. Any other order starts again at the front. Where the event must not change, use schedev_event_next_resources().
+ * const. Going back starts again at the front. Where the event must not change, use schedev_event_next_resources().
  *
  * @param event  the event.
  * @param index  the place, from 0.
@@ -586,6 +650,41 @@ typedef struct schedev_resource_cursor {
 SCHEDEV_MUST_USE
 schedev_status schedev_event_next_resources(const schedev_event *event, schedev_resource_cursor *cursor,
                                             schedev_text *names, size_t capacity, size_t *count);
+
+/** The most names that schedev_event_callback is given with an event. */
+#define SCHEDEV_NAMES_AT_ONCE_MAX 16
+
+/**
+ * Shown an event by schedev_document_parse_each(). It must return normally: neither longjmp() nor an exception may leave
+ * it.
+ *
+ * @param context  what was passed to schedev_document_parse_each().
+ * @param event    the event, good until the callback returns; a copy is good as long as the document's bytes.
+ * @param names    the names in the event's Resources, good as long as the event; NULL where they are more than
+ *                 SCHEDEV_NAMES_AT_ONCE_MAX, and then schedev_event_next_resources() reads them.
+ * @param count    how many they are; 0 where names is NULL.
+ */
+typedef void (*schedev_event_callback)(void *context, const schedev_event *event, const schedev_text *names,
+                                       size_t count);
+
+/**
+ * Checks a document as schedev_document_parse() does, and shows each event, and the names in its Resources, while it
+ * reads it. That takes half the time of going over the events afterwards, which reads them a second time.
+ *
+ * Nothing that was shown counts where the call fails. An event that repeats an id is shown too: where
+ * schedev_document_event_count() is less than what was shown, schedev_document_next() gives those that stand.
+ *
+ * @param data      the body of the answer; it is not changed, and must outlive what is read from the document.
+ * @param len       its length in bytes.
+ * @param on_event  shown each event, in the document's order.
+ * @param context   passed on to on_event.
+ * @param document  receives the view.
+ * @param error     receives kind and place where the document is refused; may be NULL.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_PARSE; SCHEDEV_ERROR_NULL.
+ */
+SCHEDEV_MUST_USE
+schedev_status schedev_document_parse_each(const char *data, size_t len, schedev_event_callback on_event, void *context,
+                                           schedev_document *document, schedev_error *error);
 
 /* ---- Problems ---------------------------------------------------------------------------------------------------- */
 
@@ -794,7 +893,10 @@ typedef struct schedev_rule {
   uint32_t event_types;
   /** schedev_match_source, joined with |. */
   uint32_t event_sources;
-  /** The shortest interruption that it matches, if has_min_duration. An unknown duration never matches a range. */
+  /**
+   * The shortest interruption that it matches, this one included, if has_min_duration. An unknown duration never
+   * matches a range.
+   */
   uint32_t min_duration_seconds;
   /** The longest interruption that it matches, this one included, if has_max_duration. */
   uint32_t max_duration_seconds;
@@ -1178,13 +1280,14 @@ typedef enum schedev_step_kind {
   /** Nothing to do before until_ms. Ask again then, or when there is something to tell the session. */
   SCHEDEV_STEP_WAIT = 1,
   /**
-   * Send GET /metadata/scheduledevents with "Metadata: true", and If-None-Match where if_none_match is not empty; then
-   * feed the answer to schedev_session_on_response(), or its absence to schedev_session_on_failure().
+   * Send GET http://169.254.169.254/metadata/scheduledevents?api-version=2020-07-01 with the header "Metadata: true",
+   * and If-None-Match where if_none_match is not empty, past all proxies; then feed the answer to
+   * schedev_session_on_response(), or its absence to schedev_session_on_failure(). Do not follow redirects.
    */
   SCHEDEV_STEP_GET = 2,
   /**
-   * Send body with POST to the same place, and feed back what comes of it likewise. schedev_session_posted() names
-   * the events that it approves.
+   * Send body with POST to the same URL, with the same header, and feed back what comes of it likewise.
+   * schedev_session_posted() names the events that it approves.
    */
   SCHEDEV_STEP_POST = 3,
   /** Get ready for event, and say so with schedev_session_prepared(), now or later. */
@@ -1255,7 +1358,10 @@ typedef struct schedev_response {
   const char *body;
   /** Its length in bytes. */
   size_t body_len;
-  /** The ETag header as it stands; empty where there is none. */
+  /**
+   * The ETag header as it stands; empty where there is none. One that is not printable ASCII, or longer than 128
+   * bytes, counts as none.
+   */
   schedev_text etag;
   /** The status code. */
   uint32_t http_status;
