@@ -65,6 +65,31 @@ fn a_document_from_front_to_back() {
 }
 
 #[test]
+fn a_document_as_its_events_come() {
+    unsafe extern "C" fn on_event(
+        context: *mut c_void,
+        event: *const schedev_event,
+        names: *const schedev_text,
+        count: usize,
+    ) {
+        // SAFETY: `context` is the sum, and the rest is good during the call.
+        unsafe {
+            let names = core::slice::from_raw_parts(names, count);
+            *context.cast::<usize>() += (*event).event_id.len + names.iter().map(|name| name.len).sum::<usize>();
+        }
+    }
+    let mut document = MaybeUninit::<schedev_document>::uninit();
+    let mut sum = 0_usize;
+    let (context, none) = ((&raw mut sum).cast(), core::ptr::null_mut());
+    // SAFETY: every pointer is to a live value of its type, as the conventions of the header ask for.
+    let parsed = unsafe {
+        let body = BODY.as_ptr().cast();
+        schedev_document_parse_each(body, BODY.len(), Some(on_event), context, document.as_mut_ptr(), none)
+    };
+    assert_eq!((parsed, sum), (SCHEDEV_OK, 1 + 4 + r"vm\u005f1".len() + 1));
+}
+
+#[test]
 fn a_session_and_a_tracker_in_memory_of_any_alignment() {
     // SAFETY: every pointer is to a live value of its type, as the conventions of the header ask for.
     unsafe {
