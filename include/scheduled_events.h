@@ -601,6 +601,9 @@ typedef struct schedev_event_cursor {
  * The next event, in the document's order. An element of Events that is no object, has no EventId, or repeats one is
  * left out, and stands among the problems.
  *
+ * All but the first are read a second time for it, since nothing is stored: where that counts, see
+ * schedev_document_parse_each().
+ *
  * @param document  the document.
  * @param cursor    where the iteration stands; moved on. It starts as SCHEDEV_CURSOR_INIT.
  * @param event     receives the event.
@@ -636,8 +639,8 @@ typedef struct schedev_resource_cursor {
 } schedev_resource_cursor;
 
 /**
- * The next names in the event's Resources, as many as the array has room for: with a few dozen places, reading costs
- * what it costs in Rust, however many machines the event concerns. Elements that are no strings are skipped.
+ * The next names in the event's Resources, as many as the array has room for: a few dozen places spare most of the
+ * calls, however many machines the event concerns. Elements that are no strings are skipped.
  *
  * @param event     the event.
  * @param cursor    where the iteration stands; moved on. It starts as SCHEDEV_CURSOR_INIT.
@@ -655,8 +658,8 @@ schedev_status schedev_event_next_resources(const schedev_event *event, schedev_
 #define SCHEDEV_NAMES_AT_ONCE_MAX 16
 
 /**
- * Shown an event by schedev_document_parse_each(). It must return normally: neither longjmp() nor an exception may leave
- * it.
+ * Shown an event by schedev_document_parse_each(). It must return normally: neither longjmp() nor an exception may
+ * leave it.
  *
  * @param context  what was passed to schedev_document_parse_each().
  * @param event    the event, good until the callback returns; a copy is good as long as the document's bytes.

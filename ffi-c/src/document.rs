@@ -90,8 +90,8 @@ unsafe fn parse(
 /// The most names that schedev_event_callback is given with an event.
 pub const SCHEDEV_NAMES_AT_ONCE_MAX: usize = 16;
 
-/// Shown an event by schedev_document_parse_each(). It must return normally: neither longjmp() nor an exception may leave
-/// it.
+/// Shown an event by schedev_document_parse_each(). It must return normally: neither longjmp() nor an exception may
+/// leave it.
 ///
 /// @param context  what was passed to schedev_document_parse_each().
 /// @param event    the event, good until the callback returns; a copy is good as long as the document's bytes.
@@ -240,6 +240,9 @@ impl Held for HeldEvents {
 
 /// The next event, in the document's order. An element of Events that is no object, has no EventId, or repeats one is
 /// left out, and stands among the problems.
+///
+/// All but the first are read a second time for it, since nothing is stored: where that counts, see
+/// schedev_document_parse_each().
 ///
 /// @param document  the document.
 /// @param cursor    where the iteration stands; moved on. It starts as SCHEDEV_CURSOR_INIT.

@@ -264,8 +264,8 @@ impl Held for HeldNames {
     const TAG: u64 = 0x6e61_6d65_732e_2e2e;
 }
 
-/// The next names in the event's Resources, as many as the array has room for: with a few dozen places, reading costs
-/// what it costs in Rust, however many machines the event concerns. Elements that are no strings are skipped.
+/// The next names in the event's Resources, as many as the array has room for: a few dozen places spare most of the
+/// calls, however many machines the event concerns. Elements that are no strings are skipped.
 ///
 /// @param event     the event.
 /// @param cursor    where the iteration stands; moved on. It starts as SCHEDEV_CURSOR_INIT.
