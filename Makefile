@@ -26,15 +26,14 @@ check-format: ## the code is formatted
 lint: ## Clippy has nothing to say
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --locked --package scheduled-events-core --test stack -- -D warnings
-	$(CARGO) clippy --locked --package scheduled-events --test mounts -- -D warnings
-	$(CARGO) clippy --locked --package scheduled-events --test crash -- -D warnings
-	$(CARGO) clippy --locked --package scheduled-events --test crash --test soak -- -D warnings
+	$(CARGO) clippy --locked --package scheduled-events --test mounts --test crash --test soak -- -D warnings
 
 test-rust: ## unit, property, corpus, conformance and end-to-end tests, and the examples in the documentation
 	$(CARGO) test --locked --workspace
 
 test-mounts: ## the state file on a full and on a read-only disk, which takes a mount
 	@tests/mounts
+
 crash: ## the command is killed at every boundary, a thousand seeds: make crash SEEDS=10000; one again: SEED=7
 	CRASH_SEEDS=$(SEEDS) CRASH_SEED=$(SEED) $(CARGO) test --locked --package scheduled-events --test crash
 
