@@ -210,7 +210,7 @@ impl Report {
 }
 
 /// Where and when this ran, and with what it was built.
-fn run() -> Value {
+pub fn run() -> Value {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let commands: Vec<_> = std::env::args().skip(1).collect();
     json!({

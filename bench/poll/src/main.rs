@@ -1,0 +1,258 @@
+//! What a whole poll costs: processor time, latency and memory of the client beside a bare GET and beside Python's HTTP
+//! libraries, all polling one polite server on loopback in turns, each in a process of its own, all on one processor, so
+//! that no wake-up of another one is measured. `make bench-poll`.
+
+mod contestant;
+mod process;
+mod server;
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use scheduled_events_bench::documents::{Form, Sample, Size};
+use scheduled_events_bench::report;
+use serde_json::{Value, json};
+use server::Server;
+
+/// Between two polls of the same contestant: what the client keeps between any two requests, and some more.
+const PACE: Duration = Duration::from_millis(210);
+/// The first polls open connections, import modules and fill caches.
+const WARM_UP: usize = 3;
+
+#[derive(Parser)]
+#[command(about = "Poll in turns, and compare the costs")]
+struct Options {
+    /// Polls of each contestant
+    #[arg(long, default_value_t = 200)]
+    polls: usize,
+    /// A Python that has requests; without one, Python is left out, loudly
+    #[arg(long)]
+    python: Option<PathBuf>,
+    /// The command `scheduled-events`, for the cost of `watch`
+    #[arg(long)]
+    command: Option<PathBuf>,
+    /// Write the figures to this file too
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Be a contestant: its name and the endpoint
+    #[arg(long, hide = true, num_args = 2)]
+    contestant: Option<Vec<String>>,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let done = match options.contestant.as_deref() {
+        Some([name, endpoint]) => contestant::run(name, endpoint),
+        _ => compare(&options),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("error: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What one cost: medians, the 99th of a hundred, and peak memory.
+struct Cost {
+    name: String,
+    processor_us: f64,
+    p50_us: Option<f64>,
+    p99_us: Option<f64>,
+    resident_kib: u64,
+}
+
+fn compare(options: &Options) -> Result<(), String> {
+    let mut one = CpuSet::new();
+    one.set(0);
+    sched_setaffinity(None, &one).map_err(|error| format!("cannot keep to one processor: {error}"))?;
+    let sample = Sample::new(Size::S, Form::Compact);
+    let server = Server::start(&sample.body).map_err(|error| error.to_string())?;
+    let mut contestants = Vec::new();
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    for name in ["ureq", "client"] {
+        contestants.push(Contestant::start(name, Command::new(&program).arg("--contestant"), &server.endpoint)?);
+    }
+    if let Some(python) = &options.python {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("rivals.py");
+        for name in ["http.client", "urllib", "requests.Session", "requests"] {
+            contestants.push(Contestant::start(name, Command::new(python).arg(&script), &server.endpoint)?);
+        }
+    }
+    for round in 0..options.polls + WARM_UP {
+        let begun = Instant::now();
+        for turn in 0..contestants.len() {
+            let contestant = (turn + round) % contestants.len();
+            contestants[contestant].poll(round >= WARM_UP)?;
+        }
+        thread::sleep(PACE.saturating_sub(begun.elapsed()));
+    }
+    let mut costs: Vec<_> = contestants.into_iter().map(Contestant::cost).collect();
+    if let Some(command) = &options.command {
+        costs.push(watch(command, &server, options.polls)?);
+    }
+    print(&costs, options, sample.body.len());
+    if let Some(path) = &options.json {
+        let text = format!("{:#}\n", figures(&costs, options, sample.body.len()));
+        std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    Ok(())
+}
+
+struct Contestant {
+    name: &'static str,
+    process: Child,
+    turns: ChildStdin,
+    costs: BufReader<ChildStdout>,
+    elapsed_us: Vec<f64>,
+    processor_us: Vec<f64>,
+    resident_kib: u64,
+}
+
+impl Contestant {
+    fn start(name: &'static str, command: &mut Command, endpoint: &str) -> Result<Self, String> {
+        let started = command.args([name, endpoint]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut process = started.map_err(|error| format!("{name} does not start: {error}"))?;
+        let turns = process.stdin.take().ok_or("no stdin")?;
+        let costs = BufReader::new(process.stdout.take().ok_or("no stdout")?);
+        Ok(Self { name, process, turns, costs, elapsed_us: Vec::new(), processor_us: Vec::new(), resident_kib: 0 })
+    }
+
+    /// One poll; kept unless it belongs to the warm-up.
+    fn poll(&mut self, keep: bool) -> Result<(), String> {
+        let mut line = String::new();
+        let told = self.turns.write_all(b"\n").and_then(|()| self.costs.read_line(&mut line));
+        told.map_err(|error| format!("{} is gone: {error}", self.name))?;
+        let numbers: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        let [elapsed, processor, resident] = numbers[..] else { return Err(format!("{} failed", self.name)) };
+        if keep {
+            self.elapsed_us.push(elapsed as f64 / 1e3);
+            self.processor_us.push(processor as f64 / 1e3);
+        }
+        self.resident_kib = resident;
+        Ok(())
+    }
+
+    fn cost(mut self) -> Cost {
+        drop(self.turns); // Its stdin ends, and with it the process.
+        let _ = self.process.wait();
+        Cost {
+            name: self.name.to_owned(),
+            processor_us: quantile(&mut self.processor_us, 0.5),
+            p50_us: Some(quantile(&mut self.elapsed_us, 0.5)),
+            p99_us: Some(quantile(&mut self.elapsed_us, 0.99)),
+            resident_kib: self.resident_kib,
+        }
+    }
+}
+
+/// The command itself, watching: processor time of all its threads for a poll, and its peak memory.
+fn watch(command: &Path, server: &Server, polls: usize) -> Result<Cost, String> {
+    let mut process = Command::new(command)
+        .args(["watch", "--json", "--interval", "210ms", "--vm-name", "WestNO_0", "--endpoint", &server.endpoint])
+        .stdout(Stdio::null())
+        .spawn()
+        .map_err(|error| format!("{} does not start: {error}", command.display()))?;
+    let id = process.id().to_string();
+    let measured = (|| {
+        let first = server.answered() + WARM_UP;
+        let begun = at(server, first, &id)?;
+        let ended = at(server, first + polls, &id)?;
+        Some((ended.saturating_sub(begun) as f64 / 1e3 / polls as f64, process::peak_kib(&id)?))
+    })();
+    // It watches until it is ended.
+    let _ = process.kill();
+    let _ = process.wait();
+    let (processor_us, resident_kib) = measured.ok_or("watch ended, or does not poll")?;
+    Ok(Cost { name: "watch, the command".to_owned(), processor_us, p50_us: None, p99_us: None, resident_kib })
+}
+
+/// The processor time that a process has used when the server has answered so often.
+fn at(server: &Server, answered: usize, process: &str) -> Option<u64> {
+    let mut before = (Instant::now(), server.answered());
+    while server.answered() < answered {
+        thread::sleep(Duration::from_millis(20));
+        if server.answered() > before.1 {
+            before = (Instant::now(), server.answered());
+        } else if before.0.elapsed() > Duration::from_secs(20) {
+            return None;
+        }
+    }
+    thread::sleep(Duration::from_millis(50)); // What it does with the answer belongs to the poll.
+    process::processor_ns(process)
+}
+
+fn quantile(values: &mut [f64], part: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[((values.len() - 1) as f64 * part).round() as usize]
+}
+
+fn print(costs: &[Cost], options: &Options, bytes: usize) {
+    let bare = costs[0].processor_us;
+    println!("a poll of {bytes} B over loopback, {} each", options.polls);
+    println!("  {:<22}{:>14}{:>12}{:>10}{:>10}{:>12}", "", "processor µs", "times ureq", "p50 µs", "p99 µs", "peak MB");
+    for cost in costs {
+        let time = |time: Option<f64>| time.map_or("–".to_owned(), |time| format!("{time:.0}"));
+        println!(
+            "  {:<22}{:>14.0}{:>12.2}{:>10}{:>10}{:>12.1}",
+            cost.name,
+            cost.processor_us,
+            cost.processor_us / bare,
+            time(cost.p50_us),
+            time(cost.p99_us),
+            megabytes(cost.resident_kib)
+        );
+    }
+    for absent in absent(options) {
+        println!("  NOT MEASURED: {absent}");
+    }
+    println!("\ngoals");
+    for (what, wanted, measured, reached) in goals(costs) {
+        let verdict = if reached { "reached" } else { "NOT REACHED" };
+        println!("  {what:<58} {wanted:>10} {measured:>10}  {verdict}");
+    }
+}
+
+fn megabytes(kib: u64) -> f64 {
+    kib as f64 * 1024.0 / 1e6
+}
+
+fn absent(options: &Options) -> Vec<&'static str> {
+    let python = options.python.is_none().then_some("Python's libraries: no --python was named");
+    let command = options.command.is_none().then_some("watch: no --command was named");
+    python.into_iter().chain(command).collect()
+}
+
+fn goals(costs: &[Cost]) -> Vec<(&'static str, &'static str, String, bool)> {
+    let find = |name| costs.iter().find(|cost| cost.name == name);
+    let mut goals = Vec::new();
+    if let (Some(bare), Some(client)) = (find("ureq"), find("client")) {
+        let ratio = client.processor_us / bare.processor_us;
+        let what = "a poll through the client, beside a bare GET";
+        goals.push((what, "≤ 1.5 ×", format!("{ratio:.2} ×"), ratio <= 1.5));
+    }
+    if let Some(watch) = find("watch, the command") {
+        let size = megabytes(watch.resident_kib);
+        goals.push(("peak memory of watch", "≤ 4 MB", format!("{size:.1} MB"), size <= 4.0));
+    }
+    goals
+}
+
+fn figures(costs: &[Cost], options: &Options, bytes: usize) -> Value {
+    let bare = costs[0].processor_us;
+    let cost = |cost: &Cost| {
+        json!({"name": cost.name, "processor_us": cost.processor_us, "ratio": cost.processor_us / bare,
+            "p50_us": cost.p50_us, "p99_us": cost.p99_us, "peak_kib": cost.resident_kib})
+    };
+    let goals = goals(costs).into_iter().map(|(what, wanted, measured, reached)| {
+        json!({"what": what, "wanted": wanted, "measured": measured, "reached": reached})
+    });
+    json!({"run": report::run(), "bytes": bytes, "polls": options.polls, "costs": costs.iter().map(cost).collect::<Value>(),
+        "absent": absent(options), "goals": goals.collect::<Value>()})
+}
