@@ -88,7 +88,9 @@ fn compare(options: &Options) -> Result<(), String> {
     for round in 0..options.polls + WARM_UP {
         let begun = Instant::now();
         for turn in 0..contestants.len() {
-            let contestant = (turn + round) % contestants.len();
+            // Now one way round, now the other: nobody always finds the caches as the same neighbour leaves them.
+            let place = if round % 2 == 0 { turn } else { contestants.len() - 1 - turn };
+            let contestant = (place + round / 2) % contestants.len();
             contestants[contestant].poll(round >= WARM_UP)?;
         }
         thread::sleep(PACE.saturating_sub(begun.elapsed()));
