@@ -67,6 +67,7 @@ impl<'a> Document<'a> {
     /// # Errors
     /// [`ParseError`] with kind and offset for what is no document. Line and column come from
     /// [`ParseError::position`].
+    #[inline] // What it returns is then not copied.
     pub fn parse(input: &'a [u8]) -> Result<Self, ParseError> {
         Self::parse_each(input, &mut [], |_, _, _| ())
     }
@@ -98,6 +99,7 @@ impl<'a> Document<'a> {
     /// assert!(Event::parse(&body[objects[1].clone()])?.event_id() == "b");
     /// # Ok::<(), scheduled_events_core::ParseError>(())
     /// ```
+    #[inline]
     pub fn parse_each(
         input: &'a [u8],
         names: &mut [Text<'a>],
@@ -232,7 +234,7 @@ impl<'a> Document<'a> {
             return Ok(());
         }
         if scanner.peek() == Some(b'{') {
-            let (event, end) = self.first.insert((Event::blank(0, scanner.offset()), 0));
+            let (event, end) = self.first.insert((Event::blank(scanner, 0), 0));
             event.fill(scanner, names)?;
             *end = scanner.offset();
             self.odd = event.has_problems() || !event.has_id();
@@ -258,14 +260,14 @@ impl<'a> Document<'a> {
         names: &mut Names<'_, 'a>,
         each: &mut impl FnMut(&Event<'a>, Range<usize>, Option<&[Text<'a>]>),
     ) -> Result<(), ParseError> {
-        let mut finder = RepeatFinder::new(self.text, self.events_offset);
+        let mut finder = RepeatFinder::new(self.text, self.events_offset, &mut self.repeats);
         if let Some((event, _)) = &self.first {
             finder.see(&event.event_id(), event.id_offset());
         }
         let mut index: usize = 1;
         loop {
             if scanner.peek() == Some(b'{') {
-                let mut event = Event::blank(index, scanner.offset());
+                let mut event = Event::blank(scanner, index);
                 names.clear();
                 event.fill(scanner, names)?;
                 self.odd |= event.has_problems() || !event.has_id();
@@ -283,7 +285,7 @@ impl<'a> Document<'a> {
                 break;
             }
         }
-        self.repeats = finder.finish();
+        finder.finish();
         self.events = self.events.saturating_sub(self.repeats.count());
         self.odd |= self.repeats.count() > 0;
         Ok(())
@@ -424,7 +426,7 @@ impl<'a> Iterator for Elements<'a> {
         let (index, offset) = (self.index, self.scanner.offset());
         self.index = index.saturating_add(1);
         let event = if self.scanner.peek() == Some(b'{') {
-            let mut event = Event::blank(index, offset);
+            let mut event = Event::blank(&self.scanner, index);
             event.fill(&mut self.scanner, &mut Names::read_before(self.odd)).ok()?;
             Some(event)
         } else {
@@ -491,8 +493,8 @@ impl Iterator for Problems<'_> {
 impl<'a> Inside<'a> {
     fn new(text: &'a str, event: Event<'a>, repeated: bool) -> Option<Self> {
         let mut scanner = Scanner::new(text, event.offset(), EVENT_DEPTH);
+        let event = Event::blank(&scanner, event.index());
         scanner.open_object().ok()?;
-        let event = Event::blank(event.index(), event.offset());
         Some(Self { event, repeated, scanner, first: true, resources: None })
     }
 

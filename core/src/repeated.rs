@@ -61,7 +61,7 @@ struct Suspect {
 
 /// Finds repeated ids. The hashes of the first ids are listed; when there are more, a Bloom filter takes over in the same
 /// memory. Ids whose hashes seem to be known are collected, and settled by going over the document once more.
-pub(crate) struct RepeatFinder<'a> {
+pub(crate) struct RepeatFinder<'r, 'a> {
     text: &'a str,
     /// Where the `Events` array starts.
     events: usize,
@@ -73,11 +73,12 @@ pub(crate) struct RepeatFinder<'a> {
     passes: u8,
     suspected: u8,
     suspects: [Suspect; SUSPECTS],
-    repeats: Repeats,
+    /// What was found.
+    repeats: &'r mut Repeats,
 }
 
-impl<'a> RepeatFinder<'a> {
-    pub(crate) fn new(text: &'a str, events: usize) -> Self {
+impl<'r, 'a> RepeatFinder<'r, 'a> {
+    pub(crate) fn new(text: &'a str, events: usize, repeats: &'r mut Repeats) -> Self {
         Self {
             text,
             events,
@@ -87,7 +88,7 @@ impl<'a> RepeatFinder<'a> {
             passes: 0,
             suspected: 0,
             suspects: [Suspect::default(); SUSPECTS],
-            repeats: Repeats::default(),
+            repeats,
         }
     }
 
@@ -110,12 +111,11 @@ impl<'a> RepeatFinder<'a> {
         }
     }
 
-    /// What was found.
-    pub(crate) fn finish(&mut self) -> Repeats {
+    /// Settles what is left.
+    pub(crate) fn finish(&mut self) {
         if self.suspected > 0 {
             self.settle(usize::MAX);
         }
-        self.repeats
     }
 
     /// Whether the hash was seen before: certainly when it was, rarely when it was not.

@@ -118,13 +118,13 @@ fn calls_stay_within_their_stack() {
     let now = UnixMillis::from(NOW);
 
     let measured = [
-        ("parse, accepted", 2816, stack_of(|| Document::parse(black_box(body)).is_ok())),
-        ("parse, refused", 2816, stack_of(|| Document::parse(black_box(broken)).is_ok())),
-        ("events", 2816, stack_of(|| black_box(&document).events().for_each(hide))),
-        ("problems", 2816, stack_of(|| black_box(&document).problems().for_each(hide))),
+        ("parse, accepted", 2048, stack_of(|| Document::parse(black_box(body)).is_ok())),
+        ("parse, refused", 2048, stack_of(|| Document::parse(black_box(broken)).is_ok())),
+        ("events", 2048, stack_of(|| black_box(&document).events().for_each(hide))),
+        ("problems", 2048, stack_of(|| black_box(&document).problems().for_each(hide))),
         (
             "observe",
-            3584,
+            2560,
             stack_of(|| tracker.lock().unwrap().observe(black_box(&document), names, NOW, |change, _| hide(change))),
         ),
         ("decide", 1024, stack_of(|| policy.decide(black_box(&event), names, NOW))),

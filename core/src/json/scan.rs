@@ -41,6 +41,10 @@ impl<'a> Scanner<'a> {
         Self { text, at, depth }
     }
 
+    pub(crate) const fn text(&self) -> &'a str {
+        self.text
+    }
+
     pub(crate) const fn offset(&self) -> usize {
         self.at
     }

@@ -1,0 +1,226 @@
+//! One event of the document.
+
+mod member;
+mod read;
+mod resources;
+mod words;
+
+use core::fmt;
+use core::num::NonZeroU32;
+
+pub use member::Member;
+use member::MemberSet;
+pub(crate) use read::Names;
+pub use resources::{ResourceNames, Resources};
+pub use words::{EventSource, EventStatus, EventType, NotBefore};
+
+use crate::json::{Scanner, Text};
+use crate::time::UnixSeconds;
+
+/// How deep an event stands: inside the document's object and its `Events` array.
+pub(crate) const EVENT_DEPTH: u32 = 2;
+
+/// One event: a maintenance, an eviction or a deletion of one or more virtual machines.
+///
+/// A view of the caller's bytes, from [`Document::events`](crate::Document::events). What the document does not say is
+/// `None`; what it says in a way that cannot be understood is `None` too, and a [`Problem`](crate::Problem) of the
+/// document. Microsoft's page on Scheduled Events, "Event properties", describes the members.
+///
+/// Less than half the size of what it tells, since it keeps places in the bytes: what lies more than two gibibytes behind
+/// the start of its own event counts as too long.
+#[derive(Clone, Copy)]
+#[allow(clippy::struct_field_names)] // The names are the wire's own.
+pub struct Event<'a> {
+    /// What the event was read from.
+    text: &'a str,
+    index: usize,
+    /// Where the event's brace stands.
+    offset: usize,
+    event_id: Option<Span>,
+    event_type: Option<Span>,
+    event_status: Option<Span>,
+    resource_type: Option<Span>,
+    description: Option<Span>,
+    event_source: Option<Span>,
+    not_before: Start,
+    /// Where the bracket stands, counted from the event's brace.
+    resources: Option<NonZeroU32>,
+    /// `u32::MAX` where it is unknown.
+    duration_in_seconds: u32,
+    problems: MemberSet,
+}
+
+/// A text of the event: where it starts behind its quote, counted from the event's brace, and its length. The length's
+/// highest bit tells of escapes.
+#[derive(Clone, Copy)]
+struct Span {
+    start: NonZeroU32,
+    length: u32,
+}
+
+const ESCAPED: u32 = 1 << 31;
+
+/// A [`NotBefore`] that keeps a place for the text.
+#[derive(Clone, Copy)]
+enum Start {
+    At(UnixSeconds),
+    Unset,
+    Unreadable(Span),
+}
+
+impl Span {
+    /// `None` where the place does not fit.
+    #[inline]
+    fn of(start: usize, length: usize, escaped: bool) -> Option<Self> {
+        let start = NonZeroU32::new(u32::try_from(start).ok()?)?;
+        let length = u32::try_from(length).ok().filter(|length| length & ESCAPED == 0)?;
+        Some(Self { start, length: if escaped { length | ESCAPED } else { length } })
+    }
+}
+
+impl<'a> Event<'a> {
+    /// `EventId`: opaque, the same through the event's life; compare it without ASCII case, echo it unchanged.
+    pub fn event_id(&self) -> Text<'a> {
+        self.text(self.event_id).unwrap_or(Text::plain(""))
+    }
+
+    /// `EventType`: the impact to expect.
+    pub fn event_type(&self) -> Option<EventType<'a>> {
+        self.text(self.event_type).map(EventType::of)
+    }
+
+    /// `EventStatus`: announced or under way. An event that is over is absent from the document.
+    pub fn event_status(&self) -> Option<EventStatus<'a>> {
+        self.text(self.event_status).map(EventStatus::of)
+    }
+
+    /// `ResourceType`, `VirtualMachine` so far.
+    pub fn resource_type(&self) -> Option<Text<'a>> {
+        self.text(self.resource_type)
+    }
+
+    /// `Resources`: the names of the machines concerned; empty where the member is absent.
+    pub fn resources(&self) -> Resources<'a> {
+        let bracket = self.resources.map(|place| self.offset.saturating_add(place.get() as usize));
+        Resources::at(bracket.map(|bracket| Scanner::new(self.text, bracket, EVENT_DEPTH.wrapping_add(1))))
+    }
+
+    /// `NotBefore`: the event does not start before this moment, unless it is approved.
+    pub fn not_before(&self) -> NotBefore<'a> {
+        match self.not_before {
+            Start::At(moment) => NotBefore::At(moment),
+            Start::Unset => NotBefore::Unset,
+            Start::Unreadable(span) => NotBefore::Unreadable(self.text(Some(span)).unwrap_or(Text::plain(""))),
+        }
+    }
+
+    /// `Description` (since API version 2019-04-01).
+    pub fn description(&self) -> Option<Text<'a>> {
+        self.text(self.description)
+    }
+
+    /// `EventSource`: who caused the event (since API version 2019-08-01).
+    pub fn event_source(&self) -> Option<EventSource<'a>> {
+        self.text(self.event_source).map(EventSource::of)
+    }
+
+    /// `DurationInSeconds`: how long the interruption is expected to last (since API version 2020-07-01); `None` where
+    /// it is absent or unknown, which Azure writes as -1. At most 4,294,967,294.
+    pub const fn duration_in_seconds(&self) -> Option<u32> {
+        if self.duration_in_seconds == u32::MAX { None } else { Some(self.duration_in_seconds) }
+    }
+
+    /// Where the event stands in the document's `Events` array, elements that were left out counted.
+    pub const fn index(&self) -> usize {
+        self.index
+    }
+
+    /// The first member with a problem among those that decisions rest on: `EventId`, `EventType`, `EventStatus`,
+    /// `EventSource`, `DurationInSeconds` and `Resources`. An event that has one is held, whatever the policy says.
+    pub fn unreliable_member(&self) -> Option<Member> {
+        [
+            Member::EventId,
+            Member::EventType,
+            Member::EventStatus,
+            Member::EventSource,
+            Member::DurationInSeconds,
+            Member::Resources,
+        ]
+        .into_iter()
+        .find(|member| self.problems.contains(*member))
+    }
+
+    /// Whether the event has any problem at all.
+    pub(crate) const fn has_problems(&self) -> bool {
+        !self.problems.is_empty()
+    }
+
+    pub(crate) const fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Where the value of `EventId` stands; the event's brace where there is none.
+    pub(crate) const fn id_offset(&self) -> usize {
+        match self.event_id {
+            Some(span) => self.offset.saturating_add(span.start.get() as usize).saturating_sub(1),
+            None => self.offset,
+        }
+    }
+
+    /// Whether the event names itself; without that it is left out.
+    pub(crate) const fn has_id(&self) -> bool {
+        self.event_id.is_some()
+    }
+
+    pub(crate) const fn lacks_id_for_no_other_reason(&self) -> bool {
+        !self.has_id() && !self.problems.contains(Member::EventId)
+    }
+
+    #[inline]
+    fn text(&self, span: Option<Span>) -> Option<Text<'a>> {
+        let span = span?;
+        let start = self.offset.saturating_add(span.start.get() as usize);
+        let end = start.saturating_add((span.length & !ESCAPED) as usize);
+        // What was read once stands there.
+        let raw = self.text.get(start..end).unwrap_or_default();
+        Some(Text::from_raw(raw, span.length & ESCAPED != 0))
+    }
+}
+
+impl fmt::Debug for Event<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Event")
+            .field("index", &self.index)
+            .field("event_id", &self.event_id())
+            .field("event_type", &self.event_type())
+            .field("event_status", &self.event_status())
+            .field("resource_type", &self.resource_type())
+            .field("resources", &self.resources())
+            .field("not_before", &self.not_before())
+            .field("description", &self.description())
+            .field("event_source", &self.event_source())
+            .field("duration_in_seconds", &self.duration_in_seconds())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_small() {
+        assert!(size_of::<Event<'_>>() <= 128, "{}", size_of::<Event<'_>>());
+    }
+
+    #[test]
+    fn what_lies_too_far_behind_the_brace_has_no_place() {
+        let span = |start, length| Span::of(start, length, true).map(|span| (span.start.get(), span.length));
+        assert_eq!(span(1, 0), Some((1, ESCAPED)));
+        assert_eq!(span(u32::MAX as usize, (ESCAPED - 1) as usize), Some((u32::MAX, u32::MAX)));
+        assert_eq!(span(0, 0), None);
+        assert_eq!(span(1, ESCAPED as usize), None);
+        #[cfg(target_pointer_width = "64")]
+        assert_eq!(span(1 << 32, 0), None);
+    }
+}

@@ -1,0 +1,111 @@
+//! The names of the machines that an event concerns.
+
+use serde::{Serialize, Serializer};
+
+use super::EVENT_DEPTH;
+use crate::json::{Scanner, Text};
+
+/// The names of the machines that an event concerns: read from the document as they are asked for.
+///
+/// ```
+/// use scheduled_events_core::Document;
+///
+/// let document = Document::parse(br#"{"Events":[{"EventId":"a","Resources":["vm_0","vm_1"]}]}"#)?;
+/// let event = document.events().next().unwrap();
+/// assert_eq!(event.resources().iter().count(), 2);
+/// assert!(event.resources().iter().any(|name| name == "vm_1"));
+/// # Ok::<(), scheduled_events_core::ParseError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Resources<'a> {
+    /// At the array's bracket.
+    array: Option<Scanner<'a>>,
+}
+
+impl<'a> Resources<'a> {
+    /// The names of the array whose bracket is before the scanner, if there is one.
+    pub(crate) const fn at(array: Option<Scanner<'a>>) -> Self {
+        Self { array }
+    }
+
+    /// Whether the event has the member at all, as an array.
+    pub const fn is_present(&self) -> bool {
+        self.array.is_some()
+    }
+
+    /// Where the array starts in the bytes that the event was read from.
+    pub const fn offset(&self) -> Option<usize> {
+        match &self.array {
+            Some(scanner) => Some(scanner.offset()),
+            None => None,
+        }
+    }
+
+    /// The names of the array that `text` begins with, as [`offset`](Self::offset) has told; none where no array is.
+    pub const fn of(text: &'a str) -> Self {
+        Self { array: Some(Scanner::new(text, 0, EVENT_DEPTH)) }
+    }
+
+    /// The names, in the document's order; elements that are no strings are skipped.
+    #[inline]
+    pub fn iter(&self) -> ResourceNames<'a> {
+        let mut inside = self.array;
+        if let Some(scanner) = &mut inside
+            && scanner.open_array().is_err()
+        {
+            inside = None;
+        }
+        ResourceNames { inside, first: true }
+    }
+}
+
+impl<'a> IntoIterator for Resources<'a> {
+    type Item = Text<'a>;
+    type IntoIter = ResourceNames<'a>;
+
+    fn into_iter(self) -> ResourceNames<'a> {
+        self.iter()
+    }
+}
+
+impl<'a> IntoIterator for &Resources<'a> {
+    type Item = Text<'a>;
+    type IntoIter = ResourceNames<'a>;
+
+    fn into_iter(self) -> ResourceNames<'a> {
+        self.iter()
+    }
+}
+
+impl Serialize for Resources<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
+}
+
+/// Iterator over [`Resources`].
+#[derive(Clone, Debug)]
+pub struct ResourceNames<'a> {
+    inside: Option<Scanner<'a>>,
+    first: bool,
+}
+
+impl<'a> Iterator for ResourceNames<'a> {
+    type Item = Text<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Text<'a>> {
+        let scanner = self.inside.as_mut()?;
+        // The array was checked when the document was parsed, so reading it again does not fail.
+        while let Ok(true) = scanner.next_element(&mut self.first) {
+            if scanner.peek() == Some(b'"') {
+                return scanner.string_here().ok();
+            }
+            if scanner.value().is_err() {
+                break;
+            }
+        }
+        self.inside = None;
+        None
+    }
+}

@@ -1,0 +1,138 @@
+//! The words of the wire, open to words to come, and the moment that an event waits for.
+
+use core::fmt;
+
+use serde::{Serialize, Serializer};
+
+use crate::json::Text;
+use crate::time::UnixSeconds;
+
+/// An open enumeration of the wire: the known words, and whatever else comes along.
+macro_rules! words {
+    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $word:ident),+ }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name<'a> {
+            $($(#[$doc])* $word,)+
+            /// A word that this crate does not know.
+            Other(Text<'a>),
+        }
+
+        impl<'a> $name<'a> {
+            pub(crate) fn of(text: Text<'a>) -> Self {
+                let mut buffer = [0; 16];
+                match text.as_str().or_else(|| text.copy_to(&mut buffer).ok().map(|word| &*word)) {
+                    $(Some(stringify!($word)) => Self::$word,)+
+                    _ => Self::Other(text),
+                }
+            }
+
+            /// The word as the wire spells it.
+            pub const fn text(&self) -> Text<'a> {
+                match self {
+                    $(Self::$word => Text::plain(stringify!($word)),)+
+                    Self::Other(text) => *text,
+                }
+            }
+        }
+
+        impl fmt::Display for $name<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.text().fmt(f)
+            }
+        }
+
+        impl Serialize for $name<'_> {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                self.text().serialize(serializer)
+            }
+        }
+    };
+}
+
+words! {
+    /// The impact that an event will have.
+    EventType {
+        /// The machine pauses for a few seconds; memory, open files and connections survive.
+        Freeze,
+        /// The machine restarts; memory is lost.
+        Reboot,
+        /// The machine moves to another host; memory and temporary disks are lost.
+        Redeploy,
+        /// The spot machine is evicted; temporary disks are lost. Notice: 30 seconds at least.
+        Preempt,
+        /// The machine is to be deleted.
+        Terminate
+    }
+}
+
+words! {
+    /// How far an event has come.
+    EventStatus {
+        /// Announced; it can be approved.
+        Scheduled,
+        /// Under way.
+        Started
+    }
+}
+
+impl EventStatus<'_> {
+    /// Whether the word says that the event is over, which the metadata service never says, but Event Grid and test
+    /// servers do.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self, Self::Other(text) if *text == *"Completed") || self.is_cancelled()
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        matches!(self, Self::Other(text) if *text == *"Canceled" || *text == *"Cancelled")
+    }
+}
+
+words! {
+    /// Who caused an event.
+    EventSource {
+        /// Azure itself.
+        Platform,
+        /// A person or program with rights on the machine.
+        User
+    }
+}
+
+/// When an event can start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotBefore<'a> {
+    /// Not before this moment.
+    At(UnixSeconds),
+    /// Blank, null or absent: so it is once the event has started.
+    Unset,
+    /// There is a value, but no time can be read from it: treat it as unknown. It is kept as it stands.
+    Unreadable(Text<'a>),
+}
+
+impl<'a> NotBefore<'a> {
+    pub(crate) fn of(text: Text<'a>) -> Self {
+        let moment = match text.as_str() {
+            Some(text) => UnixSeconds::parse(text),
+            None => Self::parse_escaped(&text),
+        };
+        match moment {
+            Some(moment) => Self::At(moment),
+            None if text.chars().all(|char| char == ' ' || char == '\t') => Self::Unset,
+            None => Self::Unreadable(text),
+        }
+    }
+
+    #[cold]
+    fn parse_escaped(text: &Text<'_>) -> Option<UnixSeconds> {
+        // The longest time that is read has 40 characters or so, however many digits its fraction has.
+        text.copy_to(&mut [0; 64]).ok().and_then(UnixSeconds::parse)
+    }
+
+    /// The moment, where one is known.
+    pub const fn moment(&self) -> Option<UnixSeconds> {
+        match self {
+            Self::At(moment) => Some(*moment),
+            Self::Unset | Self::Unreadable(_) => None,
+        }
+    }
+}
