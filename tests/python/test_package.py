@@ -31,6 +31,8 @@ def test_names_and_version() -> None:
     assert {value.__module__ for value in public} == {"scheduled_events"}
     assert [value for value in public if not value.__doc__] == []
     assert importlib.metadata.requires("scheduled-events") is None
+    files = importlib.metadata.files("scheduled-events") or []
+    assert {"LICENSE-APACHE", "LICENSE-MIT"} <= {file.name for file in files}
     for error in (se.ParseError, se.EndpointError, se.PolicyError, se.ConfigError, se.StateError, se.SnapshotError):
         assert issubclass(error, se.Error)
 
