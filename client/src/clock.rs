@@ -69,9 +69,19 @@ impl Clock {
         time / self.speed
     }
 
+    /// Whether the wall clock was moved by more than [`STEP_MAX`] since the start, so that it is not believed.
+    pub fn is_doubtful(&self) -> bool {
+        let moved = self.wall_moved_ms();
+        believed(moved) != moved
+    }
+
     fn moved_ms(&self) -> i64 {
+        believed(self.wall_moved_ms())
+    }
+
+    fn wall_moved_ms(&self) -> i64 {
         let passed = millis(boot_time().saturating_sub(self.since));
-        believed(wall_ms().saturating_sub(self.anchor_ms).saturating_sub(passed))
+        wall_ms().saturating_sub(self.anchor_ms).saturating_sub(passed)
     }
 }
 

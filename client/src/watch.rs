@@ -110,6 +110,8 @@ pub enum Note<'a> {
     Failed(&'a str),
     /// A stale document is not believed.
     Stale,
+    /// The wall clock was moved too far to be believed; deadlines go by the time as it was before.
+    ClockDoubtful,
 }
 
 /// A host's way back to the watch.
@@ -192,6 +194,8 @@ pub struct Watch {
     clock: Clock,
     /// How far the clocks were apart when the deadlines of preparations were set last.
     skew_ms: i64,
+    /// Whether the wall clock is believed no longer, which was told.
+    clock_is_doubtful: bool,
     imds: Imds,
     jobs: Sender<Job>,
     sender: Sender<Message>,
@@ -246,6 +250,7 @@ impl Watch {
             options,
             clock,
             skew_ms: clock.skew_ms(),
+            clock_is_doubtful: false,
             imds,
             jobs,
             sender,
@@ -404,6 +409,11 @@ impl Watch {
     /// Commands are timed by a clock that stands still with the machine. Once the time of day and that clock have come
     /// apart, less or more time is left than the preparations under way were given.
     fn keep_deadlines(&mut self, host: &mut dyn Host) {
+        let doubtful = self.clock.is_doubtful();
+        if doubtful && !self.clock_is_doubtful {
+            host.note(Note::ClockDoubtful);
+        }
+        self.clock_is_doubtful = doubtful;
         let skew_ms = self.clock.skew_ms();
         if skew_ms.abs_diff(self.skew_ms) < CLOCKS_APART_MS {
             return;

@@ -105,6 +105,7 @@ fn a_wall_clock_moved_by_a_year_stops_no_poll_and_moves_no_deadline() {
         let mut bench = Bench::new(notice);
         bench.shift(shift);
         bench.stage.await_polls(20);
+        bench.run.says("warning: the wall clock was moved by more than an hour, which is not believed");
         // It is neither late already nor a year ahead.
         let (outcome, when) = bench.prepared("a");
         assert_eq!(outcome, "timed-out", "{shift}");
@@ -120,6 +121,7 @@ fn a_wall_clock_moved_by_a_year_stops_no_poll_and_moves_no_deadline() {
         assert!(when + Duration::from_secs(3) > start && when < start + Duration::from_secs(10), "{shift}");
         assert!(bench.longest_pause() < BUSY, "{:?} without a poll after {shift}", bench.longest_pause());
         assert!(bench.stage.posted().is_empty());
+        assert_eq!(bench.run.stderr().matches("the wall clock was moved").count(), 1, "told once");
     });
 }
 

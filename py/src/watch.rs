@@ -251,6 +251,10 @@ impl Host for Teller {
             Note::Restored { events } => self.say(INFO, &format!("taking up the last run's state, {events} events")),
             Note::Failed(why) => self.say(WARNING, why),
             Note::Stale => self.say(WARNING, "an old document was served again; it is not believed yet"),
+            Note::ClockDoubtful => self.say(
+                WARNING,
+                "the wall clock was moved by more than an hour, which is not believed; if it is right now, start the watch again",
+            ),
         }
     }
 

@@ -128,6 +128,10 @@ impl Teller {
             }
             Note::Failed(why) => look::diagnose("warning", why),
             Note::Stale => look::diagnose("warning", "an old document was served again; it is not believed yet"),
+            Note::ClockDoubtful => look::diagnose(
+                "warning",
+                "the wall clock was moved by more than an hour, which is not believed; if it is right now, start the watch again",
+            ),
         }
     }
 }

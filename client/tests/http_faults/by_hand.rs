@@ -1,7 +1,11 @@
 //! What takes a service under a test's hand.
 
+use std::net::TcpListener;
+
+use scheduled_events::replay::{Config, Scenario, Server};
 use serde_json::json;
 
+use crate::row::FREEZE;
 use crate::support::{Reply, Run, Stage, VM, document, eventually, freeze, started, with};
 
 #[test]
@@ -17,6 +21,22 @@ fn a_429_whose_body_breaks_off_still_asks_for_patience() {
     let failed = run.record("a failure", |record| record["record"] == "poll-failed");
     assert_eq!(failed["cause"], "status-429");
     assert!(failed["retry_in_ms"].as_u64() > Some(2_000), "{failed}");
+}
+
+#[test]
+fn a_service_that_is_not_there_yet_is_found_once_it_is() {
+    let address = TcpListener::bind("127.0.0.1:0").and_then(|port| port.local_addr()).expect("a free port");
+    let mut run = Run::watch(&format!("http://{address}"), &["--policy", "sample", "--vm-name", VM]);
+    for failure in 0..2 {
+        let told = run.record("a failure", |told| {
+            told["cause"] == "unreachable" && told["retry_in_ms"].as_u64() >= Some(failure * 1_000)
+        });
+        assert!(told["retry_in_ms"].as_u64() <= Some(4_000), "{told}");
+    }
+    run.says("warning: no connection");
+    let scenario = Scenario::parse(FREEZE).expect("a scenario");
+    let _server = Server::start(Config::new(scenario).speed(60.0).vm_name(VM).listen(address)).expect("the port");
+    run.record("an approval", |record| record["record"] == "approval" && record["status"] == 200);
 }
 
 #[test]
