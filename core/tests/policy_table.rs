@@ -129,6 +129,10 @@ fn event_types_and_sources_match_word_for_word() {
         }
         assert_eq!(decide(&policy(&[Rule::new(Action::Approve)]), &event("a").typed(word)).rule, Some(1));
     }
+    // Naming one twice changes nothing.
+    let (freeze, user) = (EventKind::Freeze, SourceKind::User);
+    assert_eq!(EventTypes::of(&[freeze, freeze]), EventTypes::of(&[freeze]));
+    assert_eq!(EventSources::of(&[user, user]), EventSources::of(&[user]));
     let sources = [
         (Some("Platform"), Some(SourceKind::Platform)),
         (Some("User"), Some(SourceKind::User)),

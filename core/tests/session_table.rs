@@ -4,7 +4,7 @@ mod common;
 
 use scheduled_events_core::{
     Action, Cause, Change, Config, ConfigError, Document, Leader, Outcome, Policy, Preparation, Response, Rule, Scope,
-    Session, Step, Tracker, UnixSeconds, VmNames, limits,
+    Session, Step, TrackedEvent, Tracker, UnixSeconds, VmNames, limits,
 };
 
 use common::{Host, OTHER, START, Setup, Spec, VM, What, document, event, laws};
@@ -472,6 +472,42 @@ fn nothing_is_approved_by_a_name_that_was_given_up() {
 }
 
 #[test]
+fn nothing_is_prepared_for_by_a_name_that_was_given_up() {
+    let mut session = setup(Action::Prepare).session::<4>();
+    assert!(matches!(session.next(START), Step::Get { .. }));
+    let body = document(1, &[event("a")]);
+    session.on_response(&Response { status: 200, body: body.as_bytes(), ..Response::default() }, START);
+    session.set_names(VmNames::new(&["other name"])).unwrap();
+    let mut said = Vec::new();
+    while let Step::Report(report) = session.next(START) {
+        said.push(report.to_string());
+    }
+    assert_eq!(said, ["a: scheduled", "a: prepare (the rule says so)"]);
+    assert!(matches!(session.next(START), Step::Wait { until } if until == START.plus(1000)));
+}
+
+#[test]
+fn underscored_names() {
+    for (resources, underscored, expected) in [
+        (["_vm_1"], true, "approve"),
+        (["vm_1"], true, "approve"),
+        (["_vm_1"], false, "hold"),
+        (["vm_1"], false, "approve"),
+    ] {
+        let names = VmNames::new(&["vm_1"]);
+        let names = if underscored { names.underscored() } else { names };
+        let policy = setup(Action::Approve).policy;
+        let mut session = Session::<4>::new(&Config { policy, ..Config::new(names) }).unwrap();
+        session.next(START);
+        let body = document(1, &[event("a").of(&resources)]);
+        session.on_response(&Response { status: 200, body: body.as_bytes(), ..Response::default() }, START);
+        session.next(START);
+        let Step::Report(decision) = session.next(START) else { panic!("no decision") };
+        assert!(decision.to_string().starts_with(&format!("a: {expected} (")), "{resources:?}: {decision}");
+    }
+}
+
+#[test]
 fn names_and_interval_have_limits() {
     let long = "x".repeat(limits::NAME_MAX + 1);
     let many = ["n"; limits::NAMES_MAX + 1];
@@ -530,6 +566,51 @@ fn idle_is_when_nothing_is_announced_and_nothing_left() {
     assert!(host.session.is_idle());
     host.restart();
     assert!(!host.session.is_idle() && host.session.has_seen_event());
+}
+
+#[test]
+fn what_is_left_to_report_is_not_idle() {
+    // A problem, and room that is there again, each in a document without an event to follow.
+    let mut session = setup(Action::Hold).session::<1>();
+    session.next(START);
+    let problem = br#"{"Events":[{}]}"#;
+    session.on_response(&Response { status: 200, body: problem, ..Response::default() }, START);
+    assert!(!session.is_idle());
+    assert!(matches!(session.next(START), Step::Report(_)));
+    assert!(session.is_idle());
+
+    let mut host = Host::<1>::new(setup(Action::Hold));
+    host.serve(&[event("a"), event("b")]);
+    host.until_get();
+    let empty = document(9, &[]);
+    host.session.on_response(&Response { status: 200, body: empty.as_bytes(), ..Response::default() }, host.now);
+    let mut said = Vec::new();
+    while let Step::Report(report) = host.session.next(host.now) {
+        said.push(report.to_string());
+        assert_eq!(host.session.is_idle(), said.len() == 2, "{said:?}");
+    }
+    assert_eq!(said, ["a: cancelled", "no room for 0 own events and 0 of other machines"]);
+}
+
+#[test]
+fn what_is_posted_is_told_while_it_is_under_way() {
+    let mut session = setup(Action::Approve).session::<4>();
+    let posted = |session: &Session<4>| session.posted().map(ToString::to_string).collect::<Vec<_>>();
+    assert!(posted(&session).is_empty() && !session.awaits_answer());
+    session.next(START);
+    assert!(posted(&session).is_empty() && session.awaits_answer());
+    let body = document(1, &[event("a"), event("b")]);
+    session.on_response(&Response { status: 200, body: body.as_bytes(), ..Response::default() }, START);
+    while let Step::Report(_) = session.next(START) {}
+    let at = START.plus(limits::REQUEST_SPACING_MS);
+    assert!(matches!(session.next(at), Step::Post { .. }));
+    assert_eq!(posted(&session), ["a", "b"]);
+    // It waits for the answer, as long as a request may take, and says nothing else.
+    assert!(matches!(session.next(at), Step::Wait { until } if until == at.plus(limits::TIMEOUT_MS)));
+    assert!(session.awaits_answer());
+    assert_eq!(session.on_response(&Response { status: 299, ..Response::default() }, at), Outcome::Approved);
+    assert!(posted(&session).is_empty() && !session.awaits_answer());
+    assert!(session.events().all(TrackedEvent::is_approved));
 }
 
 #[test]

@@ -284,3 +284,158 @@ impl Reader<'_> {
         Some(work)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use super::*;
+    use crate::names::VmNames;
+    use crate::session::Config;
+
+    /// Where the parts of a snapshot stand that holds one event, whose id is `a` and whose type is empty.
+    const VERSION_AT: usize = 4;
+    const SEEN_AT: usize = 5;
+    const NEXT_AT: usize = 6 + 8 * REMEMBERED_APPROVALS;
+    const COUNT_AT: usize = NEXT_AT + 1;
+    const ID_AT: usize = COUNT_AT + 2;
+    const TYPE_AT: usize = ID_AT + 2;
+    const STATUS_AT: usize = TYPE_AT + 1;
+    const FLAGS_AT: usize = STATUS_AT + 1;
+    const CHANGE_AT: usize = FLAGS_AT + 1 + 8 + 4 + 4 + 8;
+    const PREPARE_AT: usize = CHANGE_AT + 1;
+    const RECOVERY_AT: usize = PREPARE_AT + 1;
+    const FAILURES_AT: usize = RECOVERY_AT + 1;
+    const LENGTH: usize = FAILURES_AT + 1;
+
+    fn session() -> Session<2> {
+        Session::new(&Config::new(VmNames::UNKNOWN)).unwrap()
+    }
+
+    /// A snapshot whose checksum is right, of one event.
+    fn content() -> Vec<u8> {
+        let mut session = session();
+        let event = TrackedEvent {
+            event_id: EventId::kept("a").unwrap(),
+            event_type: heapless::String::new(),
+            status: TrackedStatus::Scheduled,
+            flags: Flags::default(),
+            not_before: UnixSeconds(7),
+            duration: 5,
+            digest: 3,
+        };
+        let slot = session.tracker.place(event).unwrap();
+        session.put_work(slot, Work::new(UnixMillis(0)));
+        let mut buffer = [0; 256];
+        let length = session.snapshot(&mut buffer).unwrap();
+        assert_eq!(length, LENGTH + 8);
+        buffer[..LENGTH].to_vec()
+    }
+
+    fn restore(content: &[u8]) -> Result<(), SnapshotError> {
+        let mut hash = Hash::new();
+        hash.bytes(content);
+        let whole = [content, &hash.finish().to_le_bytes()].concat();
+        let mut session = session();
+        let result = session.restore(&whole);
+        if result.is_err() {
+            assert!(session.tracker.is_empty() && !session.event_seen);
+        } else {
+            // What was read is written again, but for what a restart interrupts.
+            let mut again = [0; 512];
+            let length = session.snapshot(&mut again).unwrap();
+            assert_eq!(length, whole.len());
+        }
+        result
+    }
+
+    #[test]
+    fn what_no_session_wrote_is_refused_whatever_the_checksum_says() {
+        let damaged = Err(SnapshotError::Damaged);
+        let gone = Flags::GONE;
+        for (at, bytes, expected) in [
+            (VERSION_AT, &[1][..], Ok(())),
+            (VERSION_AT, &[0], Err(SnapshotError::UnknownVersion(0))),
+            (VERSION_AT, &[2], Err(SnapshotError::UnknownVersion(2))),
+            (SEEN_AT, &[1], Ok(())),
+            (SEEN_AT, &[2], damaged),
+            (NEXT_AT, &[15], Ok(())),
+            (NEXT_AT, &[16], damaged),
+            (COUNT_AT, &[0, 0], damaged),
+            (COUNT_AT, &[2, 0], damaged),
+            (COUNT_AT, &[3, 0], Err(SnapshotError::TooManyEvents)),
+            (COUNT_AT, &[0, 1], Err(SnapshotError::TooManyEvents)),
+            (ID_AT, &[65], damaged),
+            (ID_AT, &[255], damaged),
+            (ID_AT, &[1, 0xff], damaged),
+            (TYPE_AT, &[29], damaged),
+            (STATUS_AT, &[0], Ok(())),
+            (STATUS_AT, &[2], Ok(())),
+            (STATUS_AT, &[3], damaged),
+            (FLAGS_AT, &[63], Ok(())),
+            (FLAGS_AT, &[64], damaged),
+            (FLAGS_AT, &[128], damaged),
+            (CHANGE_AT, &[0], Ok(())),
+            (CHANGE_AT, &[4], Ok(())),
+            // That an event ended is told of none that is still there.
+            (CHANGE_AT, &[5], damaged),
+            (CHANGE_AT, &[7], damaged),
+            (CHANGE_AT, &[8], damaged),
+            (CHANGE_AT, &[254], damaged),
+            (PREPARE_AT, &[1], damaged),
+            (PREPARE_AT, &[2], Ok(())),
+            (PREPARE_AT, &[3], Ok(())),
+            (PREPARE_AT, &[4], Ok(())),
+            (PREPARE_AT, &[5], Ok(())),
+            (PREPARE_AT, &[6], damaged),
+            (RECOVERY_AT, &[1], Ok(())),
+            // Nor was it recovered from.
+            (RECOVERY_AT, &[2], damaged),
+            (RECOVERY_AT, &[3], damaged),
+            (FAILURES_AT, &[255], Ok(())),
+        ] {
+            let mut changed = content();
+            changed[at..at + bytes.len()].copy_from_slice(bytes);
+            assert_eq!(restore(&changed), expected, "{bytes:?} at {at}");
+        }
+        for (at, byte) in [(CHANGE_AT, 5), (CHANGE_AT, 7), (CHANGE_AT, 0), (RECOVERY_AT, 2), (RECOVERY_AT, 0)] {
+            let mut changed = content();
+            changed[FLAGS_AT] = gone;
+            changed[at] = byte;
+            assert_eq!(restore(&changed), Ok(()), "{byte} at {at}, of an event that is gone");
+        }
+        // The same event twice, and what follows the last one.
+        let mut twice = content();
+        twice[COUNT_AT] = 2;
+        twice.extend_from_within(ID_AT..);
+        assert_eq!(restore(&twice), damaged);
+        twice[LENGTH + 1] = b'b';
+        assert_eq!(restore(&twice), Ok(()));
+        assert_eq!(restore(&[&content()[..], &[0]].concat()), damaged);
+        for length in 0..LENGTH {
+            assert_eq!(restore(&content()[..length]), damaged, "cut to {length} bytes");
+        }
+        for short in [&b""[..], b"1234567"] {
+            assert_eq!(session().restore(short), damaged);
+        }
+    }
+
+    #[test]
+    fn what_a_restart_interrupts_is_to_be_said_again() {
+        for (said, kept) in [(0, 0), (2, 3), (3, 3), (4, 4), (5, 5)] {
+            let mut content = content();
+            content[PREPARE_AT] = said;
+            content[RECOVERY_AT] = 1;
+            let mut hash = Hash::new();
+            hash.bytes(&content);
+            content.extend(hash.finish().to_le_bytes());
+            let mut session = session();
+            session.restore(&content).unwrap();
+            let mut again = [0; 256];
+            session.snapshot(&mut again).unwrap();
+            let mut expected = content[..LENGTH].to_vec();
+            (expected[PREPARE_AT], expected[RECOVERY_AT]) = (kept, 0);
+            assert_eq!(again[..LENGTH], expected);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! What is read a second time from bytes that were not checked, and what is remembered of an event.
+
+use scheduled_events_core::{
+    Change, Document, Event, EventId, Members, ParseErrorKind, Resources, Text, TrackedEvent, TrackedStatus, Tracker,
+    TrackerFull, UnixSeconds, VmNames,
+};
+
+#[test]
+fn members_end_where_the_text_stops_to_be_json() {
+    for (text, expected) in [
+        (r#"  { "a" : 1 , "\u0062":[2, {}] ,"a":"x" } rest"#, vec![("a", "1"), ("b", "[2, {}]"), ("a", "\"x\"")]),
+        (r#"{"a":1,"b":}"#, vec![("a", "1")]),
+        (r#"{"a":1 "b":2}"#, vec![("a", "1")]),
+        (r#"{"a":1,"b"#, vec![("a", "1")]),
+        (r#"{"a":01}"#, vec![]),
+        ("{}", vec![]),
+        ("", vec![]),
+        ("[1]", vec![]),
+        ("1", vec![]),
+    ] {
+        let mut members = Members::of(text);
+        let read: Vec<_> = members.by_ref().map(|(name, value)| (name.to_string(), value)).collect();
+        let expected: Vec<_> = expected.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        assert_eq!(read, expected, "{text}");
+        assert!(members.next().is_none(), "{text}: ended, and goes on");
+    }
+}
+
+#[test]
+fn resources_end_where_the_text_stops_to_be_json() {
+    for (text, expected) in [
+        (r#"["a", 1, "\u0062", {"c":[]}] rest"#, vec!["a", "b"]),
+        (r#"["a", ["b"#, vec!["a"]),
+        (r#"["a" "b"]"#, vec!["a"]),
+        (r#"["a"#, vec![]),
+        ("[]", vec![]),
+        ("{}", vec![]),
+        ("", vec![]),
+    ] {
+        let resources = Resources::of(text);
+        let read: Vec<_> = resources.into_iter().map(|name| name.to_string()).collect();
+        assert_eq!(read, expected, "{text}");
+        assert!((&resources).into_iter().eq(resources.iter()));
+    }
+    let body = r#"{"EventId":"a","Resources":["vm"]}"#;
+    for (body, offset) in
+        [(body, Some(27)), (r#"{"EventId":"a"}"#, None), (r#"{"EventId":"a","Resources":"vm"}"#, None)]
+    {
+        let resources = Event::parse(body.as_bytes()).unwrap().resources();
+        assert_eq!((resources.offset(), resources.is_present()), (offset, offset.is_some()), "{body}");
+        assert_eq!(resources.iter().count(), usize::from(offset.is_some()));
+    }
+}
+
+#[test]
+fn one_event_alone() {
+    for (body, kind, offset) in [
+        (&b"  7"[..], ParseErrorKind::NotAnObject, 2),
+        (b"[}", ParseErrorKind::UnexpectedByte, 1),
+        (b"{\"EventId\":\"\xff\"}", ParseErrorKind::InvalidUtf8, 12),
+        (br#"{"EventId":"a"} ,"#, ParseErrorKind::TrailingData, 16),
+        (br#"{"EventId":"a","EventId":"a"}"#, ParseErrorKind::RepeatedMember, 15),
+    ] {
+        let error = Event::parse(body).unwrap_err();
+        assert_eq!((error.kind, error.offset), (kind, offset));
+    }
+    assert_eq!(Event::parse(b" {} ").unwrap().event_id(), Text::plain(""));
+}
+
+const TWO: &[u8] = br#"{"Events":[{"EventId":"a","EventType":"Freeze","EventStatus":"Scheduled","Resources":["vm"],
+    "NotBefore":"2016-09-19T18:29:47Z","DurationInSeconds":5},{"EventId":"b","EventStatus":"Started"},
+    {"EventId":"c","EventStatus":"Waiting"}]}"#;
+
+#[test]
+fn what_is_remembered_of_an_event() {
+    let document = Document::parse(TWO).unwrap();
+    let mut tracker = Tracker::<4>::default();
+    assert!(tracker.is_empty());
+    let mut records = Vec::new();
+    let mut note = |_: Change, event: &TrackedEvent| {
+        records.push(serde_json::to_string(event).unwrap());
+        let time = event.not_before().map(|moment| moment.0);
+        match event.event_id().as_str() {
+            "a" => {
+                assert_eq!((event.event_type(), event.status()), ("Freeze", TrackedStatus::Scheduled));
+                assert_eq!((time, event.duration_in_seconds()), (Some(1_474_309_787), Some(5)));
+                assert_eq!(event.mine(), Some(true));
+            }
+            _ => assert_eq!((event.event_type(), time, event.mine()), ("", None, Some(false))),
+        }
+    };
+    tracker.observe(&document, VmNames::new(&["vm"]), UnixSeconds(0), &mut note).unwrap();
+    let expected = [
+        r#"{"event_id":"a","event_type":"Freeze","event_status":"Scheduled","not_before":"2016-09-19T18:29:47Z","duration_in_seconds":5,"mine":true}"#,
+        r#"{"event_id":"b","event_type":"","event_status":"Started","not_before":null,"duration_in_seconds":null,"mine":false}"#,
+        r#"{"event_id":"c","event_type":"","event_status":null,"not_before":null,"duration_in_seconds":null,"mine":false}"#,
+    ];
+    assert_eq!(records, expected);
+    assert_eq!((tracker.len(), tracker.iter().count(), tracker.is_empty()), (3, 3, false));
+}
+
+#[test]
+fn an_approval_is_noted_and_tells_ended_from_cancelled() {
+    let scheduled = Document::parse(
+        br#"{"Events":[{"EventId":"a","EventStatus":"Scheduled","NotBefore":"2016-09-19T18:29:47Z"}]}"#,
+    )
+    .unwrap();
+    let empty = Document::parse(br#"{"Events":[]}"#).unwrap();
+    let id = |id| EventId::new(&Text::plain(id));
+    for (approves, now, expected) in [
+        (false, 0, Change::Cancelled),
+        (false, 1_474_309_786, Change::Cancelled),
+        (false, 1_474_309_787, Change::Ended),
+        (true, 0, Change::Ended),
+    ] {
+        let mut tracker = Tracker::<1>::new();
+        let mut changes = Vec::new();
+        tracker.observe(&scheduled, VmNames::UNKNOWN, UnixSeconds(now), |_, _| ()).unwrap();
+        assert!(!tracker.approved(&id("b")));
+        if approves {
+            assert!(tracker.approved(&id("A")));
+        }
+        assert_eq!(tracker.iter().next().unwrap().is_approved(), approves);
+        tracker.observe(&empty, VmNames::UNKNOWN, UnixSeconds(now), |change, _| changes.push(change)).unwrap();
+        assert_eq!(changes, [expected], "approved: {approves}, at {now}");
+        assert!(!tracker.approved(&id("a")));
+    }
+}
+
+#[test]
+fn what_is_over_takes_no_room() {
+    let three = br#"{"Events":[{"EventId":"a"},{"EventId":"b","EventStatus":"Completed"},{"EventId":"c"}]}"#;
+    let document = Document::parse(three).unwrap();
+    let told = Tracker::<1>::new().observe(&document, VmNames::UNKNOWN, UnixSeconds(0), |_, _| ());
+    assert_eq!(told, Err(TrackerFull { needed: 2 }));
+    let mut changes = Vec::new();
+    let mut tracker = Tracker::<2>::new();
+    let told = tracker.observe(&document, VmNames::UNKNOWN, UnixSeconds(0), |change, _| changes.push(change));
+    assert_eq!((told, tracker.len()), (Ok(()), 2));
+    assert_eq!(changes, [Change::Scheduled, Change::Scheduled]);
+}
+
+/// What a tracker tells of one event whose members change from document to document.
+#[test]
+fn the_life_of_one_event() {
+    let early = r#""NotBefore":"2016-09-19T18:29:47Z""#;
+    let late = r#""NotBefore":"2016-09-19T19:29:47Z""#;
+    for (documents, expected) in [
+        (vec![r#""EventStatus":"Scheduled""#, r#""EventStatus":"Started""#, ""], vec!["scheduled", "started"]),
+        (vec!["", r#""EventStatus":"Started""#], vec!["scheduled", "started-without-notice"]),
+        (
+            vec!["", r#""EventStatus":"Scheduled""#, r#""EventStatus":"Started""#],
+            vec!["scheduled", "updated", "started"],
+        ),
+        (vec![early, late, r#""NotBefore":"""#, late, early], vec!["scheduled", "rescheduled", "rescheduled"]),
+        (vec![r#""Description":"a""#, r#""Description":"b""#], vec!["scheduled", "updated"]),
+        (vec![r#""Description":"ab""#, r#""Description":"a","ResourceType":"b""#], vec!["scheduled", "updated"]),
+        (vec![r#""Description":"""#, ""], vec!["scheduled", "updated"]),
+        (vec![r#""DurationInSeconds":5"#, r#""DurationInSeconds":-1"#], vec!["scheduled", "updated"]),
+        (vec![r#""Resources":["a","b"]"#, r#""Resources":["b","a"]"#], vec!["scheduled", "updated"]),
+        (vec![r#""EventSource":"User""#, r#""EventSource":"Platform""#], vec!["scheduled", "updated"]),
+        (vec![r#""EventType":"Freeze""#, r#""EventType":"Reboot""#], vec!["scheduled", "updated"]),
+        (vec!["", r#""Unknown":1"#], vec!["scheduled"]),
+        (
+            vec![r#""EventStatus":"Started""#, r#""EventStatus":"Completed""#],
+            vec!["started-without-notice", "completed"],
+        ),
+        (
+            vec![r#""EventStatus":"Started""#, r#""EventStatus":"Canceled""#],
+            vec!["started-without-notice", "completed"],
+        ),
+        (vec![r#""EventStatus":"Scheduled""#, r#""EventStatus":"Canceled""#], vec!["scheduled", "cancelled"]),
+        (vec![r#""EventStatus":"Scheduled""#, r#""EventStatus":"Cancelled""#], vec!["scheduled", "cancelled"]),
+        (vec![r#""EventStatus":"Scheduled""#, r#""EventStatus":"Completed""#], vec!["scheduled", "completed"]),
+        (vec!["", r#""EventStatus":"Completed""#], vec!["scheduled", "ended"]),
+    ] {
+        let mut tracker = Tracker::<1>::new();
+        let mut changes = Vec::new();
+        for members in &documents {
+            let comma = if members.is_empty() { "" } else { "," };
+            let body = format!(r#"{{"Events":[{{"EventId":"a"{comma}{members}}}]}}"#);
+            let document = Document::parse(body.as_bytes()).unwrap();
+            let told =
+                tracker.observe(&document, VmNames::UNKNOWN, UnixSeconds(0), |change, _| changes.push(change.word()));
+            assert_eq!(told, Ok(()));
+        }
+        assert_eq!(changes, expected, "{documents:?}");
+    }
+}
