@@ -7,6 +7,8 @@ use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use scheduled_events_core::Change;
 use serde::{Deserialize, Serialize};
@@ -15,6 +17,10 @@ use crate::platform::{self, Lock};
 use crate::record::EventRecord;
 
 const FORM: &str = "scheduled-events state 1";
+
+/// How long a lock that is held is waited for. A process that is killed while it starts a command leaves a copy of itself
+/// behind, which holds the lock for the moment until it has become that command.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The largest state file that is read: a thousand events with a thousand resources each stay below it.
 const SIZE_MAX: u64 = 64 * 1024 * 1024;
@@ -138,16 +144,20 @@ fn lock(path: &Path) -> Result<File, String> {
     let lock_path = beside(path, "lock");
     let failed =
         |error: &io::Error| format!("cannot use the state file {}: {}: {error}", path.display(), lock_path.display());
-    let mut lock = match platform::lock(&lock_path).map_err(|error| failed(&error))? {
-        Lock::Held(lock) => lock,
-        Lock::Taken(lock) => {
-            let mut holder = String::new();
-            let _ = lock.take(20).read_to_string(&mut holder);
-            return Err(format!(
-                "the state file {} is in use by process {}; stop that one, or give this one its own --state",
-                path.display(),
-                holder.trim()
-            ));
+    let deadline = Instant::now() + LOCK_PATIENCE;
+    let mut lock = loop {
+        match platform::lock(&lock_path).map_err(|error| failed(&error))? {
+            Lock::Held(lock) => break lock,
+            Lock::Taken(_) if Instant::now() < deadline => thread::sleep(Duration::from_millis(10)),
+            Lock::Taken(lock) => {
+                let mut holder = String::new();
+                let _ = lock.take(20).read_to_string(&mut holder);
+                return Err(format!(
+                    "the state file {} is in use by process {}; stop that one, or give this one its own --state",
+                    path.display(),
+                    holder.trim()
+                ));
+            }
         }
     };
     let note = format!("{:<10}\n", std::process::id());
@@ -293,6 +303,20 @@ mod tests {
         assert!(refused.contains(&format!("in use by process {}", std::process::id())), "{refused}");
         drop(first);
         assert!(StateFile::open(&path).is_ok());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_lock_that_outlives_its_process_for_a_moment_is_waited_for() {
+        let folder = folder("moment");
+        let path = folder.join("state");
+        let first = StateFile::open(&path).unwrap();
+        let holder = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(50));
+            drop(first);
+        });
+        assert!(StateFile::open(&path).is_ok());
+        holder.join().unwrap();
         fs::remove_dir_all(folder).unwrap();
     }
 
