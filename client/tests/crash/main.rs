@@ -60,7 +60,7 @@ fn play(plan: Plan, trial: Trial) -> Transcript {
     let mut runs = Vec::new();
     let mut ended = false;
     for kill in plan.kills.iter().copied().map(Some).chain([None]) {
-        let version = api_version(runs.len());
+        let version = api_version(plan.seed, runs.len());
         let all: Vec<_> = arguments.iter().map(String::as_str).chain(["--api-version", &version]).collect();
         let mut command = command(&all);
         if kill.is_some() || !trial.tamper.is_empty() {

@@ -91,14 +91,20 @@ impl Service {
     }
 }
 
-/// Each run asks for an API version of its own, so that a request which outlives its run is known as that one's.
-pub(crate) fn api_version(run: usize) -> String {
-    format!("run-{run}")
+/// Each run asks for an API version of its own, so that a request which outlives its run is known as that one's. It names
+/// the seed and this process too: where a harness was interrupted, what it left behind may go on asking at a port that is
+/// another's by now.
+pub(crate) fn api_version(seed: u64, run: usize) -> String {
+    format!("harness-{}-{seed}-{run}", std::process::id())
 }
 
 impl Log {
     fn answer(&mut self, request: &Request) -> Reply {
-        let run = request.target.rsplit_once("api-version=run-").expect("a version").1.parse().expect("a number");
+        let version = request.target.rsplit_once("api-version=").expect("a version").1;
+        let run: usize = version.rsplit_once('-').and_then(|(_, run)| run.parse().ok()).expect("a number");
+        if version != api_version(self.plan.seed, run) {
+            return Reply::new(404, "", "").close();
+        }
         let late = run < self.run;
         if run > self.run {
             (self.run, self.reads) = (run, 0);
