@@ -1,14 +1,16 @@
 """Compare with orjson, msgspec, json and requests, in one run: ratios, since times move from machine to machine.
 
-    pip install orjson msgspec requests && python py/bench.py
+    pip install orjson msgspec requests && python py/bench.py [--json FILE]
 
 Rivals that are not installed are named and left out. Times are medians of rounds that take turns.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import json
+import platform
 import statistics
 import subprocess
 import sys
@@ -19,6 +21,8 @@ import scheduled_events as se
 
 ROUNDS = 25
 OWN = "WestNO_1"
+# What was shown: title, unit, and the times.
+SHOWN: list[dict[str, Any]] = []
 
 
 def document(events: int, resources: int) -> bytes:
@@ -109,6 +113,7 @@ def measure(functions: dict[str, Callable[[bytes], object]], data: bytes) -> dic
 
 def show(title: str, times: dict[str, float], unit: str = "ns") -> None:
     """Print times, and what others take in multiples of the first."""
+    SHOWN.append({"title": title, "unit": unit, "values": times})
     first = next(iter(times.values()))
     shown = [f"{name} {value:,.0f} {unit} ({value / first:.2f}x)" for name, value in times.items()]
     print(f"{title:34} {', '.join(shown)}")
@@ -151,6 +156,9 @@ def optional(name: str) -> Any:
 
 def main() -> None:
     """Measure everything."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--json", metavar="FILE", help="write the figures to this file too")
+    chosen = options.parse_args()
     orjson, msgspec, requests = (optional(name) for name in ("orjson", "msgspec", "requests"))
     rivals = {"json": with_loads(json.loads)}
     if orjson:
@@ -178,6 +186,12 @@ def main() -> None:
         if requests:
             sizes["requests, three polls"] = child(IDLE.format(REQUESTS), url)[1]
         show("resident", sizes, "KiB")
+
+    if chosen.json:
+        versions = {rival.__name__: rival.__version__ for rival in (orjson, msgspec, requests) if rival}
+        run = {"date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "python": platform.python_version()}
+        with open(chosen.json, "w", encoding="utf-8") as file:
+            json.dump({"run": run, "versions": versions, "shown": SHOWN}, file, indent=2)
 
 
 if __name__ == "__main__":
