@@ -6,7 +6,7 @@ SECONDS ?= 20
 SEEDS ?= 1000
 POLLS ?= 86400
 
-.PHONY: help demo test setup check-format lint test-rust test-mounts test-c test-python wheel docs msrv bare-metal platforms deny advisories prove-no-panic crash soak check-systemd test-systemd sizes test-stack fuzz test-fuzz miri install header faults-table bench bench-poll bench-check bench-c clean
+.PHONY: help demo test setup check-format lint test-rust test-mounts test-c test-python wheel docs msrv bare-metal platforms deny advisories prove-no-panic crash soak check-systemd test-systemd sizes test-stack fuzz test-fuzz miri install header faults-table bench bench-poll bench-python bench-sizes performance bench-check bench-c clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -113,6 +113,22 @@ bench: ## reading documents, beside other parsers: make bench ARGS="--documents 
 bench-poll: ## a whole poll over loopback, beside a bare GET and Python's HTTP libraries
 	@bench/setup
 	@bench/poll/run.sh $(ARGS)
+
+bench-python: ## the Python module beside orjson, msgspec, json and requests
+	@bench/setup
+	@bench/python.sh $(ARGS)
+
+bench-sizes: ## what the command and the libraries weigh, and what each dependency costs: ARGS=--variants for more
+	@bench/setup
+	@mkdir -p target/performance
+	@bench/sizes.py --json target/performance/sizes.json $(ARGS)
+
+performance: ## all benches, and docs/performance.md written anew from what they say
+	$(MAKE) bench
+	$(MAKE) bench-poll
+	$(MAKE) bench-python
+	$(MAKE) bench-sizes ARGS=--variants
+	bench/tables.py
 
 bench-check: ## the instructions of core's main calls, counted, against bench/instructions.toml: at most 3 % more
 	@bench/setup
