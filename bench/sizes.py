@@ -125,8 +125,7 @@ def main() -> None:
     symbols = 'strip="none"'
     cargo("build", "--release", "--package", "scheduled-events", settings=[f"profile.release.{symbols}"])
     cargo("build", "--profile", "wheel", "--package", "scheduled-events-py", settings=[f"profile.wheel.{symbols}"])
-    # Not "none" here: where debugging information stays, its linker keeps what only that speaks of.
-    run("ffi-c/build.sh", "--config", 'profile.c-library.strip="debuginfo"', env=OWN_TARGET)
+    run("ffi-c/build.sh", "--config", f"profile.c-library.{symbols}", env=OWN_TARGET)
     programs = {
         "command": measured(TARGET / "release/scheduled-events"),
         "C library": measured(TARGET / "c-library/libscheduled_events.so"),
@@ -158,7 +157,7 @@ def main() -> None:
         print(f"  {goal['what']:<58} {goal['wanted']:>10} {goal['measured']:>10}  {verdict}")
     if chosen.json:
         now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
-        run_of = {"date": now, "rustc": run("rustc", "--version").strip()}
+        run_of = {"date": now, "rustc": run("rustc", "--version").strip(), "arguments": " ".join(sys.argv[1:])}
         figures = {"run": run_of, "programs": programs, "bare metal": bare, "variants": weights, "goals": goals}
         chosen.json.write_text(json.dumps(figures, indent=2, ensure_ascii=False) + "\n")
 
