@@ -19,7 +19,8 @@ use scheduled_events_bench::report;
 use serde_json::{Value, json};
 use server::Server;
 
-/// Between two polls of the same contestant: what the client keeps between any two requests, and some more.
+/// The least between two polls of the same contestant: what the client keeps between any two requests, and some more. With
+/// less, the client's own wait would count as its latency.
 const PACE: Duration = Duration::from_millis(210);
 /// The first polls open connections, import modules and fill caches.
 const WARM_UP: usize = 3;
@@ -86,14 +87,13 @@ fn compare(options: &Options) -> Result<(), String> {
         }
     }
     for round in 0..options.polls + WARM_UP {
-        let begun = Instant::now();
         for turn in 0..contestants.len() {
             // Now one way round, now the other: nobody always finds the caches as the same neighbour leaves them.
             let place = if round % 2 == 0 { turn } else { contestants.len() - 1 - turn };
             let contestant = (place + round / 2) % contestants.len();
             contestants[contestant].poll(round >= WARM_UP)?;
         }
-        thread::sleep(PACE.saturating_sub(begun.elapsed()));
+        thread::sleep(PACE); // After the round, so that who was last in this one and is first in the next has its pause too.
     }
     let mut costs: Vec<_> = contestants.into_iter().map(Contestant::cost).collect();
     if let Some(command) = &options.command {
