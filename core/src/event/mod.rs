@@ -26,8 +26,8 @@ pub(crate) const EVENT_DEPTH: u32 = 2;
 /// `None`; what it says in a way that cannot be understood is `None` too, and a [`Problem`](crate::Problem) of the
 /// document. Microsoft's page on Scheduled Events, "Event properties", describes the members.
 ///
-/// Less than half the size of what it tells, since it keeps places in the bytes: what lies more than two gibibytes behind
-/// the start of its own event counts as too long.
+/// It keeps places in those bytes, in 32 bits: a text that has two gibibytes, or starts four behind its event's brace, is
+/// not read, and is a problem of the kind [`TooLong`](crate::ProblemKind::TooLong).
 #[derive(Clone, Copy)]
 #[allow(clippy::struct_field_names)] // The names are the wire's own.
 pub struct Event<'a> {
