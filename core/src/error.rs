@@ -180,7 +180,8 @@ pub enum ProblemKind {
     Repeated,
     /// The `EventId` is empty.
     Empty,
-    /// The `EventId` is longer than [`EVENT_ID_MAX`](crate::EVENT_ID_MAX) bytes.
+    /// The `EventId` is longer than [`EVENT_ID_MAX`](crate::EVENT_ID_MAX) bytes; or a text is so long that a view cannot
+    /// keep its place, which takes gibibytes (see [`Event`](crate::Event)).
     TooLong,
     /// The member's value has a type that it cannot have.
     WrongType,
