@@ -24,8 +24,6 @@ pub(super) struct Pace {
 impl Pace {
     pub(super) fn new(interval_ms: u32, seed: u64) -> Self {
         let start = UnixMillis(i64::MIN);
-        // The generator's one bad state is zero.
-        let random = seed ^ 0x9e37_79b9_7f4a_7c15 | 1;
         Self {
             interval_ms,
             next_poll: start,
@@ -34,7 +32,7 @@ impl Pace {
             paused_until: start,
             failures: 0,
             answered: false,
-            random,
+            random: mixed(seed),
         }
     }
 
@@ -117,6 +115,15 @@ impl Pace {
     }
 }
 
+/// The generator's first state, such that seeds which differ little lead to numbers that differ much: the last steps of
+/// splitmix64. The one bad state is zero.
+fn mixed(seed: u64) -> u64 {
+    let mut mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (mixed ^ mixed >> 31).max(1)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -140,5 +147,20 @@ mod tests {
         let earlier = UnixMillis(now.0 - 365 * 86_400_000);
         pace.clock_is(earlier);
         assert!(pace.poll_at() <= earlier.plus(60_000));
+    }
+
+    #[test]
+    fn delays_differ_from_failure_to_failure_and_from_machine_to_machine() {
+        // The first numbers of xorshift64 with the shifts 13, 7 and 17, computed apart from this code.
+        let mut pace = Pace { random: 88_172_645_463_325_252, ..Pace::new(1000, 0) };
+        for expected in [8_748_534_153_485_358_512_u64, 3_040_900_993_826_735_515, 3_453_997_556_048_239_312] {
+            assert_eq!(u64::from(pace.random()), expected >> 32);
+            assert_eq!(pace.random, expected);
+        }
+        let machines: std::collections::BTreeSet<_> = (0..100).map(|seed| Pace::new(1000, seed).back_off(4)).collect();
+        let failures: std::collections::BTreeSet<_> = (0..100).map(|_| pace.back_off(4)).collect();
+        for delays in [machines, failures] {
+            assert!(delays.len() > 30 && delays.first() < Some(&5000) && delays.last() > Some(&7000), "{delays:?}");
+        }
     }
 }
