@@ -248,4 +248,13 @@ mod tests {
         assert_eq!(document.problems().count(), super::KEPT);
         assert_eq!(document.events().count(), 50_000 - super::KEPT);
     }
+
+    #[test]
+    fn elements_without_an_id_do_not_hide_a_repeated_one() {
+        let body = br#"{"Events":[7,{"EventId":5},{},{"EventId":"a"},{"EventType":"x","EventId":"A"}]}"#;
+        let document = Document::parse(body).unwrap();
+        let repeated = document.problems().filter(|problem| problem.kind == crate::error::ProblemKind::Repeated);
+        assert_eq!(repeated.map(|problem| problem.event).collect::<Vec<_>>(), [Some(4)]);
+        assert_eq!(document.events().len(), 1);
+    }
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use scheduled_events_core::{Action, Leader, Policy, Rule, SnapshotError, TrackedEvent, UnixMillis};
+use scheduled_events_core::{Action, BufferTooSmall, Leader, Policy, Rule, SnapshotError, TrackedEvent, UnixMillis};
 
 use common::{Host, OTHER, START, Setup, VM, event, laws};
 
@@ -104,6 +104,9 @@ fn a_snapshot_is_restored_whole_or_not_at_all() {
     assert_eq!(small.events().count(), 0);
     let needed = host.session.snapshot(&mut [0; 10]).unwrap_err().needed;
     assert_eq!(needed, snapshot.len());
+    for (room, written) in [(needed, Ok(needed)), (needed - 1, Err(BufferTooSmall { needed }))] {
+        assert_eq!(host.session.snapshot(&mut vec![0; room]), written);
+    }
     for (place, byte) in snapshot.iter().enumerate() {
         let mut damaged = snapshot.clone();
         damaged[place] = byte ^ 1;

@@ -362,6 +362,36 @@ fn approvals_go_out_32_at_a_time() {
 }
 
 #[test]
+fn an_approval_of_one_event_takes_no_other_along_before_its_turn() {
+    let mut policy = Policy::new(&[Rule::new(Action::Approve)]).unwrap();
+    policy.leader = Leader::Rank { take_over_after: 30 };
+    let mut host = Host::<4>::new(Setup::new(policy));
+    let events = [event("later").of(&[OTHER, VM]), event("now"), event("last").of(&[OTHER, "x", VM])];
+    let mut posts = Vec::new();
+    while host.now.millis_since(START) < 70_000 {
+        host.serve(&events);
+        let second = host.now.millis_since(START) / 1000;
+        posts.extend(host.heard().into_iter().filter(|line| line.starts_with("post")).map(|line| (second, line)));
+    }
+    let expected = [(0, "post now"), (30, "post later"), (60, "post last")];
+    assert_eq!(posts, expected.map(|(second, line)| (second, String::from(line))));
+}
+
+#[test]
+fn a_body_may_be_exactly_as_long_as_the_limit() {
+    for (last, posts) in [(64 - 1, vec![26]), (64, vec![26]), (64 - 2, vec![26])] {
+        // Twenty-six ids, whose body has the limit's 2,048 bytes where the last one has 64.
+        let mut host = Host::<32>::new(setup(Action::Approve));
+        let id = |n: usize| format!("{n:0width$}", width = if n == 25 { last } else { 63 });
+        host.serve(&(0..26).map(|n| event(&id(n))).collect::<Vec<_>>());
+        let sent: Vec<_> = host.heard().into_iter().filter(|line| line.starts_with("post")).collect();
+        assert_eq!(sent.iter().map(|line| line.split(' ').count() - 1).collect::<Vec<_>>(), posts);
+    }
+    let ids: Vec<_> = (0..26).map(|n| "x".repeat(if n == 25 { 64 } else { 63 })).collect();
+    assert_eq!(scheduled_events_core::StartRequests::new(&ids).len(), limits::BODY_MAX);
+}
+
+#[test]
 fn many_approvals_do_not_make_it_forget_the_first() {
     let events: Vec<_> = (0..40).map(|n| event(&format!("e{n}"))).collect();
     let mut host = host::<64>(Action::Approve);
@@ -438,6 +468,21 @@ fn dry_run_says_what_it_would_do_and_does_not() {
         assert_eq!(hear(&mut host, &[event("a").started()]), ["a: started"]);
         assert_eq!(hear(&mut host, &[]), ["a: completed"]);
     }
+}
+
+#[test]
+fn what_is_gone_is_not_approved_while_it_is_recovered_from() {
+    let mut host = host::<4>(Action::Prepare);
+    (host.post_status, host.recovers) = (Some(500), false);
+    host.serve(&[event("a")]);
+    host.ready("a");
+    host.serve(&[]);
+    assert_eq!(host.heard().last().map(String::as_str), Some("recover a"));
+    host.post_status = Some(200);
+    for _ in 0..20 {
+        host.serve(&[]);
+    }
+    assert_eq!(host.heard(), nothing());
 }
 
 // Names.

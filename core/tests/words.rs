@@ -141,6 +141,8 @@ fn texts_and_ids() {
         assert!(text.eq_ignore_ascii_case("CAFé \"😀\"\n") && !text.eq_ignore_ascii_case("CAFÉ \"😀\"\n"));
     }
     assert_eq!(format!("{:>6}|", Text::plain("vm_0")), "  vm_0|");
+    // In a text without escapes a backslash is a character like others.
+    assert!(Text::plain(r"a\nb").chars().eq(['a', '\\', 'n', 'b']));
     let all = Text::from_raw(r#"\b\f\n\r\t\/\\\""#, true);
     assert_eq!(all.to_string(), "\u{8}\u{c}\n\r\t/\\\"");
     // What was not checked does no harm.
