@@ -6,7 +6,7 @@ SECONDS ?= 20
 SEEDS ?= 1000
 POLLS ?= 86400
 
-.PHONY: help demo test setup check-format lint test-rust test-mounts test-c test-python wheel docs msrv bare-metal platforms deny advisories prove-no-panic crash soak check-systemd test-systemd sizes test-stack fuzz test-fuzz miri install header faults-table bench bench-poll bench-python bench-sizes performance bench-check bench-c clean
+.PHONY: help demo test setup check-format lint test-rust test-mounts test-c test-python wheel docs msrv bare-metal platforms deny advisories prove-no-panic coverage mutants crash soak check-systemd test-systemd sizes test-stack fuzz test-fuzz miri install header faults-table bench bench-poll bench-python bench-sizes performance bench-check bench-c clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -80,6 +80,12 @@ advisories: ## known vulnerabilities of the crates below: fetches the list of th
 
 prove-no-panic: ## core cannot panic: linked without std and allocator for two targets, searched, and run
 	@tests/no-panic/prove.sh
+
+coverage: ## how much of core its tests reach: 98 % of its lines at least
+	@tests/coverage
+
+mutants: ## core changed in small ways that its tests must notice; hours: make mutants FILES="policy.rs session/work.rs"
+	@tests/mutants $(FILES)
 
 sizes: ## what core takes: code, memory for each event, stack for each call
 	@tests/sizes/sizes.sh
