@@ -245,6 +245,22 @@ fn what_has_started_is_not_prepared_for_because_a_document_unstarts_it() {
 }
 
 #[test]
+fn an_end_that_a_word_tells_is_told_once_however_long_the_recovery_takes() {
+    for (word, change) in [("Completed", "completed"), ("Canceled", "cancelled")] {
+        let mut host = host::<4>(Action::Prepare);
+        host.recovers = false;
+        host.serve(&[event("a")]);
+        host.ready("a");
+        host.heard();
+        let over = [event("a").status(word)];
+        assert_eq!(hear(&mut host, &over), [format!("a: {change}"), String::from("recover a")]);
+        for _ in 0..3 {
+            assert_eq!(hear(&mut host, &over), nothing(), "{word}");
+        }
+    }
+}
+
+#[test]
 fn of_many_events_with_one_id_the_first_decides() {
     let mut events = vec![event("a").of(&[OTHER]); 20];
     events[19] = event("A");
