@@ -60,7 +60,7 @@ impl Nesting {
         // A bit for each byte that has an odd number of quotes at or before it.
         let mut strings = marks.quotes;
         for distance in [1, 2, 4, 8, 16, 32] {
-            strings ^= strings << distance;
+            strings ^= strings.wrapping_shl(distance);
         }
         if self.in_string {
             strings = !strings;
@@ -70,7 +70,7 @@ impl Nesting {
         let mut opening = marks.opening & !strings;
         while closing != 0 {
             let place = closing.trailing_zeros();
-            let before = opening & (1_u64 << place).wrapping_sub(1);
+            let before = opening & 1_u64.wrapping_shl(place).wrapping_sub(1);
             opening ^= before;
             self.open = self.open.wrapping_add(before.count_ones()).wrapping_sub(1);
             if self.open == 0 {
