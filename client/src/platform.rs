@@ -3,9 +3,15 @@
 use std::fs::File;
 
 #[cfg(unix)]
-pub(crate) use unix::{boot_time, end_group, in_own_group, lock, on_stop, private, sync_folder};
+pub(crate) use unix::{
+    boot_time, end_group, in_own_group, lock, on_stop, private, supervisor_listens, supervisor_patience, sync_folder,
+    tell_supervisor, tell_supervisor_of_stop,
+};
 #[cfg(windows)]
-pub(crate) use windows::{boot_time, end_group, in_own_group, lock, on_stop, private, sync_folder};
+pub(crate) use windows::{
+    boot_time, end_group, in_own_group, lock, on_stop, private, supervisor_listens, supervisor_patience, sync_folder,
+    tell_supervisor, tell_supervisor_of_stop,
+};
 
 /// What came of the wish for a lock.
 pub(crate) enum Lock {
@@ -30,6 +36,7 @@ mod unix {
     use rustix::fs::{FlockOperation, OFlags, flock};
     use rustix::process::{Pid, Signal, kill_process_group};
     use rustix::time::{ClockId, clock_gettime};
+    use sd_notify::NotifyState;
     use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
     use signal_hook::iterator::Signals;
 
@@ -86,6 +93,32 @@ mod unix {
         let mut signals = Signals::new([SIGINT, SIGTERM])?;
         thread::spawn(move || signals.forever().for_each(|_| stop()));
         Ok(())
+    }
+
+    /// Whether systemd started the process and wants to hear how it is doing.
+    pub(crate) fn supervisor_listens() -> bool {
+        std::env::var_os("NOTIFY_SOCKET").is_some_and(|socket| !socket.is_empty())
+    }
+
+    /// The silence after which systemd gives the process up, if ever.
+    pub(crate) fn supervisor_patience() -> Option<Duration> {
+        sd_notify::watchdog_enabled()
+    }
+
+    /// Tells systemd that the process is ready, what it is about, and that it is alive: those of the three that are news.
+    pub(crate) fn tell_supervisor(ready: bool, status: Option<&str>, alive: bool) {
+        let news = [
+            ready.then_some(NotifyState::Ready),
+            status.map(NotifyState::Status),
+            alive.then_some(NotifyState::Watchdog),
+        ];
+        // Whoever does not listen any more misses nothing that the journal does not have.
+        let _ = sd_notify::notify(&news.into_iter().flatten().collect::<Vec<_>>());
+    }
+
+    /// Tells systemd that the process is about to end.
+    pub(crate) fn tell_supervisor_of_stop() {
+        let _ = sd_notify::notify(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
     }
 }
 
@@ -178,4 +211,20 @@ mod windows {
         });
         Ok(())
     }
+
+    /// Nobody asks here how a process is doing.
+    pub(crate) fn supervisor_listens() -> bool {
+        false
+    }
+
+    /// Nobody gives a silent process up here.
+    pub(crate) fn supervisor_patience() -> Option<Duration> {
+        None
+    }
+
+    /// Nobody is to be told here.
+    pub(crate) fn tell_supervisor(_ready: bool, _status: Option<&str>, _alive: bool) {}
+
+    /// Nobody is to be told here.
+    pub(crate) fn tell_supervisor_of_stop() {}
 }

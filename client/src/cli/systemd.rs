@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 use super::look::shown;
+use crate::platform;
 use crate::watch::Pulse;
 
 /// The way to systemd, if it is there.
@@ -20,7 +21,14 @@ pub(super) struct Supervisor {
 
 impl Supervisor {
     pub(super) fn new() -> Self {
-        Self { listens: imp::listens(), every: imp::watchdog(), alive_at: None, ready: false, status: String::new() }
+        Self {
+            listens: platform::supervisor_listens(),
+            // A third of the time after which it gives the process up.
+            every: platform::supervisor_patience().map(|patience| patience / 3).filter(|every| !every.is_zero()),
+            alive_at: None,
+            ready: false,
+            status: String::new(),
+        }
     }
 
     /// The watch went round its loop; how soon it should do so again.
@@ -33,10 +41,12 @@ impl Supervisor {
         let late = |every| self.alive_at.is_none_or(|at| at.elapsed() >= every);
         let alive = self.every.is_some_and(late);
         if ready || status.is_some() || alive {
-            imp::tell(ready, status.as_deref(), alive);
+            platform::tell_supervisor(ready, status.as_deref(), alive);
         }
         self.ready |= ready;
-        self.status = status.unwrap_or(std::mem::take(&mut self.status));
+        if let Some(status) = status {
+            self.status = status;
+        }
         if alive {
             self.alive_at = Some(Instant::now());
         }
@@ -46,7 +56,7 @@ impl Supervisor {
     /// The watch has ended, and what it started is being ended.
     pub(super) fn stopping(&self) {
         if self.listens {
-            imp::tell_stopping();
+            platform::tell_supervisor_of_stop();
         }
     }
 }
@@ -64,53 +74,6 @@ fn status(pulse: Pulse<'_>) -> String {
         Some(trouble) => format!("{about}; the last poll failed: {}", shown(trouble)),
         None => about,
     }
-}
-
-#[cfg(unix)]
-mod imp {
-    use std::time::Duration;
-
-    use sd_notify::NotifyState;
-
-    pub(super) fn listens() -> bool {
-        std::env::var_os("NOTIFY_SOCKET").is_some_and(|socket| !socket.is_empty())
-    }
-
-    /// A third of the time after which systemd gives the process up.
-    pub(super) fn watchdog() -> Option<Duration> {
-        sd_notify::watchdog_enabled().map(|patience| patience / 3).filter(|every| !every.is_zero())
-    }
-
-    pub(super) fn tell(ready: bool, status: Option<&str>, alive: bool) {
-        let news = [
-            ready.then_some(NotifyState::Ready),
-            status.map(NotifyState::Status),
-            alive.then_some(NotifyState::Watchdog),
-        ];
-        // Whoever does not listen any more misses nothing that the journal does not have.
-        let _ = sd_notify::notify(&news.into_iter().flatten().collect::<Vec<_>>());
-    }
-
-    pub(super) fn tell_stopping() {
-        let _ = sd_notify::notify(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
-    }
-}
-
-#[cfg(not(unix))]
-mod imp {
-    use std::time::Duration;
-
-    pub(super) fn listens() -> bool {
-        false
-    }
-
-    pub(super) fn watchdog() -> Option<Duration> {
-        None
-    }
-
-    pub(super) fn tell(_ready: bool, _status: Option<&str>, _alive: bool) {}
-
-    pub(super) fn tell_stopping() {}
 }
 
 #[cfg(test)]
