@@ -98,6 +98,9 @@ words! {
     }
 }
 
+/// More bytes are no time: an escaped text is decoded into so many, and escapes must make no difference.
+const LONGEST_TIME: usize = 64;
+
 /// When an event can start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotBefore<'a> {
@@ -105,14 +108,16 @@ pub enum NotBefore<'a> {
     At(UnixSeconds),
     /// Blank, null or absent: so it is once the event has started.
     Unset,
-    /// There is a value, but no time can be read from it: treat it as unknown. It is kept as it stands.
+    /// There is a value, but no time can be read from it, or it has more than 64 bytes: treat it as unknown. It is kept as
+    /// it stands.
     Unreadable(Text<'a>),
 }
 
 impl<'a> NotBefore<'a> {
     pub(crate) fn of(text: Text<'a>) -> Self {
         let moment = match text.as_str() {
-            Some(text) => UnixSeconds::parse(text),
+            Some(text) if text.len() <= LONGEST_TIME => UnixSeconds::parse(text),
+            Some(_) => None,
             None => Self::parse_escaped(&text),
         };
         match moment {
@@ -124,8 +129,7 @@ impl<'a> NotBefore<'a> {
 
     #[cold]
     fn parse_escaped(text: &Text<'_>) -> Option<UnixSeconds> {
-        // The longest time that is read has 40 characters or so, however many digits its fraction has.
-        text.copy_to(&mut [0; 64]).ok().and_then(UnixSeconds::parse)
+        text.copy_to(&mut [0; LONGEST_TIME]).ok().and_then(UnixSeconds::parse)
     }
 
     /// The moment, where one is known.
@@ -133,6 +137,24 @@ impl<'a> NotBefore<'a> {
         match self {
             Self::At(moment) => Some(*moment),
             Self::Unset | Self::Unreadable(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::format;
+
+    use super::*;
+
+    #[test]
+    fn a_time_of_more_than_64_bytes_is_none_whether_it_is_escaped_or_not() {
+        for digits in [44, 45] {
+            let plain = format!("2018-04-12T16:58:30.{}", "5".repeat(digits));
+            let escaped = plain.replacen('T', "\\u0054", 1);
+            for text in [Text::plain(&plain), Text::from_raw(&escaped, true)] {
+                assert_eq!(NotBefore::of(text).moment().is_some(), digits == 44, "{text}");
+            }
         }
     }
 }
