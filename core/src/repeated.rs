@@ -190,9 +190,7 @@ impl<'r, 'a> RepeatFinder<'r, 'a> {
 
 /// A hash that is never 0, which means that no id is listed.
 fn hash(id: &Text<'_>) -> u32 {
-    let mut hash = Hash::new();
-    hash.caseless_text(id);
-    u32::try_from(hash.finish() >> 32).unwrap_or(1).max(1)
+    u32::try_from(Hash::of_id(id) >> 32).unwrap_or(1).max(1)
 }
 
 /// Sets the two bits that stand for `hash`; whether both were set before.

@@ -587,9 +587,7 @@ impl<const N: usize> Tracker<N> {
             kept = EventId::new(&id);
             id = Text::plain(kept.as_str());
         }
-        let mut hash = Hash::new();
-        hash.caseless_text(&id);
-        let mut next = *self.buckets.get(Self::bucket(hash.finish()))?;
+        let mut next = *self.buckets.get(Self::bucket(Hash::of_id(&id)))?;
         while let Some(slot) = self.slots.get(usize::from(next)) {
             if id.eq_ignore_ascii_case(slot.event.event_id.as_str()) {
                 return Some(next);

@@ -191,9 +191,7 @@ impl<const N: usize> Session<N> {
     }
 
     fn on_document(&mut self, response: &Response<'_>, now: UnixMillis) -> Outcome {
-        let mut hash = Hash::new();
-        hash.bytes(response.body);
-        let hash = hash.finish();
+        let hash = Hash::of(response.body);
         if self.documents.is_known(hash, response) {
             self.pace.answered();
             return Outcome::Unchanged;
@@ -357,23 +355,26 @@ impl Documents {
     fn is_known(&mut self, hash: u64, response: &Response<'_>) -> bool {
         let known = self.newest == Some(hash) && !self.reread;
         if known {
-            self.fresh = false;
-            self.stale_since = None;
-            self.keep_etag(response);
+            self.seen_again(response);
         }
         known
+    }
+
+    fn seen_again(&mut self, response: &Response<'_>) {
+        self.fresh = false;
+        self.stale_since = None;
+        self.keep_etag(response);
     }
 
     /// Tells a new document from the one that is known and from one that was superseded.
     fn judge(&mut self, hash: u64, response: &Response<'_>, incarnation: Incarnation<'_>, now: UnixMillis) -> Outcome {
         let reread = core::mem::take(&mut self.reread);
-        self.fresh = self.newest != Some(hash);
-        if !self.fresh {
-            self.stale_since = None;
-            self.keep_etag(response);
+        if self.newest == Some(hash) {
+            self.seen_again(response);
             // The same document is judged only where it is to be read again.
             return Outcome::Document;
         }
+        self.fresh = true;
         if incarnation != Incarnation::Absent && self.newest.is_some() && self.superseded.contains(&hash) {
             let since = *self.stale_since.get_or_insert(now);
             if now.millis_since(since) < u64::from(STALE_GRACE_MS) {

@@ -91,9 +91,7 @@ impl<const N: usize> Session<N> {
 
     fn read_snapshot(&mut self, snapshot: &[u8]) -> Result<(), SnapshotError> {
         let (content, checksum) = snapshot.split_last_chunk::<8>().ok_or(SnapshotError::Damaged)?;
-        let mut hash = Hash::new();
-        hash.bytes(content);
-        if hash.finish() != u64::from_le_bytes(*checksum) {
+        if Hash::of(content) != u64::from_le_bytes(*checksum) {
             return Err(SnapshotError::Damaged);
         }
         let mut reader = Reader { rest: content.strip_prefix(MAGIC).ok_or(SnapshotError::Damaged)? };
@@ -333,9 +331,7 @@ mod tests {
     }
 
     fn restore(content: &[u8]) -> Result<(), SnapshotError> {
-        let mut hash = Hash::new();
-        hash.bytes(content);
-        let whole = [content, &hash.finish().to_le_bytes()].concat();
+        let whole = [content, &Hash::of(content).to_le_bytes()].concat();
         let mut session = session();
         let result = session.restore(&whole);
         if result.is_err() {
@@ -426,9 +422,7 @@ mod tests {
             let mut content = content();
             content[PREPARE_AT] = said;
             content[RECOVERY_AT] = 1;
-            let mut hash = Hash::new();
-            hash.bytes(&content);
-            content.extend(hash.finish().to_le_bytes());
+            content.extend(Hash::of(&content).to_le_bytes());
             let mut session = session();
             session.restore(&content).unwrap();
             let mut again = [0; 256];
