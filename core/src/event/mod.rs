@@ -138,6 +138,9 @@ impl<'a> Event<'a> {
     /// The first member with a problem among those that decisions rest on: `EventId`, `EventType`, `EventStatus`,
     /// `EventSource`, `DurationInSeconds` and `Resources`. An event that has one is held, whatever the policy says.
     pub fn unreliable_member(&self) -> Option<Member> {
+        if !self.has_problems() {
+            return None;
+        }
         [
             Member::EventId,
             Member::EventType,

@@ -93,7 +93,8 @@ pub struct ResourceNames<'a> {
 impl<'a> Iterator for ResourceNames<'a> {
     type Item = Text<'a>;
 
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // Measured: a call for each name costs more than half of what reading it does.
     fn next(&mut self) -> Option<Text<'a>> {
         let scanner = self.inside.as_mut()?;
         // The array was checked when the document was parsed, so reading it again does not fail.
