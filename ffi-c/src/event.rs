@@ -141,7 +141,10 @@ impl schedev_event {
     /// # Safety
     /// `place` is aligned and can be written.
     pub(crate) unsafe fn write(place: *mut Self, event: &Event<'static>) {
-        let event_type = match event.event_type() {
+        // Once each: a text is looked for, and a word compared, whenever it is asked for.
+        let (event_type, event_status, event_source) = (event.event_type(), event.event_status(), event.event_source());
+        let (resource_type, description) = (event.resource_type(), event.description());
+        let event_type_number = match event_type {
             None => SCHEDEV_EVENT_TYPE_NONE,
             Some(EventType::Freeze) => SCHEDEV_EVENT_TYPE_FREEZE,
             Some(EventType::Reboot) => SCHEDEV_EVENT_TYPE_REBOOT,
@@ -150,13 +153,13 @@ impl schedev_event {
             Some(EventType::Terminate) => SCHEDEV_EVENT_TYPE_TERMINATE,
             Some(EventType::Other(_)) => SCHEDEV_EVENT_TYPE_OTHER,
         };
-        let event_status = match event.event_status() {
+        let event_status_number = match event_status {
             None => SCHEDEV_EVENT_STATUS_NONE,
             Some(EventStatus::Scheduled) => SCHEDEV_EVENT_STATUS_SCHEDULED,
             Some(EventStatus::Started) => SCHEDEV_EVENT_STATUS_STARTED,
             Some(EventStatus::Other(_)) => SCHEDEV_EVENT_STATUS_OTHER,
         };
-        let event_source = match event.event_source() {
+        let event_source_number = match event_source {
             None => SCHEDEV_EVENT_SOURCE_NONE,
             Some(EventSource::Platform) => SCHEDEV_EVENT_SOURCE_PLATFORM,
             Some(EventSource::User) => SCHEDEV_EVENT_SOURCE_USER,
@@ -171,24 +174,24 @@ impl schedev_event {
         // SAFETY: the caller's promise. Field by field, so that the opaque words are written once.
         unsafe {
             (&raw mut (*place).event_id).write(schedev_text::of(event.event_id()));
-            (&raw mut (*place).event_type_text).write(text_of(event.event_type().map(|word| word.text())));
-            (&raw mut (*place).event_status_text).write(text_of(event.event_status().map(|word| word.text())));
-            (&raw mut (*place).event_source_text).write(text_of(event.event_source().map(|word| word.text())));
-            (&raw mut (*place).resource_type).write(text_of(event.resource_type()));
-            (&raw mut (*place).description).write(text_of(event.description()));
+            (&raw mut (*place).event_type_text).write(text_of(event_type.map(|word| word.text())));
+            (&raw mut (*place).event_status_text).write(text_of(event_status.map(|word| word.text())));
+            (&raw mut (*place).event_source_text).write(text_of(event_source.map(|word| word.text())));
+            (&raw mut (*place).resource_type).write(text_of(resource_type));
+            (&raw mut (*place).description).write(text_of(description));
             (&raw mut (*place).not_before_unreadable).write(text_of(unreadable));
             (&raw mut (*place).not_before_seconds).write(not_before.unwrap_or(0));
             (&raw mut (*place).index).write(event.index());
-            (&raw mut (*place).event_type).write(event_type as u32);
-            (&raw mut (*place).event_status).write(event_status as u32);
-            (&raw mut (*place).event_source).write(event_source as u32);
+            (&raw mut (*place).event_type).write(event_type_number as u32);
+            (&raw mut (*place).event_status).write(event_status_number as u32);
+            (&raw mut (*place).event_source).write(event_source_number as u32);
             (&raw mut (*place).duration_seconds).write(duration.unwrap_or(0));
             (&raw mut (*place).unreliable_member).write(member_of_unreliable(event));
             (&raw mut (*place).has_not_before).write(Flag::new(not_before.is_some()));
             (&raw mut (*place).has_duration).write(Flag::new(duration.is_some()));
-            (&raw mut (*place).has_resource_type).write(Flag::new(event.resource_type().is_some()));
+            (&raw mut (*place).has_resource_type).write(Flag::new(resource_type.is_some()));
             (&raw mut (*place).has_resources).write(Flag::new(event.resources().is_present()));
-            (&raw mut (*place).has_description).write(Flag::new(event.description().is_some()));
+            (&raw mut (*place).has_description).write(Flag::new(description.is_some()));
             seal(&raw mut (*place).opaque, HeldEvent { event: *event, names: None, next_index: 0 });
         }
     }
@@ -299,12 +302,15 @@ pub unsafe extern "C" fn schedev_event_next_resources(
         if held.of != of {
             return Err(SCHEDEV_ERROR_ARGUMENT);
         }
+        // A copy can live in registers; the caller's memory cannot.
+        let mut names_to_come = held.names.clone();
         let mut written: usize = 0;
-        for name in held.names.by_ref().take(capacity) {
+        for name in names_to_come.by_ref().take(capacity) {
             // SAFETY: the array has room for `capacity` names, and `written` is less.
             unsafe { names.add(written).write(schedev_text::of(name)) };
             written = written.wrapping_add(1);
         }
+        held.names = names_to_come;
         if written == 0 {
             return Err(SCHEDEV_END);
         }

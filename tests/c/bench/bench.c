@@ -25,9 +25,9 @@ static uint64_t sum_of_event(const schedev_event *event) {
 static uint64_t sum_of_names(const schedev_event *event) {
   schedev_resource_cursor cursor = SCHEDEV_CURSOR_INIT;
   schedev_text names[32];
-  size_t count;
+  size_t count = 32;
   uint64_t sum = 0;
-  while (schedev_event_next_resources(event, &cursor, names, 32, &count) == SCHEDEV_OK) {
+  while (count == 32 && schedev_event_next_resources(event, &cursor, names, 32, &count) == SCHEDEV_OK) {
     for (size_t i = 0; i < count; i++) {
       sum += sum_of(names[i]);
     }
