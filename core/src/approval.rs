@@ -1,9 +1,8 @@
 //! The body that approves events.
 
-use core::fmt::{self, Write};
-
 use crate::error::BufferTooSmall;
 use crate::json::Text;
+use crate::room::Room;
 use crate::short::hex_digit;
 
 /// A POST body that approves events: `{"StartRequests":[{"EventId":"…"}]}`.
@@ -38,34 +37,26 @@ impl<'a, Id: Spell> StartRequests<'a, Id> {
     /// # Errors
     /// [`BufferTooSmall`] when it does not fit; it tells the bytes needed.
     pub fn write(&self, buffer: &mut [u8]) -> Result<usize, BufferTooSmall> {
-        let room = buffer.len();
-        let needed = self.write_to(Writer { buffer, length: 0 });
-        if needed > room { Err(BufferTooSmall { needed }) } else { Ok(needed) }
+        self.fill(Room::new(buffer)).written().map(<[u8]>::len)
     }
 
     /// The length of the body in bytes.
     pub fn len(&self) -> usize {
-        self.write_to(Writer { buffer: &mut [], length: 0 })
+        self.fill(Room::new(&mut [])).length()
     }
 
-    /// Writes what has room, and tells how much room all of it takes.
-    fn write_to(&self, mut writer: Writer<'_>) -> usize {
-        let mut before = r#"{"StartRequests":["#;
+    /// serde-json-core would write the same bytes, but a program that links its serializer carries its panics with it.
+    fn fill<'b>(&self, mut room: Room<'b>) -> Room<'b> {
+        room.bytes(br#"{"StartRequests":["#);
+        let mut before: &[u8] = br#"{"EventId":""#;
         for id in self.ids {
-            writer.raw(before);
-            writer.raw(r#"{"EventId":""#);
-            id.spell(|part| {
-                // What does not fit is counted, so this does not fail.
-                let _ = writer.write_str(part);
-            });
-            writer.raw(r#""}"#);
-            before = ",";
+            room.bytes(before);
+            id.spell(|part| inside_string(&mut room, part));
+            room.bytes(br#""}"#);
+            before = br#",{"EventId":""#;
         }
-        if self.ids.is_empty() {
-            writer.raw(before);
-        }
-        writer.raw("]}");
-        writer.length
+        room.bytes(b"]}");
+        room
     }
 
     /// Whether nothing is approved; such a body has no use.
@@ -95,47 +86,23 @@ impl Spell for Text<'_> {
     }
 }
 
-/// Writes while there is room, and counts all the same; what is written with [`fmt::Write`] stands inside a string of
-/// JSON.
-///
-/// serde-json-core would write the same bytes, but a program that links its serializer carries its panics with it.
-struct Writer<'a> {
-    buffer: &'a mut [u8],
-    length: usize,
-}
-
-impl Writer<'_> {
-    fn byte(&mut self, byte: u8) {
-        if let Some(slot) = self.buffer.get_mut(self.length) {
-            *slot = byte;
-        }
-        self.length = self.length.saturating_add(1);
-    }
-
-    fn raw(&mut self, text: &str) {
-        text.bytes().for_each(|byte| self.byte(byte));
-    }
-}
-
-impl fmt::Write for Writer<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        for byte in text.bytes() {
-            match byte {
-                b'"' => self.raw("\\\""),
-                b'\\' => self.raw("\\\\"),
-                b'\x08' => self.raw("\\b"),
-                b'\t' => self.raw("\\t"),
-                b'\n' => self.raw("\\n"),
-                b'\x0c' => self.raw("\\f"),
-                b'\r' => self.raw("\\r"),
-                0..=0x1f => {
-                    self.raw(if byte < 0x10 { "\\u000" } else { "\\u001" });
-                    self.byte(hex_digit(byte));
-                }
-                _ => self.byte(byte),
+/// Writes what stands inside a string of JSON.
+fn inside_string(room: &mut Room<'_>, text: &str) {
+    for byte in text.bytes() {
+        match byte {
+            b'"' => room.bytes(b"\\\""),
+            b'\\' => room.bytes(b"\\\\"),
+            b'\x08' => room.bytes(b"\\b"),
+            b'\t' => room.bytes(b"\\t"),
+            b'\n' => room.bytes(b"\\n"),
+            b'\x0c' => room.bytes(b"\\f"),
+            b'\r' => room.bytes(b"\\r"),
+            0..=0x1f => {
+                room.bytes(if byte < 0x10 { b"\\u000" } else { b"\\u001" });
+                room.byte(hex_digit(byte));
             }
+            _ => room.byte(byte),
         }
-        Ok(())
     }
 }
 

@@ -72,6 +72,7 @@ mod members;
 mod names;
 mod policy;
 mod repeated;
+mod room;
 mod session;
 mod short;
 mod time;

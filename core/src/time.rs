@@ -6,6 +6,7 @@ use serde::de::{self, Deserialize, Deserializer};
 use serde::{Serialize, Serializer};
 
 use crate::error::BufferTooSmall;
+use crate::room::Room;
 
 /// A moment: whole seconds since 1970-01-01T00:00:00Z, leap seconds not counted.
 ///
@@ -53,16 +54,15 @@ impl UnixSeconds {
         let (days, second) = (self.0.div_euclid(DAY), self.0.rem_euclid(DAY));
         let (year, month, day) = civil(days);
         let (hour, minute, second) = (second.div_euclid(3600), second.div_euclid(60) % 60, second % 60);
-        let mut writer = Digits { buffer, length: 0 };
-        writer.number(year, 4);
+        let mut room = Room::new(buffer);
+        decimal(&mut room, year, 4);
         for (mark, number) in [(b'-', month), (b'-', day), (b'T', hour), (b':', minute), (b':', second)] {
-            writer.byte(mark);
-            writer.number(number, 2);
+            room.byte(mark);
+            decimal(&mut room, number, 2);
         }
-        writer.byte(b'Z');
-        let (buffer, needed) = (writer.buffer, writer.length);
-        let written = buffer.get(..needed).and_then(|text| core::str::from_utf8(text).ok());
-        written.ok_or(BufferTooSmall { needed })
+        room.byte(b'Z');
+        // What was written is ASCII.
+        room.written().map(|text| core::str::from_utf8(text).unwrap_or_default())
     }
 
     /// The seconds from `earlier` to here; negative when this moment is the earlier one.
@@ -135,47 +135,29 @@ impl From<UnixSeconds> for UnixMillis {
     }
 }
 
-/// Writes while there is room, and counts all the same.
-struct Digits<'a> {
-    buffer: &'a mut [u8],
-    length: usize,
-}
-
-impl Digits<'_> {
-    fn byte(&mut self, byte: u8) {
-        if let Some(place) = self.buffer.get_mut(self.length) {
-            *place = byte;
+/// Writes the number in decimal, filled up with zeros to `width`, its sign counted.
+fn decimal(room: &mut Room<'_>, number: i64, width: usize) {
+    let mut digits = [b'0'; 20];
+    let mut count: usize = 0;
+    let mut rest = number.unsigned_abs();
+    for place in digits.iter_mut().rev() {
+        *place = b'0' | (rest % 10) as u8;
+        rest /= 10;
+        count = count.saturating_add(1);
+        if rest == 0 {
+            break;
         }
-        self.length = self.length.saturating_add(1);
     }
-
-    /// The number in decimal, filled up with zeros to `width`, its sign counted.
-    fn number(&mut self, number: i64, width: usize) {
-        let mut digits = [b'0'; 20];
-        let mut count: usize = 0;
-        let mut rest = number.unsigned_abs();
-        for place in digits.iter_mut().rev() {
-            *place = b'0' | (rest % 10) as u8;
-            rest /= 10;
-            count = count.saturating_add(1);
-            if rest == 0 {
-                break;
-            }
-        }
-        if number < 0 {
-            self.byte(b'-');
-        }
-        let width = width.saturating_sub(usize::from(number < 0)).max(count);
-        for digit in digits.iter().skip(digits.len().saturating_sub(width)) {
-            self.byte(*digit);
-        }
+    if number < 0 {
+        room.byte(b'-');
+    }
+    let width = width.saturating_sub(usize::from(number < 0)).max(count);
+    for digit in digits.iter().skip(digits.len().saturating_sub(width)) {
+        room.byte(*digit);
     }
 }
 
 const DAY: i64 = 86_400;
-const MONTHS: [&[u8; 3]; 12] =
-    [b"jan", b"feb", b"mar", b"apr", b"may", b"jun", b"jul", b"aug", b"sep", b"oct", b"nov", b"dec"];
-
 /// RFC 1123 as Azure writes it, every digit at its place: `Mon, 19 Sep 2016 18:29:47 GMT`.
 fn fixed(text: &[u8]) -> Option<i64> {
     let &[w1, w2, w3, b',', b' ', d1, d2, b' ', m1, m2, m3, b' ', ref rest @ ..] = text else { return None };
@@ -186,21 +168,7 @@ fn fixed(text: &[u8]) -> Option<i64> {
     if !([w1, w2, w3].iter().all(u8::is_ascii_alphabetic) && digits.iter().all(u8::is_ascii_digit)) {
         return None;
     }
-    let month = match &[m1, m2, m3] {
-        b"Jan" => 1,
-        b"Feb" => 2,
-        b"Mar" => 3,
-        b"Apr" => 4,
-        b"May" => 5,
-        b"Jun" => 6,
-        b"Jul" => 7,
-        b"Aug" => 8,
-        b"Sep" => 9,
-        b"Oct" => 10,
-        b"Nov" => 11,
-        b"Dec" => 12,
-        _ => return None,
-    };
+    let month = month(&[m1, m2, m3])?;
     let [day, century, year, hour, minute, second] = [[d1, d2], [y1, y2], [y3, y4], [h1, h2], [i1, i2], [s1, s2]]
         .map(|[tens, ones]| i64::from(tens & 0xf).wrapping_mul(10).wrapping_add(i64::from(ones & 0xf)));
     let day = days(century.wrapping_mul(100).wrapping_add(year), month, day)?;
@@ -228,8 +196,7 @@ fn rfc_1123(text: &[u8]) -> Option<i64> {
     };
     let mut words = text.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
     let day = digits(words.next()?, 1..=2)?;
-    let month = words.next()?;
-    let month = MONTHS.iter().position(|name| name.eq_ignore_ascii_case(month))?;
+    let month = month(words.next()?)?;
     let year = digits(words.next()?, 4..=4)?;
     let clock = words.next()?;
     let zone = words.next()?;
@@ -240,7 +207,28 @@ fn rfc_1123(text: &[u8]) -> Option<i64> {
     if !rest.is_empty() {
         return None;
     }
-    Some(days(year, i64::try_from(month).ok()?.saturating_add(1), day)?.saturating_mul(DAY).saturating_add(second))
+    Some(days(year, month, day)?.saturating_mul(DAY).saturating_add(second))
+}
+
+/// The month of a name, from 1.
+fn month(name: &[u8]) -> Option<i64> {
+    let &[first, second, third] = name else { return None };
+    // ASCII letters in lower case; no other byte becomes one of these.
+    match &[first | 0x20, second | 0x20, third | 0x20] {
+        b"jan" => Some(1),
+        b"feb" => Some(2),
+        b"mar" => Some(3),
+        b"apr" => Some(4),
+        b"may" => Some(5),
+        b"jun" => Some(6),
+        b"jul" => Some(7),
+        b"aug" => Some(8),
+        b"sep" => Some(9),
+        b"oct" => Some(10),
+        b"nov" => Some(11),
+        b"dec" => Some(12),
+        _ => None,
+    }
 }
 
 /// `year "-" month "-" day ("T" / "t" / " ") hour ":" minute ":" second ["." fraction] [zone]`
@@ -458,8 +446,8 @@ mod tests {
             seconds in -62_135_596_800_i64..=253_402_300_799, place in 0_usize..29, byte in prop::sample::select(b"059:, AaGz\0".to_vec()),
         ) {
             let iso = UnixSeconds(seconds).to_string();
-            let month = std::str::from_utf8(MONTHS[iso[5..7].parse::<usize>().unwrap() - 1]).unwrap();
-            let month = std::format!("{}{}", month[..1].to_uppercase(), &month[1..]);
+            let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+            let month = months[iso[5..7].parse::<usize>().unwrap() - 1];
             let text = std::format!("Mon, {} {month} {} {} GMT", &iso[8..10], &iso[..4], &iso[11..19]);
             prop_assert_eq!(fixed(text.as_bytes()), Some(seconds));
             prop_assert_eq!(free(&text), Some(seconds));

@@ -10,6 +10,7 @@ use super::{REMEMBERED_APPROVALS, Session};
 use crate::error::BufferTooSmall;
 use crate::event_id::EventId;
 use crate::hash::Hash;
+use crate::room::Room;
 use crate::short;
 use crate::time::{UnixMillis, UnixSeconds};
 use crate::tracker::{Change, Flags, TrackedEvent, TrackedStatus};
@@ -49,7 +50,7 @@ impl<const N: usize> Session<N> {
     /// # Errors
     /// [`BufferTooSmall`] when it does not fit; it tells the bytes needed.
     pub fn snapshot(&self, buffer: &mut [u8]) -> Result<usize, BufferTooSmall> {
-        let mut writer = Writer { buffer, length: 0, hash: Hash::new() };
+        let mut writer = Writer { room: Room::new(buffer), hash: Hash::new() };
         writer.bytes(MAGIC);
         writer.byte(VERSION);
         writer.byte(u8::from(self.event_seen));
@@ -66,10 +67,7 @@ impl<const N: usize> Session<N> {
         }
         let checksum = writer.hash.finish();
         writer.u64(checksum);
-        if writer.length > writer.buffer.len() {
-            return Err(BufferTooSmall { needed: writer.length });
-        }
-        Ok(writer.length)
+        writer.room.written().map(<[u8]>::len)
     }
 
     /// Takes up where a snapshot left off. Policy, names and pace stay as the session was configured.
@@ -128,19 +126,15 @@ impl<const N: usize> Session<N> {
     }
 }
 
-/// Writes while there is room, and counts and hashes all the same.
-struct Writer<'a> {
-    buffer: &'a mut [u8],
-    length: usize,
+/// Writes and hashes.
+struct Writer<'b> {
+    room: Room<'b>,
     hash: Hash,
 }
 
 impl Writer<'_> {
     fn byte(&mut self, byte: u8) {
-        if let Some(slot) = self.buffer.get_mut(self.length) {
-            *slot = byte;
-        }
-        self.length = self.length.saturating_add(1);
+        self.room.byte(byte);
         self.hash.byte(byte);
     }
 
