@@ -8,15 +8,6 @@ use crate::json::Text;
 /// As many of the text's first characters as fit into `limit` bytes, and whether those are all.
 pub(crate) fn beginning<const N: usize>(text: &Text<'_>, limit: usize) -> (heapless::String<N, u8>, bool) {
     let mut bytes = [0; N];
-    let plain = text.as_str().filter(|plain| plain.len() <= limit);
-    if let Some(plain) = plain
-        && let Some(place) = bytes.get_mut(..plain.len())
-    {
-        for (to, from) in place.iter_mut().zip(plain.bytes()) {
-            *to = from;
-        }
-        return (of_utf8(bytes, plain.len()), true);
-    }
     let mut length: usize = 0;
     let mut utf8 = [0; 4];
     let mut whole = true;
