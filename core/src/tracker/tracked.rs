@@ -1,0 +1,255 @@
+//! What is remembered of one event, and what its next reading changes.
+
+use serde::{Serialize, Serializer};
+
+use super::Change;
+use crate::event::{Event, EventStatus, NotBefore};
+use crate::event_id::EventId;
+use crate::hash::Hash;
+use crate::json::Text;
+use crate::names::VmNames;
+use crate::short;
+use crate::time::UnixSeconds;
+
+/// How far a tracked event has come. What has started stays so: a stale document does not unstart an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TrackedStatus {
+    /// Seen with no status, or with a word that this crate does not know.
+    Unclear,
+    /// Last seen `Scheduled`.
+    Scheduled,
+    /// Seen `Started`.
+    Started,
+}
+
+/// How much of an event's type is kept, in bytes; the longest word ever seen has 27.
+const TYPE_MAX: usize = 28;
+
+pub(crate) const NOT_BEFORE_UNKNOWN: UnixSeconds = UnixSeconds(i64::MIN);
+
+/// What is remembered of an event after its document is gone.
+#[derive(Clone, Debug)]
+pub struct TrackedEvent {
+    /// `NOT_BEFORE_UNKNOWN` where it is; an `Option` would take eight bytes more.
+    pub(crate) not_before: UnixSeconds,
+    /// Hash of the members whose change is worth telling.
+    pub(crate) digest: u32,
+    pub(crate) duration: u32,
+    pub(crate) event_id: EventId,
+    pub(crate) event_type: heapless::String<TYPE_MAX, u8>,
+    pub(crate) status: TrackedStatus,
+    pub(crate) flags: Flags,
+}
+
+/// What is noted about a tracked event, as bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Flags(pub(crate) u8);
+
+impl Flags {
+    pub(crate) const MINE: u8 = 1;
+    pub(crate) const NAMES_KNOWN: u8 = 2;
+    pub(crate) const APPROVED: u8 = 4;
+    pub(crate) const SEEN_SCHEDULED: u8 = 8;
+    /// The event is in the document that is being observed.
+    pub(crate) const PRESENT: u8 = 16;
+    /// The event is gone; its place is kept until its end was reported and recovered from.
+    pub(crate) const GONE: u8 = 32;
+    const ALL: u8 = 63;
+
+    pub(crate) const fn from_bits(bits: u8) -> Option<Self> {
+        if bits & !Self::ALL == 0 { Some(Self(bits)) } else { None }
+    }
+
+    pub(crate) const fn has(self, bit: u8) -> bool {
+        self.0 & bit != 0
+    }
+
+    pub(crate) const fn set(&mut self, bit: u8, on: bool) {
+        if on {
+            self.0 |= bit;
+        } else {
+            self.0 &= !bit;
+        }
+    }
+}
+
+impl TrackedEvent {
+    /// The event's id, as it was first spelt.
+    pub const fn event_id(&self) -> &EventId {
+        &self.event_id
+    }
+
+    /// The event's type as the wire spells it, at most 28 bytes of it; empty where the event names none.
+    pub fn event_type(&self) -> &str {
+        &self.event_type
+    }
+
+    /// How far the event has come.
+    pub const fn status(&self) -> TrackedStatus {
+        self.status
+    }
+
+    /// The last `NotBefore` that was known; documents blank it when the event starts.
+    pub const fn not_before(&self) -> Option<UnixSeconds> {
+        if self.not_before.0 == NOT_BEFORE_UNKNOWN.0 { None } else { Some(self.not_before) }
+    }
+
+    /// The last expected interruption in seconds; `None` where it is unknown.
+    pub const fn duration_in_seconds(&self) -> Option<u32> {
+        if self.duration == u32::MAX { None } else { Some(self.duration) }
+    }
+
+    /// Whether the event concerns this machine; `None` while its names are unknown.
+    pub const fn mine(&self) -> Option<bool> {
+        if self.flags.has(Flags::NAMES_KNOWN) { Some(self.flags.has(Flags::MINE)) } else { None }
+    }
+
+    /// Whether an approval of the event succeeded.
+    pub const fn is_approved(&self) -> bool {
+        self.flags.has(Flags::APPROVED)
+    }
+
+    /// Whether the event has gone from the document.
+    pub(crate) const fn is_gone(&self) -> bool {
+        self.flags.has(Flags::GONE)
+    }
+
+    pub(super) fn first_seen(event: &Event<'_>, event_id: EventId, names: VmNames<'_>) -> (Self, Change) {
+        let word = event.event_type().map_or(Text::plain(""), |word| word.text());
+        let (event_type, _) = short::beginning(&word, TYPE_MAX);
+        let mut tracked = Self {
+            not_before: event.not_before().moment().unwrap_or(NOT_BEFORE_UNKNOWN),
+            digest: digest(event),
+            duration: event.duration_in_seconds().unwrap_or(u32::MAX),
+            event_id,
+            event_type,
+            status: TrackedStatus::Unclear,
+            flags: Flags(Flags::PRESENT),
+        };
+        tracked.note_owner(event, names);
+        let change = match event.event_status() {
+            Some(EventStatus::Started) => {
+                tracked.status = TrackedStatus::Started;
+                Change::StartedWithoutNotice
+            }
+            Some(EventStatus::Scheduled) => {
+                tracked.status = TrackedStatus::Scheduled;
+                tracked.flags.set(Flags::SEEN_SCHEDULED, true);
+                Change::Scheduled
+            }
+            Some(EventStatus::Other(_)) | None => Change::Scheduled,
+        };
+        (tracked, change)
+    }
+
+    /// Takes what the document says now; what changed, if anything.
+    pub(super) fn seen_again(&mut self, event: &Event<'_>, names: VmNames<'_>) -> Option<Change> {
+        self.flags.set(Flags::PRESENT, true);
+        self.note_owner(event, names);
+        let mut change = None;
+        let digest = digest(event);
+        if digest != self.digest {
+            self.digest = digest;
+            self.duration = event.duration_in_seconds().unwrap_or(u32::MAX);
+            change = Some(Change::Updated);
+        }
+        let status = match event.event_status() {
+            Some(EventStatus::Scheduled) => TrackedStatus::Scheduled,
+            Some(EventStatus::Started) => TrackedStatus::Started,
+            Some(EventStatus::Other(_)) | None => TrackedStatus::Unclear,
+        };
+        if self.status == TrackedStatus::Started {
+            return change;
+        }
+        if let NotBefore::At(moment) = event.not_before()
+            && status != TrackedStatus::Started
+            && self.not_before != moment
+        {
+            self.not_before = moment;
+            change = Some(Change::Rescheduled);
+        }
+        if status != self.status {
+            self.status = status;
+            change = Some(match status {
+                TrackedStatus::Started if self.flags.has(Flags::SEEN_SCHEDULED) => Change::Started,
+                TrackedStatus::Started => Change::StartedWithoutNotice,
+                _ => change.unwrap_or(Change::Updated),
+            });
+            if status == TrackedStatus::Scheduled {
+                self.flags.set(Flags::SEEN_SCHEDULED, true);
+            }
+        }
+        change
+    }
+
+    fn note_owner(&mut self, event: &Event<'_>, names: VmNames<'_>) {
+        if let Some(mine) = names.owns(event) {
+            self.flags.set(Flags::NAMES_KNOWN, true);
+            self.flags.set(Flags::MINE, mine);
+        }
+    }
+
+    /// What it means that the event is no longer there, or is there with a word that says it is over.
+    pub(super) fn end(&self, last: Option<&EventStatus<'_>>, now: UnixSeconds) -> Change {
+        match last {
+            Some(status) if status.is_cancelled() && self.status != TrackedStatus::Started => Change::Cancelled,
+            Some(_) if self.flags.has(Flags::SEEN_SCHEDULED) || self.status == TrackedStatus::Started => {
+                Change::Completed
+            }
+            _ if self.status == TrackedStatus::Started => Change::Completed,
+            _ if self.is_approved() => Change::Ended,
+            _ if self.status == TrackedStatus::Scheduled && self.not_before().is_some_and(|start| now < start) => {
+                Change::Cancelled
+            }
+            _ => Change::Ended,
+        }
+    }
+}
+
+impl Serialize for TrackedEvent {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Shown<'a> {
+            event_id: &'a str,
+            event_type: &'a str,
+            event_status: Option<&'static str>,
+            not_before: Option<UnixSeconds>,
+            duration_in_seconds: Option<u32>,
+            mine: Option<bool>,
+        }
+        Shown {
+            event_id: self.event_id.as_str(),
+            event_type: &self.event_type,
+            event_status: match self.status {
+                TrackedStatus::Unclear => None,
+                TrackedStatus::Scheduled => Some("Scheduled"),
+                TrackedStatus::Started => Some("Started"),
+            },
+            not_before: self.not_before(),
+            duration_in_seconds: self.duration_in_seconds(),
+            mine: self.mine(),
+        }
+        .serialize(serializer)
+    }
+}
+
+/// Hash of what is told as `updated`: all but the id, the status and `NotBefore`, which have words of their own.
+fn digest(event: &Event<'_>) -> u32 {
+    let mut hash = Hash::new();
+    let words = [
+        event.event_type().map(|word| word.text()),
+        event.event_source().map(|word| word.text()),
+        event.resource_type(),
+        event.description(),
+    ];
+    for word in words {
+        hash.byte(u8::from(word.is_some()));
+        hash.text(&word.unwrap_or(Text::plain("")));
+    }
+    hash.bytes(&event.duration_in_seconds().unwrap_or(u32::MAX).to_le_bytes());
+    for name in event.resources() {
+        hash.text(&name);
+    }
+    let hash = hash.finish();
+    u32::try_from(hash >> 32).unwrap_or(0)
+}
