@@ -125,7 +125,10 @@ impl UnixMillis {
     /// The milliseconds from `earlier` to here, 0 when this moment is the earlier one.
     pub const fn millis_since(self, earlier: Self) -> u64 {
         let passed = self.0.saturating_sub(earlier.0);
-        if passed < 0 { 0 } else { passed.unsigned_abs() }
+        match passed {
+            ..0 => 0,
+            _ => passed.unsigned_abs(),
+        }
     }
 }
 
@@ -141,7 +144,7 @@ fn decimal(room: &mut Room<'_>, number: i64, width: usize) {
     let mut count: usize = 0;
     let mut rest = number.unsigned_abs();
     for place in digits.iter_mut().rev() {
-        *place = b'0' | (rest % 10) as u8;
+        *place = b'0'.wrapping_add((rest % 10) as u8);
         rest /= 10;
         count = count.saturating_add(1);
         if rest == 0 {
@@ -416,6 +419,28 @@ mod tests {
         ] {
             assert_eq!(shown(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn what_passes_between_two_moments() {
+        assert_eq!(UnixSeconds(7).since(UnixSeconds(5)), 2);
+        assert_eq!(UnixSeconds(5).since(UnixSeconds(7)), -2);
+        assert_eq!(UnixSeconds(i64::MAX).since(UnixSeconds(-1)), i64::MAX);
+        assert_eq!(UnixMillis(7).millis_since(UnixMillis(5)), 2);
+        assert_eq!(UnixMillis(5).millis_since(UnixMillis(5)), 0);
+        assert_eq!(UnixMillis(5).millis_since(UnixMillis(7)), 0);
+        assert_eq!(UnixMillis(5).plus(7), UnixMillis(12));
+        assert_eq!(UnixMillis(-1).seconds(), UnixSeconds(-1));
+        assert_eq!(UnixMillis::from(UnixSeconds(3)), UnixMillis(3000));
+    }
+
+    #[test]
+    fn what_is_no_time_is_told_as_such() {
+        let refused = serde_json::from_str::<UnixSeconds>("\"soon\"").unwrap_err().to_string();
+        assert!(
+            refused.starts_with("invalid value: string \"soon\", expected a time as RFC 3339 writes it"),
+            "{refused}"
+        );
     }
 
     #[test]
