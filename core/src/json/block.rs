@@ -276,6 +276,7 @@ mod portable {
 
 #[cfg(test)]
 mod tests {
+    use std::format;
     use std::vec;
     use std::vec::Vec;
 
@@ -309,10 +310,36 @@ mod tests {
         }
     }
 
-    /// Pieces of JSON, in which strings may hold brackets and escaped quotes.
+    #[test]
+    fn brackets_close_outside_of_strings_only() {
+        for (rest, expected) in [
+            ("", 0),
+            ("]", 1),
+            ("}]", 1),
+            (r#""]"]"#, 4),
+            (r#""\"]"]"#, 6),
+            (r#""\\"]"]"#, 5),
+            (r#"[{}]]]"#, 5),
+            ("[1", 2),
+        ] {
+            // In the first block; in the next one; behind an escape in its block, and behind one on the border of two.
+            let long = "a".repeat(62);
+            for before in ["", &format!("{long}{long}"), r#""\\""#, &format!(r#""{long}\"""#)] {
+                let bytes = format!("{before}{rest}");
+                assert_eq!(close_end(bytes.as_bytes(), 0), before.len() + expected, "{bytes}");
+            }
+        }
+    }
+
+    /// Pieces of JSON that mostly stay open for several blocks; strings may hold brackets, and few hold escapes.
     fn pieces() -> impl Strategy<Value = Vec<u8>> {
-        let piece =
-            prop::sample::select(vec!["{", "}", "[", "]", "\"", "\\\"", "\\\\", "abcdefghijklmnop", ",", " ", "é"]);
+        let piece = prop_oneof![
+            6 => Just("abcdefghijklmnop"),
+            3 => prop::sample::select(vec!["{", "["]),
+            2 => prop::sample::select(vec!["}", "]"]),
+            4 => Just("\""),
+            1 => prop::sample::select(vec!["\\\"", "\\\\", "é"]),
+        ];
         prop::collection::vec(piece, 0..120).prop_map(|pieces| pieces.concat().into_bytes())
     }
 
