@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PyString};
 use scheduled_events_core::{
-    Document, Event, EventSource, EventStatus, EventType, Incarnation, ParseError, Text, UnixSeconds,
+    Document, Event, EventSource, EventStatus, EventType, Incarnation, ParseError, Resources, Text, UnixSeconds,
 };
 
 use crate::errors::parse_error;
@@ -127,8 +127,18 @@ impl Body {
         PyString::from_bytes(py, self.bytes.get(start..start + span.length as usize).unwrap_or_default())
     }
 
+    /// The names in an event's `Resources`.
+    pub(crate) fn names(&self, entry: &Entry) -> impl Iterator<Item = Text<'_>> {
+        self.resources(entry).into_iter().flat_map(|text| Resources::of(text).iter())
+    }
+
+    /// Whether one of these names stands among the event's `Resources`.
+    pub(crate) fn concerns(&self, entry: &Entry, names: &[&str]) -> bool {
+        self.names(entry).any(|resource| names.iter().any(|name| resource.eq_ignore_ascii_case(name)))
+    }
+
     /// The text from an event's array `Resources` to the event's end.
-    pub(crate) fn resources(&self, entry: &Entry) -> Option<&str> {
+    fn resources(&self, entry: &Entry) -> Option<&str> {
         let start = entry.object.start + entry.resources? as usize;
         std::str::from_utf8(self.bytes.get(start..entry.object.end)?).ok()
     }

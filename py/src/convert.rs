@@ -42,6 +42,14 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Moment {
     }
 }
 
+/// Calls `with` with the names of this machine: a text, which is not copied, or several.
+pub(crate) fn with_names<T>(names: &Bound<'_, PyAny>, with: impl FnOnce(&[&str]) -> T) -> PyResult<T> {
+    match names.cast::<PyString>() {
+        Ok(name) if !name.is_empty()? => Ok(with(&[name.to_str()?])),
+        _ => Ok(with(&names.extract::<Names>()?.borrowed())),
+    }
+}
+
 /// Names of this machine: a text, or several.
 #[derive(Clone, Default)]
 pub(crate) struct Names(pub(crate) Vec<String>);

@@ -11,6 +11,7 @@ use scheduled_events::record::Record;
 use scheduled_events_core::{Document as CoreDocument, Member};
 
 use crate::body::{Body, Key};
+use crate::convert::with_names;
 use crate::errors::parse_error;
 use crate::event::Event;
 use crate::{wire, words};
@@ -98,6 +99,11 @@ impl Document {
             class.call1((event, member.map(Member::name), kind.word(), line, column, problem.offset))
         });
         PyTuple::new(py, problems.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// Whether an event of the document concerns one of these names: mostly none does, and no event is made to tell.
+    fn concerns(&self, vm_names: &Bound<'_, PyAny>) -> PyResult<bool> {
+        with_names(vm_names, |names| self.body.entries.iter().any(|entry| self.body.concerns(entry, names)))
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {

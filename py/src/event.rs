@@ -9,11 +9,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDateTime, PyDict, PyDictItems, PyDictKeys, PyDictValues, PyIterator, PyString, PyTuple};
 use scheduled_events::record::EventRecord;
 use scheduled_events::watch::names_for;
-use scheduled_events_core::{Event as CoreEvent, Resources, Text, UnixSeconds};
+use scheduled_events_core::{Event as CoreEvent, Text, UnixSeconds};
 use serde_json::json;
 
 use crate::body::{Body, Entry, Span, Word};
-use crate::convert::{Names, datetime};
+use crate::convert::{datetime, with_names};
 use crate::words::{SOURCES, STATUSES, TYPES, Words};
 use crate::{convert, wire};
 
@@ -93,7 +93,7 @@ impl Event {
     }
 
     fn names(&self) -> impl Iterator<Item = Text<'_>> {
-        self.body.resources(self.entry()).into_iter().flat_map(|text| Resources::of(text).iter())
+        self.body.names(self.entry())
     }
 
     /// The value of a member that needs no look at the event's text.
@@ -198,8 +198,8 @@ impl Event {
     }
 
     /// Whether one of these names stands among the event's resources, compared whole and without ASCII case.
-    fn concerns(&self, vm_names: Names) -> bool {
-        self.names().any(|resource| vm_names.0.iter().any(|name| resource.eq_ignore_ascii_case(name)))
+    fn concerns(&self, vm_names: &Bound<'_, PyAny>) -> PyResult<bool> {
+        with_names(vm_names, |names| self.body.concerns(self.entry(), names))
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {

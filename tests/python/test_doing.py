@@ -263,8 +263,10 @@ def test_records_are_the_command_s(environment: "dict[str, str]") -> None:
     assert kinds == ["change", "decision", "approval", "change", "change"]
 
 
+# A shell that runs the tests in the background has SIGINT ignored, which programs inherit.
 SCRIPT = """
-import sys, scheduled_events as se
+import signal, sys, scheduled_events as se
+signal.signal(signal.SIGINT, signal.default_int_handler)
 client = se.Client(sys.argv[1])
 {body}
 """

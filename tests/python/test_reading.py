@@ -35,6 +35,22 @@ def test_attributes(event: se.Event) -> None:
     assert event.concerns("westno_1")
     assert event.concerns(["x", "WESTNO_0"])
     assert not event.concerns("WestNO")
+    for empty in ("", [""]):
+        with pytest.raises(ValueError, match="a machine's name is empty"):
+            event.concerns(empty)
+
+
+def test_a_document_tells_whether_it_concerns_a_machine() -> None:
+    events = [{"EventId": "a", "Resources": ["vm_0"]}, {"EventId": "b"}, {"EventId": "c", "Resources": ["vm_1", "é"]}]
+    document = se.parse(json.dumps({"Events": events}))
+    assert [document.concerns(name) for name in ("VM_1", "é", "vm_2", "vm", ["x", "vm_0"], [])] == [
+        *(True, True, False, False, True, False)
+    ]
+    assert not se.parse(b'{"Events":[]}').concerns("vm_0")
+    with pytest.raises(ValueError, match="a machine's name is empty"):
+        document.concerns("")
+    with pytest.raises(TypeError):
+        document.concerns(3)  # type: ignore[arg-type]
 
 
 def test_words_are_texts(event: se.Event) -> None:
@@ -94,7 +110,7 @@ def test_items(event: se.Event, document: se.Document) -> None:
     assert "event_id" not in event
     assert 3 not in event  # type: ignore[operator]
     assert len(event) == 9
-    assert dict(event.items()) == dict(zip(event.keys(), event.values()))
+    assert dict(event.items()) == dict(zip(event.keys(), event.values(), strict=True))
     with pytest.raises(KeyError, match="Nothing"):
         event["Nothing"]
     assert document["DocumentIncarnation"] == 2
@@ -210,7 +226,7 @@ def test_what_json_writes_is_read_back(events: Any, incarnation: Any, ascii_only
     document = se.parse(text)
     assert document.incarnation == incarnation
     assert document == theirs
-    for event, raw in zip(document.events, unique):
+    for event, raw in zip(document.events, unique, strict=True):
         assert event.event_id == raw["EventId"]
         assert event.event_type == raw.get("EventType")
         assert event.resources == tuple(raw.get("Resources", ()))

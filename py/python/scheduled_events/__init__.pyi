@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import Enum
 from types import TracebackType
-from typing import Any, ClassVar, Literal, SupportsIndex, final, overload
+from typing import Any, ClassVar, Literal, SupportsIndex, TypeAlias, final, overload
 
-from typing_extensions import Self, TypeAlias
+from typing_extensions import Self
 
 from . import aio as aio
 
@@ -128,6 +128,8 @@ class Document(Mapping[str, Any]):
     @property
     def problems(self) -> tuple[Problem, ...]:
         """What is odd in the document."""
+    def concerns(self, vm_names: _Names) -> bool:
+        """Tell whether an event of the document concerns one of these names: no event is made to tell."""
     @overload
     def __getitem__(self, key: Literal["Events"], /) -> list[Event]: ...
     @overload

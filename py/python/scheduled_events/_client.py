@@ -9,8 +9,8 @@ from ._errors import Error
 
 TYPE_CHECKING = False  # As typing's, which takes longer to import than this package.
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any, Callable
+    from collections.abc import Callable, Iterable
+    from typing import Any
 
     from ._native import Document, Event, Policy
 

@@ -24,7 +24,7 @@ class Frozen:
         names = self.__match_args__
         if len(args) > len(names):
             raise TypeError(f"{type(self).__name__} takes {len(names)} fields, not {len(args)}")
-        for name, value in zip(names, args):
+        for name, value in zip(names, args, strict=False):
             if name in fields:
                 raise TypeError(f"{type(self).__name__} got the field {name!r} twice")
             fields[name] = value

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-from typing import TYPE_CHECKING, Any, Callable, Union
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from ._client import Client, _log
 from ._client import Watch as SyncWatch
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from ._client import _Worker
     from ._native import Event, Policy
 
-    _Told = Union[tuple[int, str], Record, BaseException, None]
+    _Told = tuple[int, str] | Record | BaseException | None
 
 __all__ = ["Watch", "watch"]
 
