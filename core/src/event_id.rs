@@ -117,4 +117,21 @@ mod tests {
         assert_eq!(EventId::new(&Text::plain(&format!("{whole}z"))).as_str().len(), EVENT_ID_MAX);
         assert!(EventId::kept(&format!("{whole}z")).is_none());
     }
+
+    #[test]
+    fn what_is_kept_whole_counts_as_it_reads() {
+        for (raw, whole) in [
+            ("z".repeat(64), true),
+            ("z".repeat(65), false),
+            (r"\u007a".repeat(64), true),
+            (r"\u007a".repeat(65), false),
+            (r"\u00e9".repeat(32), true),
+            (r"\u00e9".repeat(33), false),
+        ] {
+            let id = Text::from_raw(&raw, raw.contains('\\'));
+            assert_eq!(EventId::keeps_whole(&id), whole, "{raw}");
+            let kept = EventId::new(&id);
+            assert_eq!(id == *kept.as_ref(), whole, "{raw}");
+        }
+    }
 }

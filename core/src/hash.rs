@@ -136,6 +136,21 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_text_counts_as_it_reads() {
+        let hash = |text: &Text<'_>| {
+            let mut hash = Hash::new();
+            hash.text(text);
+            hash.finish()
+        };
+        let (plain, escaped) = (Text::plain("Aé"), Text::from_raw(r"\u0041\u00e9", true));
+        assert_eq!(hash(&plain), hash(&escaped));
+        assert_eq!(Hash::of_id(&plain), Hash::of_id(&escaped));
+        assert_ne!(hash(&plain), hash(&Text::plain("")));
+        assert_ne!(hash(&plain), hash(&Text::plain("aé")));
+        assert_ne!(Hash::of_id(&escaped), Hash::of_id(&Text::plain("")));
+    }
+
     proptest! {
         #[test]
         fn only_the_bytes_count(bytes: Vec<u8>, cut in 0_usize..100, other in 0_usize..100) {

@@ -94,3 +94,30 @@ impl<'a> VmNames<'a> {
         if self.is_unknown() { None } else { Some(self.rank(event).is_some()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_compared_whole_and_with_its_underscore_only_where_documents_have_one() {
+        for (resource, plain, underscored) in [
+            ("web", true, true),
+            ("WEB", true, true),
+            ("_web", false, true),
+            (r"\u005fW\u0065b", false, true),
+            ("__web", false, false),
+            ("_we", false, false),
+            ("_webs", false, false),
+            ("xweb", false, false),
+            ("other", false, false),
+            ("", false, false),
+        ] {
+            let resource = Text::from_raw(resource, resource.contains('\\'));
+            let names = VmNames::new(&["db", "web"]);
+            assert_eq!(names.contain(&resource), plain, "{resource}");
+            assert_eq!(names.underscored().contain(&resource), underscored, "{resource}");
+            assert_eq!((names.is_underscored(), names.underscored().is_underscored()), (false, true));
+        }
+    }
+}

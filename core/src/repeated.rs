@@ -18,8 +18,8 @@ const FILTER: usize = 128;
 /// How many ids are suspected at a time.
 const SUSPECTS: usize = 16;
 
-/// How often the document is gone over again to see whether suspected ids stand there twice. Enough for more than a
-/// thousand events; the bound is what keeps a hostile document linear.
+/// How often the document is gone over again to see whether suspected ids stand there twice, not counting the last time
+/// at its end. Enough for more than a thousand events; the bound is what keeps a hostile document linear.
 const MAX_PASSES: u8 = 8;
 
 /// Where the values of repeated `EventId`s stand; those beyond four gibibytes are not remembered.
@@ -212,6 +212,7 @@ mod tests {
     use std::string::String;
     use std::vec::Vec;
 
+    use super::*;
     use crate::document::Document;
 
     fn document(ids: impl Iterator<Item = String>) -> String {
@@ -243,8 +244,39 @@ mod tests {
     fn a_document_of_nothing_but_repeats_is_read_all_the_same() {
         let text = document((0..50_000).map(|_| String::from("a")));
         let document = Document::parse(text.as_bytes()).unwrap();
-        assert_eq!(document.problems().count(), super::KEPT);
-        assert_eq!(document.events().count(), 50_000 - super::KEPT);
+        assert_eq!(document.problems().count(), KEPT);
+        assert_eq!(document.events().count(), 50_000 - KEPT);
+    }
+
+    /// What is left of the search through a document: how often it was gone over again, and what the finder knows.
+    fn searched(ids: impl Iterator<Item = String>) -> (u8, u8, bool) {
+        let text = document(ids);
+        let mut repeats = Repeats::default();
+        let mut finder = RepeatFinder::new(&text, "{\"Events\":".len(), &mut repeats);
+        Document::parse_each(text.as_bytes(), &mut [], |event, _, _| finder.see(&event.event_id(), event.id_offset()))
+            .unwrap();
+        finder.finish();
+        (finder.passes, finder.listed, finder.filters)
+    }
+
+    #[test]
+    fn a_document_is_gone_over_again_as_rarely_as_can_be() {
+        let numbered = |count: u32| (0..count).map(|n| format!("id-{n}"));
+        // So many are listed, and known for certain.
+        assert_eq!(searched(numbered(64)), (0, 64, false));
+        assert_eq!(searched(numbered(64).chain([String::from("ID-63")])), (1, 64, false));
+        assert_eq!(searched(numbered(65)), (0, 64, true));
+        // No more once no more can be remembered, but for the one that was suspected meanwhile.
+        assert_eq!(searched((0..1000).map(|_| String::from("a"))), (2, 1, false));
+        assert_eq!(searched(numbered(3000)).0, MAX_PASSES + 1);
+    }
+
+    #[test]
+    fn ids_of_the_same_hash_are_different_events() {
+        let ids = ["vm-58908", "vm-119802"];
+        assert_eq!(hash(&Text::plain(ids[0])), hash(&Text::plain(ids[1])));
+        let text = document(ids.map(String::from).into_iter());
+        assert_eq!(Document::parse(text.as_bytes()).unwrap().events().len(), 2);
     }
 
     #[test]

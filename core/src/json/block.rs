@@ -319,7 +319,7 @@ mod tests {
             (r#""]"]"#, 4),
             (r#""\"]"]"#, 6),
             (r#""\\"]"]"#, 5),
-            (r#"[{}]]]"#, 5),
+            ("[{}]]]", 5),
             ("[1", 2),
         ] {
             // In the first block; in the next one; behind an escape in its block, and behind one on the border of two.
