@@ -209,11 +209,29 @@ impl fmt::Debug for Event<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::format;
+
     use super::*;
 
     #[test]
     fn an_event_is_small() {
         assert!(size_of::<Event<'_>>() <= 128, "{}", size_of::<Event<'_>>());
+    }
+
+    #[test]
+    fn an_event_is_shown_with_its_members_and_nothing_that_a_terminal_obeys() {
+        let event =
+            Event::parse("{\"EventId\":\"a\u{9b}\",\"EventType\":\"Freeze\",\"Resources\":[\"vm\"]}".as_bytes());
+        let shown = format!("{:?}", event.unwrap());
+        for part in [
+            "index: 0",
+            r#"event_id: "a\u{9b}""#,
+            "event_type: Some(Freeze)",
+            "resources: [\"vm\"]",
+            "not_before: Unset",
+        ] {
+            assert!(shown.contains(part), "{shown}");
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The names of the machines that an event concerns.
 
+use core::fmt;
+
 use serde::{Serialize, Serializer};
 
 use super::EVENT_DEPTH;
@@ -16,7 +18,7 @@ use crate::json::{Scanner, Text};
 /// assert!(event.resources().iter().any(|name| name == "vm_1"));
 /// # Ok::<(), scheduled_events_core::ParseError>(())
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Resources<'a> {
     /// At the array's bracket.
     array: Option<Scanner<'a>>,
@@ -83,8 +85,14 @@ impl Serialize for Resources<'_> {
     }
 }
 
+impl fmt::Debug for Resources<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.iter().fmt(f)
+    }
+}
+
 /// Iterator over [`Resources`].
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ResourceNames<'a> {
     inside: Option<Scanner<'a>>,
     first: bool,
@@ -108,5 +116,11 @@ impl<'a> Iterator for ResourceNames<'a> {
         }
         self.inside = None;
         None
+    }
+}
+
+impl fmt::Debug for ResourceNames<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.clone()).finish()
     }
 }

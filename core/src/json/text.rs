@@ -222,3 +222,16 @@ impl Iterator for Chars<'_> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_escaped_is_there_as_it_stands() {
+        assert_eq!(Text::plain("é").as_str(), Some("é"));
+        assert_eq!(Text::from_raw("é", false).as_str(), Some("é"));
+        assert_eq!(Text::from_raw("é", true).as_str(), None);
+        assert!(Text::plain("").is_empty() && !Text::plain(" ").is_empty());
+    }
+}
