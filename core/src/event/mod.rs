@@ -235,6 +235,13 @@ mod tests {
     }
 
     #[test]
+    fn a_text_without_escapes_is_told_as_such() {
+        let event = Event::parse(br#"{"EventId":"a","Description":"b\u0063"}"#).unwrap();
+        assert_eq!(event.event_id().as_str(), Some("a"));
+        assert_eq!(event.description().unwrap().as_str(), None);
+    }
+
+    #[test]
     fn what_lies_too_far_behind_the_brace_has_no_place() {
         let span = |start, length| Span::of(start, length, true).map(|span| (span.start.get(), span.length));
         assert_eq!(span(1, 0), Some((1, ESCAPED)));
