@@ -187,3 +187,29 @@ fn the_life_of_one_event() {
         assert_eq!(changes, expected, "{documents:?}");
     }
 }
+
+#[test]
+fn names_are_kept_where_there_is_room_and_are_those_of_their_event() {
+    let body = br#"{"Events":[{"EventId":"a","Resources":["vm_0","vm_1"]},{"EventId":"b"},
+        {"EventId":"c","Resources":["x","y","z"]},{"EventId":"d","Resources":["vm_0"]}]}"#;
+    let mut kept = Vec::new();
+    let read = Document::parse_each(body, &mut [Text::plain(""); 2], |_, _, names| {
+        kept.push(names.map(|names| names.iter().map(ToString::to_string).collect::<Vec<_>>()));
+    });
+    assert_eq!(read.unwrap().events().len(), 4);
+    let names = |names: &[&str]| Some(names.iter().map(ToString::to_string).collect::<Vec<_>>());
+    assert_eq!(kept, [names(&["vm_0", "vm_1"]), names(&[]), None, names(&["vm_0"])]);
+}
+
+#[test]
+fn what_is_wrong_first_is_told_first_broken_utf8_among_it() {
+    for (body, kind, offset) in [
+        (&b"{\"Events\":[],}\xff"[..], ParseErrorKind::UnexpectedByte, 13),
+        (b"{\"Events\":[]}}\xff", ParseErrorKind::TrailingData, 13),
+        (b"{\"Events\":[\"\xff\"]}", ParseErrorKind::InvalidUtf8, 12),
+        (b"{\"Events\":[]}\xff", ParseErrorKind::InvalidUtf8, 13),
+    ] {
+        let refused = Document::parse(body).unwrap_err();
+        assert_eq!((refused.kind, refused.offset), (kind, offset), "{}", body.escape_ascii());
+    }
+}
