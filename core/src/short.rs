@@ -42,7 +42,7 @@ pub(crate) fn kept<const N: usize>(text: &str) -> Option<heapless::String<N, u8>
 /// The lower four bits as a hexadecimal digit.
 pub(crate) fn hex_digit(bits: u8) -> u8 {
     match bits & 0xf {
-        digit @ 0..10 => digit | b'0',
+        digit @ 0..10 => digit.wrapping_add(b'0'),
         digit => digit.wrapping_sub(10).wrapping_add(b'a'),
     }
 }

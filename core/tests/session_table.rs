@@ -3,8 +3,8 @@
 mod common;
 
 use scheduled_events_core::{
-    Action, Cause, Change, Config, ConfigError, Document, Leader, Outcome, Policy, Preparation, Response, Rule, Scope,
-    Session, Step, TrackedEvent, Tracker, UnixSeconds, VmNames, limits,
+    Action, Cause, Change, Config, ConfigError, Document, EventKind, EventTypes, Leader, Outcome, Policy, Preparation,
+    Response, Rule, Scope, Session, Step, TrackedEvent, Tracker, UnixSeconds, VmNames, limits,
 };
 
 use common::{Host, OTHER, START, Setup, Spec, VM, What, document, event, laws};
@@ -236,6 +236,20 @@ fn a_superseded_document_is_believed_when_it_stays() {
 }
 
 #[test]
+fn the_last_four_superseded_documents_are_known() {
+    let mut host = host::<4>(Action::Hold);
+    let events = [event("a")];
+    let bodies: Vec<_> = (1..=6).map(|incarnation| document(incarnation, &events)).collect();
+    for body in &bodies {
+        assert_eq!(host.serve_body(body, &events), Outcome::Document);
+    }
+    for body in &bodies[1..5] {
+        assert_eq!(host.serve_body(body, &events), Outcome::Stale);
+    }
+    assert_eq!(host.serve_body(&bodies[0], &events), Outcome::Document);
+}
+
+#[test]
 fn what_has_started_is_not_prepared_for_because_a_document_unstarts_it() {
     let mut host = host::<4>(Action::Prepare);
     host.serve(&[event("a").started()]);
@@ -344,6 +358,21 @@ fn own_events_first_and_the_earliest_of_them() {
     assert_eq!(followed(&host), ["minute", "week"]);
     let said = host.heard();
     assert_eq!(said.last().map(String::as_str), Some("no room for 0 own, 0 others"), "{said:?}");
+}
+
+#[test]
+fn what_is_approved_is_dropped_last() {
+    let approve = Rule { event_types: EventTypes::of(&[EventKind::Freeze]), ..Rule::new(Action::Approve) };
+    let policy = Policy::new(&[approve, Rule::new(Action::Hold)]).unwrap();
+    let mut host = Host::<2>::new(Setup::new(policy));
+    let both = [event("approved").typed("Freeze").at(604_800), event("held").typed("Reboot").at(86_400)];
+    host.serve(&both);
+    host.serve(&both);
+    assert!(host.heard().contains(&String::from("post approved")));
+    host.serve(&[&both[..], &[event("soon").typed("Reboot").at(60)]].concat());
+    let mut ids: Vec<_> = host.session.events().map(|event| event.event_id().to_string()).collect();
+    ids.sort();
+    assert_eq!(ids, ["approved", "soon"]);
 }
 
 #[test]
