@@ -312,21 +312,24 @@ mod tests {
 
     #[test]
     fn brackets_close_outside_of_strings_only() {
-        for (rest, expected) in [
-            ("", 0),
-            ("]", 1),
-            ("}]", 1),
-            (r#""]"]"#, 4),
-            (r#""\"]"]"#, 6),
-            (r#""\\"]"]"#, 5),
-            ("[{}]]]", 5),
-            ("[1", 2),
+        for (rest, end) in [
+            ("", None),
+            ("[1", None),
+            ("]", Some(1)),
+            ("}]", Some(1)),
+            (r#""]"]"#, Some(4)),
+            (r#""\"]"]"#, Some(6)),
+            (r#""\\"]"]"#, Some(5)),
+            ("[{}]]]", Some(5)),
         ] {
             // In the first block; in the next one; behind an escape in its block, and behind one on the border of two.
             let long = "a".repeat(62);
             for before in ["", &format!("{long}{long}"), r#""\\""#, &format!(r#""{long}\"""#)] {
-                let bytes = format!("{before}{rest}");
-                assert_eq!(close_end(bytes.as_bytes(), 0), before.len() + expected, "{bytes}");
+                for after in ["", &format!("{long}{long}")] {
+                    let bytes = format!("{before}{rest}{after}");
+                    let expected = end.map_or(bytes.len(), |end| before.len() + end);
+                    assert_eq!(close_end(bytes.as_bytes(), 0), expected, "{bytes}");
+                }
             }
         }
     }
