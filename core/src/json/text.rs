@@ -233,5 +233,6 @@ mod tests {
         assert_eq!(Text::from_raw("é", false).as_str(), Some("é"));
         assert_eq!(Text::from_raw("é", true).as_str(), None);
         assert!(Text::plain("").is_empty() && !Text::plain(" ").is_empty());
+        assert!(Text::plain("é") == "é" && Text::plain("é") != "e" && Text::plain("é") == *"é");
     }
 }
