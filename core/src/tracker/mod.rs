@@ -345,6 +345,10 @@ impl core::error::Error for TrackerFull {}
 
 #[cfg(test)]
 mod tests {
+    use std::format;
+    use std::string::String;
+    use std::vec::Vec;
+
     use super::*;
 
     #[test]
@@ -370,6 +374,32 @@ mod tests {
             assert_eq!(refused, Err(TrackerFull { needed: 2 }));
         }
         assert!(tracker.is_empty());
+    }
+
+    #[test]
+    fn events_of_one_bucket_go_in_any_order() {
+        let document = |ids: &[String]| {
+            let events: Vec<_> = ids.iter().map(|id| format!("{{\"EventId\":\"{id}\"}}")).collect();
+            format!("{{\"Events\":[{}]}}", events.join(","))
+        };
+        let bucket = |id: &String| Tracker::<4>::bucket(Hash::of_id(&Text::plain(id)));
+        let all: Vec<_> = (0..).map(|n| format!("e{n}")).filter(|id| bucket(id) == 3).take(4).collect();
+        // Every order in which four events can go, as the digits of a number.
+        for order in (0..256).map(|order| [order >> 6 & 3, order >> 4 & 3, order >> 2 & 3, order & 3]) {
+            let (mut tracker, mut left) = (Tracker::<4>::new(), all.clone());
+            for step in 0..=4_usize {
+                if let Some(place) = step.checked_sub(1) {
+                    left.retain(|id| *id != all[order[place]]);
+                }
+                let body = document(&left);
+                tracker
+                    .observe(&Document::parse(body.as_bytes()).unwrap(), VmNames::UNKNOWN, UnixSeconds(0), |_, _| {})
+                    .unwrap();
+                let found = |id: &String| tracker.find_text(&Text::plain(id)).is_some();
+                assert!(all.iter().all(|id| found(id) == left.contains(id)), "{order:?}, {left:?}");
+                assert_eq!(tracker.len(), left.len());
+            }
+        }
     }
 
     #[test]
