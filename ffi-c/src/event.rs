@@ -302,15 +302,12 @@ pub unsafe extern "C" fn schedev_event_next_resources(
         if held.of != of {
             return Err(SCHEDEV_ERROR_ARGUMENT);
         }
-        // A copy can live in registers; the caller's memory cannot.
-        let mut names_to_come = held.names.clone();
         let mut written: usize = 0;
-        for name in names_to_come.by_ref().take(capacity) {
+        for name in held.names.by_ref().take(capacity) {
             // SAFETY: the array has room for `capacity` names, and `written` is less.
             unsafe { names.add(written).write(schedev_text::of(name)) };
             written = written.wrapping_add(1);
         }
-        held.names = names_to_come;
         if written == 0 {
             return Err(SCHEDEV_END);
         }
