@@ -161,21 +161,26 @@ fn decimal(room: &mut Room<'_>, number: i64, width: usize) {
 }
 
 const DAY: i64 = 86_400;
+/// 1970-01-01, counted from 0000-03-01.
+const FIRST_DAY: i64 = 719_468;
+
 /// RFC 1123 as Azure writes it, every digit at its place: `Mon, 19 Sep 2016 18:29:47 GMT`.
 fn fixed(text: &[u8]) -> Option<i64> {
     let &[w1, w2, w3, b',', b' ', d1, d2, b' ', m1, m2, m3, b' ', ref rest @ ..] = text else { return None };
     let &[y1, y2, y3, y4, b' ', h1, h2, b':', i1, i2, b':', s1, s2, b' ', b'G', b'M', b'T'] = rest else {
         return None;
     };
-    let digits = [d1, d2, y1, y2, y3, y4, h1, h2, i1, i2, s1, s2];
-    if !([w1, w2, w3].iter().all(u8::is_ascii_alphabetic) && digits.iter().all(u8::is_ascii_digit)) {
+    let mut digits = true;
+    let mut pair = |tens: u8, ones: u8| {
+        digits &= tens.is_ascii_digit() & ones.is_ascii_digit();
+        u32::from(tens & 0xf).wrapping_mul(10).wrapping_add(u32::from(ones & 0xf))
+    };
+    let (day, year) = (pair(d1, d2), pair(y1, y2).wrapping_mul(100).wrapping_add(pair(y3, y4)));
+    let (hour, minute, second) = (pair(h1, h2), pair(i1, i2), pair(s1, s2));
+    if !digits || ![w1, w2, w3].iter().all(u8::is_ascii_alphabetic) {
         return None;
     }
-    let month = month(&[m1, m2, m3])?;
-    let [day, century, year, hour, minute, second] = [[d1, d2], [y1, y2], [y3, y4], [h1, h2], [i1, i2], [s1, s2]]
-        .map(|[tens, ones]| i64::from(tens & 0xf).wrapping_mul(10).wrapping_add(i64::from(ones & 0xf)));
-    let day = days(century.wrapping_mul(100).wrapping_add(year), month, day)?;
-    Some(day.saturating_mul(DAY).saturating_add(second_of_day(hour, minute, second)?))
+    moment(days(year, month(&[m1, m2, m3])?, day)?, second_of_day(hour, minute, second)?)
 }
 
 /// Whatever else is read, with white space around it.
@@ -210,11 +215,11 @@ fn rfc_1123(text: &[u8]) -> Option<i64> {
     if !rest.is_empty() {
         return None;
     }
-    Some(days(year, month, day)?.saturating_mul(DAY).saturating_add(second))
+    moment(days(year, month, day)?, second)
 }
 
 /// The month of a name, from 1.
-fn month(name: &[u8]) -> Option<i64> {
+fn month(name: &[u8]) -> Option<u32> {
     let &[first, second, third] = name else { return None };
     // ASCII letters in lower case; no other byte becomes one of these.
     match &[first | 0x20, second | 0x20, third | 0x20] {
@@ -252,7 +257,7 @@ fn iso_8601(text: &[u8]) -> Option<i64> {
         }
         _ => rest,
     };
-    let local = days(year, month, day)?.saturating_mul(DAY).saturating_add(second);
+    let local = moment(days(year, month, day)?, second)?;
     let offset = match rest {
         [] | [b'Z' | b'z'] => 0,
         [sign @ (b'+' | b'-'), zone @ ..] => {
@@ -261,8 +266,8 @@ fn iso_8601(text: &[u8]) -> Option<i64> {
             if hours > 23 || minutes > 59 || !zone.is_empty() {
                 return None;
             }
-            let east = hours.saturating_mul(3600).saturating_add(minutes.saturating_mul(60));
-            if *sign == b'-' { east.saturating_neg() } else { east }
+            let east = i64::from(hours.wrapping_mul(3600).wrapping_add(minutes.wrapping_mul(60)));
+            if *sign == b'-' { east.wrapping_neg() } else { east }
         }
         _ => return None,
     };
@@ -270,57 +275,56 @@ fn iso_8601(text: &[u8]) -> Option<i64> {
 }
 
 /// `hour ":" minute ":" second` in seconds, and what follows it.
-fn time_of_day(text: &[u8]) -> Option<(i64, &[u8])> {
+fn time_of_day(text: &[u8]) -> Option<(u32, &[u8])> {
     let (hour, text) = field(text, 2)?;
     let (minute, text) = field(text.strip_prefix(b":")?, 2)?;
     let (second, text) = field(text.strip_prefix(b":")?, 2)?;
     Some((second_of_day(hour, minute, second)?, text))
 }
 
-fn second_of_day(hour: i64, minute: i64, second: i64) -> Option<i64> {
+fn second_of_day(hour: u32, minute: u32, second: u32) -> Option<u32> {
     if hour > 23 || minute > 59 || second > 59 {
         return None;
     }
-    Some(hour.saturating_mul(3600).saturating_add(minute.saturating_mul(60)).saturating_add(second))
+    Some(hour.wrapping_mul(3600).wrapping_add(minute.wrapping_mul(60)).wrapping_add(second))
 }
 
 /// A number of exactly `width` digits, and what follows it.
-fn field(text: &[u8], width: usize) -> Option<(i64, &[u8])> {
+fn field(text: &[u8], width: usize) -> Option<(u32, &[u8])> {
     let (number, rest) = text.split_at_checked(width)?;
     Some((digits(number, width..=width)?, rest))
 }
 
-fn digits(text: &[u8], widths: core::ops::RangeInclusive<usize>) -> Option<i64> {
+/// A number of at most four digits.
+fn digits(text: &[u8], widths: core::ops::RangeInclusive<usize>) -> Option<u32> {
     if !widths.contains(&text.len()) || !text.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    let digit = |byte: &u8| i64::from(byte.wrapping_sub(b'0'));
-    Some(text.iter().fold(0, |value: i64, byte| value.saturating_mul(10).saturating_add(digit(byte))))
+    Some(text.iter().fold(0, |value: u32, byte| value.wrapping_mul(10).wrapping_add(u32::from(byte & 0xf))))
 }
 
-/// Days from 1970-01-01 to a date of the Gregorian calendar, `None` where the date does not exist.
-fn days(year: i64, month: i64, day: i64) -> Option<i64> {
+/// The second of the day that is so many days behind [`FIRST_DAY`].
+#[inline]
+fn moment(days: u32, second: u32) -> Option<i64> {
+    i64::from(days).checked_sub(FIRST_DAY)?.checked_mul(DAY)?.checked_add(second.into())
+}
+
+/// Days from 0000-03-01 to a date of the Gregorian calendar, `None` where the date does not exist.
+fn days(year: u32, month: u32, day: u32) -> Option<u32> {
     if !(1..=9999).contains(&year) || !(1..=12).contains(&month) || day < 1 || day > month_length(year, month) {
         return None;
     }
-    // Count years from March, so that the leap day is the last day of a year, in cycles of 400 years.
-    let year = if month <= 2 { year.wrapping_sub(1) } else { year };
-    let month_from_march = month.wrapping_add(9) % 12;
-    let day_of_year =
-        month_from_march.wrapping_mul(153).wrapping_add(2).div_euclid(5).wrapping_add(day).wrapping_sub(1);
-    let (cycle, year_of_cycle) = (year.div_euclid(400), year.rem_euclid(400));
-    let day_of_cycle = year_of_cycle
-        .wrapping_mul(365)
-        .wrapping_add(year_of_cycle.div_euclid(4))
-        .wrapping_sub(year_of_cycle.div_euclid(100))
-        .wrapping_add(day_of_year);
-    Some(cycle.wrapping_mul(146_097).wrapping_add(day_of_cycle).wrapping_sub(719_468))
+    // Count years from March, so that the leap day is the last day of a year.
+    let (year, month) = if month > 2 { (year, month) } else { (year.wrapping_sub(1), month.wrapping_add(12)) };
+    let day_of_year = month.wrapping_sub(3).wrapping_mul(153).wrapping_add(2).wrapping_div(5).wrapping_add(day);
+    let leap_days = year.wrapping_div(4).wrapping_sub(year.wrapping_div(100)).wrapping_add(year.wrapping_div(400));
+    Some(year.wrapping_mul(365).wrapping_add(leap_days).wrapping_add(day_of_year).wrapping_sub(1))
 }
 
-fn month_length(year: i64, month: i64) -> i64 {
+fn month_length(year: u32, month: u32) -> u32 {
     match month {
         4 | 6 | 9 | 11 => 30,
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => 29,
         2 => 28,
         _ => 31,
     }
@@ -328,7 +332,7 @@ fn month_length(year: i64, month: i64) -> i64 {
 
 /// The date so many days after 1970-01-01: the way of [`days`] back.
 fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days.saturating_add(719_468);
+    let days = days.saturating_add(FIRST_DAY);
     let (cycle, day_of_cycle) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year_of_cycle = day_of_cycle
         .wrapping_sub(day_of_cycle.div_euclid(1_460))
