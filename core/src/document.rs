@@ -196,21 +196,26 @@ impl<'a> Document<'a> {
 
     fn read_incarnation(&mut self, scanner: &mut Scanner<'a>) -> Result<(), ParseError> {
         let offset = scanner.offset();
-        let problem = match scanner.value()? {
-            Value::Null => return Ok(()),
-            Value::String(text) => {
-                self.incarnation = Incarnation::Text(text);
-                return Ok(());
-            }
-            Value::Number(number) => match integer(number) {
-                Integer::Exactly { negative: false, magnitude } => {
-                    self.incarnation = Incarnation::Number(magnitude);
+        let number = match scanner.short_integer() {
+            Some(number) => Some(number),
+            None => match scanner.value()? {
+                Value::Null => return Ok(()),
+                Value::String(text) => {
+                    self.incarnation = Incarnation::Text(text);
                     return Ok(());
                 }
-                Integer::Exactly { .. } | Integer::TooLarge => ProblemKind::OutOfRange,
-                Integer::Fraction => ProblemKind::NotAnInteger,
+                Value::Number(number) => Some(integer(number)),
+                Value::Boolean | Value::Array | Value::Object => None,
             },
-            Value::Boolean | Value::Array | Value::Object => ProblemKind::WrongType,
+        };
+        let problem = match number {
+            Some(Integer::Exactly { negative: false, magnitude }) => {
+                self.incarnation = Incarnation::Number(magnitude);
+                return Ok(());
+            }
+            Some(Integer::Exactly { .. } | Integer::TooLarge) => ProblemKind::OutOfRange,
+            Some(Integer::Fraction) => ProblemKind::NotAnInteger,
+            None => ProblemKind::WrongType,
         };
         self.incarnation_problem = Some((offset, problem));
         Ok(())

@@ -74,6 +74,11 @@ impl Hash {
                 rest = after;
             }
         }
+        if self.length.is_multiple_of(8) {
+            self.word = rest.iter().rev().fold(0, |word, &byte| word << 8 | fold(byte.into()) & 0xff);
+            self.length = self.length.wrapping_add(rest.len() as u64);
+            return;
+        }
         for &byte in rest {
             let [byte, ..] = fold(byte.into()).to_le_bytes();
             self.byte(byte);

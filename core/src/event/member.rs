@@ -4,7 +4,7 @@ use core::fmt;
 
 use serde::Serialize;
 
-use crate::json::{Scanner, Text};
+use crate::json::{Beginning, Scanner, Text};
 
 /// The members that the document and its events define.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -76,7 +76,7 @@ impl Member {
     }
 
     /// Steps over the member's name, its colon and the space behind, if they stand here as Azure writes them.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn eat_name(self, scanner: &mut Scanner<'_>) -> bool {
         match self {
             Self::EventId => scanner.eat_exactly(b"\"EventId\":"),
@@ -91,6 +91,27 @@ impl Member {
             Self::DocumentIncarnation => scanner.eat_exactly(b"\"DocumentIncarnation\":"),
             Self::Events => scanner.eat_exactly(b"\"Events\":"),
         }
+    }
+
+    /// Steps over the member's name, its colon and the quote behind, if its value is a text, and they stand here as Azure
+    /// writes them, or with a space.
+    #[inline]
+    pub(crate) fn eat_up_to_text(self, scanner: &mut Scanner<'_>) -> bool {
+        const fn of(compact: &[u8], spaced: &[u8]) -> [Beginning; 2] {
+            [Beginning::of(compact), Beginning::of(spaced)]
+        }
+        const BEGINNINGS: [[Beginning; 2]; 8] = [
+            of(b"EventId\":\"", b"EventId\": \""),
+            of(b"EventStatus\":\"", b"EventStatus\": \""),
+            of(b"EventType\":\"", b"EventType\": \""),
+            of(b"ResourceType\":\"", b"ResourceType\": \""),
+            [Beginning::NONE; 2],
+            of(b"NotBefore\":\"", b"NotBefore\": \""),
+            of(b"Description\":\"", b"Description\": \""),
+            of(b"EventSource\":\"", b"EventSource\": \""),
+        ];
+        let Some([compact, spaced]) = BEGINNINGS.get(self as usize) else { return false };
+        scanner.eat_in_quotes(compact) || scanner.eat_in_quotes(spaced)
     }
 
     /// The member behind this one in the documents that Azure writes.

@@ -6,7 +6,6 @@ mod resources;
 mod words;
 
 use core::fmt;
-use core::num::NonZeroU32;
 
 pub use member::Member;
 use member::MemberSet;
@@ -36,43 +35,43 @@ pub struct Event<'a> {
     index: usize,
     /// Where the event's brace stands.
     offset: usize,
-    event_id: Option<Span>,
-    event_type: Option<Span>,
-    event_status: Option<Span>,
-    resource_type: Option<Span>,
-    description: Option<Span>,
-    event_source: Option<Span>,
+    /// Where the values of members are, each in its own place: texts, and the bracket of `Resources`.
+    values: [Span; VALUES],
     not_before: Start,
-    /// Where the bracket stands, counted from the event's brace.
-    resources: Option<NonZeroU32>,
     /// `u32::MAX` where it is unknown.
     duration_in_seconds: u32,
     problems: MemberSet,
 }
 
+/// All members but `DurationInSeconds`.
+const VALUES: usize = Member::DurationInSeconds as usize;
+
 /// A text of the event: where it starts behind its quote, counted from the event's brace, and its length. The length's
 /// highest bit tells of escapes.
 #[derive(Clone, Copy)]
 struct Span {
-    start: NonZeroU32,
+    /// 0, where the brace itself is, for a text that is not there.
+    start: u32,
     length: u32,
 }
 
 const ESCAPED: u32 = 1 << 31;
 
-/// A [`NotBefore`] that keeps a place for the text.
+/// A [`NotBefore`] whose text is elsewhere.
 #[derive(Clone, Copy)]
 enum Start {
     At(UnixSeconds),
     Unset,
-    Unreadable(Span),
+    Unreadable,
 }
 
 impl Span {
+    const NONE: Self = Self { start: 0, length: 0 };
+
     /// `None` where the place does not fit.
     #[inline]
     fn of(start: usize, length: usize, escaped: bool) -> Option<Self> {
-        let start = NonZeroU32::new(u32::try_from(start).ok()?)?;
+        let start = u32::try_from(start).ok().filter(|start| *start != 0)?;
         let length = u32::try_from(length).ok().filter(|length| length & ESCAPED == 0)?;
         Some(Self { start, length: if escaped { length | ESCAPED } else { length } })
     }
@@ -81,27 +80,27 @@ impl Span {
 impl<'a> Event<'a> {
     /// `EventId`: opaque, the same through the event's life; compare it without ASCII case, echo it unchanged.
     pub fn event_id(&self) -> Text<'a> {
-        self.text(self.event_id).unwrap_or(Text::plain(""))
+        self.text(Member::EventId).unwrap_or(Text::plain(""))
     }
 
     /// `EventType`: the impact to expect.
     pub fn event_type(&self) -> Option<EventType<'a>> {
-        self.text(self.event_type).map(EventType::of)
+        self.text(Member::EventType).map(EventType::of)
     }
 
     /// `EventStatus`: announced or under way. An event that is over is absent from the document.
     pub fn event_status(&self) -> Option<EventStatus<'a>> {
-        self.text(self.event_status).map(EventStatus::of)
+        self.text(Member::EventStatus).map(EventStatus::of)
     }
 
     /// `ResourceType`, `VirtualMachine` so far.
     pub fn resource_type(&self) -> Option<Text<'a>> {
-        self.text(self.resource_type)
+        self.text(Member::ResourceType)
     }
 
     /// `Resources`: the names of the machines concerned; empty where the member is absent.
     pub fn resources(&self) -> Resources<'a> {
-        let bracket = self.resources.map(|place| self.offset.saturating_add(place.get() as usize));
+        let bracket = self.place(Member::Resources).map(|place| self.offset.saturating_add(place.start as usize));
         Resources::at(bracket.map(|bracket| Scanner::new(self.text, bracket, EVENT_DEPTH.wrapping_add(1))))
     }
 
@@ -110,18 +109,18 @@ impl<'a> Event<'a> {
         match self.not_before {
             Start::At(moment) => NotBefore::At(moment),
             Start::Unset => NotBefore::Unset,
-            Start::Unreadable(span) => NotBefore::Unreadable(self.text(Some(span)).unwrap_or(Text::plain(""))),
+            Start::Unreadable => NotBefore::Unreadable(self.text(Member::NotBefore).unwrap_or(Text::plain(""))),
         }
     }
 
     /// `Description` (since API version 2019-04-01).
     pub fn description(&self) -> Option<Text<'a>> {
-        self.text(self.description)
+        self.text(Member::Description)
     }
 
     /// `EventSource`: who caused the event (since API version 2019-08-01).
     pub fn event_source(&self) -> Option<EventSource<'a>> {
-        self.text(self.event_source).map(EventSource::of)
+        self.text(Member::EventSource).map(EventSource::of)
     }
 
     /// `DurationInSeconds`: how long the interruption is expected to last (since API version 2020-07-01); `None` where
@@ -163,26 +162,31 @@ impl<'a> Event<'a> {
     }
 
     /// Where the value of `EventId` stands; the event's brace where there is none.
-    pub(crate) const fn id_offset(&self) -> usize {
-        match self.event_id {
-            Some(span) => self.offset.saturating_add(span.start.get() as usize).saturating_sub(1),
+    pub(crate) fn id_offset(&self) -> usize {
+        match self.place(Member::EventId) {
+            Some(span) => self.offset.saturating_add(span.start as usize).saturating_sub(1),
             None => self.offset,
         }
     }
 
     /// Whether the event names itself; without that it is left out.
-    pub(crate) const fn has_id(&self) -> bool {
-        self.event_id.is_some()
+    pub(crate) fn has_id(&self) -> bool {
+        self.place(Member::EventId).is_some()
     }
 
-    pub(crate) const fn lacks_id_for_no_other_reason(&self) -> bool {
+    pub(crate) fn lacks_id_for_no_other_reason(&self) -> bool {
         !self.has_id() && !self.problems.contains(Member::EventId)
     }
 
     #[inline]
-    fn text(&self, span: Option<Span>) -> Option<Text<'a>> {
-        let span = span?;
-        let start = self.offset.saturating_add(span.start.get() as usize);
+    fn place(&self, member: Member) -> Option<Span> {
+        self.values.get(member as usize).copied().filter(|span| span.start != 0)
+    }
+
+    #[inline]
+    fn text(&self, member: Member) -> Option<Text<'a>> {
+        let span = self.place(member)?;
+        let start = self.offset.saturating_add(span.start as usize);
         let end = start.saturating_add((span.length & !ESCAPED) as usize);
         // What was read once stands there.
         let raw = self.text.get(start..end).unwrap_or_default();
@@ -243,7 +247,7 @@ mod tests {
 
     #[test]
     fn what_lies_too_far_behind_the_brace_has_no_place() {
-        let span = |start, length| Span::of(start, length, true).map(|span| (span.start.get(), span.length));
+        let span = |start, length| Span::of(start, length, true).map(|span| (span.start, span.length));
         assert_eq!(span(1, 0), Some((1, ESCAPED)));
         assert_eq!(span(u32::MAX as usize, (ESCAPED - 1) as usize), Some((u32::MAX, u32::MAX)));
         assert_eq!(span(0, 0), None);

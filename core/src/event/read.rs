@@ -1,11 +1,9 @@
 //! How an event is read: member by member, in any order, the documented one the fastest.
 
-use core::num::NonZeroU32;
-
-use super::{EVENT_DEPTH, Event, Member, MemberSet, NotBefore, Span, Start};
+use super::{EVENT_DEPTH, Event, Member, MemberSet, NotBefore, Span, Start, VALUES};
 use crate::error::{ParseError, ParseErrorKind, ProblemKind};
 use crate::event_id::EventId;
-use crate::json::{Integer, Scanner, Text, Value, integer};
+use crate::json::{Integer, Quoted, Scanner, Text, Value, integer};
 
 impl<'a> Event<'a> {
     /// Reads one event on its own: an object as it stands in a document's `Events`.
@@ -41,40 +39,72 @@ impl<'a> Event<'a> {
 
     /// Reads the object that starts here into an event that is blank; in place, since events are not small.
     pub(crate) fn fill(&mut self, outer: &mut Scanner<'a>, names: &mut Names<'_, 'a>) -> Result<(), ParseError> {
-        let mut scanner = *outer; // One of its own can live in registers.
+        outer.open_object()?;
+        // One whose address nobody gets lives in registers. So what stands out of line gets the outer one.
+        let mut scanner = *outer;
         let mut seen = MemberSet::default();
         let mut first = true;
         // The member that stands next where Azure writes the document.
         let mut due = Some(Member::EventId);
-        scanner.open_object()?;
-        while scanner.next_name(&mut first)? {
-            let name_offset = scanner.offset();
-            let member = match due {
-                Some(member) if member.eat_name(&mut scanner) => Some(member),
-                _ => Member::of_event(&scanner.name_and_colon()?),
-            };
-            let Some(member) = member else {
-                scanner.value()?;
-                continue;
-            };
-            if seen.contains(member) {
-                return Err(ParseError::new(ParseErrorKind::RepeatedMember, name_offset));
+        'members: while scanner.next_name(&mut first)? {
+            while let Some(member) = due
+                && !seen.contains(member)
+                && member.eat_up_to_text(&mut scanner)
+            {
+                let string = scanner.string_inside()?;
+                seen.insert(member);
+                due = member.next();
+                first = false;
+                if self.keep(member, &scanner, string).is_some() {
+                    self.problems.insert(member);
+                }
+                if !scanner.eat_comma_before_quote() {
+                    continue 'members;
+                }
             }
-            seen.insert(member);
-            due = member.next();
-            if self.take(member, &mut scanner, names)?.is_some() {
-                self.problems.insert(member);
-            }
+            *outer = scanner;
+            (seen, due) = self.read_member(outer, seen, due, names)?;
+            scanner = *outer;
         }
         *outer = scanner;
         Ok(())
     }
 
+    /// Reads the member whose name starts here, whatever it is; what was seen with it, and which is due behind it.
+    #[inline(never)]
+    fn read_member(
+        &mut self,
+        scanner: &mut Scanner<'a>,
+        mut seen: MemberSet,
+        due: Option<Member>,
+        names: &mut Names<'_, 'a>,
+    ) -> Result<(MemberSet, Option<Member>), ParseError> {
+        let name_offset = scanner.offset();
+        let member = match due {
+            Some(member) if member.eat_name(scanner) => Some(member),
+            _ => Member::of_event(&scanner.name_and_colon()?),
+        };
+        let Some(member) = member else {
+            scanner.value()?;
+            return Ok((seen, due));
+        };
+        if seen.contains(member) {
+            return Err(ParseError::new(ParseErrorKind::RepeatedMember, name_offset));
+        }
+        seen.insert(member);
+        if self.take(member, scanner, names)?.is_some() {
+            self.problems.insert(member);
+        }
+        Ok((seen, member.next()))
+    }
+
     /// The `EventId` of the object that starts here, and where it stands; the object was read before.
+    #[inline(never)] // Its stack is not to be added to its caller's.
     pub(crate) fn id_of(scanner: &mut Scanner<'a>) -> Option<(usize, Text<'a>)> {
         let mut first = true;
         scanner.open_object().ok()?;
-        while let Some((_, name)) = scanner.next_member(&mut first).ok()? {
+        while scanner.next_name(&mut first).ok()? {
+            let name = scanner.name_and_colon().ok()?;
             let offset = scanner.offset();
             let value = scanner.value().ok()?;
             if name == *Member::EventId.name() {
@@ -91,14 +121,8 @@ impl<'a> Event<'a> {
             text: scanner.text(),
             index,
             offset: scanner.offset(),
-            event_id: None,
-            event_type: None,
-            event_status: None,
-            resource_type: None,
-            description: None,
-            event_source: None,
+            values: [Span::NONE; VALUES],
             not_before: Start::Unset,
-            resources: None,
             duration_in_seconds: u32::MAX,
             problems: MemberSet::default(),
         }
@@ -113,68 +137,74 @@ impl<'a> Event<'a> {
         scanner: &mut Scanner<'a>,
         names: &mut Names<'_, 'a>,
     ) -> Result<Option<ProblemKind>, ParseError> {
-        let start = scanner.offset().wrapping_sub(self.offset);
+        let start = scanner.offset();
         if member == Member::Resources && scanner.peek() == Some(b'[') {
-            self.resources = u32::try_from(start).ok().and_then(NonZeroU32::new);
             let odd = names.read(scanner)?;
-            return Ok(match self.resources {
-                Some(_) => odd.then_some(ProblemKind::WrongType),
-                None => Some(ProblemKind::TooLong),
+            let place = Span::of(start.wrapping_sub(self.offset), 0, false);
+            return Ok(if self.put(member, place) {
+                odd.then_some(ProblemKind::WrongType)
+            } else {
+                Some(ProblemKind::TooLong)
             });
         }
         if scanner.peek() == Some(b'"') {
-            let text = scanner.string_here()?;
-            let place = Span::of(start.wrapping_add(1), text.raw().len(), text.as_str().is_none());
-            return Ok(match place {
-                Some(place) => self.take_text(member, text, place),
-                None => Some(ProblemKind::TooLong),
+            let string = scanner.string_here()?;
+            return Ok(match member {
+                Member::Resources => Some(ProblemKind::WrongType),
+                Member::DurationInSeconds => self.take_duration_text(&scanner.quoted(string)).err(),
+                _ => self.keep(member, scanner, string),
             });
         }
-        let before = scanner.offset();
+        if member == Member::DurationInSeconds
+            && let Some(seconds) = scanner.short_integer()
+        {
+            return Ok(self.take_duration(seconds).err());
+        }
         let value = scanner.value()?;
         Ok(match (member, value) {
             (_, Value::Null) => None,
-            (Member::DurationInSeconds, Value::Number(number)) => self.take_duration(number).err(),
+            (Member::DurationInSeconds, Value::Number(number)) => self.take_duration(integer(number)).err(),
             (Member::NotBefore, _) => {
-                let length = scanner.offset().wrapping_sub(before);
-                self.not_before = Span::of(start, length, false).map_or(Start::Unset, Start::Unreadable);
+                let length = scanner.offset().wrapping_sub(start);
+                if self.put(member, Span::of(start.wrapping_sub(self.offset), length, false)) {
+                    self.not_before = Start::Unreadable;
+                }
                 Some(ProblemKind::WrongType)
             }
             _ => Some(ProblemKind::WrongType),
         })
     }
 
-    /// Takes a member that is a text; what is odd about it, if anything.
-    #[inline(always)]
-    #[allow(clippy::inline_always)] // As for `take`, its one caller.
-    fn take_text(&mut self, member: Member, text: Text<'a>, place: Span) -> Option<ProblemKind> {
-        match member {
-            Member::EventId => {
-                self.event_id = Some(place);
-                if text.is_empty() {
-                    return Some(ProblemKind::Empty);
-                }
-                if !EventId::keeps_whole(&text) {
-                    return Some(ProblemKind::TooLong);
-                }
-            }
-            Member::EventType => self.event_type = Some(place),
-            Member::EventStatus => self.event_status = Some(place),
-            Member::EventSource => self.event_source = Some(place),
-            Member::ResourceType => self.resource_type = Some(place),
-            Member::Description => self.description = Some(place),
-            Member::NotBefore => match NotBefore::of(text) {
-                NotBefore::At(moment) => self.not_before = Start::At(moment),
-                NotBefore::Unset => self.not_before = Start::Unset,
-                NotBefore::Unreadable(_) => {
-                    self.not_before = Start::Unreadable(place);
-                    return Some(ProblemKind::UnreadableTime);
-                }
-            },
-            Member::DurationInSeconds => return self.take_duration_text(&text).err(),
-            Member::Resources | Member::DocumentIncarnation | Member::Events => return Some(ProblemKind::WrongType),
+    /// Keeps the place of a value; whether it has one.
+    #[inline]
+    fn put(&mut self, member: Member, place: Option<Span>) -> bool {
+        if let Some((value, place)) = self.values.get_mut(member as usize).zip(place) {
+            *value = place;
         }
-        None
+        place.is_some()
+    }
+
+    /// Keeps a text; what is odd about it, if anything.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // As for `take`.
+    fn keep(&mut self, member: Member, scanner: &Scanner<'a>, string: Quoted) -> Option<ProblemKind> {
+        let length = string.end.wrapping_sub(string.start);
+        if !self.put(member, Span::of(string.start.wrapping_sub(self.offset), length, string.escaped)) {
+            return Some(ProblemKind::TooLong);
+        }
+        match member {
+            Member::EventId if length == 0 => Some(ProblemKind::Empty),
+            Member::EventId => (!EventId::keeps_whole(&scanner.quoted(string))).then_some(ProblemKind::TooLong),
+            Member::NotBefore => {
+                self.not_before = match NotBefore::of(scanner.quoted(string)) {
+                    NotBefore::At(moment) => Start::At(moment),
+                    NotBefore::Unset => Start::Unset,
+                    NotBefore::Unreadable(_) => Start::Unreadable,
+                };
+                matches!(self.not_before, Start::Unreadable).then_some(ProblemKind::UnreadableTime)
+            }
+            _ => None,
+        }
     }
 
     #[cold]
@@ -183,14 +213,15 @@ impl<'a> Event<'a> {
         let text = text.copy_to(&mut buffer).map_err(|_| ProblemKind::NotAnInteger)?;
         let mut scanner = Scanner::new(text, 0, 0);
         match scanner.number() {
-            Ok(number) if scanner.peek().is_none() => self.take_duration(number),
+            Ok(number) if scanner.peek().is_none() => self.take_duration(integer(number)),
             _ => Err(ProblemKind::NotAnInteger),
         }
     }
 
     /// A whole number, a float without a fraction, or a text of either; -1 means unknown.
-    fn take_duration(&mut self, number: &str) -> Result<(), ProblemKind> {
-        match integer(number) {
+    #[inline]
+    fn take_duration(&mut self, seconds: Integer) -> Result<(), ProblemKind> {
+        match seconds {
             Integer::Exactly { negative: true, magnitude: 1 } => Ok(()),
             Integer::Exactly { negative: false, magnitude } => match u32::try_from(magnitude) {
                 Ok(seconds) if seconds != u32::MAX => {
@@ -234,24 +265,37 @@ impl<'r, 'a> Names<'r, 'a> {
     }
 
     /// Reads the array that starts here; whether anything but strings stands in it.
-    fn read(&mut self, scanner: &mut Scanner<'a>) -> Result<bool, ParseError> {
+    #[inline(never)]
+    fn read(&mut self, outer: &mut Scanner<'a>) -> Result<bool, ParseError> {
+        outer.open_array()?;
         if self.checked {
-            scanner.open_array()?;
-            scanner.leave_checked();
+            outer.leave_checked();
             return Ok(false);
         }
         let mut others = false;
         let mut count: usize = 0;
-        let room = &mut *self.room;
-        scanner.array(|name| match name {
-            Some(name) => {
-                if let Some(place) = room.get_mut(count) {
-                    *place = name;
-                }
-                count = count.saturating_add(1);
+        let mut scanner = *outer; // As in `fill`.
+        let mut first = true;
+        while scanner.next_element(&mut first)? {
+            if scanner.peek() != Some(b'"') {
+                others = true;
+                *outer = scanner;
+                outer.value()?;
+                scanner = *outer;
+                continue;
             }
-            None => others = true,
-        })?;
+            loop {
+                let name = scanner.string_here()?;
+                if let Some(place) = self.room.get_mut(count) {
+                    *place = scanner.quoted(name);
+                }
+                count = count.wrapping_add(1);
+                if !scanner.eat_comma_before_quote() {
+                    break;
+                }
+            }
+        }
+        *outer = scanner;
         self.count = count;
         Ok(others)
     }

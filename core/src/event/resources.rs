@@ -108,7 +108,7 @@ impl<'a> Iterator for ResourceNames<'a> {
         // The array was checked when the document was parsed, so reading it again does not fail.
         while let Ok(true) = scanner.next_element(&mut self.first) {
             if scanner.peek() == Some(b'"') {
-                return scanner.string_here().ok();
+                return scanner.string_here().ok().map(|string| scanner.quoted(string));
             }
             if scanner.value().is_err() {
                 break;

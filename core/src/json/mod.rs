@@ -7,5 +7,5 @@ mod text;
 
 pub(crate) use number::{Integer, integer};
 pub use scan::MAX_DEPTH;
-pub(crate) use scan::{Scanner, Value};
+pub(crate) use scan::{Beginning, Quoted, Scanner, Value};
 pub use text::Text;

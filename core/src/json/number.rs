@@ -13,12 +13,6 @@ pub(crate) enum Integer {
 
 /// Reads `number`, which the scanner has checked against the grammar.
 pub(crate) fn integer(number: &str) -> Integer {
-    // So every number is that Azure writes.
-    if number.len() < 19 && number.bytes().all(|byte| byte.is_ascii_digit()) {
-        let digit = |byte: u8| u64::from(byte.wrapping_sub(b'0'));
-        let magnitude = number.bytes().fold(0_u64, |value, byte| value.wrapping_mul(10).wrapping_add(digit(byte)));
-        return Integer::Exactly { negative: false, magnitude };
-    }
     let (negative, unsigned) = match number.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, number),

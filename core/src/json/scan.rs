@@ -2,8 +2,8 @@
 //!
 //! What nearly every document consists of is inlined where it is used, and is short; the rest stands out of line.
 
-use super::Text;
-use super::block::{close_end, plain_end, space_end};
+use super::block::{PlainRuns, close_end, space_end};
+use super::{Integer, Text};
 use crate::error::{ParseError, ParseErrorKind};
 
 /// How many objects and arrays may stand inside each other, the document's own object counted.
@@ -33,12 +33,71 @@ pub(crate) struct Scanner<'a> {
     text: &'a str,
     at: usize,
     depth: u32,
+    runs: PlainRuns,
+}
+
+/// A string as it stands in the text: its first byte behind the opening quote, the closing quote, and whether escapes
+/// stand between them.
+#[derive(Clone, Copy)]
+pub(crate) struct Quoted {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) escaped: bool,
+}
+
+/// Up to sixteen bytes, to be compared all at once. More text has to follow where they are looked for, sixteen bytes with
+/// them.
+#[derive(Clone, Copy)]
+pub(crate) struct Beginning {
+    bytes: u128,
+    mask: u128,
+    length: usize,
+}
+
+impl Beginning {
+    /// Of what nothing begins with: no text has such bytes.
+    pub(crate) const NONE: Self = Self { bytes: u128::MAX, mask: u128::MAX, length: 0 };
+
+    pub(crate) const fn of(text: &[u8]) -> Self {
+        let mut beginning = Self { bytes: 0, mask: 0, length: text.len() };
+        let mut rest = text;
+        while let [before @ .., byte] = rest {
+            beginning.bytes = beginning.bytes << 8 | *byte as u128;
+            beginning.mask = beginning.mask << 8 | 0xff;
+            rest = before;
+        }
+        beginning
+    }
+}
+
+/// The error for place `at`, where something else was due.
+#[cold]
+#[inline(never)] // It gets no scanner, so that its callers can keep theirs in registers.
+fn unexpected<T>(text: &str, at: usize) -> Result<T> {
+    let kind = if at < text.len() { ParseErrorKind::UnexpectedByte } else { ParseErrorKind::UnexpectedEnd };
+    Err(ParseError::new(kind, at))
+}
+
+/// Where the string ends that is plain up to place `at`, and does not end there.
+#[cold]
+#[inline(never)] // As for `unexpected`.
+fn closing_quote(text: &str, at: usize) -> Result<usize> {
+    let mut scanner = Scanner::new(text, at, 0);
+    loop {
+        match scanner.peek() {
+            Some(b'"') => return Ok(scanner.at),
+            Some(b'\\') => scanner.escape()?,
+            None => return scanner.fail(ParseErrorKind::UnexpectedEnd),
+            Some(_) => return scanner.fail(ParseErrorKind::ControlCharacter),
+        }
+        scanner.at = scanner.runs.end(text.as_bytes(), scanner.at);
+    }
 }
 
 impl<'a> Scanner<'a> {
     /// A scanner of `text` that starts at byte `at`, with `depth` objects and arrays open around that place.
     pub(crate) const fn new(text: &'a str, at: usize, depth: u32) -> Self {
-        Self { text, at, depth }
+        Self { text, at, depth, runs: PlainRuns::UNKNOWN }
     }
 
     pub(crate) const fn text(&self) -> &'a str {
@@ -52,6 +111,13 @@ impl<'a> Scanner<'a> {
     /// The text from byte `start` up to here.
     pub(crate) fn since(&self, start: usize) -> &'a str {
         self.text.get(start..self.at).unwrap_or_default()
+    }
+
+    /// The string that was read.
+    #[inline]
+    pub(crate) fn quoted(&self, string: Quoted) -> Text<'a> {
+        // What was read stands there.
+        Text::from_raw(self.text.get(string.start..string.end).unwrap_or_default(), string.escaped)
     }
 
     #[inline]
@@ -72,14 +138,26 @@ impl<'a> Scanner<'a> {
     }
 
     /// The error for a place where something else was due.
-    #[cold]
+    #[inline]
     pub(crate) fn unexpected<T>(&self) -> Result<T> {
-        self.fail(if self.peek().is_none() { ParseErrorKind::UnexpectedEnd } else { ParseErrorKind::UnexpectedByte })
+        unexpected(self.text, self.at)
     }
 
-    #[cold]
+    #[inline]
     fn fail<T>(&self, kind: ParseErrorKind) -> Result<T> {
         Err(ParseError::new(kind, self.at))
+    }
+
+    /// Steps over the quote that was seen here and these bytes behind it, if they stand there.
+    #[inline]
+    pub(crate) fn eat_in_quotes(&mut self, beginning: &Beginning) -> bool {
+        let start = self.at.wrapping_add(1);
+        let here = self.text.as_bytes().get(start..).and_then(<[u8]>::first_chunk);
+        let found = here.is_some_and(|here| (u128::from_le_bytes(*here) ^ beginning.bytes) & beginning.mask == 0);
+        if found {
+            self.at = start.wrapping_add(beginning.length);
+        }
+        found
     }
 
     #[inline]
@@ -99,13 +177,17 @@ impl<'a> Scanner<'a> {
     /// Steps over these bytes and the white space behind them, if they are what stands here.
     #[inline]
     pub(crate) fn eat_exactly<const LENGTH: usize>(&mut self, bytes: &[u8; LENGTH]) -> bool {
-        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
-        let found = rest.first_chunk() == Some(bytes);
+        let found = self.stands_here(bytes);
         if found {
             self.at = self.at.wrapping_add(LENGTH);
             self.skip_space();
         }
         found
+    }
+
+    #[inline]
+    fn stands_here<const LENGTH: usize>(&self, bytes: &[u8; LENGTH]) -> bool {
+        self.text.as_bytes().get(self.at..).is_some_and(|rest| rest.first_chunk() == Some(bytes))
     }
 
     /// Steps into an object or array whose opening bracket is here.
@@ -133,35 +215,18 @@ impl<'a> Scanner<'a> {
         if self.peek() == Some(b'[') { self.open() } else { self.unexpected() }
     }
 
-    /// Reads the array whose bracket is here, and shows what stands in it: texts, and `None` for every other value.
+    /// Steps over a comma, if a string follows it at once: what stands between nearly any two members or strings.
     #[inline]
-    pub(crate) fn array(&mut self, mut each: impl FnMut(Option<Text<'a>>)) -> Result<()> {
-        self.open_array()?;
-        self.skip_space();
-        if self.peek() == Some(b']') {
-            self.close();
-            return Ok(());
+    pub(crate) fn eat_comma_before_quote(&mut self) -> bool {
+        let found = self.stands_here(b",\"");
+        if found {
+            self.bump();
         }
-        loop {
-            if self.peek() == Some(b'"') {
-                each(Some(self.string_here()?));
-            } else {
-                self.value()?;
-                each(None);
-            }
-            self.skip_space();
-            match self.peek() {
-                Some(b',') => self.bump(),
-                Some(b']') => break,
-                _ => return self.unexpected(),
-            }
-            self.skip_space();
-        }
-        self.close();
-        Ok(())
+        found
     }
 
     /// Leaves the object or array that is open here, whose text was checked before.
+    #[inline]
     pub(crate) fn leave_checked(&mut self) {
         self.at = close_end(self.text.as_bytes(), self.at);
         self.depth = self.depth.wrapping_sub(1);
@@ -177,10 +242,14 @@ impl<'a> Scanner<'a> {
         Ok(Some((offset, self.name_and_colon()?)))
     }
 
-    /// Whether the object has another member, with the scanner before its name.
+    /// Whether the object has another member, with the scanner before its name's opening quote.
     #[inline]
     pub(crate) fn next_name(&mut self, first: &mut bool) -> Result<bool> {
-        self.next_item(first, b'}')
+        if !*first && self.eat_comma_before_quote() {
+            return Ok(true);
+        }
+        let another = self.next_item(first, b'}')?;
+        if another && self.peek() != Some(b'"') { self.unexpected() } else { Ok(another) }
     }
 
     /// Whether the array has another element, with the scanner before it.
@@ -209,11 +278,14 @@ impl<'a> Scanner<'a> {
     /// The name that starts here, with the scanner before its value.
     #[inline(never)]
     pub(crate) fn name_and_colon(&mut self) -> Result<Text<'a>> {
-        let name = self.string()?;
+        if self.peek() != Some(b'"') {
+            return self.unexpected();
+        }
+        let name = self.string_here()?;
         self.skip_space();
         self.expect(b':')?;
         self.skip_space();
-        Ok(name)
+        Ok(self.quoted(name))
     }
 
     /// Reads the value that starts here, whatever it is.
@@ -323,6 +395,31 @@ impl<'a> Scanner<'a> {
         Ok(self.since(start))
     }
 
+    /// Reads the number that starts here if it is a whole one of at most nine digits, as Azure writes them; otherwise
+    /// nothing is read.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // As for `string_here`; each document and each event has one.
+    pub(crate) fn short_integer(&mut self) -> Option<Integer> {
+        let rest = self.text.as_bytes().get(self.at..)?;
+        let digits = rest.strip_prefix(b"-").unwrap_or(rest);
+        let negative = digits.len() != rest.len();
+        let mut magnitude: u32 = 0;
+        let mut at = digits;
+        while let [byte @ b'0'..=b'9', after @ ..] = at {
+            // A zero is the only digit or not the first one.
+            if digits.len().wrapping_sub(after.len()) > 9 || magnitude == 0 && at.len() != digits.len() {
+                return None;
+            }
+            magnitude = magnitude.wrapping_mul(10).wrapping_add(u32::from(byte & 0xf));
+            at = after;
+        }
+        let ended = matches!(at, [b',' | b'}' | b' ' | b'\n' | b'\r', ..]) && at.len() != digits.len();
+        ended.then(|| {
+            self.at = self.text.len().wrapping_sub(at.len());
+            Integer::Exactly { negative: negative && magnitude != 0, magnitude: magnitude.into() }
+        })
+    }
+
     fn digits(&mut self) -> Result<()> {
         let start = self.at;
         while let Some(b'0'..=b'9') = self.peek() {
@@ -337,40 +434,30 @@ impl<'a> Scanner<'a> {
     /// Reads the string whose opening quote is here.
     #[inline(never)]
     pub(crate) fn string(&mut self) -> Result<Text<'a>> {
-        if self.peek() == Some(b'"') { self.string_here() } else { self.unexpected() }
+        if self.peek() == Some(b'"') { self.string_here().map(|string| self.quoted(string)) } else { self.unexpected() }
     }
 
     /// Reads the string whose opening quote was seen here: [`string`](Self::string) for the places that count.
     #[inline(always)]
     #[allow(clippy::inline_always)] // Measured: two places call it, and a call costs a third of a short string.
-    pub(crate) fn string_here(&mut self) -> Result<Text<'a>> {
+    pub(crate) fn string_here(&mut self) -> Result<Quoted> {
         self.bump();
-        let start = self.at;
-        self.at = plain_end(self.text.as_bytes(), start);
-        if self.peek() != Some(b'"') {
-            return self.escaped_string(start);
-        }
-        let raw = self.since(start);
-        self.bump();
-        Ok(Text::plain(raw))
+        self.string_inside()
     }
 
-    /// The string that starts at `start`, plain up to here.
-    #[cold]
-    #[inline(never)]
-    fn escaped_string(&mut self, start: usize) -> Result<Text<'a>> {
-        loop {
-            match self.peek() {
-                Some(b'"') => break,
-                Some(b'\\') => self.escape()?,
-                None => return self.fail(ParseErrorKind::UnexpectedEnd),
-                Some(_) => return self.fail(ParseErrorKind::ControlCharacter),
-            }
-            self.at = plain_end(self.text.as_bytes(), self.at);
+    /// Reads the string whose opening quote is before here.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // As for `string_here`.
+    pub(crate) fn string_inside(&mut self) -> Result<Quoted> {
+        let start = self.at;
+        self.at = self.runs.end(self.text.as_bytes(), start);
+        let escaped = self.peek() != Some(b'"');
+        if escaped {
+            self.at = closing_quote(self.text, self.at)?;
         }
-        let raw = self.since(start);
+        let end = self.at;
         self.bump();
-        Ok(Text::from_raw(raw, true))
+        Ok(Quoted { start, end, escaped })
     }
 
     /// Checks the escape whose backslash is here; a surrogate must be the high half of a pair (RFC 8259 section 7).
