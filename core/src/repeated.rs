@@ -3,23 +3,24 @@
 
 use crate::event::{EVENT_DEPTH, Event};
 use crate::hash::Hash;
-use crate::json::{Scanner, Text, Value};
+use crate::json::{Scanner, Text};
 
 /// How many repeated events a document remembers. Azure sends none; from the seventeenth on they are no longer left
 /// out, and a tracker ignores them all the same.
 const KEPT: usize = 16;
 
-/// How many ids are told apart by their hashes, before a filter has to do.
-const HASHES: usize = 64;
+/// How many ids are listed at a time: by their hashes while the document is read, with their places when it is gone over
+/// again.
+const LISTED: usize = 64;
 
-/// The size of the filter, in words.
-const FILTER: usize = 128;
+/// The size of the filter, in words: as much as the list takes.
+const FILTER: usize = 2 * LISTED;
 
-/// How many ids are suspected at a time.
-const SUSPECTS: usize = 16;
+/// The size of the filter for ids that were doubted, in words.
+const DOUBTS: usize = 16;
 
-/// How often the document is gone over again to see whether suspected ids stand there twice, not counting the last time
-/// at its end. Enough for more than a thousand events; the bound is what keeps a hostile document linear.
+/// How often the document is gone over again to see which doubted ids stand there twice. Once is enough for a thousand
+/// events; the bound is what keeps a hostile document linear.
 const MAX_PASSES: u8 = 8;
 
 /// Where the values of repeated `EventId`s stand; those beyond four gibibytes are not remembered.
@@ -40,9 +41,7 @@ impl Repeats {
     }
 
     fn push(&mut self, offset: u32) {
-        if !self.contains(offset as usize)
-            && let Some(slot) = self.offsets.get_mut(usize::from(self.count))
-        {
+        if let Some(slot) = self.offsets.get_mut(usize::from(self.count)) {
             *slot = offset;
             self.count = self.count.saturating_add(1);
         }
@@ -53,26 +52,20 @@ impl Repeats {
     }
 }
 
-#[derive(Clone, Copy, Default)]
-struct Suspect {
-    hash: u32,
-    offset: u32,
-}
-
 /// Finds repeated ids. The hashes of the first ids are listed; when there are more, a Bloom filter takes over in the same
-/// memory. Ids whose hashes seem to be known are collected, and settled by going over the document once more.
+/// memory. Ids that seem to be known by then are doubted, which a second filter remembers. If there are any, the document
+/// is gone over once more: ids that the second filter knows are few, and are listed and compared.
 pub(crate) struct RepeatFinder<'r, 'a> {
     text: &'a str,
     /// Where the `Events` array starts.
     events: usize,
-    /// The list of hashes, then the filter.
+    /// The list of hashes, then the filter, then the list of hashes and places.
     words: [u32; FILTER],
     listed: u8,
     /// Whether the filter has taken over.
     filters: bool,
-    passes: u8,
-    suspected: u8,
-    suspects: [Suspect; SUSPECTS],
+    doubts: [u32; DOUBTS],
+    doubted: bool,
     /// What was found.
     repeats: &'r mut Repeats,
 }
@@ -85,43 +78,26 @@ impl<'r, 'a> RepeatFinder<'r, 'a> {
             words: [0; FILTER],
             listed: 0,
             filters: false,
-            passes: 0,
-            suspected: 0,
-            suspects: [Suspect::default(); SUSPECTS],
+            doubts: [0; DOUBTS],
+            doubted: false,
             repeats,
         }
     }
 
-    /// Takes the next id, whose value stands at `offset`.
-    pub(crate) fn see(&mut self, id: &Text<'_>, offset: usize) {
-        if self.repeats.is_full() || self.passes >= MAX_PASSES {
-            return;
-        }
+    /// Takes the next id.
+    #[inline]
+    pub(crate) fn see(&mut self, id: &Text<'_>) {
         let hash = hash(id);
-        if self.seems_known(hash)
-            && let Ok(offset) = u32::try_from(offset)
-        {
-            if usize::from(self.suspected) == SUSPECTS {
-                self.settle(offset as usize);
-            }
-            if let Some(place) = self.suspects.get_mut(usize::from(self.suspected)) {
-                *place = Suspect { hash, offset };
-                self.suspected = self.suspected.saturating_add(1);
-            }
-        }
-    }
-
-    /// Settles what is left.
-    pub(crate) fn finish(&mut self) {
-        if self.suspected > 0 {
-            self.settle(usize::MAX);
+        if self.seems_known(hash) {
+            set(&mut self.doubts, hash);
+            self.doubted = true;
         }
     }
 
     /// Whether the hash was seen before: certainly when it was, rarely when it was not.
     fn seems_known(&mut self, hash: u32) -> bool {
         if !self.filters {
-            let list = self.words.first_chunk_mut::<HASHES>();
+            let list = self.words.first_chunk_mut::<LISTED>();
             if list.as_ref().is_some_and(|list| list.contains(&hash)) {
                 return true;
             }
@@ -137,54 +113,78 @@ impl<'r, 'a> RepeatFinder<'r, 'a> {
 
     #[inline(never)] // Its copy is not to be added to the stack of every document.
     fn start_filter(&mut self) {
-        let Some(list) = self.words.first_chunk_mut::<HASHES>() else { return };
-        for hash in core::mem::replace(list, [0; HASHES]) {
+        let Some(list) = self.words.first_chunk_mut::<LISTED>() else { return };
+        for hash in core::mem::replace(list, [0; LISTED]) {
             set(&mut self.words, hash);
         }
         self.filters = true;
     }
 
-    /// Goes over the events before `until` and keeps those suspects whose id stands there before themselves.
+    /// Settles the doubts, if there are any; how often the document was gone over for that.
+    pub(crate) fn finish(&mut self) -> u8 {
+        let mut passes = 0;
+        let mut from = Some(0);
+        while let Some(offset) = from
+            && self.doubted
+            && passes < MAX_PASSES
+        {
+            from = self.settle(offset);
+            passes = passes.wrapping_add(1);
+        }
+        passes
+    }
+
+    /// Lists the doubted ids whose values stand at `from` or behind it, and keeps the places where they stand again.
+    /// Where the list was full, if it was: ids before that place need not be looked at any more.
     #[inline(never)] // Its stack is not to be added to that of every document.
-    fn settle(&mut self, until: usize) {
-        self.passes = self.passes.saturating_add(1);
+    fn settle(&mut self, from: usize) -> Option<usize> {
+        self.listed = 0;
+        let mut full = None;
         let mut scanner = Scanner::new(self.text, self.events, EVENT_DEPTH.wrapping_sub(1));
         let mut first = true;
-        if scanner.open_array().is_err() {
-            return;
-        }
-        while let Ok(true) = scanner.next_element(&mut first) {
-            if scanner.offset() >= until {
-                break;
-            }
+        scanner.open_array().ok()?;
+        while !self.repeats.is_full()
+            && let Ok(true) = scanner.next_element(&mut first)
+        {
             if scanner.peek() != Some(b'{') {
-                if scanner.value().is_err() {
-                    break;
-                }
-            } else if let Some((offset, id)) = Event::id_of(&mut scanner) {
-                self.compare(offset, &id);
+                scanner.value().ok()?;
+            } else if let Some((offset, id)) = Event::id_of(&mut scanner)
+                && offset >= from
+                && !self.compare(offset, &id)
+            {
+                full = full.or(Some(offset));
             }
         }
-        self.suspected = 0;
+        full
     }
 
-    /// Keeps the suspects behind `offset` that are the id which stands there.
-    fn compare(&mut self, offset: usize, id: &Text<'_>) {
+    /// Keeps the place if its id is listed, and lists it otherwise; whether there was room for that.
+    fn compare(&mut self, offset: usize, id: &Text<'_>) -> bool {
         let hash = hash(id);
-        for suspect in self.suspects.iter().take(self.suspected.into()) {
-            if suspect.hash == hash && suspect.offset as usize > offset && self.same_id(suspect.offset as usize, id) {
-                self.repeats.push(suspect.offset);
-            }
+        let Ok(offset) = u32::try_from(offset) else { return true };
+        if !has(&self.doubts, hash) || self.repeats.contains(offset as usize) {
+            return true;
         }
+        let (list, _) = self.words.as_chunks_mut();
+        let (listed, free) = list.split_at_mut_checked(self.listed.into()).unwrap_or_default();
+        if listed.iter().any(|&[known, place]| known == hash && same_id(self.text, place as usize, id)) {
+            self.repeats.push(offset);
+            return true;
+        }
+        let [place, ..] = free else { return false };
+        *place = [hash, offset];
+        self.listed = self.listed.wrapping_add(1);
+        true
     }
+}
 
-    /// Whether the string at `offset`, which was read before, is this id.
-    fn same_id(&self, offset: usize, id: &Text<'_>) -> bool {
-        let fold = |char: char| char.to_ascii_uppercase();
-        match Scanner::new(self.text, offset, 0).value() {
-            Ok(Value::String(known)) => known.chars().map(fold).eq(id.chars().map(fold)),
-            _ => false,
-        }
+/// Whether the string at `offset`, which was read before, is this id.
+#[inline(never)] // As for `settle`.
+fn same_id(text: &str, offset: usize, id: &Text<'_>) -> bool {
+    let fold = |char: char| char.to_ascii_uppercase();
+    match Scanner::new(text, offset, 0).string() {
+        Ok(known) => known.chars().map(fold).eq(id.chars().map(fold)),
+        Err(_) => false,
     }
 }
 
@@ -193,17 +193,29 @@ fn hash(id: &Text<'_>) -> u32 {
     u32::try_from(Hash::of_id(id) >> 32).unwrap_or(1).max(1)
 }
 
-/// Sets the two bits that stand for `hash`; whether both were set before.
-fn set(filter: &mut [u32; FILTER], hash: u32) -> bool {
+/// Sets the bits that stand for `hash`; whether all were set before. The filter has a power of two of words.
+fn set<const WORDS: usize>(filter: &mut [u32; WORDS], hash: u32) -> bool {
     let mut known = true;
-    for part in [hash, hash >> 16] {
-        let bit = 1 << (part & 31);
-        if let Some(word) = filter.get_mut((part >> 5 & 127) as usize) {
+    for part in parts(hash) {
+        if let Some(word) = filter.get_mut((part >> 5) as usize & WORDS.wrapping_sub(1)) {
+            let bit = 1 << (part & 31);
             known &= *word & bit != 0;
             *word |= bit;
         }
     }
     known
+}
+
+/// Whether the bits that stand for `hash` are all set.
+fn has<const WORDS: usize>(filter: &[u32; WORDS], hash: u32) -> bool {
+    parts(hash).iter().all(|part| {
+        filter.get((part >> 5) as usize & WORDS.wrapping_sub(1)).is_some_and(|word| word >> (part & 31) & 1 != 0)
+    })
+}
+
+/// Three bits for each hash find the fewest ids known that are not, when there are a thousand.
+fn parts(hash: u32) -> [u32; 3] {
+    [hash, hash >> 10, hash >> 20]
 }
 
 #[cfg(test)]
@@ -248,27 +260,25 @@ mod tests {
         assert_eq!(document.events().count(), 50_000 - KEPT);
     }
 
-    /// What is left of the search through a document: how often it was gone over again, and what the finder knows.
-    fn searched(ids: impl Iterator<Item = String>) -> (u8, u8, bool) {
+    /// How often a document is gone over again.
+    fn passes(ids: impl Iterator<Item = String>) -> u8 {
         let text = document(ids);
         let mut repeats = Repeats::default();
         let mut finder = RepeatFinder::new(&text, "{\"Events\":".len(), &mut repeats);
-        Document::parse_each(text.as_bytes(), &mut [], |event, _, _| finder.see(&event.event_id(), event.id_offset()))
-            .unwrap();
-        finder.finish();
-        (finder.passes, finder.listed, finder.filters)
+        Document::parse_each(text.as_bytes(), &mut [], |event, _, _| finder.see(&event.event_id())).unwrap();
+        finder.finish()
     }
 
     #[test]
     fn a_document_is_gone_over_again_as_rarely_as_can_be() {
         let numbered = |count: u32| (0..count).map(|n| format!("id-{n}"));
         // So many are listed, and known for certain.
-        assert_eq!(searched(numbered(64)), (0, 64, false));
-        assert_eq!(searched(numbered(64).chain([String::from("ID-63")])), (1, 64, false));
-        assert_eq!(searched(numbered(65)), (0, 64, true));
-        // No more once no more can be remembered, but for the one that was suspected meanwhile.
-        assert_eq!(searched((0..1000).map(|_| String::from("a"))), (2, 1, false));
-        assert_eq!(searched(numbered(3000)).0, MAX_PASSES + 1);
+        assert_eq!(passes(numbered(64)), 0);
+        assert_eq!(passes(numbered(64).chain([String::from("ID-63")])), 1);
+        assert_eq!(passes(numbered(65)), 0);
+        assert_eq!(passes(numbered(1000)), 1);
+        assert_eq!(passes((0..1000).map(|_| String::from("a"))), 1);
+        assert_eq!(passes(numbered(5000)), MAX_PASSES);
     }
 
     #[test]
