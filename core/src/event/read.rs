@@ -3,7 +3,7 @@
 use super::{EVENT_DEPTH, Event, Member, MemberSet, NotBefore, Span, Start, VALUES};
 use crate::error::{ParseError, ParseErrorKind, ProblemKind};
 use crate::event_id::EventId;
-use crate::json::{Integer, Quoted, Scanner, Text, Value, integer};
+use crate::json::{Integer, PlainEnds, Quoted, Scanner, Text, Value, integer};
 
 impl<'a> Event<'a> {
     /// Reads one event on its own: an object as it stands in a document's `Events`.
@@ -47,11 +47,12 @@ impl<'a> Event<'a> {
         // The member that stands next where Azure writes the document.
         let mut due = Some(Member::EventId);
         'members: while scanner.next_name(&mut first)? {
+            let mut name = scanner;
             while let Some(member) = due
                 && !seen.contains(member)
                 && member.eat_up_to_text(&mut scanner)
+                && let Some(string) = scanner.plain_inside()
             {
-                let string = scanner.string_inside()?;
                 seen.insert(member);
                 due = member.next();
                 first = false;
@@ -61,8 +62,9 @@ impl<'a> Event<'a> {
                 if !scanner.eat_comma_before_quote() {
                     continue 'members;
                 }
+                name = scanner;
             }
-            *outer = scanner;
+            *outer = name;
             (seen, due) = self.read_member(outer, seen, due, names)?;
             scanner = *outer;
         }
@@ -274,7 +276,14 @@ impl<'r, 'a> Names<'r, 'a> {
         }
         let mut others = false;
         let mut count: usize = 0;
+        let mut keep = |name| {
+            if let Some(place) = self.room.get_mut(count) {
+                *place = name;
+            }
+            count = count.wrapping_add(1);
+        };
         let mut scanner = *outer; // As in `fill`.
+        let mut ends = PlainEnds::UNKNOWN;
         let mut first = true;
         while scanner.next_element(&mut first)? {
             if scanner.peek() != Some(b'"') {
@@ -284,15 +293,10 @@ impl<'r, 'a> Names<'r, 'a> {
                 scanner = *outer;
                 continue;
             }
-            loop {
-                let name = scanner.string_here()?;
-                if let Some(place) = self.room.get_mut(count) {
-                    *place = scanner.quoted(name);
-                }
-                count = count.wrapping_add(1);
-                if !scanner.eat_comma_before_quote() {
-                    break;
-                }
+            if !scanner.plain_strings(&mut ends, |name| keep(Text::plain(name))) {
+                *outer = scanner;
+                keep(outer.string()?);
+                scanner = *outer;
             }
         }
         *outer = scanner;

@@ -3,73 +3,62 @@
 //! Each question about a block of bytes is answered by a mask with one bit for each of them, the first byte's lowest. On
 //! x86-64 SSE2 answers, which every such processor has; elsewhere 64-bit words do, where a processor has such words.
 
-#[cfg(any(test, target_pointer_width = "64"))]
 const BLOCK: usize = 16;
 const WIDE: usize = 64;
 
 /// Whether a mask of 64 bits is a word; otherwise byte after byte takes less code, and hardly more time.
 const WORDS_ARE_WIDE: bool = cfg!(target_pointer_width = "64");
 
-/// Where plain runs of a string end: at a quote, a backslash, or a control character, and at the end of the text.
-///
-/// It is known for 64 bytes at a time, so that short strings share the work, and so that where one ends does not have to
-/// be waited for before the next is looked at.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PlainRuns {
+/// Where the first byte at or behind `at` stands that does not stand for itself in a string: a quote, a backslash, or a
+/// control character. The end of `bytes` where there is none.
+#[inline]
+pub(super) fn plain_end(bytes: &[u8], mut at: usize) -> usize {
+    let mut rest = bytes.get(at..).unwrap_or_default();
+    while WORDS_ARE_WIDE && let Some((block, after)) = rest.split_first_chunk() {
+        let ends = masks::special(block);
+        if ends != 0 {
+            return at.wrapping_add(ends.trailing_zeros() as usize);
+        }
+        at = at.wrapping_add(BLOCK);
+        rest = after;
+    }
+    at.wrapping_add(rest.iter().position(|&byte| is_special(byte)).unwrap_or(rest.len()))
+}
+
+/// The same for many short strings that follow each other: 64 bytes are looked at once for all of them, and where one ends
+/// does not have to be waited for before the next is looked at.
+pub(crate) struct PlainEnds {
     /// Where the 64 bytes start that are known, a multiple of 64.
     start: usize,
     ends: u64,
 }
 
-impl PlainRuns {
-    pub(super) const UNKNOWN: Self = Self { start: 1, ends: 0 };
+impl PlainEnds {
+    pub(crate) const UNKNOWN: Self = Self { start: 1, ends: 0 };
 
-    /// Where the run ends that `at` stands in.
-    #[inline(always)]
-    #[allow(clippy::inline_always)] // Measured: a call for each string costs as much as what it does.
-    pub(super) fn end(&mut self, bytes: &[u8], mut at: usize) -> usize {
-        loop {
+    #[inline]
+    pub(super) fn next(&mut self, bytes: &[u8], mut at: usize) -> usize {
+        while WORDS_ARE_WIDE {
+            let [place, ..] = at.to_le_bytes();
             let start = at & !WIDE.wrapping_sub(1);
             if self.start != start {
-                *self = Self { start, ends: plain_ends(bytes, start) };
+                let Some(block) = bytes.get(start..).and_then(<[u8]>::first_chunk) else { break };
+                *self = Self { start, ends: specials(block) };
             }
-            let ends = self.ends.wrapping_shr(modulo_64(at));
+            let ends = self.ends.wrapping_shr(place.into()); // Modulo 64.
             if ends != 0 {
                 return at.wrapping_add(ends.trailing_zeros() as usize);
             }
             at = start.wrapping_add(WIDE);
         }
+        plain_end(bytes, at)
     }
 }
 
-/// One bit for each of the 64 bytes from `start` on that ends a plain run; what is behind the text does.
-#[cfg_attr(all(target_arch = "x86_64", target_feature = "sse2"), inline(always))]
-#[allow(clippy::inline_always)] // As for `PlainRuns::end`, its one caller; where it takes long, a call does not matter.
-fn plain_ends(bytes: &[u8], start: usize) -> u64 {
-    match bytes.get(start..).and_then(<[u8]>::first_chunk) {
-        Some(block) => masks::special(block),
-        None => last_plain_ends(bytes, start),
-    }
-}
-
-/// The same for the last bytes, less than 64.
-#[inline(never)]
-fn last_plain_ends(bytes: &[u8], start: usize) -> u64 {
-    let rest = bytes.get(start..).unwrap_or_default();
-    let length = modulo_64(rest.len());
-    let inside = match bytes.last_chunk() {
-        // 64 bytes with these at their end.
-        Some(block) => masks::special(block).wrapping_shr(length.wrapping_neg()),
-        None => rest.iter().rev().fold(0, |ends: u64, &byte| ends << 1 | u64::from(is_special(byte))),
-    };
-    inside | u64::MAX.wrapping_shl(length)
-}
-
-/// By how much a word is shifted; shifts that wrap look at no more than this.
 #[inline]
-fn modulo_64(places: usize) -> u32 {
-    let [lowest, ..] = places.to_le_bytes();
-    u32::from(lowest % 64)
+fn specials(block: &[u8; WIDE]) -> u64 {
+    let (blocks, _) = block.as_chunks();
+    blocks.iter().rev().fold(0, |mask, block| mask << BLOCK | u64::from(masks::special(block)))
 }
 
 /// Where the first byte at or behind `at` stands that is no white space of JSON's.
@@ -201,7 +190,7 @@ mod masks {
     use super::{BLOCK, Marks, WIDE, halves};
 
     #[inline]
-    pub(super) fn special(block: &[u8; WIDE]) -> u64 {
+    pub(super) fn special(block: &[u8; BLOCK]) -> u32 {
         // SAFETY: this module is compiled only where SSE2 is enabled for the whole program.
         unsafe { sse2_special(block) }
     }
@@ -231,14 +220,10 @@ mod masks {
 
     #[inline]
     #[target_feature(enable = "sse2")]
-    fn sse2_special(block: &[u8; WIDE]) -> u64 {
-        let (blocks, _) = block.as_chunks();
-        blocks.iter().rev().fold(0, |mask, block| {
-            let bytes = load(block);
-            let controls = _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x1f)), bytes);
-            let special = _mm_or_si128(_mm_or_si128(equal(bytes, b'"'), equal(bytes, b'\\')), controls);
-            mask << 16 | u64::from(bits(special))
-        })
+    fn sse2_special(block: &[u8; BLOCK]) -> u32 {
+        let bytes = load(block);
+        let controls = _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x1f)), bytes);
+        bits(_mm_or_si128(_mm_or_si128(equal(bytes, b'"'), equal(bytes, b'\\')), controls))
     }
 
     /// The two halves become one load, without a pointer.
@@ -271,10 +256,10 @@ use bytes as masks;
 /// The same answers byte after byte.
 #[cfg(any(test, not(target_pointer_width = "64")))]
 mod bytes {
-    use super::{Marks, WIDE, is_special};
+    use super::{BLOCK, Marks, WIDE, is_special};
 
-    pub(super) fn special(block: &[u8; WIDE]) -> u64 {
-        mask(block, is_special)
+    pub(super) fn special(block: &[u8; BLOCK]) -> u32 {
+        block.iter().rev().fold(0, |mask, &byte| mask << 1 | u32::from(is_special(byte)))
     }
 
     pub(super) fn marks(block: &[u8; WIDE]) -> Marks {
@@ -286,7 +271,7 @@ mod bytes {
         }
     }
 
-    fn mask(block: &[u8; WIDE], test: impl Fn(u8) -> bool) -> u64 {
+    fn mask(block: &[u8], test: impl Fn(u8) -> bool) -> u64 {
         block.iter().rev().fold(0, |mask, &byte| mask << 1 | u64::from(test(byte)))
     }
 }
@@ -299,10 +284,8 @@ mod words {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGHS: u64 = ONES << 7;
 
-    pub(super) fn special(block: &[u8; WIDE]) -> u64 {
-        let (blocks, _) = block.as_chunks();
-        let special = |word| equal(word, b'"') | equal(word, b'\\') | below_space(word);
-        blocks.iter().rev().fold(0, |all, block| all << 16 | u64::from(mask(block, special)))
+    pub(super) fn special(block: &[u8; BLOCK]) -> u32 {
+        mask(block, |word| equal(word, b'"') | equal(word, b'\\') | below_space(word))
     }
 
     pub(super) fn marks(block: &[u8; WIDE]) -> Marks {
@@ -363,8 +346,8 @@ mod tests {
         // Under Miri each byte takes a thousand times as long.
         for byte in (0..=u8::MAX).step_by(if cfg!(miri) { 17 } else { 1 }) {
             for other in [b'a', b' ', 0, 0xff] {
-                for place in 0..WIDE {
-                    let mut block = [other; WIDE];
+                for place in 0..BLOCK {
+                    let mut block = [other; BLOCK];
                     block[place] = byte;
                     let expected = bytes::special(&block);
                     assert_eq!(masks::special(&block), expected);
@@ -430,10 +413,12 @@ mod tests {
 
         #[test]
         fn runs_end_where_byte_for_byte_reading_says(bytes in near_bytes(), places in prop::collection::vec(0_usize..210, 1..9)) {
-            let mut runs = PlainRuns::UNKNOWN;
+            let mut ends = PlainEnds::UNKNOWN;
             for at in places {
                 let end = |ends: fn(u8) -> bool| (at..bytes.len()).find(|&at| ends(bytes[at]));
-                prop_assert_eq!(runs.end(&bytes, at), end(is_special).unwrap_or(at.max(bytes.len())));
+                let expected = end(is_special).unwrap_or(at.max(bytes.len()));
+                prop_assert_eq!(plain_end(&bytes, at), expected);
+                prop_assert_eq!(ends.next(&bytes, at), expected);
                 let visible = |byte| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
                 prop_assert_eq!(space_end(&bytes, at), end(visible).unwrap_or(bytes.len()));
             }

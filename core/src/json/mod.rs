@@ -5,6 +5,7 @@ mod number;
 mod scan;
 mod text;
 
+pub(crate) use block::PlainEnds;
 pub(crate) use number::{Integer, integer};
 pub use scan::MAX_DEPTH;
 pub(crate) use scan::{Beginning, Quoted, Scanner, Value};

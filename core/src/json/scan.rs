@@ -2,7 +2,7 @@
 //!
 //! What nearly every document consists of is inlined where it is used, and is short; the rest stands out of line.
 
-use super::block::{PlainRuns, close_end, space_end};
+use super::block::{PlainEnds, close_end, plain_end, space_end};
 use super::{Integer, Text};
 use crate::error::{ParseError, ParseErrorKind};
 
@@ -33,7 +33,6 @@ pub(crate) struct Scanner<'a> {
     text: &'a str,
     at: usize,
     depth: u32,
-    runs: PlainRuns,
 }
 
 /// A string as it stands in the text: its first byte behind the opening quote, the closing quote, and whether escapes
@@ -90,14 +89,14 @@ fn closing_quote(text: &str, at: usize) -> Result<usize> {
             None => return scanner.fail(ParseErrorKind::UnexpectedEnd),
             Some(_) => return scanner.fail(ParseErrorKind::ControlCharacter),
         }
-        scanner.at = scanner.runs.end(text.as_bytes(), scanner.at);
+        scanner.at = plain_end(text.as_bytes(), scanner.at);
     }
 }
 
 impl<'a> Scanner<'a> {
     /// A scanner of `text` that starts at byte `at`, with `depth` objects and arrays open around that place.
     pub(crate) const fn new(text: &'a str, at: usize, depth: u32) -> Self {
-        Self { text, at, depth, runs: PlainRuns::UNKNOWN }
+        Self { text, at, depth }
     }
 
     pub(crate) const fn text(&self) -> &'a str {
@@ -448,16 +447,55 @@ impl<'a> Scanner<'a> {
     /// Reads the string whose opening quote is before here.
     #[inline(always)]
     #[allow(clippy::inline_always)] // As for `string_here`.
-    pub(crate) fn string_inside(&mut self) -> Result<Quoted> {
+    fn string_inside(&mut self) -> Result<Quoted> {
         let start = self.at;
-        self.at = self.runs.end(self.text.as_bytes(), start);
-        let escaped = self.peek() != Some(b'"');
-        if escaped {
-            self.at = closing_quote(self.text, self.at)?;
+        if let Some(plain) = self.plain_inside() {
+            return Ok(plain);
         }
-        let end = self.at;
+        let end = closing_quote(self.text, self.at)?;
+        self.at = end.wrapping_add(1);
+        Ok(Quoted { start, end, escaped: true })
+    }
+
+    /// Reads the string whose opening quote is before here, or its beginning: `None` where it does not end as it began.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // As for `string_here`.
+    pub(crate) fn plain_inside(&mut self) -> Option<Quoted> {
+        let start = self.at;
+        let end = plain_end(self.text.as_bytes(), start);
+        self.at = end;
+        if self.peek() != Some(b'"') {
+            return None;
+        }
         self.bump();
-        Ok(Quoted { start, end, escaped })
+        Some(Quoted { start, end, escaped: false })
+    }
+
+    /// Shows the strings from the one whose opening quote was seen here on, as long as they are plain and another one follows
+    /// at once. `false` where it stops at one that is not plain, with the scanner before it; behind the last one otherwise.
+    /// `ends` is of this text.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // As for `string_here`.
+    pub(crate) fn plain_strings(&mut self, ends: &mut PlainEnds, mut each: impl FnMut(&'a str)) -> bool {
+        let mut start = self.at.wrapping_add(1);
+        let mut rest = self.text.get(start..).unwrap_or_default();
+        loop {
+            let end = ends.next(self.text.as_bytes(), start);
+            let Some((string, after)) = rest.split_at_checked(end.wrapping_sub(start)) else { return false };
+            if let Some(next) = after.strip_prefix("\",\"") {
+                each(string);
+                self.at = end.wrapping_add(2);
+                start = end.wrapping_add(3);
+                rest = next;
+                continue;
+            }
+            let plain = after.starts_with('"');
+            if plain {
+                each(string);
+                self.at = end.wrapping_add(1);
+            }
+            return plain;
+        }
     }
 
     /// Checks the escape whose backslash is here; a surrogate must be the high half of a pair (RFC 8259 section 7).
