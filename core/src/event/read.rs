@@ -46,7 +46,9 @@ impl<'a> Event<'a> {
         let mut first = true;
         // The member that stands next where Azure writes the document.
         let mut due = Some(Member::EventId);
+        let mut end = scanner.offset();
         'members: while scanner.next_name(&mut first)? {
+            let separator = scanner.separator_from(end);
             let mut name = scanner;
             while let Some(member) = due
                 && !seen.contains(member)
@@ -59,7 +61,8 @@ impl<'a> Event<'a> {
                 if self.keep(member, &scanner, string).is_some() {
                     self.problems.insert(member);
                 }
-                if !scanner.eat_comma_before_quote() {
+                if !scanner.eat_comma_before_quote() && !scanner.eat_separator(separator) {
+                    end = scanner.offset();
                     continue 'members;
                 }
                 name = scanner;
@@ -67,6 +70,7 @@ impl<'a> Event<'a> {
             *outer = name;
             (seen, due) = self.read_member(outer, seen, due, names)?;
             scanner = *outer;
+            end = scanner.offset();
         }
         *outer = scanner;
         Ok(())
@@ -284,8 +288,10 @@ impl<'r, 'a> Names<'r, 'a> {
         };
         let mut scanner = *outer; // As in `fill`.
         let mut ends = PlainEnds::UNKNOWN;
+        let mut end = scanner.offset();
         let mut first = true;
         while scanner.next_element(&mut first)? {
+            let separator = scanner.separator_from(end);
             if scanner.peek() != Some(b'"') {
                 others = true;
                 *outer = scanner;
@@ -293,11 +299,12 @@ impl<'r, 'a> Names<'r, 'a> {
                 scanner = *outer;
                 continue;
             }
-            if !scanner.plain_strings(&mut ends, |name| keep(Text::plain(name))) {
+            if !scanner.plain_strings(separator, &mut ends, |name| keep(Text::plain(name))) {
                 *outer = scanner;
                 keep(outer.string()?);
                 scanner = *outer;
             }
+            end = scanner.offset();
         }
         *outer = scanner;
         self.count = count;

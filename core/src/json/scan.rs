@@ -67,6 +67,25 @@ impl Beginning {
         }
         beginning
     }
+
+    #[inline]
+    fn stands_at(&self, text: &[u8], at: usize) -> bool {
+        sixteen(text, at).is_some_and(|there| (there ^ self.bytes) & self.mask == 0)
+    }
+}
+
+/// Sixteen bytes at once, the first one lowest.
+#[inline]
+fn sixteen(text: &[u8], at: usize) -> Option<u128> {
+    text.get(at..).and_then(<[u8]>::first_chunk).map(|bytes| u128::from_le_bytes(*bytes))
+}
+
+/// What stands between two strings of an object or array, from the comma to the quote: all of an object's members, and all
+/// strings of an array, are mostly separated alike.
+#[derive(Clone, Copy)]
+pub(crate) struct Separator {
+    start: usize,
+    length: usize,
 }
 
 /// The error for place `at`, where something else was due.
@@ -151,10 +170,31 @@ impl<'a> Scanner<'a> {
     #[inline]
     pub(crate) fn eat_in_quotes(&mut self, beginning: &Beginning) -> bool {
         let start = self.at.wrapping_add(1);
-        let here = self.text.as_bytes().get(start..).and_then(<[u8]>::first_chunk);
-        let found = here.is_some_and(|here| (u128::from_le_bytes(*here) ^ beginning.bytes) & beginning.mask == 0);
+        let found = beginning.stands_at(self.text.as_bytes(), start);
         if found {
             self.at = start.wrapping_add(beginning.length);
+        }
+        found
+    }
+
+    /// What stands from byte `start` to the quote here.
+    #[inline]
+    pub(crate) const fn separator_from(&self, start: usize) -> Separator {
+        Separator { start, length: self.at.wrapping_sub(start).wrapping_add(1) }
+    }
+
+    /// Steps over the same comma and white space, up to the quote, if they are not many and stand here again.
+    #[inline]
+    pub(crate) fn eat_separator(&mut self, separator: Separator) -> bool {
+        if self.peek() != Some(b',') {
+            return false;
+        }
+        let [there, here] = [separator.start, self.at].map(|start| sixteen(self.text.as_bytes(), start));
+        let Some((there, here)) = there.zip(here) else { return false };
+        let equal = (there ^ here).trailing_zeros() as usize / 8;
+        let found = equal >= separator.length;
+        if found {
+            self.at = self.at.wrapping_add(separator.length).wrapping_sub(1);
         }
         found
     }
@@ -472,11 +512,16 @@ impl<'a> Scanner<'a> {
     }
 
     /// Shows the strings from the one whose opening quote was seen here on, as long as they are plain and another one follows
-    /// at once. `false` where it stops at one that is not plain, with the scanner before it; behind the last one otherwise.
+    /// at once or behind the separator. `false` where it stops at one that is not plain, with the scanner before it; behind the last one otherwise.
     /// `ends` is of this text.
     #[inline(always)]
     #[allow(clippy::inline_always)] // As for `string_here`.
-    pub(crate) fn plain_strings(&mut self, ends: &mut PlainEnds, mut each: impl FnMut(&'a str)) -> bool {
+    pub(crate) fn plain_strings(
+        &mut self,
+        separator: Separator,
+        ends: &mut PlainEnds,
+        mut each: impl FnMut(&'a str),
+    ) -> bool {
         let mut start = self.at.wrapping_add(1);
         let mut rest = self.text.get(start..).unwrap_or_default();
         loop {
@@ -489,12 +534,16 @@ impl<'a> Scanner<'a> {
                 rest = next;
                 continue;
             }
-            let plain = after.starts_with('"');
-            if plain {
-                each(string);
-                self.at = end.wrapping_add(1);
+            if !after.starts_with('"') {
+                return false;
             }
-            return plain;
+            each(string);
+            self.at = end.wrapping_add(1);
+            if !self.eat_separator(separator) {
+                return true;
+            }
+            start = self.at.wrapping_add(1);
+            rest = self.text.get(start..).unwrap_or_default();
         }
     }
 
