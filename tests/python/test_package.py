@@ -26,7 +26,7 @@ def test_names_and_version() -> None:
     assert se.__version__ == importlib.metadata.version("scheduled-events")
     assert f'version = "{se.__version__}"' in (ROOT / "Cargo.toml").read_text()
     with pytest.raises(AttributeError, match="nothing"):
-        se.__getattr__("nothing")
+        se.__getattribute__("nothing")
     public = [value for name in se.__all__ if isinstance(value := getattr(se, name), type)]
     assert {value.__module__ for value in public} == {"scheduled_events"}
     assert [value for value in public if not value.__doc__] == []
@@ -35,6 +35,19 @@ def test_names_and_version() -> None:
     assert {"LICENSE-APACHE", "LICENSE-MIT"} <= {file.name for file in files}
     for error in (se.ParseError, se.EndpointError, se.PolicyError, se.ConfigError, se.StateError, se.SnapshotError):
         assert issubclass(error, se.Error)
+
+
+def test_asyncio_is_imported_when_it_is_needed(environment: "dict[str, str]") -> None:
+    script = """
+import sys, scheduled_events as se
+from scheduled_events import aio
+assert "asyncio" not in sys.modules
+watch = aio.watch
+assert se.aio is sys.modules["scheduled_events.aio"]
+assert se.aio.watch is watch
+"""
+    done = run("-c", script, environment=environment)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_command(environment: "dict[str, str]", tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ Reading: ``parse``. Deciding: ``Tracker``, ``Policy``, ``Session``. Doing: ``Cli
 
 from __future__ import annotations
 
+from types import ModuleType
+
 from ._client import Client, Watch, start_requests
 from ._errors import (
     CapacityError,
@@ -51,6 +53,20 @@ from ._words import Action, EventSource, EventStatus, EventType
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+
+class _Lazy(ModuleType):
+    """A module that is imported when something of it is asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        import importlib  # noqa: PLC0415
+
+        return getattr(importlib.import_module(self.__name__), name)
+
+
+# asyncio takes longer to import than all the rest, and most scripts do without it. A function __getattr__ of this
+# package could wait as well, but with one the interpreter caches no name of the package, parse among them.
+aio = _Lazy(f"{__name__}.aio")
 
 # The name under which scripts written for `json` look for it.
 loads = parse
@@ -99,12 +115,3 @@ __all__ = [
     "scenarios",
     "start_requests",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    # asyncio takes longer to import than all the rest, and most scripts do without it.
-    if name == "aio":
-        import importlib  # noqa: PLC0415
-
-        return importlib.import_module(".aio", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
