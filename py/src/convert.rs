@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDateTime, PyString, PyTzInfo};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyDateTime, PyString, PyType, PyTzInfo};
 use scheduled_events::clock::Clock;
 use scheduled_events_core::{UnixMillis, UnixSeconds};
 
@@ -91,30 +92,36 @@ const FIRST_SECOND: i64 = -62_135_596_800;
 pub(crate) const LAST_SECOND: i64 = 253_402_300_799;
 
 /// The moment as an aware `datetime` in UTC; `None` outside of the years that Python knows.
-pub(crate) fn datetime(py: Python<'_>, moment: UnixSeconds) -> PyResult<Option<Bound<'_, PyDateTime>>> {
+pub(crate) fn datetime(py: Python<'_>, moment: UnixSeconds) -> PyResult<Option<Bound<'_, PyAny>>> {
+    static MAKER: PyOnceLock<(Py<PyType>, Py<PyTzInfo>)> = PyOnceLock::new();
     if !(FIRST_SECOND..=LAST_SECOND).contains(&moment.0) {
         return Ok(None);
     }
-    let (year, month, day) = civil(moment.0.div_euclid(DAY));
+    // Both are small and positive now, and 32 bits are divided faster.
+    let day = u32::try_from(moment.0.div_euclid(DAY) + MARCH_OF_YEAR_0).unwrap_or(0);
     let second = u32::try_from(moment.0.rem_euclid(DAY)).unwrap_or(0);
-    let part = |number: u32| u8::try_from(number).unwrap_or(0);
-    let [century, year] = year.to_be_bytes();
+    let (year, month, day) = civil(day);
     // The form that pickles use, which every Python reads, and reads faster than eight numbers.
-    let state = [century, year, month, day, part(second / 3600), part(second / 60 % 60), part(second % 60), 0, 0, 0];
-    let utc = PyTzInfo::utc(py)?;
-    let made = py.get_type::<PyDateTime>().call1((PyBytes::new(py, &state), utc))?;
-    Ok(Some(made.cast_into()?))
+    let [_, _, century, year] = year.to_be_bytes();
+    let [month, day, hour, minute, second] =
+        [month, day, second / 3600, second / 60 % 60, second % 60].map(|part| part.to_be_bytes()[3]);
+    let state = [century, year, month, day, hour, minute, second, 0, 0, 0];
+    let (class, utc) = MAKER.get_or_try_init(py, || {
+        PyResult::Ok((py.get_type::<PyDateTime>().unbind(), PyTzInfo::utc(py)?.to_owned().unbind()))
+    })?;
+    class.bind(py).call1((PyBytes::new(py, &state), utc)).map(Some)
 }
 
-/// Year, month and day of a day counted from 1970-01-01, in years that begin in March.
-fn civil(days: i64) -> (u16, u8, u8) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+/// Days from 0000-03-01 to 1970-01-01.
+const MARCH_OF_YEAR_0: i64 = 719_468;
+
+/// Year, month and day of a day counted from 0000-03-01, in years that begin in March.
+const fn civil(days: u32) -> (u32, u32, u32) {
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    (u16::try_from(year).unwrap_or(1), u8::try_from(month).unwrap_or(1), u8::try_from(day).unwrap_or(1))
+    let (month, later) = if month_from_march < 10 { (month_from_march + 3, 0) } else { (month_from_march - 9, 1) };
+    (year_of_era + era * 400 + later, month, day)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDateTime, PyDict, PyDictItems, PyDictKeys, PyDictValues, PyIterator, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyDictItems, PyDictKeys, PyDictValues, PyIterator, PyString, PyTuple};
 use scheduled_events::record::EventRecord;
 use scheduled_events::watch::names_for;
 use scheduled_events_core::{Event as CoreEvent, Text, UnixSeconds};
@@ -181,7 +181,7 @@ impl Event {
 
     /// The moment before which the event does not start unless it is approved: aware, in UTC.
     #[getter]
-    fn not_before<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDateTime>>> {
+    fn not_before<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.entry().not_before.map_or(Ok(None), |moment| datetime(py, moment))
     }
 

@@ -241,6 +241,15 @@ def test_what_json_writes_is_read_back(events: Any, incarnation: Any, ascii_only
 
 
 @settings(deadline=None)
+@given(st.datetimes(datetime(1, 1, 1)))
+def test_moments_are_read_as_they_are_written(moment: datetime) -> None:
+    moment = moment.replace(microsecond=0, tzinfo=timezone.utc)
+    written = moment.isoformat().replace("+00:00", "Z")
+    (event,) = se.parse(json.dumps({"Events": [{"EventId": "1", "NotBefore": written}]})).events
+    assert event.not_before == moment
+
+
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_no_bytes_do_anything_but_parse_or_be_refused(data: bytes) -> None:
     for body in (data, b'{"Events":[' + data + b"]}", DOCUMENT[: len(data)] + data):
