@@ -7,7 +7,8 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PyString};
 use scheduled_events_core::{
-    Document, Event, EventSource, EventStatus, EventType, Incarnation, ParseError, Resources, Text, UnixSeconds,
+    Document, Event, EventSource, EventStatus, EventType, Incarnation, ParseError, ResourceNames, Resources, Text,
+    UnixSeconds,
 };
 
 use crate::errors::parse_error;
@@ -29,7 +30,8 @@ pub(crate) enum Key {
 
 /// Where an event and its texts stand. The places of texts count from the event's first byte.
 pub(crate) struct Entry {
-    pub(crate) object: Range<usize>,
+    start: u32,
+    end: u32,
     pub(crate) id: Span,
     pub(crate) event_type: Word,
     pub(crate) status: Word,
@@ -38,11 +40,12 @@ pub(crate) struct Entry {
     pub(crate) description: Option<Span>,
     /// Where the array `Resources` starts.
     pub(crate) resources: Option<u32>,
+    few_names: FewNames,
     pub(crate) not_before: Option<UnixSeconds>,
     pub(crate) duration: Option<u32>,
     /// A member that decisions rest on has a problem.
     pub(crate) unreliable: bool,
-    index: usize,
+    index: u32,
 }
 
 /// A text inside an event.
@@ -53,6 +56,22 @@ pub(crate) struct Span {
     /// It has escapes, so that its characters are not its bytes.
     pub(crate) escaped: bool,
 }
+
+/// Where the names in `Resources` stand, when they are few and without escapes, as they mostly are: they are then not
+/// looked for again.
+#[derive(Clone, Copy)]
+struct FewNames {
+    /// Starts and lengths: small, since every event carries them.
+    places: [(u16, u8); FEW],
+    count: u8,
+}
+
+/// So many names are few.
+const FEW: usize = 4;
+
+/// More names than are few, which are read from the text; so are those with escapes, and those too far away or too long
+/// for a place.
+const MANY: FewNames = FewNames { places: [(0, 0); FEW], count: u8::MAX };
 
 /// A word of an open enumeration.
 #[derive(Clone, Copy)]
@@ -104,7 +123,7 @@ impl Body {
 
     /// The bytes of an event's object.
     pub(crate) fn object(&self, entry: &Entry) -> &[u8] {
-        self.bytes.get(entry.object.clone()).unwrap_or_default()
+        self.bytes.get(entry.start as usize..entry.end as usize).unwrap_or_default()
     }
 
     /// The event itself, read again: it was checked when the document was read.
@@ -123,34 +142,61 @@ impl Body {
         if span.escaped {
             return Ok(PyString::new(py, &find(&self.event(entry)?).unwrap_or_default()));
         }
-        let start = entry.object.start + span.start as usize;
-        PyString::from_bytes(py, self.bytes.get(start..start + span.length as usize).unwrap_or_default())
+        let start = span.start as usize;
+        PyString::from_bytes(py, self.object(entry).get(start..start + span.length as usize).unwrap_or_default())
+    }
+
+    /// The names in an event's `Resources`, when their places are known.
+    pub(crate) fn few_names(&self, entry: &Entry) -> Option<impl ExactSizeIterator<Item = PlainName<'_>>> {
+        let few = entry.few_names.places.get(..usize::from(entry.few_names.count))?;
+        let object = self.object(entry);
+        Some(few.iter().map(|&(start, length)| {
+            let start = usize::from(start);
+            PlainName(object.get(start..start + usize::from(length)).unwrap_or_default())
+        }))
     }
 
     /// The names in an event's `Resources`.
-    pub(crate) fn names(&self, entry: &Entry) -> impl Iterator<Item = Text<'_>> {
-        self.resources(entry).into_iter().flat_map(|text| Resources::of(text).iter())
+    pub(crate) fn names(&self, entry: &Entry) -> ResourceNames<'_> {
+        let array = entry.resources.and_then(|start| self.object(entry).get(start as usize..));
+        Resources::of(array.and_then(|array| std::str::from_utf8(array).ok()).unwrap_or_default()).iter()
     }
 
     /// Whether one of these names stands among the event's `Resources`.
     pub(crate) fn concerns(&self, entry: &Entry, names: &[&str]) -> bool {
-        self.names(entry).any(|resource| names.iter().any(|name| resource.eq_ignore_ascii_case(name)))
-    }
-
-    /// The text from an event's array `Resources` to the event's end.
-    fn resources(&self, entry: &Entry) -> Option<&str> {
-        let start = entry.object.start + entry.resources? as usize;
-        std::str::from_utf8(self.bytes.get(start..entry.object.end)?).ok()
+        match self.few_names(entry) {
+            Some(mut few) => {
+                few.any(|resource| names.iter().any(|name| resource.0.eq_ignore_ascii_case(name.as_bytes())))
+            }
+            None => self.names(entry).any(|resource| names.iter().any(|name| resource.eq_ignore_ascii_case(name))),
+        }
     }
 }
 
+/// A name without escapes, whose bytes are its characters.
+pub(crate) struct PlainName<'a>(&'a [u8]);
+
+impl<'py> IntoPyObject<'py> for PlainName<'_> {
+    type Target = PyString;
+    type Output = Bound<'py, PyString>;
+    type Error = PyErr;
+
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
+        PyString::from_bytes(py, self.0)
+    }
+}
+
+/// About the length of a short event as Azure writes it, to guess how many there are.
+const EVENT_LENGTH: usize = 384;
+
 fn indexed(bytes: &[u8]) -> Result<(Key, Vec<Entry>), ParseError> {
-    let mut entries = Vec::new();
-    let document =
-        Document::parse_each(bytes, &mut [], |event, object, _| entries.push(Entry::of(event, object, bytes)))?;
+    let mut entries = Vec::with_capacity(bytes.len() / EVENT_LENGTH + 1);
+    let document = Document::parse_each(bytes, &mut [Text::plain(""); FEW], |event, object, names| {
+        entries.push(Entry::of(event, object, names, bytes));
+    })?;
     if document.events().len() != entries.len() {
         let mut standing = document.events().map(|event| event.index()).peekable();
-        entries.retain(|entry| standing.next_if_eq(&entry.index).is_some());
+        entries.retain(|entry| standing.next_if_eq(&(entry.index as usize)).is_some());
     }
     let incarnation = match document.incarnation() {
         Incarnation::Number(number) => Key::Number(number),
@@ -161,7 +207,7 @@ fn indexed(bytes: &[u8]) -> Result<(Key, Vec<Entry>), ParseError> {
 }
 
 impl Entry {
-    fn of(event: &Event<'_>, object: Range<usize>, bytes: &[u8]) -> Self {
+    fn of(event: &Event<'_>, object: Range<usize>, names: Option<&[Text<'_>]>, bytes: &[u8]) -> Self {
         let base = bytes.as_ptr() as usize + object.start;
         let span = |text: Text<'_>| Span {
             // The text borrows from the event's bytes, so that the difference of the addresses is its place there.
@@ -193,12 +239,25 @@ impl Entry {
             resource_type: event.resource_type().map(span),
             description: event.description().map(span),
             resources: event.resources().offset().map(|offset| small(offset - object.start)),
+            few_names: names.and_then(|names| FewNames::of(names, base)).unwrap_or(MANY),
             not_before: event.not_before().moment(),
             duration: event.duration_in_seconds(),
             unreliable: event.unreliable_member().is_some(),
-            index: event.index(),
-            object,
+            index: small(event.index()),
+            start: small(object.start),
+            end: small(object.end),
         }
+    }
+}
+
+impl FewNames {
+    fn of(names: &[Text<'_>], base: usize) -> Option<Self> {
+        let mut few = Self { places: [(0, 0); FEW], count: u8::try_from(names.len()).ok()? };
+        for (place, name) in few.places.iter_mut().zip(names) {
+            let name = name.as_str()?;
+            *place = (u16::try_from(name.as_ptr() as usize - base).ok()?, u8::try_from(name.len()).ok()?);
+        }
+        Some(few)
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyDictItems, PyDictKeys, PyDictValues, PyIterator, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyDictItems, PyDictKeys, PyDictValues, PyIterator, PyList, PyString, PyTuple};
 use scheduled_events::record::EventRecord;
 use scheduled_events::watch::names_for;
 use scheduled_events_core::{Event as CoreEvent, Text, UnixSeconds};
@@ -108,10 +108,10 @@ impl Event {
             "EventType" => word(entry.event_type, &TYPES),
             "EventStatus" => word(entry.status, &STATUSES),
             "EventSource" => word(entry.source, &SOURCES),
-            "Resources" if entry.resources.is_some() && !entry.unreliable => {
-                let names: Vec<_> = self.names().map(|name| resource(py, &name)).collect();
-                Some(names.into_pyobject(py)?)
-            }
+            "Resources" if entry.resources.is_some() && !entry.unreliable => Some(match self.body.few_names(entry) {
+                Some(few) => PyList::new(py, few)?.into_any(),
+                None => PyList::new(py, self.names().map(|name| resource(py, &name)).collect::<Vec<_>>())?.into_any(),
+            }),
             _ => None,
         })
     }
@@ -175,8 +175,10 @@ impl Event {
     /// The names of the machines concerned; empty where the document names none.
     #[getter]
     fn resources<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let names: Vec<_> = self.names().map(|name| resource(py, &name)).collect();
-        PyTuple::new(py, names)
+        match self.body.few_names(self.entry()) {
+            Some(few) => PyTuple::new(py, few),
+            None => PyTuple::new(py, self.names().map(|name| resource(py, &name)).collect::<Vec<_>>()),
+        }
     }
 
     /// The moment before which the event does not start unless it is approved: aware, in UTC.

@@ -240,6 +240,24 @@ def test_what_json_writes_is_read_back(events: Any, incarnation: Any, ascii_only
             assert event.concerns("".join(char.upper() if char.isascii() else char for char in name))
 
 
+@pytest.mark.parametrize("before", [0, 70_000])
+@pytest.mark.parametrize(
+    "names", [[], ["a"], [*"abcd"], [*"abcde"], ["a", "\n"], ["x" * 255], ["a", "x" * 256], ["ä", ""]], ids=len
+)
+def test_names_are_read_however_many_and_wherever(names: "list[str]", before: int) -> None:
+    raw = {"EventId": "1", "Description": " " * before, "Resources": names}
+    document = se.parse(json.dumps({"Events": [raw, {"EventId": "2"}]}, ensure_ascii=False))
+    event, other = document.events
+    assert event.resources == tuple(names)
+    assert event["Resources"] == names
+    assert other.resources == ()
+    for name in filter(None, names):
+        assert event.concerns(name)
+        assert document.concerns(name)
+        assert not other.concerns(name)
+    assert not document.concerns("none of them")
+
+
 @settings(deadline=None)
 @given(st.datetimes(datetime(1, 1, 1)))
 def test_moments_are_read_as_they_are_written(moment: datetime) -> None:
