@@ -1,7 +1,5 @@
 //! `Document`, and its sequence of events.
 
-use std::sync::Arc;
-
 use pyo3::exceptions::{PyIndexError, PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{
@@ -23,7 +21,7 @@ use crate::{wire, words};
 #[pyfunction]
 #[pyo3(signature = (data, /))]
 pub(crate) fn parse(data: &Bound<'_, PyAny>) -> PyResult<Document> {
-    Ok(Document { body: Arc::new(Body::read(data)?) })
+    Ok(Document { body: Body::read(data)? })
 }
 
 /// A Scheduled Events document, checked once.
@@ -31,12 +29,21 @@ pub(crate) fn parse(data: &Bound<'_, PyAny>) -> PyResult<Document> {
 /// Items by the wire's names (``document["Events"]``) give what a script written for ``json.loads`` expects.
 #[pyclass(frozen, mapping, module = "scheduled_events")]
 pub(crate) struct Document {
-    pub(crate) body: Arc<Body>,
+    pub(crate) body: Body,
 }
 
 impl Document {
     pub(crate) fn of(py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
-        Ok(Self { body: Arc::new(Body::of(py, bytes)?) })
+        Ok(Self { body: Body::of(py, bytes)? })
+    }
+
+    fn length(&self) -> usize {
+        self.body.entries.len()
+    }
+
+    /// The events, which are made where Python needs them.
+    fn each<'a, 'py>(slf: &'a Bound<'py, Self>) -> impl ExactSizeIterator<Item = Place<'a, 'py>> {
+        (0..slf.get().length()).map(|index| Place { document: slf, index })
     }
 
     /// The document as core knows it, read again.
@@ -48,15 +55,15 @@ impl Document {
         std::str::from_utf8(self.body.bytes()).unwrap_or_default().trim_start_matches('\u{feff}')
     }
 
-    fn list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let events = (0..self.body.entries.len()).map(|index| Py::new(py, Event::new(Arc::clone(&self.body), index)));
-        PyList::new(py, events.collect::<PyResult<Vec<_>>>()?)
+    fn list<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyList>> {
+        PyList::new(slf.py(), Self::each(slf))
     }
 
-    fn dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    fn dict<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
+        let py = slf.py();
         let dict = PyDict::new(py);
-        for (name, raw) in scheduled_events_core::Members::of(self.object()) {
-            let value = if name == *"Events" { self.list(py)?.into_any() } else { wire::value(py, raw)? };
+        for (name, raw) in scheduled_events_core::Members::of(slf.get().object()) {
+            let value = if name == *"Events" { Self::list(slf)?.into_any() } else { wire::value(py, raw)? };
             dict.set_item(name.to_string(), value)?;
         }
         Ok(dict)
@@ -82,8 +89,8 @@ impl Document {
 
     /// The events, in the document's order; those without an id of their own are left out, and are problems.
     #[getter]
-    fn events(&self) -> Events {
-        Events { body: Arc::clone(&self.body) }
+    fn events(slf: &Bound<'_, Self>) -> Events {
+        Events { document: slf.clone().unbind() }
     }
 
     /// What is odd in the document: a tuple of Problem.
@@ -103,27 +110,27 @@ impl Document {
 
     /// Whether an event of the document concerns one of these names: mostly none does, and no event is made to tell.
     fn concerns(&self, vm_names: &Bound<'_, PyAny>) -> PyResult<bool> {
-        with_names(vm_names, |names| self.body.entries.iter().any(|entry| self.body.concerns(entry, names)))
+        let body = &self.body;
+        with_names(vm_names, |names| body.entries.iter().any(|entry| body.concerns(entry, names)))
     }
 
-    fn __getitem__<'py>(&self, py: Python<'py>, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        self.get(py, name, None)?.ok_or_else(|| PyKeyError::new_err(name.clone().unbind()))
+    fn __getitem__<'py>(slf: &Bound<'py, Self>, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        Self::get(slf, name, None)?.ok_or_else(|| PyKeyError::new_err(name.clone().unbind()))
     }
 
     /// The member of this name on the wire, or the default.
     #[pyo3(signature = (key, default=None, /))]
     fn get<'py>(
-        &self,
-        py: Python<'py>,
+        slf: &Bound<'py, Self>,
         key: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Ok(name) = key.cast::<PyString>() else { return Ok(default) };
         let name = name.to_cow()?;
         if &*name == "Events" {
-            return Ok(Some(self.list(py)?.into_any()));
+            return Ok(Some(Self::list(slf)?.into_any()));
         }
-        Ok(wire::member(py, self.object(), &name)?.or(default))
+        Ok(wire::member(slf.py(), slf.get().object(), &name)?.or(default))
     }
 
     fn __contains__(&self, name: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -132,27 +139,27 @@ impl Document {
         Ok(scheduled_events_core::Members::of(self.object()).any(|(member, _)| member == *name))
     }
 
-    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
-        Ok(self.dict(py)?.len())
+    fn __len__(slf: &Bound<'_, Self>) -> PyResult<usize> {
+        Ok(Self::dict(slf)?.len())
     }
 
-    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
-        self.dict(py)?.try_iter()
+    fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyIterator>> {
+        Self::dict(slf)?.try_iter()
     }
 
     /// The names of the document's members on the wire.
-    fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDictKeys>> {
-        Ok(self.dict(py)?.call_method0("keys")?.cast_into()?)
+    fn keys<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDictKeys>> {
+        Ok(Self::dict(slf)?.call_method0("keys")?.cast_into()?)
     }
 
     /// The values of the document's members on the wire.
-    fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDictValues>> {
-        Ok(self.dict(py)?.call_method0("values")?.cast_into()?)
+    fn values<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDictValues>> {
+        Ok(Self::dict(slf)?.call_method0("values")?.cast_into()?)
     }
 
     /// Names and values of the document's members on the wire.
-    fn items<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDictItems>> {
-        Ok(self.dict(py)?.call_method0("items")?.cast_into()?)
+    fn items<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDictItems>> {
+        Ok(Self::dict(slf)?.call_method0("items")?.cast_into()?)
     }
 
     /// The bytes that were read.
@@ -160,14 +167,15 @@ impl Document {
         PyBytes::new(py, self.body.bytes())
     }
 
-    fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+    fn __eq__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let py = slf.py();
         let same = if let Ok(other) = other.cast::<Self>() {
-            let other = other.get();
-            self.body.bytes() == other.body.bytes() || {
-                self.body.incarnation == other.body.incarnation && self.list(py)?.eq(other.list(py)?)?
+            let (mine, others) = (&slf.get().body, &other.get().body);
+            mine.bytes() == others.bytes() || {
+                mine.incarnation == others.incarnation && Self::list(slf)?.eq(Self::list(other)?)?
             }
         } else if other.is_instance_of::<PyDict>() {
-            self.dict(py)?.eq(other)?
+            Self::dict(slf)?.eq(other)?
         } else {
             return Ok(py.NotImplemented());
         };
@@ -197,46 +205,63 @@ impl Document {
 /// The events of a document: a sequence that makes each event when it is asked for.
 #[pyclass(frozen, sequence, module = "scheduled_events")]
 pub(crate) struct Events {
-    body: Arc<Body>,
+    document: Py<Document>,
+}
+
+/// The place of an event, which becomes one where Python needs it.
+struct Place<'a, 'py> {
+    document: &'a Bound<'py, Document>,
+    index: usize,
+}
+
+impl<'py> IntoPyObject<'py> for Place<'_, 'py> {
+    type Target = Event;
+    type Output = Bound<'py, Event>;
+    type Error = PyErr;
+
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, Event>> {
+        Bound::new(py, Event::new(self.document, self.index))
+    }
 }
 
 /// So many events are iterated over faster when they are made at once; a real document mostly has one.
 const FEW: usize = 4;
 
 impl Events {
-    fn event(&self, index: usize) -> Event {
-        Event::new(Arc::clone(&self.body), index)
+    fn tuple<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, Document::each(self.document.bind(py)))
     }
 }
 
 #[pymethods]
 impl Events {
     fn __len__(&self) -> usize {
-        self.body.entries.len()
+        self.document.get().length()
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let length = self.body.entries.len();
+        let document = self.document.bind(py);
+        let length = document.get().length();
         if let Ok(slice) = index.cast::<PySlice>() {
             let (first, end, step): (isize, isize, isize) = slice.call_method1("indices", (length,))?.extract()?;
             let range = py.import("builtins")?.getattr("range")?.call1((first, end, step))?;
-            let events = range.try_iter()?.map(|index| Py::new(py, self.event(index?.extract()?)));
+            let events = range.try_iter()?.map(|index| PyResult::Ok(Event::new(document, index?.extract()?)));
             return Ok(PyTuple::new(py, events.collect::<PyResult<Vec<_>>>()?)?.into_any());
         }
         let index: isize = index.extract()?;
         let from_front = if index < 0 { length.checked_add_signed(index) } else { usize::try_from(index).ok() };
         match from_front.filter(|&index| index < length) {
-            Some(index) => Ok(Bound::new(py, self.event(index))?.into_any()),
+            Some(index) => Ok(Bound::new(py, Event::new(document, index))?.into_any()),
             None => Err(PyIndexError::new_err("there is no such event")),
         }
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let end = self.body.entries.len();
+        let end = self.__len__();
         if end <= FEW {
             return Ok(self.tuple(py)?.try_iter()?.into_any());
         }
-        Ok(Bound::new(py, EventsIterator { body: Arc::clone(&self.body), next: 0, end })?.into_any())
+        Ok(Bound::new(py, EventsIterator { document: self.document.clone_ref(py), next: 0, end })?.into_any())
     }
 
     fn __reversed__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -282,23 +307,16 @@ impl Events {
         Ok(format!("<Events {}>", self.tuple(py)?.to_list().repr()?))
     }
 
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Document, &'static str))> {
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let getattr = py.import("builtins")?.getattr("getattr")?;
-        Ok((getattr, (Document { body: Arc::clone(&self.body) }, "events")))
-    }
-}
-
-impl Events {
-    fn tuple<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let events = (0..self.body.entries.len()).map(|index| Py::new(py, self.event(index)));
-        PyTuple::new(py, events.collect::<PyResult<Vec<_>>>()?)
+        (getattr, (&self.document, "events")).into_pyobject(py)
     }
 }
 
 /// Iterator over `Events`.
 #[pyclass(module = "scheduled_events")]
 pub(crate) struct EventsIterator {
-    body: Arc<Body>,
+    document: Py<Document>,
     next: usize,
     end: usize,
 }
@@ -309,11 +327,11 @@ impl EventsIterator {
         slf
     }
 
-    fn __next__(&mut self) -> Option<Event> {
+    fn __next__(&mut self, py: Python<'_>) -> Option<Event> {
         let index = self.next;
         (index < self.end).then(|| {
             self.next = index + 1;
-            Event::new(Arc::clone(&self.body), index)
+            Event::new(self.document.bind(py), index)
         })
     }
 

@@ -2,7 +2,6 @@
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
 
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
@@ -14,6 +13,7 @@ use serde_json::json;
 
 use crate::body::{Body, Entry, Span, Word};
 use crate::convert::{datetime, with_names};
+use crate::document::Document;
 use crate::words::{SOURCES, STATUSES, TYPES, Words};
 use crate::{convert, wire};
 
@@ -23,13 +23,13 @@ use crate::{convert, wire};
 /// names (``event["EventId"]``) give what ``json.loads`` would have given.
 #[pyclass(frozen, mapping, module = "scheduled_events")]
 pub(crate) struct Event {
-    body: Arc<Body>,
+    document: Py<Document>,
     index: usize,
 }
 
 impl Event {
-    pub(crate) const fn new(body: Arc<Body>, index: usize) -> Self {
-        Self { body, index }
+    pub(crate) fn new(document: &Bound<'_, Document>, index: usize) -> Self {
+        Self { document: document.clone().unbind(), index }
     }
 
     /// An event whose document is not at hand, from what is known of it.
@@ -53,20 +53,24 @@ impl Event {
             object["Resources"] = json!(names);
         }
         let body = Body::of(py, json!({"Events": [object]}).to_string().as_bytes())?;
-        Ok(Self::new(Arc::new(body), 0))
+        Ok(Self::new(&Bound::new(py, Document { body })?, 0))
+    }
+
+    fn body(&self) -> &Body {
+        &self.document.get().body
     }
 
     fn entry(&self) -> &Entry {
-        &self.body.entries[self.index]
+        &self.body().entries[self.index]
     }
 
     /// The event as core knows it, read again.
     pub(crate) fn core(&self) -> PyResult<CoreEvent<'_>> {
-        self.body.event(self.entry())
+        self.body().event(self.entry())
     }
 
     fn object(&self) -> &str {
-        std::str::from_utf8(self.body.object(self.entry())).unwrap_or_default()
+        std::str::from_utf8(self.body().object(self.entry())).unwrap_or_default()
     }
 
     fn word(
@@ -79,7 +83,7 @@ impl Event {
         Ok(match word {
             Word::Absent => None,
             Word::Known(number) => Some(known[usize::from(number)].clone_ref(py)),
-            Word::Other(span) => Some(self.body.text(py, self.entry(), span, find)?.into_any().unbind()),
+            Word::Other(span) => Some(self.body().text(py, self.entry(), span, find)?.into_any().unbind()),
         })
     }
 
@@ -89,11 +93,11 @@ impl Event {
         span: Option<Span>,
         find: impl FnOnce(&CoreEvent<'_>) -> Option<String>,
     ) -> PyResult<Option<Bound<'py, PyString>>> {
-        span.map(|span| self.body.text(py, self.entry(), span, find)).transpose()
+        span.map(|span| self.body().text(py, self.entry(), span, find)).transpose()
     }
 
     fn names(&self) -> impl Iterator<Item = Text<'_>> {
-        self.body.names(self.entry())
+        self.body().names(self.entry())
     }
 
     /// The value of a member that needs no look at the event's text.
@@ -108,7 +112,7 @@ impl Event {
             "EventType" => word(entry.event_type, &TYPES),
             "EventStatus" => word(entry.status, &STATUSES),
             "EventSource" => word(entry.source, &SOURCES),
-            "Resources" if entry.resources.is_some() && !entry.unreliable => Some(match self.body.few_names(entry) {
+            "Resources" if entry.resources.is_some() && !entry.unreliable => Some(match self.body().few_names(entry) {
                 Some(few) => PyList::new(py, few)?.into_any(),
                 None => PyList::new(py, self.names().map(|name| resource(py, &name)).collect::<Vec<_>>())?.into_any(),
             }),
@@ -139,7 +143,7 @@ impl Event {
     #[getter]
     fn event_id<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
         let entry = self.entry();
-        self.body.text(py, entry, entry.id, |event| Some(event.event_id().to_string()))
+        self.body().text(py, entry, entry.id, |event| Some(event.event_id().to_string()))
     }
 
     /// The impact to expect: an ``EventType``, or another word as a plain text.
@@ -175,7 +179,7 @@ impl Event {
     /// The names of the machines concerned; empty where the document names none.
     #[getter]
     fn resources<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        match self.body.few_names(self.entry()) {
+        match self.body().few_names(self.entry()) {
             Some(few) => PyTuple::new(py, few),
             None => PyTuple::new(py, self.names().map(|name| resource(py, &name)).collect::<Vec<_>>()),
         }
@@ -201,7 +205,7 @@ impl Event {
 
     /// Whether one of these names stands among the event's resources, compared whole and without ASCII case.
     fn concerns(&self, vm_names: &Bound<'_, PyAny>) -> PyResult<bool> {
-        with_names(vm_names, |names| self.body.concerns(self.entry(), names))
+        with_names(vm_names, |names| self.body().concerns(self.entry(), names))
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
@@ -307,7 +311,7 @@ impl Event {
 pub(crate) fn event_of_bytes(py: Python<'_>, object: &[u8]) -> PyResult<Event> {
     let body = Body::of(py, &[b"{\"Events\":[", object, b"]}"].concat())?;
     if body.entries.len() == 1 {
-        Ok(Event::new(Arc::new(body), 0))
+        Ok(Event::new(&Bound::new(py, Document { body })?, 0))
     } else {
         Err(pyo3::exceptions::PyValueError::new_err("the bytes are no event"))
     }
