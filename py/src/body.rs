@@ -156,6 +156,22 @@ impl Body {
         }))
     }
 
+    /// A word of an open enumeration as one of the `known` members, or as a text; None where there is none.
+    pub(crate) fn word(
+        &self,
+        py: Python<'_>,
+        entry: &Entry,
+        word: Word,
+        known: &[Py<PyAny>],
+        find: impl FnOnce(&Event<'_>) -> Option<String>,
+    ) -> PyResult<Py<PyAny>> {
+        Ok(match word {
+            Word::Absent => py.None(),
+            Word::Known(number) => known[usize::from(number)].clone_ref(py),
+            Word::Other(span) => self.text(py, entry, span, find)?.into_any().unbind(),
+        })
+    }
+
     /// The names in an event's `Resources`.
     pub(crate) fn names(&self, entry: &Entry) -> ResourceNames<'_> {
         let array = entry.resources.and_then(|start| self.object(entry).get(start as usize..));

@@ -220,7 +220,7 @@ impl<'py> IntoPyObject<'py> for Place<'_, 'py> {
     type Error = PyErr;
 
     fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, Event>> {
-        Bound::new(py, Event::new(self.document, self.index))
+        Bound::new(py, Event::new(self.document, self.index)?)
     }
 }
 
@@ -245,13 +245,13 @@ impl Events {
         if let Ok(slice) = index.cast::<PySlice>() {
             let (first, end, step): (isize, isize, isize) = slice.call_method1("indices", (length,))?.extract()?;
             let range = py.import("builtins")?.getattr("range")?.call1((first, end, step))?;
-            let events = range.try_iter()?.map(|index| PyResult::Ok(Event::new(document, index?.extract()?)));
+            let events = range.try_iter()?.map(|index| Event::new(document, index?.extract()?));
             return Ok(PyTuple::new(py, events.collect::<PyResult<Vec<_>>>()?)?.into_any());
         }
         let index: isize = index.extract()?;
         let from_front = if index < 0 { length.checked_add_signed(index) } else { usize::try_from(index).ok() };
         match from_front.filter(|&index| index < length) {
-            Some(index) => Ok(Bound::new(py, Event::new(document, index))?.into_any()),
+            Some(index) => Ok(Bound::new(py, Event::new(document, index)?)?.into_any()),
             None => Err(PyIndexError::new_err("there is no such event")),
         }
     }
@@ -327,12 +327,13 @@ impl EventsIterator {
         slf
     }
 
-    fn __next__(&mut self, py: Python<'_>) -> Option<Event> {
+    fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Event>> {
         let index = self.next;
-        (index < self.end).then(|| {
-            self.next = index + 1;
-            Event::new(self.document.bind(py), index)
-        })
+        if index == self.end {
+            return Ok(None);
+        }
+        self.next = index + 1;
+        Event::new(self.document.bind(py), index).map(Some)
     }
 
     const fn __length_hint__(&self) -> usize {

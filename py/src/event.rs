@@ -23,13 +23,30 @@ use crate::{convert, wire};
 /// names (``event["EventId"]``) give what ``json.loads`` would have given.
 #[pyclass(frozen, mapping, module = "scheduled_events")]
 pub(crate) struct Event {
+    /// The impact to expect: an ``EventType``, or another word as a plain text.
+    // This and the next are fields, which Python reads without a call. They cost next to nothing to make: words that are
+    // known exist already.
+    #[pyo3(get, name = "event_type")]
+    kind: Py<PyAny>,
+    /// How far the event has come: an ``EventStatus``, or another word as a plain text.
+    #[pyo3(get, name = "event_status")]
+    status: Py<PyAny>,
     document: Py<Document>,
     index: usize,
 }
 
 impl Event {
-    pub(crate) fn new(document: &Bound<'_, Document>, index: usize) -> Self {
-        Self { document: document.clone().unbind(), index }
+    pub(crate) fn new(document: &Bound<'_, Document>, index: usize) -> PyResult<Self> {
+        let py = document.py();
+        let words = Words::get(py)?;
+        let body = &document.get().body;
+        let entry = &body.entries[index];
+        let kind = body
+            .word(py, entry, entry.event_type, &words.types, |event| event.event_type().map(|word| word.to_string()))?;
+        let status = body.word(py, entry, entry.status, &words.statuses, |event| {
+            event.event_status().map(|word| word.to_string())
+        })?;
+        Ok(Self { kind, status, document: document.clone().unbind(), index })
     }
 
     /// An event whose document is not at hand, from what is known of it.
@@ -53,7 +70,7 @@ impl Event {
             object["Resources"] = json!(names);
         }
         let body = Body::of(py, json!({"Events": [object]}).to_string().as_bytes())?;
-        Ok(Self::new(&Bound::new(py, Document { body })?, 0))
+        Self::new(&Bound::new(py, Document { body })?, 0)
     }
 
     fn body(&self) -> &Body {
@@ -71,20 +88,6 @@ impl Event {
 
     fn object(&self) -> &str {
         std::str::from_utf8(self.body().object(self.entry())).unwrap_or_default()
-    }
-
-    fn word(
-        &self,
-        py: Python<'_>,
-        word: Word,
-        known: &[Py<PyAny>],
-        find: impl FnOnce(&CoreEvent<'_>) -> Option<String>,
-    ) -> PyResult<Option<Py<PyAny>>> {
-        Ok(match word {
-            Word::Absent => None,
-            Word::Known(number) => Some(known[usize::from(number)].clone_ref(py)),
-            Word::Other(span) => Some(self.body().text(py, self.entry(), span, find)?.into_any().unbind()),
-        })
     }
 
     fn text<'py>(
@@ -146,26 +149,11 @@ impl Event {
         self.body().text(py, entry, entry.id, |event| Some(event.event_id().to_string()))
     }
 
-    /// The impact to expect: an ``EventType``, or another word as a plain text.
-    #[getter]
-    fn event_type(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        self.word(py, self.entry().event_type, &Words::get(py)?.types, |event| {
-            event.event_type().map(|word| word.to_string())
-        })
-    }
-
-    /// How far the event has come: an ``EventStatus``, or another word as a plain text.
-    #[getter]
-    fn event_status(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        self.word(py, self.entry().status, &Words::get(py)?.statuses, |event| {
-            event.event_status().map(|word| word.to_string())
-        })
-    }
-
     /// Who caused the event: an ``EventSource``, or another word as a plain text.
     #[getter]
-    fn event_source(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        self.word(py, self.entry().source, &Words::get(py)?.sources, |event| {
+    fn event_source(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let entry = self.entry();
+        self.body().word(py, entry, entry.source, &Words::get(py)?.sources, |event| {
             event.event_source().map(|word| word.to_string())
         })
     }
@@ -311,7 +299,7 @@ impl Event {
 pub(crate) fn event_of_bytes(py: Python<'_>, object: &[u8]) -> PyResult<Event> {
     let body = Body::of(py, &[b"{\"Events\":[", object, b"]}"].concat())?;
     if body.entries.len() == 1 {
-        Ok(Event::new(&Bound::new(py, Document { body })?, 0))
+        Event::new(&Bound::new(py, Document { body })?, 0)
     } else {
         Err(pyo3::exceptions::PyValueError::new_err("the bytes are no event"))
     }
