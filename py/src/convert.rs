@@ -1,5 +1,6 @@
 //! Arguments that several functions take: moments, names, spans of time.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -93,6 +94,20 @@ pub(crate) const LAST_SECOND: i64 = 253_402_300_799;
 
 /// The moment as an aware `datetime` in UTC; `None` outside of the years that Python knows.
 pub(crate) fn datetime(py: Python<'_>, moment: UnixSeconds) -> PyResult<Option<Bound<'_, PyAny>>> {
+    // The one that was made last: a document mostly says what it said when it was polled before, and so do its events.
+    static LAST: Mutex<Option<(UnixSeconds, Py<PyAny>)>> = Mutex::new(None);
+    let known = |last: &(UnixSeconds, Py<PyAny>)| (last.0 == moment).then(|| last.1.bind(py).clone());
+    if let Some(last) = LAST.lock().unwrap_or_else(PoisonError::into_inner).as_ref().and_then(known) {
+        return Ok(Some(last));
+    }
+    let made = new_datetime(py, moment)?;
+    let kept = made.as_ref().map(|made| (moment, made.clone().unbind()));
+    // What was kept before goes when the lock is open again.
+    drop(std::mem::replace(&mut *LAST.lock().unwrap_or_else(PoisonError::into_inner), kept));
+    Ok(made)
+}
+
+fn new_datetime(py: Python<'_>, moment: UnixSeconds) -> PyResult<Option<Bound<'_, PyAny>>> {
     static MAKER: PyOnceLock<(Py<PyType>, Py<PyTzInfo>)> = PyOnceLock::new();
     if !(FIRST_SECOND..=LAST_SECOND).contains(&moment.0) {
         return Ok(None);
