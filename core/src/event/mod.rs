@@ -79,16 +79,19 @@ impl Span {
 
 impl<'a> Event<'a> {
     /// `EventId`: opaque, the same through the event's life; compare it without ASCII case, echo it unchanged.
+    #[inline]
     pub fn event_id(&self) -> Text<'a> {
         self.text(Member::EventId).unwrap_or(Text::plain(""))
     }
 
     /// `EventType`: the impact to expect.
+    #[inline]
     pub fn event_type(&self) -> Option<EventType<'a>> {
         self.text(Member::EventType).map(EventType::of)
     }
 
     /// `EventStatus`: announced or under way. An event that is over is absent from the document.
+    #[inline]
     pub fn event_status(&self) -> Option<EventStatus<'a>> {
         self.text(Member::EventStatus).map(EventStatus::of)
     }
@@ -119,6 +122,7 @@ impl<'a> Event<'a> {
     }
 
     /// `EventSource`: who caused the event (since API version 2019-08-01).
+    #[inline]
     pub fn event_source(&self) -> Option<EventSource<'a>> {
         self.text(Member::EventSource).map(EventSource::of)
     }

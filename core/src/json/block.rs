@@ -11,7 +11,8 @@ const WORDS_ARE_WIDE: bool = cfg!(target_pointer_width = "64");
 
 /// Where the first byte at or behind `at` stands that does not stand for itself in a string: a quote, a backslash, or a
 /// control character. The end of `bytes` where there is none.
-#[inline]
+#[inline(always)]
+#[allow(clippy::inline_always)] // Measured: in a program that reads strings in many places a thousand names take 6 % more.
 pub(super) fn plain_end(bytes: &[u8], mut at: usize) -> usize {
     let mut rest = bytes.get(at..).unwrap_or_default();
     while WORDS_ARE_WIDE && let Some((block, after)) = rest.split_first_chunk() {

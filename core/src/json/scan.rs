@@ -127,6 +127,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// The text from byte `start` up to here.
+    #[inline]
     pub(crate) fn since(&self, start: usize) -> &'a str {
         self.text.get(start..self.at).unwrap_or_default()
     }
