@@ -122,6 +122,8 @@ pub struct schedev_event {
 
 struct HeldEvent {
     event: Event<'static>,
+    /// Where the id stands, which tells events apart.
+    id: *const u8,
     /// Where schedev_event_resource() stands: the names from `next_index` on.
     names: Option<ResourceNames<'static>>,
     next_index: usize,
@@ -131,69 +133,98 @@ impl Held for HeldEvent {
     const TAG: u64 = 0x6576_656e_742e_2e2e;
 }
 
-fn text_of(text: Option<Text<'_>>) -> schedev_text {
-    text.map_or(schedev_text::NONE, schedev_text::of)
-}
-
 impl schedev_event {
     /// Writes the reading of an event.
     ///
     /// # Safety
     /// `place` is aligned and can be written.
     pub(crate) unsafe fn write(place: *mut Self, event: &Event<'static>) {
-        // Once each: a text is looked for, and a word compared, whenever it is asked for.
-        let (event_type, event_status, event_source) = (event.event_type(), event.event_status(), event.event_source());
-        let (resource_type, description) = (event.resource_type(), event.description());
-        let event_type_number = match event_type {
-            None => SCHEDEV_EVENT_TYPE_NONE,
-            Some(EventType::Freeze) => SCHEDEV_EVENT_TYPE_FREEZE,
-            Some(EventType::Reboot) => SCHEDEV_EVENT_TYPE_REBOOT,
-            Some(EventType::Redeploy) => SCHEDEV_EVENT_TYPE_REDEPLOY,
-            Some(EventType::Preempt) => SCHEDEV_EVENT_TYPE_PREEMPT,
-            Some(EventType::Terminate) => SCHEDEV_EVENT_TYPE_TERMINATE,
-            Some(EventType::Other(_)) => SCHEDEV_EVENT_TYPE_OTHER,
-        };
-        let event_status_number = match event_status {
-            None => SCHEDEV_EVENT_STATUS_NONE,
-            Some(EventStatus::Scheduled) => SCHEDEV_EVENT_STATUS_SCHEDULED,
-            Some(EventStatus::Started) => SCHEDEV_EVENT_STATUS_STARTED,
-            Some(EventStatus::Other(_)) => SCHEDEV_EVENT_STATUS_OTHER,
-        };
-        let event_source_number = match event_source {
-            None => SCHEDEV_EVENT_SOURCE_NONE,
-            Some(EventSource::Platform) => SCHEDEV_EVENT_SOURCE_PLATFORM,
-            Some(EventSource::User) => SCHEDEV_EVENT_SOURCE_USER,
-            Some(EventSource::Other(_)) => SCHEDEV_EVENT_SOURCE_OTHER,
-        };
-        let (not_before, unreadable) = match event.not_before() {
-            NotBefore::At(moment) => (Some(moment.0), None),
-            NotBefore::Unset => (None, None),
-            NotBefore::Unreadable(text) => (None, Some(text)),
-        };
-        let duration = event.duration_in_seconds();
-        // SAFETY: the caller's promise. Field by field, so that the opaque words are written once.
+        // SAFETY: the caller's promise. Each member is written as soon as it is known, and the opaque words once: together
+        // they would be kept on the stack, and copied.
         unsafe {
-            (&raw mut (*place).event_id).write(schedev_text::of(event.event_id()));
-            (&raw mut (*place).event_type_text).write(text_of(event_type.map(|word| word.text())));
-            (&raw mut (*place).event_status_text).write(text_of(event_status.map(|word| word.text())));
-            (&raw mut (*place).event_source_text).write(text_of(event_source.map(|word| word.text())));
-            (&raw mut (*place).resource_type).write(text_of(resource_type));
-            (&raw mut (*place).description).write(text_of(description));
-            (&raw mut (*place).not_before_unreadable).write(text_of(unreadable));
-            (&raw mut (*place).not_before_seconds).write(not_before.unwrap_or(0));
-            (&raw mut (*place).index).write(event.index());
-            (&raw mut (*place).event_type).write(event_type_number as u32);
-            (&raw mut (*place).event_status).write(event_status_number as u32);
-            (&raw mut (*place).event_source).write(event_source_number as u32);
-            (&raw mut (*place).duration_seconds).write(duration.unwrap_or(0));
-            (&raw mut (*place).unreliable_member).write(member_of_unreliable(event));
-            (&raw mut (*place).has_not_before).write(Flag::new(not_before.is_some()));
-            (&raw mut (*place).has_duration).write(Flag::new(duration.is_some()));
+            let id = event.event_id();
+            (&raw mut (*place).event_id).write(schedev_text::of(id));
+
+            let (number, text) = match event.event_type() {
+                None => (SCHEDEV_EVENT_TYPE_NONE, schedev_text::NONE),
+                Some(word) => (number_of_type(&word), schedev_text::of(word.text())),
+            };
+            (&raw mut (*place).event_type).write(number as u32);
+            text.write(&raw mut (*place).event_type_text);
+
+            let (number, text) = match event.event_status() {
+                None => (SCHEDEV_EVENT_STATUS_NONE, schedev_text::NONE),
+                Some(word) => (number_of_status(&word), schedev_text::of(word.text())),
+            };
+            (&raw mut (*place).event_status).write(number as u32);
+            text.write(&raw mut (*place).event_status_text);
+
+            let (number, text) = match event.event_source() {
+                None => (SCHEDEV_EVENT_SOURCE_NONE, schedev_text::NONE),
+                Some(word) => (number_of_source(&word), schedev_text::of(word.text())),
+            };
+            (&raw mut (*place).event_source).write(number as u32);
+            text.write(&raw mut (*place).event_source_text);
+
+            let resource_type = event.resource_type();
             (&raw mut (*place).has_resource_type).write(Flag::new(resource_type.is_some()));
-            (&raw mut (*place).has_resources).write(Flag::new(event.resources().is_present()));
+            text_of(resource_type).write(&raw mut (*place).resource_type);
+
+            let description = event.description();
             (&raw mut (*place).has_description).write(Flag::new(description.is_some()));
-            seal(&raw mut (*place).opaque, HeldEvent { event: *event, names: None, next_index: 0 });
+            text_of(description).write(&raw mut (*place).description);
+
+            let (seconds, unreadable) = match event.not_before() {
+                NotBefore::At(moment) => (Some(moment.0), schedev_text::NONE),
+                NotBefore::Unset => (None, schedev_text::NONE),
+                NotBefore::Unreadable(text) => (None, schedev_text::of(text)),
+            };
+            (&raw mut (*place).has_not_before).write(Flag::new(seconds.is_some()));
+            (&raw mut (*place).not_before_seconds).write(seconds.unwrap_or(0));
+            unreadable.write(&raw mut (*place).not_before_unreadable);
+
+            let duration = event.duration_in_seconds();
+            (&raw mut (*place).has_duration).write(Flag::new(duration.is_some()));
+            (&raw mut (*place).duration_seconds).write(duration.unwrap_or(0));
+            (&raw mut (*place).has_resources).write(Flag::new(event.resources().is_present()));
+            (&raw mut (*place).unreliable_member).write(member_of_unreliable(event));
+            (&raw mut (*place).index).write(event.index());
+
+            // Last, since what was just read from the document is copied faster once it is in memory.
+            let held = HeldEvent { event: *event, id: id.raw().as_ptr(), names: None, next_index: 0 };
+            seal(&raw mut (*place).opaque, held);
         }
+    }
+}
+
+fn text_of(text: Option<Text<'_>>) -> schedev_text {
+    text.map_or(schedev_text::NONE, schedev_text::of)
+}
+
+fn number_of_type(word: &EventType<'_>) -> schedev_event_type {
+    match word {
+        EventType::Freeze => SCHEDEV_EVENT_TYPE_FREEZE,
+        EventType::Reboot => SCHEDEV_EVENT_TYPE_REBOOT,
+        EventType::Redeploy => SCHEDEV_EVENT_TYPE_REDEPLOY,
+        EventType::Preempt => SCHEDEV_EVENT_TYPE_PREEMPT,
+        EventType::Terminate => SCHEDEV_EVENT_TYPE_TERMINATE,
+        EventType::Other(_) => SCHEDEV_EVENT_TYPE_OTHER,
+    }
+}
+
+fn number_of_status(word: &EventStatus<'_>) -> schedev_event_status {
+    match word {
+        EventStatus::Scheduled => SCHEDEV_EVENT_STATUS_SCHEDULED,
+        EventStatus::Started => SCHEDEV_EVENT_STATUS_STARTED,
+        EventStatus::Other(_) => SCHEDEV_EVENT_STATUS_OTHER,
+    }
+}
+
+fn number_of_source(word: &EventSource<'_>) -> schedev_event_source {
+    match word {
+        EventSource::Platform => SCHEDEV_EVENT_SOURCE_PLATFORM,
+        EventSource::User => SCHEDEV_EVENT_SOURCE_USER,
+        EventSource::Other(_) => SCHEDEV_EVENT_SOURCE_OTHER,
     }
 }
 
@@ -206,10 +237,18 @@ fn member_of_unreliable(event: &Event<'_>) -> u32 {
 /// # Safety
 /// The conventions of the header.
 pub(crate) unsafe fn core_event<'a>(event: *const schedev_event) -> Result<&'a Event<'static>> {
+    // SAFETY: the caller's promise is the same.
+    Ok(&unsafe { held_event(event) }?.event)
+}
+
+/// What the event behind the pointer holds.
+///
+/// # Safety
+/// The conventions of the header.
+unsafe fn held_event<'a>(event: *const schedev_event) -> Result<&'a HeldEvent> {
     check(event)?;
     // SAFETY: the caller's promise is the same; the pointer was checked.
-    let held: &HeldEvent = unsafe { unseal(&raw const (*event).opaque) }?;
-    Ok(&held.event)
+    unsafe { unseal(&raw const (*event).opaque) }
 }
 
 /// The name of a machine that the event concerns, by its place in Resources. Elements that are no strings do not count.
@@ -293,27 +332,36 @@ pub unsafe extern "C" fn schedev_event_next_resources(
             return Err(SCHEDEV_ERROR_ARGUMENT);
         }
         // SAFETY: the conventions of the header.
-        let (event, count) = unsafe { (core_event(event)?, output(count)?) };
-        // The id's place in the document tells events apart.
-        let of = event.event_id().raw().as_ptr();
-        let start = || HeldNames { names: event.resources().iter(), of };
+        let (event, count) = unsafe { (held_event(event)?, output(count)?) };
+        let start = || HeldNames { names: event.event.resources().iter(), of: event.id };
         // SAFETY: the conventions of the header; the pointer was checked.
         let held = unsafe { unseal_or_start(&raw mut (*cursor).opaque, start) }?;
-        if held.of != of {
+        if held.of != event.id {
             return Err(SCHEDEV_ERROR_ARGUMENT);
         }
-        let mut written: usize = 0;
-        for name in held.names.by_ref().take(capacity) {
-            // SAFETY: the array has room for `capacity` names, and `written` is less.
-            unsafe { names.add(written).write(schedev_text::of(name)) };
-            written = written.wrapping_add(1);
-        }
+        // SAFETY: the array has room for `capacity` names.
+        let written = unsafe { write_names(&mut held.names, names, capacity) };
         if written == 0 {
             return Err(SCHEDEV_END);
         }
         count.write(written);
         Ok(())
     })
+}
+
+/// Writes as many names as there is room for; how many they were.
+///
+/// # Safety
+/// `places` are `capacity` places that can be written.
+#[inline(never)] // Inside the entry point the compiler makes calls, for each name, of what it inlines here.
+unsafe fn write_names(names: &mut ResourceNames<'static>, places: *mut schedev_text, capacity: usize) -> usize {
+    let mut written: usize = 0;
+    for name in names.by_ref().take(capacity) {
+        // SAFETY: the array has room for `capacity` names, and `written` is less.
+        unsafe { schedev_text::of(name).write(places.add(written)) };
+        written = written.wrapping_add(1);
+    }
+    written
 }
 
 /// Where this machine stands in the event's Resources.

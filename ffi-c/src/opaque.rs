@@ -33,6 +33,7 @@ const fn fits<T: Held, const WORDS: usize>() {
 ///
 /// # Safety
 /// `words` is aligned and can be written.
+#[inline]
 pub(crate) unsafe fn seal<T: Held, const WORDS: usize>(words: *mut [u64; WORDS], value: T) {
     const { fits::<T, WORDS>() };
     // SAFETY: size and alignment were checked by `fits`, and the memory is the caller's to write.
@@ -44,6 +45,7 @@ pub(crate) unsafe fn seal<T: Held, const WORDS: usize>(words: *mut [u64; WORDS],
 /// # Safety
 /// `words` is NULL, or points to words of which the first is initialised; if that is `T`'s tag, [`seal`] put it there,
 /// or a copy of the whole was made. Nothing changes them during `'a`, and what the value borrows lives as long.
+#[inline]
 pub(crate) unsafe fn unseal<'a, T: Held, const WORDS: usize>(words: *const [u64; WORDS]) -> Result<&'a T> {
     const { fits::<T, WORDS>() };
     check(words)?;
@@ -59,6 +61,7 @@ pub(crate) unsafe fn unseal<'a, T: Held, const WORDS: usize>(words: *const [u64;
 ///
 /// # Safety
 /// As for [`unseal`], and nothing else reads it during `'a`.
+#[inline]
 pub(crate) unsafe fn unseal_mut<'a, T: Held, const WORDS: usize>(words: *mut [u64; WORDS]) -> Result<&'a mut T> {
     const { fits::<T, WORDS>() };
     check(words)?;
@@ -75,6 +78,7 @@ pub(crate) unsafe fn unseal_mut<'a, T: Held, const WORDS: usize>(words: *mut [u6
 ///
 /// # Safety
 /// As for [`unseal_mut`].
+#[inline]
 pub(crate) unsafe fn unseal_started<'a, T: Held, const WORDS: usize>(
     words: *mut [u64; WORDS],
 ) -> Result<Option<&'a mut T>> {
@@ -91,6 +95,7 @@ pub(crate) unsafe fn unseal_started<'a, T: Held, const WORDS: usize>(
 ///
 /// # Safety
 /// As for [`unseal_mut`], and the words can be written.
+#[inline]
 pub(crate) unsafe fn unseal_or_start<'a, T: Held, const WORDS: usize>(
     words: *mut [u64; WORDS],
     start: impl FnOnce() -> T,

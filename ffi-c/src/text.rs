@@ -36,6 +36,20 @@ impl schedev_text {
         Self { escaped: Flag::new(text.as_str().is_none()), ..Self::plain(text.raw()) }
     }
 
+    /// Writes its members and not what pads them, which would have to be carried along.
+    ///
+    /// # Safety
+    /// `place` is aligned and can be written.
+    #[inline]
+    pub(crate) const unsafe fn write(self, place: *mut Self) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            (&raw mut (*place).data).write(self.data);
+            (&raw mut (*place).len).write(self.len);
+            (&raw mut (*place).escaped).write(self.escaped);
+        }
+    }
+
     /// The text to read.
     ///
     /// # Safety
