@@ -105,9 +105,21 @@ impl<'a> Document<'a> {
         names: &mut [Text<'a>],
         mut each: impl FnMut(&Event<'a>, Range<usize>, Option<&[Text<'a>]>),
     ) -> Result<Self, ParseError> {
-        let names = &mut Names::new(names);
         // Made where it is handed out, since it is not small.
-        let mut result = Ok(Self {
+        let mut result = Ok(Self::blank());
+        if let Ok(document) = &mut result
+            && let Err(error) = document.fill(input, names, &mut each)
+        {
+            result = Err(error);
+        }
+        result
+    }
+
+    /// A document of which nothing is known yet.
+    #[doc(hidden)]
+    #[inline]
+    pub fn blank() -> Self {
+        Self {
             text: "",
             incarnation: Incarnation::Absent,
             incarnation_problem: None,
@@ -116,17 +128,27 @@ impl<'a> Document<'a> {
             repeats: Repeats::default(),
             odd: false,
             first: None,
-        });
-        if let Ok(document) = &mut result {
-            let read = match core::str::from_utf8(input) {
-                Ok(text) => document.read(text, names, &mut each),
-                Err(error) => Err(document.not_utf8(input, error.valid_up_to(), names, &mut each)),
-            };
-            if let Err(error) = read {
-                result = Err(error);
-            }
         }
-        result
+    }
+
+    /// [`parse_each`](Self::parse_each) into a document that is blank, and no longer worth anything after an error: for a
+    /// caller who puts it elsewhere, and would otherwise copy it twice.
+    ///
+    /// # Errors
+    /// Those of [`parse`](Self::parse).
+    #[doc(hidden)]
+    #[inline]
+    pub fn fill(
+        &mut self,
+        input: &'a [u8],
+        names: &mut [Text<'a>],
+        each: &mut impl FnMut(&Event<'a>, Range<usize>, Option<&[Text<'a>]>),
+    ) -> Result<(), ParseError> {
+        let names = &mut Names::new(names);
+        match core::str::from_utf8(input) {
+            Ok(text) => self.read(text, names, each),
+            Err(error) => Err(self.not_utf8(input, error.valid_up_to(), names, each)),
+        }
     }
 
     /// What is wrong first is told first: the text before the broken bytes at `offset` may be no document already.

@@ -74,8 +74,9 @@ unsafe fn parse(
     // SAFETY: the conventions of the header. What is borrowed for 'static here lives, as the caller promises, as long as
     // what is read from the document is used.
     let (body, error) = unsafe { (bytes(data, len)?, optional_output(error)?) };
-    match Document::parse_each(body, room, |event, _, names| show(event, names)) {
-        Ok(view) => {
+    let mut view = Document::blank();
+    match view.fill(body, room, &mut |event, _, names| show(event, names)) {
+        Ok(()) => {
             // SAFETY: `document` was checked, and is the caller's to write.
             unsafe { seal(&raw mut (*document).opaque, HeldDocument { view, data: body.as_ptr() }) };
             Ok(())

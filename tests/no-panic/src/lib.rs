@@ -213,6 +213,8 @@ pub fn the_rest(input: &[u8], text: &str, names: &[&str], number: i64) {
         reach((event.index(), bytes.start, names.map(<[_]>::len)));
     });
     reach(shown.is_ok());
+    let mut filled = Document::blank();
+    reach(filled.fill(input, &mut [], &mut |event, _, _| reach(event.index())).is_ok());
     match Event::parse(input) {
         Ok(event) => the_event(&event, text),
         Err(error) => the_error(error, input),
