@@ -334,6 +334,40 @@ impl<'a> Document<'a> {
         Events { first, elements, repeats: self.repeats, left: self.events }
     }
 
+    /// Shows the event behind `place`, which moves on to it: [`events`](Self::events) for a caller who has the document at
+    /// hand, and little room for an iterator. `None` where there are no more.
+    #[doc(hidden)]
+    #[inline]
+    pub fn show_next<T>(&self, place: &mut Place, show: impl FnOnce(&Event<'a>) -> T) -> Option<T> {
+        if place.seen >= self.events {
+            return None;
+        }
+        let seen = place.seen.saturating_add(1);
+        if let (Some((event, end)), 1) = (&self.first, seen) {
+            *place = Place { end: *end, index: 1, seen };
+            return Some(show(event));
+        }
+        let Elements { mut scanner, mut index, mut first, .. } = match place.seen {
+            0 => Elements::new(self.text, self.events_offset, self.odd),
+            _ => Elements { index: place.index, ..Elements::after_first(self.text, place.end, self.odd) },
+        };
+        while scanner.next_element(&mut first).ok()? {
+            let at = index;
+            index = index.saturating_add(1);
+            if scanner.peek() != Some(b'{') {
+                scanner.value().ok()?;
+                continue;
+            }
+            let mut event = Event::blank(&scanner, at);
+            event.fill(&mut scanner, &mut Names::read_before(self.odd)).ok()?;
+            if event.has_id() && !self.repeats.contains(event.id_offset()) {
+                *place = Place { end: scanner.offset(), index, seen };
+                return Some(show(&event));
+            }
+        }
+        None
+    }
+
     /// Hash of the document's bytes and of these names.
     pub(crate) fn hash_with(&self, names: VmNames<'_>) -> u64 {
         let mut hash = Hash::new();
@@ -375,6 +409,18 @@ impl Serialize for Incarnation<'_> {
             Self::Absent => serializer.serialize_none(),
         }
     }
+}
+
+/// Where [`Document::show_next`] stands: at first before all events.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Place {
+    /// Where the last event ends.
+    end: usize,
+    /// The next element's index.
+    index: usize,
+    /// How many events were given.
+    seen: usize,
 }
 
 /// Iterator over a document's events.

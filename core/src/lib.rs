@@ -79,6 +79,8 @@ mod time;
 mod tracker;
 
 pub use approval::{Spell, StartRequests};
+#[doc(hidden)]
+pub use document::Place;
 pub use document::{Document, Events, Incarnation, Problems};
 pub use error::{BufferTooSmall, ParseError, ParseErrorKind, Position, Problem, ProblemKind};
 pub use event::{Event, EventSource, EventStatus, EventType, Member, NotBefore, ResourceNames, Resources};

@@ -1,8 +1,8 @@
 //! What is read a second time from bytes that were not checked, and what is remembered of an event.
 
 use scheduled_events_core::{
-    Change, Document, Event, EventId, Members, ParseErrorKind, Resources, Text, TrackedEvent, TrackedStatus, Tracker,
-    TrackerFull, UnixSeconds, VmNames,
+    Change, Document, Event, EventId, Members, ParseErrorKind, Place, Resources, Text, TrackedEvent, TrackedStatus,
+    Tracker, TrackerFull, UnixSeconds, VmNames,
 };
 
 #[test]
@@ -185,6 +185,31 @@ fn the_life_of_one_event() {
             assert_eq!(told, Ok(()));
         }
         assert_eq!(changes, expected, "{documents:?}");
+    }
+}
+
+#[test]
+fn a_place_goes_over_the_events_that_the_iterator_gives() {
+    for (body, ids) in [
+        (r#"{"Events":[]}"#, vec![]),
+        (r#"{"Events":[{"EventId":"a"}]}"#, vec![("a", 0)]),
+        (
+            r#"{"Events":[7,{},{"EventId":"b"},{"EventId":"c"},{"EventId":"B"},{"EventId":"d"},8]}"#,
+            vec![("b", 2), ("c", 3), ("d", 5)],
+        ),
+        (r#"{"Events":[{"EventId":"a"},{"EventId":"A"},{"EventId":"b"}]}"#, vec![("a", 0), ("b", 2)]),
+    ] {
+        let document = Document::parse(body.as_bytes()).unwrap();
+        let mut place = Place::default();
+        for (id, index) in ids {
+            let shown = document.show_next(&mut place, |event| (event.event_id() == id, event.index()));
+            assert_eq!(shown, Some((true, index)), "{body}");
+        }
+        assert_eq!(document.show_next(&mut place, Event::index), None, "{body}");
+        assert_eq!(document.show_next(&mut place, Event::index), None, "{body}: ended, and goes on");
+        // A place of another document.
+        let other = Document::parse(b"{\"Events\":[{\"EventId\":\"\xc3\xa9\"}]}").unwrap();
+        let _ = other.show_next(&mut place, Event::index);
     }
 }
 

@@ -3,7 +3,7 @@
 use core::mem::MaybeUninit;
 use std::ffi::{c_char, c_void};
 
-use scheduled_events_core::{Document, Event, Events, Incarnation, Text};
+use scheduled_events_core::{Document, Event, Incarnation, Place, Text};
 
 use crate::boundary::{Result, boundary, value_boundary};
 use crate::error::schedev_error;
@@ -226,16 +226,15 @@ pub(crate) unsafe fn held_document<'a>(document: *const schedev_document) -> Res
 #[repr(C)]
 pub struct schedev_event_cursor {
     /// Not for the caller.
-    pub opaque: [u64; 96],
+    pub opaque: [u64; 8],
 }
 
-struct HeldEvents {
+struct HeldPlace {
     of: *const u8,
-    /// What is still to come; `None` where the last event was given, as it mostly is by the first call.
-    events: Option<Events<'static>>,
+    place: Place,
 }
 
-impl Held for HeldEvents {
+impl Held for HeldPlace {
     const TAG: u64 = 0x6576_656e_7473_2e2e;
 }
 
@@ -263,21 +262,17 @@ pub unsafe extern "C" fn schedev_document_next(
         // SAFETY: the conventions of the header.
         let document = unsafe { held_document(document) }?;
         // SAFETY: the conventions of the header; the pointer was checked.
-        let held: Option<&mut HeldEvents> = unsafe { unseal_started(&raw mut (*cursor).opaque) }?;
-        let next = match held {
+        let held: Option<&mut HeldPlace> = unsafe { unseal_started(&raw mut (*cursor).opaque) }?;
+        let mut place = match held {
             Some(held) if held.of != document.data => return Err(SCHEDEV_ERROR_ARGUMENT),
-            Some(held) => held.events.as_mut().and_then(Events::next).ok_or(SCHEDEV_END)?,
-            None => {
-                let mut events = document.view.events();
-                let first = events.next().ok_or(SCHEDEV_END)?;
-                let events = (events.len() > 0).then_some(events);
-                // SAFETY: the conventions of the header; the pointer was checked.
-                unsafe { seal(&raw mut (*cursor).opaque, HeldEvents { of: document.data, events }) };
-                first
-            }
+            Some(held) => held.place,
+            None => Place::default(),
         };
         // SAFETY: the conventions of the header; the pointer was checked.
-        unsafe { schedev_event::write(event, &next) };
+        let show = |next: &Event<'static>| unsafe { schedev_event::write(event, next) };
+        document.view.show_next(&mut place, show).ok_or(SCHEDEV_END)?;
+        // SAFETY: the conventions of the header; the pointer was checked.
+        unsafe { seal(&raw mut (*cursor).opaque, HeldPlace { of: document.data, place }) };
         Ok(())
     })
 }

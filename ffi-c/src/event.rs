@@ -294,7 +294,7 @@ pub unsafe extern "C" fn schedev_event_resource(
 #[repr(C)]
 pub struct schedev_resource_cursor {
     /// Not for the caller.
-    pub opaque: [u64; 12],
+    pub opaque: [u64; 10],
 }
 
 struct HeldNames {

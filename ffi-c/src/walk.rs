@@ -19,7 +19,7 @@ fn a_document_from_front_to_back() {
         assert_eq!(parsed, SCHEDEV_OK);
         let document = document.as_ptr();
 
-        let mut cursor = schedev_event_cursor { opaque: [0; 96] };
+        let mut cursor = schedev_event_cursor { opaque: [0; 8] };
         let mut event = MaybeUninit::<schedev_event>::uninit();
         assert_eq!(schedev_document_next(document, &raw mut cursor, event.as_mut_ptr()), SCHEDEV_OK);
         let mut other = MaybeUninit::<schedev_event>::uninit();
@@ -33,7 +33,7 @@ fn a_document_from_front_to_back() {
             assert_eq!(found, if index < 2 { SCHEDEV_OK } else { SCHEDEV_END });
             assert!(index > 1 || schedev_text_equal(name, ["vm_0", "vm_1"][index].as_ptr().cast(), 4));
         }
-        let mut resources = schedev_resource_cursor { opaque: [0; 12] };
+        let mut resources = schedev_resource_cursor { opaque: [0; 10] };
         let mut pair = [schedev_text::NONE; 2];
         let mut count = 0;
         for expected in [SCHEDEV_OK, SCHEDEV_END] {

@@ -80,9 +80,9 @@ PLACE(schedev_outcome, reserved, 40);
 #endif
 
 SIZE(schedev_document, 768);
-SIZE(schedev_event_cursor, 768);
+SIZE(schedev_event_cursor, 64);
 SIZE(schedev_problem_cursor, 1024);
-SIZE(schedev_resource_cursor, 96);
+SIZE(schedev_resource_cursor, 80);
 
 static_assert(SCHEDEV_OK == 0 && SCHEDEV_END == 1 && SCHEDEV_ERROR_INTERNAL == 255, "a status changed its number");
 

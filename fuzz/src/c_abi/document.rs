@@ -63,7 +63,7 @@ impl Parsed {
     }
 
     fn events(&self) -> Vec<schedev_event> {
-        let mut cursor = schedev_event_cursor { opaque: [0; 96] };
+        let mut cursor = schedev_event_cursor { opaque: [0; 8] };
         let mut events = Vec::new();
         let mut event = MaybeUninit::uninit();
         // SAFETY: document and cursor live; the event is written where the call succeeds.
@@ -190,7 +190,7 @@ fn event_reading(u: &mut Unstructured<'_>, event: &mut schedev_event) -> Result<
 fn resources(u: &mut Unstructured<'_>, event: &mut schedev_event) -> Result<Vec<String>> {
     let room = u.int_in_range(1..=5_usize)?;
     let mut all = Vec::new();
-    let mut cursor = schedev_resource_cursor { opaque: [0; 12] };
+    let mut cursor = schedev_resource_cursor { opaque: [0; 10] };
     loop {
         let mut names = vec![MaybeUninit::<schedev_text>::uninit(); room].into_boxed_slice();
         let mut count = 0;

@@ -594,7 +594,7 @@ typedef struct schedev_event {
  */
 typedef struct schedev_event_cursor {
   /** Not for the caller. */
-  uint64_t opaque[96];
+  uint64_t opaque[8];
 } schedev_event_cursor;
 
 /**
@@ -635,7 +635,7 @@ schedev_status schedev_event_resource(schedev_event *event, size_t index, schede
  */
 typedef struct schedev_resource_cursor {
   /** Not for the caller. */
-  uint64_t opaque[12];
+  uint64_t opaque[10];
 } schedev_resource_cursor;
 
 /**

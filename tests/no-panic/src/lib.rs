@@ -11,7 +11,7 @@ use core::hint::black_box;
 use scheduled_events_core::{
     Action, BufferTooSmall, Cause, Change, Config, ConfigError, Decision, Document, EVENT_ID_MAX, Event, EventId,
     EventKind, EventSource, EventSources, EventStatus, EventType, EventTypes, Incarnation, Leader, MAX_RULES, Member,
-    NotBefore, Outcome, ParseError, ParseErrorKind, Policy, Position, Preparation, Problem, ProblemKind, Reason,
+    NotBefore, Outcome, ParseError, ParseErrorKind, Place, Policy, Position, Preparation, Problem, ProblemKind, Reason,
     Report, Response, Rule, Scope, Session, SnapshotError, SourceKind, StartRequests, Step, Text, TooManyRules,
     TrackedEvent, TrackedStatus, Tracker, TrackerFull, UnixMillis, UnixSeconds, Untracked, VmNames,
 };
@@ -250,6 +250,8 @@ fn the_document(document: &Document<'_>, text: &str, names: VmNames<'_>, number:
         let decision = Policy::sample().decide(&event, names, UnixSeconds(number));
         the_decision(decision);
     }
+    let mut place = Place::default();
+    while document.show_next(&mut place, |event| the_event(event, text)).is_some() {}
     for Problem { event, member, offset, kind, .. } in document.problems() {
         reach::<(_, _, _, ProblemKind)>((event, member, offset, kind));
         reach((kind.word(), member.map(Member::name), member.map(|member| shown(&member))));
