@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#define ROUNDS 61
+#define ROUNDS 401
 
 uint64_t core_read(const char *data, size_t len);
 uint64_t core_read_each(const char *data, size_t len);
