@@ -84,6 +84,14 @@ static void documents(void) {
   EXPECT(schedev_event_resource(&event, 0, NULL) == SCHEDEV_ERROR_NULL);
   EXPECT(schedev_event_resource(NULL, 0, &name) == SCHEDEV_ERROR_NULL);
 
+  /* A cursor that was given nothing belongs to none yet. */
+  static const char empty_body[] = "{\"Events\":[]}";
+  schedev_document empty;
+  schedev_event_cursor fresh = SCHEDEV_CURSOR_INIT;
+  EXPECT(schedev_document_parse(empty_body, sizeof empty_body - 1, &empty, NULL) == SCHEDEV_OK);
+  EXPECT(schedev_document_next(&empty, &fresh, &event) == SCHEDEV_END);
+  EXPECT(schedev_document_next(&document, &fresh, &event) == SCHEDEV_OK);
+
   /* A cursor belongs to one object. */
   static const char other_body[] = DOCUMENT("Started");
   schedev_document other;
