@@ -347,25 +347,13 @@ impl<'a> Document<'a> {
             *place = Place { end: *end, index: 1, seen };
             return Some(show(event));
         }
-        let Elements { mut scanner, mut index, mut first, .. } = match place.seen {
+        let mut elements = match place.seen {
             0 => Elements::new(self.text, self.events_offset, self.odd),
             _ => Elements { index: place.index, ..Elements::after_first(self.text, place.end, self.odd) },
         };
-        while scanner.next_element(&mut first).ok()? {
-            let at = index;
-            index = index.saturating_add(1);
-            if scanner.peek() != Some(b'{') {
-                scanner.value().ok()?;
-                continue;
-            }
-            let mut event = Event::blank(&scanner, at);
-            event.fill(&mut scanner, &mut Names::read_before(self.odd)).ok()?;
-            if event.has_id() && !self.repeats.contains(event.id_offset()) {
-                *place = Place { end: scanner.offset(), index, seen };
-                return Some(show(&event));
-            }
-        }
-        None
+        let shown = elements.next_event(&self.repeats, show)?;
+        *place = Place { end: elements.scanner.offset(), index: elements.index, seen };
+        Some(shown)
     }
 
     /// Hash of the document's bytes and of these names.
@@ -436,14 +424,11 @@ impl<'a> Iterator for Events<'a> {
     type Item = Event<'a>;
 
     fn next(&mut self) -> Option<Event<'a>> {
-        let repeats = &self.repeats;
         if let Some(first) = self.first.take() {
             self.left = self.left.saturating_sub(1);
             return Some(first);
         }
-        let event = self
-            .elements
-            .find_map(|element| element.event.filter(|event| event.has_id() && !repeats.contains(event.id_offset())))?;
+        let event = self.elements.next_event(&self.repeats, |event| *event)?;
         self.left = self.left.saturating_sub(1);
         Some(event)
     }
@@ -485,6 +470,25 @@ impl<'a> Elements<'a> {
     /// The elements but the first, which ends at `offset`.
     const fn after_first(text: &'a str, offset: usize, odd: bool) -> Self {
         Self { scanner: Scanner::new(text, offset, EVENT_DEPTH), index: 1, first: false, odd }
+    }
+
+    /// Shows the next event that stands, where it was read: it is not small.
+    #[inline]
+    fn next_event<T>(&mut self, repeats: &Repeats, show: impl FnOnce(&Event<'a>) -> T) -> Option<T> {
+        while self.scanner.next_element(&mut self.first).ok()? {
+            let index = self.index;
+            self.index = index.saturating_add(1);
+            if self.scanner.peek() != Some(b'{') {
+                self.scanner.value().ok()?;
+                continue;
+            }
+            let mut event = Event::blank(&self.scanner, index);
+            event.fill(&mut self.scanner, &mut Names::read_before(self.odd)).ok()?;
+            if event.has_id() && !repeats.contains(event.id_offset()) {
+                return Some(show(&event));
+            }
+        }
+        None
     }
 }
 
