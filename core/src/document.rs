@@ -342,17 +342,22 @@ impl<'a> Document<'a> {
         if place.seen >= self.events {
             return None;
         }
-        let seen = place.seen.saturating_add(1);
-        if let (Some((event, end)), 1) = (&self.first, seen) {
-            *place = Place { end: *end, index: 1, seen };
+        if let (Some((event, end)), 0) = (&self.first, place.seen) {
+            *place = Place { end: *end, index: 1, seen: 1 };
             return Some(show(event));
         }
+        self.show_later(place, show)
+    }
+
+    /// Shows an event that has to be read again.
+    #[inline(never)]
+    fn show_later<T>(&self, place: &mut Place, show: impl FnOnce(&Event<'a>) -> T) -> Option<T> {
         let mut elements = match place.seen {
             0 => Elements::new(self.text, self.events_offset, self.odd),
             _ => Elements { index: place.index, ..Elements::after_first(self.text, place.end, self.odd) },
         };
         let shown = elements.next_event(&self.repeats, show)?;
-        *place = Place { end: elements.scanner.offset(), index: elements.index, seen };
+        *place = Place { end: elements.scanner.offset(), index: elements.index, seen: place.seen.saturating_add(1) };
         Some(shown)
     }
 

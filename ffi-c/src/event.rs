@@ -1,6 +1,8 @@
 //! One event of the document.
 
-use scheduled_events_core::{EVENT_ID_MAX, Event, EventSource, EventStatus, EventType, NotBefore, ResourceNames, Text};
+use scheduled_events_core::{
+    EVENT_ID_MAX, Event, EventSource, EventStatus, EventType, Member, NotBefore, ResourceNames,
+};
 
 use crate::boundary::{Result, boundary};
 use crate::memory::{Flag, check, output};
@@ -142,37 +144,32 @@ impl schedev_event {
         // SAFETY: the caller's promise. Each member is written as soon as it is known, and the opaque words once: together
         // they would be kept on the stack, and copied.
         unsafe {
-            let id = event.event_id();
-            (&raw mut (*place).event_id).write(schedev_text::of(id));
+            let id = text_of(event, Member::EventId).unwrap_or(schedev_text::NONE);
+            id.write(&raw mut (*place).event_id);
 
-            let (number, text) = match event.event_type() {
-                None => (SCHEDEV_EVENT_TYPE_NONE, schedev_text::NONE),
-                Some(word) => (number_of_type(&word), schedev_text::of(word.text())),
-            };
+            let number = event.event_type().map_or(SCHEDEV_EVENT_TYPE_NONE, |word| number_of_type(&word));
             (&raw mut (*place).event_type).write(number as u32);
-            text.write(&raw mut (*place).event_type_text);
+            text_of(event, Member::EventType).unwrap_or(schedev_text::NONE).write(&raw mut (*place).event_type_text);
 
-            let (number, text) = match event.event_status() {
-                None => (SCHEDEV_EVENT_STATUS_NONE, schedev_text::NONE),
-                Some(word) => (number_of_status(&word), schedev_text::of(word.text())),
-            };
+            let number = event.event_status().map_or(SCHEDEV_EVENT_STATUS_NONE, |word| number_of_status(&word));
             (&raw mut (*place).event_status).write(number as u32);
-            text.write(&raw mut (*place).event_status_text);
+            text_of(event, Member::EventStatus)
+                .unwrap_or(schedev_text::NONE)
+                .write(&raw mut (*place).event_status_text);
 
-            let (number, text) = match event.event_source() {
-                None => (SCHEDEV_EVENT_SOURCE_NONE, schedev_text::NONE),
-                Some(word) => (number_of_source(&word), schedev_text::of(word.text())),
-            };
+            let number = event.event_source().map_or(SCHEDEV_EVENT_SOURCE_NONE, |word| number_of_source(&word));
             (&raw mut (*place).event_source).write(number as u32);
-            text.write(&raw mut (*place).event_source_text);
+            text_of(event, Member::EventSource)
+                .unwrap_or(schedev_text::NONE)
+                .write(&raw mut (*place).event_source_text);
 
-            let resource_type = event.resource_type();
+            let resource_type = text_of(event, Member::ResourceType);
             (&raw mut (*place).has_resource_type).write(Flag::new(resource_type.is_some()));
-            text_of(resource_type).write(&raw mut (*place).resource_type);
+            resource_type.unwrap_or(schedev_text::NONE).write(&raw mut (*place).resource_type);
 
-            let description = event.description();
+            let description = text_of(event, Member::Description);
             (&raw mut (*place).has_description).write(Flag::new(description.is_some()));
-            text_of(description).write(&raw mut (*place).description);
+            description.unwrap_or(schedev_text::NONE).write(&raw mut (*place).description);
 
             let (seconds, unreadable) = match event.not_before() {
                 NotBefore::At(moment) => (Some(moment.0), schedev_text::NONE),
@@ -191,14 +188,21 @@ impl schedev_event {
             (&raw mut (*place).index).write(event.index());
 
             // Last, since what was just read from the document is copied faster once it is in memory.
-            let held = HeldEvent { event: *event, id: id.raw().as_ptr(), names: None, next_index: 0 };
+            let held = HeldEvent { event: *event, id: id.data.cast(), names: None, next_index: 0 };
             seal(&raw mut (*place).opaque, held);
         }
     }
 }
 
-fn text_of(text: Option<Text<'_>>) -> schedev_text {
-    text.map_or(schedev_text::NONE, schedev_text::of)
+/// The text of a member, where the document has it.
+#[inline]
+fn text_of(event: &Event<'_>, member: Member) -> Option<schedev_text> {
+    let (document, place) = event.place_of(member);
+    place.map(|(start, len, escaped)| schedev_text {
+        data: document.as_ptr().wrapping_add(start).cast(),
+        len,
+        escaped: Flag::new(escaped),
+    })
 }
 
 fn number_of_type(word: &EventType<'_>) -> schedev_event_type {

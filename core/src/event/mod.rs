@@ -187,6 +187,21 @@ impl<'a> Event<'a> {
         self.values.get(member as usize).copied().filter(|span| span.start != 0)
     }
 
+    /// Where a member's text stands in the document, which comes first: its first byte, its length, and whether it has
+    /// escapes. For a caller who needs no `str`, and would pay for one.
+    #[doc(hidden)]
+    #[inline]
+    pub fn place_of(&self, member: Member) -> (&'a str, Option<(usize, usize, bool)>) {
+        let place = |span: Span| {
+            (
+                self.offset.wrapping_add(span.start as usize),
+                (span.length & !ESCAPED) as usize,
+                span.length & ESCAPED != 0,
+            )
+        };
+        (self.text, self.place(member).map(place))
+    }
+
     #[inline]
     fn text(&self, member: Member) -> Option<Text<'a>> {
         let span = self.place(member)?;
