@@ -4,6 +4,7 @@ use core::fmt;
 
 use serde::{Serialize, Serializer};
 
+use super::block::plain_end;
 use crate::error::BufferTooSmall;
 
 /// A string of the document, as it stands there: borrowed from the caller's bytes, escapes and all.
@@ -69,11 +70,27 @@ impl<'a> Text<'a> {
         Chars { rest: self.raw.chars(), escaped: self.escaped }
     }
 
+    /// The decoded text in pieces that are not single characters.
+    fn pieces(&self) -> impl Iterator<Item = Piece<'a>> {
+        let mut rest = Chars { rest: self.raw.chars(), escaped: self.escaped };
+        core::iter::from_fn(move || {
+            let text = rest.rest.as_str();
+            let run = if self.escaped { plain_end(text.as_bytes(), 0) } else { text.len() };
+            match text.split_at_checked(run) {
+                Some((run, after)) if !run.is_empty() => {
+                    rest.rest = after.chars();
+                    Some(Piece::Run(run))
+                }
+                _ => rest.next().map(Piece::Escaped),
+            }
+        })
+    }
+
     /// The length of the decoded text in bytes of UTF-8.
     pub fn decoded_len(&self) -> usize {
         match self.as_str() {
             Some(text) => text.len(),
-            None => self.chars().fold(0, |length, char| length.saturating_add(char.len_utf8())),
+            None => self.pieces().fold(0, |length: usize, piece| length.saturating_add(piece.len())),
         }
     }
 
@@ -103,18 +120,18 @@ impl<'a> Text<'a> {
         let Some(target) = buffer.get_mut(..needed) else {
             return Err(BufferTooSmall { needed });
         };
-        if let Some(text) = self.as_str() {
-            for (to, from) in target.iter_mut().zip(text.bytes()) {
-                *to = from;
-            }
-        } else {
-            let mut slots = target.iter_mut();
-            let mut utf8 = [0; 4];
-            for char in self.chars() {
-                for (from, to) in char.encode_utf8(&mut utf8).bytes().zip(&mut slots) {
-                    *to = from;
-                }
-            }
+        let mut rest = &mut *target;
+        let mut put = |text: &str| {
+            let (place, after) = core::mem::take(&mut rest).split_at_mut_checked(text.len()).unwrap_or_default();
+            place.iter_mut().zip(text.bytes()).for_each(|(to, from)| *to = from);
+            rest = after;
+        };
+        match self.as_str() {
+            Some(text) => put(text),
+            None => self.pieces().for_each(|piece| match piece {
+                Piece::Run(text) => put(text),
+                Piece::Escaped(char) => put(char.encode_utf8(&mut [0; 4])),
+            }),
         }
         // Whole characters were written to exactly the bytes they need, so this is UTF-8.
         core::str::from_utf8(target).map_err(|_| BufferTooSmall { needed })
@@ -168,6 +185,23 @@ impl Serialize for Text<'_> {
         match self.as_str() {
             Some(text) => serializer.serialize_str(text),
             None => serializer.collect_str(self),
+        }
+    }
+}
+
+/// A piece of a decoded text.
+enum Piece<'a> {
+    /// What stands for itself.
+    Run(&'a str),
+    /// What was escaped.
+    Escaped(char),
+}
+
+impl Piece<'_> {
+    const fn len(&self) -> usize {
+        match self {
+            Self::Run(text) => text.len(),
+            Self::Escaped(char) => char.len_utf8(),
         }
     }
 }
@@ -234,5 +268,23 @@ mod tests {
         assert_eq!(Text::from_raw("é", true).as_str(), None);
         assert!(Text::plain("").is_empty() && !Text::plain(" ").is_empty());
         assert!(Text::plain("é") == "é" && Text::plain("é") != "e" && Text::plain("é") == *"é");
+    }
+
+    #[test]
+    fn what_is_copied_is_what_the_characters_say() {
+        for raw in ["", "a", r"\n", r"\\", r"ab\n\tc", r"\u00e9é\ud83d\ude00x", r#"\"\/ \u0000"#, r"\ud800", r"\"] {
+            let text = Text::from_raw(raw, true);
+            let characters: std::string::String = text.chars().collect();
+            assert_eq!(text.decoded_len(), characters.len(), "{raw}");
+            let mut buffer = [b'.'; 20];
+            assert_eq!(text.copy_to(&mut buffer), Ok(characters.as_str()), "{raw}");
+            assert!(buffer[characters.len()..].iter().all(|byte| *byte == b'.'), "{raw}");
+            let mut short = [b'.'; 20];
+            if let Some(less) = characters.len().checked_sub(1) {
+                let refused = text.copy_to(&mut short[..less]);
+                assert_eq!(refused, Err(BufferTooSmall { needed: characters.len() }), "{raw}");
+                assert_eq!(short, [b'.'; 20], "{raw}");
+            }
+        }
     }
 }
