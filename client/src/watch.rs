@@ -2,6 +2,7 @@
 //! runs commands beside the polling, and keeps the state file.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::panic::resume_unwind;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -241,7 +242,9 @@ impl Watch {
             dry_run: options.dry_run,
             seed: seed(),
         };
-        let session = Box::new(Session::new(&config).map_err(|error| error.to_string())?);
+        // The session is not small, and passes through a stack more than once: through one that is given back.
+        let made = thread::scope(|scope| scope.spawn(|| Session::new(&config).map(Box::new)).join());
+        let session = made.unwrap_or_else(|panic| resume_unwind(panic)).map_err(|error| error.to_string())?;
         let (sender, receiver) = mpsc::channel();
         let jobs = start_transport(imds.clone(), sender.clone());
         let clock = Clock::at_speed(imds.speed());
