@@ -297,6 +297,7 @@ impl<'r, 'a> Names<'r, 'a> {
                 *outer = scanner;
                 outer.value()?;
                 scanner = *outer;
+                end = scanner.offset();
                 continue;
             }
             if !scanner.plain_strings(separator, &mut ends, |name| keep(Text::plain(name))) {

@@ -1,12 +1,14 @@
 //! A strict reader of RFC 8259, over bytes that the caller keeps: no storage, no recursion, one pass.
 
+mod ahead;
 mod block;
 mod number;
 mod scan;
 mod text;
 
+pub(crate) use ahead::Beginning;
 pub(crate) use block::PlainEnds;
 pub(crate) use number::{Integer, integer};
 pub use scan::MAX_DEPTH;
-pub(crate) use scan::{Beginning, Quoted, Scanner, Value};
+pub(crate) use scan::{Quoted, Scanner, Value};
 pub use text::Text;

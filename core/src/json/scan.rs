@@ -2,6 +2,7 @@
 //!
 //! What nearly every document consists of is inlined where it is used, and is short; the rest stands out of line.
 
+use super::ahead::{Beginning, Separator};
 use super::block::{PlainEnds, close_end, plain_end, space_end};
 use super::{Integer, Text};
 use crate::error::{ParseError, ParseErrorKind};
@@ -42,50 +43,6 @@ pub(crate) struct Quoted {
     pub(crate) start: usize,
     pub(crate) end: usize,
     pub(crate) escaped: bool,
-}
-
-/// Up to sixteen bytes, to be compared all at once. More text has to follow where they are looked for, sixteen bytes with
-/// them.
-#[derive(Clone, Copy)]
-pub(crate) struct Beginning {
-    bytes: u128,
-    mask: u128,
-    length: usize,
-}
-
-impl Beginning {
-    /// Of what nothing begins with: no text has such bytes.
-    pub(crate) const NONE: Self = Self { bytes: u128::MAX, mask: u128::MAX, length: 0 };
-
-    pub(crate) const fn of(text: &[u8]) -> Self {
-        let mut beginning = Self { bytes: 0, mask: 0, length: text.len() };
-        let mut rest = text;
-        while let [before @ .., byte] = rest {
-            beginning.bytes = beginning.bytes << 8 | *byte as u128;
-            beginning.mask = beginning.mask << 8 | 0xff;
-            rest = before;
-        }
-        beginning
-    }
-
-    #[inline]
-    fn stands_at(&self, text: &[u8], at: usize) -> bool {
-        sixteen(text, at).is_some_and(|there| (there ^ self.bytes) & self.mask == 0)
-    }
-}
-
-/// Sixteen bytes at once, the first one lowest.
-#[inline]
-fn sixteen(text: &[u8], at: usize) -> Option<u128> {
-    text.get(at..).and_then(<[u8]>::first_chunk).map(|bytes| u128::from_le_bytes(*bytes))
-}
-
-/// What stands between two strings of an object or array, from the comma to the quote: all of an object's members, and all
-/// strings of an array, are mostly separated alike.
-#[derive(Clone, Copy)]
-pub(crate) struct Separator {
-    start: usize,
-    length: usize,
 }
 
 /// The error for place `at`, where something else was due.
@@ -173,7 +130,7 @@ impl<'a> Scanner<'a> {
         let start = self.at.wrapping_add(1);
         let found = beginning.stands_at(self.text.as_bytes(), start);
         if found {
-            self.at = start.wrapping_add(beginning.length);
+            self.at = start.wrapping_add(beginning.length());
         }
         found
     }
@@ -181,23 +138,15 @@ impl<'a> Scanner<'a> {
     /// What stands from byte `start` to the quote here.
     #[inline]
     pub(crate) const fn separator_from(&self, start: usize) -> Separator {
-        Separator { start, length: self.at.wrapping_sub(start).wrapping_add(1) }
+        Separator::new(start, self.at)
     }
 
     /// Steps over the same comma and white space, up to the quote, if they are not many and stand here again.
     #[inline]
     pub(crate) fn eat_separator(&mut self, separator: Separator) -> bool {
-        if self.peek() != Some(b',') {
-            return false;
-        }
-        let [there, here] = [separator.start, self.at].map(|start| sixteen(self.text.as_bytes(), start));
-        let Some((there, here)) = there.zip(here) else { return false };
-        let equal = (there ^ here).trailing_zeros() as usize / 8;
-        let found = equal >= separator.length;
-        if found {
-            self.at = self.at.wrapping_add(separator.length).wrapping_sub(1);
-        }
-        found
+        let quote = if self.peek() == Some(b',') { separator.quote_at(self.text.as_bytes(), self.at) } else { None };
+        self.at = quote.unwrap_or(self.at);
+        quote.is_some()
     }
 
     #[inline]
@@ -513,8 +462,8 @@ impl<'a> Scanner<'a> {
     }
 
     /// Shows the strings from the one whose opening quote was seen here on, as long as they are plain and another one follows
-    /// at once or behind the separator. `false` where it stops at one that is not plain, with the scanner before it; behind the last one otherwise.
-    /// `ends` is of this text.
+    /// at once or behind the separator. `false` where it stops at one that is not plain, with the scanner before it; behind
+    /// the last one otherwise. `ends` is of this text.
     #[inline(always)]
     #[allow(clippy::inline_always)] // As for `string_here`.
     pub(crate) fn plain_strings(
