@@ -60,6 +60,8 @@ fn one_event_alone() {
         (b"{\"EventId\":\"\xff\"}", ParseErrorKind::InvalidUtf8, 12),
         (br#"{"EventId":"a"} ,"#, ParseErrorKind::TrailingData, 16),
         (br#"{"EventId":"a","EventId":"a"}"#, ParseErrorKind::RepeatedMember, 15),
+        // Where it would be due, had it not stood before.
+        (br#"{"EventStatus":"a","EventId":"b","EventStatus":"a","EventType":"c"}"#, ParseErrorKind::RepeatedMember, 33),
     ] {
         let error = Event::parse(body).unwrap_err();
         assert_eq!((error.kind, error.offset), (kind, offset));
@@ -237,4 +239,72 @@ fn what_is_wrong_first_is_told_first_broken_utf8_among_it() {
         let refused = Document::parse(body).unwrap_err();
         assert_eq!((refused.kind, refused.offset), (kind, offset), "{}", body.escape_ascii());
     }
+}
+
+/// However members and names are laid out, an event reads the same.
+#[test]
+fn the_layout_of_an_event_makes_no_difference() {
+    let pretty = r#"{
+        "EventId": "a",
+        "EventStatus": "Scheduled",
+        "EventType": "Re\u0062oot",
+        "ResourceType": "VirtualMachine",
+        "Resources": [
+            "vm_0",
+            "vm_1",
+            "vm\u005f2",
+            "vm_3",
+            "vm_4"
+        ],
+        "NotBefore": "Mon, 19 Sep 2016 18:29:47 GMT",
+        "Description": "some maintenance that takes a while, and is told of in more than sixty-four bytes",
+        "EventSource": "Platform",
+        "DurationInSeconds": 12
+    }"#;
+    let names = ["vm_0", "vm_1", "vm_2", "vm_3", "vm_4"];
+    let compact = pretty.lines().map(str::trim_start).collect::<String>().replace("\": ", "\":");
+    let layouts = [
+        pretty.to_owned(),
+        compact.clone(),
+        pretty.replace("\": ", "\"  :"),
+        pretty.replace('\n', "\r\n\t"),
+        compact.replace(",\"", ", \""),
+        compact.replace(",\"", " , \""),
+        // Separators of many lengths, and such as differ from the one before.
+        compact.replace(",\"", &format!(",{}\"", " ".repeat(14))),
+        compact.replace(",\"", &format!(",{}\"", " ".repeat(15))),
+        pretty.replacen("\n        \"EventType", "\n \"EventType", 1).replacen("\n            \"vm_3", "\n\"vm_3", 1),
+    ];
+    for layout in layouts {
+        let event = Event::parse(layout.as_bytes()).unwrap();
+        assert!(event.event_id() == "a" && event.event_status().unwrap().text() == "Scheduled", "{layout}");
+        assert_eq!(event.event_type().unwrap().to_string(), "Reboot", "{layout}");
+        assert!(event.resource_type().unwrap() == "VirtualMachine", "{layout}");
+        assert!(event.resources().iter().eq(names.map(Text::plain)), "{layout}");
+        assert_eq!(event.not_before().moment(), Some(UnixSeconds(1_474_309_787)), "{layout}");
+        assert_eq!(event.description().unwrap().decoded_len(), 81, "{layout}");
+        assert_eq!(event.event_source().unwrap().to_string(), "Platform", "{layout}");
+        assert_eq!(event.duration_in_seconds(), Some(12), "{layout}");
+        let document = format!("{{\"Events\":[{layout}]}}");
+        let mut seen = Vec::new();
+        Document::parse_each(document.as_bytes(), &mut [Text::plain(""); 8], |_, _, names| {
+            seen.extend(names.unwrap().iter().map(ToString::to_string));
+        })
+        .unwrap();
+        assert_eq!(seen, names, "{layout}");
+    }
+}
+
+/// What is no name among names neither hides one nor passes unnoticed.
+#[test]
+fn names_between_other_values_are_all_read() {
+    let array = r#"["a",7,"b",7,"c",{"d":["e"]},"f","g",null,"h\n","i"]"#;
+    let body = format!(r#"{{"Events":[{{"EventId":"a","Resources":{array}}}]}}"#);
+    let mut seen = Vec::new();
+    let document = Document::parse_each(body.as_bytes(), &mut [Text::plain(""); 16], |event, _, names| {
+        seen.extend(names.unwrap().iter().map(ToString::to_string));
+        assert_eq!(event.resources().iter().map(|name| name.to_string()).collect::<Vec<_>>(), seen);
+    });
+    assert_eq!(seen, ["a", "b", "c", "f", "g", "h\n", "i"]);
+    assert_eq!(document.unwrap().problems().count(), 4);
 }
