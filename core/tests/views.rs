@@ -60,6 +60,7 @@ fn one_event_alone() {
         (b"{\"EventId\":\"\xff\"}", ParseErrorKind::InvalidUtf8, 12),
         (br#"{"EventId":"a"} ,"#, ParseErrorKind::TrailingData, 16),
         (br#"{"EventId":"a","EventId":"a"}"#, ParseErrorKind::RepeatedMember, 15),
+        (br#"{,"EventId":"a"}"#, ParseErrorKind::UnexpectedByte, 1),
         // What stood before the first one does not separate the others.
         (b"{\n \"EventId\":\"a\"\n \"EventStatus\":\"b\",\"EventType\":\"c\"}", ParseErrorKind::UnexpectedByte, 18),
         (b"{\"EventId\":\"a\",\"Resources\":[\n \"a\"\n \"b\",\"bbbbbbbb\"]}", ParseErrorKind::UnexpectedByte, 35),
