@@ -1,8 +1,8 @@
 //! What is read a second time from bytes that were not checked, and what is remembered of an event.
 
 use scheduled_events_core::{
-    Change, Document, Event, EventId, Members, ParseErrorKind, Place, Resources, Text, TrackedEvent, TrackedStatus,
-    Tracker, TrackerFull, UnixSeconds, VmNames,
+    Change, Document, Event, EventId, Member, Members, ParseErrorKind, Place, Resources, Text, TrackedEvent,
+    TrackedStatus, Tracker, TrackerFull, UnixSeconds, VmNames,
 };
 
 #[test]
@@ -289,6 +289,12 @@ fn the_layout_of_an_event_makes_no_difference() {
         assert_eq!(event.description().unwrap().decoded_len(), 81, "{layout}");
         assert_eq!(event.event_source().unwrap().to_string(), "Platform", "{layout}");
         assert_eq!(event.duration_in_seconds(), Some(12), "{layout}");
+        for (member, raw, escapes) in [(Member::EventId, "a", false), (Member::EventType, "Re\\u0062oot", true)] {
+            let (text, place) = event.place_of(member);
+            let (start, length, escaped) = place.unwrap();
+            assert_eq!((text.get(start..start + length), escaped), (Some(raw), escapes), "{layout}");
+        }
+        assert!(Event::parse(b"{}").unwrap().place_of(Member::EventId).1.is_none());
         let document = format!("{{\"Events\":[{layout}]}}");
         let mut seen = Vec::new();
         Document::parse_each(document.as_bytes(), &mut [Text::plain(""); 8], |_, _, names| {
