@@ -180,7 +180,7 @@ fn fixed(text: &[u8]) -> Option<i64> {
     if !digits || ![w1, w2, w3].iter().all(u8::is_ascii_alphabetic) {
         return None;
     }
-    moment(days(year, month(&[m1, m2, m3])?, day)?, second_of_day(hour, minute, second)?)
+    Some(moment(days(year, month(&[m1, m2, m3])?, day)?, second_of_day(hour, minute, second)?))
 }
 
 /// Whatever else is read, with white space around it.
@@ -215,7 +215,7 @@ fn rfc_1123(text: &[u8]) -> Option<i64> {
     if !rest.is_empty() {
         return None;
     }
-    moment(days(year, month, day)?, second)
+    Some(moment(days(year, month, day)?, second))
 }
 
 /// The month of a name, from 1.
@@ -257,7 +257,7 @@ fn iso_8601(text: &[u8]) -> Option<i64> {
         }
         _ => rest,
     };
-    let local = moment(days(year, month, day)?, second)?;
+    let local = moment(days(year, month, day)?, second);
     let offset = match rest {
         [] | [b'Z' | b'z'] => 0,
         [sign @ (b'+' | b'-'), zone @ ..] => {
@@ -303,10 +303,10 @@ fn digits(text: &[u8], widths: core::ops::RangeInclusive<usize>) -> Option<u32> 
     Some(text.iter().fold(0, |value: u32, byte| value.wrapping_mul(10).wrapping_add(u32::from(byte & 0xf))))
 }
 
-/// The second of the day that is so many days behind [`FIRST_DAY`].
+/// Seconds since 1970-01-01 at this second of the day that is so many days after 0000-03-01.
 #[inline]
-fn moment(days: u32, second: u32) -> Option<i64> {
-    i64::from(days).checked_sub(FIRST_DAY)?.checked_mul(DAY)?.checked_add(second.into())
+fn moment(days: u32, second: u32) -> i64 {
+    i64::from(days).wrapping_sub(FIRST_DAY).wrapping_mul(DAY).wrapping_add(second.into())
 }
 
 /// Days from 0000-03-01 to a date of the Gregorian calendar, `None` where the date does not exist.
@@ -316,9 +316,9 @@ fn days(year: u32, month: u32, day: u32) -> Option<u32> {
     }
     // Count years from March, so that the leap day is the last day of a year.
     let (year, month) = if month > 2 { (year, month) } else { (year.wrapping_sub(1), month.wrapping_add(12)) };
-    let day_of_year = month.wrapping_sub(3).wrapping_mul(153).wrapping_add(2).wrapping_div(5).wrapping_add(day);
-    let leap_days = year.wrapping_div(4).wrapping_sub(year.wrapping_div(100)).wrapping_add(year.wrapping_div(400));
-    Some(year.wrapping_mul(365).wrapping_add(leap_days).wrapping_add(day_of_year).wrapping_sub(1))
+    let days_of_months = month.wrapping_sub(3).wrapping_mul(153).wrapping_add(2) / 5;
+    let leap_days = (year / 4).wrapping_sub(year / 100).wrapping_add(year / 400);
+    Some(year.wrapping_mul(365).wrapping_add(leap_days).wrapping_add(days_of_months).wrapping_add(day).wrapping_sub(1))
 }
 
 fn month_length(year: u32, month: u32) -> u32 {
