@@ -97,18 +97,19 @@ impl Member {
     /// writes them, or with a space.
     #[inline]
     pub(crate) fn eat_up_to_text(self, scanner: &mut Scanner<'_>) -> bool {
-        const fn of(compact: &[u8], spaced: &[u8]) -> [Beginning; 2] {
-            [Beginning::of(compact), Beginning::of(spaced)]
+        const fn of(member: Member) -> [Beginning; 2] {
+            let name = member.name().as_bytes();
+            [Beginning::of(name, b"\":\""), Beginning::of(name, b"\": \"")]
         }
         const BEGINNINGS: [[Beginning; 2]; 8] = [
-            of(b"EventId\":\"", b"EventId\": \""),
-            of(b"EventStatus\":\"", b"EventStatus\": \""),
-            of(b"EventType\":\"", b"EventType\": \""),
-            of(b"ResourceType\":\"", b"ResourceType\": \""),
+            of(Member::EventId),
+            of(Member::EventStatus),
+            of(Member::EventType),
+            of(Member::ResourceType),
             [Beginning::NONE; 2],
-            of(b"NotBefore\":\"", b"NotBefore\": \""),
-            of(b"Description\":\"", b"Description\": \""),
-            of(b"EventSource\":\"", b"EventSource\": \""),
+            of(Member::NotBefore),
+            of(Member::Description),
+            of(Member::EventSource),
         ];
         let Some([compact, spaced]) = BEGINNINGS.get(self as usize) else { return false };
         scanner.eat_in_quotes(compact) || scanner.eat_in_quotes(spaced)

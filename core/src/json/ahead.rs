@@ -12,15 +12,20 @@ impl Beginning {
     /// Of what nothing begins with: no text has such bytes.
     pub(crate) const NONE: Self = Self { bytes: u128::MAX, mask: u128::MAX, length: 0 };
 
-    pub(crate) const fn of(text: &[u8]) -> Self {
-        let mut beginning = Self { bytes: 0, mask: 0, length: text.len() };
-        let mut rest = text;
-        while let [before @ .., byte] = rest {
-            beginning.bytes = beginning.bytes << 8 | *byte as u128;
-            beginning.mask = beginning.mask << 8 | 0xff;
-            rest = before;
+    /// Of one text and the other behind it.
+    pub(crate) const fn of(text: &[u8], behind: &[u8]) -> Self {
+        Self { bytes: 0, mask: 0, length: 0 }.after(behind).after(text)
+    }
+
+    /// The same behind this text.
+    const fn after(mut self, mut text: &[u8]) -> Self {
+        while let [before @ .., byte] = text {
+            self.bytes = self.bytes << 8 | *byte as u128;
+            self.mask = self.mask << 8 | 0xff;
+            self.length = self.length.wrapping_add(1);
+            text = before;
         }
-        beginning
+        self
     }
 
     pub(super) const fn length(&self) -> usize {
@@ -70,7 +75,8 @@ mod tests {
     fn what_is_expected_stands_there_whole_or_not() {
         let text = b"abcdefghijklmnopqrstuvwxyz";
         for length in 0..=16 {
-            let beginning = Beginning::of(&text[3..3 + length]);
+            let (front, back) = text[3..3 + length].split_at(length / 3);
+            let beginning = Beginning::of(front, back);
             assert_eq!(beginning.length(), length);
             for at in 0..=10 {
                 assert_eq!(beginning.stands_at(text, at), at == 3 || length == 0, "{length} at {at}");
