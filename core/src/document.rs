@@ -356,7 +356,7 @@ impl<'a> Document<'a> {
             0 => Elements::new(self.text, self.events_offset, self.odd),
             _ => Elements { index: place.index, ..Elements::after_first(self.text, place.end, self.odd) },
         };
-        let shown = elements.next_event(&self.repeats, show)?;
+        let shown = elements.show_next_event(&self.repeats, show)?;
         *place = Place { end: elements.scanner.offset(), index: elements.index, seen: place.seen.saturating_add(1) };
         Some(shown)
     }
@@ -433,7 +433,7 @@ impl<'a> Iterator for Events<'a> {
             self.left = self.left.saturating_sub(1);
             return Some(first);
         }
-        let event = self.elements.next_event(&self.repeats, |event| *event)?;
+        let event = self.elements.show_next_event(&self.repeats, |event| *event)?;
         self.left = self.left.saturating_sub(1);
         Some(event)
     }
@@ -477,23 +477,38 @@ impl<'a> Elements<'a> {
         Self { scanner: Scanner::new(text, offset, EVENT_DEPTH), index: 1, first: false, odd }
     }
 
-    /// Shows the next event that stands, where it was read: it is not small.
+    /// Shows the next element: its place among them, where it stands, and the event that it is. Events are shown where they
+    /// were read, since they are not small.
     #[inline]
-    fn next_event<T>(&mut self, repeats: &Repeats, show: impl FnOnce(&Event<'a>) -> T) -> Option<T> {
-        while self.scanner.next_element(&mut self.first).ok()? {
-            let index = self.index;
-            self.index = index.saturating_add(1);
-            if self.scanner.peek() != Some(b'{') {
-                self.scanner.value().ok()?;
-                continue;
-            }
-            let mut event = Event::blank(&self.scanner, index);
-            event.fill(&mut self.scanner, &mut Names::read_before(self.odd)).ok()?;
-            if event.has_id() && !repeats.contains(event.id_offset()) {
-                return Some(show(&event));
+    fn show_next<T>(&mut self, show: impl FnOnce(usize, usize, Option<&Event<'a>>) -> T) -> Option<T> {
+        if !self.scanner.next_element(&mut self.first).ok()? {
+            *self = Self::NONE;
+            return None;
+        }
+        let (index, offset) = (self.index, self.scanner.offset());
+        self.index = index.saturating_add(1);
+        if self.scanner.peek() != Some(b'{') {
+            self.scanner.value().ok()?;
+            return Some(show(index, offset, None));
+        }
+        let mut event = Event::blank(&self.scanner, index);
+        event.fill(&mut self.scanner, &mut Names::read_before(self.odd)).ok()?;
+        Some(show(index, offset, Some(&event)))
+    }
+
+    /// Shows the next event that stands.
+    #[inline]
+    fn show_next_event<T>(&mut self, repeats: &Repeats, show: impl FnOnce(&Event<'a>) -> T) -> Option<T> {
+        let mut show = Some(show);
+        loop {
+            let shown = self.show_next(|_, _, event| {
+                let event = event.filter(|event| event.has_id() && !repeats.contains(event.id_offset()))?;
+                show.take().map(|show| show(event))
+            })?;
+            if shown.is_some() {
+                return shown;
             }
         }
-        None
     }
 }
 
@@ -501,21 +516,7 @@ impl<'a> Iterator for Elements<'a> {
     type Item = Element<'a>;
 
     fn next(&mut self) -> Option<Element<'a>> {
-        if !self.scanner.next_element(&mut self.first).ok()? {
-            *self = Self::NONE;
-            return None;
-        }
-        let (index, offset) = (self.index, self.scanner.offset());
-        self.index = index.saturating_add(1);
-        let event = if self.scanner.peek() == Some(b'{') {
-            let mut event = Event::blank(&self.scanner, index);
-            event.fill(&mut self.scanner, &mut Names::read_before(self.odd)).ok()?;
-            Some(event)
-        } else {
-            self.scanner.value().ok()?;
-            None
-        };
-        Some(Element { index, offset, event })
+        self.show_next(|index, offset, event| Element { index, offset, event: event.copied() })
     }
 }
 
