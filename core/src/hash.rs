@@ -73,8 +73,6 @@ impl Hash {
                 self.length = self.length.wrapping_add(8);
                 rest = after;
             }
-        }
-        if self.length.is_multiple_of(8) {
             self.word = rest.iter().rev().fold(0, |word, &byte| word << 8 | fold(byte.into()) & 0xff);
             self.length = self.length.wrapping_add(rest.len() as u64);
             return;

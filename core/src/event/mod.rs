@@ -75,6 +75,15 @@ impl Span {
         let length = u32::try_from(length).ok().filter(|length| length & ESCAPED == 0)?;
         Some(Self { start, length: if escaped { length | ESCAPED } else { length } })
     }
+
+    /// The length in bytes.
+    const fn length(self) -> usize {
+        (self.length & !ESCAPED) as usize
+    }
+
+    const fn is_escaped(self) -> bool {
+        self.length & ESCAPED != 0
+    }
 }
 
 impl<'a> Event<'a> {
@@ -192,13 +201,7 @@ impl<'a> Event<'a> {
     #[doc(hidden)]
     #[inline]
     pub fn place_of(&self, member: Member) -> (&'a str, Option<(usize, usize, bool)>) {
-        let place = |span: Span| {
-            (
-                self.offset.wrapping_add(span.start as usize),
-                (span.length & !ESCAPED) as usize,
-                span.length & ESCAPED != 0,
-            )
-        };
+        let place = |span: Span| (self.offset.wrapping_add(span.start as usize), span.length(), span.is_escaped());
         (self.text, self.place(member).map(place))
     }
 
@@ -206,10 +209,10 @@ impl<'a> Event<'a> {
     fn text(&self, member: Member) -> Option<Text<'a>> {
         let span = self.place(member)?;
         let start = self.offset.saturating_add(span.start as usize);
-        let end = start.saturating_add((span.length & !ESCAPED) as usize);
+        let end = start.saturating_add(span.length());
         // What was read once stands there.
         let raw = self.text.get(start..end).unwrap_or_default();
-        Some(Text::from_raw(raw, span.length & ESCAPED != 0))
+        Some(Text::from_raw(raw, span.is_escaped()))
     }
 }
 

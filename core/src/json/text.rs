@@ -70,13 +70,12 @@ impl<'a> Text<'a> {
         Chars { rest: self.raw.chars(), escaped: self.escaped }
     }
 
-    /// The decoded text in pieces that are not single characters.
+    /// The pieces of a text with escapes, decoded.
     fn pieces(&self) -> impl Iterator<Item = Piece<'a>> {
-        let mut rest = Chars { rest: self.raw.chars(), escaped: self.escaped };
+        let mut rest = Chars { rest: self.raw.chars(), escaped: true };
         core::iter::from_fn(move || {
             let text = rest.rest.as_str();
-            let run = if self.escaped { plain_end(text.as_bytes(), 0) } else { text.len() };
-            match text.split_at_checked(run) {
+            match text.split_at_checked(plain_end(text.as_bytes(), 0)) {
                 Some((run, after)) if !run.is_empty() => {
                     rest.rest = after.chars();
                     Some(Piece::Run(run))
