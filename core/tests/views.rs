@@ -296,6 +296,11 @@ fn the_layout_of_an_event_makes_no_difference() {
         }
         assert!(Event::parse(b"{}").unwrap().place_of(Member::EventId).1.is_none());
         let document = format!("{{\"Events\":[{layout}]}}");
+        let of_document = Document::parse(document.as_bytes()).unwrap().events().next().unwrap();
+        let kept: Event<'static> = of_document.over("");
+        assert_eq!(kept.place_of(Member::EventType), ("", event.place_of(Member::EventType).1), "{layout}");
+        assert_eq!(kept.resources().iter().count(), 0, "{layout}");
+        assert_eq!(format!("{:?}", kept.over(layout.as_str())), format!("{event:?}"), "{layout}");
         let mut seen = Vec::new();
         Document::parse_each(document.as_bytes(), &mut [Text::plain(""); 8], |_, _, names| {
             seen.extend(names.unwrap().iter().map(ToString::to_string));

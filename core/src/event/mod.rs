@@ -205,6 +205,24 @@ impl<'a> Event<'a> {
         (self.text, self.place(member).map(place))
     }
 
+    /// The same event over the bytes of its object alone, from brace to brace: [`place_of`](Self::place_of) counts from
+    /// the brace then. Over an empty `str` it borrows nothing, for a caller who keeps the bytes elsewhere; its texts are
+    /// empty until it is put over its object again.
+    #[doc(hidden)]
+    #[inline]
+    #[must_use]
+    pub const fn over<'b>(&self, object: &'b str) -> Event<'b> {
+        Event {
+            text: object,
+            index: self.index,
+            offset: 0,
+            values: self.values,
+            not_before: self.not_before,
+            duration_in_seconds: self.duration_in_seconds,
+            problems: self.problems,
+        }
+    }
+
     #[inline]
     fn text(&self, member: Member) -> Option<Text<'a>> {
         let span = self.place(member)?;
