@@ -1,21 +1,22 @@
 //! The bytes of a document, with an index of what stands where: texts become Python's only when they are read.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PyString};
-use scheduled_events_core::{
-    Document, Event, EventSource, EventStatus, EventType, Incarnation, ParseError, ResourceNames, Resources, Text,
-    UnixSeconds,
-};
+use scheduled_events_core::{Document, Event, Incarnation, Member, ParseError, Text};
 
 use crate::errors::parse_error;
+use crate::words::Known;
 
-/// A document's bytes and its index.
-pub(crate) struct Body {
-    bytes: PyBackedBytes,
+/// A document's bytes, which it shares with its events.
+pub(crate) struct Body(PyBackedBytes);
+
+/// What stands in a document.
+pub(crate) struct Index {
     pub(crate) incarnation: Key,
     pub(crate) entries: Vec<Entry>,
 }
@@ -28,33 +29,14 @@ pub(crate) enum Key {
     Absent,
 }
 
-/// Where an event and its texts stand. The places of texts count from the event's first byte.
-pub(crate) struct Entry {
-    start: u32,
-    end: u32,
-    pub(crate) id: Span,
-    pub(crate) event_type: Word,
-    pub(crate) status: Word,
-    pub(crate) source: Word,
-    pub(crate) resource_type: Option<Span>,
-    pub(crate) description: Option<Span>,
-    /// Where the array `Resources` starts.
-    pub(crate) resources: Option<u32>,
-    few_names: FewNames,
-    pub(crate) not_before: Option<UnixSeconds>,
-    pub(crate) duration: Option<u32>,
-    /// A member that decisions rest on has a problem.
-    pub(crate) unreliable: bool,
-    index: u32,
-}
-
-/// A text inside an event.
+/// An event, and where its object stands.
 #[derive(Clone, Copy)]
-pub(crate) struct Span {
-    start: u32,
-    length: u32,
-    /// It has escapes, so that its characters are not its bytes.
-    pub(crate) escaped: bool,
+pub(crate) struct Entry {
+    /// Over no text; the places of its own count from the object's brace.
+    pub(crate) event: Event<'static>,
+    start: usize,
+    end: usize,
+    few_names: FewNames,
 }
 
 /// Where the names in `Resources` stand, when they are few and without escapes, as they mostly are: they are then not
@@ -73,19 +55,9 @@ const FEW: usize = 4;
 /// for a place.
 const MANY: FewNames = FewNames { places: [(0, 0); FEW], count: u8::MAX };
 
-/// A word of an open enumeration.
-#[derive(Clone, Copy)]
-pub(crate) enum Word {
-    Absent,
-    /// The number of a known word.
-    Known(u8),
-    Other(Span),
-}
-
 impl Body {
-    /// Reads a document out of `bytes`, `bytearray`, `memoryview` or `str`, copying at most once.
+    /// The bytes of a document out of `bytes`, `bytearray`, `memoryview` or `str`, copying at most once.
     pub(crate) fn read(input: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let py = input.py();
         let bytes = if let Ok(bytes) = input.cast::<PyBytes>() {
             PyBackedBytes::from(bytes.clone())
         } else if let Ok(bytes) = input.cast::<PyByteArray>() {
@@ -100,82 +72,86 @@ impl Body {
             let name = input.get_type().name()?;
             return Err(PyTypeError::new_err(format!("a document is bytes, bytearray, memoryview or str, not {name}")));
         };
-        Self::index(py, bytes)
+        Ok(Self(bytes))
     }
 
-    /// Reads a document out of bytes of one's own.
-    pub(crate) fn of(py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
-        Self::index(py, PyBackedBytes::from(PyBytes::new(py, bytes)))
+    /// A copy of bytes of one's own.
+    pub(crate) fn copy(py: Python<'_>, bytes: &[u8]) -> Self {
+        Self(PyBackedBytes::from(PyBytes::new(py, bytes)))
     }
 
-    fn index(py: Python<'_>, bytes: PyBackedBytes) -> PyResult<Self> {
-        if u32::try_from(bytes.len()).is_err() {
-            return Err(PyValueError::new_err("a document has less than 4 GiB"));
-        }
-        let (incarnation, entries) = indexed(&bytes).map_err(|error| parse_error(py, error, &bytes))?;
-        Ok(Self { bytes, incarnation, entries })
+    /// The same bytes, shared.
+    pub(crate) fn share(&self, py: Python<'_>) -> Self {
+        Self(self.0.clone_ref(py))
+    }
+
+    /// Reads the document.
+    pub(crate) fn index(&self, py: Python<'_>) -> PyResult<Index> {
+        let bytes = self.bytes();
+        let (incarnation, entries) = indexed(bytes).map_err(|error| parse_error(py, error, bytes))?;
+        Ok(Index { incarnation, entries })
     }
 
     /// The bytes that were read.
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes
+        &self.0
     }
 
     /// The bytes of an event's object.
-    pub(crate) fn object(&self, entry: &Entry) -> &[u8] {
-        self.bytes.get(entry.start as usize..entry.end as usize).unwrap_or_default()
+    pub(crate) fn object(&self, entry: &Entry) -> &str {
+        let object = self.0.get(entry.start..entry.end).unwrap_or_default();
+        str::from_utf8(object).unwrap_or_default()
     }
 
-    /// The event itself, read again: it was checked when the document was read.
-    pub(crate) fn event(&self, entry: &Entry) -> PyResult<Event<'_>> {
-        Event::parse(self.object(entry)).map_err(|error| PyValueError::new_err(error.to_string()))
+    /// The event as core knows it.
+    pub(crate) fn event(&self, entry: &Entry) -> Event<'_> {
+        entry.event.over(self.object(entry))
     }
 
-    /// A text inside an event; `find` finds it again where it has escapes to decode.
-    pub(crate) fn text<'py>(
-        &self,
-        py: Python<'py>,
-        entry: &Entry,
-        span: Span,
-        find: impl FnOnce(&Event<'_>) -> Option<String>,
-    ) -> PyResult<Bound<'py, PyString>> {
-        if span.escaped {
-            return Ok(PyString::new(py, &find(&self.event(entry)?).unwrap_or_default()));
+    /// The bytes of a text inside an event, where it has no escapes: they are its characters.
+    pub(crate) fn plain(&self, entry: &Entry, member: Member) -> Option<&[u8]> {
+        match entry.event.place_of(member) {
+            (_, Some((start, length, false))) => self.0.get(entry.start..entry.end)?.get(start..start + length),
+            _ => None,
         }
-        let start = span.start as usize;
-        PyString::from_bytes(py, self.object(entry).get(start..start + span.length as usize).unwrap_or_default())
+    }
+
+    /// The characters of a text inside an event.
+    pub(crate) fn text(&self, entry: &Entry, member: Member) -> Option<Cow<'_, [u8]>> {
+        if let Some(plain) = self.plain(entry, member) {
+            return Some(Cow::Borrowed(plain));
+        }
+        entry.event.place_of(member).1?;
+        let event = self.event(entry);
+        let text = match member {
+            Member::EventId => Some(event.event_id()),
+            Member::EventType => event.event_type().map(|word| word.text()),
+            Member::EventStatus => event.event_status().map(|word| word.text()),
+            Member::EventSource => event.event_source().map(|word| word.text()),
+            Member::ResourceType => event.resource_type(),
+            Member::Description => event.description(),
+            _ => None,
+        };
+        text.map(|text| Cow::Owned(text.to_string().into_bytes()))
+    }
+
+    /// A word of an open enumeration as one of those that are known, or as a text; None where there is none.
+    pub(crate) fn word(&self, py: Python<'_>, entry: &Entry, member: Member, known: &[Known]) -> PyResult<Py<PyAny>> {
+        let Some(text) = self.text(entry, member) else { return Ok(py.None()) };
+        match known.iter().find(|known| known.word.as_bytes() == &*text) {
+            Some(known) => Ok(known.member.clone_ref(py)),
+            None => Ok(PyString::from_bytes(py, &text)?.into_any().unbind()),
+        }
     }
 
     /// The names in an event's `Resources`, when their places are known.
     pub(crate) fn few_names(&self, entry: &Entry) -> Option<impl ExactSizeIterator<Item = PlainName<'_>>> {
         let few = entry.few_names.places.get(..usize::from(entry.few_names.count))?;
-        let object = self.object(entry);
+        let object = self.0.get(entry.start..entry.end).unwrap_or_default();
         Some(few.iter().map(|&(start, length)| {
             let start = usize::from(start);
             PlainName(object.get(start..start + usize::from(length)).unwrap_or_default())
         }))
-    }
-
-    /// A word of an open enumeration as one of the `known` members, or as a text; None where there is none.
-    pub(crate) fn word(
-        &self,
-        py: Python<'_>,
-        entry: &Entry,
-        word: Word,
-        known: &[Py<PyAny>],
-        find: impl FnOnce(&Event<'_>) -> Option<String>,
-    ) -> PyResult<Py<PyAny>> {
-        Ok(match word {
-            Word::Absent => py.None(),
-            Word::Known(number) => known[usize::from(number)].clone_ref(py),
-            Word::Other(span) => self.text(py, entry, span, find)?.into_any().unbind(),
-        })
-    }
-
-    /// The names in an event's `Resources`.
-    pub(crate) fn names(&self, entry: &Entry) -> ResourceNames<'_> {
-        let array = entry.resources.and_then(|start| self.object(entry).get(start as usize..));
-        Resources::of(array.and_then(|array| std::str::from_utf8(array).ok()).unwrap_or_default()).iter()
     }
 
     /// Whether one of these names stands among the event's `Resources`.
@@ -184,7 +160,11 @@ impl Body {
             Some(mut few) => {
                 few.any(|resource| names.iter().any(|name| resource.0.eq_ignore_ascii_case(name.as_bytes())))
             }
-            None => self.names(entry).any(|resource| names.iter().any(|name| resource.eq_ignore_ascii_case(name))),
+            None => self
+                .event(entry)
+                .resources()
+                .iter()
+                .any(|resource| names.iter().any(|name| resource.eq_ignore_ascii_case(name))),
         }
     }
 }
@@ -212,7 +192,7 @@ fn indexed(bytes: &[u8]) -> Result<(Key, Vec<Entry>), ParseError> {
     })?;
     if document.events().len() != entries.len() {
         let mut standing = document.events().map(|event| event.index()).peekable();
-        entries.retain(|entry| standing.next_if_eq(&(entry.index as usize)).is_some());
+        entries.retain(|entry| standing.next_if_eq(&entry.event.index()).is_some());
     }
     let incarnation = match document.incarnation() {
         Incarnation::Number(number) => Key::Number(number),
@@ -225,43 +205,11 @@ fn indexed(bytes: &[u8]) -> Result<(Key, Vec<Entry>), ParseError> {
 impl Entry {
     fn of(event: &Event<'_>, object: Range<usize>, names: Option<&[Text<'_>]>, bytes: &[u8]) -> Self {
         let base = bytes.as_ptr() as usize + object.start;
-        let span = |text: Text<'_>| Span {
-            // The text borrows from the event's bytes, so that the difference of the addresses is its place there.
-            start: small(text.raw().as_ptr() as usize - base),
-            length: small(text.raw().len()),
-            escaped: text.as_str().is_none(),
-        };
-        let word =
-            |known: u8, text: Text<'_>| if known == OTHER { Word::Other(span(text)) } else { Word::Known(known) };
         Self {
-            id: span(event.event_id()),
-            event_type: event.event_type().map_or(Word::Absent, |kind| word(number_of_type(kind), kind.text())),
-            status: event.event_status().map_or(Word::Absent, |status| {
-                let known = match status {
-                    EventStatus::Scheduled => 0,
-                    EventStatus::Started => 1,
-                    EventStatus::Other(_) => OTHER,
-                };
-                word(known, status.text())
-            }),
-            source: event.event_source().map_or(Word::Absent, |source| {
-                let known = match source {
-                    EventSource::Platform => 0,
-                    EventSource::User => 1,
-                    EventSource::Other(_) => OTHER,
-                };
-                word(known, source.text())
-            }),
-            resource_type: event.resource_type().map(span),
-            description: event.description().map(span),
-            resources: event.resources().offset().map(|offset| small(offset - object.start)),
+            event: event.over(""),
+            start: object.start,
+            end: object.end,
             few_names: names.and_then(|names| FewNames::of(names, base)).unwrap_or(MANY),
-            not_before: event.not_before().moment(),
-            duration: event.duration_in_seconds(),
-            unreliable: event.unreliable_member().is_some(),
-            index: small(event.index()),
-            start: small(object.start),
-            end: small(object.end),
         }
     }
 }
@@ -270,27 +218,10 @@ impl FewNames {
     fn of(names: &[Text<'_>], base: usize) -> Option<Self> {
         let mut few = Self { places: [(0, 0); FEW], count: u8::try_from(names.len()).ok()? };
         for (place, name) in few.places.iter_mut().zip(names) {
+            // The name borrows from the event's bytes, so that the difference of the addresses is its place there.
             let name = name.as_str()?;
             *place = (u16::try_from(name.as_ptr() as usize - base).ok()?, u8::try_from(name.len()).ok()?);
         }
         Some(few)
     }
-}
-
-const OTHER: u8 = u8::MAX;
-
-fn number_of_type(kind: EventType<'_>) -> u8 {
-    match kind {
-        EventType::Freeze => 0,
-        EventType::Reboot => 1,
-        EventType::Redeploy => 2,
-        EventType::Preempt => 3,
-        EventType::Terminate => 4,
-        EventType::Other(_) => OTHER,
-    }
-}
-
-/// A place in a document of less than 4 GiB.
-fn small(place: usize) -> u32 {
-    u32::try_from(place).unwrap_or(u32::MAX)
 }

@@ -1,14 +1,14 @@
 //! `Document`, and its sequence of events.
 
-use pyo3::exceptions::{PyIndexError, PyKeyError, PyTypeError};
+use std::sync::OnceLock;
+
+use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{
-    PyBytes, PyDict, PyDictItems, PyDictKeys, PyDictValues, PyIterator, PyList, PySlice, PyString, PyTuple,
-};
+use pyo3::types::{PyBytes, PyDict, PyDictItems, PyDictKeys, PyDictValues, PyIterator, PyList, PyString, PyTuple};
 use scheduled_events::record::Record;
 use scheduled_events_core::{Document as CoreDocument, Member};
 
-use crate::body::{Body, Key};
+use crate::body::{Body, Entry, Index, Key};
 use crate::convert::with_names;
 use crate::errors::parse_error;
 use crate::event::Event;
@@ -21,7 +21,7 @@ use crate::{wire, words};
 #[pyfunction]
 #[pyo3(signature = (data, /))]
 pub(crate) fn parse(data: &Bound<'_, PyAny>) -> PyResult<Document> {
-    Ok(Document { body: Body::read(data)? })
+    Document::new(data.py(), Body::read(data)?)
 }
 
 /// A Scheduled Events document, checked once.
@@ -29,21 +29,20 @@ pub(crate) fn parse(data: &Bound<'_, PyAny>) -> PyResult<Document> {
 /// Items by the wire's names (``document["Events"]``) give what a script written for ``json.loads`` expects.
 #[pyclass(frozen, mapping, module = "scheduled_events")]
 pub(crate) struct Document {
-    pub(crate) body: Body,
+    body: Body,
+    index: Index,
+    /// Made when they are asked for.
+    events: OnceLock<Py<PyTuple>>,
 }
 
 impl Document {
+    fn new(py: Python<'_>, body: Body) -> PyResult<Self> {
+        Ok(Self { index: body.index(py)?, body, events: OnceLock::new() })
+    }
+
+    /// Reads a document out of bytes of one's own.
     pub(crate) fn of(py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
-        Ok(Self { body: Body::of(py, bytes)? })
-    }
-
-    fn length(&self) -> usize {
-        self.body.entries.len()
-    }
-
-    /// The events, which are made where Python needs them.
-    fn each<'a, 'py>(slf: &'a Bound<'py, Self>) -> impl ExactSizeIterator<Item = Place<'a, 'py>> {
-        (0..slf.get().length()).map(|index| Place { document: slf, index })
+        Self::new(py, Body::copy(py, bytes))
     }
 
     /// The document as core knows it, read again.
@@ -55,15 +54,15 @@ impl Document {
         std::str::from_utf8(self.body.bytes()).unwrap_or_default().trim_start_matches('\u{feff}')
     }
 
-    fn list<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyList>> {
-        PyList::new(slf.py(), Self::each(slf))
+    fn list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        Ok(self.events(py)?.to_list())
     }
 
     fn dict<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
         let py = slf.py();
         let dict = PyDict::new(py);
         for (name, raw) in scheduled_events_core::Members::of(slf.get().object()) {
-            let value = if name == *"Events" { Self::list(slf)?.into_any() } else { wire::value(py, raw)? };
+            let value = if name == *"Events" { slf.get().list(py)?.into_any() } else { wire::value(py, raw)? };
             dict.set_item(name.to_string(), value)?;
         }
         Ok(dict)
@@ -80,7 +79,7 @@ impl Document {
     /// Changes with every change of the document; good for equality, for nothing else.
     #[getter]
     fn incarnation<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        Ok(match &self.body.incarnation {
+        Ok(match &self.index.incarnation {
             Key::Number(number) => Some(number.into_pyobject(py)?.into_any()),
             Key::Text(text) => Some(text.into_pyobject(py)?.into_any()),
             Key::Absent => None,
@@ -88,9 +87,16 @@ impl Document {
     }
 
     /// The events, in the document's order; those without an id of their own are left out, and are problems.
+    ///
+    /// They are made when they are first asked for, and kept.
     #[getter]
-    fn events(slf: &Bound<'_, Self>) -> Events {
-        Events { document: slf.clone().unbind() }
+    fn events<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        if let Some(events) = self.events.get() {
+            return Ok(events.bind(py).clone());
+        }
+        let events = PyTuple::new(py, self.index.entries.iter().map(|entry| Made(&self.body, entry)))?;
+        // Another thread may have been faster; all are given the same events.
+        Ok(self.events.get_or_init(|| events.unbind()).bind(py).clone())
     }
 
     /// What is odd in the document: a tuple of Problem.
@@ -111,7 +117,7 @@ impl Document {
     /// Whether an event of the document concerns one of these names: mostly none does, and no event is made to tell.
     fn concerns(&self, vm_names: &Bound<'_, PyAny>) -> PyResult<bool> {
         let body = &self.body;
-        with_names(vm_names, |names| body.entries.iter().any(|entry| body.concerns(entry, names)))
+        with_names(vm_names, |names| self.index.entries.iter().any(|entry| body.concerns(entry, names)))
     }
 
     fn __getitem__<'py>(slf: &Bound<'py, Self>, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
@@ -128,7 +134,7 @@ impl Document {
         let Ok(name) = key.cast::<PyString>() else { return Ok(default) };
         let name = name.to_cow()?;
         if &*name == "Events" {
-            return Ok(Some(Self::list(slf)?.into_any()));
+            return Ok(Some(slf.get().list(slf.py())?.into_any()));
         }
         Ok(wire::member(slf.py(), slf.get().object(), &name)?.or(default))
     }
@@ -170,9 +176,9 @@ impl Document {
     fn __eq__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let py = slf.py();
         let same = if let Ok(other) = other.cast::<Self>() {
-            let (mine, others) = (&slf.get().body, &other.get().body);
-            mine.bytes() == others.bytes() || {
-                mine.incarnation == others.incarnation && Self::list(slf)?.eq(Self::list(other)?)?
+            let (mine, others) = (slf.get(), other.get());
+            mine.body.bytes() == others.body.bytes() || {
+                mine.index.incarnation == others.index.incarnation && mine.events(py)?.eq(others.events(py)?)?
             }
         } else if other.is_instance_of::<PyDict>() {
             Self::dict(slf)?.eq(other)?
@@ -185,7 +191,7 @@ impl Document {
     fn __hash__(&self) -> u64 {
         use std::hash::{DefaultHasher, Hash, Hasher};
         let mut hasher = DefaultHasher::new();
-        (&self.body.incarnation, self.body.entries.len()).hash(&mut hasher);
+        (&self.index.incarnation, self.index.entries.len()).hash(&mut hasher);
         hasher.finish()
     }
 
@@ -194,7 +200,7 @@ impl Document {
             Some(incarnation) => incarnation.repr()?.to_string(),
             None => "None".to_owned(),
         };
-        Ok(format!("<Document incarnation={incarnation} events={}>", self.body.entries.len()))
+        Ok(format!("<Document incarnation={incarnation} events={}>", self.index.entries.len()))
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
@@ -202,141 +208,15 @@ impl Document {
     }
 }
 
-/// The events of a document: a sequence that makes each event when it is asked for.
-#[pyclass(frozen, sequence, module = "scheduled_events")]
-pub(crate) struct Events {
-    document: Py<Document>,
-}
+/// An event that is made when Python needs it.
+struct Made<'a>(&'a Body, &'a Entry);
 
-/// The place of an event, which becomes one where Python needs it.
-struct Place<'a, 'py> {
-    document: &'a Bound<'py, Document>,
-    index: usize,
-}
-
-impl<'py> IntoPyObject<'py> for Place<'_, 'py> {
+impl<'py> IntoPyObject<'py> for Made<'_> {
     type Target = Event;
     type Output = Bound<'py, Event>;
     type Error = PyErr;
 
     fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, Event>> {
-        Bound::new(py, Event::new(self.document, self.index)?)
-    }
-}
-
-/// So many events are iterated over faster when they are made at once; a real document mostly has one.
-const FEW: usize = 4;
-
-impl Events {
-    fn tuple<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, Document::each(self.document.bind(py)))
-    }
-}
-
-#[pymethods]
-impl Events {
-    fn __len__(&self) -> usize {
-        self.document.get().length()
-    }
-
-    fn __getitem__<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let document = self.document.bind(py);
-        let length = document.get().length();
-        if let Ok(slice) = index.cast::<PySlice>() {
-            let (first, end, step): (isize, isize, isize) = slice.call_method1("indices", (length,))?.extract()?;
-            let range = py.import("builtins")?.getattr("range")?.call1((first, end, step))?;
-            let events = range.try_iter()?.map(|index| Event::new(document, index?.extract()?));
-            return Ok(PyTuple::new(py, events.collect::<PyResult<Vec<_>>>()?)?.into_any());
-        }
-        let index: isize = index.extract()?;
-        let from_front = if index < 0 { length.checked_add_signed(index) } else { usize::try_from(index).ok() };
-        match from_front.filter(|&index| index < length) {
-            Some(index) => Ok(Bound::new(py, Event::new(document, index)?)?.into_any()),
-            None => Err(PyIndexError::new_err("there is no such event")),
-        }
-    }
-
-    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let end = self.__len__();
-        if end <= FEW {
-            return Ok(self.tuple(py)?.try_iter()?.into_any());
-        }
-        Ok(Bound::new(py, EventsIterator { document: self.document.clone_ref(py), next: 0, end })?.into_any())
-    }
-
-    fn __reversed__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let builtins = py.import("builtins")?;
-        builtins.getattr("reversed")?.call1((self.tuple(py)?,))
-    }
-
-    fn __contains__(&self, py: Python<'_>, event: &Bound<'_, PyAny>) -> PyResult<bool> {
-        self.tuple(py)?.contains(event)
-    }
-
-    /// The place of an event; raises ValueError where it is none of these.
-    #[pyo3(signature = (value, start=0, stop=None))]
-    fn index(&self, py: Python<'_>, value: &Bound<'_, PyAny>, start: isize, stop: Option<isize>) -> PyResult<usize> {
-        let stop = stop.unwrap_or(isize::MAX);
-        self.tuple(py)?.call_method1("index", (value, start, stop))?.extract()
-    }
-
-    /// How often an event stands here.
-    fn count(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<usize> {
-        self.tuple(py)?.call_method1("count", (value,))?.extract()
-    }
-
-    fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        let mine = self.tuple(py)?;
-        let same = if let Ok(other) = other.cast::<Self>() {
-            mine.eq(other.get().tuple(py)?)?
-        } else if other.is_instance_of::<PyTuple>() {
-            mine.eq(other)?
-        } else if let Ok(other) = other.cast::<PyList>() {
-            mine.eq(other.to_tuple())?
-        } else {
-            return Ok(py.NotImplemented());
-        };
-        Ok(same.into_pyobject(py)?.to_owned().into_any().unbind())
-    }
-
-    fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
-        self.tuple(py)?.hash()
-    }
-
-    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(format!("<Events {}>", self.tuple(py)?.to_list().repr()?))
-    }
-
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let getattr = py.import("builtins")?.getattr("getattr")?;
-        (getattr, (&self.document, "events")).into_pyobject(py)
-    }
-}
-
-/// Iterator over `Events`.
-#[pyclass(module = "scheduled_events")]
-pub(crate) struct EventsIterator {
-    document: Py<Document>,
-    next: usize,
-    end: usize,
-}
-
-#[pymethods]
-impl EventsIterator {
-    const fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
-        slf
-    }
-
-    fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Event>> {
-        let index = self.next;
-        if index == self.end {
-            return Ok(None);
-        }
-        self.next = index + 1;
-        Event::new(self.document.bind(py), index).map(Some)
-    }
-
-    const fn __length_hint__(&self) -> usize {
-        self.end - self.next
+        Bound::new(py, Event::new(py, self.0, self.1)?)
     }
 }

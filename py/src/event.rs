@@ -3,18 +3,17 @@
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
-use pyo3::exceptions::PyKeyError;
+use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyDictItems, PyDictKeys, PyDictValues, PyIterator, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyDictItems, PyDictKeys, PyDictValues, PyIterator, PyString, PyTuple};
 use scheduled_events::record::EventRecord;
 use scheduled_events::watch::names_for;
-use scheduled_events_core::{Event as CoreEvent, Text, UnixSeconds};
+use scheduled_events_core::{Event as CoreEvent, Member, Text, UnixSeconds};
 use serde_json::json;
 
-use crate::body::{Body, Entry, Span, Word};
+use crate::body::{Body, Entry};
 use crate::convert::{datetime, with_names};
-use crate::document::Document;
-use crate::words::{SOURCES, STATUSES, TYPES, Words};
+use crate::words::Words;
 use crate::{convert, wire};
 
 /// One event: a maintenance, an eviction or a deletion of one or more virtual machines.
@@ -31,22 +30,16 @@ pub(crate) struct Event {
     /// How far the event has come: an ``EventStatus``, or another word as a plain text.
     #[pyo3(get, name = "event_status")]
     status: Py<PyAny>,
-    document: Py<Document>,
-    index: usize,
+    body: Body,
+    entry: Entry,
 }
 
 impl Event {
-    pub(crate) fn new(document: &Bound<'_, Document>, index: usize) -> PyResult<Self> {
-        let py = document.py();
+    pub(crate) fn new(py: Python<'_>, body: &Body, entry: &Entry) -> PyResult<Self> {
         let words = Words::get(py)?;
-        let body = &document.get().body;
-        let entry = &body.entries[index];
-        let kind = body
-            .word(py, entry, entry.event_type, &words.types, |event| event.event_type().map(|word| word.to_string()))?;
-        let status = body.word(py, entry, entry.status, &words.statuses, |event| {
-            event.event_status().map(|word| word.to_string())
-        })?;
-        Ok(Self { kind, status, document: document.clone().unbind(), index })
+        let kind = body.word(py, entry, Member::EventType, &words.types)?;
+        let status = body.word(py, entry, Member::EventStatus, &words.statuses)?;
+        Ok(Self { kind, status, body: body.share(py), entry: *entry })
     }
 
     /// An event whose document is not at hand, from what is known of it.
@@ -69,69 +62,57 @@ impl Event {
         if let Some(names) = &record.resources {
             object["Resources"] = json!(names);
         }
-        let body = Body::of(py, json!({"Events": [object]}).to_string().as_bytes())?;
-        Self::new(&Bound::new(py, Document { body })?, 0)
+        Self::of(py, object.to_string().as_bytes())
     }
 
-    fn body(&self) -> &Body {
-        &self.document.get().body
+    /// Reads an event out of bytes of one's own.
+    fn of(py: Python<'_>, object: &[u8]) -> PyResult<Self> {
+        let body = Body::copy(py, &[b"{\"Events\":[", object, b"]}"].concat());
+        match &body.index(py)?.entries[..] {
+            [entry] => Self::new(py, &body, entry),
+            _ => Err(PyValueError::new_err("the bytes are no event")),
+        }
     }
 
-    fn entry(&self) -> &Entry {
-        &self.body().entries[self.index]
-    }
-
-    /// The event as core knows it, read again.
-    pub(crate) fn core(&self) -> PyResult<CoreEvent<'_>> {
-        self.body().event(self.entry())
+    /// The event as core knows it.
+    pub(crate) fn core(&self) -> CoreEvent<'_> {
+        self.body.event(&self.entry)
     }
 
     fn object(&self) -> &str {
-        std::str::from_utf8(self.body().object(self.entry())).unwrap_or_default()
+        self.body.object(&self.entry)
     }
 
-    fn text<'py>(
-        &self,
-        py: Python<'py>,
-        span: Option<Span>,
-        find: impl FnOnce(&CoreEvent<'_>) -> Option<String>,
-    ) -> PyResult<Option<Bound<'py, PyString>>> {
-        span.map(|span| self.body().text(py, self.entry(), span, find)).transpose()
-    }
-
-    fn names(&self) -> impl Iterator<Item = Text<'_>> {
-        self.body().names(self.entry())
+    fn text<'py>(&self, py: Python<'py>, member: Member) -> PyResult<Option<Bound<'py, PyString>>> {
+        self.body.text(&self.entry, member).map(|text| PyString::from_bytes(py, &text)).transpose()
     }
 
     /// The value of a member that needs no look at the event's text.
     fn quick<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let entry = self.entry();
-        let word = |word: Word, known: &[&str]| match word {
-            Word::Known(number) => Some(PyString::intern(py, known[usize::from(number)]).into_any()),
-            _ => None,
+        let event = &self.entry.event;
+        let member = match name {
+            "EventId" => Member::EventId,
+            "EventType" => Member::EventType,
+            "EventStatus" => Member::EventStatus,
+            "EventSource" => Member::EventSource,
+            "ResourceType" => Member::ResourceType,
+            "Description" => Member::Description,
+            "NotBefore" if event.not_before().moment().is_some() => Member::NotBefore,
+            "Resources" if event.place_of(Member::Resources).1.is_some() && event.unreliable_member().is_none() => {
+                return Ok(Some(self.resources(py)?.to_list().into_any()));
+            }
+            _ => return Ok(None),
         };
-        Ok(match name {
-            "EventId" => Some(self.event_id(py)?.into_any()),
-            "EventType" => word(entry.event_type, &TYPES),
-            "EventStatus" => word(entry.status, &STATUSES),
-            "EventSource" => word(entry.source, &SOURCES),
-            "Resources" if entry.resources.is_some() && !entry.unreliable => Some(match self.body().few_names(entry) {
-                Some(few) => PyList::new(py, few)?.into_any(),
-                None => PyList::new(py, self.names().map(|name| resource(py, &name)).collect::<Vec<_>>())?.into_any(),
-            }),
-            _ => None,
-        })
+        let plain = self.body.plain(&self.entry, member);
+        plain.map(|plain| PyString::from_bytes(py, plain).map(Bound::into_any)).transpose()
     }
 
-    fn same(&self, other: &Self) -> PyResult<bool> {
-        if self.object() == other.object() {
-            return Ok(true);
-        }
-        Ok(self.record()? == other.record()?)
+    fn same(&self, other: &Self) -> bool {
+        self.object() == other.object() || self.record() == other.record()
     }
 
-    fn record(&self) -> PyResult<EventRecord> {
-        Ok(EventRecord::new(&self.core()?, names_for(&[], "")))
+    fn record(&self) -> EventRecord {
+        EventRecord::new(&self.core(), names_for(&[], ""))
     }
 }
 
@@ -145,55 +126,52 @@ impl Event {
     /// The event's id: opaque; compare it without ASCII case, echo it unchanged.
     #[getter]
     fn event_id<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
-        let entry = self.entry();
-        self.body().text(py, entry, entry.id, |event| Some(event.event_id().to_string()))
+        Ok(self.text(py, Member::EventId)?.unwrap_or_else(|| PyString::new(py, "")))
     }
 
     /// Who caused the event: an ``EventSource``, or another word as a plain text.
     #[getter]
     fn event_source(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let entry = self.entry();
-        self.body().word(py, entry, entry.source, &Words::get(py)?.sources, |event| {
-            event.event_source().map(|word| word.to_string())
-        })
+        self.body.word(py, &self.entry, Member::EventSource, &Words::get(py)?.sources)
     }
 
     /// ``VirtualMachine`` so far.
     #[getter]
     fn resource_type<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyString>>> {
-        self.text(py, self.entry().resource_type, |event| event.resource_type().map(|text| text.to_string()))
+        self.text(py, Member::ResourceType)
     }
 
     /// The names of the machines concerned; empty where the document names none.
     #[getter]
     fn resources<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        match self.body().few_names(self.entry()) {
-            Some(few) => PyTuple::new(py, few),
-            None => PyTuple::new(py, self.names().map(|name| resource(py, &name)).collect::<Vec<_>>()),
+        if let Some(few) = self.body.few_names(&self.entry) {
+            return PyTuple::new(py, few);
         }
+        let names = self.core().resources();
+        PyTuple::new(py, names.iter().map(|name| resource(py, &name)).collect::<Vec<_>>())
     }
 
     /// The moment before which the event does not start unless it is approved: aware, in UTC.
     #[getter]
     fn not_before<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.entry().not_before.map_or(Ok(None), |moment| datetime(py, moment))
+        self.entry.event.not_before().moment().map_or(Ok(None), |moment| datetime(py, moment))
     }
 
     /// A sentence about the event.
     #[getter]
     fn description<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyString>>> {
-        self.text(py, self.entry().description, |event| event.description().map(|text| text.to_string()))
+        self.text(py, Member::Description)
     }
 
     /// How many seconds the interruption is expected to last; None where it is unknown, which Azure writes as -1.
     #[getter]
     fn duration_in_seconds(&self) -> Option<u32> {
-        self.entry().duration
+        self.entry.event.duration_in_seconds()
     }
 
     /// Whether one of these names stands among the event's resources, compared whole and without ASCII case.
     fn concerns(&self, vm_names: &Bound<'_, PyAny>) -> PyResult<bool> {
-        with_names(vm_names, |names| self.body().concerns(self.entry(), names))
+        with_names(vm_names, |names| self.body.concerns(&self.entry, names))
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
@@ -248,7 +226,7 @@ impl Event {
 
     fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let same = if let Ok(other) = other.cast::<Self>() {
-            self.same(other.get())?
+            self.same(other.get())
         } else if other.is_instance_of::<PyDict>() {
             wire::dict(py, self.object())?.eq(other)?
         } else {
@@ -257,10 +235,10 @@ impl Event {
         Ok(same.into_pyobject(py)?.to_owned().into_any().unbind())
     }
 
-    fn __hash__(&self) -> PyResult<u64> {
+    fn __hash__(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        self.core()?.event_id().to_string().hash(&mut hasher);
-        Ok(hasher.finish())
+        self.body.text(&self.entry, Member::EventId).hash(&mut hasher);
+        hasher.finish()
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
@@ -268,7 +246,7 @@ impl Event {
             Some(text) => Ok(PyString::new(py, &text).repr()?.to_string()),
             None => PyResult::Ok("None".to_owned()),
         };
-        let event = self.record()?;
+        let event = self.record();
         let resources = event.resources.unwrap_or_default();
         let mut names =
             resources.iter().take(3).cloned().map(|name| shown(Some(name))).collect::<PyResult<Vec<_>>>()?;
@@ -297,12 +275,7 @@ impl Event {
 #[pyfunction]
 #[pyo3(name = "_event")]
 pub(crate) fn event_of_bytes(py: Python<'_>, object: &[u8]) -> PyResult<Event> {
-    let body = Body::of(py, &[b"{\"Events\":[", object, b"]}"].concat())?;
-    if body.entries.len() == 1 {
-        Event::new(&Bound::new(py, Document { body })?, 0)
-    } else {
-        Err(pyo3::exceptions::PyValueError::new_err("the bytes are no event"))
-    }
+    Event::of(py, object)
 }
 
 fn resource<'py>(py: Python<'py>, name: &Text<'_>) -> Bound<'py, PyString> {

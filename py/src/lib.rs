@@ -29,12 +29,12 @@ mod _native {
 
     use pyo3::exceptions::PyImportError;
     use pyo3::prelude::*;
-    use pyo3::types::{PyMapping, PySequence};
+    use pyo3::types::PyMapping;
 
     #[pymodule_export]
     use crate::command::run;
     #[pymodule_export]
-    use crate::document::{Document, Events, EventsIterator, parse};
+    use crate::document::{Document, parse};
     #[pymodule_export]
     use crate::event::{Event, event_of_bytes};
     #[pymodule_export]
@@ -60,7 +60,6 @@ mod _native {
         }
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         PyMapping::register::<Event>(module.py())?;
-        PyMapping::register::<Document>(module.py())?;
-        PySequence::register::<Events>(module.py())
+        PyMapping::register::<Document>(module.py())
     }
 }

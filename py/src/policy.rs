@@ -243,7 +243,7 @@ impl Policy {
         api_version: &str,
     ) -> PyResult<Bound<'py, PyAny>> {
         let vm_names = vm_names.unwrap_or_default();
-        let event = event.get().core()?;
+        let event = event.get().core();
         let decision = self.core.decide(&event, names_for(&vm_names.borrowed(), api_version), Moment::or_now(now));
         let fields =
             (action(py, decision.action)?, decision.rule, decision.reason.to_string(), event.event_id().to_string());

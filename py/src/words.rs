@@ -9,16 +9,17 @@ use serde_json::Value;
 
 /// The members of the enumerations, in the order of core's.
 pub(crate) struct Words {
-    pub(crate) types: Vec<Py<PyAny>>,
-    pub(crate) statuses: Vec<Py<PyAny>>,
-    pub(crate) sources: Vec<Py<PyAny>>,
-    pub(crate) actions: Vec<Py<PyAny>>,
+    pub(crate) types: Vec<Known>,
+    pub(crate) statuses: Vec<Known>,
+    pub(crate) sources: Vec<Known>,
+    pub(crate) actions: Vec<Known>,
 }
 
-/// The known words, in the order in which the enumerations' members are kept.
-pub(crate) const TYPES: [&str; 5] = ["Freeze", "Reboot", "Redeploy", "Preempt", "Terminate"];
-pub(crate) const STATUSES: [&str; 2] = ["Scheduled", "Started"];
-pub(crate) const SOURCES: [&str; 2] = ["Platform", "User"];
+/// A known word, and the enumeration's member for it.
+pub(crate) struct Known {
+    pub(crate) word: &'static str,
+    pub(crate) member: Py<PyAny>,
+}
 
 impl Words {
     /// The enumerations of the package.
@@ -26,14 +27,14 @@ impl Words {
         static WORDS: PyOnceLock<Words> = PyOnceLock::new();
         WORDS.get_or_try_init(py, || {
             let module = py.import("scheduled_events._words")?;
-            let members = |name: &str, words: &[&str]| -> PyResult<Vec<Py<PyAny>>> {
+            let members = |name: &str, words: &[&'static str]| -> PyResult<Vec<Known>> {
                 let kind = module.getattr(name)?;
-                words.iter().map(|word| Ok(kind.call1((*word,))?.unbind())).collect()
+                words.iter().map(|word| Ok(Known { word, member: kind.call1((*word,))?.unbind() })).collect()
             };
             Ok(Self {
-                types: members("EventType", &TYPES)?,
-                statuses: members("EventStatus", &STATUSES)?,
-                sources: members("EventSource", &SOURCES)?,
+                types: members("EventType", &["Freeze", "Reboot", "Redeploy", "Preempt", "Terminate"])?,
+                statuses: members("EventStatus", &["Scheduled", "Started"])?,
+                sources: members("EventSource", &["Platform", "User"])?,
                 actions: members("Action", &["approve", "prepare", "hold", "ignore"])?,
             })
         })
@@ -42,7 +43,7 @@ impl Words {
 
 /// The action as a member of the enumeration `Action`.
 pub(crate) fn action(py: Python<'_>, action: Action) -> PyResult<Py<PyAny>> {
-    Ok(Words::get(py)?.actions[action as usize].clone_ref(py))
+    Ok(Words::get(py)?.actions[action as usize].member.clone_ref(py))
 }
 
 /// A class or function of the package's `_records`.

@@ -129,7 +129,9 @@ def test_items(event: se.Event, document: se.Document) -> None:
 
 def test_the_sequence_of_events() -> None:
     ids = [f"id-{number}" for number in range(5)]
-    events = se.parse(json.dumps({"Events": [{"EventId": event_id} for event_id in ids]})).events
+    document = se.parse(json.dumps({"Events": [{"EventId": event_id} for event_id in ids]}))
+    events = document.events
+    assert document.events is events
     assert isinstance(events, collections.abc.Sequence)
     assert [event.event_id for event in events] == ids
     assert [event.event_id for event in reversed(events)] == ids[::-1]
@@ -140,8 +142,7 @@ def test_the_sequence_of_events() -> None:
     assert events[2] in events
     assert events.index(events[2]) == 2
     assert events.count(events[2]) == 1
-    assert events == list(events)
-    assert events == tuple(events)
+    assert events == tuple(document["Events"])
     assert events != events[:2]
     assert not se.parse('{"Events":[]}').events
     for place in (5, -6, 2**62):

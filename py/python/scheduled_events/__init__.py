@@ -22,7 +22,6 @@ from ._errors import (
 from ._native import (
     Document,
     Event,
-    Events,
     Policy,
     Replay,
     Rule,
@@ -86,7 +85,6 @@ __all__ = [
     "EventSource",
     "EventStatus",
     "EventType",
-    "Events",
     "Get",
     "ParseError",
     "Policy",

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import Enum
 from types import TracebackType
-from typing import Any, ClassVar, Literal, SupportsIndex, TypeAlias, final, overload
+from typing import Any, ClassVar, Literal, TypeAlias, final, overload
 
 from typing_extensions import Self
 
@@ -123,8 +123,11 @@ class Document(Mapping[str, Any]):
     def incarnation(self) -> int | str | None:
         """Changes with every change of the document; good for equality, for nothing else."""
     @property
-    def events(self) -> Events:
-        """The events, in the document's order; those without an id of their own are left out, and are problems."""
+    def events(self) -> tuple[Event, ...]:
+        """The events, in the document's order; those without an id of their own are left out, and are problems.
+
+        They are made when they are first asked for, and kept.
+        """
     @property
     def problems(self) -> tuple[Problem, ...]:
         """What is odd in the document."""
@@ -140,25 +143,6 @@ class Document(Mapping[str, Any]):
     def __iter__(self) -> Iterator[str]: ...
     def __len__(self) -> int: ...
     def __bytes__(self) -> bytes: ...
-    def __eq__(self, value: object, /) -> bool: ...
-    def __hash__(self) -> int: ...
-
-@final
-class Events(Sequence[Event]):
-    """The events of a document: a sequence that makes each event when it is asked for."""
-
-    @overload
-    def __getitem__(self, key: SupportsIndex, /) -> Event: ...
-    @overload
-    def __getitem__(self, key: slice, /) -> tuple[Event, ...]: ...
-    def __len__(self) -> int: ...
-    def __iter__(self) -> Iterator[Event]: ...
-    def __reversed__(self) -> Iterator[Event]: ...
-    def __contains__(self, key: object, /) -> bool: ...
-    def index(self, value: Any, start: int = 0, stop: int | None = None) -> int:
-        """Give the place of an event; raise ValueError where it is none of these."""
-    def count(self, value: Any) -> int:
-        """Count how often an event stands here."""
     def __eq__(self, value: object, /) -> bool: ...
     def __hash__(self) -> int: ...
 
@@ -641,7 +625,6 @@ __all__ = [
     "EventSource",
     "EventStatus",
     "EventType",
-    "Events",
     "Get",
     "ParseError",
     "Policy",

@@ -8,7 +8,6 @@ from typing_extensions import Self
 
 from . import Document as Document
 from . import Event as Event
-from . import Events as Events
 from . import Policy as Policy
 from . import Record
 from . import Replay as Replay
