@@ -28,8 +28,11 @@ pub const BODY_MAX: u64 = 8 * 1024 * 1024;
 /// The longest body that is read where only the status counts.
 const REMARK_MAX: u64 = 64 * 1024;
 
-/// The longest head of an answer that is read.
-pub const HEAD_MAX: usize = 64 * 1024;
+/// The longest head of an answer that is read: the service's own has less than one kibibyte.
+pub const HEAD_MAX: usize = 16 * 1024;
+
+/// The buffer for requests. A longer one goes out in parts; those of a watch have three kibibytes at most.
+const REQUEST_BUFFER: usize = 4 * 1024;
 
 /// The API version for the machine's own name.
 const NAME_API_VERSION: &str = "2021-02-01";
@@ -124,6 +127,10 @@ impl Imds {
             .max_redirects_will_error(false)
             .http_status_as_error(false)
             .max_response_header_size(HEAD_MAX)
+            // Both buffers are kept as long as the connection is, which is for months. That of answers has room for more
+            // than the longest head, since a longer one is recognised when it is there.
+            .input_buffer_size(HEAD_MAX * 2)
+            .output_buffer_size(REQUEST_BUFFER)
             .max_idle_connections(1)
             .user_agent(concat!("scheduled-events/", env!("CARGO_PKG_VERSION")))
             .build()
