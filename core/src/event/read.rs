@@ -67,8 +67,28 @@ impl<'a> Event<'a> {
                 }
                 name = scanner;
             }
-            *outer = name;
-            (seen, due) = self.read_member(outer, seen, due, names)?;
+            let due_is = |member| due == Some(member) && !seen.contains(member);
+            if due_is(Member::Resources) && scanner.eat_exactly(b"\"Resources\":") && scanner.peek() == Some(b'[') {
+                *outer = scanner;
+                seen.insert(Member::Resources);
+                due = Member::Resources.next();
+                if self.take_names(outer, names)?.is_some() {
+                    self.problems.insert(Member::Resources);
+                }
+            } else if due_is(Member::DurationInSeconds)
+                && scanner.eat_exactly(b"\"DurationInSeconds\":")
+                && let Some(seconds) = scanner.short_integer()
+            {
+                *outer = scanner;
+                seen.insert(Member::DurationInSeconds);
+                due = Member::DurationInSeconds.next();
+                if self.take_duration(seconds).is_err() {
+                    self.problems.insert(Member::DurationInSeconds);
+                }
+            } else {
+                *outer = name;
+                (seen, due) = self.read_member(outer, seen, due, names)?;
+            }
             scanner = *outer;
             end = scanner.offset();
         }
@@ -145,13 +165,7 @@ impl<'a> Event<'a> {
     ) -> Result<Option<ProblemKind>, ParseError> {
         let start = scanner.offset();
         if member == Member::Resources && scanner.peek() == Some(b'[') {
-            let odd = names.read(scanner)?;
-            let place = Span::of(start.wrapping_sub(self.offset), 0, false);
-            return Ok(if self.put(member, place) {
-                odd.then_some(ProblemKind::WrongType)
-            } else {
-                Some(ProblemKind::TooLong)
-            });
+            return self.take_names(scanner, names);
         }
         if scanner.peek() == Some(b'"') {
             let string = scanner.string_here()?;
@@ -178,6 +192,22 @@ impl<'a> Event<'a> {
                 Some(ProblemKind::WrongType)
             }
             _ => Some(ProblemKind::WrongType),
+        })
+    }
+
+    /// Reads the array of `Resources` that starts here; what is odd about it, if anything.
+    #[inline]
+    fn take_names(
+        &mut self,
+        scanner: &mut Scanner<'a>,
+        names: &mut Names<'_, 'a>,
+    ) -> Result<Option<ProblemKind>, ParseError> {
+        let place = Span::of(scanner.offset().wrapping_sub(self.offset), 0, false);
+        let odd = names.read(scanner)?;
+        Ok(if self.put(Member::Resources, place) {
+            odd.then_some(ProblemKind::WrongType)
+        } else {
+            Some(ProblemKind::TooLong)
         })
     }
 
