@@ -7,19 +7,13 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PyString};
-use scheduled_events_core::{Document, Event, Incarnation, Member, ParseError, Text};
+use scheduled_events_core::{Document, Event, Incarnation, Member, Text};
 
 use crate::errors::parse_error;
 use crate::words::Known;
 
 /// A document's bytes, which it shares with its events.
 pub(crate) struct Body(PyBackedBytes);
-
-/// What stands in a document.
-pub(crate) struct Index {
-    pub(crate) incarnation: Key,
-    pub(crate) entries: Vec<Entry>,
-}
 
 /// `DocumentIncarnation`, owned.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -57,7 +51,7 @@ const MANY: FewNames = FewNames { places: [(0, 0); FEW], count: u8::MAX };
 
 impl Body {
     /// The bytes of a document out of `bytes`, `bytearray`, `memoryview` or `str`, copying at most once.
-    pub(crate) fn read(input: &Bound<'_, PyAny>) -> PyResult<Self> {
+    pub(crate) fn of(input: &Bound<'_, PyAny>) -> PyResult<Self> {
         let bytes = if let Ok(bytes) = input.cast::<PyBytes>() {
             PyBackedBytes::from(bytes.clone())
         } else if let Ok(bytes) = input.cast::<PyByteArray>() {
@@ -85,11 +79,13 @@ impl Body {
         Self(self.0.clone_ref(py))
     }
 
-    /// Reads the document.
-    pub(crate) fn index(&self, py: Python<'_>) -> PyResult<Index> {
+    /// Reads the document, and shows each event and what is kept of it; a repeated id's too, which does not stand.
+    pub(crate) fn read_each(&self, py: Python<'_>, mut each: impl FnMut(Entry)) -> PyResult<Document<'_>> {
         let bytes = self.bytes();
-        let (incarnation, entries) = indexed(bytes).map_err(|error| parse_error(py, error, bytes))?;
-        Ok(Index { incarnation, entries })
+        let document = Document::parse_each(bytes, &mut [Text::plain(""); FEW], |event, object, names| {
+            each(Entry::of(event, object, names, bytes));
+        });
+        document.map_err(|error| parse_error(py, error, bytes))
     }
 
     /// The bytes that were read.
@@ -182,24 +178,14 @@ impl<'py> IntoPyObject<'py> for PlainName<'_> {
     }
 }
 
-/// About the length of a short event as Azure writes it, to guess how many there are.
-const EVENT_LENGTH: usize = 384;
-
-fn indexed(bytes: &[u8]) -> Result<(Key, Vec<Entry>), ParseError> {
-    let mut entries = Vec::with_capacity(bytes.len() / EVENT_LENGTH + 1);
-    let document = Document::parse_each(bytes, &mut [Text::plain(""); FEW], |event, object, names| {
-        entries.push(Entry::of(event, object, names, bytes));
-    })?;
-    if document.events().len() != entries.len() {
-        let mut standing = document.events().map(|event| event.index()).peekable();
-        entries.retain(|entry| standing.next_if_eq(&entry.event.index()).is_some());
+impl Key {
+    pub(crate) fn of(incarnation: Incarnation<'_>) -> Self {
+        match incarnation {
+            Incarnation::Number(number) => Self::Number(number),
+            Incarnation::Text(text) => Self::Text(text.to_string()),
+            Incarnation::Absent => Self::Absent,
+        }
     }
-    let incarnation = match document.incarnation() {
-        Incarnation::Number(number) => Key::Number(number),
-        Incarnation::Text(text) => Key::Text(text.to_string()),
-        Incarnation::Absent => Key::Absent,
-    };
-    Ok((incarnation, entries))
 }
 
 impl Entry {

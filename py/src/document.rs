@@ -1,14 +1,12 @@
 //! `Document`, and its sequence of events.
 
-use std::sync::OnceLock;
-
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyDictItems, PyDictKeys, PyDictValues, PyIterator, PyList, PyString, PyTuple};
 use scheduled_events::record::Record;
 use scheduled_events_core::{Document as CoreDocument, Member};
 
-use crate::body::{Body, Entry, Index, Key};
+use crate::body::{Body, Key};
 use crate::convert::with_names;
 use crate::errors::parse_error;
 use crate::event::Event;
@@ -21,7 +19,7 @@ use crate::{wire, words};
 #[pyfunction]
 #[pyo3(signature = (data, /))]
 pub(crate) fn parse(data: &Bound<'_, PyAny>) -> PyResult<Document> {
-    Document::new(data.py(), Body::read(data)?)
+    Document::new(data.py(), Body::of(data)?)
 }
 
 /// A Scheduled Events document, checked once.
@@ -29,15 +27,32 @@ pub(crate) fn parse(data: &Bound<'_, PyAny>) -> PyResult<Document> {
 /// Items by the wire's names (``document["Events"]``) give what a script written for ``json.loads`` expects.
 #[pyclass(frozen, mapping, module = "scheduled_events")]
 pub(crate) struct Document {
+    /// The events, in the document's order; those without an id of their own are left out, and are problems.
+    #[pyo3(get)]
+    events: Py<PyTuple>,
     body: Body,
-    index: Index,
-    /// Made when they are asked for.
-    events: OnceLock<Py<PyTuple>>,
+    incarnation: Key,
 }
 
 impl Document {
     fn new(py: Python<'_>, body: Body) -> PyResult<Self> {
-        Ok(Self { index: body.index(py)?, body, events: OnceLock::new() })
+        // A real document mostly has one event, which needs no list.
+        let (mut first, mut others) = (None, Vec::new());
+        let document = body.read_each(py, |entry| {
+            let event = Event::new(py, &body, entry).and_then(|event| Bound::new(py, event));
+            if first.is_none() { first = Some(event) } else { others.push(event) }
+        })?;
+        let events = if others.is_empty() {
+            PyTuple::new(py, first.transpose()?)?
+        } else {
+            let mut events = first.into_iter().chain(others).collect::<PyResult<Vec<_>>>()?;
+            if document.events().len() != events.len() {
+                let mut standing = document.events().map(|event| event.index()).peekable();
+                events.retain(|event| standing.next_if_eq(&event.get().index()).is_some());
+            }
+            PyTuple::new(py, events)?
+        };
+        Ok(Self { events: events.unbind(), incarnation: Key::of(document.incarnation()), body })
     }
 
     /// Reads a document out of bytes of one's own.
@@ -54,15 +69,15 @@ impl Document {
         std::str::from_utf8(self.body.bytes()).unwrap_or_default().trim_start_matches('\u{feff}')
     }
 
-    fn list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        Ok(self.events(py)?.to_list())
+    fn list<'py>(&self, py: Python<'py>) -> Bound<'py, PyList> {
+        self.events.bind(py).to_list()
     }
 
     fn dict<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
         let py = slf.py();
         let dict = PyDict::new(py);
         for (name, raw) in scheduled_events_core::Members::of(slf.get().object()) {
-            let value = if name == *"Events" { slf.get().list(py)?.into_any() } else { wire::value(py, raw)? };
+            let value = if name == *"Events" { slf.get().list(py).into_any() } else { wire::value(py, raw)? };
             dict.set_item(name.to_string(), value)?;
         }
         Ok(dict)
@@ -79,24 +94,11 @@ impl Document {
     /// Changes with every change of the document; good for equality, for nothing else.
     #[getter]
     fn incarnation<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        Ok(match &self.index.incarnation {
+        Ok(match &self.incarnation {
             Key::Number(number) => Some(number.into_pyobject(py)?.into_any()),
             Key::Text(text) => Some(text.into_pyobject(py)?.into_any()),
             Key::Absent => None,
         })
-    }
-
-    /// The events, in the document's order; those without an id of their own are left out, and are problems.
-    ///
-    /// They are made when they are first asked for, and kept.
-    #[getter]
-    fn events<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        if let Some(events) = self.events.get() {
-            return Ok(events.bind(py).clone());
-        }
-        let events = PyTuple::new(py, self.index.entries.iter().map(|entry| Made(&self.body, entry)))?;
-        // Another thread may have been faster; all are given the same events.
-        Ok(self.events.get_or_init(|| events.unbind()).bind(py).clone())
     }
 
     /// What is odd in the document: a tuple of Problem.
@@ -114,10 +116,12 @@ impl Document {
         PyTuple::new(py, problems.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// Whether an event of the document concerns one of these names: mostly none does, and no event is made to tell.
+    /// Whether an event of the document concerns one of these names.
     fn concerns(&self, vm_names: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let body = &self.body;
-        with_names(vm_names, |names| self.index.entries.iter().any(|entry| body.concerns(entry, names)))
+        let events = self.events.bind(vm_names.py());
+        with_names(vm_names, |names| {
+            events.iter_borrowed().any(|event| event.cast::<Event>().is_ok_and(|event| event.get().is_about(names)))
+        })
     }
 
     fn __getitem__<'py>(slf: &Bound<'py, Self>, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
@@ -134,7 +138,7 @@ impl Document {
         let Ok(name) = key.cast::<PyString>() else { return Ok(default) };
         let name = name.to_cow()?;
         if &*name == "Events" {
-            return Ok(Some(slf.get().list(slf.py())?.into_any()));
+            return Ok(Some(slf.get().list(slf.py()).into_any()));
         }
         Ok(wire::member(slf.py(), slf.get().object(), &name)?.or(default))
     }
@@ -178,7 +182,7 @@ impl Document {
         let same = if let Ok(other) = other.cast::<Self>() {
             let (mine, others) = (slf.get(), other.get());
             mine.body.bytes() == others.body.bytes() || {
-                mine.index.incarnation == others.index.incarnation && mine.events(py)?.eq(others.events(py)?)?
+                mine.incarnation == others.incarnation && mine.events.bind(py).eq(others.events.bind(py))?
             }
         } else if other.is_instance_of::<PyDict>() {
             Self::dict(slf)?.eq(other)?
@@ -188,10 +192,10 @@ impl Document {
         Ok(same.into_pyobject(py)?.to_owned().into_any().unbind())
     }
 
-    fn __hash__(&self) -> u64 {
+    fn __hash__(&self, py: Python<'_>) -> u64 {
         use std::hash::{DefaultHasher, Hash, Hasher};
         let mut hasher = DefaultHasher::new();
-        (&self.index.incarnation, self.index.entries.len()).hash(&mut hasher);
+        (&self.incarnation, self.events.bind(py).len()).hash(&mut hasher);
         hasher.finish()
     }
 
@@ -200,23 +204,10 @@ impl Document {
             Some(incarnation) => incarnation.repr()?.to_string(),
             None => "None".to_owned(),
         };
-        Ok(format!("<Document incarnation={incarnation} events={}>", self.index.entries.len()))
+        Ok(format!("<Document incarnation={incarnation} events={}>", self.events.bind(py).len()))
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
         Ok((py.import("scheduled_events")?.getattr("parse")?, (self.__bytes__(py),)))
-    }
-}
-
-/// An event that is made when Python needs it.
-struct Made<'a>(&'a Body, &'a Entry);
-
-impl<'py> IntoPyObject<'py> for Made<'_> {
-    type Target = Event;
-    type Output = Bound<'py, Event>;
-    type Error = PyErr;
-
-    fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, Event>> {
-        Bound::new(py, Event::new(py, self.0, self.1)?)
     }
 }

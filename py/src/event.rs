@@ -35,11 +35,11 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    pub(crate) fn new(py: Python<'_>, body: &Body, entry: &Entry) -> PyResult<Self> {
+    pub(crate) fn new(py: Python<'_>, body: &Body, entry: Entry) -> PyResult<Self> {
         let words = Words::get(py)?;
-        let kind = body.word(py, entry, Member::EventType, &words.types)?;
-        let status = body.word(py, entry, Member::EventStatus, &words.statuses)?;
-        Ok(Self { kind, status, body: body.share(py), entry: *entry })
+        let kind = body.word(py, &entry, Member::EventType, &words.types)?;
+        let status = body.word(py, &entry, Member::EventStatus, &words.statuses)?;
+        Ok(Self { kind, status, body: body.share(py), entry })
     }
 
     /// An event whose document is not at hand, from what is known of it.
@@ -68,10 +68,22 @@ impl Event {
     /// Reads an event out of bytes of one's own.
     fn of(py: Python<'_>, object: &[u8]) -> PyResult<Self> {
         let body = Body::copy(py, &[b"{\"Events\":[", object, b"]}"].concat());
-        match &body.index(py)?.entries[..] {
+        let mut entries = Vec::new();
+        body.read_each(py, |entry| entries.push(entry))?;
+        match entries[..] {
             [entry] => Self::new(py, &body, entry),
             _ => Err(PyValueError::new_err("the bytes are no event")),
         }
+    }
+
+    /// Its place in the document's `Events`, left-out ones counted.
+    pub(crate) fn index(&self) -> usize {
+        self.entry.event.index()
+    }
+
+    /// Whether one of these names stands among its resources.
+    pub(crate) fn is_about(&self, names: &[&str]) -> bool {
+        self.body.concerns(&self.entry, names)
     }
 
     /// The event as core knows it.
@@ -171,7 +183,7 @@ impl Event {
 
     /// Whether one of these names stands among the event's resources, compared whole and without ASCII case.
     fn concerns(&self, vm_names: &Bound<'_, PyAny>) -> PyResult<bool> {
-        with_names(vm_names, |names| self.body.concerns(&self.entry, names))
+        with_names(vm_names, |names| self.is_about(names))
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {

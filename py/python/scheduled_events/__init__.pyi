@@ -124,15 +124,12 @@ class Document(Mapping[str, Any]):
         """Changes with every change of the document; good for equality, for nothing else."""
     @property
     def events(self) -> tuple[Event, ...]:
-        """The events, in the document's order; those without an id of their own are left out, and are problems.
-
-        They are made when they are first asked for, and kept.
-        """
+        """The events, in the document's order; those without an id of their own are left out, and are problems."""
     @property
     def problems(self) -> tuple[Problem, ...]:
         """What is odd in the document."""
     def concerns(self, vm_names: _Names) -> bool:
-        """Tell whether an event of the document concerns one of these names: no event is made to tell."""
+        """Tell whether an event of the document concerns one of these names."""
     @overload
     def __getitem__(self, key: Literal["Events"], /) -> list[Event]: ...
     @overload
