@@ -3,7 +3,7 @@
 use super::{EVENT_DEPTH, Event, Member, MemberSet, NotBefore, Span, Start, VALUES};
 use crate::error::{ParseError, ParseErrorKind, ProblemKind};
 use crate::event_id::EventId;
-use crate::json::{Integer, PlainEnds, Quoted, Scanner, Text, Value, integer};
+use crate::json::{Integer, PlainEnds, Quoted, Scanner, Text, Value, WORDS_ARE_WIDE, integer};
 
 impl<'a> Event<'a> {
     /// Reads one event on its own: an object as it stands in a document's `Events`.
@@ -67,7 +67,8 @@ impl<'a> Event<'a> {
                 }
                 name = scanner;
             }
-            let due_is = |member| due == Some(member) && !seen.contains(member);
+            // Where code is dear, these two are read like any other.
+            let due_is = |member| WORDS_ARE_WIDE && due == Some(member) && !seen.contains(member);
             if due_is(Member::Resources) && scanner.eat_exactly(b"\"Resources\":") && scanner.peek() == Some(b'[') {
                 *outer = scanner;
                 seen.insert(Member::Resources);

@@ -7,7 +7,7 @@ const BLOCK: usize = 16;
 const WIDE: usize = 64;
 
 /// Whether a mask of 64 bits is a word; otherwise byte after byte takes less code, and hardly more time.
-const WORDS_ARE_WIDE: bool = cfg!(target_pointer_width = "64");
+pub(crate) const WORDS_ARE_WIDE: bool = cfg!(target_pointer_width = "64");
 
 /// Where the first byte at or behind `at` stands that does not stand for itself in a string: a quote, a backslash, or a
 /// control character. The end of `bytes` where there is none.

@@ -7,7 +7,7 @@ mod scan;
 mod text;
 
 pub(crate) use ahead::Beginning;
-pub(crate) use block::PlainEnds;
+pub(crate) use block::{PlainEnds, WORDS_ARE_WIDE};
 pub(crate) use number::{Integer, integer};
 pub use scan::MAX_DEPTH;
 pub(crate) use scan::{Quoted, Scanner, Value};
