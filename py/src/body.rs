@@ -7,7 +7,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PyString};
-use scheduled_events_core::{Document, Event, Incarnation, Member, Text};
+use scheduled_events_core::{Document, Event, Member, Text};
 
 use crate::errors::parse_error;
 use crate::words::Known;
@@ -15,18 +15,10 @@ use crate::words::Known;
 /// A document's bytes, which it shares with its events.
 pub(crate) struct Body(PyBackedBytes);
 
-/// `DocumentIncarnation`, owned.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Key {
-    Number(u64),
-    Text(String),
-    Absent,
-}
-
 /// An event, and where its object stands.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry {
-    /// Over no text; the places of its own count from the object's brace.
+    /// Over no bytes, so that the places of its texts count from the object's brace.
     pub(crate) event: Event<'static>,
     start: usize,
     end: usize,
@@ -94,9 +86,13 @@ impl Body {
     }
 
     /// The bytes of an event's object.
+    fn of_object(&self, entry: &Entry) -> &[u8] {
+        self.0.get(entry.start..entry.end).unwrap_or_default()
+    }
+
+    /// The text of an event's object.
     pub(crate) fn object(&self, entry: &Entry) -> &str {
-        let object = self.0.get(entry.start..entry.end).unwrap_or_default();
-        str::from_utf8(object).unwrap_or_default()
+        str::from_utf8(self.of_object(entry)).unwrap_or_default()
     }
 
     /// The event as core knows it.
@@ -107,7 +103,7 @@ impl Body {
     /// The bytes of a text inside an event, where it has no escapes: they are its characters.
     pub(crate) fn plain(&self, entry: &Entry, member: Member) -> Option<&[u8]> {
         match entry.event.place_of(member) {
-            (_, Some((start, length, false))) => self.0.get(entry.start..entry.end)?.get(start..start + length),
+            (_, Some((start, length, false))) => self.of_object(entry).get(start..start + length),
             _ => None,
         }
     }
@@ -143,7 +139,7 @@ impl Body {
     /// The names in an event's `Resources`, when their places are known.
     pub(crate) fn few_names(&self, entry: &Entry) -> Option<impl ExactSizeIterator<Item = PlainName<'_>>> {
         let few = entry.few_names.places.get(..usize::from(entry.few_names.count))?;
-        let object = self.0.get(entry.start..entry.end).unwrap_or_default();
+        let object = self.of_object(entry);
         Some(few.iter().map(|&(start, length)| {
             let start = usize::from(start);
             PlainName(object.get(start..start + usize::from(length)).unwrap_or_default())
@@ -175,16 +171,6 @@ impl<'py> IntoPyObject<'py> for PlainName<'_> {
 
     fn into_pyobject(self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
         PyString::from_bytes(py, self.0)
-    }
-}
-
-impl Key {
-    pub(crate) fn of(incarnation: Incarnation<'_>) -> Self {
-        match incarnation {
-            Incarnation::Number(number) => Self::Number(number),
-            Incarnation::Text(text) => Self::Text(text.to_string()),
-            Incarnation::Absent => Self::Absent,
-        }
     }
 }
 

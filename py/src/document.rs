@@ -1,12 +1,12 @@
-//! `Document`, and its sequence of events.
+//! `Document`: what was read, its events made.
 
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyDictItems, PyDictKeys, PyDictValues, PyIterator, PyList, PyString, PyTuple};
 use scheduled_events::record::Record;
-use scheduled_events_core::{Document as CoreDocument, Member};
+use scheduled_events_core::{Document as CoreDocument, Incarnation, Member};
 
-use crate::body::{Body, Key};
+use crate::body::Body;
 use crate::convert::with_names;
 use crate::errors::parse_error;
 use crate::event::Event;
@@ -32,6 +32,24 @@ pub(crate) struct Document {
     events: Py<PyTuple>,
     body: Body,
     incarnation: Key,
+}
+
+/// `DocumentIncarnation`, owned.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Key {
+    Number(u64),
+    Text(String),
+    Absent,
+}
+
+impl Key {
+    fn of(incarnation: Incarnation<'_>) -> Self {
+        match incarnation {
+            Incarnation::Number(number) => Self::Number(number),
+            Incarnation::Text(text) => Self::Text(text.to_string()),
+            Incarnation::Absent => Self::Absent,
+        }
+    }
 }
 
 impl Document {
