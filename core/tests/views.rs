@@ -66,6 +66,9 @@ fn one_event_alone() {
         (b"{\"EventId\":\"a\",\"Resources\":[\n \"a\"\n \"b\",\"bbbbbbbb\"]}", ParseErrorKind::UnexpectedByte, 35),
         // Where it would be due, had it not stood before.
         (br#"{"EventStatus":"a","EventId":"b","EventStatus":"a","EventType":"c"}"#, ParseErrorKind::RepeatedMember, 33),
+        // Members that are no texts, too.
+        (br#"{"Resources":[],"ResourceType":"a","Resources":[]}"#, ParseErrorKind::RepeatedMember, 35),
+        (br#"{"DurationInSeconds":1,"EventSource":"a","DurationInSeconds":1}"#, ParseErrorKind::RepeatedMember, 41),
     ] {
         let error = Event::parse(body).unwrap_err();
         assert_eq!((error.kind, error.offset), (kind, offset));

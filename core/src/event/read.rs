@@ -69,22 +69,26 @@ impl<'a> Event<'a> {
             }
             // Where code is dear, these two are read like any other.
             let due_is = |member| WORDS_ARE_WIDE && due == Some(member) && !seen.contains(member);
-            if due_is(Member::Resources) && scanner.eat_exactly(b"\"Resources\":") && scanner.peek() == Some(b'[') {
+            let read = if due_is(Member::Resources)
+                && Member::Resources.eat_name_inline(&mut scanner)
+                && scanner.peek() == Some(b'[')
+            {
                 *outer = scanner;
-                seen.insert(Member::Resources);
-                due = Member::Resources.next();
-                if self.take_names(outer, names)?.is_some() {
-                    self.problems.insert(Member::Resources);
-                }
+                Some((Member::Resources, self.take_names(outer, names)?))
             } else if due_is(Member::DurationInSeconds)
-                && scanner.eat_exactly(b"\"DurationInSeconds\":")
+                && Member::DurationInSeconds.eat_name_inline(&mut scanner)
                 && let Some(seconds) = scanner.short_integer()
             {
                 *outer = scanner;
-                seen.insert(Member::DurationInSeconds);
-                due = Member::DurationInSeconds.next();
-                if self.take_duration(seconds).is_err() {
-                    self.problems.insert(Member::DurationInSeconds);
+                Some((Member::DurationInSeconds, self.take_duration(seconds).err()))
+            } else {
+                None
+            };
+            if let Some((member, problem)) = read {
+                seen.insert(member);
+                due = member.next();
+                if problem.is_some() {
+                    self.problems.insert(member);
                 }
             } else {
                 *outer = name;
