@@ -69,6 +69,9 @@ fn one_event_alone() {
         // Members that are no texts, too.
         (br#"{"Resources":[],"ResourceType":"a","Resources":[]}"#, ParseErrorKind::RepeatedMember, 35),
         (br#"{"DurationInSeconds":1,"EventSource":"a","DurationInSeconds":1}"#, ParseErrorKind::RepeatedMember, 41),
+        // Where it was due, and once more.
+        (br#"{"ResourceType":"a","Resources":[],"Resources":[]}"#, ParseErrorKind::RepeatedMember, 35),
+        (br#"{"EventSource":"a","DurationInSeconds":1,"DurationInSeconds":1}"#, ParseErrorKind::RepeatedMember, 41),
     ] {
         let error = Event::parse(body).unwrap_err();
         assert_eq!((error.kind, error.offset), (kind, offset));
