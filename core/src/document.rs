@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use crate::error::{ParseError, ParseErrorKind, Problem, ProblemKind};
 use crate::event::{EVENT_DEPTH, Event, Member, Names};
 use crate::hash::Hash;
-use crate::json::{Integer, Scanner, Text, Value, integer};
+use crate::json::{Integer, Scanner, Text, Value, integer, short_integer};
 use crate::names::VmNames;
 use crate::repeated::{RepeatFinder, Repeats};
 
@@ -218,8 +218,11 @@ impl<'a> Document<'a> {
 
     fn read_incarnation(&mut self, scanner: &mut Scanner<'a>) -> Result<(), ParseError> {
         let offset = scanner.offset();
-        let number = match scanner.short_integer() {
-            Some(number) => Some(number),
+        let number = match short_integer(scanner.rest()) {
+            Some((number, behind)) => {
+                scanner.step_to(behind);
+                Some(number)
+            }
             None => match scanner.value()? {
                 Value::Null => return Ok(()),
                 Value::String(text) => {

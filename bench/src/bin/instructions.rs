@@ -18,12 +18,13 @@ const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.toml");
 /// The calls of the longer of two runs; the shorter makes one, so that what a program does beside them falls out.
 const CALLS: u64 = 101;
 
-const READ: [(&str, Size, Form); 5] = [
+const READ: [(&str, Size, Form); 6] = [
     ("read S", Size::S, Form::Compact),
     ("read S, pretty", Size::S, Form::Pretty),
     ("read S, with escapes", Size::S, Form::Escapes),
     ("read S, shuffled", Size::S, Form::Shuffled),
     ("read L", Size::L, Form::Compact),
+    ("read L, pretty", Size::L, Form::Pretty),
 ];
 const FOLLOW: [(&str, Size); 2] =
     [("observe and decide S, unchanged", Size::S), ("observe and decide L, unchanged", Size::L)];

@@ -4,7 +4,7 @@ use core::fmt;
 
 use serde::Serialize;
 
-use crate::json::{Beginning, Scanner, Text};
+use crate::json::{Scanner, Text, Usual};
 
 /// The members that the document and its events define.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -78,48 +78,45 @@ impl Member {
     /// Steps over the member's name, its colon and the space behind, if they stand here as Azure writes them.
     #[inline(never)]
     pub(crate) fn eat_name(self, scanner: &mut Scanner<'_>) -> bool {
-        self.eat_name_inline(scanner)
+        let Some(behind) = scanner.rest().strip_prefix(b"\"").and_then(|inside| self.behind_name(inside)) else {
+            return false;
+        };
+        scanner.step_to(behind);
+        scanner.skip_space();
+        true
     }
 
-    /// The same for a member that is known where this stands, of which one comparison is left there.
+    /// What is left behind the member's name, whose opening quote is before the text, and its colon. Of a member that is
+    /// known where this stands one comparison is left there.
     #[inline(always)]
-    #[allow(clippy::inline_always)] // A call would take the scanner out of its registers.
-    pub(crate) fn eat_name_inline(self, scanner: &mut Scanner<'_>) -> bool {
+    #[allow(clippy::inline_always)]
+    pub(crate) fn behind_name(self, text: &[u8]) -> Option<&[u8]> {
         match self {
-            Self::EventId => scanner.eat_exactly(b"\"EventId\":"),
-            Self::EventStatus => scanner.eat_exactly(b"\"EventStatus\":"),
-            Self::EventType => scanner.eat_exactly(b"\"EventType\":"),
-            Self::ResourceType => scanner.eat_exactly(b"\"ResourceType\":"),
-            Self::Resources => scanner.eat_exactly(b"\"Resources\":"),
-            Self::NotBefore => scanner.eat_exactly(b"\"NotBefore\":"),
-            Self::Description => scanner.eat_exactly(b"\"Description\":"),
-            Self::EventSource => scanner.eat_exactly(b"\"EventSource\":"),
-            Self::DurationInSeconds => scanner.eat_exactly(b"\"DurationInSeconds\":"),
-            Self::DocumentIncarnation => scanner.eat_exactly(b"\"DocumentIncarnation\":"),
-            Self::Events => scanner.eat_exactly(b"\"Events\":"),
+            Self::EventId => text.strip_prefix(b"EventId\":"),
+            Self::EventStatus => text.strip_prefix(b"EventStatus\":"),
+            Self::EventType => text.strip_prefix(b"EventType\":"),
+            Self::ResourceType => text.strip_prefix(b"ResourceType\":"),
+            Self::Resources => text.strip_prefix(b"Resources\":"),
+            Self::NotBefore => text.strip_prefix(b"NotBefore\":"),
+            Self::Description => text.strip_prefix(b"Description\":"),
+            Self::EventSource => text.strip_prefix(b"EventSource\":"),
+            Self::DurationInSeconds => text.strip_prefix(b"DurationInSeconds\":"),
+            Self::DocumentIncarnation => text.strip_prefix(b"DocumentIncarnation\":"),
+            Self::Events => text.strip_prefix(b"Events\":"),
         }
     }
 
-    /// Steps over the member's name, its colon and the quote behind, if its value is a text, and they stand here as Azure
-    /// writes them, or with a space.
+    /// The text that the member mostly has.
     #[inline]
-    pub(crate) fn eat_up_to_text(self, scanner: &mut Scanner<'_>) -> bool {
-        const fn of(member: Member) -> [Beginning; 2] {
-            let name = member.name().as_bytes();
-            [Beginning::of(name, b"\":\""), Beginning::of(name, b"\": \"")]
+    pub(crate) const fn usual_text(self) -> Usual {
+        match self {
+            Self::EventId => Usual::Length(36),
+            Self::EventStatus => Usual::Text(b"Scheduled"),
+            Self::ResourceType => Usual::Text(b"VirtualMachine"),
+            Self::NotBefore => Usual::Length(29),
+            Self::EventSource => Usual::Text(b"Platform"),
+            _ => Usual::Unknown,
         }
-        const BEGINNINGS: [[Beginning; 2]; 8] = [
-            of(Member::EventId),
-            of(Member::EventStatus),
-            of(Member::EventType),
-            of(Member::ResourceType),
-            [Beginning::NONE; 2],
-            of(Member::NotBefore),
-            of(Member::Description),
-            of(Member::EventSource),
-        ];
-        let Some([compact, spaced]) = BEGINNINGS.get(self as usize) else { return false };
-        scanner.eat_in_quotes(compact) || scanner.eat_in_quotes(spaced)
     }
 
     /// The member behind this one in the documents that Azure writes.
@@ -155,6 +152,15 @@ pub(crate) struct MemberSet(u16);
 impl MemberSet {
     pub(crate) const fn contains(self, member: Member) -> bool {
         self.0 & member.bit() != 0
+    }
+
+    /// The members of an event that stand before this one where Azure writes them; all of them before none.
+    pub(crate) const fn before(due: Option<Member>) -> Self {
+        let due = match due {
+            Some(member) => member,
+            None => Member::DocumentIncarnation,
+        };
+        Self(due.bit().wrapping_sub(1))
     }
 
     pub(crate) const fn insert(&mut self, member: Member) {

@@ -76,6 +76,16 @@ impl Span {
         Some(Self { start, length: if escaped { length | ESCAPED } else { length } })
     }
 
+    /// How long a text may be in which every place fits.
+    const NEAR: usize = (ESCAPED - 1) as usize;
+
+    /// A place in a text of at most [`NEAR`](Self::NEAR) bytes, without escapes.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)] // It fits.
+    const fn near(start: usize, length: usize) -> Self {
+        Self { start: start as u32, length: length as u32 }
+    }
+
     /// The length in bytes.
     const fn length(self) -> usize {
         (self.length & !ESCAPED) as usize
@@ -226,10 +236,9 @@ impl<'a> Event<'a> {
     #[inline]
     fn text(&self, member: Member) -> Option<Text<'a>> {
         let span = self.place(member)?;
-        let start = self.offset.saturating_add(span.start as usize);
-        let end = start.saturating_add(span.length());
+        let start = self.offset.wrapping_add(span.start as usize);
         // What was read once stands there.
-        let raw = self.text.get(start..end).unwrap_or_default();
+        let raw = self.text.get(start..).and_then(|rest| rest.get(..span.length())).unwrap_or_default();
         Some(Text::from_raw(raw, span.is_escaped()))
     }
 }

@@ -2,8 +2,11 @@
 
 use super::{EVENT_DEPTH, Event, Member, MemberSet, NotBefore, Span, Start, VALUES};
 use crate::error::{ParseError, ParseErrorKind, ProblemKind};
-use crate::event_id::EventId;
-use crate::json::{Integer, PlainEnds, Quoted, Scanner, Text, Value, WORDS_ARE_WIDE, integer};
+use crate::event_id::{EVENT_ID_MAX, EventId};
+use crate::json::{
+    Integer, PlainEnds, Quoted, Scanner, Separator, Text, Value, WORDS_ARE_WIDE, integer, plain_string_like,
+    short_integer,
+};
 
 impl<'a> Event<'a> {
     /// Reads one event on its own: an object as it stands in a document's `Events`.
@@ -38,67 +41,111 @@ impl<'a> Event<'a> {
     }
 
     /// Reads the object that starts here into an event that is blank; in place, since events are not small.
-    pub(crate) fn fill(&mut self, outer: &mut Scanner<'a>, names: &mut Names<'_, 'a>) -> Result<(), ParseError> {
-        outer.open_object()?;
-        // One whose address nobody gets lives in registers. So what stands out of line gets the outer one.
-        let mut scanner = *outer;
-        let mut seen = MemberSet::default();
-        let mut first = true;
+    pub(crate) fn fill(&mut self, scanner: &mut Scanner<'a>, names: &mut Names<'_, 'a>) -> Result<(), ParseError> {
+        scanner.open_object()?;
         // The member that stands next where Azure writes the document.
         let mut due = Some(Member::EventId);
-        let mut end = scanner.offset();
-        'members: while scanner.next_name(&mut first)? {
-            let separator = scanner.separator_from(end);
-            let mut name = scanner;
-            while let Some(member) = due
-                && !seen.contains(member)
-                && member.eat_up_to_text(&mut scanner)
-                && let Some(string) = scanner.plain_inside()
-            {
-                seen.insert(member);
-                due = member.next();
-                first = false;
-                if self.keep(member, &scanner, string).is_some() {
-                    self.problems.insert(member);
-                }
-                if !scanner.eat_comma_before_quote() && !scanner.eat_separator(separator) {
-                    end = scanner.offset();
-                    continue 'members;
-                }
-                name = scanner;
-            }
-            // Where code is dear, these two are read like any other.
-            let due_is = |member| WORDS_ARE_WIDE && due == Some(member) && !seen.contains(member);
-            let read = if due_is(Member::Resources)
-                && Member::Resources.eat_name_inline(&mut scanner)
-                && scanner.peek() == Some(b'[')
-            {
-                *outer = scanner;
-                Some((Member::Resources, self.take_names(outer, names)?))
-            } else if due_is(Member::DurationInSeconds)
-                && Member::DurationInSeconds.eat_name_inline(&mut scanner)
-                && let Some(seconds) = scanner.short_integer()
-            {
-                *outer = scanner;
-                Some((Member::DurationInSeconds, self.take_duration(seconds).err()))
-            } else {
-                None
-            };
-            if let Some((member, problem)) = read {
-                seen.insert(member);
-                due = member.next();
-                if problem.is_some() {
-                    self.problems.insert(member);
-                }
-            } else {
-                *outer = name;
-                (seen, due) = self.read_member(outer, seen, due, names)?;
-            }
-            scanner = *outer;
-            end = scanner.offset();
+        // Where code is dear, all members are read alike.
+        if WORDS_ARE_WIDE {
+            let _ = self.fill_as_written(scanner, names, &mut due);
         }
-        *outer = scanner;
+        let mut first = due == Some(Member::EventId);
+        let mut seen = MemberSet::before(due);
+        if seen.contains(Member::NotBefore)
+            && let Some(time) = self.text(Member::NotBefore)
+            && self.take_time(time).is_some()
+        {
+            self.problems.insert(Member::NotBefore);
+        }
+        if scanner.eat_closing(b'}') {
+            return Ok(());
+        }
+        while scanner.next_name(&mut first)? {
+            (seen, due) = self.read_member(scanner, seen, due, names)?;
+        }
         Ok(())
+    }
+
+    /// Reads the members from the object's beginning on, as long as they stand as Azure writes them; `None` where they no
+    /// longer do. Then one is `due` that is not read, and the scanner stands behind the last one that is. The time is not
+    /// read here but by the caller, whose frame is smaller.
+    #[inline(never)]
+    fn fill_as_written(
+        &mut self,
+        scanner: &mut Scanner<'a>,
+        names: &mut Names<'_, 'a>,
+        due: &mut Option<Member>,
+    ) -> Option<()> {
+        if self.text.len() > Span::NEAR {
+            return None;
+        }
+        let separator = &scanner.separator();
+        let name = scanner.rest().strip_prefix(b"\"")?;
+        // Written out, so that each member is known where it is read.
+        let name = self.text_as_written(Member::EventId, name, separator, scanner, due)?;
+        let name = self.text_as_written(Member::EventStatus, name, separator, scanner, due)?;
+        let name = self.text_as_written(Member::EventType, name, separator, scanner, due)?;
+        let name = self.text_as_written(Member::ResourceType, name, separator, scanner, due)?;
+        let name = self.names_as_written(name, separator, scanner, names, due)?;
+        let name = self.text_as_written(Member::NotBefore, name, separator, scanner, due)?;
+        let name = self.text_as_written(Member::Description, name, separator, scanner, due)?;
+        let name = self.text_as_written(Member::EventSource, name, separator, scanner, due)?;
+        let number = Member::DurationInSeconds.behind_name(name)?;
+        let (seconds, behind) = short_integer(number.strip_prefix(b" ").unwrap_or(number))?;
+        scanner.step_to(behind);
+        *due = Member::DurationInSeconds.next();
+        if self.take_duration(seconds).is_err() {
+            self.problems.insert(Member::DurationInSeconds);
+        }
+        Some(())
+    }
+
+    /// Reads the member that is due, if it stands as Azure writes it and is a plain text: `name` is what is left behind the
+    /// opening quote. The same of the name behind it, if it is separated alike.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // So that what is left stays in registers.
+    fn text_as_written(
+        &mut self,
+        member: Member,
+        name: &'a [u8],
+        separator: &Separator,
+        scanner: &mut Scanner<'a>,
+        due: &mut Option<Member>,
+    ) -> Option<&'a [u8]> {
+        let inside = value(b'"', member.behind_name(name)?)?.get(1..)?;
+        let (length, behind) = plain_string_like(member.usual_text(), inside)?;
+        let start = scanner.place_of(inside);
+        scanner.step_to(behind);
+        *due = member.next();
+        self.put(member, Span::near(start.wrapping_sub(self.offset), length));
+        let string = Quoted { start, end: start.wrapping_add(length), escaped: false };
+        if member == Member::EventId && odd_id(scanner, string).is_some() {
+            self.problems.insert(member);
+        }
+        separator.comma_or_next(behind)
+    }
+
+    /// The same for an array of plain names.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // It has one caller.
+    fn names_as_written(
+        &mut self,
+        name: &'a [u8],
+        separator: &Separator,
+        scanner: &mut Scanner<'a>,
+        names: &mut Names<'_, 'a>,
+        due: &mut Option<Member>,
+    ) -> Option<&'a [u8]> {
+        let array = value(b'[', Member::Resources.behind_name(name)?)?;
+        let before = *scanner;
+        scanner.step_to(array);
+        if !names.read(scanner).is_ok_and(|all| all) {
+            *scanner = before;
+            return None;
+        }
+        *due = Member::Resources.next();
+        self.put(Member::Resources, Span::near(scanner.place_of(array).wrapping_sub(self.offset), 0));
+        separator.comma_or_next(scanner.rest())
     }
 
     /// Reads the member whose name starts here, whatever it is; what was seen with it, and which is due behind it.
@@ -130,18 +177,20 @@ impl<'a> Event<'a> {
     }
 
     /// The `EventId` of the object that starts here, and where it stands; the object was read before.
-    #[inline(never)] // Its stack is not to be added to its caller's.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // It has one caller.
     pub(crate) fn id_of(scanner: &mut Scanner<'a>) -> Option<(usize, Text<'a>)> {
         let mut first = true;
         scanner.open_object().ok()?;
         while scanner.next_name(&mut first).ok()? {
             let name = scanner.name_and_colon().ok()?;
-            let offset = scanner.offset();
-            let value = scanner.value().ok()?;
             if name == *Member::EventId.name() {
+                let offset = scanner.offset();
+                let id = scanner.string();
                 scanner.leave_checked();
-                return if let Value::String(text) = value { Some((offset, text)) } else { None };
+                return id.ok().map(|id| (offset, id));
             }
+            scanner.skip_checked().ok()?;
         }
         None
     }
@@ -181,8 +230,9 @@ impl<'a> Event<'a> {
             });
         }
         if member == Member::DurationInSeconds
-            && let Some(seconds) = scanner.short_integer()
+            && let Some((seconds, behind)) = short_integer(scanner.rest())
         {
+            scanner.step_to(behind);
             return Ok(self.take_duration(seconds).err());
         }
         let value = scanner.value()?;
@@ -191,7 +241,7 @@ impl<'a> Event<'a> {
             (Member::DurationInSeconds, Value::Number(number)) => self.take_duration(integer(number)).err(),
             (Member::NotBefore, _) => {
                 let length = scanner.offset().wrapping_sub(start);
-                if self.put(member, Span::of(start.wrapping_sub(self.offset), length, false)) {
+                if self.put_if_it_fits(member, Span::of(start.wrapping_sub(self.offset), length, false)) {
                     self.not_before = Start::Unreadable;
                 }
                 Some(ProblemKind::WrongType)
@@ -208,8 +258,8 @@ impl<'a> Event<'a> {
         names: &mut Names<'_, 'a>,
     ) -> Result<Option<ProblemKind>, ParseError> {
         let place = Span::of(scanner.offset().wrapping_sub(self.offset), 0, false);
-        let odd = names.read(scanner)?;
-        Ok(if self.put(Member::Resources, place) {
+        let odd = !names.read(scanner)? && names.read_rest(scanner)?;
+        Ok(if self.put_if_it_fits(Member::Resources, place) {
             odd.then_some(ProblemKind::WrongType)
         } else {
             Some(ProblemKind::TooLong)
@@ -218,34 +268,43 @@ impl<'a> Event<'a> {
 
     /// Keeps the place of a value; whether it has one.
     #[inline]
-    fn put(&mut self, member: Member, place: Option<Span>) -> bool {
-        if let Some((value, place)) = self.values.get_mut(member as usize).zip(place) {
-            *value = place;
+    fn put_if_it_fits(&mut self, member: Member, place: Option<Span>) -> bool {
+        if let Some(place) = place {
+            self.put(member, place);
         }
         place.is_some()
     }
 
+    #[inline]
+    fn put(&mut self, member: Member, place: Span) {
+        if let Some(value) = self.values.get_mut(member as usize) {
+            *value = place;
+        }
+    }
+
     /// Keeps a text; what is odd about it, if anything.
-    #[inline(always)]
-    #[allow(clippy::inline_always)] // As for `take`.
+    #[inline]
     fn keep(&mut self, member: Member, scanner: &Scanner<'a>, string: Quoted) -> Option<ProblemKind> {
         let length = string.end.wrapping_sub(string.start);
-        if !self.put(member, Span::of(string.start.wrapping_sub(self.offset), length, string.escaped)) {
+        if !self.put_if_it_fits(member, Span::of(string.start.wrapping_sub(self.offset), length, string.escaped)) {
             return Some(ProblemKind::TooLong);
         }
         match member {
-            Member::EventId if length == 0 => Some(ProblemKind::Empty),
-            Member::EventId => (!EventId::keeps_whole(&scanner.quoted(string))).then_some(ProblemKind::TooLong),
-            Member::NotBefore => {
-                self.not_before = match NotBefore::of(scanner.quoted(string)) {
-                    NotBefore::At(moment) => Start::At(moment),
-                    NotBefore::Unset => Start::Unset,
-                    NotBefore::Unreadable(_) => Start::Unreadable,
-                };
-                matches!(self.not_before, Start::Unreadable).then_some(ProblemKind::UnreadableTime)
-            }
+            Member::EventId => odd_id(scanner, string),
+            Member::NotBefore => self.take_time(scanner.quoted(string)),
             _ => None,
         }
+    }
+
+    /// Reads a time; what is odd about it, if anything.
+    #[inline]
+    fn take_time(&mut self, text: Text<'a>) -> Option<ProblemKind> {
+        self.not_before = match NotBefore::of(text) {
+            NotBefore::At(moment) => Start::At(moment),
+            NotBefore::Unset => Start::Unset,
+            NotBefore::Unreadable(_) => Start::Unreadable,
+        };
+        matches!(self.not_before, Start::Unreadable).then_some(ProblemKind::UnreadableTime)
     }
 
     #[cold]
@@ -277,6 +336,27 @@ impl<'a> Event<'a> {
     }
 }
 
+/// What is odd about an `EventId`, if anything.
+#[inline]
+fn odd_id(scanner: &Scanner<'_>, id: Quoted) -> Option<ProblemKind> {
+    match id.end.wrapping_sub(id.start) {
+        0 => Some(ProblemKind::Empty),
+        // Most are short as they stand, and are not cut out for that to be seen.
+        1..=EVENT_ID_MAX => None,
+        _ => (!EventId::keeps_whole(&scanner.quoted(id))).then_some(ProblemKind::TooLong),
+    }
+}
+
+/// What is left from the value's first byte on, which stands here at once or behind a space.
+#[inline]
+fn value(first: u8, text: &[u8]) -> Option<&[u8]> {
+    match text {
+        [byte, ..] if *byte == first => Some(text),
+        [b' ', value @ ..] if value.first() == Some(&first) => Some(value),
+        _ => None,
+    }
+}
+
 /// Where the names of an event's `Resources` are put when they are read first, if anywhere.
 pub(crate) struct Names<'r, 'a> {
     room: &'r mut [Text<'a>],
@@ -305,45 +385,87 @@ impl<'r, 'a> Names<'r, 'a> {
         self.count = 0;
     }
 
-    /// Reads the array that starts here; whether anything but strings stands in it.
+    /// Reads the array that starts here, or the beginning of it, up to what is no plain name; whether that was all of it. The
+    /// scanner stays behind the last name that was read.
     #[inline(never)]
-    fn read(&mut self, outer: &mut Scanner<'a>) -> Result<bool, ParseError> {
-        outer.open_array()?;
+    fn read(&mut self, scanner: &mut Scanner<'a>) -> Result<bool, ParseError> {
+        scanner.open_array()?;
         if self.checked {
-            outer.leave_checked();
+            scanner.leave_checked();
+            return Ok(true);
+        }
+        self.count = 0;
+        if !WORDS_ARE_WIDE {
             return Ok(false);
         }
-        let mut others = false;
+        let compact = scanner.peek() == Some(b'"');
+        Ok(compact && self.read_compact(scanner) || self.read_separated(scanner))
+    }
+
+    /// Reads plain names that commas alone separate; whether the array ends behind them.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // It has one caller.
+    fn read_compact(&mut self, scanner: &mut Scanner<'a>) -> bool {
+        let mut last = scanner.rest_of_text();
+        let mut next = last.strip_prefix('"');
+        let mut ends = PlainEnds::default();
         let mut count: usize = 0;
-        let mut keep = |name| {
+        while let Some(inside) = next
+            && let Some((name, behind)) = ends.split(inside)
+        {
             if let Some(place) = self.room.get_mut(count) {
-                *place = name;
+                *place = Text::plain(name);
             }
             count = count.wrapping_add(1);
-        };
-        let mut scanner = *outer; // As in `fill`.
-        let mut ends = PlainEnds::UNKNOWN;
-        let mut end = scanner.offset();
-        let mut first = true;
-        while scanner.next_element(&mut first)? {
-            let separator = scanner.separator_from(end);
-            if scanner.peek() != Some(b'"') {
-                others = true;
-                *outer = scanner;
-                outer.value()?;
-                scanner = *outer;
-                end = scanner.offset();
-                continue;
-            }
-            if !scanner.plain_strings(separator, &mut ends, |name| keep(Text::plain(name))) {
-                *outer = scanner;
-                keep(outer.string()?);
-                scanner = *outer;
-            }
-            end = scanner.offset();
+            ends.skip(2);
+            last = behind;
+            next = behind.strip_prefix(",\"");
         }
-        *outer = scanner;
         self.count = count;
+        scanner.step_to(last.as_bytes());
+        scanner.eat_closing(b']')
+    }
+
+    /// Reads on where white space stands behind the commas too.
+    #[inline(never)] // What it needs would take registers from the other one.
+    fn read_separated(&mut self, scanner: &mut Scanner<'a>) -> bool {
+        let separator = &scanner.separator();
+        let mut last = scanner.rest_of_text();
+        let mut next = if self.count == 0 { last.strip_prefix('"') } else { separator.next(last) };
+        let mut ends = PlainEnds::default();
+        let mut count = self.count;
+        while let Some(inside) = next
+            && let Some((name, behind)) = ends.split(inside)
+        {
+            if let Some(place) = self.room.get_mut(count) {
+                *place = Text::plain(name);
+            }
+            count = count.wrapping_add(1);
+            ends.skip(separator.len());
+            last = behind;
+            next = separator.next(behind);
+        }
+        self.count = count;
+        scanner.step_to(last.as_bytes());
+        scanner.eat_closing(b']')
+    }
+
+    /// Reads what is left of the array; whether anything but strings stands there.
+    #[inline(never)]
+    fn read_rest(&mut self, scanner: &mut Scanner<'a>) -> Result<bool, ParseError> {
+        let mut first = self.count == 0;
+        let mut others = false;
+        while scanner.next_element(&mut first)? {
+            match scanner.value()? {
+                Value::String(name) => {
+                    if let Some(place) = self.room.get_mut(self.count) {
+                        *place = name;
+                    }
+                    self.count = self.count.wrapping_add(1);
+                }
+                _ => others = true,
+            }
+        }
         Ok(others)
     }
 }

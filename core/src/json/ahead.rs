@@ -1,101 +1,208 @@
-//! Sixteen bytes at once: whether what is expected stands ahead.
+//! What is expected: a reader who knows what should stand next compares it at once, and leaves everything else to a
+//! [`Scanner`](super::Scanner).
+//!
+//! What is left of the text is handed from step to step. Each is `None` where something else stands, or where the text is
+//! nearly over.
 
-/// Up to sixteen bytes, to be compared all at once, where there are so many in the text.
+use super::Integer;
+use super::block::{behind_plain, is_plain};
+
+/// The length of the plain string whose opening quote is before the text, and what is left behind its closing quote.
+#[inline(always)]
+#[allow(clippy::inline_always)] // Measured: a call costs a third of a short string.
+fn plain_string(text: &[u8]) -> Option<(usize, &[u8])> {
+    match behind_plain(text)? {
+        [b'"', behind @ ..] => Some((text.len().wrapping_sub(behind.len()).wrapping_sub(1), behind)),
+        _ => None,
+    }
+}
+
+/// What a string mostly is.
 #[derive(Clone, Copy)]
-pub(crate) struct Beginning {
-    bytes: u128,
-    mask: u128,
-    length: usize,
+pub(crate) enum Usual {
+    Text(&'static [u8]),
+    /// At least sixteen.
+    Length(usize),
+    Unknown,
 }
 
-impl Beginning {
-    /// Of what nothing begins with: no text has such bytes.
-    pub(crate) const NONE: Self = Self { bytes: u128::MAX, mask: u128::MAX, length: 0 };
-
-    /// Of one text and the other behind it.
-    pub(crate) const fn of(text: &[u8], behind: &[u8]) -> Self {
-        Self { bytes: 0, mask: 0, length: 0 }.after(behind).after(text)
-    }
-
-    /// The same behind this text.
-    const fn after(mut self, mut text: &[u8]) -> Self {
-        while let [before @ .., byte] = text {
-            self.bytes = self.bytes << 8 | *byte as u128;
-            self.mask = self.mask << 8 | 0xff;
-            self.length = self.length.wrapping_add(1);
-            text = before;
+/// The same for a string that is mostly like this. A processor goes on behind what is guessed while it still looks whether
+/// the guess was right; what is looked for it has to wait for.
+#[inline(always)]
+#[allow(clippy::inline_always)] // As for `plain_string`.
+pub(crate) fn plain_string_like(usual: Usual, text: &[u8]) -> Option<(usize, &[u8])> {
+    match usual {
+        Usual::Text(string) => {
+            if let Some([b'"', behind @ ..]) = text.strip_prefix(string) {
+                return Some((string.len(), behind));
+            }
         }
-        self
+        Usual::Length(length) => {
+            if let Some((string, [b'"', behind @ ..])) = text.split_at_checked(length)
+                && is_plain(string)
+            {
+                return Some((length, behind));
+            }
+        }
+        Usual::Unknown => {}
     }
-
-    pub(super) const fn length(&self) -> usize {
-        self.length
-    }
-
-    #[inline]
-    pub(super) fn stands_at(&self, text: &[u8], at: usize) -> bool {
-        sixteen(text, at).is_some_and(|there| (there ^ self.bytes) & self.mask == 0)
-    }
+    plain_string(text)
 }
 
-/// What stood between two strings of an object or array, from the comma to the quote: all of an object's members, and all
-/// strings of an array, are mostly separated alike.
+/// The number that the text begins with, if it is a whole one of at most nine digits, as Azure writes them, and what is left
+/// behind it.
+#[inline(always)]
+#[allow(clippy::inline_always)] // As for `plain_string`; each document and each event has one.
+pub(crate) fn short_integer(text: &[u8]) -> Option<(Integer, &[u8])> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    let negative = digits.len() != text.len();
+    let mut magnitude: u32 = 0;
+    let mut at = digits;
+    while let [byte @ b'0'..=b'9', after @ ..] = at {
+        // A zero is the only digit or not the first one.
+        if digits.len().wrapping_sub(after.len()) > 9 || magnitude == 0 && at.len() != digits.len() {
+            return None;
+        }
+        magnitude = magnitude.wrapping_mul(10).wrapping_add(u32::from(byte & 0xf));
+        at = after;
+    }
+    let ended = matches!(at, [b',' | b'}' | b' ' | b'\n' | b'\r', ..]) && at.len() != digits.len();
+    ended.then(|| (Integer::Exactly { negative: negative && magnitude != 0, magnitude: magnitude.into() }, at))
+}
+
+/// What stands between a string and the quote of the next one, where that is not a comma alone: all members of an object
+/// and all strings of an array are mostly separated alike.
 #[derive(Clone, Copy)]
 pub(crate) struct Separator {
-    start: usize,
+    /// From the comma to the quote, the first one lowest.
+    bytes: u128,
+    mask: u128,
+    /// At most sixteen.
     length: usize,
 }
 
 impl Separator {
-    /// What stands from byte `start` to the quote at byte `quote`.
-    pub(super) const fn new(start: usize, quote: usize) -> Self {
-        Self { start, length: quote.wrapping_sub(start).wrapping_add(1) }
+    /// A comma and a space, which some write where they break no lines.
+    pub(super) const SPACE: Self = Self { bytes: 0x22_20_2c, mask: 0xff_ff_ff, length: 3 };
+    /// What separates nothing: no text has such bytes.
+    const NONE: Self = Self { bytes: u128::MAX, mask: u128::MAX, length: 0 };
+
+    /// A comma and the white space that the text begins with, `length` bytes of it, before the first quote.
+    pub(super) fn of(text: &[u8], length: usize) -> Self {
+        let Some(white) = text.first_chunk().filter(|_| length <= 14) else { return Self::NONE };
+        let length = length.wrapping_add(2);
+        let [unused, ..] = 16_usize.wrapping_sub(length).to_le_bytes();
+        let mask = u128::MAX.wrapping_shr(u32::from(unused).wrapping_mul(8));
+        Self { bytes: (u128::from_le_bytes(*white) << 8 | u128::from(b',')) & mask, mask, length }
     }
 
-    /// Where its quote is if the same stands at byte `at` again, and is no longer than sixteen bytes.
+    /// How many bytes it has, from the comma to the quote.
     #[inline]
-    pub(super) fn quote_at(self, text: &[u8], at: usize) -> Option<usize> {
-        let (there, here) = sixteen(text, self.start).zip(sixteen(text, at))?;
-        let equal = (there ^ here).trailing_zeros() as usize / 8;
-        (equal >= self.length).then(|| at.wrapping_add(self.length).wrapping_sub(1))
+    pub(crate) const fn len(&self) -> usize {
+        self.length
     }
-}
 
-/// Sixteen bytes, the first one lowest.
-#[inline]
-fn sixteen(text: &[u8], at: usize) -> Option<u128> {
-    text.get(at..).and_then(<[u8]>::first_chunk).map(|bytes| u128::from_le_bytes(*bytes))
+    /// What is left behind the separator.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // As for `plain_string`.
+    pub(crate) fn next<'a>(&self, text: &'a str) -> Option<&'a str> {
+        if self.begins(text.as_bytes()) { text.get(self.length..) } else { None }
+    }
+
+    /// What is left behind a comma and the quote that follows it at once, or behind the separator.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // As for `plain_string`.
+    pub(crate) fn comma_or_next<'a>(&self, text: &'a [u8]) -> Option<&'a [u8]> {
+        match text {
+            [b',', b'"', next @ ..] => Some(next),
+            _ if self.begins(text) => text.get(self.length..),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // As for `plain_string`.
+    fn begins(&self, text: &[u8]) -> bool {
+        text.first_chunk().is_some_and(|bytes| (u128::from_le_bytes(*bytes) ^ self.bytes) & self.mask == 0)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::format;
+
     use super::*;
 
     #[test]
-    fn what_is_expected_stands_there_whole_or_not() {
-        let text = b"abcdefghijklmnopqrstuvwxyz";
-        for length in 0..=16 {
-            let (front, back) = text[3..3 + length].split_at(length / 3);
-            let beginning = Beginning::of(front, back);
-            assert_eq!(beginning.length(), length);
-            for at in 0..=10 {
-                assert_eq!(beginning.stands_at(text, at), at == 3 || length == 0, "{length} at {at}");
+    fn what_separated_is_found_again_whole() {
+        for white in ["\n  ", " ", "\t", "\r\n", "              "] {
+            let separator = Separator::of(format!("{white}\"{:20}", "").as_bytes(), white.len());
+            assert_eq!(separator.len(), white.len() + 2);
+            let text = format!(",{white}\"EventId and what stands behind it");
+            assert_eq!(separator.next(&text), text.get(separator.len()..));
+            assert_eq!(separator.comma_or_next(text.as_bytes()), text.as_bytes().get(separator.len()..));
+            for other in
+                [&text[1..], &text.replace(',', ";"), &text.replace('"', "'"), &format!(", {text}"), &text[..12]]
+            {
+                assert_eq!(separator.next(other), None, "{other}");
+                assert_eq!(separator.comma_or_next(other.as_bytes()), None, "{other}");
             }
-            // There are no sixteen bytes any more.
-            assert!(!beginning.stands_at(text, 11));
+            let compact = ",\"EventId and what stands behind it";
+            assert_eq!(separator.comma_or_next(compact.as_bytes()), compact.as_bytes().get(2..));
         }
-        assert!(!Beginning::NONE.stands_at(text, 0));
+        // What is longer, or near the end of the text, separates nothing.
+        let text = format!("{:15}\"{:20}", "", "");
+        assert_eq!(Separator::of(text.as_bytes(), 15).next(&format!(",{text}")), None);
+        assert_eq!(Separator::of(b" \"a\": 1}", 1).next(", \"and sixteen bytes"), None);
+        assert_eq!(Separator::SPACE.next(", \"and sixteen bytes"), Some("and sixteen bytes"));
     }
 
     #[test]
-    fn what_separated_is_found_again_whole() {
-        let text = b"1,   \"2,   \"3,  \"4,   \"567890123456789";
-        let separator = Separator::new(1, 5);
-        for (at, quote) in [(1, Some(5)), (7, Some(11)), (13, None), (18, Some(22)), (2, None), (30, None)] {
-            assert_eq!(separator.quote_at(text, at), quote, "{at}");
+    fn a_string_is_what_it_is_whatever_is_usual() {
+        let rest = ",\"and so on for sixteen bytes";
+        let long = "x".repeat(40);
+        for string in
+            ["", "Scheduled", "Schedule", "Scheduled1", "caf\u{e9}", &long[..28], &long[..29], &long[..30], &long]
+        {
+            let text = format!("{string}\"{rest}");
+            for usual in [Usual::Unknown, Usual::Text(b"Scheduled"), Usual::Length(29)] {
+                let read = plain_string_like(usual, text.as_bytes());
+                assert_eq!(read, Some((string.len(), rest.as_bytes())), "{string}");
+            }
         }
-        let long = [b' '; 64];
-        assert_eq!(Separator::new(0, 15).quote_at(&long, 20), Some(35));
-        assert_eq!(Separator::new(0, 16).quote_at(&long, 20), None);
+        // A quote in the usual place does not make a string of what is not plain before it.
+        for odd in ["\\n", "\n\n", "\"\""] {
+            for place in [0, 15, 16, 27] {
+                let text = format!("{}{odd}{}\"{rest}", &long[..place], &long[..27 - place]);
+                assert_eq!(text.find(rest), Some(30));
+                let expected = (odd == "\"\"").then(|| (place, &text.as_bytes()[place + 1..]));
+                assert_eq!(plain_string_like(Usual::Length(29), text.as_bytes()), expected, "{text}");
+            }
+        }
+        assert_eq!(plain_string_like(Usual::Unknown, b"near the end\""), None);
+    }
+
+    #[test]
+    fn short_integers_are_whole_and_have_an_end() {
+        for (text, number) in [
+            ("0,", Some((false, 0))),
+            ("-1}", Some((true, 1))),
+            ("123456789\n", Some((false, 123_456_789))),
+            ("-0 ", Some((false, 0))),
+            ("1234567890,", None),
+            ("01,", None),
+            ("1.5,", None),
+            ("1e2,", None),
+            ("-,", None),
+            ("7", None),
+            ("", None),
+        ] {
+            let read = short_integer(text.as_bytes()).map(|(number, behind)| {
+                assert_eq!(behind, &text.as_bytes()[text.len() - 1..]);
+                number
+            });
+            let expected = number.map(|(negative, magnitude)| Integer::Exactly { negative, magnitude });
+            assert_eq!(read, expected, "{text}");
+        }
     }
 }

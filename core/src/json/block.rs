@@ -27,33 +27,62 @@ pub(super) fn plain_end(bytes: &[u8], mut at: usize) -> usize {
     at.wrapping_add(rest.iter().position(|&byte| is_special(byte)).unwrap_or(rest.len()))
 }
 
-/// The same for many short strings that follow each other: 64 bytes are looked at once for all of them, and where one ends
-/// does not have to be waited for before the next is looked at.
+/// Whether all of a text of at least sixteen bytes stand for themselves in a string.
+#[inline(always)]
+#[allow(clippy::inline_always)] // As for `plain_end`.
+pub(super) fn is_plain(bytes: &[u8]) -> bool {
+    let (blocks, _) = bytes.as_chunks();
+    let specials = blocks.iter().chain(bytes.last_chunk()).fold(0, |any, block| any | masks::special(block));
+    specials == 0 && bytes.len() >= BLOCK
+}
+
+/// What is left from the first byte on that does not stand for itself in a string. `None` where blocks of sixteen bytes do
+/// not tell.
+#[inline(always)]
+#[allow(clippy::inline_always)] // As for `plain_end`.
+pub(super) fn behind_plain(bytes: &[u8]) -> Option<&[u8]> {
+    let mut rest = bytes;
+    loop {
+        match masks::special(rest.first_chunk()?) {
+            0 => rest = rest.get(BLOCK..)?,
+            // It is in the block: with the mask nobody has to check that.
+            ends => return rest.get(ends.trailing_zeros() as usize & BLOCK.wrapping_sub(1)..),
+        }
+    }
+}
+
+/// Where many short strings end that follow each other: 64 bytes are looked at once for all of them, and where one ends does
+/// not have to be waited for before the next is looked at.
+#[derive(Default)]
 pub(crate) struct PlainEnds {
-    /// Where the 64 bytes start that are known, a multiple of 64.
-    start: usize,
-    ends: u64,
+    /// The bytes ahead that do not stand for themselves, as far as they are known.
+    ahead: u64,
 }
 
 impl PlainEnds {
-    pub(crate) const UNKNOWN: Self = Self { start: 1, ends: 0 };
-
-    #[inline]
-    pub(super) fn next(&mut self, bytes: &[u8], mut at: usize) -> usize {
-        while WORDS_ARE_WIDE {
-            let [place, ..] = at.to_le_bytes();
-            let start = at & !WIDE.wrapping_sub(1);
-            if self.start != start {
-                let Some(block) = bytes.get(start..).and_then(<[u8]>::first_chunk) else { break };
-                *self = Self { start, ends: specials(block) };
+    /// The plain string whose opening quote is before the text, and what is left behind its closing quote. `None` for one
+    /// that is long or not plain, and where the text is nearly over.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // As for `plain_end`.
+    pub(crate) fn split<'a>(&mut self, text: &'a str) -> Option<(&'a str, &'a str)> {
+        if self.ahead == 0 {
+            self.ahead = specials(text.as_bytes().first_chunk()?);
+            if self.ahead == 0 {
+                return None;
             }
-            let ends = self.ends.wrapping_shr(place.into()); // Modulo 64.
-            if ends != 0 {
-                return at.wrapping_add(ends.trailing_zeros() as usize);
-            }
-            at = start.wrapping_add(WIDE);
         }
-        plain_end(bytes, at)
+        let length = self.ahead.trailing_zeros();
+        let (string, behind) = text.split_at_checked(length as usize)?;
+        self.ahead = self.ahead.wrapping_shr(length).wrapping_shr(1);
+        Some((string, behind.strip_prefix('"')?))
+    }
+
+    /// Goes on behind so many bytes, at most sixteen.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // As for `plain_end`.
+    pub(crate) fn skip(&mut self, bytes: usize) {
+        let [shift, ..] = bytes.to_le_bytes();
+        self.ahead = self.ahead.wrapping_shr(shift.into());
     }
 }
 
@@ -187,6 +216,7 @@ const fn is_special(byte: u8) -> bool {
 mod masks {
     use core::arch::x86_64::{
         __m128i, _mm_cmpeq_epi8, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128, _mm_set_epi64x, _mm_set1_epi8,
+        _mm_xor_si128,
     };
 
     use super::{BLOCK, Marks, WIDE, halves};
@@ -224,8 +254,10 @@ mod masks {
     #[target_feature(enable = "sse2")]
     fn sse2_special(block: &[u8; BLOCK]) -> u32 {
         let bytes = load(block);
-        let controls = _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x1f)), bytes);
-        bits(_mm_or_si128(_mm_or_si128(equal(bytes, b'"'), equal(bytes, b'\\')), controls))
+        // With this bit turned over a quote is a space, a space is a quote, and controls are controls.
+        let turned = _mm_xor_si128(bytes, _mm_set1_epi8(2));
+        let quotes_and_controls = _mm_cmpeq_epi8(_mm_min_epu8(turned, _mm_set1_epi8(0x20)), turned);
+        bits(_mm_or_si128(quotes_and_controls, equal(bytes, b'\\')))
     }
 
     /// The two halves become one load, without a pointer.
@@ -414,13 +446,37 @@ mod tests {
         }
 
         #[test]
+        fn short_strings_end_where_byte_for_byte_reading_says(bytes in near_bytes(), steps in prop::collection::vec(0_usize..17, 200)) {
+            let text = std::string::String::from_utf8_lossy(&bytes);
+            let (mut ends, mut rest) = (PlainEnds::default(), &*text);
+            for step in steps {
+                let end = rest.bytes().position(is_special);
+                let expected = end.filter(|&end| rest.as_bytes()[end] == b'"').map(|end| (&rest[..end], &rest[end + 1..]));
+                let fresh = PlainEnds::default().split(rest);
+                let Some(split) = ends.split(rest) else {
+                    // What is long, or near the end, may be left to others.
+                    prop_assert!(expected.is_none() || rest.len() < WIDE || end > Some(WIDE - 1));
+                    break;
+                };
+                prop_assert_eq!(Some(split), expected);
+                prop_assert!(fresh.is_none() && rest.len() < WIDE || fresh == expected);
+                let Some(after) = split.1.get(step..) else { break };
+                ends.skip(step);
+                rest = after;
+            }
+        }
+
+        #[test]
         fn runs_end_where_byte_for_byte_reading_says(bytes in near_bytes(), places in prop::collection::vec(0_usize..210, 1..9)) {
-            let mut ends = PlainEnds::UNKNOWN;
             for at in places {
                 let end = |ends: fn(u8) -> bool| (at..bytes.len()).find(|&at| ends(bytes[at]));
                 let expected = end(is_special).unwrap_or(at.max(bytes.len()));
                 prop_assert_eq!(plain_end(&bytes, at), expected);
-                prop_assert_eq!(ends.next(&bytes, at), expected);
+                let rest = bytes.get(at..).unwrap_or_default();
+                if let Some(behind) = behind_plain(rest) {
+                    prop_assert_eq!(bytes.len() - behind.len(), expected);
+                }
+                prop_assert_eq!(is_plain(rest), rest.len() >= BLOCK && expected == bytes.len());
                 let visible = |byte| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
                 prop_assert_eq!(space_end(&bytes, at), end(visible).unwrap_or(bytes.len()));
             }

@@ -2,9 +2,9 @@
 //!
 //! What nearly every document consists of is inlined where it is used, and is short; the rest stands out of line.
 
-use super::ahead::{Beginning, Separator};
-use super::block::{PlainEnds, close_end, plain_end, space_end};
-use super::{Integer, Text};
+use super::Text;
+use super::ahead::Separator;
+use super::block::{WORDS_ARE_WIDE, close_end, plain_end, space_end};
 use crate::error::{ParseError, ParseErrorKind};
 
 /// How many objects and arrays may stand inside each other, the document's own object counted.
@@ -124,29 +124,42 @@ impl<'a> Scanner<'a> {
         Err(ParseError::new(kind, self.at))
     }
 
-    /// Steps over the quote that was seen here and these bytes behind it, if they stand there.
+    /// What is left of the text from here on.
     #[inline]
-    pub(crate) fn eat_in_quotes(&mut self, beginning: &Beginning) -> bool {
-        let start = self.at.wrapping_add(1);
-        let found = beginning.stands_at(self.text.as_bytes(), start);
-        if found {
-            self.at = start.wrapping_add(beginning.length());
-        }
-        found
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.text.as_bytes().get(self.at..).unwrap_or_default()
     }
 
-    /// What stands from byte `start` to the quote here.
+    /// The same as text.
     #[inline]
-    pub(crate) const fn separator_from(&self, start: usize) -> Separator {
-        Separator::new(start, self.at)
+    pub(crate) fn rest_of_text(&self) -> &'a str {
+        self.text.get(self.at..).unwrap_or_default()
     }
 
-    /// Steps over the same comma and white space, up to the quote, if they are not many and stand here again.
+    /// The place of what is left of this text.
     #[inline]
-    pub(crate) fn eat_separator(&mut self, separator: Separator) -> bool {
-        let quote = if self.peek() == Some(b',') { separator.quote_at(self.text.as_bytes(), self.at) } else { None };
-        self.at = quote.unwrap_or(self.at);
-        quote.is_some()
+    pub(crate) const fn place_of(&self, rest: &'a [u8]) -> usize {
+        self.text.len().wrapping_sub(rest.len())
+    }
+
+    /// Steps to what is left of this text.
+    #[inline]
+    pub(crate) const fn step_to(&mut self, rest: &'a [u8]) {
+        self.at = self.place_of(rest);
+    }
+
+    /// Steps over the white space here, behind which an object's first member or an array's first element stands; what
+    /// separates the others, if it does so alike.
+    #[inline]
+    pub(crate) fn separator(&mut self) -> Separator {
+        if self.peek().is_some_and(|byte| byte <= b' ') { self.white_separator() } else { Separator::SPACE }
+    }
+
+    #[inline(never)] // Compact documents have none.
+    fn white_separator(&mut self) -> Separator {
+        let start = *self;
+        self.skip_space();
+        Separator::of(start.rest(), self.at.wrapping_sub(start.at))
     }
 
     #[inline]
@@ -161,22 +174,6 @@ impl<'a> Scanner<'a> {
     #[inline]
     fn expect(&mut self, byte: u8) -> Result<()> {
         if self.eat(byte) { Ok(()) } else { self.unexpected() }
-    }
-
-    /// Steps over these bytes and the white space behind them, if they are what stands here.
-    #[inline]
-    pub(crate) fn eat_exactly<const LENGTH: usize>(&mut self, bytes: &[u8; LENGTH]) -> bool {
-        let found = self.stands_here(bytes);
-        if found {
-            self.at = self.at.wrapping_add(LENGTH);
-            self.skip_space();
-        }
-        found
-    }
-
-    #[inline]
-    fn stands_here<const LENGTH: usize>(&self, bytes: &[u8; LENGTH]) -> bool {
-        self.text.as_bytes().get(self.at..).is_some_and(|rest| rest.first_chunk() == Some(bytes))
     }
 
     /// Steps into an object or array whose opening bracket is here.
@@ -194,6 +191,17 @@ impl<'a> Scanner<'a> {
         self.bump();
     }
 
+    /// Leaves the object or array that is open here, if this closing bracket of its kind is next.
+    #[inline]
+    pub(crate) fn eat_closing(&mut self, bracket: u8) -> bool {
+        self.skip_space();
+        let found = self.peek() == Some(bracket);
+        if found {
+            self.close();
+        }
+        found
+    }
+
     /// Steps into the object whose brace is here; then [`next_member`](Self::next_member) until it says `None`.
     pub(crate) fn open_object(&mut self) -> Result<()> {
         if self.peek() == Some(b'{') { self.open() } else { self.unexpected() }
@@ -207,7 +215,7 @@ impl<'a> Scanner<'a> {
     /// Steps over a comma, if a string follows it at once: what stands between nearly any two members or strings.
     #[inline]
     pub(crate) fn eat_comma_before_quote(&mut self) -> bool {
-        let found = self.stands_here(b",\"");
+        let found = self.rest().starts_with(b",\"");
         if found {
             self.bump();
         }
@@ -219,6 +227,23 @@ impl<'a> Scanner<'a> {
     pub(crate) fn leave_checked(&mut self) {
         self.at = close_end(self.text.as_bytes(), self.at);
         self.depth = self.depth.wrapping_sub(1);
+    }
+
+    /// Steps over the value here, which was checked before.
+    pub(crate) fn skip_checked(&mut self) -> Result<()> {
+        match self.peek() {
+            Some(b'"') => drop(self.string()?),
+            Some(b'{' | b'[') => {
+                self.open()?;
+                self.leave_checked();
+            }
+            _ => {
+                while self.peek().is_some_and(|byte| byte > b' ' && !b",]}".contains(&byte)) {
+                    self.bump();
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The next member's name and the offset of its opening quote, with the scanner before its value; `None` after
@@ -244,6 +269,15 @@ impl<'a> Scanner<'a> {
     /// Whether the array has another element, with the scanner before it.
     #[inline]
     pub(crate) fn next_element(&mut self, first: &mut bool) -> Result<bool> {
+        if WORDS_ARE_WIDE
+            && !*first
+            && let [b',', next, ..] = self.rest()
+            && *next > b' '
+            && *next != b']'
+        {
+            self.bump();
+            return Ok(true);
+        }
         self.next_item(first, b']')
     }
 
@@ -384,31 +418,6 @@ impl<'a> Scanner<'a> {
         Ok(self.since(start))
     }
 
-    /// Reads the number that starts here if it is a whole one of at most nine digits, as Azure writes them; otherwise
-    /// nothing is read.
-    #[inline(always)]
-    #[allow(clippy::inline_always)] // As for `string_here`; each document and each event has one.
-    pub(crate) fn short_integer(&mut self) -> Option<Integer> {
-        let rest = self.text.as_bytes().get(self.at..)?;
-        let digits = rest.strip_prefix(b"-").unwrap_or(rest);
-        let negative = digits.len() != rest.len();
-        let mut magnitude: u32 = 0;
-        let mut at = digits;
-        while let [byte @ b'0'..=b'9', after @ ..] = at {
-            // A zero is the only digit or not the first one.
-            if digits.len().wrapping_sub(after.len()) > 9 || magnitude == 0 && at.len() != digits.len() {
-                return None;
-            }
-            magnitude = magnitude.wrapping_mul(10).wrapping_add(u32::from(byte & 0xf));
-            at = after;
-        }
-        let ended = matches!(at, [b',' | b'}' | b' ' | b'\n' | b'\r', ..]) && at.len() != digits.len();
-        ended.then(|| {
-            self.at = self.text.len().wrapping_sub(at.len());
-            Integer::Exactly { negative: negative && magnitude != 0, magnitude: magnitude.into() }
-        })
-    }
-
     fn digits(&mut self) -> Result<()> {
         let start = self.at;
         while let Some(b'0'..=b'9') = self.peek() {
@@ -439,62 +448,13 @@ impl<'a> Scanner<'a> {
     #[allow(clippy::inline_always)] // As for `string_here`.
     fn string_inside(&mut self) -> Result<Quoted> {
         let start = self.at;
-        if let Some(plain) = self.plain_inside() {
-            return Ok(plain);
+        let mut end = plain_end(self.text.as_bytes(), start);
+        let escaped = self.text.as_bytes().get(end) != Some(&b'"');
+        if escaped {
+            end = closing_quote(self.text, end)?;
         }
-        let end = closing_quote(self.text, self.at)?;
         self.at = end.wrapping_add(1);
-        Ok(Quoted { start, end, escaped: true })
-    }
-
-    /// Reads the string whose opening quote is before here, or its beginning: `None` where it does not end as it began.
-    #[inline(always)]
-    #[allow(clippy::inline_always)] // As for `string_here`.
-    pub(crate) fn plain_inside(&mut self) -> Option<Quoted> {
-        let start = self.at;
-        let end = plain_end(self.text.as_bytes(), start);
-        self.at = end;
-        if self.peek() != Some(b'"') {
-            return None;
-        }
-        self.bump();
-        Some(Quoted { start, end, escaped: false })
-    }
-
-    /// Shows the strings from the one whose opening quote was seen here on, as long as they are plain and another one follows
-    /// at once or behind the separator. `false` where it stops at one that is not plain, with the scanner before it; behind
-    /// the last one otherwise. `ends` is of this text.
-    #[inline(always)]
-    #[allow(clippy::inline_always)] // As for `string_here`.
-    pub(crate) fn plain_strings(
-        &mut self,
-        separator: Separator,
-        ends: &mut PlainEnds,
-        mut each: impl FnMut(&'a str),
-    ) -> bool {
-        let mut start = self.at.wrapping_add(1);
-        let mut rest = self.text.get(start..).unwrap_or_default();
-        loop {
-            let end = ends.next(self.text.as_bytes(), start);
-            let Some((string, after)) = rest.split_at_checked(end.wrapping_sub(start)) else { return false };
-            if let Some(next) = after.strip_prefix("\",\"") {
-                each(string);
-                self.at = end.wrapping_add(2);
-                start = end.wrapping_add(3);
-                rest = next;
-                continue;
-            }
-            if !after.starts_with('"') {
-                return false;
-            }
-            each(string);
-            self.at = end.wrapping_add(1);
-            if !self.eat_separator(separator) {
-                return true;
-            }
-            start = self.at.wrapping_add(1);
-            rest = self.text.get(start..).unwrap_or_default();
-        }
+        Ok(Quoted { start, end, escaped })
     }
 
     /// Checks the escape whose backslash is here; a surrogate must be the high half of a pair (RFC 8259 section 7).
