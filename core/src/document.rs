@@ -292,7 +292,7 @@ impl<'a> Document<'a> {
     ) -> Result<(), ParseError> {
         let mut finder = RepeatFinder::new(self.text, self.events_offset, &mut self.repeats);
         if let Some((event, _)) = &self.first {
-            finder.see(&event.event_id());
+            finder.see(event.id_offset(), &event.event_id());
         }
         let mut index: usize = 1;
         loop {
@@ -304,7 +304,7 @@ impl<'a> Document<'a> {
                 if event.has_id() {
                     self.events = self.events.saturating_add(1);
                     each(&event, event.offset()..scanner.offset(), names.kept());
-                    finder.see(&event.event_id());
+                    finder.see(event.id_offset(), &event.event_id());
                 }
             } else {
                 self.odd = true;

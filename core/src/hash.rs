@@ -55,6 +55,11 @@ impl Hash {
         self.state = (self.state.rotate_left(23) ^ word).wrapping_mul(FACTOR);
     }
 
+    /// The eight bytes of a word.
+    pub(crate) fn word(&mut self, word: u64) {
+        self.bytes(&word.to_le_bytes());
+    }
+
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.each(bytes, |word| word);
     }

@@ -19,6 +19,12 @@ const FILTER: usize = 2 * LISTED;
 /// The size of the filter for ids that were doubted, in words.
 const DOUBTS: usize = 16;
 
+/// How ids are searched for: by the names before them, and these by the letter that documents have the fewest of.
+const NAME: &[u8] = b"\"EventId\":";
+const LETTER: u8 = b'I';
+/// How many of the name's bytes the letter ends.
+const LETTER_END: usize = 7;
+
 /// How often the document is gone over again to see which doubted ids stand there twice. Once is enough for a thousand
 /// events; the bound is what keeps a hostile document linear.
 const MAX_PASSES: u8 = 8;
@@ -53,8 +59,11 @@ impl Repeats {
 }
 
 /// Finds repeated ids. The hashes of the first ids are listed; when there are more, a Bloom filter takes over in the same
-/// memory. Ids that seem to be known by then are doubted, which a second filter remembers. If there are any, the document
-/// is gone over once more: ids that the second filter knows are few, and are listed and compared.
+/// memory. Ids that seem to be known by then are doubted, which a second filter remembers; those that it knows are few.
+///
+/// If there are any, ids are looked at once more, not the document: from each the next is at least as far as the two
+/// nearest ones are. Their hashes are listed. Where one is listed twice, or other places were found than before, the whole
+/// document is gone over once more, and doubted ids are listed with their places and compared.
 pub(crate) struct RepeatFinder<'r, 'a> {
     text: &'a str,
     /// Where the `Events` array starts.
@@ -66,6 +75,8 @@ pub(crate) struct RepeatFinder<'r, 'a> {
     filters: bool,
     doubts: [u32; DOUBTS],
     doubted: bool,
+    /// Where ids stand.
+    places: Places,
     /// What was found.
     repeats: &'r mut Repeats,
 }
@@ -80,13 +91,15 @@ impl<'r, 'a> RepeatFinder<'r, 'a> {
             filters: false,
             doubts: [0; DOUBTS],
             doubted: false,
+            places: Places::new(),
             repeats,
         }
     }
 
-    /// Takes the next id.
+    /// Takes the next id, which stands in quotes at `place`.
     #[inline]
-    pub(crate) fn see(&mut self, id: &Text<'_>) {
+    pub(crate) fn see(&mut self, place: usize, id: &Text<'_>) {
+        self.places.add(place);
         let hash = hash(id);
         if self.seems_known(hash) {
             set(&mut self.doubts, hash);
@@ -123,15 +136,57 @@ impl<'r, 'a> RepeatFinder<'r, 'a> {
     /// Settles the doubts, if there are any; how often the document was gone over for that.
     pub(crate) fn finish(&mut self) -> u8 {
         let mut passes = 0;
+        if !self.doubted || self.finds_none_twice().unwrap_or(false) {
+            return passes;
+        }
         let mut from = Some(0);
         while let Some(offset) = from
-            && self.doubted
             && passes < MAX_PASSES
         {
             from = self.settle(offset);
             passes = passes.wrapping_add(1);
         }
         passes
+    }
+
+    /// Looks at the ids once more; whether none of those that are doubted seems to stand there twice. `None` where that
+    /// cannot be told.
+    #[inline(never)] // As for `settle`.
+    fn finds_none_twice(&mut self) -> Option<bool> {
+        let mut found = Places::new();
+        let mut listed: usize = 0;
+        let mut place = self.places.first;
+        loop {
+            let hash = hash(&Scanner::new(self.text, place, 0).string().ok()?);
+            found.add(place);
+            if has(&self.doubts, hash) {
+                let (known, free) = self.words.split_at_mut_checked(listed)?;
+                if known.contains(&hash) {
+                    return Some(false);
+                }
+                *free.first_mut()? = hash;
+                listed = listed.wrapping_add(1);
+            }
+            if found.count == self.places.count {
+                return Some(found.hash.finish() == self.places.hash.finish());
+            }
+            place = self.next_id(place.checked_add(self.places.nearest)?)?;
+        }
+    }
+
+    /// Where the next id stands, at `place` or behind it, as far as its name tells.
+    fn next_id(&self, place: usize) -> Option<usize> {
+        let text = self.text.as_bytes();
+        let mut at = place.saturating_sub(NAME.len());
+        loop {
+            let letter = text.get(at..)?.iter().position(|&byte| byte == LETTER)?;
+            at = at.wrapping_add(letter).wrapping_add(1);
+            let behind = text.get(at.wrapping_sub(LETTER_END)..).and_then(|name| name.strip_prefix(NAME));
+            if let Some([b'"', ..] | [b' ', b'"', ..]) = behind {
+                let place = at.wrapping_sub(LETTER_END).wrapping_add(NAME.len());
+                return Some(if text.get(place) == Some(&b' ') { place.wrapping_add(1) } else { place });
+            }
+        }
     }
 
     /// Lists the doubted ids whose values stand at `from` or behind it, and keeps the places where they stand again.
@@ -147,7 +202,7 @@ impl<'r, 'a> RepeatFinder<'r, 'a> {
             && let Ok(true) = scanner.next_element(&mut first)
         {
             if scanner.peek() != Some(b'{') {
-                scanner.value().ok()?;
+                scanner.skip_checked().ok()?;
             } else if let Some((offset, id)) = Event::id_of(&mut scanner)
                 && offset >= from
                 && !self.compare(offset, &id)
@@ -175,6 +230,35 @@ impl<'r, 'a> RepeatFinder<'r, 'a> {
         *place = [hash, offset];
         self.listed = self.listed.wrapping_add(1);
         true
+    }
+}
+
+/// A summary of the places where ids stand.
+struct Places {
+    first: usize,
+    last: usize,
+    count: usize,
+    /// How near to each other the two nearest are.
+    nearest: usize,
+    /// Of all of them, in their order.
+    hash: Hash,
+}
+
+impl Places {
+    const fn new() -> Self {
+        Self { first: 0, last: 0, count: 0, nearest: usize::MAX, hash: Hash::new() }
+    }
+
+    #[inline]
+    fn add(&mut self, place: usize) {
+        if self.count == 0 {
+            self.first = place;
+        } else {
+            self.nearest = self.nearest.min(place.wrapping_sub(self.last));
+        }
+        self.last = place;
+        self.count = self.count.wrapping_add(1);
+        self.hash.word(place as u64);
     }
 }
 
@@ -265,7 +349,8 @@ mod tests {
         let text = document(ids);
         let mut repeats = Repeats::default();
         let mut finder = RepeatFinder::new(&text, "{\"Events\":".len(), &mut repeats);
-        Document::parse_each(text.as_bytes(), &mut [], |event, _, _| finder.see(&event.event_id())).unwrap();
+        Document::parse_each(text.as_bytes(), &mut [], |event, _, _| finder.see(event.id_offset(), &event.event_id()))
+            .unwrap();
         finder.finish()
     }
 
@@ -276,9 +361,31 @@ mod tests {
         assert_eq!(passes(numbered(64)), 0);
         assert_eq!(passes(numbered(64).chain([String::from("ID-63")])), 1);
         assert_eq!(passes(numbered(65)), 0);
-        assert_eq!(passes(numbered(1000)), 1);
+        assert_eq!(passes(numbered(1000)), 0);
         assert_eq!(passes((0..1000).map(|_| String::from("a"))), 1);
         assert_eq!(passes(numbered(5000)), MAX_PASSES);
+    }
+
+    #[test]
+    fn ids_are_found_again_wherever_they_stand() {
+        let event = |n: usize, id: &str| match n % 50 {
+            // Far from each other, spelt with escapes, behind a name like theirs, none at all.
+            7 => format!("{{\"Description\":\"{}\",\"EventId\": \"{id}\"}}", "I".repeat(3000)),
+            8 => format!("{{\"Event\\u0049d\":\"{id}\"}}"),
+            9 => format!("{{\"a\":{{\"EventId\":\"id-0\"}},\"EventId\":\"{id}\"}}"),
+            10 => String::from("{\"EventId\":5}"),
+            _ => format!("{{\"EventId\":\"{id}\"}}"),
+        };
+        for odd in [false, true] {
+            for repeated in [None, Some(64), Some(400), Some(799)] {
+                let id = |n: usize| if Some(n) == repeated { String::from("ID-33") } else { format!("id-{n}") };
+                let events: Vec<_> = (0..800).map(|n| event(if odd { n } else { 7 * (n % 2) }, &id(n))).collect();
+                let text = format!("{{\"Events\":[{}]}}", events.join(","));
+                let document = Document::parse(text.as_bytes()).unwrap();
+                let found = document.problems().find(|problem| problem.kind == crate::error::ProblemKind::Repeated);
+                assert_eq!(found.and_then(|problem| problem.event), repeated, "odd: {odd}");
+            }
+        }
     }
 
     #[test]
