@@ -87,8 +87,9 @@ coverage: ## how much of core its tests reach: 98 % of its lines at least
 mutants: ## core changed in small ways that its tests must notice; hours: make mutants FILES="policy.rs session/work.rs"
 	@tests/mutants $(FILES)
 
-sizes: ## what core takes: code, memory for each event, stack for each call
+sizes: ## what core takes: code, memory for each event, stack for each call; what the command takes, with limits
 	@tests/sizes/sizes.sh
+	@tests/sizes/command.sh
 
 test-stack: ## core's calls stay within their stack, and no document makes them take more
 	$(CARGO) test --locked --release --package scheduled-events-core --test stack

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# What the command takes, built as it ships: bytes of the file, and of memory while it watches an event come and go.
+# Neither may grow beyond its limit.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+file_max=1750000
+memory_max=4400000
+# Where its pages come to lie is chance, and moves the memory by a tenth: the median of so many counts.
+watches=15
+
+cargo build --quiet --locked --profile command --package scheduled-events
+program=${CARGO_TARGET_DIR:-target}/command/scheduled-events
+folder=$(mktemp -d)
+trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf "$folder"' EXIT
+
+await() { # PATTERN FILE PROCESS: the process writes such a line into the file
+    for _ in $(seq 600); do
+        grep -qs "$1" "$2" && return
+        kill -0 "$3" 2>/dev/null || break
+        sleep 0.1
+    done
+    cat "$folder"/*.said
+    echo "no line with $1"
+    exit 1
+}
+"$program" replay redeploy --speed 600 >"$folder/url" 2>"$folder/replay.said" &
+await '^listening on ' "$folder/url" $!
+url=$(sed -n 's/^listening on //p' "$folder/url")
+processes=()
+for number in $(seq $watches); do
+    "$program" watch --json --endpoint "$url" --state "$folder/$number.state" --interval 200ms \
+        >"$folder/$number.records" 2>"$folder/$number.said" &
+    processes+=($!)
+done
+for number in $(seq $watches); do
+    process=${processes[number - 1]}
+    await '"change":"completed"' "$folder/$number.records" "$process"
+    sed -n 's/^VmHWM:[^0-9]*\([0-9]*\) kB$/\1/p' "/proc/$process/status"
+    kill -TERM "$process"
+    wait "$process"
+done >"$folder/peaks"
+file=$(stat -c %s "$program")
+memory=$(($(sort -n "$folder/peaks" | sed -n "$((watches / 2 + 1))p") * 1024))
+
+echo "The command, as it ships:"
+printf '  %8d bytes, of %d at most: file\n' "$file" $file_max
+printf '  %8d bytes, of %d at most: memory of watch\n' "$memory" $memory_max
+[[ $file -le $file_max && $memory -le $memory_max ]]
