@@ -408,7 +408,7 @@ impl<'r, 'a> Names<'r, 'a> {
     fn read_compact(&mut self, scanner: &mut Scanner<'a>) -> bool {
         let mut last = scanner.rest_of_text();
         let mut next = last.strip_prefix('"');
-        let mut ends = PlainEnds::default();
+        let mut ends = PlainEnds::new(next.unwrap_or_default());
         let mut count: usize = 0;
         while let Some(inside) = next
             && let Some((name, behind)) = ends.split(inside)
@@ -432,7 +432,7 @@ impl<'r, 'a> Names<'r, 'a> {
         let separator = &scanner.separator();
         let mut last = scanner.rest_of_text();
         let mut next = if self.count == 0 { last.strip_prefix('"') } else { separator.next(last) };
-        let mut ends = PlainEnds::default();
+        let mut ends = PlainEnds::new(next.unwrap_or_default());
         let mut count = self.count;
         while let Some(inside) = next
             && let Some((name, behind)) = ends.split(inside)

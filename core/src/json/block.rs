@@ -3,6 +3,8 @@
 //! Each question about a block of bytes is answered by a mask with one bit for each of them, the first byte's lowest. On
 //! x86-64 SSE2 answers, which every such processor has; elsewhere 64-bit words do, where a processor has such words.
 
+use core::slice;
+
 const BLOCK: usize = 16;
 const WIDE: usize = 64;
 
@@ -32,8 +34,8 @@ pub(super) fn plain_end(bytes: &[u8], mut at: usize) -> usize {
 #[allow(clippy::inline_always)] // As for `plain_end`.
 pub(super) fn is_plain(bytes: &[u8]) -> bool {
     let (blocks, _) = bytes.as_chunks();
-    let specials = blocks.iter().chain(bytes.last_chunk()).fold(0, |any, block| any | masks::special(block));
-    specials == 0 && bytes.len() >= BLOCK
+    let Some(last) = bytes.last_chunk() else { return false };
+    blocks.iter().fold(masks::special(last), |any, block| any | masks::special(block)) == 0
 }
 
 /// What is left from the first byte on that does not stand for itself in a string. `None` where blocks of sixteen bytes do
@@ -51,38 +53,58 @@ pub(super) fn behind_plain(bytes: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Where many short strings end that follow each other: 64 bytes are looked at once for all of them, and where one ends does
-/// not have to be waited for before the next is looked at.
-#[derive(Default)]
-pub(crate) struct PlainEnds {
-    /// The bytes ahead that do not stand for themselves, as far as they are known.
-    ahead: u64,
+/// Where many short strings end that follow each other: 64 bytes are looked at once for all of them, and the next 64 without
+/// waiting for where one ends.
+pub(crate) struct PlainEnds<'a> {
+    blocks: slice::Iter<'a, [u8; WIDE]>,
+    /// The bytes of the block that do not stand for themselves.
+    ends: u64,
+    /// Where in the block what is left begins.
+    place: u32,
 }
 
-impl PlainEnds {
-    /// The plain string whose opening quote is before the text, and what is left behind its closing quote. `None` for one
-    /// that is long or not plain, and where the text is nearly over.
+impl<'a> PlainEnds<'a> {
+    /// Of the strings in this text, the first of which begins it.
+    pub(crate) fn new(text: &'a str) -> Self {
+        let (blocks, _) = text.as_bytes().as_chunks();
+        let mut blocks = blocks.iter();
+        let ends = blocks.next().map_or(0, specials);
+        Self { blocks, ends, place: 0 }
+    }
+
+    /// The plain string whose opening quote is before what is left of the text, and what is left behind its closing quote.
+    /// `None` for one that is long or not plain, and where the text is nearly over.
     #[inline(always)]
     #[allow(clippy::inline_always)] // As for `plain_end`.
-    pub(crate) fn split<'a>(&mut self, text: &'a str) -> Option<(&'a str, &'a str)> {
-        if self.ahead == 0 {
-            self.ahead = specials(text.as_bytes().first_chunk()?);
-            if self.ahead == 0 {
+    pub(crate) fn split(&mut self, left: &'a str) -> Option<(&'a str, &'a str)> {
+        let ends = self.ends.wrapping_shr(self.place);
+        let length = if ends == 0 {
+            let before = 64_u32.wrapping_sub(self.place);
+            self.ends = specials(self.blocks.next()?);
+            self.place = self.ends.trailing_zeros();
+            if self.ends == 0 {
                 return None;
             }
-        }
-        let length = self.ahead.trailing_zeros();
-        let (string, behind) = text.split_at_checked(length as usize)?;
-        self.ahead = self.ahead.wrapping_shr(length).wrapping_shr(1);
+            before.wrapping_add(self.place)
+        } else {
+            let length = ends.trailing_zeros();
+            self.place = self.place.wrapping_add(length);
+            length
+        };
+        let (string, behind) = left.split_at_checked(length as usize)?;
         Some((string, behind.strip_prefix('"')?))
     }
 
-    /// Goes on behind so many bytes, at most sixteen.
+    /// Goes on behind the closing quote and so many bytes more, at most sixteen.
     #[inline(always)]
     #[allow(clippy::inline_always)] // As for `plain_end`.
     pub(crate) fn skip(&mut self, bytes: usize) {
-        let [shift, ..] = bytes.to_le_bytes();
-        self.ahead = self.ahead.wrapping_shr(shift.into());
+        let [bytes, ..] = bytes.to_le_bytes();
+        self.place = self.place.wrapping_add(1).wrapping_add(bytes.into());
+        if self.place >= 64 {
+            self.place = self.place.wrapping_sub(64);
+            self.ends = self.blocks.next().map_or(0, specials);
+        }
     }
 }
 
@@ -448,14 +470,14 @@ mod tests {
         #[test]
         fn short_strings_end_where_byte_for_byte_reading_says(bytes in near_bytes(), steps in prop::collection::vec(0_usize..17, 200)) {
             let text = std::string::String::from_utf8_lossy(&bytes);
-            let (mut ends, mut rest) = (PlainEnds::default(), &*text);
+            let (mut ends, mut rest) = (PlainEnds::new(&text), &*text);
             for step in steps {
                 let end = rest.bytes().position(is_special);
                 let expected = end.filter(|&end| rest.as_bytes()[end] == b'"').map(|end| (&rest[..end], &rest[end + 1..]));
-                let fresh = PlainEnds::default().split(rest);
+                let fresh = PlainEnds::new(rest).split(rest);
                 let Some(split) = ends.split(rest) else {
                     // What is long, or near the end, may be left to others.
-                    prop_assert!(expected.is_none() || rest.len() < WIDE || end > Some(WIDE - 1));
+                    prop_assert!(expected.is_none() || rest.len() < 2 * WIDE || end > Some(WIDE - 1));
                     break;
                 };
                 prop_assert_eq!(Some(split), expected);
