@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use crate::error::{ParseError, ParseErrorKind, Problem, ProblemKind};
 use crate::event::{EVENT_DEPTH, Event, Member, Names};
 use crate::hash::Hash;
-use crate::json::{Integer, Scanner, Text, Value, integer, short_integer};
+use crate::json::{Integer, Scanner, Text, Value, integer};
 use crate::names::VmNames;
 use crate::repeated::{RepeatFinder, Repeats};
 
@@ -218,11 +218,8 @@ impl<'a> Document<'a> {
 
     fn read_incarnation(&mut self, scanner: &mut Scanner<'a>) -> Result<(), ParseError> {
         let offset = scanner.offset();
-        let number = match short_integer(scanner.rest()) {
-            Some((number, behind)) => {
-                scanner.step_to(behind);
-                Some(number)
-            }
+        let number = match scanner.short_integer() {
+            Some(number) => Some(number),
             None => match scanner.value()? {
                 Value::Null => return Ok(()),
                 Value::String(text) => {
@@ -292,7 +289,7 @@ impl<'a> Document<'a> {
     ) -> Result<(), ParseError> {
         let mut finder = RepeatFinder::new(self.text, self.events_offset, &mut self.repeats);
         if let Some((event, _)) = &self.first {
-            finder.see(event.id_offset(), &event.event_id());
+            finder.see(event);
         }
         let mut index: usize = 1;
         loop {
@@ -304,7 +301,7 @@ impl<'a> Document<'a> {
                 if event.has_id() {
                     self.events = self.events.saturating_add(1);
                     each(&event, event.offset()..scanner.offset(), names.kept());
-                    finder.see(event.id_offset(), &event.event_id());
+                    finder.see(&event);
                 }
             } else {
                 self.odd = true;

@@ -1,9 +1,9 @@
 //! Which events of a document repeat an `EventId`, found in one pass, a bounded number of times over, without storage
 //! for the ids.
 
-use crate::event::{EVENT_DEPTH, Event};
+use crate::event::{EVENT_DEPTH, Event, Member};
 use crate::hash::Hash;
-use crate::json::{Scanner, Text};
+use crate::json::{Scanner, Text, value};
 
 /// How many repeated events a document remembers. Azure sends none; from the seventeenth on they are no longer left
 /// out, and a tracker ignores them all the same.
@@ -19,11 +19,12 @@ const FILTER: usize = 2 * LISTED;
 /// The size of the filter for ids that were doubted, in words.
 const DOUBTS: usize = 16;
 
-/// How ids are searched for: by the names before them, and these by the letter that documents have the fewest of.
-const NAME: &[u8] = b"\"EventId\":";
+/// How ids are searched for: by the letter in the names before them that documents have the fewest of, and its place there.
 const LETTER: u8 = b'I';
-/// How many of the name's bytes the letter ends.
-const LETTER_END: usize = 7;
+const LETTER_END: usize = "EventI".len();
+
+/// How far before an id its name starts at most: with a quote, a colon and a space.
+const NAME_MAX: usize = "EventId\": ".len();
 
 /// How often the document is gone over again to see which doubted ids stand there twice. Once is enough for a thousand
 /// events; the bound is what keeps a hostile document linear.
@@ -96,11 +97,11 @@ impl<'r, 'a> RepeatFinder<'r, 'a> {
         }
     }
 
-    /// Takes the next id, which stands in quotes at `place`.
+    /// Takes the next event that has an id.
     #[inline]
-    pub(crate) fn see(&mut self, place: usize, id: &Text<'_>) {
-        self.places.add(place);
-        let hash = hash(id);
+    pub(crate) fn see(&mut self, event: &Event<'_>) {
+        self.places.add(event.id_offset());
+        let hash = hash(&event.event_id());
         if self.seems_known(hash) {
             set(&mut self.doubts, hash);
             self.doubted = true;
@@ -136,7 +137,7 @@ impl<'r, 'a> RepeatFinder<'r, 'a> {
     /// Settles the doubts, if there are any; how often the document was gone over for that.
     pub(crate) fn finish(&mut self) -> u8 {
         let mut passes = 0;
-        if !self.doubted || self.finds_none_twice().unwrap_or(false) {
+        if !self.doubted || self.finds_none_twice().is_some() {
             return passes;
         }
         let mut from = Some(0);
@@ -149,10 +150,10 @@ impl<'r, 'a> RepeatFinder<'r, 'a> {
         passes
     }
 
-    /// Looks at the ids once more; whether none of those that are doubted seems to stand there twice. `None` where that
-    /// cannot be told.
+    /// Looks at the ids once more: `Some` where none of those that are doubted stands there twice, `None` where one seems to,
+    /// or it cannot be told.
     #[inline(never)] // As for `settle`.
-    fn finds_none_twice(&mut self) -> Option<bool> {
+    fn finds_none_twice(&mut self) -> Option<()> {
         let mut found = Places::new();
         let mut listed: usize = 0;
         let mut place = self.places.first;
@@ -162,13 +163,13 @@ impl<'r, 'a> RepeatFinder<'r, 'a> {
             if has(&self.doubts, hash) {
                 let (known, free) = self.words.split_at_mut_checked(listed)?;
                 if known.contains(&hash) {
-                    return Some(false);
+                    return None;
                 }
                 *free.first_mut()? = hash;
                 listed = listed.wrapping_add(1);
             }
             if found.count == self.places.count {
-                return Some(found.hash.finish() == self.places.hash.finish());
+                return (found.hash.finish() == self.places.hash.finish()).then_some(());
             }
             place = self.next_id(place.checked_add(self.places.nearest)?)?;
         }
@@ -177,14 +178,12 @@ impl<'r, 'a> RepeatFinder<'r, 'a> {
     /// Where the next id stands, at `place` or behind it, as far as its name tells.
     fn next_id(&self, place: usize) -> Option<usize> {
         let text = self.text.as_bytes();
-        let mut at = place.saturating_sub(NAME.len());
+        let mut at = place.saturating_sub(NAME_MAX);
         loop {
-            let letter = text.get(at..)?.iter().position(|&byte| byte == LETTER)?;
-            at = at.wrapping_add(letter).wrapping_add(1);
-            let behind = text.get(at.wrapping_sub(LETTER_END)..).and_then(|name| name.strip_prefix(NAME));
-            if let Some([b'"', ..] | [b' ', b'"', ..]) = behind {
-                let place = at.wrapping_sub(LETTER_END).wrapping_add(NAME.len());
-                return Some(if text.get(place) == Some(&b' ') { place.wrapping_add(1) } else { place });
+            at = at.wrapping_add(text.get(at..)?.iter().position(|&byte| byte == LETTER)?).wrapping_add(1);
+            let name = text.get(at.wrapping_sub(LETTER_END)..).unwrap_or_default();
+            if let Some(id) = Member::EventId.behind_name(name).and_then(|behind| value(b'"', behind)) {
+                return Some(text.len().wrapping_sub(id.len()));
             }
         }
     }
@@ -349,8 +348,7 @@ mod tests {
         let text = document(ids);
         let mut repeats = Repeats::default();
         let mut finder = RepeatFinder::new(&text, "{\"Events\":".len(), &mut repeats);
-        Document::parse_each(text.as_bytes(), &mut [], |event, _, _| finder.see(event.id_offset(), &event.event_id()))
-            .unwrap();
+        Document::parse_each(text.as_bytes(), &mut [], |event, _, _| finder.see(event)).unwrap();
         finder.finish()
     }
 

@@ -5,7 +5,7 @@ use crate::error::{ParseError, ParseErrorKind, ProblemKind};
 use crate::event_id::{EVENT_ID_MAX, EventId};
 use crate::json::{
     Integer, PlainEnds, Quoted, Scanner, Separator, Text, Value, WORDS_ARE_WIDE, integer, plain_string_like,
-    short_integer,
+    short_integer, value,
 };
 
 impl<'a> Event<'a> {
@@ -230,9 +230,8 @@ impl<'a> Event<'a> {
             });
         }
         if member == Member::DurationInSeconds
-            && let Some((seconds, behind)) = short_integer(scanner.rest())
+            && let Some(seconds) = scanner.short_integer()
         {
-            scanner.step_to(behind);
             return Ok(self.take_duration(seconds).err());
         }
         let value = scanner.value()?;
@@ -347,16 +346,6 @@ fn odd_id(scanner: &Scanner<'_>, id: Quoted) -> Option<ProblemKind> {
     }
 }
 
-/// What is left from the value's first byte on, which stands here at once or behind a space.
-#[inline]
-fn value(first: u8, text: &[u8]) -> Option<&[u8]> {
-    match text {
-        [byte, ..] if *byte == first => Some(text),
-        [b' ', value @ ..] if value.first() == Some(&first) => Some(value),
-        _ => None,
-    }
-}
-
 /// Where the names of an event's `Resources` are put when they are read first, if anywhere.
 pub(crate) struct Names<'r, 'a> {
     room: &'r mut [Text<'a>],
@@ -406,32 +395,31 @@ impl<'r, 'a> Names<'r, 'a> {
     #[inline(always)]
     #[allow(clippy::inline_always)] // It has one caller.
     fn read_compact(&mut self, scanner: &mut Scanner<'a>) -> bool {
-        let mut last = scanner.rest_of_text();
-        let mut next = last.strip_prefix('"');
-        let mut ends = PlainEnds::new(next.unwrap_or_default());
-        let mut count: usize = 0;
-        while let Some(inside) = next
-            && let Some((name, behind)) = ends.split(inside)
-        {
-            if let Some(place) = self.room.get_mut(count) {
-                *place = Text::plain(name);
-            }
-            count = count.wrapping_add(1);
-            ends.skip(2);
-            last = behind;
-            next = behind.strip_prefix(",\"");
-        }
-        self.count = count;
-        scanner.step_to(last.as_bytes());
-        scanner.eat_closing(b']')
+        let first = scanner.rest_of_text().strip_prefix('"');
+        self.read_plain(scanner, first, 2, |behind| behind.strip_prefix(",\""))
     }
 
     /// Reads on where white space stands behind the commas too.
     #[inline(never)] // What it needs would take registers from the other one.
     fn read_separated(&mut self, scanner: &mut Scanner<'a>) -> bool {
         let separator = &scanner.separator();
+        let rest = scanner.rest_of_text();
+        let first = if self.count == 0 { rest.strip_prefix('"') } else { separator.next(rest) };
+        self.read_plain(scanner, first, separator.len(), |behind| separator.next(behind))
+    }
+
+    /// Reads plain names; whether the array ends behind them. `next` is what is left behind the first one's opening quote,
+    /// `behind_separator` tells it of the others, and `between` how many bytes separate.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // So that each caller has a loop for what separates there.
+    fn read_plain(
+        &mut self,
+        scanner: &mut Scanner<'a>,
+        mut next: Option<&'a str>,
+        between: usize,
+        behind_separator: impl Fn(&'a str) -> Option<&'a str>,
+    ) -> bool {
         let mut last = scanner.rest_of_text();
-        let mut next = if self.count == 0 { last.strip_prefix('"') } else { separator.next(last) };
         let mut ends = PlainEnds::new(next.unwrap_or_default());
         let mut count = self.count;
         while let Some(inside) = next
@@ -441,9 +429,9 @@ impl<'r, 'a> Names<'r, 'a> {
                 *place = Text::plain(name);
             }
             count = count.wrapping_add(1);
-            ends.skip(separator.len());
+            ends.skip(between);
             last = behind;
-            next = separator.next(behind);
+            next = behind_separator(behind);
         }
         self.count = count;
         scanner.step_to(last.as_bytes());

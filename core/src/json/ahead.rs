@@ -7,6 +7,16 @@
 use super::Integer;
 use super::block::{behind_plain, is_plain};
 
+/// What is left from the value's first byte on, which stands here at once or behind a space.
+#[inline]
+pub(crate) fn value(first: u8, text: &[u8]) -> Option<&[u8]> {
+    match text {
+        [byte, ..] if *byte == first => Some(text),
+        [b' ', value @ ..] if value.first() == Some(&first) => Some(value),
+        _ => None,
+    }
+}
+
 /// The length of the plain string whose opening quote is before the text, and what is left behind its closing quote.
 #[inline(always)]
 #[allow(clippy::inline_always)] // Measured: a call costs a third of a short string.

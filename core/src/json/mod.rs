@@ -6,7 +6,7 @@ mod number;
 mod scan;
 mod text;
 
-pub(crate) use ahead::{Separator, Usual, plain_string_like, short_integer};
+pub(crate) use ahead::{Separator, Usual, plain_string_like, short_integer, value};
 pub(crate) use block::{PlainEnds, WORDS_ARE_WIDE};
 pub(crate) use number::{Integer, integer};
 pub use scan::MAX_DEPTH;

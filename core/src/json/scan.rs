@@ -2,9 +2,9 @@
 //!
 //! What nearly every document consists of is inlined where it is used, and is short; the rest stands out of line.
 
-use super::Text;
-use super::ahead::Separator;
+use super::ahead::{Separator, short_integer};
 use super::block::{WORDS_ARE_WIDE, close_end, plain_end, space_end};
+use super::{Integer, Text};
 use crate::error::{ParseError, ParseErrorKind};
 
 /// How many objects and arrays may stand inside each other, the document's own object counted.
@@ -418,6 +418,15 @@ impl<'a> Scanner<'a> {
         Ok(self.since(start))
     }
 
+    /// Steps over the number that starts here, if it is a short one.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // As for `short_integer`.
+    pub(crate) fn short_integer(&mut self) -> Option<Integer> {
+        let (number, behind) = short_integer(self.rest())?;
+        self.step_to(behind);
+        Some(number)
+    }
+
     fn digits(&mut self) -> Result<()> {
         let start = self.at;
         while let Some(b'0'..=b'9') = self.peek() {
@@ -439,15 +448,7 @@ impl<'a> Scanner<'a> {
     #[inline(always)]
     #[allow(clippy::inline_always)] // Measured: a call costs a third of a short string.
     pub(crate) fn string_here(&mut self) -> Result<Quoted> {
-        self.bump();
-        self.string_inside()
-    }
-
-    /// Reads the string whose opening quote is before here.
-    #[inline(always)]
-    #[allow(clippy::inline_always)] // As for `string_here`.
-    fn string_inside(&mut self) -> Result<Quoted> {
-        let start = self.at;
+        let start = self.at.wrapping_add(1);
         let mut end = plain_end(self.text.as_bytes(), start);
         let escaped = self.text.as_bytes().get(end) != Some(&b'"');
         if escaped {
