@@ -56,7 +56,7 @@ RIVALS = {
 }
 
 
-def resident_kib():
+def peak_kib():
     """Give the most memory that this process has had."""
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
@@ -71,7 +71,7 @@ def main():
         document = poll()
         elapsed, used = time.perf_counter_ns() - begun, time.process_time_ns() - processor
         assert document["Events"], "there are events"
-        print(elapsed, used, resident_kib(), flush=True)
+        print(elapsed, used, peak_kib(), flush=True)
 
 
 if __name__ == "__main__":

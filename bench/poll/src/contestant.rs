@@ -24,7 +24,7 @@ pub fn run(name: &str, endpoint: &str) -> Result<(), String> {
         let (processor, begun) = (processor_time(), Instant::now());
         poll()?;
         let (elapsed, used) = (begun.elapsed(), processor_time().saturating_sub(processor));
-        writeln!(out, "{} {} {}", elapsed.as_nanos(), used.as_nanos(), resident_kib())
+        writeln!(out, "{} {} {}", elapsed.as_nanos(), used.as_nanos(), peak_kib())
             .map_err(|error| error.to_string())?;
     }
     Ok(())
@@ -82,6 +82,6 @@ fn processor_time() -> Duration {
 }
 
 /// The most memory that this process has had.
-fn resident_kib() -> u64 {
+fn peak_kib() -> u64 {
     crate::process::peak_kib("self").unwrap_or(0)
 }

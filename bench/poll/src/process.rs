@@ -4,8 +4,17 @@ use std::fs;
 
 /// The most resident memory that a process has had, in KiB.
 pub fn peak_kib(process: &str) -> Option<u64> {
+    memory_kib(process, "VmHWM:")
+}
+
+/// The resident memory that a process has now, in KiB.
+pub fn resident_kib(process: &str) -> Option<u64> {
+    memory_kib(process, "VmRSS:")
+}
+
+fn memory_kib(process: &str, what: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?.trim().strip_suffix(" kB")?.parse().ok()
+    status.lines().find_map(|line| line.strip_prefix(what))?.trim().strip_suffix(" kB")?.parse().ok()
 }
 
 /// The processor time of all threads that a process has now, in nanoseconds.
