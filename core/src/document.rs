@@ -19,7 +19,9 @@ use crate::repeated::{RepeatFinder, Repeats};
 /// [`Problem`] that leaves the other events, and the rest of that one, as they are.
 ///
 /// There is no limit on events or resources but the length of the input. A document is read in time linear in its
-/// length.
+/// length, and without storage, so the search for repeated ids has its bounds: among the first 1,024 elements of `Events`
+/// it finds them unless hundreds of ids are repeated, or several ids were made to look alike. One that it overlooks stays
+/// in [`events`](Self::events); a [`Tracker`](crate::Tracker) takes the first event of an id all the same.
 ///
 /// ```
 /// use scheduled_events_core::{Document, Incarnation, ProblemKind};
@@ -312,7 +314,7 @@ impl<'a> Document<'a> {
                 break;
             }
         }
-        finder.finish();
+        finder.finish(self.odd);
         self.events = self.events.saturating_sub(self.repeats.count());
         self.odd |= self.repeats.count() > 0;
         Ok(())
@@ -502,7 +504,7 @@ impl<'a> Elements<'a> {
         let mut show = Some(show);
         loop {
             let shown = self.show_next(|_, _, event| {
-                let event = event.filter(|event| event.has_id() && !repeats.contains(event.id_offset()))?;
+                let event = event.filter(|event| event.has_id() && !repeats.contains(event.index()))?;
                 show.take().map(|show| show(event))
             })?;
             if shown.is_some() {
@@ -561,7 +563,7 @@ impl Iterator for Problems<'_> {
                 let kind = ProblemKind::NotAnObject;
                 return Some(Problem { event: Some(element.index), member: None, offset: element.offset, kind });
             };
-            let repeated = event.has_id() && self.repeats.contains(event.id_offset());
+            let repeated = event.has_id() && self.repeats.contains(element.index);
             if event.has_problems() || repeated {
                 self.inside = Inside::new(self.text, event, repeated);
             }

@@ -1,8 +1,9 @@
 //! A hash of 64 bits: for table look-ups, for telling whether a text is the one that was seen last, and as the
 //! checksum of snapshots.
 //!
-//! It guards against accidents, not against somebody who wants collisions; whatever relies on it compares the real
-//! bytes too, or bounds its own work. Two inputs of one length never collide when they differ in one word of eight bytes
+//! It guards against accidents, not against somebody who wants collisions: who can write documents can make two that look
+//! alike, and ids that are slow to look up, a few milliseconds for a thousand. Where that would hide an event, the real
+//! bytes are compared too. Two inputs of one length never collide when they differ in one word of eight bytes
 //! only. The bytes alone count, not the pieces in which they come, nor the processor.
 
 use crate::json::Text;
@@ -53,11 +54,6 @@ impl Hash {
     /// A bijection of the state for each word.
     const fn mix(&mut self, word: u64) {
         self.state = (self.state.rotate_left(23) ^ word).wrapping_mul(FACTOR);
-    }
-
-    /// The eight bytes of a word.
-    pub(crate) fn word(&mut self, word: u64) {
-        self.bytes(&word.to_le_bytes());
     }
 
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {

@@ -41,6 +41,8 @@ pub struct Event<'a> {
     /// `u32::MAX` where it is unknown.
     duration_in_seconds: u32,
     problems: MemberSet,
+    /// Whether it has a member that is not known.
+    has_unknown_members: bool,
 }
 
 /// All members but `DurationInSeconds`.
@@ -180,6 +182,11 @@ impl<'a> Event<'a> {
         !self.problems.is_empty()
     }
 
+    /// Whether it has a member that is not known; a document may hold anything in those.
+    pub(crate) const fn has_unknown_members(&self) -> bool {
+        self.has_unknown_members
+    }
+
     pub(crate) const fn offset(&self) -> usize {
         self.offset
     }
@@ -230,6 +237,7 @@ impl<'a> Event<'a> {
             not_before: self.not_before,
             duration_in_seconds: self.duration_in_seconds,
             problems: self.problems,
+            has_unknown_members: self.has_unknown_members,
         }
     }
 

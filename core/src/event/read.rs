@@ -163,6 +163,7 @@ impl<'a> Event<'a> {
             _ => Member::of_event(&scanner.name_and_colon()?),
         };
         let Some(member) = member else {
+            self.has_unknown_members = true;
             scanner.value()?;
             return Ok((seen, due));
         };
@@ -205,6 +206,7 @@ impl<'a> Event<'a> {
             not_before: Start::Unset,
             duration_in_seconds: u32::MAX,
             problems: MemberSet::default(),
+            has_unknown_members: false,
         }
     }
 

@@ -110,7 +110,7 @@ impl TrackedEvent {
     }
 
     /// Whether the event has gone from the document.
-    pub(crate) const fn is_gone(&self) -> bool {
+    pub const fn is_gone(&self) -> bool {
         self.flags.has(Flags::GONE)
     }
 
