@@ -3,7 +3,9 @@
 //! A command gets the event as environment variables and as JSON on its standard input; event text never becomes part
 //! of a command line. What it prints goes to the log, line by line.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::env;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::Path;
 use std::process::{self, Child, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -17,6 +19,9 @@ pub const GRACE: Duration = Duration::from_secs(2);
 
 /// How often a running command is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// How often it is tried again to start a command for which the system had no room.
+const START_EVERY: Duration = Duration::from_millis(250);
 
 /// The longest line of a command's output that is kept whole.
 const LINE_MAX: u64 = 4096;
@@ -56,8 +61,20 @@ impl CommandLine {
         &self.words
     }
 
+    /// Whether there is a program of this name now, as far as a look at the files tells.
+    pub fn is_found(&self) -> bool {
+        let program = Path::new(&self.words[0]);
+        // As the system does it: a name with a folder is a path, any other is looked for.
+        if program.components().count() > 1 || program.has_root() {
+            return program.exists();
+        }
+        let folders = env::var_os("PATH").unwrap_or_default();
+        env::split_paths(&folders)
+            .any(|folder| folder.join(program).exists() || folder.join(program).with_extension("exe").exists())
+    }
+
     /// Starts the command for an event. `tell` is called from other threads: for each line that the command prints, and
-    /// once when it has ended.
+    /// once when it has ended. Where the system has no room for another process, that is tried again until the deadline.
     pub fn start(
         &self,
         event: &EventRecord,
@@ -80,22 +97,55 @@ impl CommandLine {
         }
         platform::in_own_group(&mut command);
         let input = serde_json::to_vec(event).unwrap_or_default();
-        thread::spawn(move || {
-            let ended = match command.spawn() {
-                Ok(mut child) => {
-                    feed(&mut child, input);
-                    let reading = [listen(child.stdout.take(), &tell), listen(child.stderr.take(), &tell)];
-                    let ended = wait(&mut child, &control);
-                    finish(&reading);
-                    ended
-                }
-                Err(error) => Ended::NotStarted(error.to_string()),
+        let program = self.words[0].clone();
+        let not_started = move |error: &io::Error| Ended::NotStarted(format!("{program}: {error}"));
+        let (refused, teller) = (not_started.clone(), tell.clone());
+        let started = thread::Builder::new().spawn(move || {
+            let ended = match spawn(&mut command, &control) {
+                Ok(mut child) => attend(&mut child, input, &control, &tell).unwrap_or_else(|error| {
+                    platform::end_group(&mut child, true);
+                    let _ = child.wait();
+                    not_started(&error)
+                }),
+                Err(error) => not_started(&error),
             };
             control.lock().unwrap_or_else(PoisonError::into_inner).ended = true;
             tell(Told::Ended(ended));
         });
+        if let Err(error) = started {
+            running.control.lock().unwrap_or_else(PoisonError::into_inner).ended = true;
+            teller(Told::Ended(refused(&error)));
+        }
         running
     }
+}
+
+/// Starts the process, as soon as the system has room for it.
+fn spawn(command: &mut process::Command, control: &Mutex<Control>) -> io::Result<Child> {
+    loop {
+        let error = match command.spawn() {
+            Err(error) if platform::passes(&error) => error,
+            started => return started,
+        };
+        if control.lock().unwrap_or_else(PoisonError::into_inner).why_end().is_some() {
+            return Err(error);
+        }
+        thread::sleep(START_EVERY);
+    }
+}
+
+/// Gives the command its input, tells what it prints, and waits for its end.
+fn attend(
+    child: &mut Child,
+    input: Vec<u8>,
+    control: &Mutex<Control>,
+    tell: &(impl Fn(Told) + Clone + Send + 'static),
+) -> io::Result<Ended> {
+    feed(child, input)?;
+    let reading = [listen(child.stdout.take(), tell)?, listen(child.stderr.take(), tell)?];
+    let ended = wait(child, control);
+    finish(&reading);
+    Ok(ended)
 }
 
 /// What a running command has to tell.
@@ -114,7 +164,9 @@ pub enum Ended {
     Well,
     /// With another exit code, or by a signal.
     Badly(String),
-    /// It was ended because its deadline had passed, or because the program stops.
+    /// It was ended because its deadline had passed.
+    Late,
+    /// It was ended because the program stops.
     Stopped,
     /// It could not be started.
     NotStarted(String),
@@ -132,6 +184,17 @@ struct Control {
     end: bool,
     end_for_good: bool,
     ended: bool,
+}
+
+impl Control {
+    /// Whether it is time for the command to end, and how that is told.
+    fn why_end(&self) -> Option<Ended> {
+        match self.deadline {
+            _ if self.end => Some(Ended::Stopped),
+            Some(deadline) if deadline <= Instant::now() => Some(Ended::Late),
+            _ => None,
+        }
+    }
 }
 
 impl Running {
@@ -159,30 +222,30 @@ impl Running {
 
 /// Waits for the command's end, and brings it about when it is time.
 fn wait(child: &mut Child, control: &Mutex<Control>) -> Ended {
-    let mut stopping: Option<Instant> = None;
+    let mut stopping: Option<(Instant, Ended)> = None;
     loop {
         match child.try_wait() {
-            Ok(Some(_)) if stopping.is_some() => {
-                // The command is gone; what it started may not be.
-                platform::end_group(child, true);
-                return Ended::Stopped;
+            Ok(Some(status)) => {
+                if let Some((_, why)) = stopping {
+                    // The command is gone; what it started may not be.
+                    platform::end_group(child, true);
+                    return why;
+                }
+                return if status.success() { Ended::Well } else { Ended::Badly(status.to_string()) };
             }
-            Ok(Some(status)) if status.success() => return Ended::Well,
-            Ok(Some(status)) => return Ended::Badly(status.to_string()),
             Ok(None) => {}
             Err(error) => return Ended::Badly(error.to_string()),
         }
-        let (due, for_good) = {
+        let (why, for_good) = {
             let control = control.lock().unwrap_or_else(PoisonError::into_inner);
-            let late = control.deadline.is_some_and(|deadline| deadline <= Instant::now());
-            (control.end || late, control.end_for_good)
+            (control.why_end(), control.end_for_good)
         };
-        match stopping {
-            None if due => {
+        match (&stopping, why) {
+            (None, Some(why)) => {
                 platform::end_group(child, for_good);
-                stopping = Some(Instant::now());
+                stopping = Some((Instant::now(), why));
             }
-            Some(since) if for_good || since.elapsed() >= GRACE => platform::end_group(child, true),
+            (Some((since, _)), _) if for_good || since.elapsed() >= GRACE => platform::end_group(child, true),
             _ => {}
         }
         thread::sleep(LOOK_EVERY);
@@ -190,12 +253,13 @@ fn wait(child: &mut Child, control: &Mutex<Control>) -> Ended {
 }
 
 /// Gives the command its input, which it need not read.
-fn feed(child: &mut Child, input: Vec<u8>) {
+fn feed(child: &mut Child, input: Vec<u8>) -> io::Result<()> {
     if let Some(mut stdin) = child.stdin.take() {
-        thread::spawn(move || {
+        thread::Builder::new().spawn(move || {
             let _ = stdin.write_all(&input);
-        });
+        })?;
     }
+    Ok(())
 }
 
 /// What a command printed last is told before its end, unless something that it left behind keeps the pipe open.
@@ -210,9 +274,9 @@ fn finish(reading: &[thread::JoinHandle<()>]) {
 fn listen(
     pipe: Option<impl Read + Send + 'static>,
     tell: &(impl Fn(Told) + Clone + Send + 'static),
-) -> thread::JoinHandle<()> {
+) -> io::Result<thread::JoinHandle<()>> {
     let tell = tell.clone();
-    thread::spawn(move || {
+    thread::Builder::new().spawn(move || {
         let Some(pipe) = pipe else { return };
         let mut reader = BufReader::new(pipe);
         let mut line = Vec::new();
@@ -265,9 +329,34 @@ mod tests {
     }
 
     #[test]
+    fn a_program_is_looked_for_as_the_system_does() {
+        for (line, found) in
+            [("sh -c 'exit 3'", true), ("/bin/sh", true), ("/nonexistent/sh", false), ("no-such-sh", false)]
+        {
+            assert_eq!(CommandLine::parse(line).unwrap().is_found(), found, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_is_being_written_is_waited_for() {
+        let path = env::temp_dir().join(format!("scheduled-events-busy-{}", process::id()));
+        std::fs::copy("/bin/true", &path).unwrap();
+        let writer = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+        let done = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(100));
+            drop(writer);
+        });
+        assert_eq!(run(path.to_str().unwrap(), Some(Duration::from_secs(15))).1, Ended::Well);
+        done.join().unwrap();
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
     fn a_failure_is_told_with_its_code() {
         assert!(matches!(run("sh -c 'exit 3'", None).1, Ended::Badly(why) if why.contains('3')));
-        assert!(matches!(run("/nonexistent/program", None).1, Ended::NotStarted(_)));
+        assert!(
+            matches!(run("/nonexistent/program", None).1, Ended::NotStarted(why) if why.contains("/nonexistent/program"))
+        );
     }
 
     #[test]
@@ -275,7 +364,7 @@ mod tests {
         // The shell ignores the polite signal, and so does the sleep that it starts.
         let (lines, ended) =
             run("sh -c 'trap \"\" TERM; sleep 600 & echo $!; wait; wait; sleep 600'", Some(Duration::from_millis(200)));
-        assert_eq!(ended, Ended::Stopped);
+        assert_eq!(ended, Ended::Late);
         let sleeper = format!("/proc/{}/stat", lines[0]);
         let gone = || std::fs::read_to_string(&sleeper).map_or(true, |stat| stat.contains(") Z "));
         let patience = Instant::now() + Duration::from_secs(5);

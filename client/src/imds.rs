@@ -40,6 +40,9 @@ const NAME_API_VERSION: &str = "2021-02-01";
 /// The shortest time between two requests, whatever they ask for: the service answers 429 past five in a second.
 const SPACING: Duration = Duration::from_millis(limits::REQUEST_SPACING_MS as u64);
 
+/// What Azure allows in no name of a machine; a page of HTML has it, and would make every event another machine's.
+const NOT_IN_NAMES: &str = " <>\"/\\[]:|+=;,?*@&'`";
+
 /// How long the question for the machine's own name may take. It is asked again later, so it never holds up a poll for
 /// long.
 pub const NAME_TIMEOUT: Duration = Duration::from_secs(5);
@@ -210,11 +213,34 @@ impl Imds {
         }
         let name = String::from_utf8(answer.body).map_err(|_| "the answer is not UTF-8".to_owned())?;
         let name = name.trim();
-        if name.is_empty() || name.len() > 128 || name.chars().any(char::is_control) {
+        if name.is_empty()
+            || name.len() > 128
+            || name.chars().any(|char| char.is_control() || NOT_IN_NAMES.contains(char))
+        {
             return Err(format!("{:?} is no name of a machine", name.chars().take(60).collect::<String>()));
         }
         Ok(name.to_owned())
     }
+}
+
+/// What the service says with a status that refuses a request, and what may help.
+pub fn remark(answer: &Answer) -> String {
+    let said = String::from_utf8_lossy(&answer.body);
+    let body: serde_json::Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let said = body["error"].as_str().unwrap_or(said.trim());
+    let mut said: String = said.chars().take(300).collect();
+    let versions = body["newest-versions"].as_array().into_iter().flatten().filter_map(serde_json::Value::as_str);
+    let versions: Vec<_> = versions.collect();
+    let advice = match answer.status {
+        400 if !versions.is_empty() => format!("--api-version {} may help", versions.join(" or ")),
+        404 | 408 | 410 | 429 | 500..=599 => "try again in a minute".into(),
+        300..=399 => "redirects are not followed".into(),
+        _ => return said,
+    };
+    if !said.is_empty() {
+        said.push_str("; ");
+    }
+    said + &advice
 }
 
 /// Takes an answer. A body that cannot be read makes it unusable only where one is needed with its status: a 429 asks for

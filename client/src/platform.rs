@@ -4,13 +4,13 @@ use std::fs::File;
 
 #[cfg(unix)]
 pub(crate) use unix::{
-    boot_time, end_group, in_own_group, lock, on_stop, private, supervisor_listens, supervisor_patience, sync_folder,
-    tell_supervisor, tell_supervisor_of_stop,
+    boot_time, end_group, in_own_group, lock, on_stop, passes, private, supervisor_listens, supervisor_patience,
+    survive_file_limits, sync_folder, tell_supervisor, tell_supervisor_of_stop,
 };
 #[cfg(windows)]
 pub(crate) use windows::{
-    boot_time, end_group, in_own_group, lock, on_stop, private, supervisor_listens, supervisor_patience, sync_folder,
-    tell_supervisor, tell_supervisor_of_stop,
+    boot_time, end_group, in_own_group, lock, on_stop, passes, private, supervisor_listens, supervisor_patience,
+    survive_file_limits, sync_folder, tell_supervisor, tell_supervisor_of_stop,
 };
 
 /// What came of the wish for a lock.
@@ -23,7 +23,7 @@ pub(crate) enum Lock {
 
 #[cfg(unix)]
 mod unix {
-    use std::fs::{File, OpenOptions};
+    use std::fs::{self, File, OpenOptions};
     use std::io;
     use std::os::unix::fs::OpenOptionsExt;
     use std::os::unix::process::CommandExt;
@@ -31,16 +31,21 @@ mod unix {
     use std::process::{Child, Command};
     use std::sync::Arc;
     use std::thread;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use rustix::fs::{FlockOperation, OFlags, flock};
+    use rustix::io::Errno;
     use rustix::process::{Pid, Signal, kill_process_group};
     use rustix::time::{ClockId, clock_gettime};
     use sd_notify::NotifyState;
-    use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
     use signal_hook::iterator::Signals;
+    use signal_hook::low_level::emulate_default_handler;
 
     use super::Lock;
+
+    /// How long a process that was asked to stop has for it, commands that it runs included.
+    const STOP_PATIENCE: Duration = Duration::from_secs(3);
 
     /// Time since the machine started, sleep included; it never steps.
     pub(crate) fn boot_time() -> Duration {
@@ -76,7 +81,7 @@ mod unix {
         let file = private(OpenOptions::new().read(true).write(true).create(true).truncate(false)).open(path)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Lock::Held(file)),
-            Err(rustix::io::Errno::WOULDBLOCK) => Ok(Lock::Taken(file)),
+            Err(Errno::WOULDBLOCK) => Ok(Lock::Taken(file)),
             Err(error) => Err(error.into()),
         }
     }
@@ -86,13 +91,44 @@ mod unix {
         File::open(folder)?.sync_all()
     }
 
-    /// Calls the function, from another thread, each time when SIGINT or SIGTERM asks the process to stop. A limit on the
-    /// size of files fails a write from then on, and does not end the process.
+    /// Whether a process could not be started for a reason that may pass: too many of them, or of their files, no memory,
+    /// or a program that is being written.
+    pub(crate) fn passes(error: &io::Error) -> bool {
+        let passing = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::TXTBSY];
+        Errno::from_io_error(error).is_some_and(|error| passing.contains(&error))
+    }
+
+    /// From now on a limit on the size of files fails a write, and does not end the process.
+    pub(crate) fn survive_file_limits() -> io::Result<()> {
+        signal_hook::flag::register(SIGXFSZ, Arc::default()).map(drop)
+    }
+
+    /// Calls the function, from another thread, each time when a signal asks the process to stop: SIGINT, SIGTERM, or
+    /// SIGHUP from a terminal that is closed, unless whoever started the process wants that ignored, as nohup does. A
+    /// process that was asked and does not stop is ended by the next signal.
     pub(crate) fn on_stop(stop: impl Fn() + Send + 'static) -> io::Result<()> {
-        signal_hook::flag::register(SIGXFSZ, Arc::default())?;
-        let mut signals = Signals::new([SIGINT, SIGTERM])?;
-        thread::spawn(move || signals.forever().for_each(|_| stop()));
-        Ok(())
+        let mut wanted = vec![SIGINT, SIGTERM];
+        if !hang_up_is_ignored() {
+            wanted.push(SIGHUP);
+        }
+        let mut signals = Signals::new(wanted)?;
+        let answer = move || {
+            let mut asked: Option<Instant> = None;
+            for signal in signals.forever() {
+                if asked.get_or_insert_with(Instant::now).elapsed() > STOP_PATIENCE {
+                    let _ = emulate_default_handler(signal);
+                }
+                stop();
+            }
+        };
+        thread::Builder::new().spawn(answer).map(drop)
+    }
+
+    /// Linux tells by a mask whose lowest bit is signal 1.
+    fn hang_up_is_ignored() -> bool {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
     }
 
     /// Whether systemd started the process and wants to hear how it is doing.
@@ -201,14 +237,25 @@ mod windows {
         for signal in [SIGINT, SIGTERM] {
             signal_hook::flag::register(signal, Arc::clone(&asked))?;
         }
-        thread::spawn(move || {
+        let answer = move || {
             loop {
                 if asked.swap(false, Ordering::SeqCst) {
                     stop();
                 }
                 thread::sleep(Duration::from_millis(100));
             }
-        });
+        };
+        thread::Builder::new().spawn(answer).map(drop)
+    }
+
+    /// Whether a process could not be started for a reason that may pass.
+    pub(crate) fn passes(error: &io::Error) -> bool {
+        error.kind() == io::ErrorKind::OutOfMemory
+    }
+
+    /// There is no such limit here.
+    #[allow(clippy::unnecessary_wraps)] // The same function as on Unix.
+    pub(crate) fn survive_file_limits() -> io::Result<()> {
         Ok(())
     }
 

@@ -8,6 +8,7 @@ use scheduled_events_core::{
 };
 use serde::Deserialize;
 use serde::de::{self, Deserializer};
+use toml::Spanned;
 
 /// How long the machine named before this one is waited for, where a policy names no time.
 const TAKE_OVER_AFTER: Duration = Duration::from_secs(30);
@@ -65,11 +66,17 @@ pub fn parse(text: &str) -> Result<Policy, PolicyError> {
         position: error.span().map(|span| Position::of(text.as_bytes(), span.start)),
         message: error.message().to_owned(),
     })?;
-    let rules: Vec<_> = file.rule.into_iter().map(Rule::from).collect();
-    let mut policy = Policy::new(&rules).map_err(|_| PolicyError {
-        position: None,
-        message: format!("{} rules, of which {MAX_RULES} are allowed at most", rules.len()),
-    })?;
+    let wrong = |rule: &Spanned<RuleEntry>, message| {
+        Err(PolicyError { position: Some(Position::of(text.as_bytes(), rule.span().start)), message })
+    };
+    if let Some(rule) = file.rule.get(MAX_RULES) {
+        return wrong(rule, format!("{} rules, of which {MAX_RULES} are allowed at most", file.rule.len()));
+    }
+    if let Some(rule) = file.rule.iter().find(|rule| rule.get_ref().matches_no_duration()) {
+        return wrong(rule, "min_duration is longer than max_duration, so the rule matches nothing".to_owned());
+    }
+    let rules: Vec<_> = file.rule.into_iter().map(|rule| Rule::from(rule.into_inner())).collect();
+    let mut policy = Policy::new(&rules).map_err(|error| PolicyError { position: None, message: error.to_string() })?;
     policy.leader = file.leader.map_or_else(Leader::default, Leader::from);
     Ok(policy)
 }
@@ -79,7 +86,7 @@ pub fn parse(text: &str) -> Result<Policy, PolicyError> {
 struct PolicyFile {
     leader: Option<LeaderEntry>,
     #[serde(default)]
-    rule: Vec<RuleEntry>,
+    rule: Vec<Spanned<RuleEntry>>,
 }
 
 #[derive(Deserialize)]
@@ -96,6 +103,12 @@ struct RuleEntry {
     #[serde(default)]
     scope: Scope,
     action: Action,
+}
+
+impl RuleEntry {
+    fn matches_no_duration(&self) -> bool {
+        self.min_duration.zip(self.max_duration).is_some_and(|(min, max)| min > max)
+    }
 }
 
 impl From<RuleEntry> for Rule {
@@ -293,6 +306,8 @@ mod tests {
             ("[[rule]]\nmax_duration = \"500ms\"\naction = \"hold\"", "2:16", "whole number"),
             ("[[rule]]\nmax_duration = -1\naction = \"hold\"", "2:16", "duration"),
             ("[[rule]]\nscope = \"mine\"", "1:1", "action"),
+            ("[[rule]]\nmin_duration = 10\nmax_duration = 5\naction = \"hold\"", "1:1", "matches nothing"),
+            (&"[[rule]]\naction = \"hold\"\n".repeat(33), "65:1", "33 rules"),
             ("leader = \"first\"", "1:10", "first-resource"),
             ("leader = { mode = \"everyone\", take_over_after = \"3s\" }", "1:10", "rank"),
             ("rule = 3", "1:8", ""),

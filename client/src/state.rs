@@ -18,6 +18,9 @@ use crate::record::EventRecord;
 
 const FORM: &str = "scheduled-events state 1";
 
+/// What such a line begins with whatever its version.
+const ANY_FORM: &str = "scheduled-events state ";
+
 /// How long a lock that is held is waited for. A process that is killed while it starts a command leaves a copy of itself
 /// behind, which holds the lock for the moment until it has become that command.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
@@ -81,12 +84,22 @@ struct Content {
 impl StateFile {
     /// Opens the state file at `path`, which need not exist, and locks it.
     ///
+    /// A link is followed, so that the file is replaced where it is, and whoever uses it by another name holds the same lock.
+    ///
     /// # Errors
-    /// A sentence that says what is wrong and what to do: the folder cannot be written, or another process uses the
-    /// file.
+    /// A sentence that says what is wrong and what to do: the folder cannot be written, another process uses the file, or
+    /// it is none but a device, a pipe or a folder, which is not to be moved out of the way.
     pub fn open(path: &Path) -> Result<(Self, Found), String> {
+        let path =
+            &followed(path).map_err(|error| format!("cannot read the state file {}: {error}", path.display()))?;
+        if fs::metadata(path).is_ok_and(|about| !about.is_file()) {
+            return Err(format!(
+                "cannot use the state file {}: it is no regular file; give --state another path",
+                path.display()
+            ));
+        }
         let lock = lock(path)?;
-        let file = Self { path: path.to_owned(), _lock: lock };
+        let file = Self { path: path.clone(), _lock: lock };
         let found = match read(path) {
             Ok(None) => Found::Nothing,
             Ok(Some(Ok(state))) => Found::State(state),
@@ -140,6 +153,19 @@ impl StateFile {
     }
 }
 
+/// Where a chain of links leads to, whether or not there is a file.
+fn followed(path: &Path) -> io::Result<PathBuf> {
+    /// As many as Linux follows.
+    const LINKS_MAX: u32 = 40;
+    let mut path = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        let Ok(target) = fs::read_link(&path) else { return Ok(path) };
+        // A path that is absolute takes the place of the folder.
+        path = path.parent().unwrap_or(Path::new("")).join(target);
+    }
+    Err(io::Error::other("too many links"))
+}
+
 fn lock(path: &Path) -> Result<File, String> {
     let lock_path = beside(path, "lock");
     let failed =
@@ -179,7 +205,13 @@ fn read(path: &Path) -> io::Result<Option<Result<State, String>>> {
 fn parse(bytes: &[u8]) -> Result<State, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "it is not text")?;
     let (head, content) = text.split_once('\n').ok_or("it has no first line")?;
-    let checksum = head.strip_prefix(FORM).ok_or_else(|| format!("its first line is not {FORM:?}"))?;
+    let checksum = head.strip_prefix(FORM).ok_or_else(|| match head.strip_prefix(ANY_FORM) {
+        Some(other) => {
+            let version: String = other.chars().take_while(char::is_ascii_digit).take(9).collect();
+            format!("another version of this program wrote it: {ANY_FORM}{version}")
+        }
+        None => format!("its first line is not {FORM:?}"),
+    })?;
     if checksum.trim() != format!("{:08x}", crc32fast::hash(content.as_bytes())) {
         return Err("its checksum is wrong, so it was cut off or changed".into());
     }
@@ -291,6 +323,55 @@ mod tests {
         file.save(&state()).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read(&precious).unwrap(), b"precious");
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_link_is_followed_to_the_file_and_its_lock() {
+        use std::os::unix::fs::symlink;
+
+        let folder = folder("followed");
+        fs::create_dir(folder.join("real")).unwrap();
+        let (path, one, two) = (folder.join("real/state"), folder.join("one"), folder.join("real/two"));
+        symlink("real/two", &one).unwrap();
+        symlink("state", &two).unwrap();
+        let (file, _) = StateFile::open(&one).unwrap();
+        file.save(&state()).unwrap();
+        assert!(fs::symlink_metadata(&one).unwrap().is_symlink());
+        assert!(fs::symlink_metadata(&path).unwrap().is_file());
+        assert!(StateFile::open(&path).unwrap_err().contains("in use"));
+        fs::remove_file(&two).unwrap();
+        symlink("two", &two).unwrap();
+        assert!(StateFile::open(&one).unwrap_err().contains("too many links"));
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn what_is_no_file_is_refused_and_stays_where_it_is() {
+        let folder = folder("device");
+        let error = StateFile::open(Path::new("/dev/null")).unwrap_err();
+        assert!(error.contains("/dev/null: it is no regular file"), "{error}");
+        assert!(!Path::new("/dev/null.lock").exists());
+        let pipe = folder.join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for path in [&pipe, &folder] {
+            assert!(StateFile::open(path).unwrap_err().contains("it is no regular file"));
+        }
+        assert!(pipe.exists());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_file_of_another_version_is_called_that() {
+        let folder = folder("version");
+        let path = folder.join("state");
+        fs::write(&path, "scheduled-events state 2 00000000\n{}\n").unwrap();
+        let (_, found) = StateFile::open(&path).unwrap();
+        let Found::Damaged { set_aside, why } = found else { panic!("it was trusted") };
+        assert_eq!(why, "another version of this program wrote it: scheduled-events state 2");
+        assert!(set_aside.exists());
         fs::remove_dir_all(folder).unwrap();
     }
 

@@ -2,6 +2,7 @@
 //! runs commands beside the polling, and keeps the state file.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io;
 use std::panic::resume_unwind;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
@@ -13,7 +14,7 @@ use scheduled_events_core::{
 };
 
 use crate::clock::Clock;
-use crate::imds::{Answer, Failure, Imds, NAME_TIMEOUT, UNDERSCORED_API_VERSION};
+use crate::imds::{self, Answer, Failure, Imds, NAME_TIMEOUT, UNDERSCORED_API_VERSION};
 use crate::record::{EventRecord, Record};
 use crate::state::{Found, Owed, State, StateFile};
 
@@ -23,6 +24,10 @@ pub const EVENTS_MAX: usize = 1024;
 /// How often the machine's own name is asked for again, at first and in the long run: until it is known everything is
 /// held, and a notice can be as short as 30 seconds.
 const NAME_RETRY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(8)];
+
+/// How soon a state file that could not be written is tried again, and how often that is told for as long as it lasts.
+const SAVE_RETRY: Duration = Duration::from_secs(1);
+const TELL_AGAIN: Duration = Duration::from_secs(300);
 
 /// How far the clocks come apart before the deadlines of preparations are set anew.
 const CLOCKS_APART_MS: u64 = 1_000;
@@ -61,8 +66,9 @@ pub trait Host {
     /// The event moved, or the clock was set: so much time is left now, whether or not it is being prepared for.
     fn rescheduled(&mut self, event: &EventRecord, time_left: Option<Duration>);
 
-    /// Take the machine back into service, and say so through `reply`, from any thread.
-    fn recover(&mut self, event: &EventRecord, reply: Reply);
+    /// Take the machine back into service, and say so through `reply`, from any thread. So many other events of this
+    /// machine are `still_open`, announced or under way: it may have to stay out of service for one of them.
+    fn recover(&mut self, event: &EventRecord, still_open: usize, reply: Reply);
 
     /// The watch goes round its loop, several times for each poll. It comes round again within the time that is given,
     /// unless something hangs.
@@ -212,6 +218,10 @@ pub struct Watch {
     next_debt: u64,
     /// Whether the state file does not hold it yet.
     owed_is_new: bool,
+    /// When the state file is tried again, where it could not be written.
+    save_retry: Option<Instant>,
+    /// Why it could not be written, and when that was told.
+    save_trouble: Option<(String, Instant)>,
     /// The document that was read last, for the places of problems.
     body: Vec<u8>,
     /// The ids in the approval under way.
@@ -242,11 +252,15 @@ impl Watch {
             dry_run: options.dry_run,
             seed: seed(),
         };
+        let no_thread = |error: io::Error| format!("the system has no room for another thread: {error}");
         // The session is not small, and passes through a stack more than once: through one that is given back.
-        let made = thread::scope(|scope| scope.spawn(|| Session::new(&config).map(Box::new)).join());
-        let session = made.unwrap_or_else(|panic| resume_unwind(panic)).map_err(|error| error.to_string())?;
+        let made = thread::scope(|scope| {
+            let maker = thread::Builder::new().spawn_scoped(scope, || Session::new(&config).map(Box::new))?;
+            Ok(maker.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        });
+        let session = made.map_err(no_thread)?.map_err(|error| error.to_string())?;
         let (sender, receiver) = mpsc::channel();
-        let jobs = start_transport(imds.clone(), sender.clone());
+        let jobs = start_transport(imds.clone(), sender.clone()).map_err(no_thread)?;
         let clock = Clock::at_speed(imds.speed());
         let mut watch = Self {
             session,
@@ -265,6 +279,8 @@ impl Watch {
             owed: BTreeMap::new(),
             next_debt: 0,
             owed_is_new: false,
+            save_retry: None,
+            save_trouble: None,
             body: Vec::new(),
             posted: Vec::new(),
             first_notes: Vec::new(),
@@ -277,13 +293,16 @@ impl Watch {
         };
         if let Some((file, found)) = state_file {
             watch.take_up(&file, found)?;
-            // Whether it can be written is better known now than at the first event.
-            watch.take_snapshot();
-            file.save(&watch.state())
-                .map_err(|error| format!("cannot write the state file {}: {error}", file.path().display()))?;
-            watch.saved.clone_from(&watch.snapshot);
-            watch.owed_is_new = false;
-            watch.state_file = Some(file);
+            // A dry run does nothing that a later run should believe to be done.
+            if !watch.options.dry_run {
+                // Whether it can be written is better known now than at the first event.
+                watch.take_snapshot();
+                file.save(&watch.state())
+                    .map_err(|error| format!("cannot write the state file {}: {error}", file.path().display()))?;
+                watch.saved.clone_from(&watch.snapshot);
+                watch.owed_is_new = false;
+                watch.state_file = Some(file);
+            }
         }
         Ok(watch)
     }
@@ -339,6 +358,7 @@ impl Watch {
         }
         loop {
             if let Some(ended) = self.step(host) {
+                self.save_retry = None;
                 self.save(host);
                 return ended;
             }
@@ -347,6 +367,12 @@ impl Watch {
 
     /// Does what the session says next, or waits; why the watch ends, if it does.
     fn step(&mut self, host: &mut dyn Host) -> Option<Ended> {
+        // All at once, so that what many commands that end together change is written to the state file once.
+        while let Ok(message) = self.receiver.try_recv() {
+            if let Some(ended) = self.on_message(message, host) {
+                return Some(ended);
+            }
+        }
         let round = self.pulse(host);
         // Looked at before the next poll, which may be due already when the answer to the last one is slow.
         let idle = !self.session.awaits_answer() && self.session.is_idle() && self.session.has_seen_event();
@@ -387,8 +413,14 @@ impl Watch {
             Step::Recover { event } => {
                 let event = known(&self.events, event);
                 self.save(host);
+                let still_open = self.session.events().filter(|event| event.mine() == Some(true) && !event.is_gone());
+                let still_open = still_open.count();
                 let reply = self.reply(&event);
-                host.recover(&event, reply);
+                if self.options.dry_run {
+                    reply.recovered("dry-run");
+                } else {
+                    host.recover(&event, still_open, reply);
+                }
             }
             // The last poll may be so long ago by now that the next one is due without a pause.
             Step::Get { .. } if polls_done => return Some(self.finish(host)),
@@ -511,8 +543,8 @@ impl Watch {
             }
             Message::Paid(number) => {
                 self.owed.remove(&number);
+                // Written with what comes next, since a crash before that only runs it again.
                 self.owed_is_new = true;
-                self.save(host);
             }
             Message::Stop => return Some(Ended::Stopped),
         }
@@ -531,6 +563,9 @@ impl Watch {
                 };
                 let outcome = self.session.on_response(&response, now);
                 let status = answer.status;
+                // What is refused for good is told with what the service says about it.
+                let remark = matches!(status, 400..=499) && !matches!(status, 404 | 408 | 410 | 429);
+                let remark = remark.then(|| imds::remark(&answer)).filter(|remark| !remark.is_empty());
                 if outcome == Outcome::Document {
                     self.body = answer.body;
                     self.remember();
@@ -538,7 +573,7 @@ impl Watch {
                     // is over.
                     self.save(host);
                 }
-                (outcome, Some(status), None)
+                (outcome, Some(status), remark)
             }
             Err(failure) => (self.session.on_failure(failure.cause, now), None, Some(failure.detail)),
         };
@@ -612,14 +647,17 @@ impl Watch {
 
     /// Asks for the name beside everything else; the answer comes as a message.
     fn ask_name(&mut self) {
-        let (imds, sender) = (self.imds.clone(), self.sender.clone());
+        let (imds, sender, answer) = (self.imds.clone(), self.sender.clone(), self.sender.clone());
         if let Some((at, pause)) = &mut self.name_retry {
             // Not again before this question is answered.
             *at = Instant::now() + *pause + NAME_TIMEOUT * 2;
         }
-        thread::spawn(move || {
-            let _ = sender.send(Message::Name(imds.vm_name(NAME_TIMEOUT)));
+        let asked = thread::Builder::new().spawn(move || {
+            let _ = answer.send(Message::Name(imds.vm_name(NAME_TIMEOUT)));
         });
+        if let Err(error) = asked {
+            let _ = sender.send(Message::Name(Err(error.to_string())));
+        }
     }
 
     fn reply(&self, event: &EventRecord) -> Reply {
@@ -645,9 +683,9 @@ impl Watch {
     }
 
     /// Writes the state file if there is anything new to remember. A file that cannot be written stops nothing: what is
-    /// in memory is right, and the next change tries again.
+    /// in memory is right, and it is tried again.
     fn save(&mut self, host: &mut dyn Host) {
-        if self.state_file.is_none() {
+        if self.state_file.is_none() || self.save_retry.is_some_and(|at| Instant::now() < at) {
             return;
         }
         self.take_snapshot();
@@ -660,16 +698,26 @@ impl Watch {
             Ok(()) => {
                 self.saved = state.session;
                 self.owed_is_new = false;
+                self.save_retry = None;
+                self.save_trouble = None;
             }
-            Err(error) => host.note(Note::StateNotSaved(&format!("{}: {error}", file.path().display()))),
+            Err(error) => {
+                let why = format!("{}: {error}", file.path().display());
+                let told = self.save_trouble.as_ref().filter(|(known, at)| *known == why && at.elapsed() < TELL_AGAIN);
+                if told.is_none() {
+                    host.note(Note::StateNotSaved(&why));
+                    self.save_trouble = Some((why, Instant::now()));
+                }
+                self.save_retry = Some(Instant::now() + SAVE_RETRY);
+            }
         }
     }
 }
 
 /// The thread that talks to the metadata service, one request at a time, so that a slow answer holds up nothing else.
-fn start_transport(imds: Imds, sender: Sender<Message>) -> Sender<Job> {
+fn start_transport(imds: Imds, sender: Sender<Message>) -> io::Result<Sender<Job>> {
     let (jobs, queue) = mpsc::channel();
-    thread::spawn(move || {
+    thread::Builder::new().spawn(move || {
         for job in queue {
             let answer = match job {
                 Job::Get(etag, timeout) => imds.events(etag.as_deref(), timeout),
@@ -679,8 +727,8 @@ fn start_transport(imds: Imds, sender: Sender<Message>) -> Sender<Job> {
                 return;
             }
         }
-    });
-    jobs
+    })?;
+    Ok(jobs)
 }
 
 /// All that is known of an event: from its document, or at least what the session keeps.

@@ -41,6 +41,33 @@ impl Bench {
 }
 
 #[test]
+fn commands_for_a_crowd_of_events_take_turns_and_own_events_do_not_wait_for_them() {
+    let bench = Bench::new();
+    let stage = Stage::start();
+    let go = bench.folder.path("go");
+    let log = &bench.log;
+    let on = format!(
+        "scheduled=sh -c 'echo \"begin $SCHEDULED_EVENTS_EVENT_ID\" >> {log}; while test \"$SCHEDULED_EVENTS_MINE\" = false && ! \
+         test -e {go}; do sleep 0.05; done; echo end >> {log}'"
+    );
+    let other = |number| with(freeze(""), &json!({ "EventId": format!("other-{number}"), "Resources": ["other"] }));
+    let mut events: Vec<_> = (0..40).map(other).collect();
+    stage.show(2, &events);
+    let run = Run::watch(&stage.url(), &["--vm-name", VM, "--on", &on, "--max-polls", "12"]);
+    stage.await_polls(4);
+    events.push(freeze("mine"));
+    stage.show(3, &events);
+    bench.line("begin mine");
+    bench.line("end");
+    let begun = |lines: &[String]| lines.iter().filter(|line| line.starts_with("begin other-")).count();
+    assert_eq!(begun(&bench.lines()), 8, "{:?}", bench.lines());
+    std::fs::write(&go, "").expect("a file");
+    // The watch waits for all of them before it ends.
+    run.finish().with_code(0);
+    assert_eq!((begun(&bench.lines()), bench.lines().len()), (40, 82));
+}
+
+#[test]
 fn prepare_and_recover_run_once_each_beside_the_polling_and_approval_waits_for_ready() {
     let bench = Bench::new();
     let go = bench.folder.path("go");

@@ -338,11 +338,15 @@ fn a_state_file_in_a_folder_that_cannot_be_written_is_refused_at_once() {
         );
         assert_eq!(finished.stderr.lines().count(), 1);
     }
-    // A folder in the file's place.
+    // A folder in the file's place, and a device, which stays one.
     let inner = bench.folder.path("inner");
     fs::create_dir(&inner).expect("a folder");
-    let finished = support::run(&["watch", "--state", &inner]).with_code(2);
-    assert!(finished.stderr.starts_with("error: cannot read the state file"), "{}", finished.stderr);
+    for state in [inner.as_str(), "/dev/null"] {
+        let finished = support::run(&["watch", "--endpoint", &bench.stage.url(), "--state", state]).with_code(2);
+        let refusal = format!("error: cannot use the state file {state}: it is no regular file");
+        assert!(finished.stderr.starts_with(&refusal), "{}", finished.stderr);
+    }
+    assert!(!fs::metadata("/dev/null").expect("a device").is_file());
     assert!(bench.stage.requests().is_empty());
 }
 

@@ -94,7 +94,7 @@ impl Host for Runner {
 
     fn rescheduled(&mut self, _event: &EventRecord, _time_left: Option<Duration>) {}
 
-    fn recover(&mut self, event: &EventRecord, reply: Answer) {
+    fn recover(&mut self, event: &EventRecord, _still_open: usize, reply: Answer) {
         self.command.start(event, &[], None, move |told| {
             if told == Told::Ended(CommandEnded::Well) {
                 reply.recovered("done");

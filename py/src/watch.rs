@@ -269,7 +269,7 @@ impl Host for Teller {
 
     fn rescheduled(&mut self, _event: &EventRecord, _time_left: Option<Duration>) {}
 
-    fn recover(&mut self, event: &EventRecord, reply: Reply) {
+    fn recover(&mut self, event: &EventRecord, _still_open: usize, reply: Reply) {
         if self.recovers {
             self.task(event, true, None, reply);
         } else {

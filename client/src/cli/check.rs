@@ -23,8 +23,7 @@ pub(super) fn check(options: &Check) -> Result<(), Failure> {
     let names = names_for(&names, &options.api_version);
     let now = options.now.unwrap_or_else(now);
     let decisions: Vec<_> = document.events().map(|event| policy.decide(&event, names, now)).collect();
-    print(&document, &body, names, now, options.output.json, Some(&decisions));
-    Ok(())
+    print(&document, &body, names, now, options.output.json, Some(&decisions))
 }
 
 pub(super) fn now() -> UnixSeconds {
@@ -51,7 +50,7 @@ pub(super) fn print(
     now: UnixSeconds,
     json: bool,
     decisions: Option<&[Decision]>,
-) {
+) -> Result<(), Failure> {
     let events: Vec<_> = document.events().map(|event| EventRecord::new(&event, names)).collect();
     let problems: Vec<_> = document.problems().map(|problem| Record::problem(&problem, body)).collect();
     if json {
@@ -61,19 +60,15 @@ pub(super) fn print(
             .chain(events.iter().cloned().map(Record::Event))
             .chain(problems)
             .chain(decided);
-        let mut stdout = io::stdout().lock();
         for record in records {
-            if record.write_json(&mut stdout).is_err() {
-                // Whoever read this has gone away.
-                return;
-            }
+            look::answer_record(&record)?;
         }
-        return;
+        return Ok(());
     }
     let mut text = Vec::new();
     // Writing to memory does not fail.
     let _ = readable(document, &events, &problems, now, decisions, &mut text);
-    look::say(&String::from_utf8_lossy(&text));
+    look::answer(&text)
 }
 
 fn readable(

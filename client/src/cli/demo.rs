@@ -1,13 +1,13 @@
 //! `demo`: the main job on the replay server, in one process.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use scheduled_events_core::{Change, Policy, Preparation};
 
 use super::Failure;
 use super::host::Teller;
-use super::look::{BOLD, DIM, GOOD};
+use super::look::{BOLD, DIM, GOOD, shown};
 use super::options::Demo;
 use super::replay::load;
 use super::watch::stop_on_signals;
@@ -15,7 +15,7 @@ use crate::imds::{API_VERSION, Imds};
 use crate::policy_file;
 use crate::record::{EventRecord, Record};
 use crate::replay::{Config, Server};
-use crate::watch::{Ended, Host, Note, Options, Reply, Watch};
+use crate::watch::{Ended, Handle, Host, Note, Options, Pulse, Reply, Watch};
 
 /// What the demonstration does about events: what a careful operator would begin with.
 const POLICY: &str = r#"
@@ -32,9 +32,12 @@ const VM_NAME: &str = "WestNO_0";
 /// How long the pretended drain takes, however fast the scenario is played.
 const DRAIN: Duration = Duration::from_millis(1_500);
 
+/// How long a scenario may be over before the demonstration ends without having seen anything of it.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 pub(super) fn demo(options: &Demo) -> Result<(), Failure> {
     let scenario = load(&options.scenario)?;
-    let about = scenario.about.clone();
+    let about = shown(&scenario.about);
     let server = Server::start(Config::new(scenario).speed(options.speed).vm_name(VM_NAME.to_owned()))
         .map_err(|error| Failure::usage(format!("cannot listen on this machine: {error}")))?;
     let imds = Imds::new(&server.url(), API_VERSION, false).map_err(Failure::usage)?;
@@ -45,7 +48,8 @@ pub(super) fn demo(options: &Demo) -> Result<(), Failure> {
          \n\
          The scenario {BOLD}{}{BOLD:#}, {} times faster than life:\n  {about}\n\
          The policy: approve freezes of up to nine seconds at once; prepare for everything else, then approve it.\n",
-        options.scenario, options.speed,
+        shown(&options.scenario),
+        options.speed,
     ));
     let watch_options = Options {
         api_version: API_VERSION.to_owned(),
@@ -58,8 +62,11 @@ pub(super) fn demo(options: &Demo) -> Result<(), Failure> {
     };
     let mut watch = Watch::new(imds, watch_options, None).map_err(Failure::usage)?;
     stop_on_signals(watch.handle())?;
-    let mut host = DemoHost { teller };
+    let mut host = DemoHost { teller, server, over_since: None, handle: watch.handle() };
     let ended = watch.run(&mut host);
+    if ended == Ended::Stopped && host.over_since.is_some() {
+        host.teller.say("The scenario was over before anything was seen of it; a lower --speed shows it.");
+    }
     if ended == Ended::Idle {
         host.teller.say(&format!(
             "\n{GOOD}Nothing is left.{GOOD:#} On a real machine: {BOLD}scheduled-events watch --policy FILE.toml --prepare \
@@ -72,6 +79,10 @@ pub(super) fn demo(options: &Demo) -> Result<(), Failure> {
 /// Pretends to drain, and says in words what happens.
 struct DemoHost {
     teller: Teller,
+    server: Server,
+    /// Since when the scenario is over and nothing is followed.
+    over_since: Option<Instant>,
+    handle: Handle,
 }
 
 impl DemoHost {
@@ -106,6 +117,17 @@ impl Host for DemoHost {
         Teller::note(&note);
     }
 
+    fn pulse(&mut self, pulse: Pulse<'_>) -> Option<Duration> {
+        if self.server.finished() && pulse.answered && pulse.events == 0 {
+            if self.over_since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+                self.handle.stop();
+            }
+        } else {
+            self.over_since = None;
+        }
+        None
+    }
+
     fn prepare(&mut self, _event: &EventRecord, _time_left: Option<Duration>, reply: Reply) {
         self.explain("Preparing: here your command would drain connections, checkpoint, fail over.");
         thread::spawn(move || {
@@ -118,7 +140,7 @@ impl Host for DemoHost {
         self.explain("The start time moved.");
     }
 
-    fn recover(&mut self, _event: &EventRecord, reply: Reply) {
+    fn recover(&mut self, _event: &EventRecord, _still_open: usize, reply: Reply) {
         self.explain("Recovering: here your command would take the machine back into service.");
         thread::spawn(move || {
             thread::sleep(DRAIN / 2);

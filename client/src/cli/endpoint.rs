@@ -7,7 +7,7 @@ use scheduled_events_core::{Document, StartRequests, limits};
 use super::Failure;
 use super::check::{now, print};
 use super::look::{self, GOOD, shown};
-use super::options::{Approve, List, Service};
+use super::options::{Approve, ENDPOINT_VARIABLE, List, Service};
 use crate::imds::{self, Answer, Imds, NAME_TIMEOUT};
 use crate::record::Record;
 use crate::watch::names_for;
@@ -19,7 +19,10 @@ const FIRST_TIMEOUT: Duration = Duration::from_millis(limits::FIRST_TIMEOUT_MS a
 const PATIENCE: Duration = Duration::from_secs(3);
 
 pub(super) fn connect(service: &Service) -> Result<Imds, Failure> {
-    Imds::new(&service.endpoint, &service.api_version, service.allow_endpoint).map_err(Failure::usage)
+    // A variable that is set to nothing counts as one that is not set.
+    let nothing = service.endpoint.is_empty() && std::env::var_os(ENDPOINT_VARIABLE).is_some();
+    let endpoint = if nothing { imds::ENDPOINT } else { &service.endpoint };
+    Imds::new(endpoint, &service.api_version, service.allow_endpoint).map_err(Failure::usage)
 }
 
 pub(super) fn list(options: &List) -> Result<(), Failure> {
@@ -50,8 +53,7 @@ pub(super) fn list(options: &List) -> Result<(), Failure> {
     }
     let names: Vec<_> = names.iter().map(String::as_str).collect();
     let names = names_for(&names, &options.service.api_version);
-    print(&document, &answer.body, names, now(), options.output.json, None);
-    Ok(())
+    print(&document, &answer.body, names, now(), options.output.json, None)
 }
 
 pub(super) fn approve(options: &Approve) -> Result<(), Failure> {
@@ -66,7 +68,7 @@ pub(super) fn approve(options: &Approve) -> Result<(), Failure> {
     let record = Record::Approval { event_ids: options.ids.clone(), status: Some(answer.status) };
     let done = (200..300).contains(&answer.status);
     if options.output.json {
-        let _ = record.write_json(std::io::stdout().lock());
+        look::say_record(&record);
     } else if done {
         for id in &options.ids {
             look::say(&format!("{GOOD}approved{GOOD:#}  {}\n", shown(id)));
@@ -97,20 +99,8 @@ fn unreachable(imds: &Imds, failure: &imds::Failure) -> Failure {
     ))
 }
 
-/// What the service says when it refuses, and what may help.
 fn refused(imds: &Imds, answer: &Answer) -> Failure {
-    let said = String::from_utf8_lossy(&answer.body);
-    let body: serde_json::Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-    let said = body["error"].as_str().unwrap_or(said.trim());
-    let said: String = said.chars().take(300).collect();
-    let versions = body["newest-versions"].as_array().into_iter().flatten().filter_map(serde_json::Value::as_str);
-    let versions: Vec<_> = versions.collect();
-    let advice = match answer.status {
-        400 if !versions.is_empty() => format!("; --api-version {} may help", versions.join(" or ")),
-        404 | 408 | 410 | 429 | 500..=599 => "; try again in a minute".into(),
-        300..=399 => "; redirects are not followed".into(),
-        _ => String::new(),
-    };
-    let colon = if said.is_empty() { "" } else { ": " };
-    Failure::endpoint(format!("{} refused with status {}{colon}{said}{advice}", imds.endpoint(), answer.status))
+    let remark = imds::remark(answer);
+    let colon = if remark.is_empty() { "" } else { ": " };
+    Failure::endpoint(format!("{} refused with status {}{colon}{remark}", imds.endpoint(), answer.status))
 }

@@ -1,7 +1,6 @@
 //! Who does what a watch says: tells people and programs, and runs the user's commands.
 
-use std::collections::HashMap;
-use std::io;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -22,6 +21,12 @@ const UNKNOWN_DEADLINE: Duration = Duration::from_secs(15 * 60);
 /// What a command is given at least, even when the event is due.
 const LEAST_TIME: Duration = Duration::from_secs(5);
 
+/// Days ahead, as with predicted failures, a command still has to end some day.
+const LONGEST: Duration = Duration::from_secs(30 * 86_400);
+
+/// For how many changes of this machine's events, and of others', commands run at once.
+const CHANGES_AT_ONCE: usize = 8;
+
 /// How long running commands have to end when the watch is stopped.
 const STOP_GRACE: Duration = Duration::from_millis(1_200);
 
@@ -33,8 +38,7 @@ pub(super) struct Teller {
 impl Teller {
     pub(super) fn record(&self, record: &Record, event: Option<&EventRecord>) {
         if self.json {
-            // A reader that has gone away must not stop the watch.
-            let _ = record.write_json(io::stdout().lock());
+            look::say_record(record);
             return;
         }
         match record {
@@ -168,7 +172,61 @@ pub(super) struct CommandHost {
     pub(super) on: Vec<(Change, CommandLine)>,
     supervisor: Supervisor,
     preparing: HashMap<String, Running>,
-    running: Vec<Running>,
+    recovering: Vec<Running>,
+    /// Commands for changes of this machine's events, and for those of others.
+    on_own: Commands,
+    on_others: Commands,
+}
+
+/// Commands for changes: some run, the others wait for their turn. A document may announce a thousand events.
+#[derive(Default)]
+struct Commands {
+    waiting: VecDeque<Waiting>,
+    running: Vec<Vec<Running>>,
+}
+
+/// What is to be run for one change.
+struct Waiting {
+    commands: Vec<CommandLine>,
+    change: Change,
+    event: EventRecord,
+    /// When the event may start, where the commands should have ended by then.
+    due: Option<Instant>,
+    debt: Debt,
+}
+
+impl Commands {
+    /// Starts what waits, as far as it is its turn.
+    fn start(&mut self) {
+        self.running.retain(|commands| commands.iter().any(|running| !running.has_ended()));
+        while self.running.len() < CHANGES_AT_ONCE
+            && let Some(waiting) = self.waiting.pop_front()
+        {
+            self.running.push(waiting.start());
+        }
+    }
+}
+
+impl Waiting {
+    fn start(self) -> Vec<Running> {
+        let label = format!("on {}", self.change);
+        let left = self.due.map(|due| due.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero());
+        let unfinished = Arc::new(AtomicUsize::new(self.commands.len()));
+        let start = |command: CommandLine| {
+            let (label, unfinished, debt) = (label.clone(), Arc::clone(&unfinished), self.debt.clone());
+            let extra = [("SCHEDULED_EVENTS_CHANGE", self.change.word())];
+            command.start(&self.event, &extra, Some(deadline(left)), move |told| match told {
+                Told::Line(line) => log(&label, &line),
+                Told::Ended(ended) => {
+                    outcome(&label, &ended);
+                    if unfinished.fetch_sub(1, Ordering::SeqCst) == 1 {
+                        debt.paid();
+                    }
+                }
+            })
+        };
+        self.commands.into_iter().map(start).collect()
+    }
 }
 
 impl CommandHost {
@@ -180,14 +238,17 @@ impl CommandHost {
             on: Vec::new(),
             supervisor: Supervisor::new(),
             preparing: HashMap::new(),
-            running: Vec::new(),
+            recovering: Vec::new(),
+            on_own: Commands::default(),
+            on_others: Commands::default(),
         }
     }
 
     /// Ends what still runs: politely, then for good.
     pub(super) fn stop(&self) {
         self.supervisor.stopping();
-        let all = || self.running.iter().chain(self.preparing.values());
+        let on_changes = || self.on_own.running.iter().chain(&self.on_others.running).flatten();
+        let all = || self.recovering.iter().chain(self.preparing.values()).chain(on_changes());
         for running in all() {
             running.end();
         }
@@ -238,50 +299,45 @@ impl Host for CommandHost {
         }
     }
 
-    fn recover(&mut self, event: &EventRecord, reply: Reply) {
+    fn recover(&mut self, event: &EventRecord, still_open: usize, reply: Reply) {
         let Some(command) = &self.recover else {
             reply.recovered("no-command");
             return;
         };
-        self.running.retain(|running| !running.has_ended());
+        self.recovering.retain(|running| !running.has_ended());
         let tell = move |told: Told| match told {
             Told::Line(line) => log("recover", &line),
             Told::Ended(ended) => reply.recovered(outcome("recover", &ended)),
         };
-        self.running.push(command.start(event, &[], Some(deadline(None)), tell));
+        let still_open = still_open.to_string();
+        let extra = [("SCHEDULED_EVENTS_STILL_OPEN", still_open.as_str())];
+        self.recovering.push(command.start(event, &extra, Some(deadline(None)), tell));
     }
 
     fn pulse(&mut self, pulse: Pulse<'_>) -> Option<Duration> {
+        self.on_own.start();
+        self.on_others.start();
         self.supervisor.pulse(pulse)
     }
 
     fn changed(&mut self, change: Change, event: &EventRecord, time_left: Option<Duration>, debt: Debt) -> bool {
-        self.running.retain(|running| !running.has_ended());
-        let commands: Vec<_> = self.on.iter().filter(|(wanted, _)| *wanted == change).collect();
-        let left = time_left.filter(|left| !left.is_zero() && !change.is_end());
-        let label = format!("on {change}");
-        let unfinished = Arc::new(AtomicUsize::new(commands.len()));
-        for (_, command) in &commands {
-            let (label, unfinished, debt) = (label.clone(), Arc::clone(&unfinished), debt.clone());
-            let extra = [("SCHEDULED_EVENTS_CHANGE", change.word())];
-            self.running.push(command.start(event, &extra, Some(deadline(left)), move |told| match told {
-                Told::Line(line) => log(&label, &line),
-                Told::Ended(ended) => {
-                    outcome(&label, &ended);
-                    if unfinished.fetch_sub(1, Ordering::SeqCst) == 1 {
-                        debt.paid();
-                    }
-                }
-            }));
+        let wanted = self.on.iter().filter(|(wanted, _)| *wanted == change);
+        let commands: Vec<_> = wanted.map(|(_, command)| command.clone()).collect();
+        if commands.is_empty() {
+            return false;
         }
-        !commands.is_empty()
+        let due = time_left.filter(|_| !change.is_end()).map(|left| Instant::now() + left.min(LONGEST));
+        // Others' events never keep this machine's own waiting.
+        let own = event.mine != Some(false);
+        let place = if own { &mut self.on_own } else { &mut self.on_others };
+        place.waiting.push_back(Waiting { commands, change, event: event.clone(), due, debt });
+        place.start();
+        true
     }
 }
 
 fn deadline(time_left: Option<Duration>) -> Instant {
-    // Days ahead, as with predicted failures, a command still has to end some day.
-    let most = Duration::from_secs(30 * 86_400);
-    Instant::now() + time_left.map_or(UNKNOWN_DEADLINE, |left| left.clamp(LEAST_TIME, most))
+    Instant::now() + time_left.map_or(UNKNOWN_DEADLINE, |left| left.clamp(LEAST_TIME, LONGEST))
 }
 
 fn log(label: &str, line: &str) {
@@ -296,9 +352,13 @@ fn outcome(label: &str, ended: &Ended) -> &'static str {
             look::diagnose("warning", &format!("the {label} command failed: {why}"));
             "failed"
         }
-        Ended::Stopped => {
+        Ended::Late => {
             look::diagnose("warning", &format!("the {label} command ran out of time and was ended"));
             "timed-out"
+        }
+        Ended::Stopped => {
+            look::diagnose("warning", &format!("the {label} command was ended, since the watch stops"));
+            "stopped"
         }
         Ended::NotStarted(why) => {
             look::diagnose("error", &format!("the {label} command could not be started: {why}"));

@@ -6,7 +6,9 @@ use std::io::{self, Write};
 use anstyle::{AnsiColor, Style};
 use scheduled_events_core::UnixSeconds;
 
-use crate::record::acts_on_terminals;
+use super::Failure;
+use super::output::{ERRORS, OUTPUT};
+use crate::record::{Record, acts_on_terminals};
 
 pub(super) const BOLD: Style = Style::new().bold();
 pub(super) const DIM: Style = Style::new().dimmed();
@@ -18,13 +20,30 @@ pub(super) const PLAIN: Style = Style::new();
 /// Prints a diagnostic line, such as `error: …`, to stderr.
 pub(super) fn diagnose(kind: &str, message: &str) {
     let style = if kind == "error" { BAD } else { CAUTION };
-    let _ = writeln!(anstream::stderr(), "{style}{kind}:{style:#} {}", shown(message));
+    // There is nowhere else to say that it cannot be said.
+    let _ = ERRORS.write(format!("{style}{kind}:{style:#} {}\n", shown(message)).as_bytes());
 }
 
-/// Prints to stdout; a reader that has gone away is no reason to stop.
+/// Prints to stdout on the way; the command goes on whatever comes of it.
 pub(super) fn say(text: &str) {
-    let mut stdout = anstream::stdout();
-    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    let _ = OUTPUT.write(text.as_bytes());
+}
+
+/// Prints a record to stdout on the way; the command goes on whatever comes of it.
+pub(super) fn say_record(record: &Record) {
+    let _ = answer_record(record);
+}
+
+/// Prints what the command was asked for to stdout.
+pub(super) fn answer(text: &[u8]) -> Result<(), Failure> {
+    OUTPUT.write(text).map_err(|error| Failure::output(&error))
+}
+
+/// Prints a record that the command was asked for to stdout.
+pub(super) fn answer_record(record: &Record) -> Result<(), Failure> {
+    let mut line = Vec::new();
+    record.write_json(&mut line).map_err(|error| Failure::output(&error))?;
+    answer(&line)
 }
 
 /// Text from outside, made harmless: control characters, and those that turn or hide text, are spelt out.

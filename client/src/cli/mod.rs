@@ -9,6 +9,7 @@ mod endpoint;
 mod host;
 mod look;
 mod options;
+mod output;
 mod replay;
 mod systemd;
 mod watch;
@@ -31,6 +32,11 @@ impl Failure {
     /// The endpoint could not be reached, or refused.
     fn endpoint(message: impl Into<String>) -> Self {
         Self { code: 1, message: message.into() }
+    }
+
+    /// What was asked for is known, and cannot be written.
+    fn output(error: &std::io::Error) -> Self {
+        Self { code: 1, message: format!("cannot write to standard output: {error}") }
     }
 
     /// What was asked for cannot be done as it was asked.
@@ -60,10 +66,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Task::Watch(options) => watch::watch(options),
         Task::Check(options) => check::check(&options),
         Task::Replay(options) => replay::replay(options),
-        Task::Scenarios(options) => {
-            replay::scenarios(&options);
-            Ok(())
-        }
+        Task::Scenarios(options) => replay::scenarios(&options),
         Task::Demo(options) => demo::demo(&options),
     };
     match result {

@@ -63,6 +63,9 @@ pub(super) enum Task {
     Demo(Demo),
 }
 
+/// Names the endpoint where no option does.
+pub(super) const ENDPOINT_VARIABLE: &str = "SCHEDULED_EVENTS_ENDPOINT";
+
 #[derive(Args)]
 pub(super) struct List {
     #[command(flatten)]
@@ -86,6 +89,7 @@ pub(super) struct Approve {
 
 #[derive(Args)]
 #[allow(clippy::struct_excessive_bools)] // Switches of a command line are independent.
+#[allow(clippy::doc_markdown)] // A terminal shows them as they stand.
 pub(super) struct Watch {
     #[command(flatten)]
     pub(super) service: Service,
@@ -99,13 +103,14 @@ pub(super) struct Watch {
     #[arg(long, value_name = "FILE")]
     pub(super) state: Option<PathBuf>,
     /// Run COMMAND when an event changes: scheduled, started, started-without-notice, rescheduled, updated, completed,
-    /// cancelled or ended (repeatable)
+    /// cancelled or ended (repeatable); other machines' events too: SCHEDULED_EVENTS_MINE tells
     #[arg(long, value_name = "CHANGE=COMMAND", value_parser = on_change)]
     pub(super) on: Vec<(Change, CommandLine)>,
     /// Run COMMAND to get ready for an event; exit code 0 means ready
     #[arg(long, value_name = "COMMAND", value_parser = CommandLine::parse)]
     pub(super) prepare: Option<CommandLine>,
-    /// Run COMMAND when an event that was prepared for is gone
+    /// Run COMMAND when an event that was prepared for is gone; SCHEDULED_EVENTS_STILL_OPEN tells how many other events of
+    /// this machine are not
     #[arg(long, value_name = "COMMAND", value_parser = CommandLine::parse)]
     pub(super) recover: Option<CommandLine>,
     /// The time between two polls, 200ms at least
@@ -147,7 +152,7 @@ pub(super) struct Replay {
     #[arg(value_name = "SCENARIO|FILE")]
     pub(super) scenario: String,
     /// Where to listen; port 0 takes a free one
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = address)]
     pub(super) listen: SocketAddr,
     /// How many times faster than life; 60 turns minutes into seconds
     #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = speed)]
@@ -182,7 +187,7 @@ pub(super) struct Demo {
 #[derive(Args)]
 pub(super) struct Service {
     /// The metadata service
-    #[arg(long, value_name = "URL", default_value = ENDPOINT, env = "SCHEDULED_EVENTS_ENDPOINT")]
+    #[arg(long, value_name = "URL", default_value = ENDPOINT, env = ENDPOINT_VARIABLE)]
     pub(super) endpoint: String,
     /// Accept an endpoint that is neither Azure's address nor on this machine
     #[arg(long)]
@@ -229,6 +234,10 @@ fn on_change(text: &str) -> Result<(Change, CommandLine), String> {
         format!("{word:?} is no change; the changes are {}", words.join(", "))
     })?;
     Ok((change, CommandLine::parse(command)?))
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "it takes an IP address and a port, such as 127.0.0.1:0".to_owned())
 }
 
 fn interval(text: &str) -> Result<Duration, String> {

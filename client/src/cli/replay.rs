@@ -27,13 +27,12 @@ pub(super) fn replay(options: Replay) -> Result<(), Failure> {
         Failure::usage(format!("cannot listen on {}: {error}{advice}", options.listen))
     })?;
     look::say(&format!("listening on {}\n", server.url()));
-    let mut stdout = anstream::stdout();
     for event in events {
         // A poll a second is no news; what goes wrong with one is.
         let dull = matches!(&event, ReplayEvent::Answered { method, status: Some(200 | 304), faults, .. }
             if method == "GET" && faults.is_empty());
         if !dull {
-            let _ = writeln!(stdout, "{}", shown(&event.to_string())).and_then(|()| stdout.flush());
+            look::say(&format!("{}\n", shown(&event.to_string())));
         }
     }
     Ok(())
@@ -54,23 +53,21 @@ pub(super) fn load(name: &str) -> Result<Scenario, Failure> {
     Scenario::parse(&text).map_err(|error| Failure::usage(format!("{name}:{error}")))
 }
 
-pub(super) fn scenarios(options: &Scenarios) {
+pub(super) fn scenarios(options: &Scenarios) -> Result<(), Failure> {
     let mut table = Table::default();
     for (name, about) in Scenario::builtins() {
         if options.output.json {
-            let record = Record::Scenario { name: name.to_owned(), about };
-            if record.write_json(io::stdout().lock()).is_err() {
-                break;
-            }
+            look::answer_record(&Record::Scenario { name: name.to_owned(), about })?;
         } else {
             table.row([(name.to_owned(), BOLD), (about, PLAIN)]);
         }
     }
-    if !options.output.json {
-        let mut text = Vec::new();
-        // Writing to memory does not fail.
-        let _ = table.print(&mut text);
-        let _ = writeln!(text, "\n{DIM}scheduled-events demo SCENARIO plays one and watches it.{DIM:#}");
-        look::say(&String::from_utf8_lossy(&text));
+    if options.output.json {
+        return Ok(());
     }
+    let mut text = Vec::new();
+    // Writing to memory does not fail.
+    let _ = table.print(&mut text);
+    let _ = writeln!(text, "\n{DIM}scheduled-events demo SCENARIO plays one and watches it.{DIM:#}");
+    look::answer(&text)
 }
