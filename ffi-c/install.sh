@@ -21,7 +21,7 @@ version=$(cargo pkgid -p scheduled-events-c)
 version=${version##*[#@]}
 abi=$(readelf -d "$built/libscheduled_events.so" | sed -n 's/.*soname: \[libscheduled_events\.so\.\(.*\)\].*/\1/p')
 # What a program that links the static library needs beside it; rustc --print native-static-libs says so.
-private='-lgcc_s -lutil -lrt -lpthread -lm -ldl -lc'
+private='-lgcc_eh -lutil -lrt -lpthread -lm -ldl -lc'
 
 install -d "$destdir$prefix/include" "$destdir$libdir/pkgconfig" "$destdir$libdir/cmake/scheduled_events"
 install -m 644 include/scheduled_events.h include/scheduled_events.hpp "$destdir$prefix/include/"

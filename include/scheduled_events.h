@@ -631,7 +631,8 @@ schedev_status schedev_event_resource(schedev_event *event, size_t index, schede
 
 /**
  * Where an iteration over an event's Resources stands. Opaque; start with SCHEDEV_CURSOR_INIT. It is tied to the
- * document's bytes, and may be copied.
+ * document's bytes, and may be copied. An event is known by where its id stands: in a buffer that is used again, give
+ * each event a fresh one.
  */
 typedef struct schedev_resource_cursor {
   /** Not for the caller. */
@@ -796,7 +797,8 @@ schedev_status schedev_document_next_problem(const schedev_document *document, s
 
 /**
  * The names under which this machine stands in an event's Resources. No names at all, or a NULL in place of the struct,
- * means that they are unknown; then whose an event is cannot be told, and nothing is approved.
+ * means that they are unknown; then whose an event is cannot be told, and nothing is approved. An empty name is refused
+ * with SCHEDEV_ERROR_ARGUMENT: it would pass for a known one.
  *
  * Resources are resource names, not host names: the VM's name, or {scale-set}_{instance-id} in a uniform scale set.
  * The metadata service tells it (/metadata/instance/compute/name). Names match whole and without regard to the case of

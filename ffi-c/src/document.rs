@@ -2,6 +2,7 @@
 
 use core::mem::MaybeUninit;
 use std::ffi::{c_char, c_void};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use scheduled_events_core::{Document, Event, Incarnation, Place, Text};
 
@@ -25,8 +26,26 @@ pub struct schedev_document {
 
 pub(crate) struct HeldDocument {
     pub(crate) view: Document<'static>,
-    /// Where the bytes are, which tells whether a cursor is of this document.
-    pub(crate) data: *const u8,
+    /// Tells whether a cursor is of this document.
+    pub(crate) mark: Mark,
+}
+
+/// Tells documents apart: by where their bytes are, and by their numbers, since the next one may lie where the last one
+/// did. Documents that two threads read at once may have one number, but not one place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mark {
+    data: *const u8,
+    number: usize,
+}
+
+impl Mark {
+    fn new(body: &[u8]) -> Self {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        // Two plain instructions, where an addition that no thread can miss would be a dear one.
+        let number = NUMBER.load(Ordering::Relaxed).wrapping_add(1);
+        NUMBER.store(number, Ordering::Relaxed);
+        Self { data: body.as_ptr(), number }
+    }
 }
 
 impl Held for HeldDocument {
@@ -78,7 +97,7 @@ unsafe fn parse(
     match view.fill(body, room, &mut |event, _, names| show(event, names)) {
         Ok(()) => {
             // SAFETY: `document` was checked, and is the caller's to write.
-            unsafe { seal(&raw mut (*document).opaque, HeldDocument { view, data: body.as_ptr() }) };
+            unsafe { seal(&raw mut (*document).opaque, HeldDocument { view, mark: Mark::new(body) }) };
             Ok(())
         }
         Err(refused) => {
@@ -230,7 +249,7 @@ pub struct schedev_event_cursor {
 }
 
 struct HeldPlace {
-    of: *const u8,
+    of: Mark,
     place: Place,
 }
 
@@ -264,7 +283,7 @@ pub unsafe extern "C" fn schedev_document_next(
         // SAFETY: the conventions of the header; the pointer was checked.
         let held: Option<&mut HeldPlace> = unsafe { unseal_started(&raw mut (*cursor).opaque) }?;
         let mut place = match held {
-            Some(held) if held.of != document.data => return Err(SCHEDEV_ERROR_ARGUMENT),
+            Some(held) if held.of != document.mark => return Err(SCHEDEV_ERROR_ARGUMENT),
             Some(held) => held.place,
             None => Place::default(),
         };
@@ -272,7 +291,7 @@ pub unsafe extern "C" fn schedev_document_next(
         let show = |next: &Event<'static>| unsafe { schedev_event::write(event, next) };
         document.view.show_next(&mut place, show).ok_or(SCHEDEV_END)?;
         // SAFETY: the conventions of the header; the pointer was checked.
-        unsafe { seal(&raw mut (*cursor).opaque, HeldPlace { of: document.data, place }) };
+        unsafe { seal(&raw mut (*cursor).opaque, HeldPlace { of: document.mark, place }) };
         Ok(())
     })
 }

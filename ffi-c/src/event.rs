@@ -7,7 +7,7 @@ use scheduled_events_core::{
 use crate::boundary::{Result, boundary};
 use crate::memory::{Flag, check, output};
 use crate::names::{schedev_names, with_names};
-use crate::opaque::{Held, seal, unseal, unseal_mut, unseal_or_start};
+use crate::opaque::{Held, seal, unseal, unseal_mut, unseal_started};
 use crate::problem::member_number;
 use crate::status::schedev_status::{self, SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT};
 use crate::text::schedev_text;
@@ -294,7 +294,8 @@ pub unsafe extern "C" fn schedev_event_resource(
 }
 
 /// Where an iteration over an event's Resources stands. Opaque; start with SCHEDEV_CURSOR_INIT. It is tied to the
-/// document's bytes, and may be copied.
+/// document's bytes, and may be copied. An event is known by where its id stands: in a buffer that is used again, give
+/// each event a fresh one.
 #[repr(C)]
 pub struct schedev_resource_cursor {
     /// Not for the caller.
@@ -337,14 +338,23 @@ pub unsafe extern "C" fn schedev_event_next_resources(
         }
         // SAFETY: the conventions of the header.
         let (event, count) = unsafe { (held_event(event)?, output(count)?) };
-        let start = || HeldNames { names: event.event.resources().iter(), of: event.id };
         // SAFETY: the conventions of the header; the pointer was checked.
-        let held = unsafe { unseal_or_start(&raw mut (*cursor).opaque, start) }?;
-        if held.of != event.id {
-            return Err(SCHEDEV_ERROR_ARGUMENT);
-        }
-        // SAFETY: the array has room for `capacity` names.
-        let written = unsafe { write_names(&mut held.names, names, capacity) };
+        let held: Option<&mut HeldNames> = unsafe { unseal_started(&raw mut (*cursor).opaque) }?;
+        // SAFETY: the array has room for `capacity` names; `cursor` was checked, and is the caller's to write.
+        let written = unsafe {
+            match held {
+                Some(held) if held.of != event.id => return Err(SCHEDEV_ERROR_ARGUMENT),
+                Some(held) => write_names(&mut held.names, names, capacity),
+                None => {
+                    let mut left = event.event.resources().iter();
+                    let written = write_names(&mut left, names, capacity);
+                    if written > 0 {
+                        seal(&raw mut (*cursor).opaque, HeldNames { names: left, of: event.id });
+                    }
+                    written
+                }
+            }
+        };
         if written == 0 {
             return Err(SCHEDEV_END);
         }

@@ -4,7 +4,9 @@ use scheduled_events_core::{VmNames, limits};
 
 use crate::boundary::Result;
 use crate::memory::{Flag, check, list};
-use crate::status::schedev_status::{SCHEDEV_ERROR_NAME_TOO_LONG, SCHEDEV_ERROR_TOO_MANY_NAMES};
+use crate::status::schedev_status::{
+    SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_NAME_TOO_LONG, SCHEDEV_ERROR_TOO_MANY_NAMES,
+};
 use crate::text::schedev_text;
 
 /// The most names that a machine can have here.
@@ -15,7 +17,8 @@ pub const SCHEDEV_NAME_MAX_BYTES: usize = 128;
 const _: () = assert!(SCHEDEV_NAMES_MAX == limits::NAMES_MAX && SCHEDEV_NAME_MAX_BYTES == limits::NAME_MAX);
 
 /// The names under which this machine stands in an event's Resources. No names at all, or a NULL in place of the struct,
-/// means that they are unknown; then whose an event is cannot be told, and nothing is approved.
+/// means that they are unknown; then whose an event is cannot be told, and nothing is approved. An empty name is refused
+/// with SCHEDEV_ERROR_ARGUMENT: it would pass for a known one.
 ///
 /// Resources are resource names, not host names: the VM's name, or {scale-set}_{instance-id} in a uniform scale set.
 /// The metadata service tells it (/metadata/instance/compute/name). Names match whole and without regard to the case of
@@ -52,6 +55,9 @@ pub(crate) unsafe fn with_names<T>(names: *const schedev_names, body: impl FnOnc
     for ((place, buffer), item) in known.iter_mut().zip(&mut decoded).zip(items) {
         // SAFETY: the conventions of the header.
         let name = unsafe { item.read() }?;
+        if name.decoded_len() == 0 {
+            return Err(SCHEDEV_ERROR_ARGUMENT);
+        }
         if name.decoded_len() > limits::NAME_MAX {
             return Err(SCHEDEV_ERROR_NAME_TOO_LONG);
         }

@@ -90,21 +90,3 @@ pub(crate) unsafe fn unseal_started<'a, T: Held, const WORDS: usize>(
     // SAFETY: the caller's promise is the same.
     unsafe { unseal_mut(words) }.map(Some)
 }
-
-/// The value in the words, which `start` makes first where the words are zeroed.
-///
-/// # Safety
-/// As for [`unseal_mut`], and the words can be written.
-#[inline]
-pub(crate) unsafe fn unseal_or_start<'a, T: Held, const WORDS: usize>(
-    words: *mut [u64; WORDS],
-    start: impl FnOnce() -> T,
-) -> Result<&'a mut T> {
-    // SAFETY: the caller's promise is the same, and the words are the caller's to write.
-    unsafe {
-        if unseal_started::<T, WORDS>(words)?.is_none() {
-            seal(words, start());
-        }
-        unseal_mut(words)
-    }
-}

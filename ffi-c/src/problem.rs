@@ -5,9 +5,9 @@ use std::ffi::{CStr, c_char};
 use scheduled_events_core::{Member, Problem, ProblemKind, Problems};
 
 use crate::boundary::boundary;
-use crate::document::{held_document, schedev_document};
+use crate::document::{Mark, held_document, schedev_document};
 use crate::memory::{Flag, check, output};
-use crate::opaque::{Held, unseal_or_start};
+use crate::opaque::{Held, seal, unseal_started};
 use crate::status::schedev_status::{self, SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT};
 
 /// The members that the document and its events define.
@@ -155,7 +155,7 @@ pub struct schedev_problem_cursor {
 
 struct HeldProblems {
     problems: Problems<'static>,
-    of: *const u8,
+    of: Mark,
 }
 
 impl Held for HeldProblems {
@@ -180,13 +180,20 @@ pub unsafe extern "C" fn schedev_document_next_problem(
         check(cursor)?;
         // SAFETY: the conventions of the header.
         let (document, problem) = unsafe { (held_document(document)?, output(problem)?) };
-        let start = || HeldProblems { problems: document.view.problems(), of: document.data };
         // SAFETY: the conventions of the header.
-        let held = unsafe { unseal_or_start(&raw mut (*cursor).opaque, start) }?;
-        if held.of != document.data {
-            return Err(SCHEDEV_ERROR_ARGUMENT);
-        }
-        problem.write(schedev_problem::of(&held.problems.next().ok_or(SCHEDEV_END)?));
+        let held: Option<&mut HeldProblems> = unsafe { unseal_started(&raw mut (*cursor).opaque) }?;
+        let found = match held {
+            Some(held) if held.of != document.mark => return Err(SCHEDEV_ERROR_ARGUMENT),
+            Some(held) => held.problems.next().ok_or(SCHEDEV_END)?,
+            None => {
+                let mut problems = document.view.problems();
+                let first = problems.next().ok_or(SCHEDEV_END)?;
+                // SAFETY: the conventions of the header; the pointer was checked.
+                unsafe { seal(&raw mut (*cursor).opaque, HeldProblems { problems, of: document.mark }) };
+                first
+            }
+        };
+        problem.write(schedev_problem::of(&found));
         Ok(())
     })
 }

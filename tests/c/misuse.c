@@ -92,6 +92,33 @@ static void documents(void) {
   EXPECT(schedev_document_next(&empty, &fresh, &event) == SCHEDEV_END);
   EXPECT(schedev_document_next(&document, &fresh, &event) == SCHEDEV_OK);
 
+  schedev_problem_cursor none = SCHEDEV_CURSOR_INIT;
+  schedev_problem problem;
+  EXPECT(schedev_document_next_problem(&empty, &none, &problem) == SCHEDEV_END);
+  EXPECT(none.opaque[0] == 0);
+
+  /* The next document where the last one was, as in a buffer that is used again, is another one. */
+  static char buffer[256];
+  static const char two[] = "{\"Events\":[{\"EventId\":\"a\"},{\"EventId\":\"b\"}]}";
+  static const char next[] = "{\"Events\":[{\"EventId\":\"c\"},{\"EventId\":\"d\"}]}";
+  schedev_document reused;
+  schedev_event another;
+  schedev_event_cursor old = SCHEDEV_CURSOR_INIT;
+  memcpy(buffer, two, sizeof two);
+  EXPECT(schedev_document_parse(buffer, sizeof two - 1, &reused, NULL) == SCHEDEV_OK);
+  EXPECT(schedev_document_next(&reused, &old, &another) == SCHEDEV_OK);
+  schedev_document copy = reused;
+  EXPECT(schedev_document_next(&copy, &old, &another) == SCHEDEV_OK);
+  memcpy(buffer, next, sizeof next);
+  EXPECT(schedev_document_parse(buffer, sizeof next - 1, &reused, NULL) == SCHEDEV_OK);
+  EXPECT(schedev_document_next(&reused, &old, &another) == SCHEDEV_ERROR_ARGUMENT);
+
+  /* A name that is empty is none, and is not taken for one. */
+  schedev_text nothing = schedev_text_from("");
+  schedev_names nameless = {.items = &nothing, .count = 1};
+  schedev_decision undecided;
+  EXPECT(schedev_decide(schedev_policy_sample(), &event, &nameless, 0, &undecided) == SCHEDEV_ERROR_ARGUMENT);
+
   /* A cursor belongs to one object. */
   static const char other_body[] = DOCUMENT("Started");
   schedev_document other;

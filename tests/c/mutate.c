@@ -56,7 +56,12 @@ static void read_event(schedev_event *event) {
     }
   }
   EXPECT(schedev_event_resource(event, chance() % 4, &name) <= SCHEDEV_END);
-  EXPECT(schedev_decide(schedev_policy_sample(), event, &names, now, &decision) == SCHEDEV_OK);
+  schedev_status decided = schedev_decide(schedev_policy_sample(), event, &names, now, &decision);
+  if (name.len == 0) {
+    EXPECT(decided == SCHEDEV_ERROR_ARGUMENT);
+    return;
+  }
+  EXPECT(decided == SCHEDEV_OK);
   EXPECT(decision.action != SCHEDEV_ACTION_APPROVE || event->unreliable_member == SCHEDEV_MEMBER_NONE);
   EXPECT(schedev_start_requests(&event->event_id, 1, body, sizeof body, &needed) <= SCHEDEV_ERROR_BUFFER_TOO_SMALL);
 }
