@@ -5,12 +5,12 @@ use std::fs::File;
 #[cfg(unix)]
 pub(crate) use unix::{
     boot_time, end_group, in_own_group, lock, on_stop, passes, private, supervisor_listens, supervisor_patience,
-    survive_file_limits, sync_folder, tell_supervisor, tell_supervisor_of_stop,
+    survive_file_limits, sync_folder, tell_supervisor, tell_supervisor_of_stop, unlock,
 };
 #[cfg(windows)]
 pub(crate) use windows::{
     boot_time, end_group, in_own_group, lock, on_stop, passes, private, supervisor_listens, supervisor_patience,
-    survive_file_limits, sync_folder, tell_supervisor, tell_supervisor_of_stop,
+    survive_file_limits, sync_folder, tell_supervisor, tell_supervisor_of_stop, unlock,
 };
 
 /// What came of the wish for a lock.
@@ -84,6 +84,11 @@ mod unix {
             Err(Errno::WOULDBLOCK) => Ok(Lock::Taken(file)),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Gives the lock back, whoever else has the file open.
+    pub(crate) fn unlock(file: &File) {
+        let _ = flock(file, FlockOperation::Unlock);
     }
 
     /// A rename lasts once its folder is on disk.
@@ -160,7 +165,7 @@ mod unix {
 
 #[cfg(windows)]
 mod windows {
-    use std::fs::OpenOptions;
+    use std::fs::{File, OpenOptions};
     use std::io;
     use std::os::windows::fs::OpenOptionsExt;
     use std::os::windows::process::CommandExt;
@@ -224,6 +229,9 @@ mod windows {
             Err(error) => Err(error),
         }
     }
+
+    /// The lock goes with the file.
+    pub(crate) fn unlock(_file: &File) {}
 
     /// A rename needs no more here.
     #[allow(clippy::unnecessary_wraps)] // The same function as on Unix.

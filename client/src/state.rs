@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::process;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -53,7 +54,9 @@ pub struct Owed {
 pub struct StateFile {
     path: PathBuf,
     /// Held as long as the state file is in use; the system releases it with the process, however it ends.
-    _lock: File,
+    lock: File,
+    /// The process that holds it. One that was forked from it has a copy, which must not keep the file in use.
+    process: u32,
 }
 
 /// What was found when a state file was opened.
@@ -99,7 +102,7 @@ impl StateFile {
             ));
         }
         let lock = lock(path)?;
-        let file = Self { path: path.clone(), _lock: lock };
+        let file = Self { path: path.clone(), lock, process: process::id() };
         let found = match read(path) {
             Ok(None) => Found::Nothing,
             Ok(Some(Ok(state))) => Found::State(state),
@@ -164,6 +167,14 @@ fn followed(path: &Path) -> io::Result<PathBuf> {
         path = path.parent().unwrap_or(Path::new("")).join(target);
     }
     Err(io::Error::other("too many links"))
+}
+
+impl Drop for StateFile {
+    fn drop(&mut self) {
+        if self.process == process::id() {
+            platform::unlock(&self.lock);
+        }
+    }
 }
 
 fn lock(path: &Path) -> Result<File, String> {

@@ -49,6 +49,16 @@ pub struct Options {
     pub until_idle: bool,
     /// End after so many polls.
     pub max_polls: Option<u64>,
+    /// The longest that a request may take, where that is less than a session gives it: two minutes for the first one,
+    /// which may have to wake the service up.
+    pub timeout: Option<Duration>,
+}
+
+impl Options {
+    fn timeout_of(&self, timeout_ms: u32) -> Duration {
+        let usual = Duration::from_millis(u64::from(timeout_ms));
+        self.timeout.map_or(usual, |timeout| timeout.min(usual))
+    }
 }
 
 /// Whoever does what the session says: runs commands, calls functions, prints.
@@ -425,13 +435,14 @@ impl Watch {
             // The last poll may be so long ago by now that the next one is due without a pause.
             Step::Get { .. } if polls_done => return Some(self.finish(host)),
             Step::Get { if_none_match, timeout_ms } => {
-                let job = Job::Get(if_none_match.map(str::to_owned), Duration::from_millis(u64::from(timeout_ms)));
+                let timeout = self.options.timeout_of(timeout_ms);
+                let job = Job::Get(if_none_match.map(str::to_owned), timeout);
                 self.polls += 1;
                 self.save(host);
                 let _ = self.jobs.send(job);
             }
             Step::Post { body, timeout_ms } => {
-                let job = Job::Post(body.to_vec(), Duration::from_millis(u64::from(timeout_ms)));
+                let job = Job::Post(body.to_vec(), self.options.timeout_of(timeout_ms));
                 self.posted = self.session.posted().map(ToString::to_string).collect();
                 self.save(host);
                 let _ = self.jobs.send(job);

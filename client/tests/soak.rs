@@ -62,6 +62,7 @@ fn watch(endpoint: &str, polls: u64) -> ExitCode {
         dry_run: false,
         until_idle: false,
         max_polls: Some(polls),
+        timeout: None,
     };
     let state = StateFile::open(env::var("SOAK_STATE").expect("a path").as_ref()).expect("a state file");
     let mut watch = Watch::new(imds, options, Some(state)).expect("a watch");

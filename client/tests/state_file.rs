@@ -44,6 +44,7 @@ fn take_up(path: &Path) -> Found {
         dry_run: false,
         until_idle: false,
         max_polls: None,
+        timeout: None,
     };
     let imds = Imds::new("http://127.0.0.1:9", API_VERSION, false).expect("an endpoint");
     Watch::new(imds, options, Some((file, found))).map(drop).expect("a watch begins with whatever was found");

@@ -204,10 +204,10 @@ impl<'r, 'a> RepeatFinder<'r, 'a> {
         let mut scanner = Scanner::new(self.text, self.events, EVENT_DEPTH.wrapping_sub(1));
         let mut first = true;
         scanner.open_array().ok()?;
-        for index in 0_usize.. {
-            if !scanner.next_element(&mut first).ok()? {
-                break;
-            }
+        let mut next: usize = 0;
+        while scanner.next_element(&mut first).ok()? {
+            let index = next;
+            next = index.wrapping_add(1);
             if scanner.peek() != Some(b'{') {
                 scanner.skip_checked().ok()?;
             } else if let Some((offset, id)) = Event::id_of(&mut scanner)

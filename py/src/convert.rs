@@ -24,7 +24,7 @@ impl Moment {
 impl<'a, 'py> FromPyObject<'a, 'py> for Moment {
     type Error = PyErr;
 
-    #[allow(clippy::cast_possible_truncation)] // It saturates, and a year that far away is as good as another.
+    #[allow(clippy::cast_possible_truncation)] // It was looked at.
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         let seconds = if let Ok(seconds) = object.extract::<f64>() {
             seconds
@@ -37,8 +37,9 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Moment {
             let name = object.get_type().name()?;
             return Err(PyTypeError::new_err(format!("a moment is an aware datetime or a number, not {name}")));
         };
-        if !seconds.is_finite() {
-            return Err(PyValueError::new_err("a moment must be a finite number of seconds"));
+        #[allow(clippy::cast_precision_loss)] // Both are whole in 53 bits.
+        if !(FIRST_SECOND as f64..=LAST_SECOND as f64).contains(&seconds) {
+            return Err(PyValueError::new_err("a moment must lie in the years 1 to 9999"));
         }
         Ok(Self(UnixMillis((seconds * 1000.0).round() as i64)))
     }

@@ -198,10 +198,7 @@ impl Document {
     fn __eq__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let py = slf.py();
         let same = if let Ok(other) = other.cast::<Self>() {
-            let (mine, others) = (slf.get(), other.get());
-            mine.body.bytes() == others.body.bytes() || {
-                mine.incarnation == others.incarnation && mine.events.bind(py).eq(others.events.bind(py))?
-            }
+            slf.get().body.bytes() == other.get().body.bytes() || Self::dict(slf)?.eq(Self::dict(other)?)?
         } else if other.is_instance_of::<PyDict>() {
             Self::dict(slf)?.eq(other)?
         } else {

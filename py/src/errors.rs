@@ -35,6 +35,11 @@ pub(crate) fn parse_error(py: Python<'_>, error_found: ParseError, text: &[u8]) 
     })
 }
 
+/// `Error`, for what no other one tells.
+pub(crate) fn base(py: Python<'_>, message: &str) -> PyErr {
+    error(py, "Error", message, |_| Ok(()))
+}
+
 /// `EndpointError` for an answer that refuses.
 pub(crate) fn refused(py: Python<'_>, status: u16, body: &[u8]) -> PyErr {
     let said: String = String::from_utf8_lossy(body).chars().filter(|char| !char.is_control()).take(300).collect();

@@ -119,12 +119,8 @@ impl Event {
         plain.map(|plain| PyString::from_bytes(py, plain).map(Bound::into_any)).transpose()
     }
 
-    fn same(&self, other: &Self) -> bool {
-        self.object() == other.object() || self.record() == other.record()
-    }
-
-    fn record(&self) -> EventRecord {
-        EventRecord::new(&self.core(), names_for(&[], ""))
+    fn same(&self, py: Python<'_>, other: &Self) -> PyResult<bool> {
+        Ok(self.object() == other.object() || wire::dict(py, self.object())?.eq(wire::dict(py, other.object())?)?)
     }
 }
 
@@ -238,7 +234,7 @@ impl Event {
 
     fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let same = if let Ok(other) = other.cast::<Self>() {
-            self.same(other.get())
+            self.same(py, other.get())?
         } else if other.is_instance_of::<PyDict>() {
             wire::dict(py, self.object())?.eq(other)?
         } else {
@@ -258,7 +254,7 @@ impl Event {
             Some(text) => Ok(PyString::new(py, &text).repr()?.to_string()),
             None => PyResult::Ok("None".to_owned()),
         };
-        let event = self.record();
+        let event = EventRecord::new(&self.core(), names_for(&[], ""));
         let resources = event.resources.unwrap_or_default();
         let mut names =
             resources.iter().take(3).cloned().map(|name| shown(Some(name))).collect::<PyResult<Vec<_>>>()?;

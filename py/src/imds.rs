@@ -22,7 +22,7 @@ pub(crate) const SLICE: Duration = Duration::from_millis(50);
 #[pyclass(frozen, module = "scheduled_events._native")]
 pub(crate) struct Imds {
     pub(crate) transport: Transport,
-    timeout: Option<Duration>,
+    pub(crate) timeout: Option<Duration>,
     pace: Mutex<Pace>,
 }
 

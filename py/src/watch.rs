@@ -3,6 +3,7 @@
 //! That thread never needs the interpreter's lock, so that a busy interpreter delays no poll and no approval.
 
 use std::path::PathBuf;
+use std::process;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -32,6 +33,8 @@ pub(crate) struct Watch {
     /// Why the last poll failed.
     cause: Mutex<Option<String>>,
     endpoint: String,
+    /// The process that watches. One that was forked from it has this object, but not its threads.
+    process: u32,
 }
 
 /// What a watch has to tell.
@@ -70,6 +73,7 @@ impl Watch {
             dry_run,
             until_idle,
             max_polls,
+            timeout: imds.get().timeout,
         };
         check(&options).map_err(|why| errors::config(py, &why))?;
         let endpoint = transport.endpoint().to_owned();
@@ -97,11 +101,15 @@ impl Watch {
             thread: Mutex::new(Some(thread)),
             cause: Mutex::default(),
             endpoint,
+            process: process::id(),
         })
     }
 
     /// The next record, or a pair of a log level and a message; None at the end.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        if self.is_elsewhere() {
+            return Err(errors::base(py, "the watch runs in the process that this one was forked from"));
+        }
         loop {
             let told = py.detach(|| self.told.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(SLICE));
             match told {
@@ -135,11 +143,17 @@ impl Watch {
 
     /// The next preparation or recovery; None when no more will come.
     fn task(&self, py: Python<'_>) -> Option<Task> {
+        if self.is_elsewhere() {
+            return None;
+        }
         py.detach(|| self.tasks.lock().unwrap_or_else(PoisonError::into_inner).recv().ok())
     }
 
     /// Ends the watch, and waits until its state is kept.
     fn close(&self, py: Python<'_>) {
+        if self.is_elsewhere() {
+            return;
+        }
         self.handle.stop();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
@@ -148,9 +162,17 @@ impl Watch {
     }
 }
 
+impl Watch {
+    fn is_elsewhere(&self) -> bool {
+        self.process != process::id()
+    }
+}
+
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.handle.stop();
+        if !self.is_elsewhere() {
+            self.handle.stop();
+        }
     }
 }
 
@@ -200,6 +222,11 @@ impl Task {
             (true, true) => reply.recovered("done"),
             (true, false) => reply.recovered("failed"),
         }
+    }
+
+    /// It may have been done or not, so that a restart has to do it again.
+    fn abandon(&self) {
+        drop(self.reply.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }
 

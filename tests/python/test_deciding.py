@@ -19,6 +19,33 @@ def document(*events: "dict[str, Any]", incarnation: int = 1) -> bytes:
     return json.dumps({"DocumentIncarnation": incarnation, "Events": full}).encode()
 
 
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59-01:00"])
+def test_a_time_that_python_does_not_know_hides_no_other_event(moment: str) -> None:
+    body = document({"EventId": "a", "NotBefore": moment}, {"EventId": "b", "EventType": "Preempt"})
+    changes = se.Tracker(vm_names=[VM]).observe(se.parse(body), now=START)
+    assert [(change.event_id, change.not_before) for change in changes] == [("a", None), ("b", None)]
+    session = se.Session(vm_names=VM)
+    assert isinstance(session.next(START), se.Get)
+    session.on_response(200, memoryview(body), now=START)
+    told = [session.next(START) for _ in range(4)]
+    assert [step.record.event_id for step in told if isinstance(step, se.Report)] == ["a", "a", "b", "b"]
+
+
+def test_a_moment_that_is_none_changes_nothing() -> None:
+    tracker = se.Tracker(vm_names=[VM])
+    for moment in (1e30, -1e30, 253_402_300_800, float("nan")):
+        with pytest.raises(ValueError, match="years 1 to 9999"):
+            tracker.observe(se.parse(DOCUMENT), now=moment)
+    assert len(tracker.observe(se.parse(DOCUMENT), now=START)) == 1
+
+
+def test_ids_are_approved_and_nothing_else() -> None:
+    for wrong in (se.parse(DOCUMENT), b"abc", bytearray(b"abc")):
+        with pytest.raises(TypeError, match="ids or events"):
+            se.start_requests(wrong)  # type: ignore[arg-type]
+    assert se.start_requests(se.parse(DOCUMENT).events).startswith(b'{"StartRequests":[{"EventId":"C7061BAC')
+
+
 def test_changes() -> None:
     tracker = se.Tracker(vm_names=[VM])
     moment = datetime(2022, 4, 11, 22, 0, tzinfo=timezone.utc)

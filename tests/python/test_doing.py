@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,134 @@ def test_what_fails_to_prepare_is_never_approved(worker: Any, caplog: pytest.Log
     assert not [record for record in records if isinstance(record, se.Approval)]
     logged = [record.message for record in caplog.records if record.name == "scheduled_events"]
     assert f"this machine is {VM}" in logged
+
+
+async def drained_by_and_by(event: se.Event) -> None:
+    """Drain as a coroutine does: not before somebody awaits it."""
+    await asyncio.sleep(0.05)
+    drained.append(event.event_id)
+
+
+drained: "list[str]" = []
+
+
+def test_a_coroutine_that_nobody_awaits_is_no_preparation(caplog: pytest.LogCaptureFixture) -> None:
+    with se.replay("user-reboot", speed=60) as url, se.Client(url, vm_names=VM) as client:
+        with pytest.raises(TypeError, match="aio"):
+            client.watch(PREPARE, prepare=drained_by_and_by)
+        records = []
+        for record in client.watch(PREPARE, prepare=partial(drained_by_and_by), interval=0.2):
+            records.append(record)
+            if isinstance(record, se.Prepare):
+                break
+        assert records[-1].outcome == "failed"
+        assert not any(isinstance(record, se.Approval) for record in records)
+    assert "awaits" in caplog.text
+    assert not drained
+
+
+def test_aio_awaits_whatever_is_to_be_awaited() -> None:
+    async def main() -> None:
+        with se.replay("user-reboot", speed=60) as url:
+            async with se.aio.watch(url, policy=PREPARE, prepare=partial(drained_by_and_by), vm_names=VM) as watch:
+                async for record in watch:
+                    if isinstance(record, se.Prepare):
+                        assert (record.outcome, drained) == ("ready", [record.event_id])
+                        return
+
+    drained.clear()
+    asyncio.run(main())
+    assert drained
+
+
+def test_what_a_loop_took_down_with_it_is_done_again_after_a_restart(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    begun = []
+
+    async def drain(event: se.Event) -> None:
+        begun.append(event.event_id)
+        await asyncio.sleep(600)
+
+    with se.replay("user-reboot", speed=1) as url:
+        watch = se.aio.watch(url, policy=PREPARE, prepare=drain, vm_names=VM, state=state, interval=0.2)
+        with pytest.raises(asyncio.TimeoutError):
+            asyncio.run(asyncio.wait_for(forever(watch, begun), 10))
+        # Whatever is said of it now is kept.
+        time.sleep(1)
+        asyncio.run(watch.aclose())
+        again = threading.Event()
+        with se.Client(url, vm_names=VM) as client:
+            records = client.watch(PREPARE, prepare=lambda _: again.set(), state=state, interval=0.2)
+            assert any(isinstance(record, se.Approval) for record in records if again.is_set())
+
+
+async def forever(watch: "se.aio.Watch", begun: "list[str]") -> None:
+    """Read the records until something has begun, and break off then."""
+    async for _ in watch:
+        for _ in range(100):
+            if begun:
+                raise asyncio.TimeoutError
+            await asyncio.sleep(0.05)
+
+
+def test_a_thread_that_cannot_be_started_costs_no_preparation(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+    refused = []
+
+    def refuse_once(thread: threading.Thread) -> None:
+        if not refused and thread._target.__name__ == "_do":  # type: ignore[attr-defined]
+            refused.append(thread)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse_once)
+    done = []
+    with se.replay("user-reboot", speed=120) as url, se.Client(url, vm_names=VM) as client:
+        options: dict[str, Any] = {"until_idle": True, "interval": 0.2}
+        records = list(client.watch(PREPARE, prepare=done.append, recover=done.append, **options))
+    assert refused
+    assert [record.outcome for record in records if isinstance(record, (se.Prepare, se.Recover))] == ["ready", "done"]
+    assert len(done) == 2
+
+
+def test_a_time_out_is_a_watch_s_too() -> None:
+    with se.replay("user-reboot", faults=["silence"]) as url, se.Client(url, timeout=0.5, vm_names=VM) as client:
+        begun = time.monotonic()
+        causes = []
+        with pytest.raises(se.EndpointError):
+            causes.extend(record.cause for record in client.watch(max_polls=1))
+        # Two minutes are what the first request has otherwise.
+        assert time.monotonic() - begun < 60
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_process_has_no_part_in_a_watch(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    with se.replay("user-reboot", speed=1) as url, se.Client(url, vm_names=VM) as client:
+        watch = client.watch(state=state, interval=0.2)
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            said = b"nothing"
+            try:
+                next(watch)
+            except se.Error:
+                said = b"refused"
+            watch.close()
+            del watch
+            os.write(writer, said)
+            time.sleep(600)
+        try:
+            assert os.read(reader, 100) == b"refused"
+            watch.close()
+            # The child has all files open that were open then.
+            client.watch(state=state, max_polls=1).close()
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            os.close(reader)
+            os.close(writer)
 
 
 def test_polling_goes_on_while_a_worker_works() -> None:

@@ -76,6 +76,18 @@ def test_events_cannot_be_changed(event: se.Event) -> None:
         event["EventId"] = "b"  # type: ignore[index]
 
 
+def test_documents_and_events_differ_where_anything_does() -> None:
+    events = [
+        se.parse(json.dumps({"Events": [{"EventId": "a", **members}]})).events[0]
+        for members in ({"NotBefore": "foo"}, {"NotBefore": "bar"}, {"Unknown": 1}, {"Unknown": 2}, {})
+    ]
+    assert [[one == other for other in events] for one in events] == [
+        [one is other for other in events] for one in events
+    ]
+    assert se.parse(b'{"Events":[],"x":1}') != se.parse(b'{"Events":[]}')
+    assert se.parse('{"Events":[{"EventId":"\\u0061"}]}') == se.parse('{"Events":[{"EventId":"a"}]}')
+
+
 def test_events_compare_hash_copy_and_pickle(event: se.Event, document: se.Document) -> None:
     pretty = se.parse(json.dumps(json.loads(DOCUMENT), indent=4))
     assert pretty.events[0] == event

@@ -59,6 +59,7 @@ pub(super) fn demo(options: &Demo) -> Result<(), Failure> {
         dry_run: false,
         until_idle: true,
         max_polls: None,
+        timeout: None,
     };
     let mut watch = Watch::new(imds, watch_options, None).map_err(Failure::usage)?;
     stop_on_signals(watch.handle())?;

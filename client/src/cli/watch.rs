@@ -52,6 +52,7 @@ pub(super) fn watch(arguments: Arguments) -> Result<(), Failure> {
         dry_run: arguments.dry_run,
         until_idle: arguments.until_idle,
         max_polls: arguments.max_polls,
+        timeout: None,
     };
     output::never_wait()
         .map_err(|error| Failure::usage(format!("the system has no room for another thread: {error}")))?;

@@ -463,7 +463,7 @@ class Session:
     def on_response(
         self,
         status: int,
-        body: bytes | bytearray | str | None = None,
+        body: bytes | bytearray | memoryview | str | None = None,
         etag: str | None = None,
         retry_after: float | None = None,
         now: _Moment | None = None,

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 
     _Worker = Callable[[Event], object]
 
+_CO_COROUTINE = 0x80  # As inspect's, whose import takes longer than all else that a watch does first.
+
+
+class _Abandoned(BaseException):
+    """Nobody can tell any more whether it was done: a restart has to do it again."""
+
 
 def start_requests(events: str | Event | Iterable[str | Event]) -> bytes:
     """Write the body that approves these events: ids, or events themselves."""
@@ -25,6 +31,8 @@ def start_requests(events: str | Event | Iterable[str | Event]) -> bytes:
 def _ids(events: str | Event | Iterable[str | Event]) -> list[str]:
     if isinstance(events, (str, _native.Event)):
         events = [events]
+    elif isinstance(events, (bytes, bytearray, _native.Document)):
+        raise TypeError(f"ids or events are approved, not {type(events).__name__}; a document's are its events")
     return [event if isinstance(event, str) else event.event_id for event in events]
 
 
@@ -98,6 +106,9 @@ class Client:
         ``prepare`` and ``recover`` are called with the event, each on a thread of its own beside the polling; False or
         an exception means that it failed, anything else that it is done. ``state`` is a file that a restart takes up.
         """
+        for worker in (prepare, recover):
+            if getattr(getattr(worker, "__code__", None), "co_flags", 0) & _CO_COROUTINE:
+                raise TypeError(f"{worker!r} is a coroutine function; scheduled_events.aio.watch() runs those")
         native = _native.Watch(
             self._open(),
             policy=policy,
@@ -215,15 +226,30 @@ def _close_all() -> None:
 def _dispatch(native: _native.Watch, prepare: _Worker | None, recover: _Worker | None) -> None:
     """Start what prepares and recovers, each on a thread of its own: a slow one holds up no other."""
     while (task := native.task()) is not None:
-        _start(_do, task, recover if task.is_recovery else prepare)
+        worker = recover if task.is_recovery else prepare
+        try:
+            _start(_do, task, worker)
+        except RuntimeError as error:
+            _log(30, "there is no room for another thread, so the next event waits for this one", error)
+            _do(task, worker)
 
 
 def _do(task: _native.Task, worker: _Worker | None) -> None:
+    what = "recovery" if task.is_recovery else "preparation"
     well = False
     try:
-        well = worker is None or worker(task.event) is not False
+        answer = None if worker is None else worker(task.event)
+        if hasattr(answer, "__await__"):
+            # Nothing of it was done yet.
+            getattr(answer, "close", bool)()
+            _log(40, f"the {what} failed: it gave {answer!r}, and only scheduled_events.aio.watch() awaits that")
+        else:
+            well = answer is not False
+    except _Abandoned:
+        task.abandon()
+        _log(10, f"the {what} was abandoned")
     except BaseException as error:
-        _log(40, f"the {'recovery' if task.is_recovery else 'preparation'} failed", error)
+        _log(40, f"the {what} failed", error)
     finally:
         task.done(well)
 

@@ -141,12 +141,20 @@ def from_dict(fields: dict[str, Any]) -> Any:
     kind = _RECORDS[fields.pop("record")]
     for name in _TIMES.intersection(fields):
         if fields[name] is not None:
-            fields[name] = datetime.fromisoformat(fields[name].replace("Z", "+00:00"))
+            fields[name] = _moment(fields[name])
     if "event_ids" in fields:
         fields["event_ids"] = tuple(fields["event_ids"])
     if "action" in fields:
         fields["action"] = Action(fields["action"])
     return kind(**fields)
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except (ValueError, OverflowError):
+        # A year that Python does not know, as an offset from the first or the last one gives it.
+        return None
 
 
 def _plain(value: datetime | tuple[str, ...] | Action | str | int | None) -> object:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import threading
-from collections.abc import Callable
+import time
+from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
 
-from ._client import Client, _log
+from ._client import Client, _Abandoned, _log
 from ._client import Watch as SyncWatch
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ def watch(
 ) -> Watch:
     """Do the main job beside the event loop; iterate over the records with ``async for``.
 
-    The arguments are those of Client and Client.watch. ``prepare`` and ``recover`` may be coroutine functions, which
-    then run on the loop; plain functions run on threads. Cancelling whoever iterates takes effect at once; close the
-    watch with ``await watch.aclose()`` or ``async with``.
+    The arguments are those of Client and Client.watch. What ``prepare`` and ``recover`` give to be awaited, as
+    coroutine functions do, runs on the loop; they themselves run on threads. Cancelling whoever iterates takes effect
+    at once; close the watch with ``await watch.aclose()`` or ``async with``.
     """
     client = Client(endpoint, api_version=api_version, vm_names=vm_names, allow_endpoint=allow_endpoint)
     return Watch(
@@ -133,16 +133,30 @@ class Watch:
 
 
 def _on_loop(worker: _Worker | None, loop: asyncio.AbstractEventLoop) -> _Worker | None:
-    """Let a coroutine function run on the loop while a thread waits for it."""
-    if worker is None or not _is_coroutine_function(worker):
-        return worker
+    """Let what a worker gives to be awaited run on the loop, while a thread waits for it."""
+    if worker is None:
+        return None
+
+    async def awaited(answer: Any) -> object:
+        return await answer
 
     def call(event: Event) -> object:
-        coroutine: Any = worker(event)
-        return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+        answer: Any = worker(event)
+        if not hasattr(answer, "__await__"):
+            return answer
+        running = awaited(answer)
+        try:
+            return asyncio.run_coroutine_threadsafe(running, loop).result()
+        except (CancelledError, RuntimeError) as error:
+            # A loop that is taken down cancels what runs on it, or does not let it begin. Whoever cancels it and keeps
+            # the loop has decided that it failed.
+            patience = time.monotonic() + (5 if isinstance(error, CancelledError) else 0)
+            while not loop.is_closed():
+                if time.monotonic() >= patience:
+                    raise
+                time.sleep(0.05)
+            for unfinished in (running, answer):
+                getattr(unfinished, "close", bool)()
+            raise _Abandoned from None
 
     return call
-
-
-def _is_coroutine_function(worker: Callable[..., object]) -> bool:
-    return inspect.iscoroutinefunction(worker) or inspect.iscoroutinefunction(getattr(worker, "__call__", None))  # noqa: B004

@@ -40,9 +40,9 @@ def watch(
 ) -> Watch:
     """Do the main job beside the event loop; iterate over the records with ``async for``.
 
-    The arguments are those of Client and Client.watch. ``prepare`` and ``recover`` may be coroutine functions, which
-    then run on the loop; plain functions run on threads. Cancelling whoever iterates takes effect at once; close the
-    watch with ``await watch.aclose()`` or ``async with``.
+    The arguments are those of Client and Client.watch. What ``prepare`` and ``recover`` give to be awaited, as
+    coroutine functions do, runs on the loop; they themselves run on threads. Cancelling whoever iterates takes effect
+    at once; close the watch with ``await watch.aclose()`` or ``async with``.
     """
 
 class Watch:
