@@ -32,6 +32,8 @@ const REMEMBERED_APPROVALS: usize = 16;
 /// prepare, approves when the host is ready, repeats what failed, and says when to recover. While a request is under
 /// way, or the host prepares, it goes on with everything else.
 ///
+/// An event that was approved is not approved again, the last sixteen that are gone included, should one of them come back.
+///
 /// Time comes from the caller, in milliseconds that never step: anchor the wall clock once and add what a monotonic
 /// clock says has passed.
 ///
@@ -247,7 +249,8 @@ impl fmt::Display for Report<'_> {
     }
 }
 
-/// Events that a session has no room for.
+/// Events that a session has no room for. One that has to make room for this machine's own is told anew, as if it were
+/// another one, should there be room again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Untracked {
     /// This machine's own events: the ones with the latest deadlines. An error: the session is too small.
