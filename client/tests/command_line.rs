@@ -216,6 +216,31 @@ fn list_without_a_name_says_so_and_lists_all_the_same() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn what_cannot_be_written_is_no_success() {
+    let stage = Stage::start();
+    stage.show(2, &[freeze("a")]);
+    let url = stage.url();
+    for arguments in [&["list", "--endpoint", &url][..], &["list", "--json", "--endpoint", &url], &["scenarios"]] {
+        let mut command = command(arguments);
+        let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
+        let finished = command.stdout(full()).output().expect("the command starts");
+        assert_eq!(finished.status.code(), Some(1), "{arguments:?}");
+        let said = String::from_utf8_lossy(&finished.stderr);
+        assert!(said.contains("error: cannot write to standard output: No space left on device"), "{said}");
+    }
+    // A watch goes on, and says so once.
+    let mut watch = command(&["watch", "--json", "--endpoint", &url, "--vm-name", VM, "--interval", "200ms"]);
+    watch
+        .args(["--max-polls", "4"])
+        .stdout(std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device"));
+    let finished = watch.output().expect("the command starts");
+    assert_eq!(finished.status.code(), Some(0));
+    let said = String::from_utf8_lossy(&finished.stderr);
+    assert_eq!(said.matches("error: records cannot be written to standard output").count(), 1, "{said}");
+}
+
+#[test]
 fn the_endpoint_comes_from_the_environment_unless_it_is_given() {
     let stage = Stage::start();
     let mut from_environment = command(&["list"]);

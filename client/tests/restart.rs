@@ -325,6 +325,26 @@ fn a_temporary_file_that_a_crash_left_is_no_hindrance() {
 }
 
 #[test]
+fn a_dry_run_recovers_from_nothing_and_leaves_the_state_to_the_next_run() {
+    let bench = Bench::new();
+    let run = bench.start();
+    bench.let_end("prepare");
+    eventually("an approval", || bench.stage.posted().first().cloned());
+    run.kill();
+    bench.stage.show(3, &[]);
+    let before = fs::read(&bench.state).expect("a state file");
+    let arguments =
+        ["--state", &bench.state, "--recover", &bench.recover, "--vm-name", VM, "--dry-run", "--until-idle"];
+    let finished = Run::watch(&bench.stage.url(), &arguments).finish().with_code(0);
+    assert_eq!(finished.of_kind("recover")[0]["outcome"], "dry-run");
+    assert_eq!(fs::read(&bench.state).expect("the state file"), before);
+    bench.let_end("recover");
+    let finished = bench.start().finish().with_code(0);
+    assert_eq!(finished.of_kind("recover")[0]["outcome"], "done");
+    assert_eq!(bench.ran(), ["prepare a", "recover a"]);
+}
+
+#[test]
 fn a_state_file_in_a_folder_that_cannot_be_written_is_refused_at_once() {
     let bench = Bench::new();
     // Whoever runs the tests may write into any folder, so the folder is none.

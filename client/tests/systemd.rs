@@ -115,9 +115,9 @@ fn it_says_that_it_is_alive_while_a_poll_gets_no_answer_and_a_command_runs() {
 fn a_loop_that_hangs_no_longer_says_that_it_is_alive() {
     let (stage, mut systemd) = (Stage::start(), Systemd::new());
     // A disk that takes its time, behind the two calls with which the state file is made.
-    let state = systemd.folder.path("state");
+    let path = systemd.folder.path("state");
     let disk = ["-D", "-f", "-qq", "-o", "/dev/null", "-e", "inject=fsync:delay_enter=8000000:when=3+"];
-    let service = systemd.service(&stage, &["--state", &state]);
+    let service = systemd.service(&stage, &["--state", &path]);
     let mut watch = Command::new("strace");
     watch.args(disk).arg(service.get_program()).args(service.get_args()).stdout(Stdio::null()).stderr(Stdio::null());
     watch.envs(service.get_envs().filter_map(|(name, value)| Some((name, value?))));

@@ -35,8 +35,8 @@ pub(super) fn never_wait() -> io::Result<()> {
 /// Waits until all was written, as long as somebody reads.
 pub(super) fn farewell() {
     for stream in [&OUTPUT, &ERRORS] {
-        let all_is_written = |queue: &mut Queue| queue.written < queue.put;
-        drop(stream.news.wait_timeout_while(stream.queue(), FAREWELL, all_is_written));
+        let is_unfinished = |queue: &mut Queue| queue.written < queue.put;
+        drop(stream.news.wait_timeout_while(stream.queue(), FAREWELL, is_unfinished));
     }
 }
 
@@ -84,7 +84,7 @@ impl Stream {
             drop(queue);
             return self.write_now(text);
         }
-        if queue.bytes.saturating_add(text.len()) > ROOM {
+        if queue.bytes > 0 && queue.bytes.saturating_add(text.len()) > ROOM {
             queue.left_out += 1;
             return Ok(());
         }
