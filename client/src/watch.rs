@@ -564,6 +564,7 @@ impl Watch {
 
     fn on_answer(&mut self, answer: Result<Answer, Failure>, host: &mut dyn Host) {
         let now = self.clock.now();
+        self.session.set_time_of_day_ahead(self.clock.time_of_day().0.saturating_sub(now.0));
         let (outcome, status, detail) = match answer {
             Ok(answer) => {
                 let response = Response {

@@ -176,3 +176,14 @@ fn a_process_that_was_stopped_for_a_while_polls_at_once_and_hammers_nobody() {
     assert_eq!(bench.prepared("a").0, "ready");
     eventually("an approval", || (bench.stage.posted() == ["a"]).then_some(()));
 }
+
+#[test]
+fn an_event_that_is_gone_after_its_start_by_a_clock_that_was_set_right_was_not_cancelled() {
+    let mut bench = Bench::new(Duration::from_secs(1200));
+    bench.shift(1800);
+    bench.stage.await_polls(3);
+    bench.stage.show(3, &[]);
+    // Whether it took place cannot be told.
+    bench.run.change("ended", "a");
+    bench.let_preparations_end();
+}

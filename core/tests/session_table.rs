@@ -387,6 +387,18 @@ fn what_was_prepared_for_is_never_dropped() {
     assert_eq!(hear(&mut host, &[]), ["late: ended", "recover late", "no room for 0 own, 0 others"]);
 }
 
+#[test]
+fn an_end_is_held_against_the_time_of_day() {
+    for (ahead_ms, change) in [(800_000, "cancelled"), (900_000, "ended"), (i64::MAX, "ended"), (i64::MIN, "cancelled")]
+    {
+        let mut host = host::<1>(Action::Hold);
+        host.serve(&[event("a").at(900)]);
+        host.heard();
+        host.session.set_time_of_day_ahead(ahead_ms);
+        assert_eq!(hear(&mut host, &[]), [format!("a: {change}")], "{ahead_ms}");
+    }
+}
+
 // Approvals.
 
 #[test]

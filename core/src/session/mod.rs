@@ -35,7 +35,8 @@ const REMEMBERED_APPROVALS: usize = 16;
 /// An event that was approved is not approved again, the last sixteen that are gone included, should one of them come back.
 ///
 /// Time comes from the caller, in milliseconds that never step: anchor the wall clock once and add what a monotonic
-/// clock says has passed.
+/// clock says has passed. Where the wall clock was set since,
+/// [`set_time_of_day_ahead`](Self::set_time_of_day_ahead) tells by how much.
 ///
 /// ```
 /// use scheduled_events_core::{Config, Policy, Response, Session, Step, UnixMillis, VmNames};
@@ -73,6 +74,8 @@ pub struct Session<const N: usize> {
     /// Whether the decisions are about the names before these.
     renamed: bool,
     dry_run: bool,
+    /// How far the time of day is ahead of the clock that never steps.
+    time_of_day_ahead_ms: i64,
     pace: Pace,
     request: Request,
     tracker: Tracker<N>,
@@ -283,6 +286,7 @@ impl<const N: usize> Session<N> {
             underscored: false,
             renamed: false,
             dry_run: config.dry_run,
+            time_of_day_ahead_ms: 0,
             pace: Pace::new(config.interval_ms, config.seed),
             request: Request::None,
             tracker: Tracker::new(),
@@ -317,6 +321,12 @@ impl<const N: usize> Session<N> {
         self.renamed = true;
         self.documents.reread();
         Ok(())
+    }
+
+    /// Tells how many milliseconds the time of day is ahead of the clock that the session is asked by, at first none. A
+    /// `NotBefore` is a moment of the day; it comes sooner where the wall clock was set on, or the machine stood still.
+    pub const fn set_time_of_day_ahead(&mut self, milliseconds: i64) {
+        self.time_of_day_ahead_ms = milliseconds;
     }
 
     /// What to do now. Ask after every answer that was fed back, and when a wait is over.

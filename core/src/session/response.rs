@@ -221,6 +221,7 @@ impl<const N: usize> Session<N> {
 
     /// Takes a document in: changes, new events, decisions, problems.
     fn take_in(&mut self, document: &Document<'_>, names: VmNames<'_>, now: UnixMillis) {
+        let today = UnixMillis(now.0.saturating_add(self.time_of_day_ahead_ms)).seconds();
         let work = &mut self.work;
         let seen = self.tracker.observe_known(document, names, |slot, change, _| {
             if let Some(work) = work.get_mut(usize::from(slot)) {
@@ -228,7 +229,7 @@ impl<const N: usize> Session<N> {
             }
         });
         for slot in 0..self.tracker.slots_used() {
-            if let Some(change) = self.tracker.end_if_absent(slot, now.seconds())
+            if let Some(change) = self.tracker.end_if_absent(slot, today)
                 && let Some(work) = self.work.get_mut(usize::from(slot))
             {
                 work.change = Some(change);
@@ -256,7 +257,7 @@ impl<const N: usize> Session<N> {
             let unstarted =
                 tracked.status == TrackedStatus::Started && event.event_status() != Some(EventStatus::Started);
             if !unstarted {
-                work.decide(self.policy.decide(&event, names, now.seconds()));
+                work.decide(self.policy.decide(&event, names, today));
             }
         }
         self.renamed = false;

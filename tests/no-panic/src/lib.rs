@@ -354,7 +354,7 @@ fn the_policies(number: i64) {
 
 fn the_tracked(event: &TrackedEvent) {
     reach((event.event_id().as_str(), event.event_type(), event.not_before(), event.duration_in_seconds()));
-    reach((event.mine(), event.is_approved(), event.status() == TrackedStatus::Unclear));
+    reach((event.mine(), event.is_approved(), event.is_gone(), event.status() == TrackedStatus::Unclear));
 }
 
 fn the_change(change: Change) {
@@ -390,6 +390,7 @@ fn the_session(input: &[u8], text: &str, names: VmNames<'_>, number: i64) {
         reach(shown(&error));
     }
     let now = UnixMillis(number);
+    session.set_time_of_day_ahead(black_box(number));
     for _ in 0..black_box(9) {
         match session.next(now) {
             Step::Report(report) => reach(shown(&report)),
