@@ -53,15 +53,18 @@ fn commands_for_a_crowd_of_events_take_turns_and_own_events_do_not_wait_for_them
     let other = |number| with(freeze(""), &json!({ "EventId": format!("other-{number}"), "Resources": ["other"] }));
     let mut events: Vec<_> = (0..40).map(other).collect();
     stage.show(2, &events);
-    let run = Run::watch(&stage.url(), &["--vm-name", VM, "--on", &on, "--max-polls", "12"]);
+    let run = Run::watch(&stage.url(), &["--vm-name", VM, "--on", &on, "--until-idle"]);
     stage.await_polls(4);
     events.push(freeze("mine"));
     stage.show(3, &events);
     bench.line("begin mine");
     bench.line("end");
     let begun = |lines: &[String]| lines.iter().filter(|line| line.starts_with("begin other-")).count();
+    eventually("their turn", || (begun(&bench.lines()) >= 8).then_some(()));
+    stage.await_polls(2);
     assert_eq!(begun(&bench.lines()), 8, "{:?}", bench.lines());
     std::fs::write(&go, "").expect("a file");
+    stage.show(4, &[]);
     // The watch waits for all of them before it ends.
     run.finish().with_code(0);
     assert_eq!((begun(&bench.lines()), bench.lines().len()), (40, 82));
