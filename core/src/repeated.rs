@@ -161,12 +161,12 @@ impl<'r, 'a> RepeatFinder<'r, 'a> {
     /// is nothing else to find: as many as before are the same ones.
     #[inline(never)] // As for `settle`.
     fn finds_none_twice(&mut self) -> Option<()> {
-        let mut found = Places::new();
+        let mut found: usize = 0;
         let mut listed: usize = 0;
         let mut place = self.places.first;
         loop {
             let hash = hash(&Scanner::new(self.text, place, 0).string().ok()?);
-            found.add(place);
+            found = found.wrapping_add(1);
             if has(&self.doubts, hash) {
                 let (known, free) = self.words.split_at_mut_checked(listed)?;
                 if known.contains(&hash) {
@@ -175,7 +175,7 @@ impl<'r, 'a> RepeatFinder<'r, 'a> {
                 *free.first_mut()? = hash;
                 listed = listed.wrapping_add(1);
             }
-            if found.count == self.places.count {
+            if found == self.places.count {
                 return Some(());
             }
             place = self.next_id(place.checked_add(self.places.nearest)?)?;
