@@ -7,7 +7,7 @@ use std::env;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{self, Child, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -109,11 +109,11 @@ impl CommandLine {
                 }),
                 Err(error) => not_started(&error),
             };
-            control.lock().unwrap_or_else(PoisonError::into_inner).ended = true;
+            locked(&control).ended = true;
             tell(Told::Ended(ended));
         });
         if let Err(error) = started {
-            running.control.lock().unwrap_or_else(PoisonError::into_inner).ended = true;
+            locked(&running.control).ended = true;
             teller(Told::Ended(refused(&error)));
         }
         running
@@ -127,7 +127,7 @@ fn spawn(command: &mut process::Command, control: &Mutex<Control>) -> io::Result
             Err(error) if platform::passes(&error) => error,
             started => return started,
         };
-        if control.lock().unwrap_or_else(PoisonError::into_inner).why_end().is_some() {
+        if locked(control).why_end().is_some() {
             return Err(error);
         }
         thread::sleep(START_EVERY);
@@ -197,26 +197,30 @@ impl Control {
     }
 }
 
+fn locked(control: &Mutex<Control>) -> MutexGuard<'_, Control> {
+    control.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Running {
     /// Moves the deadline, as when the event is rescheduled.
     pub fn set_deadline(&self, deadline: Option<Instant>) {
-        self.control.lock().unwrap_or_else(PoisonError::into_inner).deadline = deadline;
+        locked(&self.control).deadline = deadline;
     }
 
     /// Ends the command and all that it started: politely, and for good after [`GRACE`].
     pub fn end(&self) {
-        self.control.lock().unwrap_or_else(PoisonError::into_inner).end = true;
+        locked(&self.control).end = true;
     }
 
     /// Ends the command and all that it started, for good and at once.
     pub fn end_for_good(&self) {
-        let mut control = self.control.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut control = locked(&self.control);
         (control.end, control.end_for_good) = (true, true);
     }
 
     /// Whether the command has ended.
     pub fn has_ended(&self) -> bool {
-        self.control.lock().unwrap_or_else(PoisonError::into_inner).ended
+        locked(&self.control).ended
     }
 }
 
@@ -237,7 +241,7 @@ fn wait(child: &mut Child, control: &Mutex<Control>) -> Ended {
             Err(error) => return Ended::Badly(error.to_string()),
         }
         let (why, for_good) = {
-            let control = control.lock().unwrap_or_else(PoisonError::into_inner);
+            let control = locked(control);
             (control.why_end(), control.end_for_good)
         };
         match (&stopping, why) {
