@@ -8,6 +8,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
+
 use support::{Finished, Folder, PREPARE_ALL, Reply, Run, Stage, VM, eventually, freeze, lines, started};
 
 /// A service, a state file, and commands that note that they ran and wait for a file to go on.
@@ -381,7 +383,29 @@ fn a_state_file_that_can_no_longer_be_written_is_told_and_the_watch_goes_on() {
     fs::remove_dir_all(bench.folder.path("inner")).expect("a folder");
     bench.stage.show(2, &[freeze("a")]);
     approved(&mut run);
-    run.says("error: the state file could not be written, so a restart would forget");
+    let words = "error: the state file could not be written, so a restart would forget";
+    run.says(words);
+    // It is tried again with the polls, and not told again.
+    bench.stage.await_polls(8);
+    assert_eq!(run.stderr().matches(words).count(), 1, "{}", run.stderr());
+}
+
+#[test]
+fn a_terminal_that_is_closed_ends_the_watch_and_its_commands_unless_that_is_ignored() {
+    let bench = Bench::new();
+    let run = bench.start();
+    bench.await_command("prepare a");
+    support::signal(run.id(), Signal::HUP);
+    assert!(run.finish().with_code(0).stderr.contains("was ended, since the watch stops"));
+    let arguments = ["watch", "--json", "--endpoint", &bench.stage.url(), "--interval", "200ms", "--vm-name", VM];
+    // As nohup does it.
+    let ignoring = support::behind(&["sh", "-c", "trap '' HUP; exec \"$@\"", "sh"], &support::command(&arguments));
+    let run = Run::start(ignoring);
+    bench.stage.await_polls(2);
+    support::signal(run.id(), Signal::HUP);
+    bench.stage.await_polls(4);
+    run.terminate();
+    run.finish().with_code(0);
 }
 
 #[test]

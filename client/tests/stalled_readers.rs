@@ -8,9 +8,10 @@ mod support;
 use std::io::Read;
 use std::process::Child;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use support::{PATIENCE, Stage, VM, command, document, eventually, freeze, with};
+use support::{PATIENCE, Stage, VM, command, document, eventually, freeze, signal, with};
 
 /// Watches with these arguments; nobody reads what it says.
 fn watch(stage: &Stage, arguments: &[&str]) -> Child {
@@ -23,11 +24,6 @@ fn watch(stage: &Stage, arguments: &[&str]) -> Child {
 fn crowd() -> Vec<Value> {
     let other = |number| json!({ "EventId": format!("other-{number}"), "Resources": ["WestNO_9"] });
     (0..900).map(|number| with(freeze(""), &other(number))).collect()
-}
-
-fn terminate(child: &Child) {
-    let pid = rustix::process::Pid::from_raw(child.id().cast_signed()).expect("a process id");
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("a running child");
 }
 
 #[test]
@@ -48,7 +44,7 @@ fn records_that_nobody_reads_hold_up_no_approval_and_no_end_and_come_in_full_lat
         text
     });
     stage.await_polls(3);
-    terminate(&watch);
+    signal(watch.id(), Signal::TERM);
     assert!(eventually("its end", || watch.try_wait().expect("a child")).success());
     let text = reader.join().expect("a reader");
     let records = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a record"));
@@ -61,7 +57,7 @@ fn a_watch_that_nobody_reads_is_ended_by_a_signal() {
     stage.show_body(&document(2, &crowd()));
     let mut watch = watch(&stage, &[]);
     stage.await_polls(4);
-    terminate(&watch);
+    signal(watch.id(), Signal::TERM);
     assert!(eventually("its end", || watch.try_wait().expect("a child")).success());
 }
 
@@ -77,6 +73,6 @@ fn a_command_that_says_more_than_anybody_reads_holds_up_no_approval() {
     stage.intercept(|_| None);
     stage.show(3, &[freeze("mine")]);
     eventually("the approval", || (stage.posted() == ["mine"]).then_some(()));
-    terminate(&watch);
+    signal(watch.id(), Signal::TERM);
     assert!(eventually("its end", || watch.try_wait().expect("a child")).success(), "within {PATIENCE:?}");
 }

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use support::{Folder, PATIENCE, PREPARE_ALL, Reply, Run, Stage, VM, command, eventually, freeze};
+use support::{Folder, PATIENCE, PREPARE_ALL, Reply, Run, Stage, VM, behind, command, eventually, freeze};
 
 /// Systemd, as far as the command knows it.
 struct Systemd {
@@ -116,11 +116,9 @@ fn a_loop_that_hangs_no_longer_says_that_it_is_alive() {
     let (stage, mut systemd) = (Stage::start(), Systemd::new());
     // A disk that takes its time, behind the two calls with which the state file is made.
     let path = systemd.folder.path("state");
-    let disk = ["-D", "-f", "-qq", "-o", "/dev/null", "-e", "inject=fsync:delay_enter=8000000:when=3+"];
-    let service = systemd.service(&stage, &["--state", &path]);
-    let mut watch = Command::new("strace");
-    watch.args(disk).arg(service.get_program()).args(service.get_args()).stdout(Stdio::null()).stderr(Stdio::null());
-    watch.envs(service.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let disk = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "inject=fsync:delay_enter=8000000:when=3+"];
+    let mut watch = behind(&disk, &systemd.service(&stage, &["--state", &path]));
+    watch.stdout(Stdio::null()).stderr(Stdio::null());
     let mut watch = watch.spawn().expect("strace starts");
     systemd.await_line("WATCHDOG=1", 3);
     stage.show(2, &[freeze("a")]);

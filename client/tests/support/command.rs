@@ -46,8 +46,7 @@ pub fn run_with_input<S: AsRef<str>>(arguments: &[S], input: &[u8]) -> Finished 
 }
 
 /// The command behind a wrapper that it is handed to as its arguments.
-fn behind(wrapper: &[&str], arguments: &[&str]) -> Command {
-    let plain = command(arguments);
+pub fn behind(wrapper: &[&str], plain: &Command) -> Command {
     let mut whole = Command::new(wrapper[0]);
     whole.args(&wrapper[1..]).arg(plain.get_program()).args(plain.get_args());
     for (name, value) in plain.get_envs() {
@@ -65,7 +64,8 @@ fn behind(wrapper: &[&str], arguments: &[&str]) -> Command {
 pub fn watch_behind(wrapper: &[&str], service: &Stage, state: &str) -> Run {
     let url = service.url();
     let every = ["watch", "--json", "--endpoint", &url, "--interval", "200ms", "--vm-name", VM];
-    Run::start(behind(wrapper, &[&every[..], &["--policy", "sample", "--state", state]].concat()))
+    let plain = command(&[&every[..], &["--policy", "sample", "--state", state]].concat());
+    Run::start(behind(wrapper, &plain))
 }
 
 /// Waits for an approval.
@@ -185,8 +185,7 @@ impl Run {
 
     /// Sends SIGTERM.
     pub fn terminate(&self) {
-        let pid = Pid::from_raw(self.id().cast_signed()).expect("a process id");
-        kill_process(pid, Signal::TERM).expect("a running child");
+        signal(self.id(), Signal::TERM);
     }
 
     /// Waits for the command's end.
@@ -223,6 +222,12 @@ impl Run {
         }
         Some(status)
     }
+}
+
+/// Sends a signal to a process.
+pub fn signal(process: u32, signal: Signal) {
+    let pid = Pid::from_raw(process.cast_signed()).expect("a process id");
+    kill_process(pid, signal).expect("a running process");
 }
 
 impl Drop for Run {

@@ -20,7 +20,9 @@ use scheduled_events::replay::{Config, RecordedRequest, Scenario, Server};
 use serde_json::{Value, json};
 
 #[allow(unused_imports)] // As above.
-pub use command::{Finished, Run, STATE_NOT_WRITTEN, approved, command, run, run_with_input, watch_behind};
+pub use command::{
+    Finished, Run, STATE_NOT_WRITTEN, approved, behind, command, run, run_with_input, signal, watch_behind,
+};
 #[allow(unused_imports)]
 pub use stage::{Reply, Request, Stage};
 
