@@ -1,7 +1,7 @@
 //! The command: options, exit codes, and what goes where.
 //!
 //! Records and tables go to stdout, diagnostics to stderr. Exit codes: 0 done; 1 the endpoint could not be reached, or
-//! refused; 2 usage; 3 the input is no valid document.
+//! refused, or the output not be written; 2 usage; 3 the input is no valid document.
 
 mod check;
 mod demo;
