@@ -110,7 +110,7 @@ header: ## write include/scheduled_events.h anew from the sources
 	@ffi-c/header/generate.sh
 
 faults-table: ## write docs/faults.md anew from the tests
-	SCHEDULED_EVENTS_WRITE_FAULTS_PAGE=1 $(CARGO) test --quiet --locked --package scheduled-events --test http_faults the_page
+	SCHEDULED_EVENTS_WRITE_FAULTS_PAGE=1 $(CARGO) test --quiet --locked --package scheduled-events --test suite the_page
 
 bench: ## reading documents, beside other parsers: make bench ARGS="--documents S,L --rivals core,yyjson --seconds 1"
 	@bench/setup

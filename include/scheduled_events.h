@@ -1409,7 +1409,7 @@ typedef enum schedev_cause {
   /** No connection could be made. */
   SCHEDEV_CAUSE_UNREACHABLE = 2,
   /** The connection broke, or the answer is no HTTP. */
-  SCHEDEV_CAUSE_BROKEN_OFF = 3,
+  SCHEDEV_CAUSE_CONNECTION_LOST = 3,
   /** The answer is larger than the host accepts. */
   SCHEDEV_CAUSE_TOO_LARGE = 4,
   /** A redirect, which is never followed; http_status has the status. */
@@ -1465,7 +1465,7 @@ schedev_status schedev_session_on_response(schedev_session *session, const sched
  * Notes that the request under way got no usable answer.
  *
  * @param session  the session.
- * @param cause    SCHEDEV_CAUSE_TIMEOUT, SCHEDEV_CAUSE_UNREACHABLE, SCHEDEV_CAUSE_BROKEN_OFF or SCHEDEV_CAUSE_TOO_LARGE.
+ * @param cause    SCHEDEV_CAUSE_TIMEOUT, SCHEDEV_CAUSE_UNREACHABLE, SCHEDEV_CAUSE_CONNECTION_LOST or SCHEDEV_CAUSE_TOO_LARGE.
  * @param now_ms   the time, as for schedev_session_next().
  * @param outcome  receives what it led to; may be NULL.
  * @return SCHEDEV_OK; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT for a session that was not initialised, or another

@@ -93,7 +93,7 @@ enum class change : std::uint32_t {
 enum class failure : std::uint32_t {
   timeout = SCHEDEV_CAUSE_TIMEOUT,
   unreachable = SCHEDEV_CAUSE_UNREACHABLE,
-  broken_off = SCHEDEV_CAUSE_BROKEN_OFF,
+  connection_lost = SCHEDEV_CAUSE_CONNECTION_LOST,
   too_large = SCHEDEV_CAUSE_TOO_LARGE,
 };
 

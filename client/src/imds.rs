@@ -292,9 +292,9 @@ fn failure(error: &ureq::Error) -> Failure {
             | io::ErrorKind::NetworkDown
             | io::ErrorKind::AddrNotAvailable => Cause::Unreachable,
             _ if wraps_too_large(error) => Cause::TooLarge,
-            _ => Cause::BrokenOff,
+            _ => Cause::ConnectionLost,
         },
-        _ => Cause::BrokenOff,
+        _ => Cause::ConnectionLost,
     };
     Failure { cause, detail: error.to_string() }
 }

@@ -9,8 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use scheduled_events_core::{
-    Cause, Change, Config, Document, EventId, Outcome, Policy, Preparation, Report, Response, Session, Step, Text,
-    UnixMillis, UnixSeconds, VmNames,
+    Cause, Change, Document, EventId, Policy, Preparation, Report, RequestOutcome, Response, Session, SessionConfig,
+    Step, Text, UnixMillis, UnixSeconds, VmNames,
 };
 
 use crate::clock::Clock;
@@ -255,7 +255,7 @@ impl Watch {
     /// A sentence that says what is wrong and what to do: options out of range, or a state file that cannot be used.
     pub fn new(imds: Imds, options: Options, state_file: Option<(StateFile, Found)>) -> Result<Self, String> {
         let names: Vec<&str> = options.vm_names.iter().map(String::as_str).collect();
-        let config = Config {
+        let config = SessionConfig {
             names: names_for(&names, &options.api_version),
             policy: options.policy.clone(),
             interval_ms: u32::try_from(options.interval.as_millis()).unwrap_or(u32::MAX),
@@ -578,7 +578,7 @@ impl Watch {
                 // What is refused for good is told with what the service says about it.
                 let remark = matches!(status, 400..=499) && !matches!(status, 404 | 408 | 410 | 429);
                 let remark = remark.then(|| imds::remark(&answer)).filter(|remark| !remark.is_empty());
-                if outcome == Outcome::Document {
+                if outcome == RequestOutcome::Document {
                     self.body = answer.body;
                     self.remember();
                     // Before anything is told of it: what was told stays known, even if the event is gone when a crash
@@ -590,19 +590,19 @@ impl Watch {
             Err(failure) => (self.session.on_failure(failure.cause, now), None, Some(failure.detail)),
         };
         match outcome {
-            Outcome::Document | Outcome::Unchanged => {
+            RequestOutcome::Document | RequestOutcome::Unchanged => {
                 self.answered = true;
                 self.trouble = None;
             }
-            Outcome::Stale => host.note(Note::Stale),
-            Outcome::PollFailed { cause, retry_in_ms } => {
+            RequestOutcome::Stale => host.note(Note::Stale),
+            RequestOutcome::PollFailed { cause, retry_in_ms } => {
                 let trouble = described(cause, detail);
                 host.note(Note::Failed(&trouble));
                 self.trouble = Some(trouble);
                 host.record(&Record::PollFailed { cause: cause_word(cause), retry_in_ms }, None);
             }
-            Outcome::Approved | Outcome::ApprovalFailed { .. } => {
-                if let Outcome::ApprovalFailed { cause } = outcome {
+            RequestOutcome::Approved | RequestOutcome::ApprovalFailed { .. } => {
+                if let RequestOutcome::ApprovalFailed { cause } = outcome {
                     host.note(Note::Failed(&format!("approval: {}", described(cause, detail))));
                 }
                 self.save(host);

@@ -1,5 +1,6 @@
 //! The state file on a disk that is full, and on one that is read-only: run by `make test-mounts`, since it takes a mount.
 
+#[path = "suite/support/mod.rs"]
 mod support;
 
 use std::fs;

@@ -5,6 +5,7 @@
 //! process with the watch, its HTTP client over a connection that is kept alive, its state file, and its commands. The
 //! service runs in another process, this one, which looks at the first from outside.
 
+#[path = "suite/support/mod.rs"]
 mod support;
 
 use std::collections::HashMap;

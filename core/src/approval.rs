@@ -25,7 +25,7 @@ pub struct StartRequests<'a, Id> {
     ids: &'a [Id],
 }
 
-impl<'a, Id: Spell> StartRequests<'a, Id> {
+impl<'a, Id: WriteDecoded> StartRequests<'a, Id> {
     /// Approves these events. Whatever spells the id will do: a [`Text`], an [`EventId`](crate::EventId), a
     /// `&str`.
     pub const fn new(ids: &'a [Id]) -> Self {
@@ -51,7 +51,7 @@ impl<'a, Id: Spell> StartRequests<'a, Id> {
         let mut before: &[u8] = br#"{"EventId":""#;
         for id in self.ids {
             room.bytes(before);
-            id.spell(|part| inside_string(&mut room, part));
+            id.write_decoded(|part| inside_string(&mut room, part));
             room.bytes(br#""}"#);
             before = br#",{"EventId":""#;
         }
@@ -66,19 +66,19 @@ impl<'a, Id: Spell> StartRequests<'a, Id> {
 }
 
 /// An id that can be written without [`core::fmt`], which a program that only approves then need not link.
-pub trait Spell {
+pub trait WriteDecoded {
     /// Tells the id's text, decoded, part by part.
-    fn spell(&self, tell: impl FnMut(&str));
+    fn write_decoded(&self, tell: impl FnMut(&str));
 }
 
-impl<T: AsRef<str> + ?Sized> Spell for T {
-    fn spell(&self, mut tell: impl FnMut(&str)) {
+impl<T: AsRef<str> + ?Sized> WriteDecoded for T {
+    fn write_decoded(&self, mut tell: impl FnMut(&str)) {
         tell(self.as_ref());
     }
 }
 
-impl Spell for Text<'_> {
-    fn spell(&self, mut tell: impl FnMut(&str)) {
+impl WriteDecoded for Text<'_> {
+    fn write_decoded(&self, mut tell: impl FnMut(&str)) {
         match self.as_str() {
             Some(text) => tell(text),
             None => self.chars().for_each(|char| tell(char.encode_utf8(&mut [0; 4]))),

@@ -78,7 +78,7 @@ mod short;
 mod time;
 mod tracker;
 
-pub use approval::{Spell, StartRequests};
+pub use approval::{StartRequests, WriteDecoded};
 #[doc(hidden)]
 pub use document::Place;
 pub use document::{Document, Events, Incarnation, Problems};
@@ -93,7 +93,8 @@ pub use policy::{
     TooManyRules,
 };
 pub use session::{
-    Cause, Config, ConfigError, Outcome, Preparation, Report, Response, Session, SnapshotError, Step, Untracked, limits,
+    Cause, Preparation, Report, RequestOutcome, Response, Session, SessionConfig, SessionConfigError, SnapshotError,
+    Step, Untracked, limits,
 };
 pub use time::{UnixMillis, UnixSeconds};
 pub use tracker::{Change, TrackedEvent, TrackedStatus, Tracker, TrackerFull};

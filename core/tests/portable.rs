@@ -1,7 +1,8 @@
 //! The same on every machine: big-endian or little, 32 bits or 64. Small enough for an interpreter of the language.
 
 use scheduled_events_core::{
-    Action, Config, Policy, Preparation, Response, Rule, Session, Step, TrackedEvent, UnixMillis, UnixSeconds, VmNames,
+    Action, Policy, Preparation, Response, Rule, Session, SessionConfig, Step, TrackedEvent, UnixMillis, UnixSeconds,
+    VmNames,
 };
 
 const BODY: &[u8] = br#"{"DocumentIncarnation":18446744073709551615,"Events":[
@@ -12,7 +13,7 @@ const NOW: UnixSeconds = UnixSeconds(1_649_715_600);
 
 fn session() -> Session<4> {
     let policy = Policy::new(&[Rule::new(Action::Prepare)]).unwrap();
-    Session::new(&Config { policy, seed: 1, ..Config::new(VmNames::new(&["vm"])) }).unwrap()
+    Session::new(&SessionConfig { policy, seed: 1, ..SessionConfig::new(VmNames::new(&["vm"])) }).unwrap()
 }
 
 /// Lives until `steps` things were said, and tells them.

@@ -6,7 +6,7 @@ use std::ptr::with_exposed_provenance;
 use std::thread;
 
 use scheduled_events_core::{
-    Config, Document, EventId, ParseErrorKind, Policy, Response, Rule, Session, StartRequests, Step, Tracker,
+    Document, EventId, ParseErrorKind, Policy, Response, Rule, Session, SessionConfig, StartRequests, Step, Tracker,
     UnixMillis, UnixSeconds, VmNames,
 };
 
@@ -82,7 +82,7 @@ const NOW: UnixSeconds = UnixSeconds(1_649_715_600);
 
 fn session() -> Box<Session<128>> {
     let policy = Policy::new(&[Rule::new(scheduled_events_core::Action::Approve)]).unwrap();
-    Box::new(Session::new(&Config { policy, ..Config::new(VmNames::new(&["vm"])) }).unwrap())
+    Box::new(Session::new(&SessionConfig { policy, ..SessionConfig::new(VmNames::new(&["vm"])) }).unwrap())
 }
 
 /// Drives a session, in places as deep as it comes, for some steps.
@@ -255,7 +255,7 @@ fn a_million_different_events_are_read_in_a_small_thread() {
 
 /// What a small session reports of a large document: how many events it has no room for.
 fn untracked(body: &[u8]) -> Option<usize> {
-    let mut session = Session::<16>::new(&Config::new(VmNames::new(&["vm"]))).unwrap();
+    let mut session = Session::<16>::new(&SessionConfig::new(VmNames::new(&["vm"]))).unwrap();
     let now = UnixMillis::from(NOW);
     let mut untracked = None;
     for _ in 0..100 {

@@ -73,7 +73,7 @@ static schedev_status request(schedev_session *session, const schedev_step *step
     uint32_t cause = code == CURLE_OPERATION_TIMEDOUT ? SCHEDEV_CAUSE_TIMEOUT
                      : code == CURLE_COULDNT_CONNECT  ? SCHEDEV_CAUSE_UNREACHABLE
                      : code == CURLE_WRITE_ERROR      ? SCHEDEV_CAUSE_TOO_LARGE
-                                                      : SCHEDEV_CAUSE_BROKEN_OFF;
+                                                      : SCHEDEV_CAUSE_CONNECTION_LOST;
     return schedev_session_on_failure(session, cause, now_ms(), NULL);
   }
   schedev_response response = SCHEDEV_RESPONSE_INIT;

@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use scheduled_events_core::{Spell, StartRequests};
+use scheduled_events_core::{StartRequests, WriteDecoded};
 
 use crate::boundary::boundary;
 use crate::memory::{fill, list};
@@ -57,11 +57,11 @@ pub unsafe extern "C" fn schedev_start_requests(
 #[repr(transparent)]
 struct Id(schedev_text);
 
-impl Spell for Id {
-    fn spell(&self, tell: impl FnMut(&str)) {
+impl WriteDecoded for Id {
+    fn write_decoded(&self, tell: impl FnMut(&str)) {
         // SAFETY: the view is valid during the call that made this, which has checked that it can be read.
         if let Ok(text) = unsafe { self.0.read() } {
-            text.spell(tell);
+            text.write_decoded(tell);
         }
     }
 }

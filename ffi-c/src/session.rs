@@ -2,7 +2,9 @@
 
 use std::ffi::{c_char, c_void};
 
-use scheduled_events_core::{Config, ConfigError, Policy, Preparation, Response, Session, UnixMillis, VmNames, limits};
+use scheduled_events_core::{
+    Policy, Preparation, Response, Session, SessionConfig, SessionConfigError, UnixMillis, VmNames, limits,
+};
 
 use crate::boundary::{Result, boundary, value_boundary};
 use crate::memory::{Flag, Grows, bytes, check, input, optional_output, output, sized};
@@ -145,11 +147,11 @@ pub(crate) unsafe fn open_mut<'a>(session: *mut schedev_session) -> Result<&'a m
     }
 }
 
-fn refused(error: ConfigError) -> schedev_status {
+fn refused(error: SessionConfigError) -> schedev_status {
     match error {
-        ConfigError::IntervalTooShort => SCHEDEV_ERROR_INTERVAL_TOO_SHORT,
-        ConfigError::TooManyNames => SCHEDEV_ERROR_TOO_MANY_NAMES,
-        ConfigError::NameTooLong => SCHEDEV_ERROR_NAME_TOO_LONG,
+        SessionConfigError::IntervalTooShort => SCHEDEV_ERROR_INTERVAL_TOO_SHORT,
+        SessionConfigError::TooManyNames => SCHEDEV_ERROR_TOO_MANY_NAMES,
+        SessionConfigError::NameTooLong => SCHEDEV_ERROR_NAME_TOO_LONG,
         _ => SCHEDEV_ERROR_ARGUMENT,
     }
 }
@@ -189,7 +191,7 @@ pub unsafe extern "C" fn schedev_session_init(
         // SAFETY: the conventions of the header.
         let place = unsafe { place_in::<schedev_session>(memory, size) }?;
         let make = |names: VmNames<'_>| {
-            let made = Session::new(&Config {
+            let made = Session::new(&SessionConfig {
                 names,
                 policy,
                 interval_ms: config.interval_ms,
@@ -289,7 +291,7 @@ pub unsafe extern "C" fn schedev_session_on_response(
 /// Notes that the request under way got no usable answer.
 ///
 /// @param session  the session.
-/// @param cause    SCHEDEV_CAUSE_TIMEOUT, SCHEDEV_CAUSE_UNREACHABLE, SCHEDEV_CAUSE_BROKEN_OFF or SCHEDEV_CAUSE_TOO_LARGE.
+/// @param cause    SCHEDEV_CAUSE_TIMEOUT, SCHEDEV_CAUSE_UNREACHABLE, SCHEDEV_CAUSE_CONNECTION_LOST or SCHEDEV_CAUSE_TOO_LARGE.
 /// @param now_ms   the time, as for schedev_session_next().
 /// @param outcome  receives what it led to; may be NULL.
 /// @return SCHEDEV_OK; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT for a session that was not initialised, or another

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char};
 
-use scheduled_events_core::{Cause, Outcome, Report, Step};
+use scheduled_events_core::{Cause, Report, RequestOutcome, Step};
 
 use crate::error::schedev_error;
 use crate::memory::Flag;
@@ -165,7 +165,7 @@ pub enum schedev_cause {
     /// No connection could be made.
     SCHEDEV_CAUSE_UNREACHABLE = 2,
     /// The connection broke, or the answer is no HTTP.
-    SCHEDEV_CAUSE_BROKEN_OFF = 3,
+    SCHEDEV_CAUSE_CONNECTION_LOST = 3,
     /// The answer is larger than the host accepts.
     SCHEDEV_CAUSE_TOO_LARGE = 4,
     /// A redirect, which is never followed; http_status has the status.
@@ -188,7 +188,7 @@ const CAUSES: [(schedev_cause, Option<Cause>, &CStr); 9] = [
     (SCHEDEV_CAUSE_NONE, None, c"none"),
     (SCHEDEV_CAUSE_TIMEOUT, Some(Cause::Timeout), c"timeout"),
     (SCHEDEV_CAUSE_UNREACHABLE, Some(Cause::Unreachable), c"unreachable"),
-    (SCHEDEV_CAUSE_BROKEN_OFF, Some(Cause::BrokenOff), c"broken-off"),
+    (SCHEDEV_CAUSE_CONNECTION_LOST, Some(Cause::ConnectionLost), c"connection-lost"),
     (SCHEDEV_CAUSE_TOO_LARGE, Some(Cause::TooLarge), c"too-large"),
     (SCHEDEV_CAUSE_REDIRECT, None, c"redirect"),
     (SCHEDEV_CAUSE_STATUS, None, c"status"),
@@ -230,15 +230,17 @@ pub struct schedev_outcome {
 }
 
 impl schedev_outcome {
-    pub(crate) fn of(outcome: &Outcome) -> Self {
+    pub(crate) fn of(outcome: &RequestOutcome) -> Self {
         let (kind, cause, retry_in_ms) = match outcome {
-            Outcome::Document => (SCHEDEV_OUTCOME_DOCUMENT, None, 0),
-            Outcome::Unchanged => (SCHEDEV_OUTCOME_UNCHANGED, None, 0),
-            Outcome::Stale => (SCHEDEV_OUTCOME_STALE, None, 0),
-            Outcome::PollFailed { cause, retry_in_ms } => (SCHEDEV_OUTCOME_POLL_FAILED, Some(*cause), *retry_in_ms),
-            Outcome::Approved => (SCHEDEV_OUTCOME_APPROVED, None, 0),
-            Outcome::ApprovalFailed { cause } => (SCHEDEV_OUTCOME_APPROVAL_FAILED, Some(*cause), 0),
-            Outcome::Unexpected => (SCHEDEV_OUTCOME_UNEXPECTED, None, 0),
+            RequestOutcome::Document => (SCHEDEV_OUTCOME_DOCUMENT, None, 0),
+            RequestOutcome::Unchanged => (SCHEDEV_OUTCOME_UNCHANGED, None, 0),
+            RequestOutcome::Stale => (SCHEDEV_OUTCOME_STALE, None, 0),
+            RequestOutcome::PollFailed { cause, retry_in_ms } => {
+                (SCHEDEV_OUTCOME_POLL_FAILED, Some(*cause), *retry_in_ms)
+            }
+            RequestOutcome::Approved => (SCHEDEV_OUTCOME_APPROVED, None, 0),
+            RequestOutcome::ApprovalFailed { cause } => (SCHEDEV_OUTCOME_APPROVAL_FAILED, Some(*cause), 0),
+            RequestOutcome::Unexpected => (SCHEDEV_OUTCOME_UNEXPECTED, None, 0),
             _ => (SCHEDEV_OUTCOME_OTHER, None, 0),
         };
         let mut http_status = 0;
@@ -247,7 +249,7 @@ impl schedev_outcome {
             None => SCHEDEV_CAUSE_NONE,
             Some(Cause::Timeout) => SCHEDEV_CAUSE_TIMEOUT,
             Some(Cause::Unreachable) => SCHEDEV_CAUSE_UNREACHABLE,
-            Some(Cause::BrokenOff) => SCHEDEV_CAUSE_BROKEN_OFF,
+            Some(Cause::ConnectionLost) => SCHEDEV_CAUSE_CONNECTION_LOST,
             Some(Cause::TooLarge) => SCHEDEV_CAUSE_TOO_LARGE,
             Some(Cause::Redirect(status)) => {
                 http_status = u32::from(status);
@@ -277,13 +279,13 @@ mod tests {
         for cause in [
             Cause::Timeout,
             Cause::Unreachable,
-            Cause::BrokenOff,
+            Cause::ConnectionLost,
             Cause::TooLarge,
             Cause::Redirect(302),
             Cause::Status(500),
             Cause::EmptyBody,
         ] {
-            let shown = schedev_outcome::of(&Outcome::ApprovalFailed { cause });
+            let shown = schedev_outcome::of(&RequestOutcome::ApprovalFailed { cause });
             // SAFETY: the words end with NUL.
             let word = unsafe { CStr::from_ptr(schedev_cause_word(shown.cause)) };
             assert_eq!(word.to_str(), Ok(cause.word()));

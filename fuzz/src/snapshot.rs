@@ -2,7 +2,7 @@
 
 use arbitrary::Unstructured;
 use scheduled_events_core::{
-    Action, Config, Policy, Preparation, Response, Rule, Session, SnapshotError, Step, UnixMillis, VmNames,
+    Action, SessionConfig, Policy, Preparation, Response, Rule, Session, SnapshotError, Step, UnixMillis, VmNames,
 };
 
 pub const ROOM: usize = 6;
@@ -16,7 +16,7 @@ pub fn run(data: &[u8]) {
 
 fn session() -> Session<ROOM> {
     let policy = Policy::new(&[Rule::new(Action::Prepare)]).unwrap();
-    Session::new(&Config { policy, seed: 1, ..Config::new(VmNames::new(&["vm"])) }).unwrap()
+    Session::new(&SessionConfig { policy, seed: 1, ..SessionConfig::new(VmNames::new(&["vm"])) }).unwrap()
 }
 
 /// The checksum that ends a snapshot.
@@ -96,7 +96,7 @@ fn restore(snapshot: &[u8]) {
             assert_eq!(session.events().count(), 0, "{error}");
             assert!(!session.has_seen_event());
             if error == SnapshotError::TooManyEvents {
-                let mut larger = Session::<400>::new(&Config::new(VmNames::UNKNOWN)).unwrap();
+                let mut larger = Session::<400>::new(&SessionConfig::new(VmNames::UNKNOWN)).unwrap();
                 let _ = larger.restore(snapshot);
             }
         }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use arbitrary::Unstructured;
 use scheduled_events_core::{
-    Action, Cause, Change, Config, Document, Event, EventId, EventKind, EventType, EventTypes, Leader, Outcome, Policy,
+    Action, Cause, Change, SessionConfig, Document, Event, EventId, EventKind, EventType, EventTypes, Leader, RequestOutcome, Policy,
     Preparation, Report, Response, Rule, Scope, Session, Step, UnixMillis, VmNames,
 };
 
@@ -147,7 +147,7 @@ fn policy(u: &mut Unstructured<'_>) -> arbitrary::Result<(Policy, bool)> {
 }
 
 fn session(policy: &Policy) -> Session<ROOM> {
-    let config = Config { policy: policy.clone(), seed: 9, ..Config::new(VmNames::new(&NAMES)) };
+    let config = SessionConfig { policy: policy.clone(), seed: 9, ..SessionConfig::new(VmNames::new(&NAMES)) };
     Session::new(&config).unwrap()
 }
 
@@ -188,13 +188,13 @@ impl Host {
         let response = Response { status: 200, etag: Some("\"e\""), retry_after: None, body: body.as_bytes() };
         let before = self.snapshot();
         match self.session.on_response(&response, self.now) {
-            Outcome::Document => {
+            RequestOutcome::Document => {
                 body.clone_into(&mut self.body);
                 let document = Document::parse(body.as_bytes()).unwrap();
                 self.crowded |=
                     document.events().filter(|event| !is_over(event)).count() + self.session.events().count() > ROOM;
             }
-            Outcome::Unchanged | Outcome::Stale => assert_eq!(self.snapshot(), before),
+            RequestOutcome::Unchanged | RequestOutcome::Stale => assert_eq!(self.snapshot(), before),
             other => panic!("{other:?} for {body}"),
         }
         self.pump(false);
@@ -217,7 +217,7 @@ impl Host {
         } else {
             self.session.on_response(response, self.now)
         };
-        assert!(matches!(outcome, Outcome::PollFailed { .. } | Outcome::Unchanged), "{outcome:?}");
+        assert!(matches!(outcome, RequestOutcome::PollFailed { .. } | RequestOutcome::Unchanged), "{outcome:?}");
         assert_eq!(self.snapshot(), before, "{outcome:?} changed something");
         self.pump(false);
     }
@@ -255,7 +255,7 @@ impl Host {
                     }
                     // The answer comes with the next operation.
                     let outcome = self.session.on_failure(Cause::Unreachable, self.now);
-                    assert!(matches!(outcome, Outcome::PollFailed { .. }));
+                    assert!(matches!(outcome, RequestOutcome::PollFailed { .. }));
                 }
                 Step::Post { body, .. } => {
                     let body: serde_json::Value = serde_json::from_slice(body).unwrap();
@@ -333,10 +333,10 @@ impl Host {
             Some(status) => self.session.on_response(&Response { status, ..Response::default() }, self.now),
             None => self.session.on_failure(Cause::Timeout, self.now),
         };
-        if outcome == Outcome::Approved {
+        if outcome == RequestOutcome::Approved {
             self.approved.extend(ids.iter().map(key));
         } else {
-            assert!(matches!(outcome, Outcome::ApprovalFailed { .. }), "{outcome:?}");
+            assert!(matches!(outcome, RequestOutcome::ApprovalFailed { .. }), "{outcome:?}");
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
-use scheduled_events::replay::{Config, Fault, Scenario, Server};
+use scheduled_events::replay::{Fault, Scenario, Server, ServerConfig};
 
 use crate::errors;
 
@@ -35,7 +35,8 @@ pub(crate) fn replay(
     seed: Option<u64>,
 ) -> PyResult<Replay> {
     let listen = listen.parse().map_err(|_| PyValueError::new_err(format!("{listen:?} is no address with a port")))?;
-    let mut config = Config::new(load(py, &scenario.str()?.to_cow()?)?).speed(speed).vm_name(vm_name).listen(listen);
+    let mut config =
+        ServerConfig::new(load(py, &scenario.str()?.to_cow()?)?).speed(speed).vm_name(vm_name).listen(listen);
     for fault in faults {
         config = config.fault(fault.parse::<Fault>().map_err(|error| errors::config(py, &error.to_string()))?);
     }

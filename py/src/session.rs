@@ -11,8 +11,8 @@ use scheduled_events::clock::Clock;
 use scheduled_events::record::{EventRecord, Record};
 use scheduled_events::watch::{EVENTS_MAX, cause_word, names_for};
 use scheduled_events_core::{
-    Cause, Config, EventId, Outcome, Preparation, Report, Response, Session as CoreSession, Step, TrackedEvent,
-    UnixMillis,
+    Cause, EventId, Preparation, Report, RequestOutcome, Response, Session as CoreSession, SessionConfig, Step,
+    TrackedEvent, UnixMillis,
 };
 
 use crate::convert::{Moment, Names, datetime, span};
@@ -71,7 +71,7 @@ impl Session {
         let vm_names = vm_names.unwrap_or_default();
         let names = vm_names.borrowed();
         let clock = Clock::start();
-        let config = Config {
+        let config = SessionConfig {
             names: names_for(&names, api_version),
             policy: Policy::named(policy)?,
             interval_ms: u32::try_from(span(interval, "interval")?.as_millis()).unwrap_or(u32::MAX),
@@ -125,7 +125,7 @@ impl Session {
             let mut inner = self.lock();
             let now = inner.now(now);
             let outcome = inner.core.on_response(&Response { status, etag, retry_after, body: &body }, now);
-            if outcome == Outcome::Document {
+            if outcome == RequestOutcome::Document {
                 inner.body = body;
             }
             inner.told(outcome, Some(status))
@@ -133,7 +133,7 @@ impl Session {
         record.map(|record| words::record(py, &record)).transpose()
     }
 
-    /// Takes note that the request under way got no answer; ``cause`` is ``timeout``, ``unreachable``, ``broken-off``
+    /// Takes note that the request under way got no answer; ``cause`` is ``timeout``, ``unreachable``, ``connection-lost``
     /// or ``too-large``, or the exception that says so. Gives a PollFailed, an Approval, or None.
     #[pyo3(signature = (cause, now=None))]
     fn on_failure<'py>(
@@ -242,12 +242,12 @@ impl Inner {
         due
     }
 
-    fn told(&mut self, outcome: Outcome, status: Option<u16>) -> Option<Record> {
+    fn told(&mut self, outcome: RequestOutcome, status: Option<u16>) -> Option<Record> {
         match outcome {
-            Outcome::PollFailed { cause, retry_in_ms } => {
+            RequestOutcome::PollFailed { cause, retry_in_ms } => {
                 Some(Record::PollFailed { cause: cause_word(cause), retry_in_ms })
             }
-            Outcome::Approved | Outcome::ApprovalFailed { .. } => {
+            RequestOutcome::Approved | RequestOutcome::ApprovalFailed { .. } => {
                 Some(Record::Approval { event_ids: std::mem::take(&mut self.posted), status })
             }
             _ => None,
@@ -278,10 +278,10 @@ fn cause_of(cause: &Bound<'_, PyAny>) -> PyResult<Cause> {
         } else if is(py.get_type::<PyConnectionRefusedError>())? || !is(py.get_type::<PyConnectionError>())? {
             Cause::Unreachable
         } else {
-            Cause::BrokenOff
+            Cause::ConnectionLost
         });
     }
-    let known = [Cause::Timeout, Cause::Unreachable, Cause::BrokenOff, Cause::TooLarge];
+    let known = [Cause::Timeout, Cause::Unreachable, Cause::ConnectionLost, Cause::TooLarge];
     let word: String = cause.extract().map_err(|_| PyTypeError::new_err("a cause is a word or an exception"))?;
     let words = || known.map(|cause| cause.word()).join(", ");
     let found = known.into_iter().find(|cause| cause.word() == word);

@@ -15,7 +15,7 @@ use scheduled_events::imds::API_VERSION;
 use scheduled_events::record::{EventRecord, Record};
 use scheduled_events::state::StateFile;
 use scheduled_events::watch::{Ended, Handle, Host, Note, Options, Reply, Watch as ClientWatch, names_for};
-use scheduled_events_core::{Config, Preparation, Session, VmNames};
+use scheduled_events_core::{Preparation, Session, SessionConfig, VmNames};
 
 use crate::convert::{Names, span};
 use crate::event::Event;
@@ -181,7 +181,7 @@ fn check(options: &Options) -> Result<(), String> {
     let names: Vec<&str> = options.vm_names.iter().map(String::as_str).collect();
     let interval_ms = u32::try_from(options.interval.as_millis()).unwrap_or(u32::MAX);
     let names = if names.is_empty() { VmNames::UNKNOWN } else { names_for(&names, &options.api_version) };
-    match Session::<1>::new(&Config { interval_ms, ..Config::new(names) }) {
+    match Session::<1>::new(&SessionConfig { interval_ms, ..SessionConfig::new(names) }) {
         Ok(_) => Ok(()),
         Err(error) => Err(error.to_string()),
     }

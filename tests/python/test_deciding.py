@@ -254,7 +254,7 @@ def test_a_session_from_start_to_end() -> None:
 def test_a_session_is_told_of_failures() -> None:
     session = se.Session("sample")
     causes = ["timeout", TimeoutError(), ConnectionRefusedError(), ConnectionResetError(), OSError(), "too-large"]
-    expected = ["timeout", "timeout", "unreachable", "broken-off", "unreachable", "too-large"]
+    expected = ["timeout", "timeout", "unreachable", "connection-lost", "unreachable", "too-large"]
     told = []
     now: float = START
     for cause in causes:

@@ -55,7 +55,7 @@ def test_one_poll_after_the_other() -> None:
     [
         ("status:429", 429, None),
         ("status:500", 500, None),
-        ("reset", None, "broken-off"),
+        ("reset", None, "connection-lost"),
         ("silence", None, "timeout"),
         ("redirect:302", 302, None),
         ("endless-body", None, ("too-large", "timeout")),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 use scheduled_events::clock::Clock;
-use scheduled_events::core::{Config, Response, Session, Step, VmNames};
+use scheduled_events::core::{ServerConfig, Response, Session, Step, VmNames};
 use scheduled_events::imds::{API_VERSION, Imds};
 use scheduled_events::watch::EVENTS_MAX;
 
@@ -34,7 +34,7 @@ pub fn run(name: &str, endpoint: &str) -> Result<(), String> {
 fn client(endpoint: &str) -> Result<Box<dyn FnMut() -> Result<(), String>>, String> {
     let imds = Imds::new(endpoint, API_VERSION, false)?;
     let clock = Clock::start();
-    let config = Config { interval_ms: 200, ..Config::new(VmNames::new(&["WestNO_0"])) };
+    let config = ServerConfig { interval_ms: 200, ..ServerConfig::new(VmNames::new(&["WestNO_0"])) };
     let mut session = Box::new(Session::<EVENTS_MAX>::new(&config).map_err(|error| error.to_string())?);
     Ok(Box::new(move || {
         let mut polled = false;

@@ -14,7 +14,7 @@ use super::watch::stop_on_signals;
 use crate::imds::{API_VERSION, Imds};
 use crate::policy_file;
 use crate::record::{EventRecord, Record};
-use crate::replay::{Config, Server};
+use crate::replay::{Server, ServerConfig};
 use crate::watch::{Ended, Handle, Host, Note, Options, Pulse, Reply, Watch};
 
 /// What the demonstration does about events: what a careful operator would begin with.
@@ -38,7 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) fn demo(options: &Demo) -> Result<(), Failure> {
     let scenario = load(&options.scenario)?;
     let about = shown(&scenario.about);
-    let server = Server::start(Config::new(scenario).speed(options.speed).vm_name(VM_NAME.to_owned()))
+    let server = Server::start(ServerConfig::new(scenario).speed(options.speed).vm_name(VM_NAME.to_owned()))
         .map_err(|error| Failure::usage(format!("cannot listen on this machine: {error}")))?;
     let imds = Imds::new(&server.url(), API_VERSION, false).map_err(Failure::usage)?;
     let policy = policy_file::parse(POLICY).unwrap_or_else(|_| Policy::sample());

@@ -9,12 +9,12 @@ use super::Failure;
 use super::look::{self, BOLD, DIM, PLAIN, Table, shown};
 use super::options::{Replay, Scenarios};
 use crate::record::Record;
-use crate::replay::{Config, ReplayEvent, Scenario, Server};
+use crate::replay::{ReplayEvent, Scenario, Server, ServerConfig};
 
 pub(super) fn replay(options: Replay) -> Result<(), Failure> {
     let scenario = load(&options.scenario)?;
     let (observer, events) = mpsc::channel();
-    let mut config = Config::new(scenario).listen(options.listen).speed(options.speed).vm_name(options.vm_name);
+    let mut config = ServerConfig::new(scenario).listen(options.listen).speed(options.speed).vm_name(options.vm_name);
     config = config.observer(observer);
     for fault in options.fault {
         config = config.fault(fault);

@@ -6,10 +6,10 @@
 //!
 //! ```
 //! use std::io::{Read, Write};
-//! use scheduled_events::replay::{Config, Scenario, Server};
+//! use scheduled_events::replay::{ServerConfig, Scenario, Server};
 //!
 //! let scenario = Scenario::builtin("live-migration").expect("a built-in name");
-//! let server = Server::start(Config::new(scenario).speed(60.0).fault("post.status:500@1".parse()?))?;
+//! let server = Server::start(ServerConfig::new(scenario).speed(60.0).fault("post.status:500@1".parse()?))?;
 //!
 //! let mut stream = std::net::TcpStream::connect(server.addr())?;
 //! stream.write_all(
@@ -50,7 +50,7 @@ mod wire;
 pub use fault::{Fault, FaultError};
 pub use playback::{Change, Playback};
 pub use scenario::{Scenario, ScenarioError};
-pub use server::{Config, RecordedRequest, ReplayEvent, Server};
+pub use server::{RecordedRequest, ReplayEvent, Server, ServerConfig};
 
 /// The candidate that `word` is plausibly a misspelling of: at most a third of it differs.
 fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {

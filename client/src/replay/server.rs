@@ -26,14 +26,14 @@ pub const MAX_RECORDED: usize = 10_000;
 /// What to serve, where and how badly.
 ///
 /// ```
-/// use scheduled_events::replay::{Config, Scenario};
+/// use scheduled_events::replay::{ServerConfig, Scenario};
 ///
 /// let scenario = Scenario::builtin("preempt").expect("a built-in name");
-/// let config = Config::new(scenario).vm_name("spot_3").speed(30.0).seed(1);
+/// let config = ServerConfig::new(scenario).vm_name("spot_3").speed(30.0).seed(1);
 /// assert_eq!(config.listen.to_string(), "127.0.0.1:0");
 /// ```
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct ServerConfig {
     /// What is played.
     pub scenario: Scenario,
     /// Where to listen; port 0 takes a free one. By default `127.0.0.1:0`.
@@ -127,7 +127,7 @@ struct Connection {
     thread: JoinHandle<()>,
 }
 
-impl Config {
+impl ServerConfig {
     /// The defaults for a scenario.
     pub fn new(scenario: Scenario) -> Self {
         Self {
@@ -191,7 +191,7 @@ impl Server {
     ///
     /// `InvalidInput` for a speed that is not a positive number or an empty VM name, and whatever the
     /// system says about the address.
-    pub fn start(config: Config) -> io::Result<Self> {
+    pub fn start(config: ServerConfig) -> io::Result<Self> {
         if !(config.speed.is_finite() && config.speed > 0.0) {
             return Err(invalid("the speed must be a number above 0, such as 60"));
         }
@@ -411,7 +411,7 @@ mod tests {
 
     #[test]
     fn unusable_settings_are_refused() {
-        let config = || Config::new(Scenario::builtin("preempt").expect("known"));
+        let config = || ServerConfig::new(Scenario::builtin("preempt").expect("known"));
         for bad in [config().speed(0.0), config().speed(f64::NAN), config().vm_name(""), config().vm_name("a\nb")] {
             let error = Server::start(bad).expect_err("refused");
             assert_eq!(error.kind(), io::ErrorKind::InvalidInput);

@@ -12,7 +12,7 @@
 mod oracle;
 mod plan;
 mod service;
-#[path = "../support/mod.rs"]
+#[path = "../suite/support/mod.rs"]
 mod support;
 
 use std::collections::BTreeMap;

@@ -8,7 +8,7 @@ mod work;
 
 use limits::{BATCH_MAX, BODY_MAX, ETAG_MAX, INTERVAL_MIN_MS, INTERVAL_MS, NAME_MAX, NAMES_MAX, PROBLEMS_MAX};
 use pace::Pace;
-pub use response::{Cause, Outcome, Response};
+pub use response::{Cause, RequestOutcome, Response};
 pub use snapshot::SnapshotError;
 use work::{Prepare, Recovery, Work};
 
@@ -39,9 +39,9 @@ const REMEMBERED_APPROVALS: usize = 16;
 /// [`set_time_of_day_ahead`](Self::set_time_of_day_ahead) tells by how much.
 ///
 /// ```
-/// use scheduled_events_core::{Config, Policy, Response, Session, Step, UnixMillis, VmNames};
+/// use scheduled_events_core::{SessionConfig, Policy, Response, Session, Step, UnixMillis, VmNames};
 ///
-/// let mut session = Session::<16>::new(&Config { policy: Policy::sample(), ..Config::new(VmNames::new(&["vm"])) })?;
+/// let mut session = Session::<16>::new(&SessionConfig { policy: Policy::sample(), ..SessionConfig::new(VmNames::new(&["vm"])) })?;
 /// let mut now = UnixMillis(1_600_000_000_000);
 /// let (mut said, mut posted) = (Vec::new(), Vec::new());
 /// for _ in 0..20 {
@@ -131,7 +131,7 @@ struct Approvals {
 
 /// How a session is to behave.
 #[derive(Clone, Debug)]
-pub struct Config<'a> {
+pub struct SessionConfig<'a> {
     /// This machine's names; [`VmNames::UNKNOWN`] until they are known. At most [`limits::NAMES_MAX`] of at most
     /// [`limits::NAME_MAX`] bytes.
     pub names: VmNames<'a>,
@@ -145,7 +145,7 @@ pub struct Config<'a> {
     pub seed: u64,
 }
 
-impl<'a> Config<'a> {
+impl<'a> SessionConfig<'a> {
     /// The defaults: the policy [`Policy::observe`], a poll each second.
     pub const fn new(names: VmNames<'a>) -> Self {
         Self { names, policy: Policy::observe(), interval_ms: INTERVAL_MS, dry_run: false, seed: 0 }
@@ -155,7 +155,7 @@ impl<'a> Config<'a> {
 /// Why a configuration is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum ConfigError {
+pub enum SessionConfigError {
     /// The interval is below [`limits::INTERVAL_MIN_MS`].
     IntervalTooShort,
     /// There are more than [`limits::NAMES_MAX`] names.
@@ -164,7 +164,7 @@ pub enum ConfigError {
     NameTooLong,
 }
 
-impl fmt::Display for ConfigError {
+impl fmt::Display for SessionConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::IntervalTooShort => write!(f, "the interval must be {INTERVAL_MIN_MS} ms at least"),
@@ -174,7 +174,7 @@ impl fmt::Display for ConfigError {
     }
 }
 
-impl core::error::Error for ConfigError {}
+impl core::error::Error for SessionConfigError {}
 
 /// What the host is to do next.
 #[derive(Debug)]
@@ -275,10 +275,10 @@ impl<const N: usize> Session<N> {
     /// A session that has seen nothing.
     ///
     /// # Errors
-    /// [`ConfigError`] for an interval or names outside the [`limits`].
-    pub fn new(config: &Config<'_>) -> Result<Self, ConfigError> {
+    /// [`SessionConfigError`] for an interval or names outside the [`limits`].
+    pub fn new(config: &SessionConfig<'_>) -> Result<Self, SessionConfigError> {
         if config.interval_ms < INTERVAL_MIN_MS {
-            return Err(ConfigError::IntervalTooShort);
+            return Err(SessionConfigError::IntervalTooShort);
         }
         let mut session = Self {
             policy: config.policy.clone(),
@@ -309,12 +309,12 @@ impl<const N: usize> Session<N> {
     /// is prepared for or approved.
     ///
     /// # Errors
-    /// [`ConfigError`] for names outside the [`limits`]; the names then stay as they were.
-    pub fn set_names(&mut self, names: VmNames<'_>) -> Result<(), ConfigError> {
+    /// [`SessionConfigError`] for names outside the [`limits`]; the names then stay as they were.
+    pub fn set_names(&mut self, names: VmNames<'_>) -> Result<(), SessionConfigError> {
         let mut kept = heapless::Vec::new();
         for name in names.iter() {
-            let name = short::kept(name).ok_or(ConfigError::NameTooLong)?;
-            kept.push(name).map_err(|_| ConfigError::TooManyNames)?;
+            let name = short::kept(name).ok_or(SessionConfigError::NameTooLong)?;
+            kept.push(name).map_err(|_| SessionConfigError::TooManyNames)?;
         }
         self.names = kept;
         self.underscored = names.is_underscored();

@@ -30,7 +30,7 @@ pub struct Response<'a> {
 /// What an answer, or its absence, led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Outcome {
+pub enum RequestOutcome {
     /// A new document was taken in.
     Document,
     /// The document is the one that was read last.
@@ -64,7 +64,7 @@ pub enum Cause {
     /// No connection could be made.
     Unreachable,
     /// The connection broke, or the answer is no HTTP.
-    BrokenOff,
+    ConnectionLost,
     /// The answer is larger than the host accepts.
     TooLarge,
     /// A redirect, which is never followed.
@@ -88,7 +88,7 @@ impl Cause {
         match self {
             Self::Timeout => "timeout",
             Self::Unreachable => "unreachable",
-            Self::BrokenOff => "broken-off",
+            Self::ConnectionLost => "connection-lost",
             Self::TooLarge => "too-large",
             Self::Redirect(_) => "redirect",
             Self::Status(_) => "status",
@@ -108,7 +108,7 @@ impl fmt::Display for Cause {
         match self {
             Self::Timeout => f.write_str("no answer in time"),
             Self::Unreachable => f.write_str("no connection"),
-            Self::BrokenOff => f.write_str("the connection broke off"),
+            Self::ConnectionLost => f.write_str("the connection broke off"),
             Self::TooLarge => f.write_str("the answer is too large"),
             Self::Redirect(status) => write!(f, "redirected (status {status}), which is not followed"),
             Self::Status(status) => write!(f, "status {status}"),
@@ -125,19 +125,19 @@ impl<const N: usize> Session<N> {
     ///
     /// Only a document, from a 200 with a body that parses, can end an event. A 304 says that nothing changed; every
     /// other answer says nothing.
-    pub fn on_response(&mut self, response: &Response<'_>, now: UnixMillis) -> Outcome {
+    pub fn on_response(&mut self, response: &Response<'_>, now: UnixMillis) -> RequestOutcome {
         if let (429 | 500..=599, Some(seconds)) = (response.status, response.retry_after) {
             self.pace.pause(now, seconds);
         }
         match core::mem::replace(&mut self.request, Request::None) {
-            Request::None => Outcome::Unexpected,
+            Request::None => RequestOutcome::Unexpected,
             Request::Post(slots) => match response.status {
                 200..=299 => {
                     self.pace.answered();
                     for &slot in &slots {
                         self.note_approved(slot);
                     }
-                    Outcome::Approved
+                    RequestOutcome::Approved
                 }
                 status => self.approval_failed(&slots, cause_of(status), now),
             },
@@ -146,13 +146,13 @@ impl<const N: usize> Session<N> {
                     // The service answers, so there is no reason to back off.
                     self.pace.answered();
                     let retry_in_ms = u32::try_from(self.pace.poll_at().millis_since(now)).unwrap_or(u32::MAX);
-                    Outcome::PollFailed { cause: Cause::EmptyBody, retry_in_ms }
+                    RequestOutcome::PollFailed { cause: Cause::EmptyBody, retry_in_ms }
                 }
                 200 => self.on_document(response, now),
                 304 => {
                     self.pace.answered();
                     self.documents.stale_since = None;
-                    Outcome::Unchanged
+                    RequestOutcome::Unchanged
                 }
                 status => self.poll_failed(cause_of(status), now),
             },
@@ -160,20 +160,20 @@ impl<const N: usize> Session<N> {
     }
 
     /// Notes that the request under way got no usable answer.
-    pub fn on_failure(&mut self, cause: Cause, now: UnixMillis) -> Outcome {
+    pub fn on_failure(&mut self, cause: Cause, now: UnixMillis) -> RequestOutcome {
         match core::mem::replace(&mut self.request, Request::None) {
-            Request::None => Outcome::Unexpected,
+            Request::None => RequestOutcome::Unexpected,
             Request::Post(slots) => self.approval_failed(&slots, cause, now),
             Request::Get => self.poll_failed(cause, now),
         }
     }
 
-    fn poll_failed(&mut self, cause: Cause, now: UnixMillis) -> Outcome {
+    fn poll_failed(&mut self, cause: Cause, now: UnixMillis) -> RequestOutcome {
         let retry_in_ms = self.pace.failed(now, cause.is_hopeless());
-        Outcome::PollFailed { cause, retry_in_ms }
+        RequestOutcome::PollFailed { cause, retry_in_ms }
     }
 
-    fn approval_failed(&mut self, slots: &[u16], cause: Cause, now: UnixMillis) -> Outcome {
+    fn approval_failed(&mut self, slots: &[u16], cause: Cause, now: UnixMillis) -> RequestOutcome {
         for &slot in slots {
             if let Some(work) = self.work.get_mut(usize::from(slot)) {
                 work.approval.failures = work.approval.failures.saturating_add(1);
@@ -181,7 +181,7 @@ impl<const N: usize> Session<N> {
                 work.approval.retry_at = Some(now.plus(delay));
             }
         }
-        Outcome::ApprovalFailed { cause }
+        RequestOutcome::ApprovalFailed { cause }
     }
 
     fn note_approved(&mut self, slot: u16) {
@@ -190,11 +190,11 @@ impl<const N: usize> Session<N> {
         }
     }
 
-    fn on_document(&mut self, response: &Response<'_>, now: UnixMillis) -> Outcome {
+    fn on_document(&mut self, response: &Response<'_>, now: UnixMillis) -> RequestOutcome {
         let hash = Hash::of(response.body);
         if self.documents.is_known(hash, response) {
             self.pace.answered();
-            return Outcome::Unchanged;
+            return RequestOutcome::Unchanged;
         }
         let document = match Document::parse(response.body) {
             Ok(document) => document,
@@ -205,7 +205,7 @@ impl<const N: usize> Session<N> {
         };
         self.pace.answered();
         match self.documents.judge(hash, response, document.incarnation(), now) {
-            Outcome::Document => {}
+            RequestOutcome::Document => {}
             other => return other,
         }
         let names = core::mem::take(&mut self.names);
@@ -216,7 +216,7 @@ impl<const N: usize> Session<N> {
         let known = VmNames::new(list.get(..names.len()).unwrap_or_default());
         self.take_in(&document, if self.underscored { known.underscored() } else { known }, now);
         self.names = names;
-        Outcome::Document
+        RequestOutcome::Document
     }
 
     /// Takes a document in: changes, new events, decisions, problems.
@@ -368,12 +368,18 @@ impl Documents {
     }
 
     /// Tells a new document from the one that is known and from one that was superseded.
-    fn judge(&mut self, hash: u64, response: &Response<'_>, incarnation: Incarnation<'_>, now: UnixMillis) -> Outcome {
+    fn judge(
+        &mut self,
+        hash: u64,
+        response: &Response<'_>,
+        incarnation: Incarnation<'_>,
+        now: UnixMillis,
+    ) -> RequestOutcome {
         let reread = core::mem::take(&mut self.reread);
         if self.newest == Some(hash) {
             self.seen_again(response);
             // The same document is judged only where it is to be read again.
-            return Outcome::Document;
+            return RequestOutcome::Document;
         }
         self.fresh = true;
         if incarnation != Incarnation::Absent && self.newest.is_some() && self.superseded.contains(&hash) {
@@ -381,7 +387,7 @@ impl Documents {
             if now.millis_since(since) < u64::from(STALE_GRACE_MS) {
                 self.etag.clear();
                 self.reread = reread;
-                return Outcome::Stale;
+                return RequestOutcome::Stale;
             }
         }
         self.stale_since = None;
@@ -392,7 +398,7 @@ impl Documents {
             self.next = self.next.saturating_add(1) % 4;
         }
         self.keep_etag(response);
-        Outcome::Document
+        RequestOutcome::Document
     }
 
     fn keep_etag(&mut self, response: &Response<'_>) {

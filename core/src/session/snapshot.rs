@@ -283,7 +283,7 @@ mod tests {
 
     use super::*;
     use crate::names::VmNames;
-    use crate::session::Config;
+    use crate::session::SessionConfig;
 
     /// Where the parts of a snapshot stand that holds one event, whose id is `a` and whose type is empty.
     const VERSION_AT: usize = 4;
@@ -301,7 +301,7 @@ mod tests {
     const LENGTH: usize = FAILURES_AT + 1;
 
     fn session() -> Session<2> {
-        Session::new(&Config::new(VmNames::UNKNOWN)).unwrap()
+        Session::new(&SessionConfig::new(VmNames::UNKNOWN)).unwrap()
     }
 
     /// A snapshot whose checksum is right, of one event.

@@ -17,7 +17,7 @@ use scheduled_events_c_abi::{
     schedev_session_size, schedev_session_snapshot, schedev_step,
 };
 use scheduled_events_core::{
-    Cause, Config, Outcome, Preparation, Report, Response, Session, SnapshotError, Step, UnixMillis, VmNames,
+    Cause, SessionConfig, RequestOutcome, Preparation, Report, Response, Session, SnapshotError, Step, UnixMillis, VmNames,
 };
 
 use super::{BEFORE, Decided, Followed, Names, Odd, Policies, capacity, fills, plain, text, word};
@@ -78,15 +78,15 @@ impl Said {
 /// What an answer came to: number of the outcome, word of the cause, status, pause, and what is wrong with the body.
 type Came = (u32, &'static str, u16, u32, (&'static str, u32, u32, usize));
 
-fn came_of_core(outcome: &Outcome) -> Came {
+fn came_of_core(outcome: &RequestOutcome) -> Came {
     let (number, cause, retry_in_ms) = match *outcome {
-        Outcome::Document => (1, None, 0),
-        Outcome::Unchanged => (2, None, 0),
-        Outcome::Stale => (3, None, 0),
-        Outcome::PollFailed { cause, retry_in_ms } => (4, Some(cause), retry_in_ms),
-        Outcome::Approved => (5, None, 0),
-        Outcome::ApprovalFailed { cause } => (6, Some(cause), 0),
-        Outcome::Unexpected => (7, None, 0),
+        RequestOutcome::Document => (1, None, 0),
+        RequestOutcome::Unchanged => (2, None, 0),
+        RequestOutcome::Stale => (3, None, 0),
+        RequestOutcome::PollFailed { cause, retry_in_ms } => (4, Some(cause), retry_in_ms),
+        RequestOutcome::Approved => (5, None, 0),
+        RequestOutcome::ApprovalFailed { cause } => (6, Some(cause), 0),
+        RequestOutcome::Unexpected => (7, None, 0),
         _ => panic!("an outcome that the header does not name: {outcome:?}"),
     };
     let status = if let Some(Cause::Status(status) | Cause::Redirect(status)) = cause { status } else { 0 };
@@ -143,7 +143,7 @@ impl Pair {
     fn new(u: &mut Unstructured<'_>, policies: &Policies, mine: &[&'static str], dry_run: bool) -> Result<Self> {
         let interval_ms = u.int_in_range(200..=5_000)?;
         let config =
-            Config { policy: policies.core.clone(), interval_ms, dry_run, seed: 5, ..Config::new(VmNames::new(mine)) };
+            SessionConfig { policy: policies.core.clone(), interval_ms, dry_run, seed: 5, ..SessionConfig::new(VmNames::new(mine)) };
         let core = Core::new(&config).unwrap();
         let (names, policy) = (Names::new(mine, false), policies.c());
         let names = names.c();
@@ -224,7 +224,7 @@ impl Pair {
     }
 
     fn fail(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
-        let causes = [Cause::Timeout, Cause::Unreachable, Cause::BrokenOff, Cause::TooLarge];
+        let causes = [Cause::Timeout, Cause::Unreachable, Cause::ConnectionLost, Cause::TooLarge];
         let number = u.int_in_range(0..=9_usize)?;
         let cause = number.checked_sub(1).and_then(|place| causes.get(place));
         let mut outcome = MaybeUninit::uninit();

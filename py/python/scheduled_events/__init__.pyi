@@ -472,7 +472,7 @@ class Session:
     def on_failure(self, cause: str | BaseException, now: _Moment | None = None) -> PollFailed | Approval | None:
         """Take note that the request under way got no answer.
 
-        ``cause`` is "timeout", "unreachable", "broken-off" or "too-large", or the exception that says so.
+        ``cause`` is "timeout", "unreachable", "connection-lost" or "too-large", or the exception that says so.
         """
     def prepared(self, event_id: str, ready: bool = True) -> bool:
         """Answer Prepare. False where no preparation of this event is under way."""

@@ -9,9 +9,9 @@ use core::fmt::{self, Write};
 use core::hint::black_box;
 
 use scheduled_events_core::{
-    Action, BufferTooSmall, Cause, Change, Config, ConfigError, Decision, Document, EVENT_ID_MAX, Event, EventId,
+    Action, BufferTooSmall, Cause, Change, SessionConfig, SessionConfigError, Decision, Document, EVENT_ID_MAX, Event, EventId,
     EventKind, EventSource, EventSources, EventStatus, EventType, EventTypes, Incarnation, Leader, MAX_RULES, Member,
-    NotBefore, Outcome, ParseError, ParseErrorKind, Place, Policy, Position, Preparation, Problem, ProblemKind, Reason,
+    NotBefore, RequestOutcome, ParseError, ParseErrorKind, Place, Policy, Position, Preparation, Problem, ProblemKind, Reason,
     Report, Response, Rule, Scope, Session, SnapshotError, SourceKind, StartRequests, Step, Text, TooManyRules,
     TrackedEvent, TrackedStatus, Tracker, TrackerFull, UnixMillis, UnixSeconds, Untracked, VmNames,
 };
@@ -111,7 +111,7 @@ pub fn approve(input: &[u8], names: &[&str], now: UnixSeconds) -> bool {
 #[inline(never)]
 #[must_use]
 pub fn session(input: &[u8], names: &[&str], now: UnixSeconds) -> bool {
-    let config = Config { policy: preparing(), seed: 1, ..Config::new(VmNames::new(names)) };
+    let config = SessionConfig { policy: preparing(), seed: 1, ..SessionConfig::new(VmNames::new(names)) };
     let Ok(mut session) = Followed::new(&config) else { return false };
     let mut now = UnixMillis::from(now);
     let mut told = Told::default();
@@ -381,10 +381,10 @@ fn the_tracker(input: &[u8], names: VmNames<'_>, number: i64) {
 }
 
 fn the_session(input: &[u8], text: &str, names: VmNames<'_>, number: i64) {
-    let config = Config { interval_ms: black_box(200), dry_run: black_box(false), ..Config::new(names) };
+    let config = SessionConfig { interval_ms: black_box(200), dry_run: black_box(false), ..SessionConfig::new(names) };
     let mut session = match Session::<2>::new(&config) {
         Ok(session) => session,
-        Err(error) => return reach((shown(&error), error == ConfigError::TooManyNames)),
+        Err(error) => return reach((shown(&error), error == SessionConfigError::TooManyNames)),
     };
     if let Err(error) = session.set_names(VmNames::new(black_box(&[text]))) {
         reach(shown(&error));
@@ -413,8 +413,8 @@ fn the_session(input: &[u8], text: &str, names: VmNames<'_>, number: i64) {
     reach(shown(&Report::Untracked(black_box(Untracked::default()))));
 }
 
-fn the_outcome(outcome: Outcome) {
-    if let Outcome::PollFailed { cause, retry_in_ms } = outcome {
+fn the_outcome(outcome: RequestOutcome) {
+    if let RequestOutcome::PollFailed { cause, retry_in_ms } = outcome {
         reach((cause.word(), shown(&cause), retry_in_ms));
     }
     reach(outcome);

@@ -1,0 +1,386 @@
+//! The command as people and scripts meet it: exit codes, messages, and what goes to standard output.
+
+use std::net::TcpListener;
+
+use serde_json::{Value, json};
+
+use crate::support::{Folder, Reply, Run, Stage, VM, command, freeze, play, run, with};
+
+const SCENARIOS: [&str; 14] = [
+    "live-migration",
+    "host-maintenance",
+    "user-reboot",
+    "user-redeploy",
+    "redeploy",
+    "cancelled",
+    "preempt",
+    "terminate",
+    "terminate-pair",
+    "hardware-failure",
+    "rescheduled",
+    "reboot-during-freeze",
+    "incarnation-reset",
+    "scale-in",
+];
+
+/// Runs the command, which must end with this code, print nothing, and say one line on standard error.
+#[track_caller]
+fn refused(arguments: &[&str], code: i32) -> String {
+    let finished = run(arguments).with_code(code);
+    assert_eq!(finished.stdout, "", "{arguments:?}");
+    assert_eq!(finished.stderr.lines().count(), 1, "{}", finished.stderr);
+    assert!(finished.stderr.starts_with("error: "), "{}", finished.stderr);
+    finished.stderr.trim_end().to_owned()
+}
+
+/// An endpoint where nobody listens: the port is reserved for a service that nobody runs.
+const NOWHERE: &str = "http://127.0.0.2:9";
+
+#[test]
+fn an_unknown_option_or_task_is_a_usage_error_that_names_what_is_meant() {
+    for (arguments, said) in [
+        (&["watch", "--polcy", "sample"][..], "'--policy'"),
+        (&["lst"], "'list'"),
+        (&["watch", "--max-polls", "0"], "'0'"),
+        (&["check", "--now", "tomorrow"], "2022-04-11T22:20:00Z"),
+        (&["replay", "preempt", "--speed", "0"], "from 0.001"),
+        (&["replay", "preempt", "--fault", "statsu:500"], "did you mean `status`?"),
+        (&["approve"], "<ID>..."),
+        (&["watch", "--vm-name", " "], "the name is empty"),
+    ] {
+        let finished = run(arguments).with_code(2);
+        assert!(finished.stderr.starts_with("error: ") && finished.stderr.contains(said), "{}", finished.stderr);
+        assert_eq!(finished.stdout, "");
+    }
+    let finished = run::<&str>(&[]).with_code(2);
+    assert!(finished.stderr.contains("Usage:"), "{}", finished.stderr);
+}
+
+#[test]
+fn help_of_every_task_gives_an_example() {
+    let help = run(&["--help"]).with_code(0);
+    assert_eq!(help.stderr, "");
+    for task in ["list", "watch", "approve", "check", "replay", "scenarios", "demo"] {
+        assert!(help.stdout.contains(&format!("\n  {task}")), "{task}: {}", help.stdout);
+        let help = run(&[task, "--help"]).with_code(0);
+        let example = format!("Example:  scheduled-events {task}");
+        assert!(help.stdout.contains(&example), "{task}: {}", help.stdout);
+    }
+    let version = run(&["--version"]).with_code(0);
+    assert_eq!(version.stdout, format!("scheduled-events {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn a_policy_file_is_refused_with_file_line_and_column() {
+    let folder = Folder::new();
+    let document = folder.file("document.json", r#"{"Events":[]}"#);
+    for (text, place, said) in [
+        ("[[rule]]\naction = \"aprove\"\n", "2:", "approve"),
+        ("# ä comment\n[[rule]]\nevents = [\"Freeze\"]\naction = \"hold\"\n", "3:1:", "events"),
+        ("[[rule]\n", "1:", ""),
+        ("leader = \"first\"\n", "1:10:", "first-resource"),
+    ] {
+        let policy = folder.file("policy.toml", text);
+        for task in [vec!["check", &document], vec!["watch"]] {
+            let said_so = refused(&[&task[..], &["--policy", &policy]].concat(), 2);
+            assert!(said_so.starts_with(&format!("error: {policy}:{place}")), "{said_so}");
+            assert!(said_so.contains(said), "{said_so}");
+        }
+    }
+    let missing = refused(&["watch", "--policy", &folder.path("missing.toml")], 2);
+    assert!(missing.contains("a policy is `observe`, `sample` or a TOML file"), "{missing}");
+}
+
+#[test]
+fn an_endpoint_that_cannot_be_reached_is_exit_code_one() {
+    for arguments in [&["list", "--endpoint", NOWHERE][..], &["approve", "some-id", "--endpoint", NOWHERE]] {
+        let said = refused(arguments, 1);
+        assert!(said.contains(NOWHERE) && said.contains("demo"), "{said}");
+    }
+}
+
+#[test]
+fn an_endpoint_that_is_not_azures_is_refused_unless_it_is_allowed() {
+    for (url, said) in [
+        ("http://10.0.0.4", "--allow-endpoint"),
+        ("http://metadata.example", "--allow-endpoint"),
+        ("https://169.254.169.254", "must start with http://"),
+        ("169.254.169.254", "http://"),
+        ("http://127.0.0.1/metadata", "a scheme, a host and a port"),
+        ("http://127.0.0.1:99999", "a port"),
+        ("", ""),
+    ] {
+        for task in [&["list"][..], &["approve", "a"], &["watch"]] {
+            let refusal = refused(&[task, &["--endpoint", url]].concat(), 2);
+            assert!(refusal.contains(said), "{url}: {refusal}");
+        }
+    }
+}
+
+#[test]
+fn an_endpoint_that_refuses_is_exit_code_one_and_what_it_says_is_told() {
+    let server = play(STEADY, &[]);
+    let url = server.url();
+    let unknown_version = refused(&["list", "--endpoint", &url, "--api-version", "2030-01-01"], 1);
+    assert!(unknown_version.contains("refused with status 400"), "{unknown_version}");
+    assert!(unknown_version.contains("; --api-version 2020-07-01"), "{unknown_version}");
+
+    for (status, body, said) in [
+        (429, "Throttle Result: Too Many Requests", "Too Many Requests; try again in a minute"),
+        (500, r#"{"error":"Internal"}"#, ": Internal; try again in a minute"),
+        (403, "", "status 403"),
+        (404, "<html>\n<body>lost</body>\n</html>", "status 404"),
+    ] {
+        let stage = Stage::start();
+        stage.intercept(move |_| Some(Reply::new(status, "", body)));
+        let url = stage.url();
+        for arguments in [&["list", "--endpoint", &url][..], &["approve", "a", "--endpoint", &url]] {
+            let refusal = refused(&[arguments, &[]].concat(), 1);
+            assert!(refusal.contains(said), "{refusal}");
+        }
+    }
+    let stage = Stage::start();
+    stage.show_body("");
+    assert!(refused(&["list", "--endpoint", &stage.url()], 1).contains("empty body"));
+    stage.show_body("{\"Events\":\n [}");
+    let refusal = refused(&["list", "--endpoint", &stage.url()], 3);
+    assert!(refusal.starts_with(&format!("error: {}:2:3: ", stage.url())), "{refusal}");
+}
+
+/// A freeze that waits.
+const STEADY: &str = r#"
+    about = "A freeze of two machines that waits for its approval."
+    [[event]]
+    event_type = "Freeze"
+    description = "Host server is undergoing maintenance."
+    duration_in_seconds = 9
+    resources = ["{vm}", "{peer:1}"]
+    notice = "10h"
+    starts_after_approval = "10h"
+"#;
+
+#[test]
+fn list_shows_a_table_to_people_and_records_to_programs() {
+    let server = play(STEADY, &[]);
+    let url = server.url();
+    let table = run(&["list", "--endpoint", &url]).with_code(0);
+    for words in [
+        "1 event (incarnation 2)",
+        "TYPE",
+        "Freeze",
+        "Scheduled",
+        "9 s",
+        "Platform",
+        "WestNO_0, WestNO_1",
+        "Host server is undergoing maintenance.",
+        "* this machine's",
+    ] {
+        assert!(table.stdout.contains(words), "{words}: {}", table.stdout);
+    }
+    assert!(!table.stdout.contains('\u{1b}'), "no terminal, no colours");
+
+    let records = run(&["list", "--endpoint", &url, "--json"]).with_code(0);
+    let lines: Vec<_> = records.stdout.lines().collect();
+    assert_eq!(lines[0], r#"{"record":"document","incarnation":2,"events":1,"problems":0}"#);
+    let event: Value = serde_json::from_str(lines[1]).expect("JSON");
+    let (id, not_before) = (event["event_id"].as_str().expect("an id"), event["not_before"].as_str().expect("a time"));
+    assert_eq!(
+        lines[1],
+        format!(
+            r#"{{"record":"event","event_id":"{id}","event_type":"Freeze","event_status":"Scheduled","resource_type":"VirtualMachine","resources":["WestNO_0","WestNO_1"],"not_before":"{not_before}","description":"Host server is undergoing maintenance.","event_source":"Platform","duration_in_seconds":9,"mine":true}}"#
+        )
+    );
+    assert_eq!(lines.len(), 2, "list decides nothing");
+
+    let others = run(&["list", "--endpoint", &url, "--json", "--vm-name", "other"]).with_code(0);
+    assert_eq!(others.records()[1]["mine"], false);
+}
+
+#[test]
+fn list_without_a_name_says_so_and_lists_all_the_same() {
+    let stage = Stage::start();
+    stage.set_name(None);
+    stage.show(2, &[freeze("a"), with(freeze("b"), &json!({ "NotBefore": "soon" }))]);
+    let finished = run(&["list", "--endpoint", &stage.url(), "--json"]).with_code(0);
+    assert!(finished.stderr.starts_with("warning: "), "{}", finished.stderr);
+    let kinds: Vec<_> = finished.records().iter().map(|record| record["record"].clone()).collect();
+    assert_eq!(kinds, ["document", "event", "event", "problem"]);
+    assert_eq!(finished.records()[1]["mine"], Value::Null);
+    // Where nothing is announced, whose it is does not matter.
+    stage.show(3, &[]);
+    let finished = run(&["list", "--endpoint", &stage.url()]).with_code(0);
+    assert!(finished.stdout.starts_with("no events: nothing is announced"), "{}", finished.stdout);
+    assert_eq!(finished.stderr, "");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn what_cannot_be_written_is_no_success() {
+    let stage = Stage::start();
+    stage.show(2, &[freeze("a")]);
+    let url = stage.url();
+    for arguments in [&["list", "--endpoint", &url][..], &["list", "--json", "--endpoint", &url], &["scenarios"]] {
+        let mut command = command(arguments);
+        let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
+        let finished = command.stdout(full()).output().expect("the command starts");
+        assert_eq!(finished.status.code(), Some(1), "{arguments:?}");
+        let said = String::from_utf8_lossy(&finished.stderr);
+        assert!(said.contains("error: cannot write to standard output: No space left on device"), "{said}");
+    }
+    // A watch goes on, and says so once.
+    let mut watch = command(&["watch", "--json", "--endpoint", &url, "--vm-name", VM, "--interval", "200ms"]);
+    watch
+        .args(["--max-polls", "4"])
+        .stdout(std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device"));
+    let finished = watch.output().expect("the command starts");
+    assert_eq!(finished.status.code(), Some(0));
+    let said = String::from_utf8_lossy(&finished.stderr);
+    assert_eq!(said.matches("error: records cannot be written to standard output").count(), 1, "{said}");
+}
+
+#[test]
+fn the_endpoint_comes_from_the_environment_unless_it_is_given() {
+    let stage = Stage::start();
+    let mut from_environment = command(&["list"]);
+    from_environment.env("SCHEDULED_EVENTS_ENDPOINT", stage.url());
+    Run::start(from_environment).finish().with_code(0);
+    let mut given = command(&["list", "--endpoint", &stage.url()]);
+    given.env("SCHEDULED_EVENTS_ENDPOINT", NOWHERE);
+    Run::start(given).finish().with_code(0);
+    assert_eq!(stage.polls(), 2);
+}
+
+#[test]
+fn approve_tells_a_known_id_from_an_unknown_one() {
+    let server = play(STEADY, &[]);
+    let url = server.url();
+    let id = run(&["list", "--endpoint", &url, "--json"]).records()[1]["event_id"].as_str().expect("an id").to_owned();
+
+    let approved = run(&["approve", &id, "--endpoint", &url]).with_code(0);
+    assert_eq!(approved.stdout, format!("approved  {id}\n"));
+    // Twice is no error to the service.
+    let approved = run(&["approve", &id, "--endpoint", &url, "--json"]).with_code(0);
+    assert_eq!(approved.stdout, format!("{{\"record\":\"approval\",\"event_ids\":[\"{id}\"],\"status\":200}}\n"));
+
+    let unknown = refused(&["approve", "no-such-event", "--endpoint", &url], 1);
+    assert!(unknown.contains("refused with status 400") && unknown.contains("no-such-event"), "{unknown}");
+    let unknown = run(&["approve", "no-such-event", &id, "--endpoint", &url, "--json"]).with_code(1);
+    assert_eq!(
+        unknown.stdout,
+        format!("{{\"record\":\"approval\",\"event_ids\":[\"no-such-event\",\"{id}\"],\"status\":400}}\n")
+    );
+    assert!(refused(&["approve", "", "--endpoint", &url], 2).contains("is empty"));
+}
+
+#[test]
+fn approve_sends_odd_ids_as_they_are() {
+    let stage = Stage::start();
+    let ids = ["a\"b\\c", "\u{e9}\u{1f600}", "-dash", "with space", "\u{1}"];
+    let url = stage.url();
+    let mut arguments = vec!["approve", "--endpoint", &url, "--"];
+    arguments.extend(ids);
+    run(&arguments).with_code(0);
+    assert_eq!(stage.posted(), ids);
+}
+
+#[test]
+fn scenarios_names_all_fourteen() {
+    let table = run(&["scenarios"]).with_code(0);
+    let records = run(&["scenarios", "--json"]).with_code(0).records();
+    assert_eq!(records.len(), SCENARIOS.len());
+    for name in SCENARIOS {
+        assert!(table.stdout.lines().any(|line| line.split_whitespace().next() == Some(name)), "{name}");
+        let record = records.iter().find(|record| record["name"] == name).expect(name);
+        assert_eq!(record["record"], "scenario");
+        assert!(record["about"].as_str().is_some_and(|about| about.len() > 20), "{record}");
+    }
+}
+
+/// The endpoint that a running `replay` says on its first line.
+fn first_line(run: &Run) -> String {
+    let line =
+        crate::support::eventually("the first line", || run.stdout().split_once('\n').map(|(line, _)| line.to_owned()));
+    line.strip_prefix("listening on ").unwrap_or_else(|| panic!("{line}")).to_owned()
+}
+
+#[test]
+fn replay_says_where_it_listens_and_serves_there() {
+    let replay = Run::start(command(&["replay", "user-reboot", "--vm-name", "spot_3", "--speed", "600"]));
+    let url = first_line(&replay);
+    let address: std::net::SocketAddr = url.strip_prefix("http://").expect("a URL").parse().expect("an address");
+    assert!(address.ip().is_loopback());
+    let finished = Run::watch(&url, &["--policy", "sample", "--until-idle"]).finish().with_code(0);
+    assert_eq!(finished.approved().len(), 1);
+    assert!(finished.stderr.contains("this machine is spot_3"), "{}", finished.stderr);
+    // What happens is told in words.
+    assert!(replay.stdout().contains("is approved"), "{}", replay.stdout());
+}
+
+#[test]
+fn replay_says_what_is_wrong_with_its_port_and_its_scenario() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = listener.local_addr().expect("an address").to_string();
+    let said = refused(&["replay", "preempt", "--listen", &taken], 2);
+    assert!(said.contains(&taken) && said.contains("port 0 takes a free one"), "{said}");
+
+    for task in ["replay", "demo"] {
+        let said = refused(&[task, "preemt"], 2);
+        assert!(said.contains("did you mean \"preempt\"?") && said.contains("`scenarios` names them all"), "{said}");
+        let said = refused(&[task, "xyzzy"], 2);
+        assert!(!said.contains("did you mean"), "{said}");
+    }
+    let folder = Folder::new();
+    let scenario = folder.file("odd.toml", "about = \"A test.\"\n[[event]]\nevent_typ = \"Freeze\"\n");
+    let said = refused(&["replay", &scenario], 2);
+    assert!(said.starts_with(&format!("error: {scenario}:3:1: ")) && said.contains("`event_type`"), "{said}");
+}
+
+#[test]
+fn replay_misbehaves_on_demand_and_says_so() {
+    let replay = Run::start(command(&["replay", "preempt", "--fault", "status:503@1", "--fault", "empty@2"]));
+    let url = first_line(&replay);
+    refused(&["list", "--endpoint", &url], 1);
+    refused(&["list", "--endpoint", &url], 1);
+    run(&["list", "--endpoint", &url]).with_code(0);
+    crate::support::eventually("what it did", || {
+        replay.stdout().contains("-> 503 (fault: status:503@1)").then_some(())
+    });
+}
+
+#[test]
+fn demo_tells_a_story_with_a_beginning_and_an_end() {
+    let finished = run(&["demo"]).with_code(0);
+    let story =
+        ["scheduled", "prepare", "prepared", "approved", "started", "completed", "recovered", "Nothing is left."];
+    let mut rest = finished.stdout.as_str();
+    for word in story {
+        let (_, after) = rest.split_once(word).unwrap_or_else(|| panic!("no {word} there: {}", finished.stdout));
+        rest = after;
+    }
+    assert_eq!(finished.stderr, "");
+}
+
+#[test]
+fn demo_plays_a_freeze_and_speaks_json() {
+    let finished = run(&["demo", "live-migration", "--speed", "300", "--json"]).with_code(0);
+    let changes: Vec<_> = finished.of_kind("change").iter().map(|record| record["change"].clone()).collect();
+    assert_eq!(changes, ["scheduled", "started", "completed"]);
+    assert_eq!(finished.approved().len(), 1);
+    assert!(finished.of_kind("prepare").is_empty(), "a short freeze needs no preparation");
+}
+
+#[test]
+fn a_reader_that_goes_away_stops_no_watch() {
+    let stage = Stage::start();
+    stage.show(2, &[freeze("a")]);
+    let url = stage.url();
+    let arguments = ["watch", "--endpoint", &url, "--policy", "sample", "--interval", "200ms", "--vm-name", VM];
+    let mut watch = command(&arguments);
+    let mut child = watch.spawn().expect("the command starts");
+    drop((child.stdout.take(), child.stderr.take()));
+    crate::support::eventually("an approval", || (!stage.posted().is_empty()).then_some(()));
+    stage.await_polls(2);
+    assert!(child.try_wait().expect("a child").is_none(), "it ended with its reader");
+    child.kill().expect("a running child");
+    child.wait().expect("a child");
+}

@@ -1,0 +1,270 @@
+//! The rules of the service.
+
+use super::*;
+
+#[test]
+fn documents_are_compact_and_complete() {
+    let server = start(steady().seed(1));
+    let response = get(&server, EVENTS);
+    assert_eq!(response.header("Content-Type"), Some("application/json; charset=utf-8"));
+    assert_eq!(response.header("ETag"), Some("\"2\""));
+    let id = event_id(&response.json(), 0);
+    let not_before = response.json()["Events"][0]["NotBefore"].as_str().expect("text").to_owned();
+    assert_eq!(
+        response.text(),
+        format!(
+            "{{\"DocumentIncarnation\":2,\"Events\":[{{\"EventId\":\"{id}\",\"EventStatus\":\"Scheduled\",\
+             \"EventType\":\"Freeze\",\"ResourceType\":\"VirtualMachine\",\"Resources\":[\"WestNO_0\"],\
+             \"NotBefore\":\"{not_before}\",\"Description\":\"Host server is undergoing maintenance.\",\
+             \"EventSource\":\"Platform\",\"DurationInSeconds\":9}}]}}"
+        )
+    );
+    assert_eq!(not_before.len(), 29);
+    let ahead = httpdate::parse_http_date(&not_before).expect("RFC 1123").duration_since(SystemTime::now());
+    assert!(ahead.expect("ahead") <= Duration::from_secs(3600));
+}
+
+#[test]
+fn event_ids_follow_the_seed() {
+    let id = |config| event_id(&document(&start(config)), 0);
+    assert_eq!(id(steady().seed(1)), id(steady().seed(1)));
+    assert_ne!(id(steady().seed(1)), id(steady().seed(2)));
+    assert_ne!(id(steady()), id(steady()));
+}
+
+#[test]
+fn refusals_are_those_of_the_service() {
+    let server = start(steady());
+    let refused = |request: &str| raw(server.addr(), request.as_bytes());
+    let plain = |target: &str, fields: &str| refused(&format!("GET {target} HTTP/1.1\r\nHost: x\r\n{fields}\r\n"));
+
+    let response = plain(EVENTS, "");
+    assert_eq!(response.status, 400);
+    assert_eq!(response.text(), r#"{ "error": "Bad request: . Required metadata header not specified" }"#);
+    assert_eq!(plain(NAME, "").status, 400);
+    assert_eq!(plain(EVENTS, "Metadata: false\r\n").status, 400);
+    assert_eq!(plain(EVENTS, "Metadata: true\r\nX-Forwarded-For: 10.0.0.1\r\n").status, 400);
+    assert_eq!(plain(NAME, "Metadata: true\r\nX-Forwarded-For: 10.0.0.1\r\n").status, 400);
+    assert_eq!(plain(EVENTS, "metadata:true\r\n").status, 200);
+
+    for query in [
+        "",
+        "?api-version=",
+        "?api-version=2020-07-02",
+        "?api-version=latest",
+        "?api-version=2020-07-01&api-version=2020-07-01",
+        "?api-version=2020-07-01&api-version=2019-08-01",
+        "?API-VERSION=2020-07-01&api-version=2019-08-01",
+    ] {
+        for method in ["GET", "POST"] {
+            let response = refused(&head(method, &format!("/metadata/scheduledevents{query}"), ""));
+            assert_eq!(response.status, 400, "{query}");
+            let body = response.json();
+            assert!(body["error"].as_str().is_some_and(|text| text.contains("api-version")));
+            assert_eq!(body["newest-versions"], serde_json::json!(["2020-07-01", "2019-08-01", "2019-04-01"]));
+        }
+    }
+    let repeated = refused(&head("GET", &format!("{EVENTS}&x=1&x=1"), ""));
+    assert_eq!(repeated.status, 400);
+
+    assert_eq!(get(&server, "/").status, 404);
+    assert_eq!(get(&server, "/metadata/scheduledevent?api-version=2020-07-01").status, 404);
+    let delete = refused(&head("DELETE", EVENTS, ""));
+    assert_eq!((delete.status, delete.header("Allow")), (405, Some("GET, POST")));
+    assert_eq!(refused(&head("POST", NAME, "")).status, 405);
+}
+
+#[test]
+fn a_head_request_gets_no_body() {
+    let server = start(steady());
+    let mut stream = connect(server.addr());
+    stream.write_all(head("HEAD", EVENTS, "Connection: close\r\n").as_bytes()).expect("send");
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).expect("read");
+    assert!(bytes.starts_with(b"HTTP/1.1 405 ") && bytes.ends_with(b"\r\n\r\n"));
+}
+
+#[test]
+fn older_versions_show_less() {
+    let server = start(steady());
+    for (version, members) in [
+        ("2017-03-01", 6),
+        ("2017-08-01", 6),
+        ("2017-11-01", 6),
+        ("2019-01-01", 6),
+        ("2019-04-01", 7),
+        ("2019-08-01", 8),
+        ("2020-07-01", 9),
+    ] {
+        let response = get(&server, &format!("/metadata/scheduledevents?api-version={version}"));
+        let event = &response.json()["Events"][0];
+        assert_eq!(event.as_object().map(serde_json::Map::len), Some(members), "{version}");
+        let name = if version == "2017-03-01" { "_WestNO_0" } else { "WestNO_0" };
+        assert_eq!(event["Resources"][0], name, "{version}");
+    }
+    for (event_type, hidden, shown) in
+        [("Preempt", "2017-08-01", "2017-11-01"), ("Terminate", "2017-11-01", "2019-01-01")]
+    {
+        let server = start(ServerConfig::new(Scenario::parse(&STEADY.replace("Freeze", event_type)).expect("valid")));
+        let count = |version: &str| {
+            events(&get(&server, &format!("/metadata/scheduledevents?api-version={version}")).json()).len()
+        };
+        assert_eq!((count(hidden), count(shown), count("2020-07-01")), (0, 1, 1), "{event_type}");
+    }
+}
+
+#[test]
+fn an_etag_saves_the_body() {
+    let server = start(steady());
+    let etag = get(&server, EVENTS).header("ETag").expect("ETag").to_owned();
+    let conditional =
+        |tag: &str| raw(server.addr(), head("GET", EVENTS, &format!("If-None-Match: {tag}\r\n")).as_bytes());
+    let response = conditional(&etag);
+    assert_eq!((response.status, response.header("ETag"), response.body.len()), (304, Some(etag.as_str()), 0));
+    assert_eq!(response.header("Content-Length"), None);
+    assert_eq!(conditional("\"other\"").status, 200);
+    let id = event_id(&document(&server), 0);
+    assert_eq!(approve(&server, &[&id]).status, 200);
+    let response = conditional(&etag);
+    assert_eq!((response.status, response.header("ETag")), (200, Some("\"3\"")));
+}
+
+#[test]
+fn approvals_start_an_event_once() {
+    let server = start(steady());
+    assert_eq!(approve(&server, &["C7061BAC-AFDC-4513-B24B-AA5F13A16123"]).status, 400);
+    let before = document(&server);
+    let id = event_id(&before, 0);
+    assert_eq!(statuses(&before), ["Scheduled"]);
+
+    // One unknown EventId spoils the request, and nothing malformed changes anything.
+    assert_eq!(approve(&server, &[&id, "unknown"]).status, 400);
+    for malformed in ["", "{", "[]", "{}", r#"{"StartRequests":[]}"#, r#"{"StartRequests":[{"Id":"x"}]}"#, "\u{feff}{}"]
+    {
+        assert_eq!(post(&server, malformed).status, 400, "{malformed}");
+    }
+    assert_eq!(document(&server), before);
+
+    let response = approve(&server, &[&id.to_ascii_lowercase()]);
+    assert_eq!((response.status, response.body.len()), (200, 0));
+    let after = document(&server);
+    assert_eq!((statuses(&after).as_slice(), &after["Events"][0]["NotBefore"]), (&["Started"][..], &Value::from("")));
+    assert_eq!((after["DocumentIncarnation"].as_u64(), event_id(&after, 0)), (Some(3), id.clone()));
+
+    // Again, and of a Started event: valid, without effect.
+    assert_eq!(approve(&server, &[&id, &id]).status, 200);
+    assert_eq!(document(&server), after);
+}
+
+#[test]
+fn approval_bodies_come_in_several_shapes() {
+    let id = |server: &Server| event_id(&document(server), 0);
+    let started = |server: &Server| statuses(&document(server)) == ["Started"];
+
+    let server = start(steady());
+    let old = format!(r#"{{"DocumentIncarnation":"5","StartRequests":[{{"EventId":"{}"}}]}}"#, id(&server));
+    assert_eq!(post(&server, &old).status, 200);
+    assert!(started(&server));
+
+    let server = start(steady());
+    let body = format!(r#"{{"StartRequests":[{{"EventId":"{}"}}]}}"#, id(&server));
+    let (first, second) = body.split_at(10);
+    let chunked = format!("{:x}\r\n{first}\r\n{:x}\r\n{second}\r\n0\r\n\r\n", first.len(), second.len());
+    let request = head("POST", EVENTS, "Transfer-Encoding: chunked\r\n") + &chunked;
+    assert_eq!(raw(server.addr(), request.as_bytes()).status, 200);
+    assert!(started(&server));
+
+    // A client that waits to be told to go on, as .NET's does.
+    let server = start(steady());
+    let body = format!(r#"{{"StartRequests":[{{"EventId":"{}"}}]}}"#, id(&server));
+    let fields = format!("Expect: 100-continue\r\nContent-Length: {}\r\n", body.len());
+    let mut stream = connect(server.addr());
+    stream.write_all(head("POST", EVENTS, &fields).as_bytes()).expect("send");
+    assert_eq!(read_head(&mut stream).status, 100);
+    stream.write_all(body.as_bytes()).expect("send");
+    assert_eq!(read_response(&mut stream).status, 200);
+    assert!(started(&server));
+}
+
+#[test]
+fn neither_of_a_pair_goes_before_both_are_approved() {
+    let pair = STEADY.replace("Freeze", "Terminate")
+        + "count = 2\nresources = [\"{peer:index}\"]\napproval_group = \"pair\"\n";
+    let server = start(ServerConfig::new(Scenario::parse(&pair).expect("valid")).vm_name("pool_7"));
+    let before = document(&server);
+    assert_eq!(before["Events"][0]["Resources"], serde_json::json!(["pool_7"]));
+    assert_eq!(before["Events"][1]["Resources"], serde_json::json!(["pool_8"]));
+    assert_eq!(approve(&server, &[&event_id(&before, 1)]).status, 200);
+    assert_eq!(document(&server), before);
+    assert_eq!(approve(&server, &[&event_id(&before, 0)]).status, 200);
+    assert_eq!(statuses(&document(&server)), ["Started", "Started"]);
+}
+
+#[test]
+fn the_name_is_plain_text() {
+    let server = start(steady().vm_name("pool_7"));
+    let response = get(&server, NAME);
+    assert_eq!((response.status, response.text()), (200, "pool_7"));
+    assert_eq!(response.header("Content-Type"), Some("text/plain; charset=utf-8"));
+    assert_eq!(get(&server, "/metadata/instance/compute/name?api-version=2021-02-01").status, 400);
+    let bad = get(&server, "/metadata/instance/compute/name?api-version=1999-01-01&format=text");
+    assert!(bad.status == 400 && bad.json()["newest-versions"].is_array());
+}
+
+#[test]
+fn connections_are_kept_and_pipelines_answered() {
+    let server = start(steady());
+    let mut stream = connect(server.addr());
+    for _ in 0..3 {
+        stream.write_all(head("GET", EVENTS, "").as_bytes()).expect("send");
+        assert_eq!(read_response(&mut stream).status, 200);
+    }
+    stream
+        .write_all((head("GET", NAME, "") + &head("GET", "/", "") + &head("GET", EVENTS, "")).as_bytes())
+        .expect("send");
+    let answers = [(); 3].map(|()| read_response(&mut stream).status);
+    assert_eq!(answers, [200, 404, 200]);
+
+    // Byte by byte, then closed on request.
+    for byte in head("GET", EVENTS, "Connection: close\r\n").bytes() {
+        stream.write_all(&[byte]).expect("send");
+    }
+    let response = read_response(&mut stream);
+    assert_eq!((response.status, response.header("Connection")), (200, Some("close")));
+    assert_eq!(stream.read(&mut [0]).expect("end"), 0);
+    assert_eq!(server.requests().len(), 7);
+}
+
+#[test]
+fn requests_have_limits() {
+    let server = start(steady());
+    let long = "a".repeat(20_000);
+    let huge = format!("{}{}", head("POST", EVENTS, "Content-Length: 400000\r\n"), "x".repeat(400_000));
+    for (request, status) in [
+        (head("GET", &format!("/{long}"), ""), 431),
+        (head("GET", EVENTS, &format!("X: {long}\r\n")), 431),
+        (head("GET", EVENTS, &"X: y\r\n".repeat(200)), 431),
+        (huge, 413),
+        ("\u{1}\u{2} not HTTP\r\n\r\n".to_owned(), 400),
+        (head("POST", EVENTS, "Content-Length: x\r\n"), 400),
+    ] {
+        assert_eq!(raw(server.addr(), request.as_bytes()).status, status);
+    }
+    assert_eq!(get(&server, EVENTS).status, 200);
+}
+
+#[test]
+fn requests_are_recorded() {
+    let server = start(steady().fault("get.reset@2".parse().expect("fault")));
+    let before = Instant::now();
+    document(&server);
+    let mut stream = connect(server.addr());
+    stream.write_all(head("GET", EVENTS, "").as_bytes()).expect("send");
+    assert!(stream.read(&mut [0]).is_err());
+    assert_eq!(post(&server, "{}").status, 400);
+    let requests = server.requests();
+    let seen: Vec<_> = requests.iter().map(|it| (it.method.as_str(), it.status, it.body.as_slice())).collect();
+    assert_eq!(seen, [("GET", Some(200), &b""[..]), ("GET", None, b""), ("POST", Some(400), b"{}")]);
+    assert!(requests.iter().all(|it| it.target == EVENTS && it.arrived >= before));
+    assert!(requests[0].headers.contains(&("Metadata".to_owned(), "true".to_owned())));
+}

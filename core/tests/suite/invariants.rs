@@ -1,0 +1,422 @@
+//! The nine invariants, each a property of every sequence of documents, failures, answers and restarts.
+
+use std::time::Instant;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use scheduled_events_core::{
+    Action, Cause, Document, EventKind, EventTypes, Leader, Policy, Preparation, Response, Rule, Scope, Step, Tracker,
+    UnixSeconds, VmNames,
+};
+
+use crate::common::laws::{self, Verdict};
+use crate::common::{Host, OTHER, START, Setup, Spec, VM, event};
+
+/// More events than are ever announced at once, so that none is turned away.
+type Watcher = Host<8>;
+
+/// What comes from outside.
+#[derive(Clone, Debug)]
+enum Op {
+    Serve(Vec<Spec>),
+    /// One event of the newest document changes.
+    Tweak(usize, Tweak),
+    Again,
+    NotModified,
+    EmptyBody,
+    Garbage(String),
+    Status(u16),
+    Fail,
+    Prepared(usize, bool),
+    Recovered,
+    HostRecovers(bool),
+    Posts(Option<u16>),
+    Pass(u32),
+    Restart,
+    DieAfter(usize),
+    Names(&'static [&'static str]),
+}
+
+/// How an event changes from one document to the next.
+#[derive(Clone, Debug)]
+enum Tweak {
+    Vanish,
+    Status(&'static str),
+    Type(&'static str),
+    NotBefore(i64),
+    Duration(i64),
+    Resources(&'static [&'static str]),
+}
+
+impl Tweak {
+    fn apply(self, events: &mut Vec<Spec>, which: usize) {
+        let Some(which) = which.checked_rem(events.len()) else { return };
+        let spec = &mut events[which];
+        match self {
+            Self::Vanish => drop(events.remove(which)),
+            Self::Status(status) => spec.status = Some(status),
+            Self::Type(event_type) => spec.event_type = Some(event_type),
+            Self::NotBefore(seconds) => spec.not_before = Some(seconds),
+            Self::Duration(seconds) => spec.duration = Some(seconds),
+            Self::Resources(resources) => spec.resources = resources.to_vec(),
+        }
+    }
+}
+
+const IDS: [&str; 5] = ["a", "b", "c", "d", "e"];
+const RESOURCES: &[&[&str]] = &[&[VM], &[VM], &[OTHER], &[OTHER, VM], &[VM, OTHER], &[]];
+const NAMES: &[&[&str]] = &[&[VM], &[VM], &[], &[OTHER], &[VM, OTHER]];
+
+fn specs() -> impl Strategy<Value = Spec> {
+    let words = (
+        select(&["Freeze", "Reboot", "Preempt", "Terminate", "SpotRebalance"][..]),
+        select(&[Some("Scheduled"), Some("Scheduled"), Some("Scheduled"), Some("Started"), Some("Queued"), None][..]),
+        select(RESOURCES),
+        select(&[Some("Platform"), Some("User"), None][..]),
+    );
+    let numbers = (
+        select(&[Some(900), Some(900), Some(30), Some(-5), None][..]),
+        select(&[None, Some(-1), Some(0), Some(5), Some(30)][..]),
+        proptest::option::weighted(
+            0.1,
+            select(
+                &["EventId", "EventType", "EventStatus", "EventSource", "DurationInSeconds", "Resources", "NotBefore"]
+                    [..],
+            ),
+        ),
+    );
+    (select(&IDS[..]), words, numbers).prop_map(
+        |(id, (event_type, status, resources, source), (not_before, duration, odd))| Spec {
+            status,
+            not_before,
+            source,
+            duration,
+            odd,
+            ..event(id).typed(event_type).of(resources)
+        },
+    )
+}
+
+fn documents() -> impl Strategy<Value = Vec<Spec>> {
+    vec(specs(), 0..4).prop_map(|mut events| {
+        let mut seen = std::collections::HashSet::new();
+        events.retain(|spec| seen.insert(spec.id.clone()));
+        events
+    })
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let tweak = prop_oneof![
+        Just(Tweak::Vanish),
+        select(&["Scheduled", "Scheduled", "Started", "Completed", "Canceled", "Queued"][..]).prop_map(Tweak::Status),
+        select(&["Freeze", "Preempt", "Terminate"][..]).prop_map(Tweak::Type),
+        (0..3_i64).prop_map(|hours| Tweak::NotBefore(hours * 3600)),
+        select(&[-1_i64, 5, 5, 30][..]).prop_map(Tweak::Duration),
+        select(RESOURCES).prop_map(Tweak::Resources),
+    ];
+    let op = prop_oneof![
+        3 => documents().prop_map(Op::Serve),
+        6 => (0..3_usize, tweak).prop_map(|(which, tweak)| Op::Tweak(which, tweak)),
+        4 => Just(Op::Again),
+        1 => Just(Op::NotModified),
+        1 => Just(Op::EmptyBody),
+        1 => ".{0,20}".prop_map(Op::Garbage),
+        1 => select(&[204_u16, 301, 400, 404, 410, 429, 500, 503][..]).prop_map(Op::Status),
+        1 => Just(Op::Fail),
+        5 => (0..5_usize, any::<bool>()).prop_map(|(which, ready)| Op::Prepared(which, ready)),
+        1 => Just(Op::Recovered),
+        1 => any::<bool>().prop_map(Op::HostRecovers),
+        2 => select(&[Some(200), Some(204), Some(400), Some(429), Some(500), None][..]).prop_map(Op::Posts),
+        1 => (1..1200_u32).prop_map(Op::Pass),
+        2 => Just(Op::Restart),
+        2 => (0..6_usize).prop_map(Op::DieAfter),
+        1 => select(NAMES).prop_map(Op::Names),
+    ];
+    vec(op, 1..40)
+}
+
+fn policies() -> impl Strategy<Value = Policy> {
+    let rule = (
+        select(vec![
+            EventTypes::ANY,
+            EventTypes::of(&[EventKind::Freeze]),
+            EventTypes::of(&[EventKind::Preempt, EventKind::Terminate]),
+        ]),
+        select(&[None, None, Some(8)][..]),
+        select(&[Scope::Mine, Scope::Mine, Scope::Any, Scope::Others][..]),
+        select(&[Action::Approve, Action::Prepare, Action::Prepare, Action::Hold, Action::Ignore][..]),
+    )
+        .prop_map(|(event_types, max_duration, scope, action)| Rule {
+            event_types,
+            max_duration,
+            scope,
+            ..Rule::new(action)
+        });
+    let leader = select(&[Leader::FirstResource, Leader::Everyone, Leader::Rank { take_over_after: 20 }][..]);
+    // What changes from the one to the other while it is prepared for is worth many cases.
+    let short = Rule { max_duration: Some(8), ..Rule::new(Action::Approve) };
+    let rules = prop_oneof![3 => vec(rule, 1..4), 2 => Just(vec![short, Rule::new(Action::Prepare)])];
+    (rules, leader).prop_map(|(rules, leader)| {
+        let mut policy = Policy::new(&rules).unwrap();
+        policy.leader = leader;
+        policy
+    })
+}
+
+/// Lives through the operations, and then to the end: all events end, all that was begun is finished.
+fn live(policy: Policy, ops: Vec<Op>) -> Result<Watcher, TestCaseError> {
+    let mut host = Watcher::new(Setup::new(policy));
+    let mut newest: Vec<Spec> = Vec::new();
+    let mut body = String::from(r#"{"Events":[]}"#);
+    host.serve_body(&body, &[]);
+    for op in ops {
+        let quiet = matches!(op, Op::NotModified | Op::EmptyBody | Op::Garbage(_) | Op::Status(_) | Op::Fail);
+        if quiet {
+            // Whatever was due before the poll is said first, deaths included.
+            host.until_get();
+        }
+        let before = quiet.then(|| host.snapshot());
+        match op {
+            Op::Serve(events) => {
+                host.incarnation += 1;
+                body = crate::common::document(host.incarnation, &events);
+                newest = events;
+                host.serve_body(&body, &newest);
+            }
+            Op::Tweak(which, tweak) => {
+                host.incarnation += 1;
+                tweak.apply(&mut newest, which);
+                body = crate::common::document(host.incarnation, &newest);
+                host.serve_body(&body, &newest);
+            }
+            Op::Again => drop(host.serve_body(&body, &newest)),
+            Op::NotModified => answer_quietly(&mut host, 304, ""),
+            Op::EmptyBody => answer_quietly(&mut host, 200, " "),
+            Op::Garbage(garbage) => answer_quietly(&mut host, 200, &garbage),
+            Op::Status(status) => answer_quietly(&mut host, status, r#"{"Events":[]}"#),
+            Op::Fail => {
+                host.polling = false;
+                host.session.on_failure(Cause::Timeout, host.now);
+            }
+            Op::Prepared(which, ready) => {
+                if let Some(id) = host.preparing.get(which % host.preparing.len().max(1)).cloned() {
+                    let preparation = if ready { Preparation::Ready } else { Preparation::Failed };
+                    prop_assert!(host.prepared(&id, preparation));
+                }
+            }
+            Op::Recovered => {
+                if let Some(id) = host.recovering.first().cloned() {
+                    host.recovered(&id);
+                    host.settle();
+                }
+            }
+            Op::HostRecovers(at_once) => host.recovers = at_once,
+            Op::Posts(status) => host.post_status = status,
+            Op::Pass(seconds) => host.pass(seconds),
+            Op::Restart => host.restart(),
+            Op::DieAfter(steps) => host.dies_after = Some(steps),
+            Op::Names(names) => host.set_names(names),
+        }
+        // Invariant 6 in its strongest form: what says nothing changes nothing.
+        prop_assert_eq!(before.is_none_or(|before| before == host.snapshot()), true, "a failed poll changed something");
+        host.settle();
+    }
+    finish(&mut host);
+    Ok(host)
+}
+
+fn answer_quietly(host: &mut Watcher, status: u16, body: &str) {
+    host.polling = false;
+    host.session.on_response(&Response { status, body: body.as_bytes(), ..Response::default() }, host.now);
+}
+
+/// The host answers everything, and the service announces nothing any more.
+fn finish(host: &mut Watcher) {
+    host.dies_after = None;
+    host.recovers = true;
+    for _ in 0..3 {
+        for id in std::mem::take(&mut host.recovering) {
+            host.recovered(&id);
+        }
+        for id in std::mem::take(&mut host.preparing) {
+            host.ready(&id);
+        }
+        host.serve(&[]);
+    }
+}
+
+fn cases(cases: u32) -> ProptestConfig {
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+/// Holds the law against many lives.
+fn holds(law: impl Fn(&[crate::common::Entry], &Setup) -> Verdict) {
+    let config = cases(800);
+    proptest!(config, |(policy in policies(), ops in ops())| {
+        let host = live(policy, ops)?;
+        let setup = Setup { names: vec![VM], ..host.setup.clone() };
+        law(&host.trace, &setup).map_err(TestCaseError::fail)?;
+    });
+}
+
+#[test]
+fn invariant_1_only_an_event_last_seen_scheduled_is_approved() {
+    holds(laws::only_scheduled_ones);
+}
+
+#[test]
+fn invariant_2_only_own_events_unless_a_rule_extends_and_no_other_machines_terminate() {
+    holds(laws::only_own_ones);
+}
+
+#[test]
+fn invariant_3_after_a_success_never_posted_again() {
+    holds(laws::never_twice);
+}
+
+#[test]
+fn invariant_3_after_a_failure_posted_again_until_it_leaves_scheduled() {
+    let failures = vec(select(&[Some(400), Some(429), Some(500), Some(503), None][..]), 1..8);
+    let config = cases(100);
+    proptest!(config, |(failures in failures, count in 1_usize..5)| {
+        let mut host = Watcher::new(Setup::new(Policy::new(&[Rule::new(Action::Approve)]).unwrap()));
+        let events: Vec<_> = IDS[..count].iter().map(|id| event(id)).collect();
+        for status in &failures {
+            host.post_status = *status;
+            host.serve(&events);
+        }
+        let posts = |host: &Watcher| host.trace.iter().filter(|entry| matches!(entry.what, crate::common::What::Post(_))).count();
+        // An event that has started is not tried any more; the others are, and succeed in the end.
+        host.post_status = Some(200);
+        let mut events = events;
+        events[0] = event(IDS[0]).started();
+        for _ in 0..15 {
+            host.serve(&events);
+        }
+        for spec in &events[1..] {
+            let approved = host.session.events().any(|known| known.event_id().as_str() == spec.id && known.is_approved());
+            prop_assert!(approved, "{} was not approved in the end", spec.id);
+        }
+        let before = posts(&host);
+        for _ in 0..15 {
+            host.serve(&events);
+        }
+        prop_assert_eq!(posts(&host), before);
+        laws::only_scheduled_ones(&host.trace, &host.setup).map_err(TestCaseError::fail)?;
+        laws::never_twice(&host.trace, &host.setup).map_err(TestCaseError::fail)?;
+    });
+}
+
+#[test]
+fn invariant_4_never_before_ready_and_never_after_failed() {
+    holds(laws::only_when_ready);
+}
+
+#[test]
+fn invariant_5_an_event_with_a_problem_is_held() {
+    holds(laws::odd_ones_are_held);
+}
+
+#[test]
+fn invariant_6_only_a_document_ends_an_event() {
+    holds(laws::only_a_document_ends);
+}
+
+#[test]
+fn invariant_7_changes_come_in_a_legal_order_and_exactly_once() {
+    holds(laws::changes_in_order);
+}
+
+#[test]
+fn invariant_8_recover_is_said_once_for_every_prepare() {
+    holds(laws::recovers_once);
+}
+
+/// Feeds bytes to everything that takes bytes.
+fn digest(input: &[u8]) {
+    if let Ok(document) = Document::parse(input) {
+        let names = VmNames::new(&[VM]);
+        let mut tracker = Tracker::<4>::new();
+        let _ = tracker.observe(&document, names, UnixSeconds(0), |_, _| ());
+        let _ = (document.problems().count(), document.events().len());
+    }
+    let mut session = Setup::new(Policy::sample()).session::<4>();
+    let _ = session.restore(input);
+    for _ in 0..30 {
+        if let Step::Get { .. } = session.next(START) {
+            session.on_response(&Response { status: 200, body: input, ..Response::default() }, START);
+        }
+    }
+}
+
+#[test]
+fn invariant_9_no_bytes_make_it_panic() {
+    let json = "[\\[\\]{}\":,a1\\\\u \\-.e]{0,40}";
+    let cut = (documents(), any::<prop::sample::Index>(), any::<u8>()).prop_map(|(events, at, byte)| {
+        let mut bytes = crate::common::document(1, &events).into_bytes();
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        bytes
+    });
+    let inputs = prop_oneof![
+        vec(any::<u8>(), 0..200),
+        json.prop_map(String::into_bytes),
+        cut,
+        any::<String>().prop_map(Into::into)
+    ];
+    let config = cases(1500);
+    proptest!(config, |(input in inputs)| digest(&input));
+}
+
+#[test]
+fn invariant_9_no_bytes_restore_a_session_that_panics() {
+    let config = cases(200);
+    proptest!(config, |(policy in policies(), ops in ops(), at in any::<prop::sample::Index>(), byte: u8)| {
+        let host = live(policy, ops)?;
+        let mut snapshot = host.snapshot();
+        let at = at.index(snapshot.len());
+        let harmless = snapshot[at] == byte;
+        snapshot[at] = byte;
+        let mut session = host.setup.session::<8>();
+        prop_assert_eq!(session.restore(&snapshot).is_ok(), harmless);
+        prop_assert!(session.restore(&snapshot[..at]).is_err());
+        prop_assert_eq!(session.events().count(), 0);
+    });
+}
+
+#[test]
+fn invariant_9_depth_does_not_cost_stack() {
+    let run = || {
+        for open in ["[", "{\"Events\":", "{\"Events\":[", "{\"a\":[{\"b\":"] {
+            let _ = Document::parse(open.repeat(500_000).as_bytes());
+        }
+    };
+    std::thread::Builder::new().stack_size(96 * 1024).spawn(run).unwrap().join().unwrap();
+}
+
+#[test]
+fn invariant_9_work_grows_with_the_bytes_and_not_faster() {
+    let names = VmNames::new(&[VM]);
+    let seconds = |count: usize, spell: &dyn Fn(usize) -> Spec| {
+        let body = crate::common::document(1, &(0..count).map(spell).collect::<Vec<_>>());
+        let once = || {
+            let begin = Instant::now();
+            let document = Document::parse(body.as_bytes()).unwrap();
+            let mut tracker = Tracker::<64>::new();
+            let _ = tracker.observe(&document, names, UnixSeconds(0), |_, _| ());
+            let mut session = Setup::new(Policy::sample()).session::<64>();
+            assert!(matches!(session.next(START), Step::Get { .. }));
+            session.on_response(&Response { status: 200, body: body.as_bytes(), ..Response::default() }, START);
+            begin.elapsed().as_secs_f64()
+        };
+        (0..3).map(|_| once()).fold(f64::MAX, f64::min)
+    };
+    let others = |n: usize| event(&format!("id-{n}")).of(&[OTHER]);
+    let own = |n: usize| event(&format!("id-{n}")).at(1_000_000 - i64::try_from(n).unwrap());
+    let same = |_: usize| event("same");
+    for (about, spell) in [("others", &others as &dyn Fn(usize) -> Spec), ("own", &own), ("the same", &same)] {
+        let (few, many) = (seconds(250, spell), seconds(2000, spell));
+        assert!(many < few * 8.0 * 4.0, "{about}: eight times the events took {} times as long", many / few);
+    }
+}

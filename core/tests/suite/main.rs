@@ -1,0 +1,14 @@
+//! Core's integration tests, in one program so that they link once. Each module is a subject of its own.
+
+mod batches;
+mod common;
+mod conformance;
+mod corpus;
+mod field_faults;
+mod invariants;
+mod policy_table;
+mod reference;
+mod restart_table;
+mod session_table;
+mod views;
+mod words;

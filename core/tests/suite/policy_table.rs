@@ -1,0 +1,321 @@
+//! Every decision of a policy, as tables: each reason both ways, each dimension of a rule, leaders and scopes.
+
+use scheduled_events_core::{
+    Action, Decision, Document, EventKind, EventSources, EventTypes, Leader, MAX_RULES, Member, Policy, Reason, Rule,
+    Scope, SourceKind, TooManyRules, VmNames,
+};
+
+use crate::common::{OTHER, START, Spec, VM, document, event};
+
+const ACTIONS: [Action; 4] = [Action::Approve, Action::Prepare, Action::Hold, Action::Ignore];
+
+fn decide_for(policy: &Policy, spec: &Spec, names: VmNames<'_>) -> Decision {
+    let body = document(1, std::slice::from_ref(spec));
+    let document = Document::parse(body.as_bytes()).unwrap();
+    policy.decide(&document.events().next().unwrap(), names, START.seconds())
+}
+
+fn decide(policy: &Policy, spec: &Spec) -> Decision {
+    decide_for(policy, spec, VmNames::new(&[VM]))
+}
+
+fn policy(rules: &[Rule]) -> Policy {
+    Policy::new(rules).unwrap()
+}
+
+fn hold(reason: Reason) -> (Action, Option<u16>, Reason) {
+    (Action::Hold, None, reason)
+}
+
+fn short(decision: &Decision) -> (Action, Option<u16>, Reason) {
+    (decision.action, decision.rule, decision.reason)
+}
+
+#[test]
+fn what_no_rule_can_change() {
+    let nameless = Spec { event_type: None, ..event("a") };
+    let silent = Spec { status: None, ..event("a") };
+    for (spec, reason) in [
+        (event("a").odd("EventId"), Reason::Unreliable(Member::EventId)),
+        (event("a").odd("EventType"), Reason::Unreliable(Member::EventType)),
+        (event("a").odd("EventStatus"), Reason::Unreliable(Member::EventStatus)),
+        (event("a").odd("EventSource"), Reason::Unreliable(Member::EventSource)),
+        (event("a").odd("DurationInSeconds"), Reason::Unreliable(Member::DurationInSeconds)),
+        (event("a").odd("Resources"), Reason::Unreliable(Member::Resources)),
+        (event("a").duration(-2), Reason::Unreliable(Member::DurationInSeconds)),
+        (event("a").started(), Reason::AlreadyStarted),
+        (event("a").status("scheduled"), Reason::NotScheduled),
+        (event("a").status("Completed"), Reason::NotScheduled),
+        (silent, Reason::NotScheduled),
+        (nameless, Reason::TypeUnknown),
+        // What is wrong with the event comes before what is wrong with its status.
+        (event("a").started().odd("EventSource"), Reason::Unreliable(Member::EventSource)),
+    ] {
+        for action in ACTIONS {
+            let rule = Rule { scope: Scope::Any, ..Rule::new(action) };
+            let decision = decide(&policy(&[rule]), &spec);
+            assert_eq!(short(&decision), hold(reason), "{spec:?}");
+            assert_eq!(decision.approve_after, None);
+        }
+    }
+    // A time that cannot be read is no reason to hold: what is done does not rest on it.
+    let decision = decide(&policy(&[Rule::new(Action::Approve)]), &event("a").odd("NotBefore"));
+    assert_eq!((decision.action, decision.time_left), (Action::Approve, None));
+}
+
+#[test]
+fn without_a_name_everything_is_held() {
+    for action in ACTIONS {
+        for scope in [Scope::Mine, Scope::Others, Scope::Any] {
+            let policy = policy(&[Rule { scope, ..Rule::new(action) }]);
+            assert_eq!(short(&decide_for(&policy, &event("a"), VmNames::UNKNOWN)), hold(Reason::NameUnknown));
+            assert_eq!(short(&decide_for(&policy, &event("a"), VmNames::new(&[]))), hold(Reason::NameUnknown));
+        }
+    }
+}
+
+#[test]
+fn when_no_rule_matches() {
+    let freezes = policy(&[Rule { event_types: EventTypes::of(&[EventKind::Freeze]), ..Rule::new(Action::Approve) }]);
+    assert_eq!(short(&decide(&freezes, &event("a"))), hold(Reason::NoRule));
+    assert_eq!(short(&decide(&freezes, &event("a").of(&[OTHER]))), hold(Reason::OtherMachine));
+    assert_eq!(short(&decide(&Policy::observe(), &event("a"))), hold(Reason::Observing));
+    assert_eq!(short(&decide(&Policy::observe(), &event("a").of(&[OTHER]))), hold(Reason::Observing));
+    assert_eq!(Policy::default(), Policy::observe());
+}
+
+#[test]
+fn the_sample_does_what_microsofts_sample_does() {
+    let freeze = || event("a").typed("Freeze");
+    for (spec, expected) in [
+        (event("a").source("User"), (Action::Approve, Some(1), Reason::UserInitiated)),
+        (freeze().source("User").duration(60), (Action::Approve, Some(1), Reason::UserInitiated)),
+        (event("a").typed("Preempt").source("User"), (Action::Approve, Some(1), Reason::UserInitiated)),
+        (freeze().duration(0), (Action::Approve, Some(2), Reason::ShortInterruption)),
+        (freeze().duration(8), (Action::Approve, Some(2), Reason::ShortInterruption)),
+        (freeze().duration(9), hold(Reason::NoRule)),
+        (freeze().duration(-1), hold(Reason::NoRule)),
+        (freeze(), hold(Reason::NoRule)),
+        (event("a").duration(0), hold(Reason::NoRule)),
+        (event("a").source("user"), hold(Reason::NoRule)),
+        (event("a").source("User").of(&[OTHER]), hold(Reason::OtherMachine)),
+        (freeze().duration(5).of(&[OTHER]), hold(Reason::OtherMachine)),
+        (freeze().duration(5).of(&[]), hold(Reason::OtherMachine)),
+        (freeze().duration(5).of(&[OTHER, VM]), (Action::Hold, Some(2), Reason::AnotherLeads)),
+        (freeze().duration(5).of(&[VM, OTHER]), (Action::Approve, Some(2), Reason::ShortInterruption)),
+    ] {
+        assert_eq!(short(&decide(&Policy::sample(), &spec)), expected, "{spec:?}");
+    }
+}
+
+#[test]
+fn event_types_and_sources_match_word_for_word() {
+    let words = [
+        ("Freeze", EventKind::Freeze),
+        ("Reboot", EventKind::Reboot),
+        ("Redeploy", EventKind::Redeploy),
+        ("Preempt", EventKind::Preempt),
+        ("Terminate", EventKind::Terminate),
+        ("Pause", EventKind::Other),
+        ("freeze", EventKind::Other),
+    ];
+    for (word, kind) in words {
+        for (_, other) in words {
+            let rule = Rule { event_types: EventTypes::of(&[other]), ..Rule::new(Action::Approve) };
+            let matches = decide(&policy(&[rule]), &event("a").typed(word)).rule == Some(1);
+            assert_eq!(matches, kind == other, "{word} for {other:?}");
+        }
+        assert_eq!(decide(&policy(&[Rule::new(Action::Approve)]), &event("a").typed(word)).rule, Some(1));
+    }
+    // Naming one twice changes nothing.
+    let (freeze, user) = (EventKind::Freeze, SourceKind::User);
+    assert_eq!(EventTypes::of(&[freeze, freeze]), EventTypes::of(&[freeze]));
+    assert_eq!(EventSources::of(&[user, user]), EventSources::of(&[user]));
+    let sources = [
+        (Some("Platform"), Some(SourceKind::Platform)),
+        (Some("User"), Some(SourceKind::User)),
+        (Some("Fabric"), Some(SourceKind::Other)),
+        (None, None),
+    ];
+    for (source, kind) in sources {
+        let spec = Spec { source, ..event("a") };
+        for other in [SourceKind::Platform, SourceKind::User, SourceKind::Other] {
+            let rule = Rule { sources: EventSources::of(&[other]), ..Rule::new(Action::Approve) };
+            assert_eq!(decide(&policy(&[rule]), &spec).rule == Some(1), kind == Some(other), "{source:?}");
+        }
+        assert_eq!(decide(&policy(&[Rule::new(Action::Approve)]), &spec).rule, Some(1));
+    }
+}
+
+#[test]
+fn durations_are_inclusive_and_an_unknown_one_is_in_no_range() {
+    for (min, max, duration, matches) in [
+        (None, None, None, true),
+        (None, None, Some(-1), true),
+        (None, Some(8), Some(8), true),
+        (None, Some(8), Some(9), false),
+        (None, Some(8), Some(-1), false),
+        (None, Some(8), None, false),
+        (Some(5), None, Some(5), true),
+        (Some(5), None, Some(4), false),
+        (Some(5), None, Some(-1), false),
+        (Some(0), None, None, false),
+        (Some(5), Some(5), Some(5), true),
+        (Some(6), Some(5), Some(5), false),
+        (Some(0), Some(u32::MAX), Some(4_294_967_294), true),
+    ] {
+        let rule = Rule { min_duration: min, max_duration: max, ..Rule::new(Action::Approve) };
+        let decision = decide(&policy(&[rule]), &Spec { duration, ..event("a") });
+        assert_eq!(decision.rule == Some(1), matches, "{duration:?} in {min:?}..={max:?}");
+    }
+}
+
+#[test]
+fn scopes() {
+    let (own, others, both) = (event("a"), event("a").of(&[OTHER]), event("a").of(&[OTHER, VM]));
+    for (scope, spec, matches) in [
+        (Scope::Mine, &own, true),
+        (Scope::Mine, &others, false),
+        (Scope::Mine, &both, true),
+        (Scope::Others, &own, false),
+        (Scope::Others, &others, true),
+        (Scope::Others, &both, false),
+        (Scope::Any, &own, true),
+        (Scope::Any, &others, true),
+        (Scope::Any, &both, true),
+    ] {
+        let decision = decide(&policy(&[Rule { scope, ..Rule::new(Action::Prepare) }]), spec);
+        assert_eq!(decision.rule == Some(1), matches, "{scope:?} {spec:?}");
+    }
+    assert_eq!(Scope::default(), Scope::Mine);
+}
+
+#[test]
+fn another_machines_terminate_is_never_approved() {
+    let terminate = event("a").typed("Terminate");
+    for scope in [Scope::Others, Scope::Any] {
+        for (action, expected) in [
+            (Action::Approve, (Action::Hold, Some(1), Reason::OtherMachinesTerminate)),
+            (Action::Prepare, (Action::Hold, Some(1), Reason::OtherMachinesTerminate)),
+            (Action::Hold, (Action::Hold, Some(1), Reason::Rule)),
+            (Action::Ignore, (Action::Ignore, Some(1), Reason::Rule)),
+        ] {
+            let policy = policy(&[Rule { scope, ..Rule::new(action) }]);
+            let decision = decide(&policy, &terminate.clone().of(&[OTHER]));
+            assert_eq!((short(&decision), decision.approve_after), (expected, None), "{scope:?} {action:?}");
+            // Any other type may be.
+            assert_eq!(decide(&policy, &event("a").of(&[OTHER])).action, action);
+        }
+    }
+    // Its own is, also where others are named beside it.
+    let any = policy(&[Rule { scope: Scope::Any, ..Rule::new(Action::Approve) }]);
+    assert_eq!(decide(&any, &terminate.of(&[VM, OTHER])).action, Action::Approve);
+}
+
+#[test]
+fn who_leads_and_how_long_the_others_wait() {
+    let first = event("a").of(&[VM, OTHER]);
+    let third = event("a").of(&[OTHER, "x", VM]);
+    let nobody = event("a").of(&[OTHER, "x"]);
+    let rank = |take_over_after| Leader::Rank { take_over_after };
+    for (leader, spec, expected) in [
+        (Leader::FirstResource, &first, Some(0)),
+        (Leader::FirstResource, &third, None),
+        (Leader::FirstResource, &nobody, Some(0)),
+        (rank(30), &first, Some(0)),
+        (rank(30), &third, Some(60)),
+        (rank(0), &third, Some(0)),
+        (rank(u32::MAX), &third, Some(u32::MAX)),
+        (rank(30), &nobody, Some(0)),
+        (Leader::Everyone, &first, Some(0)),
+        (Leader::Everyone, &third, Some(0)),
+        (Leader::Everyone, &nobody, Some(0)),
+    ] {
+        for action in ACTIONS {
+            let mut policy = policy(&[Rule { scope: Scope::Any, ..Rule::new(action) }]);
+            policy.leader = leader;
+            let decision = decide(&policy, spec);
+            let (action, waits) = match (action, expected) {
+                (Action::Approve, None) => (Action::Hold, None),
+                // A follower prepares all the same: the event is going to hit it too.
+                (Action::Approve | Action::Prepare, waits) => (action, waits),
+                (Action::Hold | Action::Ignore, _) => (action, None),
+            };
+            assert_eq!((decision.action, decision.approve_after), (action, waits), "{leader:?} {spec:?}");
+        }
+    }
+    assert_eq!(Leader::default(), Leader::FirstResource);
+}
+
+#[test]
+fn the_first_rule_that_matches_decides() {
+    let freeze = Rule { event_types: EventTypes::of(&[EventKind::Freeze]), ..Rule::new(Action::Ignore) };
+    let user = Rule { sources: EventSources::of(&[SourceKind::User]), ..Rule::new(Action::Approve) };
+    let policy = policy(&[freeze, user, Rule::new(Action::Prepare), Rule::new(Action::Approve)]);
+    for (spec, rule, action) in [
+        (event("a").typed("Freeze").source("User"), 1, Action::Ignore),
+        (event("a").source("User"), 2, Action::Approve),
+        (event("a"), 3, Action::Prepare),
+    ] {
+        let decision = decide(&policy, &spec);
+        assert_eq!((decision.rule, decision.action), (Some(rule), action));
+    }
+    assert_eq!(policy.rules().len(), 4);
+    assert!(Policy::new(&[Rule::new(Action::Hold); MAX_RULES]).is_ok());
+    assert_eq!(Policy::new(&[Rule::new(Action::Hold); MAX_RULES + 1]), Err(TooManyRules));
+}
+
+#[test]
+fn the_time_left_is_told_and_decides_nothing() {
+    let policy = policy(&[Rule::new(Action::Approve)]);
+    for (not_before, time_left) in [(Some(900), Some(900)), (Some(-5), Some(-5)), (None, None)] {
+        let decision = decide(&policy, &Spec { not_before, ..event("a") });
+        assert_eq!((decision.action, decision.time_left), (Action::Approve, time_left));
+        assert!(decision.same_as(&decide(&policy, &event("a"))));
+    }
+    assert!(!decide(&policy, &event("a")).same_as(&decide(&policy, &event("a").started())));
+}
+
+#[test]
+fn each_reason_has_its_words() {
+    for (reason, words) in [
+        (Reason::UserInitiated, "user-initiated"),
+        (Reason::ShortInterruption, "short interruption"),
+        (Reason::Rule, "the rule says so"),
+        (Reason::NoRule, "no rule matches"),
+        (Reason::Observing, "the policy only observes"),
+        (Reason::OtherMachine, "another VM's event"),
+        (Reason::OtherMachinesTerminate, "another VM's Terminate"),
+        (Reason::NameUnknown, "VM name unknown"),
+        (Reason::TypeUnknown, "no EventType"),
+        (Reason::AlreadyStarted, "already started"),
+        (Reason::NotScheduled, "not Scheduled"),
+        (Reason::Unreliable(Member::Resources), "unreadable Resources"),
+        (Reason::AnotherLeads, "another VM leads"),
+    ] {
+        assert_eq!(reason.to_string(), words);
+        assert_eq!(serde_json::to_value(reason).unwrap(), words);
+    }
+}
+
+#[test]
+fn a_policy_survives_being_written_and_read() {
+    let mut policy = Policy::sample();
+    policy.leader = Leader::Rank { take_over_after: 30 };
+    let written = serde_json::to_string(&policy).unwrap();
+    assert_eq!(serde_json::from_str::<Policy>(&written).unwrap(), policy);
+}
+
+#[test]
+fn underscored_names_of_the_first_api_version() {
+    let policy = policy(&[Rule::new(Action::Approve)]);
+    let names = VmNames::new(&[VM]);
+    for (resources, plain, underscored) in
+        [(&["_vm_1"][..], false, true), (&["vm_1"], true, true), (&["__vm_1"], false, false)]
+    {
+        let spec = event("a").of(resources);
+        for (names, mine) in [(names, plain), (names.underscored(), underscored)] {
+            assert_eq!(decide_for(&policy, &spec, names).action == Action::Approve, mine, "{resources:?}");
+        }
+    }
+}
