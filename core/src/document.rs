@@ -108,9 +108,9 @@ impl<'a> Document<'a> {
         mut each: impl FnMut(&Event<'a>, Range<usize>, Option<&[Text<'a>]>),
     ) -> Result<Self, ParseError> {
         // Made where it is handed out, since it is not small.
-        let mut result = Ok(Self::blank());
+        let mut result = Ok(Self::EMPTY);
         if let Ok(document) = &mut result
-            && let Err(error) = document.fill(input, names, &mut each)
+            && let Err(error) = document.read_bytes(input, &mut Names::new(names), &mut each)
         {
             result = Err(error);
         }
@@ -118,35 +118,24 @@ impl<'a> Document<'a> {
     }
 
     /// A document of which nothing is known yet.
-    #[doc(hidden)]
-    #[inline]
-    pub fn blank() -> Self {
-        Self {
-            text: "",
-            incarnation: Incarnation::Absent,
-            incarnation_problem: None,
-            events_offset: 0,
-            events: 0,
-            repeats: Repeats::default(),
-            odd: false,
-            first: None,
-        }
-    }
+    const EMPTY: Self = Self {
+        text: "",
+        incarnation: Incarnation::Absent,
+        incarnation_problem: None,
+        events_offset: 0,
+        events: 0,
+        repeats: Repeats::NONE,
+        odd: false,
+        first: None,
+    };
 
-    /// [`parse_each`](Self::parse_each) into a document that is blank, and no longer worth anything after an error: for a
-    /// caller who puts it elsewhere, and would otherwise copy it twice.
-    ///
-    /// # Errors
-    /// Those of [`parse`](Self::parse).
-    #[doc(hidden)]
     #[inline]
-    pub fn fill(
+    fn read_bytes(
         &mut self,
         input: &'a [u8],
-        names: &mut [Text<'a>],
+        names: &mut Names<'_, 'a>,
         each: &mut impl FnMut(&Event<'a>, Range<usize>, Option<&[Text<'a>]>),
     ) -> Result<(), ParseError> {
-        let names = &mut Names::new(names);
         match core::str::from_utf8(input) {
             Ok(text) => self.read(text, names, each),
             Err(error) => Err(self.not_utf8(input, error.valid_up_to(), names, each)),
@@ -327,40 +316,48 @@ impl<'a> Document<'a> {
 
     /// The events, in the document's order. An element that is no object, has no `EventId`, or repeats one is left out,
     /// and stands among the [`problems`](Self::problems).
-    pub fn events(&self) -> Events<'a> {
-        let elements = match self.first {
-            Some((_, end)) => Elements::after_first(self.text, end, self.odd),
-            None => Elements::new(self.text, self.events_offset, self.odd),
-        };
-        let first = self.first.map(|(event, _)| event);
-        Events { first, elements, repeats: self.repeats, left: self.events }
+    pub const fn events(&self) -> Events<'a> {
+        Events { document: *self, cursor: EventCursor::START }
     }
 
-    /// Shows the event behind `place`, which moves on to it: [`events`](Self::events) for a caller who has the document at
-    /// hand, and little room for an iterator. `None` where there are no more.
-    #[doc(hidden)]
+    /// Returns the event at `cursor` and moves the cursor on, or `None` after the last event.
+    ///
+    /// This is [`events`](Self::events) for a caller that keeps the document and the position in different places, such as
+    /// behind a C interface. A new cursor starts at the first event.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Document, EventCursor};
+    ///
+    /// let document = Document::parse(br#"{"Events":[{"EventId":"a"},{"EventId":"b"}]}"#)?;
+    /// let mut cursor = EventCursor::default();
+    /// assert!(document.next_event(&mut cursor).unwrap().event_id() == "a");
+    /// assert!(document.next_event(&mut cursor).unwrap().event_id() == "b");
+    /// assert!(document.next_event(&mut cursor).is_none());
+    /// # Ok::<(), scheduled_events_core::ParseError>(())
+    /// ```
     #[inline]
-    pub fn show_next<T>(&self, place: &mut Place, show: impl FnOnce(&Event<'a>) -> T) -> Option<T> {
-        if place.seen >= self.events {
+    pub fn next_event(&self, cursor: &mut EventCursor) -> Option<Event<'a>> {
+        if cursor.seen >= self.events {
             return None;
         }
-        if let (Some((event, end)), 0) = (&self.first, place.seen) {
-            *place = Place { end: *end, index: 1, seen: 1 };
-            return Some(show(event));
+        if let (Some((event, end)), 0) = (&self.first, cursor.seen) {
+            *cursor = EventCursor { offset: *end, index: 1, seen: 1 };
+            return Some(*event);
         }
-        self.show_later(place, show)
+        self.next_unread_event(cursor)
     }
 
-    /// Shows an event that has to be read again.
+    /// The next event behind the first, which is read again.
     #[inline(never)]
-    fn show_later<T>(&self, place: &mut Place, show: impl FnOnce(&Event<'a>) -> T) -> Option<T> {
-        let mut elements = match place.seen {
+    fn next_unread_event(&self, cursor: &mut EventCursor) -> Option<Event<'a>> {
+        let mut elements = match cursor.seen {
             0 => Elements::new(self.text, self.events_offset, self.odd),
-            _ => Elements { index: place.index, ..Elements::after_first(self.text, place.end, self.odd) },
+            _ => Elements { index: cursor.index, ..Elements::after_first(self.text, cursor.offset, self.odd) },
         };
-        let shown = elements.show_next_event(&self.repeats, show)?;
-        *place = Place { end: elements.scanner.offset(), index: elements.index, seen: place.seen.saturating_add(1) };
-        Some(shown)
+        let event = elements.next_event(&self.repeats)?;
+        let (offset, index) = (elements.scanner.offset(), elements.index);
+        *cursor = EventCursor { offset, index, seen: cursor.seen.saturating_add(1) };
+        Some(event)
     }
 
     /// Hash of the document's bytes and of these names.
@@ -406,42 +403,42 @@ impl Serialize for Incarnation<'_> {
     }
 }
 
-/// Where [`Document::show_next`] stands: at first before all events.
-#[doc(hidden)]
+/// A position among a document's events, for [`Document::next_event`]. The default is before the first event.
+///
+/// A cursor borrows nothing and belongs to the document that moved it. With another document `next_event` does not panic,
+/// but the events that it returns are unspecified.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Place {
+pub struct EventCursor {
     /// Where the last event ends.
-    end: usize,
+    offset: usize,
     /// The next element's index.
     index: usize,
-    /// How many events were given.
+    /// How many events were returned.
     seen: usize,
+}
+
+impl EventCursor {
+    const START: Self = Self { offset: 0, index: 0, seen: 0 };
 }
 
 /// Iterator over a document's events.
 #[derive(Clone, Debug)]
 pub struct Events<'a> {
-    first: Option<Event<'a>>,
-    elements: Elements<'a>,
-    repeats: Repeats,
-    left: usize,
+    document: Document<'a>,
+    cursor: EventCursor,
 }
 
 impl<'a> Iterator for Events<'a> {
     type Item = Event<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<Event<'a>> {
-        if let Some(first) = self.first.take() {
-            self.left = self.left.saturating_sub(1);
-            return Some(first);
-        }
-        let event = self.elements.show_next_event(&self.repeats, |event| *event)?;
-        self.left = self.left.saturating_sub(1);
-        Some(event)
+        self.document.next_event(&mut self.cursor)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left, Some(self.left))
+        let left = self.document.events.saturating_sub(self.cursor.seen);
+        (left, Some(left))
     }
 }
 
@@ -498,17 +495,15 @@ impl<'a> Elements<'a> {
         Some(show(index, offset, Some(&event)))
     }
 
-    /// Shows the next event that stands.
+    /// The next event that has an id and does not repeat one.
     #[inline]
-    fn show_next_event<T>(&mut self, repeats: &Repeats, show: impl FnOnce(&Event<'a>) -> T) -> Option<T> {
-        let mut show = Some(show);
+    fn next_event(&mut self, repeats: &Repeats) -> Option<Event<'a>> {
         loop {
-            let shown = self.show_next(|_, _, event| {
-                let event = event.filter(|event| event.has_id() && !repeats.contains(event.index()))?;
-                show.take().map(|show| show(event))
+            let event = self.show_next(|_, _, event| {
+                event.filter(|event| event.has_id() && !repeats.contains(event.index())).copied()
             })?;
-            if shown.is_some() {
-                return shown;
+            if event.is_some() {
+                return event;
             }
         }
     }

@@ -79,9 +79,7 @@ mod time;
 mod tracker;
 
 pub use approval::{StartRequests, WriteDecoded};
-#[doc(hidden)]
-pub use document::Place;
-pub use document::{Document, Events, Incarnation, Problems};
+pub use document::{Document, EventCursor, Events, Incarnation, Problems};
 pub use error::{BufferTooSmall, ParseError, ParseErrorKind, Position, Problem, ProblemKind};
 pub use event::{Event, EventSource, EventStatus, EventType, Member, NotBefore, ResourceNames, Resources};
 pub use event_id::{EVENT_ID_MAX, EventId};

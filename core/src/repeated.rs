@@ -42,6 +42,8 @@ pub(crate) struct Repeats {
 }
 
 impl Repeats {
+    pub(crate) const NONE: Self = Self { elements: [0; KEPT / 32], count: 0 };
+
     /// Whether the element of this index repeats an id.
     pub(crate) fn contains(&self, index: usize) -> bool {
         self.count > 0 && self.elements.get(index / 32).is_some_and(|word| word >> (index % 32) & 1 != 0)

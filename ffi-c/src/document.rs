@@ -4,7 +4,7 @@ use core::mem::MaybeUninit;
 use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use scheduled_events_core::{Document, Event, Incarnation, Place, Text};
+use scheduled_events_core::{Document, Event, EventCursor, Incarnation, Text};
 
 use crate::boundary::{Result, boundary, value_boundary};
 use crate::error::schedev_error;
@@ -93,9 +93,8 @@ unsafe fn parse(
     // SAFETY: the conventions of the header. What is borrowed for 'static here lives, as the caller promises, as long as
     // what is read from the document is used.
     let (body, error) = unsafe { (bytes(data, len)?, optional_output(error)?) };
-    let mut view = Document::blank();
-    match view.fill(body, room, &mut |event, _, names| show(event, names)) {
-        Ok(()) => {
+    match Document::parse_each(body, room, |event, _, names| show(event, names)) {
+        Ok(view) => {
             // SAFETY: `document` was checked, and is the caller's to write.
             unsafe { seal(&raw mut (*document).opaque, HeldDocument { view, mark: Mark::new(body) }) };
             Ok(())
@@ -250,7 +249,7 @@ pub struct schedev_event_cursor {
 
 struct HeldPlace {
     of: Mark,
-    place: Place,
+    cursor: EventCursor,
 }
 
 impl Held for HeldPlace {
@@ -282,16 +281,17 @@ pub unsafe extern "C" fn schedev_document_next(
         let document = unsafe { held_document(document) }?;
         // SAFETY: the conventions of the header; the pointer was checked.
         let held: Option<&mut HeldPlace> = unsafe { unseal_started(&raw mut (*cursor).opaque) }?;
-        let mut place = match held {
+        let mut position = match held {
             Some(held) if held.of != document.mark => return Err(SCHEDEV_ERROR_ARGUMENT),
-            Some(held) => held.place,
-            None => Place::default(),
+            Some(held) => held.cursor,
+            None => EventCursor::default(),
         };
-        // SAFETY: the conventions of the header; the pointer was checked.
-        let show = |next: &Event<'static>| unsafe { schedev_event::write(event, next) };
-        document.view.show_next(&mut place, show).ok_or(SCHEDEV_END)?;
-        // SAFETY: the conventions of the header; the pointer was checked.
-        unsafe { seal(&raw mut (*cursor).opaque, HeldPlace { of: document.mark, place }) };
+        let next = document.view.next_event(&mut position).ok_or(SCHEDEV_END)?;
+        // SAFETY: the conventions of the header; the pointers were checked.
+        unsafe {
+            schedev_event::write(event, &next);
+            seal(&raw mut (*cursor).opaque, HeldPlace { of: document.mark, cursor: position });
+        }
         Ok(())
     })
 }

@@ -1,7 +1,7 @@
 //! What is read a second time from bytes that were not checked, and what is remembered of an event.
 
 use scheduled_events_core::{
-    Change, Document, Event, EventId, Member, Members, ParseErrorKind, Place, Resources, Text, TrackedEvent,
+    Change, Document, Event, EventCursor, EventId, Member, Members, ParseErrorKind, Resources, Text, TrackedEvent,
     TrackedStatus, Tracker, TrackerFull, UnixSeconds, VmNames,
 };
 
@@ -201,7 +201,7 @@ fn the_life_of_one_event() {
 }
 
 #[test]
-fn a_place_goes_over_the_events_that_the_iterator_gives() {
+fn a_cursor_visits_the_events_of_the_iterator() {
     for (body, ids) in [
         (r#"{"Events":[]}"#, vec![]),
         (r#"{"Events":[{"EventId":"a"}]}"#, vec![("a", 0)]),
@@ -212,16 +212,18 @@ fn a_place_goes_over_the_events_that_the_iterator_gives() {
         (r#"{"Events":[{"EventId":"a"},{"EventId":"A"},{"EventId":"b"}]}"#, vec![("a", 0), ("b", 2)]),
     ] {
         let document = Document::parse(body.as_bytes()).unwrap();
-        let mut place = Place::default();
-        for (id, index) in ids {
-            let shown = document.show_next(&mut place, |event| (event.event_id() == id, event.index()));
-            assert_eq!(shown, Some((true, index)), "{body}");
+        let mut cursor = EventCursor::default();
+        for (left, (id, index)) in (0..ids.len()).rev().zip(ids) {
+            let event = document.next_event(&mut cursor).unwrap();
+            assert!(event.event_id() == id && event.index() == index, "{body}");
+            let mut events = document.events();
+            assert!(events.any(|event| event.index() == index) && events.len() == left, "{body}");
         }
-        assert_eq!(document.show_next(&mut place, Event::index), None, "{body}");
-        assert_eq!(document.show_next(&mut place, Event::index), None, "{body}: ended, and goes on");
-        // A place of another document.
+        assert!(document.next_event(&mut cursor).is_none(), "{body}");
+        assert!(document.next_event(&mut cursor).is_none(), "{body}: the end is not the last time");
+        // A cursor of another document.
         let other = Document::parse(b"{\"Events\":[{\"EventId\":\"\xc3\xa9\"}]}").unwrap();
-        let _ = other.show_next(&mut place, Event::index);
+        let _ = other.next_event(&mut cursor);
     }
 }
 

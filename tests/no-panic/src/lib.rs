@@ -9,9 +9,9 @@ use core::fmt::{self, Write};
 use core::hint::black_box;
 
 use scheduled_events_core::{
-    Action, BufferTooSmall, Cause, Change, SessionConfig, SessionConfigError, Decision, Document, EVENT_ID_MAX, Event, EventId,
+    Action, BufferTooSmall, Cause, Change, SessionConfig, SessionConfigError, Decision, Document, EVENT_ID_MAX, Event, EventCursor, EventId,
     EventKind, EventSource, EventSources, EventStatus, EventType, EventTypes, Incarnation, Leader, MAX_RULES, Member,
-    NotBefore, RequestOutcome, ParseError, ParseErrorKind, Place, Policy, Position, Preparation, Problem, ProblemKind, Reason,
+    NotBefore, RequestOutcome, ParseError, ParseErrorKind, Policy, Position, Preparation, Problem, ProblemKind, Reason,
     Report, Response, Rule, Scope, Session, SnapshotError, SourceKind, StartRequests, Step, Text, TooManyRules,
     TrackedEvent, TrackedStatus, Tracker, TrackerFull, UnixMillis, UnixSeconds, Untracked, VmNames,
 };
@@ -213,8 +213,6 @@ pub fn the_rest(input: &[u8], text: &str, names: &[&str], number: i64) {
         reach((event.index(), bytes.start, names.map(<[_]>::len)));
     });
     reach(shown.is_ok());
-    let mut filled = Document::blank();
-    reach(filled.fill(input, &mut [], &mut |event, _, _| reach(event.index())).is_ok());
     match Event::parse(input) {
         Ok(event) => the_event(&event, text),
         Err(error) => the_error(error, input),
@@ -250,8 +248,10 @@ fn the_document(document: &Document<'_>, text: &str, names: VmNames<'_>, number:
         let decision = Policy::sample().decide(&event, names, UnixSeconds(number));
         the_decision(decision);
     }
-    let mut place = Place::default();
-    while document.show_next(&mut place, |event| the_event(event, text)).is_some() {}
+    let mut cursor = EventCursor::default();
+    while let Some(event) = document.next_event(&mut cursor) {
+        the_event(&event, text);
+    }
     for Problem { event, member, offset, kind, .. } in document.problems() {
         reach::<(_, _, _, ProblemKind)>((event, member, offset, kind));
         reach((kind.word(), member.map(Member::name), member.map(|member| shown(&member))));
