@@ -1286,8 +1286,7 @@ typedef enum schedev_step_kind {
   SCHEDEV_STEP_WAIT = 1,
   /**
    * Send GET http://169.254.169.254/metadata/scheduledevents?api-version=2020-07-01 with the header "Metadata: true",
-   * and If-None-Match where if_none_match is not empty, past all proxies; then feed the answer to
-   * schedev_session_on_response(), or its absence to schedev_session_on_failure(). Do not follow redirects.
+   * past all proxies; then feed the answer to schedev_session_on_response(), or its absence to schedev_session_on_failure(). Do not follow redirects.
    */
   SCHEDEV_STEP_GET = 2,
   /**
@@ -1320,8 +1319,6 @@ typedef struct schedev_step {
   uint32_t timeout_ms;
   /** WAIT: when to ask again, in milliseconds on the same clock as the now_ms of the call. */
   int64_t until_ms;
-  /** GET: the ETag of the document that was read last; empty where there is none to send. */
-  schedev_text if_none_match;
   /** POST: the body, JSON. */
   schedev_text body;
   /** PREPARE, RECOVER, CHANGE, DECISION: the event. */
@@ -1363,11 +1360,6 @@ typedef struct schedev_response {
   const char *body;
   /** Its length in bytes. */
   size_t body_len;
-  /**
-   * The ETag header as it stands; empty where there is none. One that is not printable ASCII, or longer than 128
-   * bytes, counts as none.
-   */
-  schedev_text etag;
   /** The status code. */
   uint32_t http_status;
   /** The Retry-After header, if has_retry_after; the host converts a date. */
@@ -1378,7 +1370,7 @@ typedef struct schedev_response {
 
 /** The answer to start from. */
 #define SCHEDEV_RESPONSE_INIT                                                                                          \
-  { sizeof(schedev_response), NULL, 0, {NULL, 0, false}, 0, 0, false }
+  { sizeof(schedev_response), NULL, 0, 0, 0, false }
 
 /** What an answer, or its absence, led to. */
 typedef enum schedev_outcome_kind {

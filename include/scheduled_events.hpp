@@ -647,7 +647,6 @@ struct wait {
   millis_point until;
 };
 struct get {
-  std::string_view if_none_match;
   std::chrono::milliseconds timeout;
 };
 struct post {
@@ -685,7 +684,6 @@ using any = std::variant<wait, get, post, prepare, recover, changed, decided, od
 struct response {
   std::uint32_t status = 0;
   std::string_view body{};
-  std::string_view etag{};
   std::optional<std::uint32_t> retry_after_seconds{};
 };
 
@@ -726,7 +724,7 @@ public:
     case SCHEDEV_STEP_WAIT:
       return step::wait{millis_point(std::chrono::milliseconds(c.until_ms))};
     case SCHEDEV_STEP_GET:
-      return step::get{text(c.if_none_match).raw(), timeout};
+      return step::get{timeout};
     case SCHEDEV_STEP_POST:
       return step::post{text(c.body).raw(), timeout};
     case SCHEDEV_STEP_PREPARE:
@@ -750,7 +748,6 @@ public:
     c.http_status = answer.status;
     c.body = answer.body.data();
     c.body_len = answer.body.size();
-    c.etag = detail::view(answer.etag);
     c.has_retry_after = answer.retry_after_seconds.has_value();
     c.retry_after_seconds = answer.retry_after_seconds.value_or(0);
     schedev_outcome outcome{};

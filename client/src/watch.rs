@@ -200,7 +200,7 @@ enum Message {
 
 /// A request for the thread that talks to the metadata service.
 enum Job {
-    Get(Option<String>, Duration),
+    Get(Duration),
     Post(Vec<u8>, Duration),
 }
 
@@ -434,9 +434,9 @@ impl Watch {
             }
             // The last poll may be so long ago by now that the next one is due without a pause.
             Step::Get { .. } if polls_done => return Some(self.finish(host)),
-            Step::Get { if_none_match, timeout_ms } => {
+            Step::Get { timeout_ms } => {
                 let timeout = self.options.timeout_of(timeout_ms);
-                let job = Job::Get(if_none_match.map(str::to_owned), timeout);
+                let job = Job::Get(timeout);
                 self.polls += 1;
                 self.save(host);
                 let _ = self.jobs.send(job);
@@ -567,12 +567,7 @@ impl Watch {
         self.session.set_time_of_day_ahead(self.clock.time_of_day().0.saturating_sub(now.0));
         let (outcome, status, detail) = match answer {
             Ok(answer) => {
-                let response = Response {
-                    status: answer.status,
-                    etag: answer.etag.as_deref(),
-                    retry_after: answer.retry_after,
-                    body: &answer.body,
-                };
+                let response = Response { status: answer.status, retry_after: answer.retry_after, body: &answer.body };
                 let outcome = self.session.on_response(&response, now);
                 let status = answer.status;
                 // What is refused for good is told with what the service says about it.
@@ -732,7 +727,7 @@ fn start_transport(imds: Imds, sender: Sender<Message>) -> io::Result<Sender<Job
     thread::Builder::new().spawn(move || {
         for job in queue {
             let answer = match job {
-                Job::Get(etag, timeout) => imds.events(etag.as_deref(), timeout),
+                Job::Get(timeout) => imds.events(None, timeout),
                 Job::Post(body, timeout) => imds.approve(&body, timeout),
             };
             if sender.send(Message::Answer(answer)).is_err() {

@@ -91,7 +91,7 @@ fn drive(session: &mut Session<128>, body: &[u8], steps: u32) {
     for _ in 0..steps {
         match session.next(now) {
             Step::Get { .. } | Step::Post { .. } => {
-                session.on_response(&Response { status: 200, etag: Some("1"), retry_after: None, body }, now);
+                session.on_response(&Response { status: 200, retry_after: None, body }, now);
             }
             Step::Wait { until } => now = until,
             _ => {}
@@ -161,7 +161,7 @@ fn drive_once(session: &mut Session<128>, body: &[u8], now: UnixMillis) {
     for _ in 0..400 {
         match session.next(now) {
             Step::Get { .. } | Step::Post { .. } => {
-                session.on_response(&Response { status: 200, etag: Some("1"), retry_after: None, body }, now);
+                session.on_response(&Response { status: 200, retry_after: None, body }, now);
             }
             Step::Wait { .. } => break,
             _ => {}

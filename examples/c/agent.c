@@ -45,15 +45,9 @@ static int64_t now_ms(void) {
 /* Sends what the session asked for and feeds back what came of it. */
 static schedev_status request(schedev_session *session, const schedev_step *step, CURL *curl, const char *url) {
   static struct answer answer;
-  char condition[256];
   struct curl_slist *headers = curl_slist_append(NULL, "Metadata: true");
   answer.len = 0;
   curl_easy_reset(curl);
-  if (step->if_none_match.len > 0) {
-    (void)snprintf(condition, sizeof condition, "If-None-Match: %.*s", (int)step->if_none_match.len,
-                   step->if_none_match.data);
-    headers = curl_slist_append(headers, condition);
-  }
   if (step->kind == SCHEDEV_STEP_POST) {
     headers = curl_slist_append(headers, "Content-Type: application/json");
     curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, (long)step->body.len);
@@ -77,7 +71,6 @@ static schedev_status request(schedev_session *session, const schedev_step *step
     return schedev_session_on_failure(session, cause, now_ms(), NULL);
   }
   schedev_response response = SCHEDEV_RESPONSE_INIT;
-  struct curl_header *etag;
   long http_status = 0;
   curl_off_t retry_after = 0;
   curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &http_status);
@@ -85,9 +78,6 @@ static schedev_status request(schedev_session *session, const schedev_step *step
   response.http_status = (uint32_t)http_status;
   response.body = answer.body;
   response.body_len = answer.len;
-  if (curl_easy_header(curl, "ETag", 0, CURLH_HEADER, -1, &etag) == CURLHE_OK) {
-    response.etag = schedev_text_from(etag->value);
-  }
   response.has_retry_after = retry_after > 0;
   response.retry_after_seconds = retry_after > 3600 ? 3600u : (uint32_t)retry_after;
   return schedev_session_on_response(session, &response, now_ms(), NULL);

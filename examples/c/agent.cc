@@ -14,7 +14,7 @@ namespace se = scheduled_events;
 class transport {
 public:
   virtual ~transport() = default;
-  virtual se::response get(std::string_view if_none_match, std::chrono::milliseconds timeout) = 0;
+  virtual se::response get(std::chrono::milliseconds timeout) = 0;
   virtual se::response post(std::string_view body, std::chrono::milliseconds timeout) = 0;
 };
 
@@ -23,7 +23,7 @@ class script : public transport {
 public:
   explicit script(std::string vm) : vm_(std::move(vm)) {}
 
-  se::response get(std::string_view, std::chrono::milliseconds) override {
+  se::response get(std::chrono::milliseconds) override {
     polls_++;
     const char *status = polls_ < 2 || polls_ > 6 ? nullptr : approved_ ? "Started" : "Scheduled";
     body_ = "{\"DocumentIncarnation\":" + std::to_string(polls_) + ",\"Events\":[";
@@ -33,12 +33,12 @@ public:
                "\"],\"EventSource\":\"Platform\"}";
     }
     body_ += "]}";
-    return {200, body_, {}, {}};
+    return {200, body_, {}};
   }
   se::response post(std::string_view body, std::chrono::milliseconds) override {
     std::cout << "POST " << body << '\n';
     approved_ = true;
-    return {200, {}, {}, {}};
+    return {200, {}, {}};
   }
 
 private:
@@ -61,7 +61,7 @@ public:
 
 private:
   void act(const se::step::wait &step) { now_ = step.until; }
-  void act(const se::step::get &step) { session_.on_response(http_.get(step.if_none_match, step.timeout), now_); }
+  void act(const se::step::get &step) { session_.on_response(http_.get(step.timeout), now_); }
   void act(const se::step::post &step) { session_.on_response(http_.post(step.body, step.timeout), now_); }
   void act(const se::step::prepare &step) {
     std::cout << step.event.id() << ": prepare\n";

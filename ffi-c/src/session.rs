@@ -83,9 +83,6 @@ pub struct schedev_response {
     pub body: *const c_char,
     /// Its length in bytes.
     pub body_len: usize,
-    /// The ETag header as it stands; empty where there is none. One that is not printable ASCII, or longer than 128
-    /// bytes, counts as none.
-    pub etag: schedev_text,
     /// The status code.
     pub http_status: u32,
     /// The Retry-After header, if has_retry_after; the host converts a date.
@@ -101,7 +98,6 @@ unsafe impl Grows for schedev_response {
         struct_size: size_of::<Self>(),
         body: core::ptr::null(),
         body_len: 0,
-        etag: schedev_text::NONE,
         http_status: 0,
         retry_after_seconds: 0,
         has_retry_after: Flag::new(false),
@@ -273,13 +269,9 @@ pub unsafe extern "C" fn schedev_session_on_response(
         // SAFETY: the conventions of the header; the response starts with its size.
         let (session, response, place) = unsafe { (open_mut(session)?, sized(response)?, optional_output(outcome)?) };
         // SAFETY: the conventions of the header.
-        let (body, etag) =
-            unsafe { (bytes(response.body, response.body_len)?, bytes(response.etag.data, response.etag.len)?) };
-        // An ETag comes from the network; one that is not even UTF-8 is not worth losing the document for.
-        let etag = core::str::from_utf8(etag).ok().filter(|etag| !etag.is_empty());
+        let body = unsafe { bytes(response.body, response.body_len)? };
         let response = Response {
             status: u16::try_from(response.http_status).map_err(|_| SCHEDEV_ERROR_ARGUMENT)?,
-            etag,
             retry_after: response.has_retry_after.is_on().then_some(response.retry_after_seconds),
             body,
         };

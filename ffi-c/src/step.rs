@@ -18,8 +18,7 @@ pub enum schedev_step_kind {
     /// Nothing to do before until_ms. Ask again then, or when there is something to tell the session.
     SCHEDEV_STEP_WAIT = 1,
     /// Send GET http://169.254.169.254/metadata/scheduledevents?api-version=2020-07-01 with the header "Metadata: true",
-    /// and If-None-Match where if_none_match is not empty, past all proxies; then feed the answer to
-    /// schedev_session_on_response(), or its absence to schedev_session_on_failure(). Do not follow redirects.
+    /// past all proxies; then feed the answer to schedev_session_on_response(), or its absence to schedev_session_on_failure(). Do not follow redirects.
     SCHEDEV_STEP_GET = 2,
     /// Send body with POST to the same URL, with the same header, and feed back what comes of it likewise.
     /// schedev_session_posted() names the events that it approves.
@@ -51,8 +50,6 @@ pub struct schedev_step {
     pub timeout_ms: u32,
     /// WAIT: when to ask again, in milliseconds on the same clock as the now_ms of the call.
     pub until_ms: i64,
-    /// GET: the ETag of the document that was read last; empty where there is none to send.
-    pub if_none_match: schedev_text,
     /// POST: the body, JSON.
     pub body: schedev_text,
     /// PREPARE, RECOVER, CHANGE, DECISION: the event.
@@ -76,7 +73,6 @@ impl schedev_step {
         kind: 0,
         timeout_ms: 0,
         until_ms: 0,
-        if_none_match: schedev_text::NONE,
         body: schedev_text::NONE,
         event: schedev_tracked_event::NONE,
         decision: schedev_decision::NONE,
@@ -94,8 +90,7 @@ impl schedev_step {
                 said.until_ms = until.0;
                 (SCHEDEV_STEP_WAIT, None)
             }
-            Step::Get { if_none_match, timeout_ms } => {
-                said.if_none_match = if_none_match.map_or(schedev_text::NONE, schedev_text::plain);
+            Step::Get { timeout_ms } => {
                 said.timeout_ms = *timeout_ms;
                 (SCHEDEV_STEP_GET, None)
             }

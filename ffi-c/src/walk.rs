@@ -114,7 +114,6 @@ fn a_session_and_a_tracker_in_memory_of_any_alignment() {
             struct_size: size_of::<schedev_response>(),
             body: BODY.as_ptr().cast(),
             body_len: BODY.len(),
-            etag: schedev_text::plain("\"2\""),
             http_status: 200,
             retry_after_seconds: 0,
             has_retry_after: Flag::new(false),

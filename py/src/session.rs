@@ -41,7 +41,7 @@ struct Inner {
 
 /// What is to be done, taken out of the session.
 enum Due {
-    Get(Option<String>, u32),
+    Get(u32),
     Post(Vec<u8>, u32, Vec<String>),
     Wait(UnixMillis, f64),
     Work(&'static str, EventRecord),
@@ -90,7 +90,7 @@ impl Session {
         let class = |name| words::record_class(py, name);
         let seconds = |millis: u32| f64::from(millis) / 1000.0;
         match due {
-            Due::Get(etag, timeout) => class("Get")?.call1((etag, seconds(timeout))),
+            Due::Get(timeout) => class("Get")?.call1((seconds(timeout),)),
             Due::Post(body, timeout, ids) => {
                 class("Post")?.call1((PyBytes::new(py, &body), seconds(timeout), PyTuple::new(py, ids)?))
             }
@@ -104,13 +104,12 @@ impl Session {
     }
 
     /// Takes the answer to the request under way; gives a PollFailed, an Approval, or None.
-    #[pyo3(signature = (status, body=None, etag=None, retry_after=None, now=None))]
+    #[pyo3(signature = (status, body=None, retry_after=None, now=None))]
     fn on_response<'py>(
         &self,
         py: Python<'py>,
         status: u16,
         body: Option<&Bound<'py, PyAny>>,
-        etag: Option<&str>,
         retry_after: Option<f64>,
         now: Option<Moment>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
@@ -124,7 +123,7 @@ impl Session {
         let record = {
             let mut inner = self.lock();
             let now = inner.now(now);
-            let outcome = inner.core.on_response(&Response { status, etag, retry_after, body: &body }, now);
+            let outcome = inner.core.on_response(&Response { status, retry_after, body: &body }, now);
             if outcome == RequestOutcome::Document {
                 inner.body = body;
             }
@@ -220,7 +219,7 @@ impl Inner {
     fn next(&mut self, now: Option<Moment>) -> Due {
         let now = self.now(now);
         let due = match self.core.next(now) {
-            Step::Get { if_none_match, timeout_ms } => Due::Get(if_none_match.map(str::to_owned), timeout_ms),
+            Step::Get { timeout_ms } => Due::Get(timeout_ms),
             Step::Post { body, timeout_ms } => Due::Post(body.to_vec(), timeout_ms, Vec::new()),
             #[allow(clippy::cast_precision_loss)] // Waits are seconds.
             Step::Wait { until } => Due::Wait(until, until.millis_since(now) as f64 / 1000.0),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 use scheduled_events::clock::Clock;
-use scheduled_events::core::{ServerConfig, Response, Session, Step, VmNames};
+use scheduled_events::core::{Response, Session, SessionConfig, Step, VmNames};
 use scheduled_events::imds::{API_VERSION, Imds};
 use scheduled_events::watch::EVENTS_MAX;
 
@@ -34,18 +34,17 @@ pub fn run(name: &str, endpoint: &str) -> Result<(), String> {
 fn client(endpoint: &str) -> Result<Box<dyn FnMut() -> Result<(), String>>, String> {
     let imds = Imds::new(endpoint, API_VERSION, false)?;
     let clock = Clock::start();
-    let config = ServerConfig { interval_ms: 200, ..ServerConfig::new(VmNames::new(&["WestNO_0"])) };
+    let config = SessionConfig { interval_ms: 200, ..SessionConfig::new(VmNames::new(&["WestNO_0"])) };
     let mut session = Box::new(Session::<EVENTS_MAX>::new(&config).map_err(|error| error.to_string())?);
     Ok(Box::new(move || {
         let mut polled = false;
         loop {
             match session.next(clock.now()) {
-                Step::Get { if_none_match, timeout_ms } => {
+                Step::Get { timeout_ms } => {
                     let timeout = Duration::from_millis(u64::from(timeout_ms));
-                    let answer = imds.events(if_none_match, timeout).map_err(|failure| failure.detail)?;
+                    let answer = imds.events(None, timeout).map_err(|failure| failure.detail)?;
                     let response = Response {
                         status: answer.status,
-                        etag: answer.etag.as_deref(),
                         retry_after: None,
                         body: &answer.body,
                     };

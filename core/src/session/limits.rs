@@ -32,9 +32,6 @@ pub const NAMES_MAX: usize = 8;
 /// The longest name of this machine in bytes.
 pub const NAME_MAX: usize = 128;
 
-/// The longest `ETag` that is sent back; a longer one is not used.
-pub const ETAG_MAX: usize = 128;
-
 /// The most events that one POST approves.
 pub const BATCH_MAX: usize = 32;
 

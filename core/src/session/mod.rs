@@ -6,7 +6,7 @@ mod response;
 mod snapshot;
 mod work;
 
-use limits::{BATCH_MAX, BODY_MAX, ETAG_MAX, INTERVAL_MIN_MS, INTERVAL_MS, NAME_MAX, NAMES_MAX, PROBLEMS_MAX};
+use limits::{BATCH_MAX, BODY_MAX, INTERVAL_MIN_MS, INTERVAL_MS, NAME_MAX, NAMES_MAX, PROBLEMS_MAX};
 use pace::Pace;
 pub use response::{Cause, RequestOutcome, Response};
 pub use snapshot::SnapshotError;
@@ -117,7 +117,6 @@ struct Documents {
     reread: bool,
     /// Whether the newest was new when it was read last.
     fresh: bool,
-    etag: heapless::String<ETAG_MAX, u8>,
     /// How many events the newest holds.
     events: usize,
 }
@@ -179,11 +178,9 @@ impl core::error::Error for SessionConfigError {}
 /// What the host is to do next.
 #[derive(Debug)]
 pub enum Step<'s> {
-    /// Send the GET, with `If-None-Match` where one is given, and feed the answer to
-    /// [`on_response`](Session::on_response), or its absence to [`on_failure`](Session::on_failure).
+    /// Send the GET, and pass the answer to [`on_response`](Session::on_response), or its absence to
+    /// [`on_failure`](Session::on_failure).
     Get {
-        /// The `ETag` of the document that was read last.
-        if_none_match: Option<&'s str>,
         /// How long the request may take, in milliseconds.
         timeout_ms: u32,
     },
@@ -354,11 +351,7 @@ impl<const N: usize> Session<N> {
             Due::Problem(problem) => Step::Report(Report::Problem(problem)),
             Due::Untracked => Step::Report(Report::Untracked(self.untracked)),
             Due::Post => Step::Post { body: &self.body, timeout_ms: limits::TIMEOUT_MS },
-            Due::Get => {
-                let etag = self.documents.etag.as_str();
-                let if_none_match = if etag.is_empty() { None } else { Some(etag) };
-                Step::Get { if_none_match, timeout_ms: self.pace.timeout_ms() }
-            }
+            Due::Get => Step::Get { timeout_ms: self.pace.timeout_ms() },
             Due::Nothing(until) => Step::Wait { until },
         }
     }

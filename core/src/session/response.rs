@@ -10,7 +10,6 @@ use crate::error::{ParseError, Position};
 use crate::event::{Event, EventStatus};
 use crate::hash::Hash;
 use crate::names::VmNames;
-use crate::short;
 use crate::time::UnixMillis;
 use crate::tracker::{Flags, TrackedEvent, TrackedStatus, is_over};
 
@@ -19,8 +18,6 @@ use crate::tracker::{Flags, TrackedEvent, TrackedStatus, is_over};
 pub struct Response<'a> {
     /// The status code.
     pub status: u16,
-    /// The `ETag` header, as it stands.
-    pub etag: Option<&'a str>,
     /// The `Retry-After` header in seconds; the host converts a date.
     pub retry_after: Option<u32>,
     /// The body.
@@ -123,8 +120,8 @@ impl fmt::Display for Cause {
 impl<const N: usize> Session<N> {
     /// Takes the answer to the request under way.
     ///
-    /// Only a document, from a 200 with a body that parses, can end an event. A 304 says that nothing changed; every
-    /// other answer says nothing.
+    /// Only a document, from a 200 with a body that parses, can end an event. Every other answer to a poll is a failed
+    /// poll, a 304 included: requests are never conditional.
     pub fn on_response(&mut self, response: &Response<'_>, now: UnixMillis) -> RequestOutcome {
         if let (429 | 500..=599, Some(seconds)) = (response.status, response.retry_after) {
             self.pace.pause(now, seconds);
@@ -148,12 +145,7 @@ impl<const N: usize> Session<N> {
                     let retry_in_ms = u32::try_from(self.pace.poll_at().millis_since(now)).unwrap_or(u32::MAX);
                     RequestOutcome::PollFailed { cause: Cause::EmptyBody, retry_in_ms }
                 }
-                200 => self.on_document(response, now),
-                304 => {
-                    self.pace.answered();
-                    self.documents.stale_since = None;
-                    RequestOutcome::Unchanged
-                }
+                200 => self.on_document(response.body, now),
                 status => self.poll_failed(cause_of(status), now),
             },
         }
@@ -190,21 +182,21 @@ impl<const N: usize> Session<N> {
         }
     }
 
-    fn on_document(&mut self, response: &Response<'_>, now: UnixMillis) -> RequestOutcome {
-        let hash = Hash::of(response.body);
-        if self.documents.is_known(hash, response) {
+    fn on_document(&mut self, body: &[u8], now: UnixMillis) -> RequestOutcome {
+        let hash = Hash::of(body);
+        if self.documents.is_known(hash) {
             self.pace.answered();
             return RequestOutcome::Unchanged;
         }
-        let document = match Document::parse(response.body) {
+        let document = match Document::parse(body) {
             Ok(document) => document,
             Err(error) => {
-                let position = error.position(response.body);
+                let position = error.position(body);
                 return self.poll_failed(Cause::NotADocument { error, position }, now);
             }
         };
         self.pace.answered();
-        match self.documents.judge(hash, response, document.incarnation(), now) {
+        match self.documents.judge(hash, document.incarnation(), now) {
             RequestOutcome::Document => {}
             other => return other,
         }
@@ -348,36 +340,29 @@ impl<const N: usize> Session<N> {
 }
 
 fn cause_of(status: u16) -> Cause {
-    if let 300..=399 = status { Cause::Redirect(status) } else { Cause::Status(status) }
+    if let 300..=303 | 305..=399 = status { Cause::Redirect(status) } else { Cause::Status(status) }
 }
 
 impl Documents {
     /// Whether the body of this hash is that of the document which was read last, and says nothing new.
-    fn is_known(&mut self, hash: u64, response: &Response<'_>) -> bool {
+    fn is_known(&mut self, hash: u64) -> bool {
         let known = self.newest == Some(hash) && !self.reread;
         if known {
-            self.seen_again(response);
+            self.seen_again();
         }
         known
     }
 
-    fn seen_again(&mut self, response: &Response<'_>) {
+    fn seen_again(&mut self) {
         self.fresh = false;
         self.stale_since = None;
-        self.keep_etag(response);
     }
 
     /// Tells a new document from the one that is known and from one that was superseded.
-    fn judge(
-        &mut self,
-        hash: u64,
-        response: &Response<'_>,
-        incarnation: Incarnation<'_>,
-        now: UnixMillis,
-    ) -> RequestOutcome {
+    fn judge(&mut self, hash: u64, incarnation: Incarnation<'_>, now: UnixMillis) -> RequestOutcome {
         let reread = core::mem::take(&mut self.reread);
         if self.newest == Some(hash) {
-            self.seen_again(response);
+            self.seen_again();
             // The same document is judged only where it is to be read again.
             return RequestOutcome::Document;
         }
@@ -385,7 +370,6 @@ impl Documents {
         if incarnation != Incarnation::Absent && self.newest.is_some() && self.superseded.contains(&hash) {
             let since = *self.stale_since.get_or_insert(now);
             if now.millis_since(since) < u64::from(STALE_GRACE_MS) {
-                self.etag.clear();
                 self.reread = reread;
                 return RequestOutcome::Stale;
             }
@@ -397,20 +381,12 @@ impl Documents {
             *place = newest;
             self.next = self.next.saturating_add(1) % 4;
         }
-        self.keep_etag(response);
         RequestOutcome::Document
-    }
-
-    fn keep_etag(&mut self, response: &Response<'_>) {
-        let printable = |etag: &&str| etag.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
-        // One that is too long is simply not sent.
-        self.etag = response.etag.filter(printable).and_then(short::kept).unwrap_or_default();
     }
 
     /// Forgets which document was read last, so that the next poll is read in full.
     pub(super) fn reread(&mut self) {
         self.reread = true;
-        self.etag.clear();
     }
 }
 

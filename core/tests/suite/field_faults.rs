@@ -207,7 +207,7 @@ fn fault_11_a_failed_approval_never_retried() {
         host.serve(&events);
         host.post_status = Some(200);
         for _ in 0..3 {
-            host.serve_status(304);
+            host.serve_body(&document(1, &events), &events);
         }
         assert!(host.session.events().all(TrackedEvent::is_approved), "{status:?}");
     }

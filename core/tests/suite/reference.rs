@@ -16,7 +16,6 @@ use model::{Model, PlainRule};
 #[derive(Clone, Debug, PartialEq)]
 enum Happening {
     Document(Vec<Spec>),
-    NotModified,
     EmptyBody,
     Failure,
     Prepared(usize, Preparation),
@@ -45,8 +44,8 @@ impl<const N: usize> Pair<N> {
 
     /// Lets it happen to both, unless it cannot.
     fn happen(&mut self, happening: &Happening) -> Option<Result<(), String>> {
-        use Happening::{Document, EmptyBody, Failure, NotModified};
-        if matches!(happening, Document(_) | NotModified | EmptyBody | Failure) {
+        use Happening::{Document, EmptyBody, Failure};
+        if matches!(happening, Document(_) | EmptyBody | Failure) {
             self.host.until_get();
             if let Err(difference) = self.compare() {
                 return Some(Err(difference));
@@ -58,7 +57,6 @@ impl<const N: usize> Pair<N> {
                 model.document(events, host.now);
                 host.serve(events);
             }
-            NotModified => drop(host.serve_status(304)),
             EmptyBody => drop(host.serve_body("", &[])),
             Failure => drop(host.fail(Cause::Timeout)),
             Happening::Prepared(which, preparation) => {
@@ -145,14 +143,14 @@ impl Sweep {
 
     /// Whether it says nothing here that a shorter sequence, or one in another order, does not say.
     fn is_idle_talk(path: &[&Happening], next: &Happening) -> bool {
-        use Happening::{Document, EmptyBody, Failure, NotBeforePasses, NotModified, Posts, Recovered, Restart};
-        let says_nothing = |happening: &Happening| matches!(happening, NotModified | EmptyBody | Failure);
+        use Happening::{Document, EmptyBody, Failure, NotBeforePasses, Posts, Recovered, Restart};
+        let says_nothing = |happening: &Happening| matches!(happening, EmptyBody | Failure);
         let posts = |happening: &Happening| matches!(happening, Posts(_));
         let last = path.last();
         match next {
             // At the start nothing is known that could be lost.
-            NotModified | EmptyBody | Failure | Restart | Recovered if path.is_empty() => true,
-            NotModified | EmptyBody | Failure => last.is_some_and(|last| says_nothing(last)),
+            EmptyBody | Failure | Restart | Recovered if path.is_empty() => true,
+            EmptyBody | Failure => last.is_some_and(|last| says_nothing(last)),
             Restart => last.is_some_and(|last| **last == Restart || posts(last)),
             Posts(status) => {
                 let before = path.iter().rev().find_map(|happening| match happening {
@@ -169,7 +167,6 @@ impl Sweep {
 
 fn outside() -> Vec<Happening> {
     vec![
-        Happening::NotModified,
         Happening::EmptyBody,
         Happening::Failure,
         Happening::Prepared(0, Preparation::Ready),
@@ -217,8 +214,8 @@ fn every_short_story_of_two_events() {
     let (a, b) = (event("a"), event("b").typed("Freeze").duration(5));
     let mut alphabet = outside();
     alphabet.retain(|happening| {
-        use Happening::{EmptyBody, NotBeforePasses, NotModified};
-        !matches!(happening, NotModified | EmptyBody | NotBeforePasses | Happening::Posts(200))
+        use Happening::{EmptyBody, NotBeforePasses};
+        !matches!(happening, EmptyBody | NotBeforePasses | Happening::Posts(200))
     });
     for a in &states(&a)[..3] {
         for b in &states(&b)[..3] {

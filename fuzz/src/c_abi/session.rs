@@ -29,7 +29,7 @@ type Core = Session<SCHEDEV_SESSION_EVENTS_MAX>;
 #[derive(Debug, PartialEq)]
 enum Said {
     Wait(i64),
-    Get(String, u32),
+    Get(u32),
     Post(String, u32),
     Prepare(Followed),
     Recover(Followed),
@@ -43,9 +43,7 @@ impl Said {
     fn core(step: &Step<'_>) -> Self {
         match step {
             Step::Wait { until } => Self::Wait(until.0),
-            Step::Get { if_none_match, timeout_ms } => {
-                Self::Get(if_none_match.unwrap_or_default().to_owned(), *timeout_ms)
-            }
+            Step::Get { timeout_ms } => Self::Get(*timeout_ms),
             Step::Post { body, timeout_ms } => Self::Post(String::from_utf8(body.to_vec()).unwrap(), *timeout_ms),
             Step::Prepare { event } => Self::Prepare(Followed::core(event)),
             Step::Recover { event } => Self::Recover(Followed::core(event)),
@@ -62,7 +60,7 @@ impl Said {
         assert_eq!(step.reserved, [0; 4]);
         match step.kind {
             1 => Self::Wait(step.until_ms),
-            2 => Self::Get(text(step.if_none_match), step.timeout_ms),
+            2 => Self::Get(step.timeout_ms),
             3 => Self::Post(text(step.body), step.timeout_ms),
             4 => Self::Prepare(Followed::c(&step.event)),
             5 => Self::Recover(Followed::c(&step.event)),
@@ -199,13 +197,11 @@ impl Pair {
         }
         let status = *u.choose(&[200, 200, 200, 200, 200, 204, 301, 304, 400, 404, 410, 429, 500])?;
         let retry_after = if rarely(u, 4)? { Some(u.arbitrary()?) } else { None };
-        let etag = *u.choose(&["", "\"1\"", "W/\"é\"", "\"2\""])?;
         let body = body.into_boxed_slice();
         let response = schedev_response {
             struct_size: size_of::<schedev_response>(),
             body: if body.is_empty() { core::ptr::null() } else { body.as_ptr().cast() },
             body_len: body.len(),
-            etag: plain(etag),
             http_status: u32::from(status),
             retry_after_seconds: retry_after.unwrap_or(0),
             has_retry_after: Flag::new(retry_after.is_some()),
@@ -217,8 +213,7 @@ impl Pair {
             assert_eq!(told, SCHEDEV_OK);
             came_of_c(&outcome.assume_init())
         };
-        let etag = Some(etag).filter(|etag| !etag.is_empty());
-        let response = Response { status, etag, retry_after, body: &body };
+        let response = Response { status, retry_after, body: &body };
         assert_eq!(outcome, came_of_core(&self.core.on_response(&response, self.now)));
         Ok(())
     }

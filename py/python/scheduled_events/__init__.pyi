@@ -315,10 +315,8 @@ class _Step:
     def __hash__(self) -> int: ...
 
 class Get(_Step):
-    """Send the GET, with If-None-Match where one is given."""
+    """Send the GET."""
 
-    @property
-    def if_none_match(self) -> str | None: ...
     @property
     def timeout(self) -> float:
         """How long the request may take, in seconds."""
@@ -464,7 +462,6 @@ class Session:
         self,
         status: int,
         body: bytes | bytearray | memoryview | str | None = None,
-        etag: str | None = None,
         retry_after: float | None = None,
         now: _Moment | None = None,
     ) -> PollFailed | Approval | None:

@@ -128,7 +128,7 @@ def _step(name: str, about: str, *fields: str) -> Any:
     return type(name, (Frozen,), body)
 
 
-Get = _step("Get", "Send the GET, with If-None-Match where one is given.", "if_none_match", "timeout")
+Get = _step("Get", "Send the GET.", "timeout")
 Post = _step("Post", "Send this body with POST.", "body", "timeout", "event_ids")
 Wait = _step("Wait", "Nothing to do before this moment.", "until", "seconds")
 Report = _step("Report", "Something to tell people.", "record")

@@ -144,8 +144,8 @@ pub enum What {
     Served(Vec<Spec>),
     /// The poll was answered in another way, or a document was not believed.
     NotServed,
-    /// Asked for with this `If-None-Match` and this time-out.
-    Get(Option<String>, u32),
+    /// A GET with this timeout.
+    Get(u32),
     Change(String, Change),
     Decision(String, Decision),
     Problem(String),
@@ -314,10 +314,10 @@ impl<const N: usize> Host<N> {
         }
         let what = match self.session.next(self.now) {
             Step::Wait { until } => return Some(until),
-            Step::Get { if_none_match, timeout_ms } => {
+            Step::Get { timeout_ms } => {
                 self.polling = true;
                 self.last_get = self.now;
-                What::Get(if_none_match.map(str::to_owned), timeout_ms)
+                What::Get(timeout_ms)
             }
             Step::Post { body, .. } => {
                 let body: serde_json::Value = serde_json::from_slice(body).unwrap();
@@ -385,8 +385,7 @@ impl<const N: usize> Host<N> {
         self.until_get();
         self.polling = false;
         let outcome = self.session.on_response(response, self.now);
-        let believed =
-            outcome == RequestOutcome::Document || outcome == RequestOutcome::Unchanged && response.status == 200;
+        let believed = matches!(outcome, RequestOutcome::Document | RequestOutcome::Unchanged);
         self.note(if believed { What::Served(events.to_vec()) } else { What::NotServed });
         self.settle();
         outcome
