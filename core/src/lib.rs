@@ -81,7 +81,7 @@ mod tracker;
 pub use approval::{StartRequests, WriteDecoded};
 pub use document::{Document, EventCursor, Events, Incarnation, Problems};
 pub use error::{BufferTooSmall, ParseError, ParseErrorKind, Position, Problem, ProblemKind};
-pub use event::{Event, EventSource, EventStatus, EventType, Member, NotBefore, ResourceNames, Resources};
+pub use event::{Event, EventLayout, EventSource, EventStatus, EventType, Member, NotBefore, ResourceNames, Resources};
 pub use event_id::{EVENT_ID_MAX, EventId};
 pub use json::{MAX_DEPTH, Text};
 pub use members::Members;

@@ -144,30 +144,35 @@ impl schedev_event {
         // SAFETY: the caller's promise. Each member is written as soon as it is known, and the opaque words once: together
         // they would be kept on the stack, and copied.
         unsafe {
-            let id = text_of(event, Member::EventId).unwrap_or(schedev_text::NONE);
+            let id = schedev_text::of(event.event_id());
             id.write(&raw mut (*place).event_id);
 
             let number = event.event_type().map_or(SCHEDEV_EVENT_TYPE_NONE, |word| number_of_type(&word));
             (&raw mut (*place).event_type).write(number as u32);
-            text_of(event, Member::EventType).unwrap_or(schedev_text::NONE).write(&raw mut (*place).event_type_text);
+            event
+                .text(Member::EventType)
+                .map_or(schedev_text::NONE, schedev_text::of)
+                .write(&raw mut (*place).event_type_text);
 
             let number = event.event_status().map_or(SCHEDEV_EVENT_STATUS_NONE, |word| number_of_status(&word));
             (&raw mut (*place).event_status).write(number as u32);
-            text_of(event, Member::EventStatus)
-                .unwrap_or(schedev_text::NONE)
+            event
+                .text(Member::EventStatus)
+                .map_or(schedev_text::NONE, schedev_text::of)
                 .write(&raw mut (*place).event_status_text);
 
             let number = event.event_source().map_or(SCHEDEV_EVENT_SOURCE_NONE, |word| number_of_source(&word));
             (&raw mut (*place).event_source).write(number as u32);
-            text_of(event, Member::EventSource)
-                .unwrap_or(schedev_text::NONE)
+            event
+                .text(Member::EventSource)
+                .map_or(schedev_text::NONE, schedev_text::of)
                 .write(&raw mut (*place).event_source_text);
 
-            let resource_type = text_of(event, Member::ResourceType);
+            let resource_type = event.resource_type().map(schedev_text::of);
             (&raw mut (*place).has_resource_type).write(Flag::new(resource_type.is_some()));
             resource_type.unwrap_or(schedev_text::NONE).write(&raw mut (*place).resource_type);
 
-            let description = text_of(event, Member::Description);
+            let description = event.description().map(schedev_text::of);
             (&raw mut (*place).has_description).write(Flag::new(description.is_some()));
             description.unwrap_or(schedev_text::NONE).write(&raw mut (*place).description);
 
@@ -192,17 +197,6 @@ impl schedev_event {
             seal(&raw mut (*place).opaque, held);
         }
     }
-}
-
-/// The text of a member, where the document has it.
-#[inline]
-fn text_of(event: &Event<'_>, member: Member) -> Option<schedev_text> {
-    let (document, place) = event.place_of(member);
-    place.map(|(start, len, escaped)| schedev_text {
-        data: document.as_ptr().wrapping_add(start).cast(),
-        len,
-        escaped: Flag::new(escaped),
-    })
 }
 
 fn number_of_type(word: &EventType<'_>) -> schedev_event_type {

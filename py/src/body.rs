@@ -7,7 +7,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PyString};
-use scheduled_events_core::{Document, Event, Member, Text};
+use scheduled_events_core::{Document, Event, EventLayout, Member, Text};
 
 use crate::errors::parse_error;
 use crate::words::Known;
@@ -18,8 +18,7 @@ pub(crate) struct Body(PyBackedBytes);
 /// An event, and where its object stands.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry {
-    /// Over no bytes, so that the places of its texts count from the object's brace.
-    pub(crate) event: Event<'static>,
+    layout: EventLayout,
     start: usize,
     end: usize,
     few_names: FewNames,
@@ -97,34 +96,21 @@ impl Body {
 
     /// The event as core knows it.
     pub(crate) fn event(&self, entry: &Entry) -> Event<'_> {
-        entry.event.over(self.object(entry))
+        entry.layout.event(self.object(entry))
     }
 
-    /// The bytes of a text inside an event, where it has no escapes: they are its characters.
+    /// The text of a member, if the event has it and it has no escapes.
     pub(crate) fn plain(&self, entry: &Entry, member: Member) -> Option<&[u8]> {
-        match entry.event.place_of(member) {
-            (_, Some((start, length, false))) => self.of_object(entry).get(start..start + length),
-            _ => None,
-        }
+        self.event(entry).text(member)?.as_str().map(str::as_bytes)
     }
 
-    /// The characters of a text inside an event.
+    /// The decoded text of a member.
     pub(crate) fn text(&self, entry: &Entry, member: Member) -> Option<Cow<'_, [u8]>> {
-        if let Some(plain) = self.plain(entry, member) {
-            return Some(Cow::Borrowed(plain));
-        }
-        entry.event.place_of(member).1?;
-        let event = self.event(entry);
-        let text = match member {
-            Member::EventId => Some(event.event_id()),
-            Member::EventType => event.event_type().map(|word| word.text()),
-            Member::EventStatus => event.event_status().map(|word| word.text()),
-            Member::EventSource => event.event_source().map(|word| word.text()),
-            Member::ResourceType => event.resource_type(),
-            Member::Description => event.description(),
-            _ => None,
-        };
-        text.map(|text| Cow::Owned(text.to_string().into_bytes()))
+        let text = self.event(entry).text(member)?;
+        Some(match text.as_str() {
+            Some(plain) => Cow::Borrowed(plain.as_bytes()),
+            None => Cow::Owned(text.to_string().into_bytes()),
+        })
     }
 
     /// A word of an open enumeration as one of those that are known, or as a text; None where there is none.
@@ -178,7 +164,7 @@ impl Entry {
     fn of(event: &Event<'_>, object: Range<usize>, names: Option<&[Text<'_>]>, bytes: &[u8]) -> Self {
         let base = bytes.as_ptr() as usize + object.start;
         Self {
-            event: event.over(""),
+            layout: event.layout(),
             start: object.start,
             end: object.end,
             few_names: names.and_then(|names| FewNames::of(names, base)).unwrap_or(MANY),

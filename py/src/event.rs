@@ -78,7 +78,7 @@ impl Event {
 
     /// Its place in the document's `Events`, left-out ones counted.
     pub(crate) fn index(&self) -> usize {
-        self.entry.event.index()
+        self.core().index()
     }
 
     /// Whether one of these names stands among its resources.
@@ -101,7 +101,7 @@ impl Event {
 
     /// The value of a member that needs no look at the event's text.
     fn quick<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let event = &self.entry.event;
+        let event = self.core();
         let member = match name {
             "EventId" => Member::EventId,
             "EventType" => Member::EventType,
@@ -110,7 +110,7 @@ impl Event {
             "ResourceType" => Member::ResourceType,
             "Description" => Member::Description,
             "NotBefore" if event.not_before().moment().is_some() => Member::NotBefore,
-            "Resources" if event.place_of(Member::Resources).1.is_some() && event.unreliable_member().is_none() => {
+            "Resources" if event.resources().is_present() && event.unreliable_member().is_none() => {
                 return Ok(Some(self.resources(py)?.to_list().into_any()));
             }
             _ => return Ok(None),
@@ -162,7 +162,7 @@ impl Event {
     /// The moment before which the event does not start unless it is approved: aware, in UTC.
     #[getter]
     fn not_before<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.entry.event.not_before().moment().map_or(Ok(None), |moment| datetime(py, moment))
+        self.core().not_before().moment().map_or(Ok(None), |moment| datetime(py, moment))
     }
 
     /// A sentence about the event.
@@ -174,7 +174,7 @@ impl Event {
     /// How many seconds the interruption is expected to last; None where it is unknown, which Azure writes as -1.
     #[getter]
     fn duration_in_seconds(&self) -> Option<u32> {
-        self.entry.event.duration_in_seconds()
+        self.core().duration_in_seconds()
     }
 
     /// Whether one of these names stands among the event's resources, compared whole and without ASCII case.

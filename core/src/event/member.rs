@@ -146,10 +146,12 @@ impl fmt::Display for Member {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct MemberSet(u16);
 
 impl MemberSet {
+    pub(crate) const EMPTY: Self = Self(0);
+
     pub(crate) const fn contains(self, member: Member) -> bool {
         self.0 & member.bit() != 0
     }

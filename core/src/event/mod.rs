@@ -28,16 +28,38 @@ pub(crate) const EVENT_DEPTH: u32 = 2;
 /// It keeps places in those bytes, in 32 bits: a text that has two gibibytes, or starts four behind its event's brace, is
 /// not read, and is a problem of the kind [`TooLong`](crate::ProblemKind::TooLong).
 #[derive(Clone, Copy)]
-#[allow(clippy::struct_field_names)] // The names are the wire's own.
 pub struct Event<'a> {
-    /// What the event was read from.
-    text: &'a str,
-    index: usize,
-    /// Where the event's brace stands.
+    /// From brace to brace; empty until the closing brace was read.
+    object: &'a str,
+    /// Where the object is in the bytes that were parsed.
     offset: usize,
+    layout: EventLayout,
+}
+
+/// Where the members of an event are, counted from its opening brace.
+///
+/// It borrows nothing, for a caller that keeps an event's bytes elsewhere, such as in an object of another language.
+///
+/// ```
+/// use scheduled_events_core::{Document, EventType};
+///
+/// let (object, layout) = {
+///     let body = br#"{"Events":[{"EventId":"a","EventType":"Reboot"}]}"#.to_vec();
+///     let document = Document::parse(&body)?;
+///     let event = document.events().next().unwrap();
+///     (event.object().to_owned(), event.layout())
+/// };
+/// let event = layout.event(&object);
+/// assert_eq!(event.event_type(), Some(EventType::Reboot));
+/// # Ok::<(), scheduled_events_core::ParseError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_field_names)] // The names are the wire's own.
+pub struct EventLayout {
+    index: usize,
     /// Where the values of members are, each in its own place: texts, and the bracket of `Resources`.
     values: [Span; VALUES],
-    not_before: Start,
+    not_before: NotBeforeKind,
     /// `u32::MAX` where it is unknown.
     duration_in_seconds: u32,
     problems: MemberSet,
@@ -45,12 +67,37 @@ pub struct Event<'a> {
     has_unknown_members: bool,
 }
 
+impl EventLayout {
+    const fn new(index: usize) -> Self {
+        Self {
+            index,
+            values: [Span::NONE; VALUES],
+            not_before: NotBeforeKind::Unset,
+            duration_in_seconds: u32::MAX,
+            problems: MemberSet::EMPTY,
+            has_unknown_members: false,
+        }
+    }
+
+    /// Returns the event over the bytes of its object, which [`Event::object`] returned with this layout.
+    ///
+    /// Other bytes do not panic: texts that do not fit into them are empty.
+    pub const fn event<'b>(&self, object: &'b str) -> Event<'b> {
+        Event { object, offset: 0, layout: *self }
+    }
+
+    #[inline]
+    fn span(&self, member: Member) -> Option<Span> {
+        self.values.get(member as usize).copied().filter(|span| span.start != 0)
+    }
+}
+
 /// All members but `DurationInSeconds`.
 const VALUES: usize = Member::DurationInSeconds as usize;
 
 /// A text of the event: where it starts behind its quote, counted from the event's brace, and its length. The length's
 /// highest bit tells of escapes.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Span {
     /// 0, where the brace itself is, for a text that is not there.
     start: u32,
@@ -59,9 +106,9 @@ struct Span {
 
 const ESCAPED: u32 = 1 << 31;
 
-/// A [`NotBefore`] whose text is elsewhere.
-#[derive(Clone, Copy)]
-enum Start {
+/// A [`NotBefore`] without its text.
+#[derive(Clone, Copy, Debug)]
+enum NotBeforeKind {
     At(UnixSeconds),
     Unset,
     Unreadable,
@@ -124,16 +171,16 @@ impl<'a> Event<'a> {
 
     /// `Resources`: the names of the machines concerned; empty where the member is absent.
     pub fn resources(&self) -> Resources<'a> {
-        let bracket = self.place(Member::Resources).map(|place| self.offset.saturating_add(place.start as usize));
-        Resources::at(bracket.map(|bracket| Scanner::new(self.text, bracket, EVENT_DEPTH.wrapping_add(1))))
+        let bracket = self.layout.span(Member::Resources).map(|span| span.start as usize);
+        Resources::new(bracket.map(|bracket| Scanner::new(self.object, bracket, EVENT_DEPTH.wrapping_add(1))))
     }
 
     /// `NotBefore`: the event does not start before this moment, unless it is approved.
     pub fn not_before(&self) -> NotBefore<'a> {
-        match self.not_before {
-            Start::At(moment) => NotBefore::At(moment),
-            Start::Unset => NotBefore::Unset,
-            Start::Unreadable => NotBefore::Unreadable(self.text(Member::NotBefore).unwrap_or(Text::plain(""))),
+        match self.layout.not_before {
+            NotBeforeKind::At(moment) => NotBefore::At(moment),
+            NotBeforeKind::Unset => NotBefore::Unset,
+            NotBeforeKind::Unreadable => NotBefore::Unreadable(self.text(Member::NotBefore).unwrap_or(Text::plain(""))),
         }
     }
 
@@ -151,12 +198,34 @@ impl<'a> Event<'a> {
     /// `DurationInSeconds`: how long the interruption is expected to last (since API version 2020-07-01); `None` where
     /// it is absent or unknown, which Azure writes as -1. At most 4,294,967,294.
     pub const fn duration_in_seconds(&self) -> Option<u32> {
-        if self.duration_in_seconds == u32::MAX { None } else { Some(self.duration_in_seconds) }
+        match self.layout.duration_in_seconds {
+            u32::MAX => None,
+            seconds => Some(seconds),
+        }
     }
 
     /// Where the event stands in the document's `Events` array, elements that were left out counted.
     pub const fn index(&self) -> usize {
-        self.index
+        self.layout.index
+    }
+
+    /// The JSON object that the event was read from, from brace to brace.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Document, Members};
+    ///
+    /// let document = Document::parse(br#"{"Events":[ {"EventId":"a","New":[1]} ]}"#)?;
+    /// let event = document.events().next().unwrap();
+    /// assert_eq!(event.object(), r#"{"EventId":"a","New":[1]}"#);
+    /// # Ok::<(), scheduled_events_core::ParseError>(())
+    /// ```
+    pub const fn object(&self) -> &'a str {
+        self.object
+    }
+
+    /// Where the event's members are in its [`object`](Self::object).
+    pub const fn layout(&self) -> EventLayout {
+        self.layout
     }
 
     /// The first member with a problem among those that decisions rest on: `EventId`, `EventType`, `EventStatus`,
@@ -174,17 +243,17 @@ impl<'a> Event<'a> {
             Member::Resources,
         ]
         .into_iter()
-        .find(|member| self.problems.contains(*member))
+        .find(|member| self.layout.problems.contains(*member))
     }
 
     /// Whether the event has any problem at all.
     pub(crate) const fn has_problems(&self) -> bool {
-        !self.problems.is_empty()
+        !self.layout.problems.is_empty()
     }
 
     /// Whether it has a member that is not known; a document may hold anything in those.
     pub(crate) const fn has_unknown_members(&self) -> bool {
-        self.has_unknown_members
+        self.layout.has_unknown_members
     }
 
     pub(crate) const fn offset(&self) -> usize {
@@ -193,7 +262,7 @@ impl<'a> Event<'a> {
 
     /// Where the value of `EventId` stands; the event's brace where there is none.
     pub(crate) fn id_offset(&self) -> usize {
-        match self.place(Member::EventId) {
+        match self.layout.span(Member::EventId) {
             Some(span) => self.offset.saturating_add(span.start as usize).saturating_sub(1),
             None => self.offset,
         }
@@ -201,60 +270,36 @@ impl<'a> Event<'a> {
 
     /// Whether the event names itself; without that it is left out.
     pub(crate) fn has_id(&self) -> bool {
-        self.place(Member::EventId).is_some()
+        self.layout.span(Member::EventId).is_some()
     }
 
     pub(crate) fn lacks_id_for_no_other_reason(&self) -> bool {
-        !self.has_id() && !self.problems.contains(Member::EventId)
+        !self.has_id() && !self.layout.problems.contains(Member::EventId)
     }
 
+    /// The text of a member as the document has it; `None` for a member that is absent or not a string. A `NotBefore` that
+    /// is not a string is its JSON value, as in [`NotBefore::Unreadable`].
     #[inline]
-    fn place(&self, member: Member) -> Option<Span> {
-        self.values.get(member as usize).copied().filter(|span| span.start != 0)
-    }
-
-    /// Where a member's text stands in the document, which comes first: its first byte, its length, and whether it has
-    /// escapes. For a caller who needs no `str`, and would pay for one.
-    #[doc(hidden)]
-    #[inline]
-    pub fn place_of(&self, member: Member) -> (&'a str, Option<(usize, usize, bool)>) {
-        let place = |span: Span| (self.offset.wrapping_add(span.start as usize), span.length(), span.is_escaped());
-        (self.text, self.place(member).map(place))
-    }
-
-    /// The same event over the bytes of its object alone, from brace to brace: [`place_of`](Self::place_of) counts from
-    /// the brace then. Over an empty `str` it borrows nothing, for a caller who keeps the bytes elsewhere; its texts are
-    /// empty until it is put over its object again.
-    #[doc(hidden)]
-    #[inline]
-    #[must_use]
-    pub const fn over<'b>(&self, object: &'b str) -> Event<'b> {
-        Event {
-            text: object,
-            index: self.index,
-            offset: 0,
-            values: self.values,
-            not_before: self.not_before,
-            duration_in_seconds: self.duration_in_seconds,
-            problems: self.problems,
-            has_unknown_members: self.has_unknown_members,
+    pub fn text(&self, member: Member) -> Option<Text<'a>> {
+        if matches!(member, Member::Resources) {
+            return None;
         }
+        Some(text_at(self.object, 0, self.layout.span(member)?))
     }
+}
 
-    #[inline]
-    fn text(&self, member: Member) -> Option<Text<'a>> {
-        let span = self.place(member)?;
-        let start = self.offset.wrapping_add(span.start as usize);
-        // What was read once stands there.
-        let raw = self.text.get(start..).and_then(|rest| rest.get(..span.length())).unwrap_or_default();
-        Some(Text::from_raw(raw, span.is_escaped()))
-    }
+/// The text at `span`, counted from byte `offset` of `text`.
+#[inline]
+fn text_at(text: &str, offset: usize, span: Span) -> Text<'_> {
+    let start = offset.wrapping_add(span.start as usize);
+    let raw = text.get(start..).and_then(|rest| rest.get(..span.length())).unwrap_or_default();
+    Text::from_raw(raw, span.is_escaped())
 }
 
 impl fmt::Debug for Event<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Event")
-            .field("index", &self.index)
+            .field("index", &self.index())
             .field("event_id", &self.event_id())
             .field("event_type", &self.event_type())
             .field("event_status", &self.event_status())

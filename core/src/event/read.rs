@@ -1,6 +1,6 @@
 //! How an event is read: member by member, in any order, the documented one the fastest.
 
-use super::{EVENT_DEPTH, Event, Member, MemberSet, NotBefore, Span, Start, VALUES};
+use super::{EVENT_DEPTH, Event, EventLayout, Member, MemberSet, NotBefore, NotBeforeKind, Span, text_at};
 use crate::error::{ParseError, ParseErrorKind, ProblemKind};
 use crate::event_id::{EVENT_ID_MAX, EventId};
 use crate::json::{
@@ -52,17 +52,17 @@ impl<'a> Event<'a> {
         let mut first = due == Some(Member::EventId);
         let mut seen = MemberSet::before(due);
         if seen.contains(Member::NotBefore)
-            && let Some(time) = self.text(Member::NotBefore)
-            && self.take_time(time).is_some()
+            && let Some(span) = self.layout.span(Member::NotBefore)
+            && self.take_time(text_at(scanner.text(), self.offset, span)).is_some()
         {
-            self.problems.insert(Member::NotBefore);
+            self.layout.problems.insert(Member::NotBefore);
         }
-        if scanner.eat_closing(b'}') {
-            return Ok(());
+        if !scanner.eat_closing(b'}') {
+            while scanner.next_name(&mut first)? {
+                (seen, due) = self.read_member(scanner, seen, due, names)?;
+            }
         }
-        while scanner.next_name(&mut first)? {
-            (seen, due) = self.read_member(scanner, seen, due, names)?;
-        }
+        self.object = scanner.since(self.offset);
         Ok(())
     }
 
@@ -76,7 +76,7 @@ impl<'a> Event<'a> {
         names: &mut Names<'_, 'a>,
         due: &mut Option<Member>,
     ) -> Option<()> {
-        if self.text.len() > Span::NEAR {
+        if scanner.text().len() > Span::NEAR {
             return None;
         }
         let separator = &scanner.separator();
@@ -95,7 +95,7 @@ impl<'a> Event<'a> {
         scanner.step_to(behind);
         *due = Member::DurationInSeconds.next();
         if self.take_duration(seconds).is_err() {
-            self.problems.insert(Member::DurationInSeconds);
+            self.layout.problems.insert(Member::DurationInSeconds);
         }
         Some(())
     }
@@ -120,7 +120,7 @@ impl<'a> Event<'a> {
         self.put(member, Span::near(start.wrapping_sub(self.offset), length));
         let string = Quoted { start, end: start.wrapping_add(length), escaped: false };
         if member == Member::EventId && odd_id(scanner, string).is_some() {
-            self.problems.insert(member);
+            self.layout.problems.insert(member);
         }
         separator.comma_or_next(behind)
     }
@@ -163,7 +163,7 @@ impl<'a> Event<'a> {
             _ => Member::of_event(&scanner.name_and_colon()?),
         };
         let Some(member) = member else {
-            self.has_unknown_members = true;
+            self.layout.has_unknown_members = true;
             scanner.value()?;
             return Ok((seen, due));
         };
@@ -172,7 +172,7 @@ impl<'a> Event<'a> {
         }
         seen.insert(member);
         if self.take(member, scanner, names)?.is_some() {
-            self.problems.insert(member);
+            self.layout.problems.insert(member);
         }
         Ok((seen, member.next()))
     }
@@ -198,16 +198,7 @@ impl<'a> Event<'a> {
 
     /// An event of which nothing is known yet but that it starts here.
     pub(crate) fn blank(scanner: &Scanner<'a>, index: usize) -> Self {
-        Self {
-            text: scanner.text(),
-            index,
-            offset: scanner.offset(),
-            values: [Span::NONE; VALUES],
-            not_before: Start::Unset,
-            duration_in_seconds: u32::MAX,
-            problems: MemberSet::default(),
-            has_unknown_members: false,
-        }
+        Self { object: "", offset: scanner.offset(), layout: EventLayout::new(index) }
     }
 
     /// Reads the value of one member; what is odd about it, if anything. `null` is as good as absent.
@@ -243,7 +234,7 @@ impl<'a> Event<'a> {
             (Member::NotBefore, _) => {
                 let length = scanner.offset().wrapping_sub(start);
                 if self.put_if_it_fits(member, Span::of(start.wrapping_sub(self.offset), length, false)) {
-                    self.not_before = Start::Unreadable;
+                    self.layout.not_before = NotBeforeKind::Unreadable;
                 }
                 Some(ProblemKind::WrongType)
             }
@@ -278,7 +269,7 @@ impl<'a> Event<'a> {
 
     #[inline]
     fn put(&mut self, member: Member, place: Span) {
-        if let Some(value) = self.values.get_mut(member as usize) {
+        if let Some(value) = self.layout.values.get_mut(member as usize) {
             *value = place;
         }
     }
@@ -300,12 +291,12 @@ impl<'a> Event<'a> {
     /// Reads a time; what is odd about it, if anything.
     #[inline]
     fn take_time(&mut self, text: Text<'a>) -> Option<ProblemKind> {
-        self.not_before = match NotBefore::of(text) {
-            NotBefore::At(moment) => Start::At(moment),
-            NotBefore::Unset => Start::Unset,
-            NotBefore::Unreadable(_) => Start::Unreadable,
+        self.layout.not_before = match NotBefore::of(text) {
+            NotBefore::At(moment) => NotBeforeKind::At(moment),
+            NotBefore::Unset => NotBeforeKind::Unset,
+            NotBefore::Unreadable(_) => NotBeforeKind::Unreadable,
         };
-        matches!(self.not_before, Start::Unreadable).then_some(ProblemKind::UnreadableTime)
+        matches!(self.layout.not_before, NotBeforeKind::Unreadable).then_some(ProblemKind::UnreadableTime)
     }
 
     #[cold]
@@ -326,7 +317,7 @@ impl<'a> Event<'a> {
             Integer::Exactly { negative: true, magnitude: 1 } => Ok(()),
             Integer::Exactly { negative: false, magnitude } => match u32::try_from(magnitude) {
                 Ok(seconds) if seconds != u32::MAX => {
-                    self.duration_in_seconds = seconds;
+                    self.layout.duration_in_seconds = seconds;
                     Ok(())
                 }
                 _ => Err(ProblemKind::OutOfRange),

@@ -4,7 +4,6 @@ use core::fmt;
 
 use serde::{Serialize, Serializer};
 
-use super::EVENT_DEPTH;
 use crate::json::{Scanner, Text};
 
 /// The names of the machines that an event concerns: read from the document as they are asked for.
@@ -26,26 +25,13 @@ pub struct Resources<'a> {
 
 impl<'a> Resources<'a> {
     /// The names of the array whose bracket is before the scanner, if there is one.
-    pub(crate) const fn at(array: Option<Scanner<'a>>) -> Self {
+    pub(crate) const fn new(array: Option<Scanner<'a>>) -> Self {
         Self { array }
     }
 
     /// Whether the event has the member at all, as an array.
     pub const fn is_present(&self) -> bool {
         self.array.is_some()
-    }
-
-    /// Where the array starts in the bytes that the event was read from.
-    pub const fn offset(&self) -> Option<usize> {
-        match &self.array {
-            Some(scanner) => Some(scanner.offset()),
-            None => None,
-        }
-    }
-
-    /// The names of the array that `text` begins with, as [`offset`](Self::offset) has told; none where no array is.
-    pub const fn of(text: &'a str) -> Self {
-        Self { array: Some(Scanner::new(text, 0, EVENT_DEPTH)) }
     }
 
     /// The names, in the document's order; elements that are no strings are skipped.

@@ -1,8 +1,8 @@
 //! What is read a second time from bytes that were not checked, and what is remembered of an event.
 
 use scheduled_events_core::{
-    Change, Document, Event, EventCursor, EventId, Member, Members, ParseErrorKind, Resources, Text, TrackedEvent,
-    TrackedStatus, Tracker, TrackerFull, UnixSeconds, VmNames,
+    Change, Document, Event, EventCursor, EventId, Member, Members, ParseErrorKind, Text, TrackedEvent, TrackedStatus,
+    Tracker, TrackerFull, UnixSeconds, VmNames,
 };
 
 #[test]
@@ -27,28 +27,36 @@ fn members_end_where_the_text_stops_to_be_json() {
 }
 
 #[test]
-fn resources_end_where_the_text_stops_to_be_json() {
-    for (text, expected) in [
-        (r#"["a", 1, "\u0062", {"c":[]}] rest"#, vec!["a", "b"]),
-        (r#"["a", ["b"#, vec!["a"]),
-        (r#"["a" "b"]"#, vec!["a"]),
-        (r#"["a"#, vec![]),
-        ("[]", vec![]),
-        ("{}", vec![]),
-        ("", vec![]),
+fn resources_are_present_when_they_are_an_array() {
+    for (body, expected) in [
+        (r#"{"EventId":"a","Resources":["vm", 1, "\u0062", {"c":[]}]}"#, Some(vec!["vm", "b"])),
+        (r#"{"EventId":"a","Resources":[]}"#, Some(vec![])),
+        (r#"{"EventId":"a"}"#, None),
+        (r#"{"EventId":"a","Resources":"vm"}"#, None),
     ] {
-        let resources = Resources::of(text);
-        let read: Vec<_> = resources.into_iter().map(|name| name.to_string()).collect();
-        assert_eq!(read, expected, "{text}");
+        let resources = Event::parse(body.as_bytes()).unwrap().resources();
+        assert_eq!(resources.is_present(), expected.is_some(), "{body}");
+        let names: Vec<_> = resources.into_iter().map(|name| name.to_string()).collect();
+        assert_eq!(names, expected.unwrap_or_default(), "{body}");
         assert!((&resources).into_iter().eq(resources.iter()));
     }
-    let body = r#"{"EventId":"a","Resources":["vm"]}"#;
-    for (body, offset) in
-        [(body, Some(27)), (r#"{"EventId":"a"}"#, None), (r#"{"EventId":"a","Resources":"vm"}"#, None)]
-    {
-        let resources = Event::parse(body.as_bytes()).unwrap().resources();
-        assert_eq!((resources.offset(), resources.is_present()), (offset, offset.is_some()), "{body}");
-        assert_eq!(resources.iter().count(), usize::from(offset.is_some()));
+}
+
+#[test]
+fn a_layout_finds_the_members_in_a_copy_of_the_object() {
+    let body = br#"{"Events":[ {"EventId":"a"}, {"Resources":["vm_0","vm_1"],"EventId":"b","NotBefore":"soon"} ]}"#;
+    let document = Document::parse(body).unwrap();
+    let (first, second) = (document.events().next().unwrap(), document.events().nth(1).unwrap());
+    assert_eq!(first.object(), r#"{"EventId":"a"}"#);
+    let copy = second.object().to_owned();
+    let again = second.layout().event(&copy);
+    assert_eq!(format!("{again:?}"), format!("{second:?}"));
+    assert_eq!((again.object(), again.unreliable_member()), (copy.as_str(), second.unreliable_member()));
+    // Bytes of another object: no panic, and nothing outside of them.
+    for other in ["", "é", first.object(), "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["] {
+        let event = second.layout().event(other);
+        assert!(event.event_id().raw().len() <= other.len());
+        let _ = (event.resources().iter().count(), format!("{event:?}"));
     }
 }
 
@@ -297,18 +305,12 @@ fn the_layout_of_an_event_makes_no_difference() {
         assert_eq!(event.description().unwrap().decoded_len(), 81, "{layout}");
         assert_eq!(event.event_source().unwrap().to_string(), "Platform", "{layout}");
         assert_eq!(event.duration_in_seconds(), Some(12), "{layout}");
-        for (member, raw, escapes) in [(Member::EventId, "a", false), (Member::EventType, "Re\\u0062oot", true)] {
-            let (text, place) = event.place_of(member);
-            let (start, length, escaped) = place.unwrap();
-            assert_eq!((text.get(start..start + length), escaped), (Some(raw), escapes), "{layout}");
-        }
-        assert!(Event::parse(b"{}").unwrap().place_of(Member::EventId).1.is_none());
+        assert_eq!(event.text(Member::EventType).map(|text| text.raw()), Some("Re\\u0062oot"), "{layout}");
+        assert_eq!(event.text(Member::Resources), None, "{layout}");
         let document = format!("{{\"Events\":[{layout}]}}");
         let of_document = Document::parse(document.as_bytes()).unwrap().events().next().unwrap();
-        let kept: Event<'static> = of_document.over("");
-        assert_eq!(kept.place_of(Member::EventType), ("", event.place_of(Member::EventType).1), "{layout}");
-        assert_eq!(kept.resources().iter().count(), 0, "{layout}");
-        assert_eq!(format!("{:?}", kept.over(layout.as_str())), format!("{event:?}"), "{layout}");
+        assert_eq!((event.object(), of_document.object()), (layout.as_str(), layout.as_str()));
+        assert_eq!(format!("{:?}", of_document.layout().event(&layout)), format!("{event:?}"), "{layout}");
         let mut seen = Vec::new();
         Document::parse_each(document.as_bytes(), &mut [Text::plain(""); 8], |_, _, names| {
             seen.extend(names.unwrap().iter().map(ToString::to_string));

@@ -270,8 +270,8 @@ fn the_document(document: &Document<'_>, text: &str, names: VmNames<'_>, number:
 
 fn the_event(event: &Event<'_>, text: &str) {
     reach((event.index(), event.duration_in_seconds(), event.unreliable_member()));
-    reach(event.place_of(black_box(Member::EventId)));
-    event.over(black_box(text)).resources().iter().for_each(reach);
+    reach((event.object(), event.layout().event(black_box(text)).event_id()));
+    event.layout().event(black_box(text)).resources().iter().for_each(reach);
     the_text(event.event_id(), text);
     for other in [event.resource_type(), event.description()].into_iter().flatten() {
         the_text(other, text);
@@ -293,7 +293,7 @@ fn the_event(event: &Event<'_>, text: &str) {
     }
     reach((event.not_before().moment(), event.not_before() == NotBefore::Unset));
     let resources = event.resources();
-    reach(((resources.is_present(), resources.offset()), resources.iter().for_each(reach)));
+    reach((resources.is_present(), resources.iter().for_each(reach)));
     for name in &resources {
         the_text(name, text);
     }
