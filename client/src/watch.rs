@@ -568,14 +568,15 @@ impl Watch {
         let (outcome, status, detail) = match answer {
             Ok(answer) => {
                 let response = Response { status: answer.status, retry_after: answer.retry_after, body: &answer.body };
-                let outcome = self.session.on_response(&response, now);
+                let outcome = self.session.on_response_with(&response, now, |document| {
+                    remember(&mut self.events, document, &self.options);
+                });
                 let status = answer.status;
                 // What is refused for good is told with what the service says about it.
                 let remark = matches!(status, 400..=499) && !matches!(status, 404 | 408 | 410 | 429);
                 let remark = remark.then(|| imds::remark(&answer)).filter(|remark| !remark.is_empty());
                 if outcome == RequestOutcome::Document {
                     self.body = answer.body;
-                    self.remember();
                     // Before anything is told of it: what was told stays known, even if the event is gone when a crash
                     // is over.
                     self.save(host);
@@ -606,19 +607,6 @@ impl Watch {
                 host.record(&Record::Approval { event_ids, status }, event);
             }
             _ => {}
-        }
-    }
-
-    /// Keeps what the newest document says of its events, the last known `NotBefore` among it.
-    fn remember(&mut self) {
-        let names: Vec<&str> = self.options.vm_names.iter().map(String::as_str).collect();
-        let names = names_for(&names, &self.options.api_version);
-        let Ok(document) = Document::parse(&self.body) else { return };
-        for event in document.events() {
-            let mut record = EventRecord::new(&event, names);
-            let known = self.events.get(&key(&record.event_id));
-            record.not_before = record.not_before.or_else(|| known.and_then(|known| known.not_before));
-            self.events.insert(key(&record.event_id), record);
         }
     }
 
@@ -742,6 +730,18 @@ fn start_transport(imds: Imds, sender: Sender<Message>) -> io::Result<Sender<Job
 fn known(events: &HashMap<String, EventRecord>, event: &scheduled_events_core::TrackedEvent) -> EventRecord {
     let record = events.get(&key(event.event_id().as_str()));
     record.cloned().unwrap_or_else(|| EventRecord::of_tracked(event))
+}
+
+/// Keeps what the newest document says of its events, the last known `NotBefore` among it.
+fn remember(events: &mut HashMap<String, EventRecord>, document: &Document<'_>, options: &Options) {
+    let names: Vec<&str> = options.vm_names.iter().map(String::as_str).collect();
+    let names = names_for(&names, &options.api_version);
+    for event in document.events() {
+        let mut record = EventRecord::new(&event, names);
+        let known = events.get(&key(&record.event_id));
+        record.not_before = record.not_before.or_else(|| known.and_then(|known| known.not_before));
+        events.insert(key(&record.event_id), record);
+    }
 }
 
 /// Ids are compared without ASCII case, and long ones as the session shortens them.

@@ -123,6 +123,33 @@ impl<const N: usize> Session<N> {
     /// Only a document, from a 200 with a body that parses, can end an event. Every other answer to a poll is a failed
     /// poll, a 304 included: requests are never conditional.
     pub fn on_response(&mut self, response: &Response<'_>, now: UnixMillis) -> RequestOutcome {
+        self.on_response_with(response, now, |_| ())
+    }
+
+    /// Does the same as [`on_response`](Self::on_response), and passes the document to `on_document` before the session
+    /// applies it, so that a caller who keeps more of the events than the session does need not parse the body again.
+    /// `on_document` is called if and only if the outcome is [`RequestOutcome::Document`].
+    ///
+    /// ```
+    /// use scheduled_events_core::{Response, Session, SessionConfig, Step, UnixMillis, VmNames};
+    ///
+    /// let mut session = Session::<16>::new(&SessionConfig::new(VmNames::new(&["vm"])))?;
+    /// let now = UnixMillis(1_600_000_000_000);
+    /// assert!(matches!(session.next(now), Step::Get { .. }));
+    /// let body = br#"{"DocumentIncarnation":2,"Events":[{"EventId":"a","Description":"Host maintenance"}]}"#;
+    /// let mut descriptions = Vec::new();
+    /// session.on_response_with(&Response { status: 200, body, ..Response::default() }, now, |document| {
+    ///     descriptions.extend(document.events().map(|event| event.description().map(|text| text.to_string())));
+    /// });
+    /// assert_eq!(descriptions, [Some("Host maintenance".to_owned())]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_response_with(
+        &mut self,
+        response: &Response<'_>,
+        now: UnixMillis,
+        on_document: impl FnOnce(&Document<'_>),
+    ) -> RequestOutcome {
         if let (429 | 500..=599, Some(seconds)) = (response.status, response.retry_after) {
             self.pace.pause(now, seconds);
         }
@@ -145,7 +172,7 @@ impl<const N: usize> Session<N> {
                     let retry_in_ms = u32::try_from(self.pace.poll_at().millis_since(now)).unwrap_or(u32::MAX);
                     RequestOutcome::PollFailed { cause: Cause::EmptyBody, retry_in_ms }
                 }
-                200 => self.on_document(response.body, now),
+                200 => self.on_body(response.body, now, on_document),
                 status => self.poll_failed(cause_of(status), now),
             },
         }
@@ -182,7 +209,7 @@ impl<const N: usize> Session<N> {
         }
     }
 
-    fn on_document(&mut self, body: &[u8], now: UnixMillis) -> RequestOutcome {
+    fn on_body(&mut self, body: &[u8], now: UnixMillis, on_document: impl FnOnce(&Document<'_>)) -> RequestOutcome {
         let hash = Hash::of(body);
         if self.documents.is_known(hash) {
             self.pace.answered();
@@ -200,6 +227,7 @@ impl<const N: usize> Session<N> {
             RequestOutcome::Document => {}
             other => return other,
         }
+        on_document(&document);
         let names = core::mem::take(&mut self.names);
         let mut list = [""; NAMES_MAX];
         for (place, name) in list.iter_mut().zip(&names) {
