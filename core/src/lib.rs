@@ -36,6 +36,7 @@
 //! * [`StartRequests`]: the body that approves events.
 //! * [`Session`]: the whole client as a state machine without I/O; it says when to poll, what to post, when to prepare
 //!   and when to recover, and survives restarts through a snapshot.
+//! * [`record`]: what a host logs about all this, as records for any serde writer.
 //!
 //! # What this crate does not do
 //!
@@ -71,6 +72,7 @@ mod json;
 mod members;
 mod names;
 mod policy;
+pub mod record;
 mod repeated;
 mod room;
 mod session;

@@ -1,0 +1,156 @@
+//! An example of each kind of record.
+
+use super::{CauseWord, EventMembers, HookOutcome, Record, ResourceList};
+use crate::document::Incarnation;
+use crate::error::ProblemKind;
+use crate::event::Member;
+use crate::json::Text;
+use crate::policy::{Action, Reason};
+use crate::session::Cause;
+use crate::time::UnixSeconds;
+use crate::tracker::Change;
+
+const EVENT_ID: &str = "C7061BAC-AFDC-4513-B24B-AA5F13A16123";
+
+const EVENT: EventMembers<'static> = EventMembers {
+    event_id: Text::plain(EVENT_ID),
+    event_type: Some(Text::plain("Freeze")),
+    event_status: Some(Text::plain("Scheduled")),
+    resource_type: Some(Text::plain("VirtualMachine")),
+    resources: Some(ResourceList::Names(&["WestNO_0", "WestNO_1"])),
+    not_before: Some(UnixSeconds(1_649_716_018)),
+    description: Some(Text::plain(
+        "Virtual machine is being paused because of a memory-preserving Live Migration operation.",
+    )),
+    event_source: Some(Text::plain("Platform")),
+    duration_in_seconds: Some(5),
+    mine: Some(true),
+};
+
+/// An example of each kind, in the order of [`KINDS`](super::KINDS): for documentation, and for tests of readers.
+pub const EXAMPLES: &[Record<'static>] = &[
+    Record::Document { incarnation: Incarnation::Number(2), events: 1, problems: 0 },
+    Record::Event { event: EVENT },
+    Record::Problem {
+        event: Some(0),
+        member: Some(Member::NotBefore),
+        kind: ProblemKind::UnreadableTime,
+        line: Some(1),
+        column: Some(203),
+    },
+    Record::Change { change: Change::Scheduled, event: EVENT },
+    Record::Decision {
+        event_id: Text::plain(EVENT_ID),
+        action: Action::Approve,
+        rule: Some(2),
+        reason: Reason::ShortInterruption,
+    },
+    Record::Approval { event_ids: &[EVENT_ID], status: Some(200) },
+    Record::Prepare { event_id: Text::plain(EVENT_ID), outcome: Some(HookOutcome::Ready) },
+    Record::Recover { event_id: Text::plain(EVENT_ID), event_ids: &[EVENT_ID], outcome: Some(HookOutcome::Done) },
+    Record::PollFailed { cause: CauseWord(Cause::Status(503)), retry_in_ms: 1_000 },
+    Record::Untracked { own: 0, others: 12 },
+    Record::Scenario {
+        name: "user-reboot",
+        about: "Somebody restarts this VM in the portal, and the restart waits until the VM says it is ready.",
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use std::string::{String, ToString};
+    use std::vec::Vec;
+
+    use serde::Serialize;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::document::Document;
+    use crate::names::VmNames;
+    use crate::record::{KINDS, PrintableJson};
+
+    /// What `serde_json` writes; `serde-json-core` must write the same bytes.
+    fn json(record: &impl Serialize) -> String {
+        let text = serde_json::to_string(record).unwrap();
+        let mut buffer = std::vec![0; text.len()];
+        assert_eq!(serde_json_core::to_slice(record, &mut buffer), Ok(text.len()), "{text}");
+        assert_eq!(buffer, text.as_bytes());
+        text
+    }
+
+    #[test]
+    fn each_kind_has_an_example_with_the_listed_members() {
+        assert_eq!(EXAMPLES.len(), KINDS.len());
+        for (record, kind) in EXAMPLES.iter().zip(KINDS) {
+            assert_eq!(record.kind(), kind.name);
+            let value: Value = serde_json::from_str(&json(record)).unwrap();
+            let members: Vec<_> = value.as_object().unwrap().keys().cloned().collect();
+            let mut listed: Vec<_> = ["record"].into_iter().chain(kind.members().map(|member| member.name)).collect();
+            listed.sort_unstable();
+            assert_eq!(members, listed);
+            assert_eq!(record.member_count(), listed.len());
+            let timed = json(&record.at(UnixSeconds(0)));
+            assert_eq!(
+                timed,
+                std::format!(r#"{},"time":"1970-01-01T00:00:00Z"}}"#, json(record).trim_end_matches('}'))
+            );
+        }
+    }
+
+    #[test]
+    fn members_are_written_in_their_order_and_null_if_unknown() {
+        let event = EventMembers {
+            event_id: Text::from_raw(r"a\n\u202e\ud83d\ude00", true),
+            event_type: None,
+            event_status: None,
+            resource_type: None,
+            resources: Some(ResourceList::Names(&[])),
+            not_before: None,
+            description: None,
+            event_source: None,
+            duration_in_seconds: None,
+            mine: None,
+        };
+        let expected = r#"{"record":"change","change":"ended","event_id":"a\n\u202e😀","event_type":null,"event_status":null,"resource_type":null,"resources":[],"not_before":null,"description":null,"event_source":null,"duration_in_seconds":null,"mine":null}"#;
+        let record = Record::Change { change: Change::Ended, event };
+        assert_eq!(PrintableJson(&json(&record)).to_string(), expected);
+        assert_eq!(json(&event), json(&Record::Event { event }).replacen(r#""record":"event","#, "", 1));
+    }
+
+    #[test]
+    fn an_event_of_a_document_is_written_from_its_bytes() {
+        let body = br#"{"DocumentIncarnation":"x","Events":[{"EventId":"a\u0062","EventType":"Fr\u0065eze","EventStatus":"Paused",
+            "Resources":["vm_0","\u0076m_1",7],"NotBefore":"Mon, 11 Apr 2022 22:26:58 GMT","DurationInSeconds":-1}]}"#;
+        let document = Document::parse(body).unwrap();
+        let event = EventMembers::from_event(&document.events().next().unwrap(), VmNames::new(&["vm_1"]));
+        assert_eq!(
+            json(&event),
+            r#"{"event_id":"ab","event_type":"Freeze","event_status":"Paused","resource_type":null,"resources":["vm_0","vm_1"],"not_before":"2022-04-11T22:26:58Z","description":null,"event_source":null,"duration_in_seconds":null,"mine":true}"#
+        );
+        let record = Record::from_document(&document);
+        assert_eq!(json(&record), r#"{"record":"document","incarnation":"x","events":1,"problems":1}"#);
+        let problem = document.problems().next().unwrap();
+        assert!(json(&Record::from_problem(&problem, Some(body))).contains(r#""line":2,"column""#));
+        assert!(json(&Record::from_problem(&problem, None)).contains(r#""line":null,"column":null"#));
+    }
+
+    #[test]
+    fn words_are_what_serde_writes() {
+        for outcome in [
+            HookOutcome::Ready,
+            HookOutcome::Done,
+            HookOutcome::Failed,
+            HookOutcome::TimedOut,
+            HookOutcome::Stopped,
+            HookOutcome::NoCommand,
+            HookOutcome::DryRun,
+        ] {
+            assert_eq!(serde_json::to_value(outcome).unwrap(), outcome.word());
+        }
+        for (cause, word) in
+            [(Cause::Timeout, "timeout"), (Cause::Status(503), "status-503"), (Cause::Redirect(302), "redirect-302")]
+        {
+            assert_eq!(json(&CauseWord(cause)), std::format!("\"{word}\""));
+        }
+    }
+}

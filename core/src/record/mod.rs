@@ -1,0 +1,486 @@
+//! Records: the one definition of what the command, the C library and Python log, one JSON object a line.
+//!
+//! A [`Record`] borrows everything it shows and implements [`serde::Serialize`]; any serde writer turns it into JSON
+//! (`serde_json`, or `serde-json-core` where there is no allocator). [`KINDS`] describes each kind and its members;
+//! `docs/records.md` is generated from it.
+//!
+//! ```
+//! use scheduled_events_core::record::{PrintableJson, Record};
+//! use scheduled_events_core::{Text, UnixSeconds};
+//!
+//! let record = Record::Approval { event_ids: &["a"], status: Some(200) }.at(UnixSeconds(1_600_000_000));
+//! let mut buffer = [0; 128];
+//! let length = serde_json_core::to_slice(&record, &mut buffer)?;
+//! let json = core::str::from_utf8(&buffer[..length])?;
+//! assert_eq!(
+//!     PrintableJson(json).to_string(),
+//!     r#"{"record":"approval","event_ids":["a"],"status":200,"time":"2020-09-13T12:26:40Z"}"#
+//! );
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The order to read: [`Record`] and its members, how to make one, how it is serialised. [`is_unsafe_to_print`] is the set
+//! of characters that every writer of records escapes.
+
+mod example;
+mod printable;
+
+use core::fmt;
+
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+
+pub use example::EXAMPLES;
+pub use printable::{Printable, PrintableJson, is_unsafe_to_print};
+
+use crate::document::{Document, Incarnation};
+use crate::error::{Position, Problem, ProblemKind};
+use crate::event::{Event, Member, Resources};
+use crate::json::Text;
+use crate::names::VmNames;
+use crate::policy::{Action, Decision, Reason};
+use crate::session::{Cause, Report, Untracked};
+use crate::time::UnixSeconds;
+use crate::tracker::{Change, TrackedEvent, TrackedStatus};
+
+/// One kind of record, for documentation and for other languages.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordKind {
+    /// The value of the member `record`.
+    pub name: &'static str,
+    /// The commands that emit it.
+    pub commands: &'static str,
+    /// When it is emitted.
+    pub about: &'static str,
+    /// The members before those of an event.
+    own: &'static [RecordMember],
+    /// The members of an event, if it has them.
+    event: &'static [RecordMember],
+}
+
+impl RecordKind {
+    /// The members that follow `record`, in their order; records of a watcher also end with `time`.
+    pub fn members(&self) -> impl Iterator<Item = &'static RecordMember> {
+        self.own.iter().chain(self.event)
+    }
+}
+
+/// One member of a record, for documentation and for other languages.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordMember {
+    /// Its name.
+    pub name: &'static str,
+    /// Its values, as JSON types.
+    pub values: &'static str,
+    /// What it means.
+    pub about: &'static str,
+}
+
+/// Defines [`EventMembers`] and the list of its members.
+macro_rules! event_members {
+    ($($(#[doc = $doc:literal])+ $member:ident: $type:ty => $values:literal,)+) => {
+        /// The members of an event, as records show them. What is unknown is `None`, and null in JSON.
+        #[derive(Clone, Copy, Debug, Serialize)]
+        pub struct EventMembers<'a> {
+            $($(#[doc = $doc])+ pub $member: $type,)+
+        }
+
+        impl EventMembers<'_> {
+            const MEMBERS: &'static [RecordMember] =
+                &[$(RecordMember { name: stringify!($member), values: $values, about: concat!($($doc),+) },)+];
+
+            fn serialize_members<S: SerializeStruct>(&self, output: &mut S) -> Result<(), S::Error> {
+                $(output.serialize_field(stringify!($member), &self.$member)?;)+
+                Ok(())
+            }
+        }
+    };
+}
+
+event_members! {
+    /// The event's id, as Azure wrote it.
+    event_id: Text<'a> => "string",
+    /// What will happen: `Freeze`, `Reboot`, `Redeploy`, `Preempt`, `Terminate`, or a word that Azure adds later.
+    event_type: Option<Text<'a>> => "string or null",
+    /// `Scheduled`, `Started`, or a word that Azure adds later.
+    event_status: Option<Text<'a>> => "string or null",
+    /// `VirtualMachine`.
+    resource_type: Option<Text<'a>> => "string or null",
+    /// The names of the machines that the event affects.
+    resources: Option<ResourceList<'a>> => "array of strings, or null",
+    /// The earliest time at which the event starts. Null if the document has none, as after the start, and none was seen
+    /// before.
+    not_before: Option<UnixSeconds> => "time or null",
+    /// Azure's description of the event.
+    description: Option<Text<'a>> => "string or null",
+    /// Who caused the event: `Platform` or `User`.
+    event_source: Option<Text<'a>> => "string or null",
+    /// The expected length of the interruption in seconds; null if it is unknown.
+    duration_in_seconds: Option<u32> => "number or null",
+    /// Whether `resources` names this machine; null if this machine's name is unknown.
+    mine: Option<bool> => "true, false or null",
+}
+
+/// Defines [`Record`] and the list of its kinds.
+macro_rules! records {
+    ($(
+        $(#[doc = $about:literal])+
+        $variant:ident $name:literal by $commands:literal {
+            $($(#[doc = $doc:literal])+ $member:ident: $type:ty => $values:literal,)*
+            $(..$event:ident)?
+        }
+    )+) => {
+        /// One record. Serialised, it is an object whose first member, `record`, names the kind.
+        #[derive(Clone, Copy, Debug)]
+        pub enum Record<'a> {
+            $(
+                $(#[doc = $about])+
+                $variant {
+                    $($(#[doc = $doc])+ $member: $type,)*
+                    $(
+                        /// The event; its members are the record's own.
+                        $event: EventMembers<'a>,
+                    )?
+                },
+            )+
+        }
+
+        /// All kinds of record.
+        pub const KINDS: &[RecordKind] = &[$(RecordKind {
+            name: $name,
+            commands: $commands,
+            about: concat!($($about),+),
+            own: &[$(RecordMember { name: stringify!($member), values: $values, about: concat!($($doc),+) },)*],
+            event: records!(@event $($event)?),
+        },)+];
+
+        impl Record<'_> {
+            /// The kind: the value of the member `record`.
+            pub const fn kind(&self) -> &'static str {
+                match self {
+                    $(Self::$variant { .. } => $name,)+
+                }
+            }
+
+            fn member_count(&self) -> usize {
+                let (own, event) = match self {
+                    $(Self::$variant { .. } => (&["record" $(, stringify!($member))*][..], records!(@event $($event)?)),)+
+                };
+                own.len().saturating_add(event.len())
+            }
+
+            fn serialize_members<S: SerializeStruct>(&self, output: &mut S) -> Result<(), S::Error> {
+                output.serialize_field("record", self.kind())?;
+                match self {
+                    $(Self::$variant { $($member,)* $($event)? } => {
+                        $(output.serialize_field(stringify!($member), $member)?;)*
+                        $($event.serialize_members(output)?;)?
+                    })+
+                }
+                Ok(())
+            }
+        }
+    };
+    (@event event) => { EventMembers::MEMBERS };
+    (@event) => { &[] as &[RecordMember] };
+}
+
+records! {
+    /// A document was read.
+    Document "document" by "list, check" {
+        /// The document's incarnation: it changes whenever the document changes.
+        incarnation: Incarnation<'a> => "number, string or null",
+        /// The number of events.
+        events: usize => "number",
+        /// The number of problems.
+        problems: usize => "number",
+    }
+
+    /// An event of the document.
+    Event "event" by "list, check" {
+        ..event
+    }
+
+    /// A part of the document is invalid. The rest of the document is used.
+    Problem "problem" by "list, check, watch" {
+        /// The event's index in the array `Events`; null for the document itself.
+        event: Option<usize> => "number or null",
+        /// The invalid member, as the document spells it; null if the problem is not in a member.
+        member: Option<Member> => "string or null",
+        /// `missing`, `repeated`, `empty`, `too-long`, `wrong-type`, `not-an-object`, `out-of-range`, `not-an-integer` or
+        /// `unreadable-time`.
+        kind: ProblemKind => "string",
+        /// The line of the document, from 1; null if the document is no longer in memory.
+        line: Option<u32> => "number or null",
+        /// The column in characters, from 1; null if the document is no longer in memory.
+        column: Option<u32> => "number or null",
+    }
+
+    /// An event changed.
+    Change "change" by "watch" {
+        /// `scheduled`, `started`, `started-without-notice`, `rescheduled`, `updated`, `completed`, `cancelled` or `ended`.
+        change: Change => "string",
+        ..event
+    }
+
+    /// The policy decided about an event: for the first time, or differently from before.
+    Decision "decision" by "check, watch" {
+        /// The event.
+        event_id: Text<'a> => "string",
+        /// `approve`, `prepare`, `hold` or `ignore`.
+        action: Action => "string",
+        /// The number of the rule that decided, from 1; null if no rule did.
+        rule: Option<u16> => "number or null",
+        /// Why, in a few words for people.
+        reason: Reason => "string",
+    }
+
+    /// An approval was posted.
+    Approval "approval" by "approve, watch" {
+        /// The events that it approves.
+        event_ids: &'a [&'a str] => "array of strings",
+        /// The HTTP status of the response; null if there was none.
+        status: Option<u16> => "number or null",
+    }
+
+    /// A preparation ended.
+    Prepare "prepare" by "watch" {
+        /// The event.
+        event_id: Text<'a> => "string",
+        /// `ready`, `failed`, `timed-out`, `stopped` or `no-command`; null if the preparation has yet to begin.
+        outcome: Option<HookOutcome> => "string or null",
+    }
+
+    /// A recovery ended.
+    Recover "recover" by "watch" {
+        /// The event that ended last.
+        event_id: Text<'a> => "string",
+        /// All events that the recovery is for.
+        event_ids: &'a [&'a str] => "array of strings",
+        /// `done`, `failed`, `timed-out`, `stopped`, `no-command` or `dry-run`; null if the recovery has yet to begin.
+        outcome: Option<HookOutcome> => "string or null",
+    }
+
+    /// A poll failed. It ends no event; the next poll follows.
+    PollFailed "poll-failed" by "watch" {
+        /// `timeout`, `unreachable`, `connection-lost`, `too-large`, `empty-body`, `not-a-document`, `status-503` or
+        /// `redirect-302`, with the status received.
+        cause: CauseWord => "string",
+        /// Milliseconds until the next poll.
+        retry_in_ms: u32 => "number",
+    }
+
+    /// The document announces more events than the watcher can follow.
+    Untracked "untracked" by "watch" {
+        /// This machine's events that are not followed.
+        own: usize => "number",
+        /// Other machines' events that are not followed.
+        others: usize => "number",
+    }
+
+    /// A scenario that `replay` and `demo` can play.
+    Scenario "scenario" by "scenarios" {
+        /// Its name.
+        name: &'a str => "string",
+        /// What it shows.
+        about: &'a str => "string",
+    }
+}
+
+/// A record of a watcher: the members of [`Record`], followed by `time`.
+#[derive(Clone, Copy, Debug)]
+pub struct TimedRecord<'a> {
+    /// The record.
+    pub record: Record<'a>,
+    /// When it was made.
+    pub time: UnixSeconds,
+}
+
+/// The names of machines in a record: those of a document, or a list of the caller's.
+#[derive(Clone, Copy, Debug)]
+pub enum ResourceList<'a> {
+    /// From the document.
+    Document(Resources<'a>),
+    /// From the caller.
+    Names(&'a [&'a str]),
+}
+
+/// The result of a preparation or a recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum HookOutcome {
+    /// The preparation succeeded.
+    Ready,
+    /// The recovery succeeded.
+    Done,
+    /// It failed.
+    Failed,
+    /// It took too long and was ended.
+    TimedOut,
+    /// It was ended because the watcher stops.
+    Stopped,
+    /// There is nothing to run.
+    NoCommand,
+    /// Nothing was run: the watcher only reports.
+    DryRun,
+}
+
+impl HookOutcome {
+    /// The outcome as a word, as records spell it: `timed-out`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::TimedOut => "timed-out",
+            Self::Stopped => "stopped",
+            Self::NoCommand => "no-command",
+            Self::DryRun => "dry-run",
+        }
+    }
+}
+
+/// The cause of a failed poll as records spell it, with the status: `timeout`, `status-503`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CauseWord(pub Cause);
+
+impl<'a> EventMembers<'a> {
+    /// The members of an event in its document.
+    pub fn from_event(event: &Event<'a>, names: VmNames<'_>) -> Self {
+        let resources = event.resources();
+        Self {
+            event_id: event.event_id(),
+            event_type: event.event_type().map(|word| word.text()),
+            event_status: event.event_status().map(|word| word.text()),
+            resource_type: event.resource_type(),
+            resources: resources.is_present().then_some(ResourceList::Document(resources)),
+            not_before: event.not_before().moment(),
+            description: event.description(),
+            event_source: event.event_source().map(|word| word.text()),
+            duration_in_seconds: event.duration_in_seconds(),
+            mine: names.owns(event),
+        }
+    }
+
+    /// The members that a tracker keeps of an event; the others are `None`.
+    pub fn from_tracked(event: &'a TrackedEvent) -> Self {
+        let event_type = Text::plain(event.event_type());
+        let event_status = match event.status() {
+            TrackedStatus::Unclear => None,
+            TrackedStatus::Scheduled => Some(Text::plain("Scheduled")),
+            TrackedStatus::Started => Some(Text::plain("Started")),
+        };
+        Self {
+            event_id: Text::plain(event.event_id().as_str()),
+            event_type: (!event_type.is_empty()).then_some(event_type),
+            event_status,
+            resource_type: None,
+            resources: None,
+            not_before: event.not_before(),
+            description: None,
+            event_source: None,
+            duration_in_seconds: event.duration_in_seconds(),
+            mine: event.mine(),
+        }
+    }
+}
+
+impl<'a> Record<'a> {
+    /// A document's own record.
+    pub fn from_document(document: &Document<'a>) -> Self {
+        Self::Document {
+            incarnation: document.incarnation(),
+            events: document.events().len(),
+            problems: document.problems().count(),
+        }
+    }
+
+    /// A problem. `body` is what its document was parsed from, if that is still in memory.
+    pub fn from_problem(problem: &Problem, body: Option<&[u8]>) -> Self {
+        let position = body.map(|body| Position::of(body, problem.offset));
+        Self::Problem {
+            event: problem.event,
+            member: problem.member,
+            kind: problem.kind,
+            line: position.map(|position| position.line),
+            column: position.map(|position| position.column),
+        }
+    }
+
+    /// A decision about the event of this id.
+    pub const fn from_decision(decision: &Decision, event_id: Text<'a>) -> Self {
+        Self::Decision { event_id, action: decision.action, rule: decision.rule, reason: decision.reason }
+    }
+
+    /// A report of a [`Session`](crate::Session). `body` is the newest document, if it is still in memory.
+    ///
+    /// An event in it has the members that the session keeps. A host that keeps whole events makes its own
+    /// [`Record::Change`].
+    pub fn from_report(report: &Report<'a>, body: Option<&[u8]>) -> Self {
+        match report {
+            Report::Change { change, event } => {
+                Self::Change { change: *change, event: EventMembers::from_tracked(event) }
+            }
+            Report::Decision { decision, event } => {
+                Self::from_decision(decision, Text::plain(event.event_id().as_str()))
+            }
+            Report::Problem(problem) => Self::from_problem(problem, body),
+            Report::Untracked(Untracked { own, others }) => Self::Untracked { own: *own, others: *others },
+        }
+    }
+
+    /// The record with the time at which it was made, as a watcher emits it.
+    pub const fn at(self, time: UnixSeconds) -> TimedRecord<'a> {
+        TimedRecord { record: self, time }
+    }
+}
+
+impl<'a> ResourceList<'a> {
+    /// The names, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = Text<'a>> {
+        let (document, names) = match self {
+            Self::Document(resources) => (Some(resources.iter()), [].as_slice()),
+            Self::Names(names) => (None, *names),
+        };
+        document.into_iter().flatten().chain(names.iter().map(|name| Text::plain(name)))
+    }
+}
+
+impl Serialize for ResourceList<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
+}
+
+impl Serialize for Record<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut output = serializer.serialize_struct("Record", self.member_count())?;
+        self.serialize_members(&mut output)?;
+        output.end()
+    }
+}
+
+impl Serialize for TimedRecord<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut output = serializer.serialize_struct("TimedRecord", self.record.member_count().saturating_add(1))?;
+        self.record.serialize_members(&mut output)?;
+        output.serialize_field("time", &self.time)?;
+        output.end()
+    }
+}
+
+impl fmt::Display for CauseWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Cause::Status(status) | Cause::Redirect(status) => write!(f, "{}-{status}", self.0.word()),
+            _ => f.write_str(self.0.word()),
+        }
+    }
+}
+
+impl Serialize for CauseWord {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
