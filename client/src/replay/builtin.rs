@@ -1,9 +1,12 @@
-//! The scenarios that come with the command, as data files.
+//! The table of built-in scenarios: `client/scenarios/*.toml`, compiled into the program.
+//!
+//! The command, the Python module and the tests take names and descriptions from here.
 
 use super::scenario::Scenario;
+use super::suggest::nearest;
 
 impl Scenario {
-    /// The built-in scenario called `name`, or nothing.
+    /// The built-in scenario `name`.
     ///
     /// ```
     /// use scheduled_events::replay::Scenario;
@@ -13,32 +16,34 @@ impl Scenario {
     /// ```
     pub fn builtin(name: &str) -> Option<Self> {
         let (_, text) = BUILTINS.iter().find(|(known, _)| *known == name)?;
-        // A built-in that does not parse is caught by a test over all of them.
+        // A test checks that all of them parse.
         Self::parse(text).ok()
     }
 
-    /// The names of the built-in scenarios with their one-sentence description, in the order to show them.
+    /// The names and descriptions of the built-in scenarios, in the order of the table.
     pub fn builtins() -> impl Iterator<Item = (&'static str, String)> {
         BUILTINS.iter().filter_map(|&(name, text)| Some((name, Self::parse(text).ok()?.about)))
     }
 
     /// The built-in scenario that `name` is probably a misspelling of.
     pub fn nearest(name: &str) -> Option<&'static str> {
-        super::nearest(name, BUILTINS.iter().map(|&(known, _)| known))
+        nearest(name, BUILTINS.iter().map(|&(known, _)| known))
     }
 
-    /// The text of the built-in scenario called `name`, to start a scenario of one's own from.
+    /// The TOML text of the built-in scenario `name`, as a start for another scenario.
     pub fn builtin_source(name: &str) -> Option<&'static str> {
         BUILTINS.iter().find(|(known, _)| *known == name).map(|&(_, text)| text)
     }
 }
 
+/// Reads the file of each scenario at compile time.
 macro_rules! builtins {
     ($($name:literal),* $(,)?) => {
         &[$(($name, include_str!(concat!("../../scenarios/", $name, ".toml")))),*]
     };
 }
 
+/// Name and TOML text of each built-in scenario.
 const BUILTINS: &[(&str, &str)] = builtins![
     "live-migration",
     "host-maintenance",
@@ -61,18 +66,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_builtin_parses_and_explains_itself() {
+    fn every_builtin_scenario_parses_and_has_a_description() {
         for &(name, text) in BUILTINS {
             let scenario = Scenario::parse(text).unwrap_or_else(|error| panic!("{name}.toml:{error}"));
             assert!(scenario.about.ends_with('.'), "{name}");
             assert!(!scenario.about.contains('\n'), "{name}");
         }
-        assert_eq!(BUILTINS.len(), 14);
-        assert_eq!(Scenario::builtins().count(), 14);
+        assert_eq!(Scenario::builtins().count(), BUILTINS.len());
     }
 
     #[test]
-    fn invented_documents_say_so() {
+    fn the_table_and_the_folder_have_the_same_scenarios() {
+        let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios")).expect("the folder");
+        let files = folder.map(|file| file.expect("an entry").file_name().into_string().expect("a UTF-8 name"));
+        let mut files: Vec<_> = files.map(|file| file.trim_end_matches(".toml").to_owned()).collect();
+        files.sort();
+        let mut names: Vec<_> = BUILTINS.iter().map(|(name, _)| *name).collect();
+        names.sort_unstable();
+        assert_eq!(files, names);
+    }
+
+    #[test]
+    fn the_documentation_lists_every_scenario() {
+        let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/wire.md")).expect("the page");
+        let rows = page.lines().skip_while(|line| *line != "| scenario | what happens |").skip(2);
+        let rows: Vec<_> = rows.take_while(|line| line.starts_with('|')).collect();
+        let expected: Vec<_> = Scenario::builtins().map(|(name, about)| format!("| `{name}` | {about} |")).collect();
+        assert_eq!(rows, expected);
+    }
+
+    #[test]
+    fn descriptions_of_invented_documents_say_that_they_are_invented() {
         for (name, about) in Scenario::builtins() {
             let scenario = Scenario::builtin(name).expect(name);
             let invented = scenario
@@ -84,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn only_misspellings_have_a_nearest() {
+    fn nearest_finds_misspellings_only() {
         assert_eq!(Scenario::nearest("live_migration"), Some("live-migration"));
         assert_eq!(Scenario::nearest("prempt"), Some("preempt"));
         assert_eq!(Scenario::nearest("Terminate"), Some("terminate"));

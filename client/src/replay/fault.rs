@@ -1,147 +1,83 @@
-//! Faults: how the server misbehaves, and to which requests.
+//! Faults: how the server misbehaves, and for which requests.
 //!
-//! A fault is written `[SCOPE.]KIND[:ARGUMENT][@WINDOW]`:
+//! The syntax is `[SCOPE.]KIND[:ARGUMENT][@WINDOW]`:
 //!
 //! ```
 //! use scheduled_events::replay::Fault;
 //!
 //! let fault: Fault = "post.status:500@1-3".parse()?; // the first three approvals
 //! assert_eq!(fault.to_string(), "post.status:500@1-3");
-//! let _: Fault = "status:410@0s-70s".parse()?; // everything in the first 70 seconds
+//! let _: Fault = "status:410@0s-70s".parse()?; // all requests in the first 70 seconds
 //! assert!("statsu:410".parse::<Fault>().unwrap_err().to_string().contains("did you mean `status`"));
 //! # Ok::<(), scheduled_events::replay::FaultError>(())
 //! ```
 //!
-//! **Scope.** Without one, a fault hits requests for events, GET and POST. `get.` and `post.` narrow
-//! that to one method; `name.` means the request for the VM's name instead.
+//! **Scope.** Without a scope, a fault applies to requests for events, GET and POST. `get.` and `post.` restrict
+//! it to one method. `name.` applies it to requests for the VM's name instead.
 //!
 //! **Window.** `@3` is the third request, `@3-5` the third to the fifth, `@3-` all from the third on.
-//! Requests are counted from 1 within the scope, so `post.status:500@1` is the first POST, whatever
-//! came before. `@0s-70s` and `@5s-` are spans of real time since the first request for events or
-//! for the name; the end is exclusive. Without a window every request is hit.
+//! Requests are counted from 1 within the scope: `post.status:500@1` is the first POST, however many GETs
+//! came before it. `@0s-70s` and `@5s-` are spans of real time since the first request for events or
+//! for the name; the end is exclusive. Without a window, the fault applies to every request.
 //!
-//! **What is hit.** A request that the service refuses anyway (no `Metadata: true`, an unknown version,
-//! another path) gets that refusal, is not counted and meets no fault.
+//! **Refused requests.** A request that the service refuses (no `Metadata: true`, an unknown version,
+//! another path) gets that refusal. It is not counted and meets no fault.
 //!
-//! **Together.** The first fault that decides the answer wins. Delays add up. What alters the document
-//! (`stale`, `incarnation-back`, `vanish`, `started-without-scheduled`) or the content type combines.
-//! Whether a POST takes effect: not if it is answered by `status`, `retry-after`, `redirect`, `reset`, `silence`
-//! or `not-http`; it does if its answer is merely delayed or damaged.
+//! **Combinations.** Delays add up. Faults that alter the document (`stale`, `incarnation-back`, `vanish`,
+//! `started-without-scheduled`) and `content-type` combine. Of the other faults, the first one applies.
+//! A POST has no effect if `status`, `retry-after`, `redirect`, `reset`, `silence` or `not-http` answers it;
+//! it has its effect if its answer is delayed or damaged.
 //!
-//! **Seconds** are real ones, never divided by the playback's speed, and may be written `2`, `0.5`,
-//! `500ms` or `2min`. [`KINDS`] lists the kinds.
+//! **Seconds** are real seconds, never divided by the speed of the replay: `2`, `0.5`, `500ms` or `2min`.
+//!
+//! [`KINDS`] lists the kinds.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Every kind of fault: how it is written, and what it does.
-pub const KINDS: &[(&str, &str)] = &[
-    ("empty", "200 with an empty body"),
-    ("status:CODE", "that status with a realistic body, 200 to 599"),
-    ("first-call-delay:SECONDS", "the first request waits so long"),
-    ("stale:SECONDS", "the document as it was so long ago"),
-    ("reset", "the connection is reset, the request unread"),
-    ("reset-mid-body", "the connection is reset in the middle of the body"),
-    ("slow-headers:SECONDS", "the head trickles in over that time"),
-    ("slow-body:SECONDS", "the body trickles in over that time"),
-    ("silence", "no answer at all until the client gives up"),
-    ("short-body", "the body ends before its Content-Length"),
-    ("endless-body", "a chunked body without an end"),
-    ("huge-body:BYTES", "the document, followed by blanks up to that size (KB, MB, GB allowed)"),
-    ("many-headers:COUNT", "so many header fields"),
-    ("long-header:BYTES", "a header field of that length (KB, MB, GB allowed)"),
-    ("not-http", "bytes that are no HTTP, and the end of the connection"),
-    ("gzip", "a gzip body that nobody asked for"),
-    ("content-type:TYPE", "another Content-Type"),
-    ("redirect:CODE[,LOCATION]", "301, 302, 303, 307 or 308 to LOCATION (default http://127.0.0.1:9/)"),
-    ("retry-after:VALUE", "429 with Retry-After: seconds, an HTTP date, or date+SECONDS"),
-    ("half-document", "the first half of the document, properly framed"),
-    ("not-json", "200 with a text that is not JSON"),
-    ("incarnation-back:N", "an incarnation lower by N"),
-    ("vanish", "a document without events although they are on"),
-    ("started-without-scheduled", "events are shown only once they are Started"),
-];
+use super::fault_kind::{FaultKind, parse_seconds};
+
+pub use super::fault_kind::{FaultError, KINDS};
 
 /// One way to misbehave, and when. See the [module](self) for the syntax.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    pub(super) scope: Scope,
-    pub(super) kind: Kind,
-    pub(super) window: Window,
+    pub(super) scope: FaultScope,
+    pub(super) kind: FaultKind,
+    window: FaultWindow,
 }
 
-/// Why a text is no fault; the message says what to write instead.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FaultError(String);
-
+/// The requests that a fault applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scope {
+pub(super) enum FaultScope {
+    /// GET and POST for events.
     Events,
     Get,
     Post,
     Name,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Empty,
-    Status(u16),
-    FirstCallDelay(Duration),
-    Stale(Duration),
-    Reset,
-    ResetMidBody,
-    SlowHeaders(Duration),
-    SlowBody(Duration),
-    Silence,
-    ShortBody,
-    EndlessBody,
-    HugeBody(u64),
-    ManyHeaders(u32),
-    LongHeader(u64),
-    NotHttp,
-    Gzip,
-    ContentType(String),
-    Redirect(u16, String),
-    RetryAfter(RetryAfter),
-    HalfDocument,
-    NotJson,
-    IncarnationBack(u64),
-    Vanish,
-    StartedWithoutScheduled,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum RetryAfter {
-    Text(String),
-    /// An HTTP date so many seconds after the answer.
-    DateIn(Duration),
-}
-
+/// When a fault applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Window {
+enum FaultWindow {
     Always,
-    /// Numbers of requests from 1, both ends included.
+    /// Request numbers from 1, both ends included.
     Count(u64, Option<u64>),
-    /// Since the first request, the end excluded.
+    /// Time since the first request, the end excluded.
     Time(Duration, Option<Duration>),
 }
 
-const DEFAULT_LOCATION: &str = "http://127.0.0.1:9/";
-
-/// No fault lasts longer than this many seconds, eleven days.
-const MAX_SECONDS: f64 = 1_000_000.0;
-
 impl Fault {
-    /// Whether the fault hits request number `count` of its scope, `since_first` after the first request.
-    pub(super) fn hits(&self, count: u64, since_first: Duration) -> bool {
-        if matches!(self.kind, Kind::FirstCallDelay(_)) {
+    /// Whether the fault applies to request number `count` of its scope, `since_first` after the first request.
+    pub(super) fn applies(&self, count: u64, since_first: Duration) -> bool {
+        if matches!(self.kind, FaultKind::FirstCallDelay(_)) {
             return count == 1;
         }
         match self.window {
-            Window::Always => true,
-            Window::Count(from, to) => count >= from && to.is_none_or(|to| count <= to),
-            Window::Time(from, to) => since_first >= from && to.is_none_or(|to| since_first < to),
+            FaultWindow::Always => true,
+            FaultWindow::Count(from, to) => count >= from && to.is_none_or(|to| count <= to),
+            FaultWindow::Time(from, to) => since_first >= from && to.is_none_or(|to| since_first < to),
         }
     }
 }
@@ -151,236 +87,103 @@ impl FromStr for Fault {
 
     fn from_str(text: &str) -> Result<Self, FaultError> {
         let (rest, window) = match text.rsplit_once('@') {
-            Some((rest, window)) => (rest, parse_window(window)?),
-            None => (text, Window::Always),
+            Some((rest, window)) => (rest, window.parse()?),
+            None => (text, FaultWindow::Always),
         };
         let (name, argument) = match rest.split_once(':') {
             Some((name, argument)) => (name, Some(argument)),
             None => (rest, None),
         };
         let (scope, name) = match name.split_once('.') {
-            Some(("get", name)) => (Scope::Get, name),
-            Some(("post", name)) => (Scope::Post, name),
-            Some(("name", name)) => (Scope::Name, name),
+            Some(("get", name)) => (FaultScope::Get, name),
+            Some(("post", name)) => (FaultScope::Post, name),
+            Some(("name", name)) => (FaultScope::Name, name),
             Some((scope, _)) => {
-                return Err(FaultError(format!("`{scope}.` is no scope: write get., post. or name., or none")));
+                return Err(FaultError::new(format!(
+                    "unknown scope `{scope}.`: write get., post. or name., or no scope"
+                )));
             }
-            None => (Scope::Events, name),
+            None => (FaultScope::Events, name),
         };
-        let kind = parse_kind(name, argument)?;
-        if matches!(kind, Kind::FirstCallDelay(_)) && window != Window::Always {
-            return Err(FaultError(
-                "first-call-delay is always about the first request: leave the @ out, or delay others with \
+        let kind = FaultKind::parse(name, argument)?;
+        if matches!(kind, FaultKind::FirstCallDelay(_)) && window != FaultWindow::Always {
+            return Err(FaultError::new(
+                "first-call-delay always applies to the first request: remove the @, or delay other requests with \
                  slow-headers:SECONDS@FROM-TO"
                     .to_owned(),
             ));
         }
-        if kind.alters_document() && matches!(scope, Scope::Post | Scope::Name) {
-            return Err(FaultError(format!("{name} alters the document, which only a GET gets: leave the scope out")));
+        if kind.alters_document() && matches!(scope, FaultScope::Post | FaultScope::Name) {
+            return Err(FaultError::new(format!(
+                "{name} alters the document, which only a GET returns: remove the scope"
+            )));
         }
         Ok(Self { scope, kind, window })
+    }
+}
+
+impl FromStr for FaultWindow {
+    type Err = FaultError;
+
+    fn from_str(text: &str) -> Result<Self, FaultError> {
+        let invalid = || {
+            FaultError::new(format!(
+                "invalid window `@{text}`: write @3, @3-5 or @3- for requests counted from 1, @0s-70s or @5s- for seconds"
+            ))
+        };
+        let (from, to) = match text.split_once('-') {
+            Some((from, to)) => (from, Some(to)),
+            None => (text, None),
+        };
+        let is_count = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+        if is_count(from) && to.is_none_or(is_count) {
+            let from: u64 = from.parse().map_err(|_| invalid())?;
+            let to: Option<u64> = match to {
+                None => Some(from),
+                Some("") => None,
+                Some(to) => Some(to.parse().map_err(|_| invalid())?),
+            };
+            if from == 0 || to.is_some_and(|to| to < from) {
+                return Err(invalid());
+            }
+            return Ok(Self::Count(from, to));
+        }
+        let seconds = |text: &str| {
+            if is_count(text) { None } else { parse_seconds(text) }
+        };
+        let start = seconds(from).ok_or_else(invalid)?;
+        let end = match to {
+            None => return Err(invalid()),
+            Some("") => None,
+            Some(to) => Some(seconds(to).filter(|end| *end > start).ok_or_else(invalid)?),
+        };
+        Ok(Self::Time(start, end))
     }
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.scope {
-            Scope::Events => "",
-            Scope::Get => "get.",
-            Scope::Post => "post.",
-            Scope::Name => "name.",
+            FaultScope::Events => "",
+            FaultScope::Get => "get.",
+            FaultScope::Post => "post.",
+            FaultScope::Name => "name.",
         })?;
         write!(f, "{}", self.kind)?;
         match self.window {
-            Window::Always => Ok(()),
-            Window::Count(from, Some(to)) if from == to => write!(f, "@{from}"),
-            Window::Count(from, Some(to)) => write!(f, "@{from}-{to}"),
-            Window::Count(from, None) => write!(f, "@{from}-"),
-            Window::Time(from, Some(to)) => {
-                write!(f, "@{}s-{}s", from.as_secs_f64(), to.as_secs_f64())
-            }
-            Window::Time(from, None) => write!(f, "@{}s-", from.as_secs_f64()),
+            FaultWindow::Always => Ok(()),
+            FaultWindow::Count(from, Some(to)) if from == to => write!(f, "@{from}"),
+            FaultWindow::Count(from, Some(to)) => write!(f, "@{from}-{to}"),
+            FaultWindow::Count(from, None) => write!(f, "@{from}-"),
+            FaultWindow::Time(from, Some(to)) => write!(f, "@{}s-{}s", from.as_secs_f64(), to.as_secs_f64()),
+            FaultWindow::Time(from, None) => write!(f, "@{}s-", from.as_secs_f64()),
         }
     }
-}
-
-impl Kind {
-    pub(super) fn alters_document(&self) -> bool {
-        matches!(self, Self::Stale(_) | Self::IncarnationBack(_) | Self::Vanish | Self::StartedWithoutScheduled)
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => f.write_str("empty"),
-            Self::Status(code) => write!(f, "status:{code}"),
-            Self::FirstCallDelay(delay) => write!(f, "first-call-delay:{}", delay.as_secs_f64()),
-            Self::Stale(age) => write!(f, "stale:{}", age.as_secs_f64()),
-            Self::Reset => f.write_str("reset"),
-            Self::ResetMidBody => f.write_str("reset-mid-body"),
-            Self::SlowHeaders(span) => write!(f, "slow-headers:{}", span.as_secs_f64()),
-            Self::SlowBody(span) => write!(f, "slow-body:{}", span.as_secs_f64()),
-            Self::Silence => f.write_str("silence"),
-            Self::ShortBody => f.write_str("short-body"),
-            Self::EndlessBody => f.write_str("endless-body"),
-            Self::HugeBody(bytes) => write!(f, "huge-body:{bytes}"),
-            Self::ManyHeaders(count) => write!(f, "many-headers:{count}"),
-            Self::LongHeader(bytes) => write!(f, "long-header:{bytes}"),
-            Self::NotHttp => f.write_str("not-http"),
-            Self::Gzip => f.write_str("gzip"),
-            Self::ContentType(value) => write!(f, "content-type:{value}"),
-            Self::Redirect(code, location) if location == DEFAULT_LOCATION => {
-                write!(f, "redirect:{code}")
-            }
-            Self::Redirect(code, location) => write!(f, "redirect:{code},{location}"),
-            Self::RetryAfter(RetryAfter::Text(value)) => write!(f, "retry-after:{value}"),
-            Self::RetryAfter(RetryAfter::DateIn(span)) => {
-                write!(f, "retry-after:date+{}", span.as_secs_f64())
-            }
-            Self::HalfDocument => f.write_str("half-document"),
-            Self::NotJson => f.write_str("not-json"),
-            Self::IncarnationBack(by) => write!(f, "incarnation-back:{by}"),
-            Self::Vanish => f.write_str("vanish"),
-            Self::StartedWithoutScheduled => f.write_str("started-without-scheduled"),
-        }
-    }
-}
-
-impl fmt::Display for FaultError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for FaultError {}
-
-/// The bare name of an entry of [`KINDS`].
-fn name_of(syntax: &'static str) -> &'static str {
-    syntax.split(':').next().unwrap_or(syntax)
-}
-
-fn parse_kind(name: &str, argument: Option<&str>) -> Result<Kind, FaultError> {
-    let Some((syntax, _)) = KINDS.iter().find(|(syntax, _)| name_of(syntax) == name) else {
-        let known = || KINDS.iter().map(|(syntax, _)| name_of(syntax));
-        let hint =
-            super::nearest(name, known()).map_or_else(String::new, |nearest| format!(" did you mean `{nearest}`?"));
-        let all = KINDS.iter().map(|(syntax, _)| *syntax).collect::<Vec<_>>().join(", ");
-        return Err(FaultError(format!("`{name}` is no fault:{hint} known are {all}")));
-    };
-    let argument = match (argument, syntax.contains(':')) {
-        (Some(argument), true) if !argument.is_empty() => argument,
-        (_, true) => {
-            return Err(FaultError(format!("{name} needs an argument: write {syntax}")));
-        }
-        (Some(_), false) => {
-            return Err(FaultError(format!("{name} takes no argument: write {syntax}")));
-        }
-        (None, false) => "",
-    };
-    let wrong = |what: &str| FaultError(format!("`{argument}` is not {what}: write {syntax}"));
-    let seconds = || parse_seconds(argument).ok_or_else(|| wrong("a number of seconds"));
-    let bytes = || parse_bytes(argument).ok_or_else(|| wrong("a number of bytes"));
-    Ok(match name {
-        "empty" => Kind::Empty,
-        "status" => Kind::Status(parse_code(argument, 200..=599).ok_or_else(|| wrong("a status between 200 and 599"))?),
-        "first-call-delay" => Kind::FirstCallDelay(seconds()?),
-        "stale" => Kind::Stale(seconds()?),
-        "reset" => Kind::Reset,
-        "reset-mid-body" => Kind::ResetMidBody,
-        "slow-headers" => Kind::SlowHeaders(seconds()?),
-        "slow-body" => Kind::SlowBody(seconds()?),
-        "silence" => Kind::Silence,
-        "short-body" => Kind::ShortBody,
-        "endless-body" => Kind::EndlessBody,
-        "huge-body" => Kind::HugeBody(bytes()?),
-        "many-headers" => Kind::ManyHeaders(argument.parse().map_err(|_| wrong("a count"))?),
-        "long-header" => Kind::LongHeader(bytes()?),
-        "not-http" => Kind::NotHttp,
-        "gzip" => Kind::Gzip,
-        "content-type" => Kind::ContentType(header_value(argument).ok_or_else(|| wrong("a header value"))?),
-        "redirect" => {
-            let (code, location) = argument.split_once(',').unwrap_or((argument, DEFAULT_LOCATION));
-            let code = parse_code(code, 301..=308).filter(|code| !(304..=306).contains(code));
-            let code = code.ok_or_else(|| wrong("a redirect of 301, 302, 303, 307 or 308"))?;
-            Kind::Redirect(code, header_value(location).ok_or_else(|| wrong("a header value"))?)
-        }
-        "retry-after" => Kind::RetryAfter(match argument.strip_prefix("date+") {
-            Some(span) => RetryAfter::DateIn(parse_seconds(span).ok_or_else(|| wrong("a number of seconds"))?),
-            None => RetryAfter::Text(header_value(argument).ok_or_else(|| wrong("a header value"))?),
-        }),
-        "half-document" => Kind::HalfDocument,
-        "not-json" => Kind::NotJson,
-        "incarnation-back" => Kind::IncarnationBack(argument.parse().map_err(|_| wrong("a number"))?),
-        "vanish" => Kind::Vanish,
-        _ => Kind::StartedWithoutScheduled,
-    })
-}
-
-fn parse_window(text: &str) -> Result<Window, FaultError> {
-    let wrong = || {
-        FaultError(format!(
-            "`@{text}` is no window: write @3, @3-5 or @3- for requests counted from 1, @0s-70s or @5s- for seconds"
-        ))
-    };
-    let (from, to) = match text.split_once('-') {
-        Some((from, to)) => (from, Some(to)),
-        None => (text, None),
-    };
-    let is_count = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
-    if is_count(from) && to.is_none_or(is_count) {
-        let from: u64 = from.parse().map_err(|_| wrong())?;
-        let to: Option<u64> = match to {
-            None => Some(from),
-            Some("") => None,
-            Some(to) => Some(to.parse().map_err(|_| wrong())?),
-        };
-        if from == 0 || to.is_some_and(|to| to < from) {
-            return Err(wrong());
-        }
-        return Ok(Window::Count(from, to));
-    }
-    let unit_seconds = |text: &str| {
-        if is_count(text) { None } else { parse_seconds(text) }
-    };
-    let start = unit_seconds(from).ok_or_else(wrong)?;
-    let end = match to {
-        None => return Err(wrong()),
-        Some("") => None,
-        Some(to) => Some(unit_seconds(to).filter(|end| *end > start).ok_or_else(wrong)?),
-    };
-    Ok(Window::Time(start, end))
-}
-
-fn parse_seconds(text: &str) -> Option<Duration> {
-    let number = text.strip_suffix('s').unwrap_or(text);
-    let duration = match number.parse::<f64>() {
-        Ok(seconds) => Duration::try_from_secs_f64(seconds).ok()?,
-        Err(_) => humantime::parse_duration(text).ok()?,
-    };
-    (duration.as_secs_f64() <= MAX_SECONDS).then_some(duration)
-}
-
-fn parse_code(text: &str, range: std::ops::RangeInclusive<u16>) -> Option<u16> {
-    text.parse().ok().filter(|code| range.contains(code))
-}
-
-fn parse_bytes(text: &str) -> Option<u64> {
-    let upper = text.to_ascii_uppercase();
-    let units = [("GB", 1_000_000_000), ("MB", 1_000_000), ("KB", 1000)];
-    let (number, unit) =
-        units.into_iter().find_map(|(suffix, unit)| Some((upper.strip_suffix(suffix)?, unit))).unwrap_or((&upper, 1));
-    number.parse::<u64>().ok()?.checked_mul(unit)
-}
-
-/// A fault must not be able to smuggle a line break into the server's own framing.
-fn header_value(text: &str) -> Option<String> {
-    let fits = !text.is_empty() && text.chars().all(|c| !c.is_control());
-    fits.then(|| text.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::fault_kind::name_of;
     use super::*;
 
     fn fault(text: &str) -> Fault {
@@ -388,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_parses_and_prints_itself() {
+    fn every_kind_parses_and_displays_the_same_text() {
         let texts = [
             "empty",
             "status:429",
@@ -434,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn other_spellings_mean_the_same() {
+    fn other_spellings_parse_to_the_same_fault() {
         for (text, canonical) in [
             ("stale:500ms", "stale:0.5"),
             ("stale:2s", "stale:2"),
@@ -451,21 +254,21 @@ mod tests {
     }
 
     #[test]
-    fn scopes_are_prefixes() {
-        assert_eq!(fault("get.empty").scope, Scope::Get);
-        assert_eq!(fault("post.status:500@1-3").window, Window::Count(1, Some(3)));
+    fn parses_scopes() {
+        assert_eq!(fault("get.empty").scope, FaultScope::Get);
+        assert_eq!(fault("post.status:500@1-3").window, FaultWindow::Count(1, Some(3)));
         assert_eq!(fault("name.status:404").to_string(), "name.status:404");
-        assert_eq!(fault("redirect:302,http://a.example/").scope, Scope::Events);
+        assert_eq!(fault("redirect:302,http://a.example/").scope, FaultScope::Events);
     }
 
     #[test]
-    fn errors_say_what_to_write() {
+    fn errors_say_what_was_found_and_what_to_write() {
         for (text, part) in [
             ("statsu:500", "did you mean `status`?"),
             ("statsu:500", "started-without-scheduled"),
-            ("", "`` is no fault: known are empty"),
+            ("", "unknown fault ``; the faults are empty"),
             ("status", "write status:CODE"),
-            ("status:99", "a status between 200 and 599"),
+            ("status:99", "expected a status from 200 to 599, found `99`: write status:CODE"),
             ("status:", "needs an argument"),
             ("empty:1", "takes no argument"),
             ("stale:-1", "a number of seconds"),
@@ -476,12 +279,12 @@ mod tests {
             ("content-type:a\r\nb", "a header value"),
             ("put.empty", "write get., post. or name."),
             ("empty@0", "counted from 1"),
-            ("empty@5-3", "no window"),
-            ("empty@", "no window"),
-            ("empty@70s", "no window"),
-            ("empty@5-70s", "no window"),
-            ("empty@7s-7s", "no window"),
-            ("first-call-delay:3@2", "leave the @ out"),
+            ("empty@5-3", "invalid window"),
+            ("empty@", "invalid window"),
+            ("empty@70s", "invalid window"),
+            ("empty@5-70s", "invalid window"),
+            ("empty@7s-7s", "invalid window"),
+            ("first-call-delay:3@2", "remove the @"),
             ("post.vanish", "alters the document"),
             ("name.stale:1", "alters the document"),
         ] {
@@ -491,8 +294,8 @@ mod tests {
     }
 
     #[test]
-    fn windows_select_requests() {
-        let hit = |text: &str, count, seconds| fault(text).hits(count, Duration::from_secs(seconds));
+    fn a_window_selects_requests_by_number_or_time() {
+        let hit = |text: &str, count, seconds| fault(text).applies(count, Duration::from_secs(seconds));
         assert!(hit("empty", 1, 0) && hit("empty", 1_000_000, 99));
         assert!(!hit("empty@3-5", 2, 0) && hit("empty@3-5", 3, 0) && hit("empty@3-5", 5, 0) && !hit("empty@3-5", 6, 0));
         assert!(!hit("empty@3", 4, 0) && hit("empty@3-", 4, 0));

@@ -1,31 +1,31 @@
-//! Requests off a socket, and answers as bytes.
+//! HTTP/1.1 on a socket: reads requests, formats responses.
 //!
-//! Hand-written, since a library would be too polite for the faults. The last byte of every request
-//! stays in the kernel's buffer until the answer is decided: closing a socket with unread data makes
-//! the kernel send RST, which is how a reset is produced without unsafe code.
+//! Handwritten because a library does not let a fault break the protocol. The last byte of every request
+//! stays in the kernel's buffer until the response is decided: closing a socket with unread data makes
+//! the kernel send RST, which resets a connection without unsafe code.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-/// The longest request line and header fields together, in bytes. Beyond: 431.
+/// The longest request line and header together, in bytes. A longer one gets a 431.
 pub(super) const MAX_HEAD: usize = 16 * 1024;
 
-/// The longest request body in bytes, room for some 4000 approvals. Beyond: 413.
+/// The longest request body in bytes, enough for about 4000 approvals. A longer one gets a 413.
 pub(super) const MAX_BODY: usize = 256 * 1024;
 
-/// The most header fields of a request. Beyond: 431.
+/// The most header fields of a request. More get a 431.
 pub(super) const MAX_FIELDS: usize = 100;
 
 /// How long a connection may stay idle, or a request incomplete.
 const IDLE: Duration = Duration::from_secs(120);
 
-/// How long a client may take to read an answer and close, once the server has nothing to add.
+/// How long a client may take to read a response and close the connection.
 const LINGER: Duration = Duration::from_secs(5);
 
 /// A complete request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Incoming {
+pub(super) struct HttpRequest {
     pub(super) method: String,
     pub(super) target: String,
     pub(super) headers: Vec<(String, String)>,
@@ -33,7 +33,7 @@ pub(super) struct Incoming {
     pub(super) keep_alive: bool,
 }
 
-impl Incoming {
+impl HttpRequest {
     /// The values of a header field, its name compared without case.
     pub(super) fn header<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let fields = self.headers.iter();
@@ -41,15 +41,15 @@ impl Incoming {
     }
 }
 
-/// An answer before it is framed.
+/// A response without its framing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct HttpResponse {
     pub(super) status: u16,
     pub(super) headers: Vec<(&'static str, String)>,
     pub(super) body: Vec<u8>,
 }
 
-impl Answer {
+impl HttpResponse {
     pub(super) fn new(status: u16) -> Self {
         Self { status, ..Self::default() }
     }
@@ -73,12 +73,12 @@ impl Answer {
         self
     }
 
-    /// Whether HTTP allows a body with this status at all.
+    /// Whether HTTP allows a body with this status.
     pub(super) fn may_have_body(&self) -> bool {
         !matches!(self.status, 204 | 304)
     }
 
-    /// The status line and header fields, open for more fields: the closing empty line is missing.
+    /// The status line and the header fields, without the empty line that ends the header.
     pub(super) fn open_head(&self) -> Vec<u8> {
         let mut head = format!("HTTP/1.1 {} {}\r\n", self.status, reason(self.status));
         for (name, value) in &self.headers {
@@ -94,70 +94,70 @@ impl Answer {
     }
 }
 
-/// What comes next on a connection.
-pub(super) enum Next {
-    Request(Incoming),
-    /// Not a request that can be answered by the service; the connection ends after this answer.
-    Refused(Answer),
-    /// The client is gone, or silent for too long.
+/// What [`RequestReader::next`] found on the connection.
+pub(super) enum NextRequest {
+    Request(HttpRequest),
+    /// A request that is malformed or over a limit. The connection ends after this response.
+    Refused(HttpResponse),
+    /// The client closed the connection or sent nothing for too long.
     Closed,
 }
 
 /// Reads the requests of one connection.
-pub(super) struct Reader<'a> {
+pub(super) struct RequestReader<'a> {
     stream: &'a TcpStream,
-    /// What is taken out of the kernel of the request being read.
-    taken: Vec<u8>,
-    /// Bytes of the last request still in the kernel.
+    /// The bytes of the current request that are read from the kernel.
+    buffered: Vec<u8>,
+    /// How many bytes of the last request are still in the kernel.
     unread: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> RequestReader<'a> {
     pub(super) fn new(stream: &'a TcpStream) -> Self {
-        Self { stream, taken: Vec::new(), unread: 0 }
+        Self { stream, buffered: Vec::new(), unread: 0 }
     }
 
-    /// Waits for a complete request, of which the last byte then stays unread.
-    pub(super) fn next(&mut self) -> Next {
-        self.read_next().unwrap_or(Next::Closed)
+    /// Waits for a complete request and leaves its last byte unread.
+    pub(super) fn next(&mut self) -> NextRequest {
+        self.read_next().unwrap_or(NextRequest::Closed)
     }
 
-    /// Takes the request's last byte, after which closing the socket is orderly.
+    /// Reads the request's last byte, so that closing the socket does not reset the connection.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         let unread = std::mem::take(&mut self.unread);
         self.skip(unread)
     }
 
-    fn read_next(&mut self) -> io::Result<Next> {
+    fn read_next(&mut self) -> io::Result<NextRequest> {
         self.finish()?;
-        self.taken.clear();
+        self.buffered.clear();
         self.stream.set_read_timeout(Some(IDLE))?;
         let mut peeked = vec![0; MAX_HEAD];
         let mut continued = false;
         loop {
             let seen = self.stream.peek(&mut peeked)?;
             if seen == 0 {
-                return Ok(Next::Closed);
+                return Ok(NextRequest::Closed);
             }
-            let before = self.taken.len();
-            self.taken.extend_from_slice(peeked.get(..seen).unwrap_or_default());
-            match frame(&self.taken) {
-                Frame::Complete(request, length) => {
-                    // What was taken before was incomplete, so at least one byte of it is still there.
+            let before = self.buffered.len();
+            self.buffered.extend_from_slice(peeked.get(..seen).unwrap_or_default());
+            match frame(&self.buffered) {
+                RequestFrame::Complete(request, length) => {
+                    // The bytes buffered before were incomplete, so at least one byte is unread.
                     self.skip(length.saturating_sub(before + 1))?;
                     self.unread = 1;
-                    return Ok(Next::Request(request));
+                    return Ok(NextRequest::Request(request));
                 }
-                Frame::Incomplete { expects_continue } => {
+                RequestFrame::Incomplete { expects_continue } => {
                     self.skip(seen)?;
                     if expects_continue && !continued {
                         continued = true;
                         self.stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
                     }
                 }
-                Frame::Refused(answer) => {
+                RequestFrame::Refused(response) => {
                     self.skip(seen)?;
-                    return Ok(Next::Refused(answer));
+                    return Ok(NextRequest::Refused(response));
                 }
             }
         }
@@ -174,7 +174,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Ends a connection so that the client gets what was sent: our FIN, then the client's.
+/// Closes a connection after the client has received all data: sends FIN and waits for the client's.
 pub(super) fn close(mut stream: &TcpStream) {
     let deadline = Instant::now() + LINGER;
     if stream.shutdown(Shutdown::Write).is_err() {
@@ -193,7 +193,7 @@ pub(super) fn close(mut stream: &TcpStream) {
     }
 }
 
-/// Reads and forgets until the client closes, or the server shuts the socket down.
+/// Reads and discards data until the client closes the connection or the server shuts the socket down.
 pub(super) fn drain(mut stream: &TcpStream) {
     let mut scratch = [0; 4096];
     if stream.set_read_timeout(None).is_ok() {
@@ -201,31 +201,31 @@ pub(super) fn drain(mut stream: &TcpStream) {
     }
 }
 
-enum Frame {
-    Complete(Incoming, usize),
+enum RequestFrame {
+    Complete(HttpRequest, usize),
     Incomplete { expects_continue: bool },
-    Refused(Answer),
+    Refused(HttpResponse),
 }
 
-fn refused(status: u16, message: &str) -> Frame {
-    Frame::Refused(Answer::json(status, super::wire::error_body(message)))
+fn refused(status: u16, message: &str) -> RequestFrame {
+    RequestFrame::Refused(HttpResponse::json(status, super::wire::error_body(message)))
 }
 
-/// Finds the first request in `bytes`, and how long it is.
-fn frame(bytes: &[u8]) -> Frame {
+/// Parses the first request in `bytes` and returns it with its length.
+fn frame(bytes: &[u8]) -> RequestFrame {
     let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let mut head = httparse::Request::new(&mut fields);
     let head_length = match head.parse(bytes) {
         Ok(httparse::Status::Complete(length)) if length <= MAX_HEAD => length,
         Ok(httparse::Status::Partial) if bytes.len() < MAX_HEAD => {
-            return Frame::Incomplete { expects_continue: false };
+            return RequestFrame::Incomplete { expects_continue: false };
         }
         Ok(_) | Err(httparse::Error::TooManyHeaders) => {
             return refused(431, "Request header fields too large");
         }
         Err(_) => return refused(400, "Bad request. Not an HTTP request"),
     };
-    let mut request = Incoming {
+    let mut request = HttpRequest {
         method: head.method.unwrap_or_default().to_owned(),
         target: head.path.unwrap_or_default().to_owned(),
         headers: head
@@ -233,7 +233,7 @@ fn frame(bytes: &[u8]) -> Frame {
             .iter()
             .map(|field| (field.name.to_owned(), String::from_utf8_lossy(field.value).into_owned()))
             .collect(),
-        ..Incoming::default()
+        ..HttpRequest::default()
     };
     let has_token = |name: &str, token: &str| {
         request.header(name).flat_map(|value| value.split(',')).any(|it| it.trim().eq_ignore_ascii_case(token))
@@ -246,23 +246,23 @@ fn frame(bytes: &[u8]) -> Frame {
     request.keep_alive = keep_alive;
     let rest = bytes.get(head_length..).unwrap_or_default();
     match body(&request, rest) {
-        Body::Complete(body, length) => {
+        RequestBody::Complete(body, length) => {
             request.body = body;
-            Frame::Complete(request, head_length + length)
+            RequestFrame::Complete(request, head_length + length)
         }
-        Body::Incomplete => Frame::Incomplete { expects_continue },
-        Body::Refused(frame) => *frame,
+        RequestBody::Incomplete => RequestFrame::Incomplete { expects_continue },
+        RequestBody::Refused(frame) => *frame,
     }
 }
 
-enum Body {
+enum RequestBody {
     Complete(Vec<u8>, usize),
     Incomplete,
-    Refused(Box<Frame>),
+    Refused(Box<RequestFrame>),
 }
 
-fn body(request: &Incoming, rest: &[u8]) -> Body {
-    let refuse = |status, message: &str| Body::Refused(Box::new(refused(status, message)));
+fn body(request: &HttpRequest, rest: &[u8]) -> RequestBody {
+    let refuse = |status, message: &str| RequestBody::Refused(Box::new(refused(status, message)));
     let mut lengths = request.header("Content-Length");
     let length = lengths.next();
     if lengths.next().is_some() {
@@ -270,7 +270,7 @@ fn body(request: &Incoming, rest: &[u8]) -> Body {
     }
     let mut codings = request.header("Transfer-Encoding");
     match (codings.next(), length) {
-        (None, None) => Body::Complete(Vec::new(), 0),
+        (None, None) => RequestBody::Complete(Vec::new(), 0),
         (None, Some(length)) => {
             if length.is_empty() || !length.bytes().all(|b| b.is_ascii_digit()) {
                 return refuse(400, "Bad request. Content-Length is not a number");
@@ -280,26 +280,26 @@ fn body(request: &Incoming, rest: &[u8]) -> Body {
             if length > MAX_BODY {
                 return refuse(413, "Request body too large");
             }
-            rest.get(..length).map_or(Body::Incomplete, |body| Body::Complete(body.to_vec(), length))
+            rest.get(..length).map_or(RequestBody::Incomplete, |body| RequestBody::Complete(body.to_vec(), length))
         }
         (Some(coding), None) if coding.eq_ignore_ascii_case("chunked") && codings.next().is_none() => chunked(rest),
         _ => refuse(400, "Bad request. The body's length is ambiguous"),
     }
 }
 
-fn chunked(rest: &[u8]) -> Body {
-    let refuse = |status, message: &str| Body::Refused(Box::new(refused(status, message)));
+fn chunked(rest: &[u8]) -> RequestBody {
+    let refuse = |status, message: &str| RequestBody::Refused(Box::new(refused(status, message)));
     let mut body = Vec::new();
     let mut at = 0;
     loop {
-        // The framing counts too, or endless one-byte chunks would pass as a small body.
+        // Count the framing too: one-byte chunks would otherwise make a small body of endless data.
         if at > 2 * MAX_BODY {
             return refuse(413, "Request body too large");
         }
         let tail = rest.get(at..).unwrap_or_default();
         let (start, size) = match httparse::parse_chunk_size(tail) {
             Ok(httparse::Status::Complete(found)) => found,
-            Ok(httparse::Status::Partial) if tail.len() < 256 => return Body::Incomplete,
+            Ok(httparse::Status::Partial) if tail.len() < 256 => return RequestBody::Incomplete,
             _ => return refuse(400, "Bad request. Not a chunked body"),
         };
         let size = usize::try_from(size).unwrap_or(usize::MAX);
@@ -309,7 +309,7 @@ fn chunked(rest: &[u8]) -> Body {
         at += start;
         // Trailer fields are not supported: the last chunk is followed by an empty line.
         let Some(chunk) = rest.get(at..at + size + 2) else {
-            return Body::Incomplete;
+            return RequestBody::Incomplete;
         };
         let Some(data) = chunk.strip_suffix(b"\r\n") else {
             return refuse(400, "Bad request. Not a chunked body");
@@ -317,12 +317,12 @@ fn chunked(rest: &[u8]) -> Body {
         body.extend_from_slice(data);
         at += size + 2;
         if size == 0 {
-            return Body::Complete(body, at);
+            return RequestBody::Complete(body, at);
         }
     }
 }
 
-/// The reason phrase of a status; unknown ones get a class name.
+/// The reason phrase of a status; for an unknown status, the name of its class.
 pub(super) fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",
@@ -359,17 +359,17 @@ pub(super) fn reason(status: u16) -> &'static str {
 mod tests {
     use super::*;
 
-    fn complete(text: &str) -> (Incoming, usize) {
+    fn complete(text: &str) -> (HttpRequest, usize) {
         match frame(text.as_bytes()) {
-            Frame::Complete(request, length) => (request, length),
-            Frame::Incomplete { .. } => panic!("incomplete: {text}"),
-            Frame::Refused(answer) => panic!("refused with {}: {text}", answer.status),
+            RequestFrame::Complete(request, length) => (request, length),
+            RequestFrame::Incomplete { .. } => panic!("incomplete: {text}"),
+            RequestFrame::Refused(response) => panic!("refused with {}: {text}", response.status),
         }
     }
 
     fn refusal(text: &str) -> u16 {
         match frame(text.as_bytes()) {
-            Frame::Refused(answer) => answer.status,
+            RequestFrame::Refused(response) => response.status,
             _ => panic!("not refused: {text:.80}"),
         }
     }
@@ -384,7 +384,7 @@ mod tests {
         let (request, length) = complete(&format!("{post}e"));
         assert_eq!((request.body.as_slice(), length, request.keep_alive), (&b"abcd"[..], post.len(), false));
         for end in 0..post.len() {
-            assert!(matches!(frame(&post.as_bytes()[..end]), Frame::Incomplete { .. }), "{end}");
+            assert!(matches!(frame(&post.as_bytes()[..end]), RequestFrame::Incomplete { .. }), "{end}");
         }
     }
 
@@ -394,18 +394,18 @@ mod tests {
         let (request, length) = complete(text);
         assert_eq!((request.body.as_slice(), length), (&b"abc0123456789"[..], text.len()));
         for end in 1..text.len() {
-            assert!(matches!(frame(&text.as_bytes()[..end]), Frame::Incomplete { .. }), "{end}");
+            assert!(matches!(frame(&text.as_bytes()[..end]), RequestFrame::Incomplete { .. }), "{end}");
         }
     }
 
     #[test]
-    fn old_clients_do_not_keep_the_connection() {
+    fn http_1_0_closes_the_connection_unless_told_to_keep_it() {
         assert!(!complete("GET / HTTP/1.0\r\n\r\n").0.keep_alive);
         assert!(complete("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n").0.keep_alive);
     }
 
     #[test]
-    fn limits_and_nonsense_are_refused() {
+    fn oversized_and_malformed_requests_are_refused() {
         let long = "a".repeat(MAX_HEAD);
         assert_eq!(refusal(&format!("GET /{long} HTTP/1.1\r\n\r\n")), 431);
         assert_eq!(refusal(&format!("GET / HTTP/1.1\r\nA: {long}")), 431);
@@ -415,7 +415,7 @@ mod tests {
         assert_eq!(refusal("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nFFFFFFFF\r\n"), 413);
         let chunks = "1\r\na\r\n".repeat(2 * MAX_BODY / 6 + 1);
         assert_eq!(refusal(&format!("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}")), 413);
-        for nonsense in [
+        for malformed in [
             "\u{16}\u{3}\u{1} a TLS hello",
             "POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
             "POST / HTTP/1.1\r\nContent-Length: +1\r\n\r\n",
@@ -425,7 +425,7 @@ mod tests {
             "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
             "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nabc",
         ] {
-            assert_eq!(refusal(nonsense), 400, "{nonsense}");
+            assert_eq!(refusal(malformed), 400, "{malformed}");
         }
     }
 }

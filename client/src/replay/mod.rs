@@ -1,8 +1,8 @@
-//! The replay server: Azure's metadata service, imitated for tests and demonstrations.
+//! The replay server: a local imitation of Azure's metadata service, for tests and demonstrations.
 //!
-//! It plays a [`Scenario`] over HTTP as the real service does: the same documents, the same refusals,
-//! events that wait for an approval or for their `NotBefore`. On demand it misbehaves, with a [`Fault`]
-//! for each failure that clients have met in the field.
+//! It serves a [`Scenario`] over HTTP as the service does: the same documents, the same refusals, and
+//! events that wait for an approval or for their `NotBefore`. A [`Fault`] makes it misbehave in one of the ways
+//! that clients have met in practice.
 //!
 //! ```
 //! use std::io::{Read, Write};
@@ -22,42 +22,43 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What is *not* imitated: the limit of five requests a second (use `status:429`), switching off after
-//! 24 hours without a request, and the approval of other tenants on the same host.
+//! The server does *not* imitate the limit of five requests a second (use `status:429`), the shutdown after
+//! 24 hours without a request, and the approvals of other tenants of the host.
 //!
-//! | Part | Does |
+//! Read the files in this order:
+//!
+//! | File | Content |
 //! |---|---|
-//! | [`scenario`] | reads scenarios, knows the built-in ones |
-//! | [`playback`] | plays one, as a pure state machine with time as an argument |
-//! | [`fault`] | reads faults and says which of them hit a request |
-//! | [`server`] | serves all that over TCP |
+//! | [`scenario`], `builtin`, `names` | parse scenarios; the table of built-in ones; placeholders in names |
+//! | [`timeline`], [`document`], `event_id` | play a scenario: a pure state machine with time as an argument, and what it produces |
+//! | `fault_kind`, [`fault`], `fault_plan` | the table of fault kinds; parse a fault; combine the faults of a request |
+//! | `wire`, `route` | write documents and refusals; route requests |
+//! | `service`, [`report`] | process requests: the service without its sockets; what it reports |
+//! | `http`, `connection`, [`server`] | HTTP on a socket; one connection; the port and its threads |
+//!
+//! `docs/wire.md` describes the service that is imitated.
 
 mod builtin;
 mod connection;
-mod course;
+pub mod document;
+mod event_id;
 pub mod fault;
-mod guid;
+mod fault_kind;
+mod fault_plan;
 mod http;
 mod names;
-mod plan;
-pub mod playback;
+pub mod report;
 mod route;
 pub mod scenario;
 pub mod server;
 mod service;
+mod suggest;
+pub mod timeline;
 mod wire;
 
+pub use document::{ReplayDocument, TransitionKind};
 pub use fault::{Fault, FaultError};
-pub use playback::{Change, Playback};
+pub use report::{RecordedRequest, ReplayEvent};
 pub use scenario::{Scenario, ScenarioError};
-pub use server::{RecordedRequest, ReplayEvent, Server, ServerConfig};
-
-/// The candidate that `word` is plausibly a misspelling of: at most a third of it differs.
-fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let word = word.to_ascii_lowercase();
-    candidates
-        .map(|candidate| (strsim::damerau_levenshtein(&word, candidate), candidate))
-        .filter(|(distance, candidate)| distance * 3 <= candidate.chars().count())
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
-}
+pub use server::{Server, ServerConfig};
+pub use timeline::Timeline;

@@ -1,44 +1,44 @@
 //! Placeholders in a scenario's resource names.
 //!
-//! | Written | Stands for, with the VM under test called `WestNO_4` |
+//! | Placeholder | Meaning, for the VM under test `WestNO_4` |
 //! |---|---|
 //! | `{vm}` | the VM under test: `WestNO_4` |
-//! | `{peer:N}` | its N-th neighbour: `{peer:1}` is `WestNO_5`, `{peer:0}` is the VM itself |
+//! | `{peer:N}` | the N-th neighbour: `{peer:1}` is `WestNO_5`, `{peer:0}` is the VM itself |
 //! | `{peer:index}` | the neighbour with this copy's number, for events with a `count` |
 //! | `{index}` | this copy's number, from 0 |
 
-/// Fills in the placeholders of `template`. What is no placeholder stays as it is written.
+/// Replaces the placeholders in `template`. Other text stays as it is.
 pub(super) fn expand(template: &str, vm_name: &str, index: u32) -> String {
     let mut out = String::with_capacity(template.len() + vm_name.len());
     for piece in pieces(template) {
         match piece {
-            Piece::Text(text) | Piece::Unknown(text) => out.push_str(text),
-            Piece::Vm => out.push_str(vm_name),
-            Piece::Peer(number) => out.push_str(&peer(vm_name, number)),
-            Piece::PeerIndex => out.push_str(&peer(vm_name, index)),
-            Piece::Index => out.push_str(&index.to_string()),
+            NamePiece::Text(text) | NamePiece::Unknown(text) => out.push_str(text),
+            NamePiece::Vm => out.push_str(vm_name),
+            NamePiece::Peer(number) => out.push_str(&peer(vm_name, number)),
+            NamePiece::PeerIndex => out.push_str(&peer(vm_name, index)),
+            NamePiece::Index => out.push_str(&index.to_string()),
         }
     }
     out
 }
 
-/// The first thing in `template` that looks like a placeholder and is none.
+/// The first unknown placeholder in `template`.
 pub(super) fn unknown_placeholder(template: &str) -> Option<&str> {
     pieces(template).find_map(|piece| match piece {
-        Piece::Unknown(text) => Some(text),
+        NamePiece::Unknown(text) => Some(text),
         _ => None,
     })
 }
 
-/// Whether `template` gives each copy of an event names of its own.
+/// Whether `template` gives each copy of an event a different name.
 pub(super) fn depends_on_index(template: &str) -> bool {
-    pieces(template).any(|piece| matches!(piece, Piece::Index | Piece::PeerIndex))
+    pieces(template).any(|piece| matches!(piece, NamePiece::Index | NamePiece::PeerIndex))
 }
 
-/// The `number`-th neighbour of a VM: instance numbers count on, other names get a suffix.
+/// The `number`-th neighbour of a VM: its instance number is increased; a name without one gets a suffix.
 ///
-/// Uniform scale sets name their resources `{scale-set}_{instance-id}`, which is why only digits
-/// behind the last underscore count as a number. Leading zeros keep their width.
+/// Uniform scale sets name their resources `{scale-set}_{instance-id}`, so only digits
+/// after the last underscore are a number. Leading zeros keep their width.
 pub(super) fn peer(vm_name: &str, number: u32) -> String {
     if number == 0 {
         return vm_name.to_owned();
@@ -54,7 +54,7 @@ pub(super) fn peer(vm_name: &str, number: u32) -> String {
     format!("{vm_name}_{number}")
 }
 
-enum Piece<'a> {
+enum NamePiece<'a> {
     Text(&'a str),
     Vm,
     Peer(u32),
@@ -63,34 +63,34 @@ enum Piece<'a> {
     Unknown(&'a str),
 }
 
-fn pieces(template: &str) -> impl Iterator<Item = Piece<'_>> {
+fn pieces(template: &str) -> impl Iterator<Item = NamePiece<'_>> {
     let mut rest = template;
     std::iter::from_fn(move || {
         if rest.is_empty() {
             return None;
         }
         let Some(open) = rest.find('{') else {
-            return Some(Piece::Text(std::mem::take(&mut rest)));
+            return Some(NamePiece::Text(std::mem::take(&mut rest)));
         };
         if open > 0 {
             let (text, tail) = rest.split_at(open);
             rest = tail;
-            return Some(Piece::Text(text));
+            return Some(NamePiece::Text(text));
         }
         let Some(close) = rest.find('}') else {
-            return Some(Piece::Unknown(std::mem::take(&mut rest)));
+            return Some(NamePiece::Unknown(std::mem::take(&mut rest)));
         };
         let (placeholder, tail) = rest.split_at(close + 1);
         rest = tail;
         Some(match placeholder {
-            "{vm}" => Piece::Vm,
-            "{index}" => Piece::Index,
-            "{peer:index}" => Piece::PeerIndex,
+            "{vm}" => NamePiece::Vm,
+            "{index}" => NamePiece::Index,
+            "{peer:index}" => NamePiece::PeerIndex,
             _ => placeholder
                 .strip_prefix("{peer:")
                 .and_then(|number| number.strip_suffix('}'))
                 .and_then(|number| number.parse().ok())
-                .map_or(Piece::Unknown(placeholder), Piece::Peer),
+                .map_or(NamePiece::Unknown(placeholder), NamePiece::Peer),
         })
     })
 }
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn peers_count_on_from_the_instance_number() {
+    fn peers_increase_the_instance_number() {
         assert_eq!(peer("WestNO_0", 1), "WestNO_1");
         assert_eq!(peer("WestNO_9", 2), "WestNO_11");
         assert_eq!(peer("pool_007", 1), "pool_008");
@@ -109,16 +109,16 @@ mod tests {
     }
 
     #[test]
-    fn other_names_get_a_suffix() {
+    fn peers_of_names_without_a_number_get_a_suffix() {
         assert_eq!(peer("db-node", 1), "db-node_1");
         assert_eq!(peer("flex_a1b2c3d4", 2), "flex_a1b2c3d4_2");
-        assert_eq!(peer("odd_", 1), "odd__1");
+        assert_eq!(peer("empty_", 1), "empty__1");
         assert_eq!(peer("big_18446744073709551615", 1), "big_18446744073709551615_1");
         assert_eq!(peer("", 1), "_1");
     }
 
     #[test]
-    fn placeholders_are_filled_in() {
+    fn placeholders_are_replaced() {
         assert_eq!(expand("{vm}", "WestNO_4", 0), "WestNO_4");
         assert_eq!(expand("x-{peer:1}-{index}-y", "WestNO_4", 7), "x-WestNO_5-7-y");
         assert_eq!(expand("{peer:index}", "WestNO_4", 3), "WestNO_7");

@@ -1,25 +1,25 @@
-//! What a request asks for, or why the service refuses it (WIRE 1 and 5).
+//! Routes requests, or refuses them as the service does (`docs/wire.md`, sections 1 and 5).
 
 use serde::Deserialize;
 
-use super::http::{Answer, Incoming};
-use super::plan::Target;
-use super::wire::{self, Version};
+use super::fault_plan::RequestKind;
+use super::http::{HttpRequest, HttpResponse};
+use super::wire::{self, ApiVersion};
 
 /// A request that the service answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Route {
-    EventsGet(Version),
+    EventsGet(ApiVersion),
     EventsPost,
     Name,
 }
 
 impl Route {
-    pub(super) fn target(self) -> Target {
+    pub(super) fn kind(self) -> RequestKind {
         match self {
-            Self::EventsGet(_) => Target::EventsGet,
-            Self::EventsPost => Target::EventsPost,
-            Self::Name => Target::Name,
+            Self::EventsGet(_) => RequestKind::EventsGet,
+            Self::EventsPost => RequestKind::EventsPost,
+            Self::Name => RequestKind::Name,
         }
     }
 }
@@ -27,27 +27,26 @@ impl Route {
 const EVENTS_PATH: &str = "/metadata/scheduledevents";
 const NAME_PATH: &str = "/metadata/instance/compute/name";
 
-/// Finds out what a request asks for.
+/// Routes a request by everything but its body.
 ///
-/// Checked in this order: path (404), method (405), the Metadata header, X-Forwarded-For, the query
-/// (400). A POST's body is not looked at yet.
-pub(super) fn route(request: &Incoming) -> Result<Route, Answer> {
+/// Checks in this order: path (404), method (405), the Metadata header, X-Forwarded-For and the query (400).
+pub(super) fn route(request: &HttpRequest) -> Result<Route, HttpResponse> {
     let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
     let instance = match path {
         EVENTS_PATH => false,
         NAME_PATH => true,
-        _ => return Err(Answer::json(404, wire::error_body("Not found"))),
+        _ => return Err(HttpResponse::json(404, wire::error_body("Not found"))),
     };
     let post = match (request.method.as_str(), instance) {
         ("GET", _) => false,
         ("POST", false) => true,
         _ => {
             let allow = if instance { "GET" } else { "GET, POST" };
-            return Err(Answer::json(405, wire::error_body("Method not allowed")).with("Allow", allow));
+            return Err(HttpResponse::json(405, wire::error_body("Method not allowed")).with("Allow", allow));
         }
     };
     if !request.header("Metadata").eq(["true"]) {
-        return Err(Answer::json(400, wire::MISSING_HEADER));
+        return Err(HttpResponse::json(400, wire::MISSING_HEADER));
     }
     if request.header("X-Forwarded-For").next().is_some() {
         return Err(bad_request("Requests with an X-Forwarded-For header are not served"));
@@ -62,24 +61,24 @@ pub(super) fn route(request: &Incoming) -> Result<Route, Answer> {
     }
     let value = |wanted: &str| parameters.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
     let version = value("api-version").filter(|_| repeated.is_none());
-    let bad_version = || Answer::json(400, wire::bad_version(instance));
+    let bad_version = || HttpResponse::json(400, wire::bad_version(instance));
     if instance {
         if !version.is_some_and(wire::is_instance_version) {
             return Err(bad_version());
         }
-        // One value has no form in JSON, which is the default format.
+        // JSON is the default format, and a single value is not available in it.
         if value("format") != Some("text") {
             return Err(bad_request("A single value needs format=text in the query"));
         }
         return Ok(Route::Name);
     }
-    let version = version.and_then(Version::parse).ok_or_else(bad_version)?;
+    let version = version.and_then(ApiVersion::parse).ok_or_else(bad_version)?;
     Ok(if post { Route::EventsPost } else { Route::EventsGet(version) })
 }
 
-/// The `EventIds` that the body of a POST approves.
-pub(super) fn start_requests(body: &[u8]) -> Result<Vec<String>, Answer> {
-    let body: StartRequests = serde_json::from_slice(body)
+/// Parses the body of a POST into the `EventIds` that it approves.
+pub(super) fn start_requests(body: &[u8]) -> Result<Vec<String>, HttpResponse> {
+    let body: ApprovalBody = serde_json::from_slice(body)
         .map_err(|error| bad_request(&format!("The body is not a list of StartRequests: {error}")))?;
     if body.start_requests.is_empty() {
         return Err(bad_request("StartRequests is empty"));
@@ -87,24 +86,24 @@ pub(super) fn start_requests(body: &[u8]) -> Result<Vec<String>, Answer> {
     Ok(body.start_requests.into_iter().map(|request| request.event_id).collect())
 }
 
-pub(super) fn bad_request(message: &str) -> Answer {
-    Answer::json(400, wire::error_body(&format!("Bad request. {message}")))
+pub(super) fn bad_request(message: &str) -> HttpResponse {
+    HttpResponse::json(400, wire::error_body(&format!("Bad request. {message}")))
 }
 
-/// Other members are allowed: the 2017 documentation sends a `DocumentIncarnation` along.
+/// Unknown members are ignored: the example in the 2017 documentation has a `DocumentIncarnation`.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct StartRequests {
-    start_requests: Vec<StartRequest>,
+struct ApprovalBody {
+    start_requests: Vec<ApprovalEntry>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct StartRequest {
+struct ApprovalEntry {
     event_id: String,
 }
 
-/// The query's parameters, decoded, names in lower case: `API-Version` repeats `api-version`.
+/// The decoded query parameters. Names are in lower case, so that `API-Version` repeats `api-version`.
 fn parameters(query: &str) -> Vec<(String, String)> {
     query
         .split('&')
@@ -138,17 +137,17 @@ fn decode(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn request(method: &str, target: &str, headers: &[(&str, &str)]) -> Incoming {
-        Incoming {
+    fn request(method: &str, target: &str, headers: &[(&str, &str)]) -> HttpRequest {
+        HttpRequest {
             method: method.into(),
             target: target.into(),
             headers: headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
-            ..Incoming::default()
+            ..HttpRequest::default()
         }
     }
 
     fn status(method: &str, target: &str, headers: &[(&str, &str)]) -> u16 {
-        route(&request(method, target, headers)).map_or_else(|answer| answer.status, |_| 200)
+        route(&request(method, target, headers)).map_or_else(|response| response.status, |_| 200)
     }
 
     const EVENTS: &str = "/metadata/scheduledevents?api-version=2020-07-01";
@@ -156,7 +155,7 @@ mod tests {
     const TRUE: &[(&str, &str)] = &[("metadata", "true")];
 
     #[test]
-    fn known_requests_are_routed() {
+    fn routes_known_requests() {
         assert_eq!(status("GET", EVENTS, TRUE), 200);
         assert_eq!(route(&request("POST", EVENTS, TRUE)), Ok(Route::EventsPost));
         assert_eq!(route(&request("GET", NAME, TRUE)), Ok(Route::Name));
@@ -165,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_refused() {
+    fn refuses_other_requests() {
         for (method, target, headers, expected) in [
             ("GET", "/", TRUE, 404),
             ("GET", "/metadata/scheduledevents/", TRUE, 404),
@@ -196,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn approvals_are_read() {
+    fn parses_approval_bodies() {
         let ids =
             start_requests(br#"{"StartRequests":[{"EventId":"a"},{"EventId":"b","x":1}],"DocumentIncarnation":"5"}"#);
         assert_eq!(ids, Ok(vec!["a".to_owned(), "b".to_owned()]));
@@ -209,12 +208,12 @@ mod tests {
             r#"{"StartRequests":[{}]}"#,
             r#"{"StartRequests":[{"EventId":1}]}"#,
         ] {
-            assert_eq!(start_requests(body.as_bytes()).map_err(|answer| answer.status), Err(400), "{body}");
+            assert_eq!(start_requests(body.as_bytes()).map_err(|response| response.status), Err(400), "{body}");
         }
     }
 
     #[test]
-    fn percent_signs_that_escape_nothing_stay() {
+    fn invalid_percent_escapes_stay_as_they_are() {
         assert_eq!(decode("a%2"), "a%2");
         assert_eq!(decode("100%zz+%41"), "100%zz A");
     }

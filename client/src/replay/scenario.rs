@@ -1,21 +1,21 @@
-//! Scenarios: what happens to a VM, written down as TOML.
+//! Scenarios: what happens to a VM, as a TOML file.
 //!
-//! A scenario is a list of events, each with the course it takes. A small one:
+//! A scenario is a list of events and their timing. For example:
 //!
 //! ```
 //! use scheduled_events::replay::Scenario;
 //!
 //! let scenario = Scenario::parse(
 //!     r#"
-//!     about = "The host of this VM is serviced, which pauses it for nine seconds."
+//!     about = "Maintenance of the host pauses this VM for nine seconds."
 //!
 //!     [[event]]
 //!     event_type = "Freeze"
 //!     description = "Host server is undergoing maintenance."
 //!     duration_in_seconds = 9
-//!     appears = "10s"       # after the first document a client gets
-//!     notice = "15min"      # NotBefore minus the moment of appearing
-//!     started_for = "10min" # from Started to gone
+//!     appears = "10s"       # after the first document
+//!     notice = "15min"      # from appearing to NotBefore
+//!     started_for = "10min" # from Started to its end
 //!     "#,
 //! )?;
 //! assert_eq!(scenario.events[0].resources, ["{vm}"]);
@@ -27,19 +27,19 @@
 //! | `event_type` | none, required | `Freeze`, `Reboot`, `Redeploy`, `Preempt`, `Terminate`, or any other word |
 //! | `event_source` | `Platform` | `Platform`, `User`, or any other word |
 //! | `description` | empty | |
-//! | `duration_in_seconds` | -1 | -1 is unknown, 0 no interruption |
+//! | `duration_in_seconds` | -1 | -1: unknown, 0: no interruption |
 //! | `resources` | `["{vm}"]` | names with the placeholders `{vm}`, `{peer:N}`, `{peer:index}`, `{index}` |
-//! | `count` | 1 | so many such events at once, the copies numbered by `{index}` |
-//! | `appears` | `0s` | after the first document that a client gets |
+//! | `count` | 1 | the number of such events; `{index}` is the number of the copy |
+//! | `appears` | `0s` | after the first document |
 //! | `notice` | by type | from appearing to `NotBefore` |
-//! | `starts_after_approval` | `5s` | from the approval to Started, never beyond `NotBefore` |
-//! | `started_for` | `10min` | from Started to gone |
-//! | `cancelled_after` | never | gone so long after appearing, unless it has started by then |
-//! | `reschedule` | never | `{ after = "5min", notice = "15min" }`: a new `NotBefore`, once |
-//! | `without_notice` | false | true: appears as Started |
-//! | `approval_group` | none | events of one group start early only once all of them are approved |
+//! | `starts_after_approval` | `5s` | from the approval to Started, at the latest at `NotBefore` |
+//! | `started_for` | `10min` | from Started to the end of the event |
+//! | `cancelled_after` | never | cancelled that long after appearing, unless it is Started |
+//! | `reschedule` | never | `{ after = "5min", notice = "15min" }`: a new `NotBefore` |
+//! | `without_notice` | false | true: the event appears as Started |
+//! | `approval_group` | none | the events of a group start early only when all of them are approved |
 //!
-//! At the top stand `about`, `first_incarnation` (default 1) and, seldom,
+//! The top level has `about`, `first_incarnation` (default 1) and the optional
 //! `incarnation_reset = { after = "2min", to = 1 }`.
 
 use std::fmt;
@@ -51,74 +51,75 @@ use serde::de::{self, Deserializer};
 use toml::Spanned;
 
 use super::names;
+use super::suggest::nearest;
 
-/// The most events a scenario may hold, copies by `count` included.
+/// The most events in a scenario, including copies by `count`.
 ///
-/// A document of one availability set or placement group announces at most 1000 VMs (WIRE 2).
+/// A placement group has at most 1000 VMs, so a document may have that many events (`docs/wire.md`, section 2).
 pub const MAX_EVENTS: u32 = 1000;
 
-/// The most names one event may have in `resources`.
+/// The most names in `resources` of an event.
 pub const MAX_RESOURCES: usize = 1000;
 
-/// The longest duration a scenario may state: 366 days.
+/// The longest duration in a scenario: 366 days.
 pub const MAX_DURATION: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
-/// What happens to the VMs of one document, from the first document to the last event's end.
+/// What happens to the VMs of one document, from the first document to the end of the last event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scenario {
-    /// One plain sentence for a person who has never heard of scheduled events.
+    /// A sentence for a reader who does not know Scheduled Events.
     pub about: String,
     /// `DocumentIncarnation` of the first document.
     pub first_incarnation: u64,
-    /// When the incarnation starts again, as it may after 24 hours without a request (WIRE 1).
+    /// When the incarnation starts again, as it may after 24 hours without a request (`docs/wire.md`, section 1).
     pub incarnation_reset: Option<IncarnationReset>,
-    /// The events in document order, copies not yet made.
+    /// The events in document order, without copies by `count`.
     pub events: Vec<EventScript>,
 }
 
-/// A fresh start of `DocumentIncarnation` while events go on.
+/// A restart of `DocumentIncarnation`. The events stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IncarnationReset {
-    /// After the start of the playback.
+    /// After the first document.
     pub after: Duration,
-    /// The incarnation from then on.
+    /// The new incarnation.
     pub to: u64,
 }
 
-/// One event's facts and the course it takes. All durations are at speed 1.
+/// An event and its timing. All durations are at speed 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventScript {
     /// `EventType`.
     pub event_type: String,
     /// `EventSource`.
     pub event_source: String,
-    /// `Description`, often empty.
+    /// `Description`, may be empty.
     pub description: String,
     /// `DurationInSeconds`; -1 is unknown.
     pub duration_in_seconds: i64,
-    /// `Resources`, placeholders not yet filled in.
+    /// `Resources`, with placeholders.
     pub resources: Vec<String>,
-    /// How many such events there are at once.
+    /// The number of such events.
     pub count: u32,
-    /// From the start of the playback to the event's first document.
+    /// From the first document to the first one with the event.
     pub appears: Duration,
     /// From appearing to `NotBefore`.
     pub notice: Duration,
     /// From the approval to Started.
     pub starts_after_approval: Duration,
-    /// From Started to gone.
+    /// From Started to the end of the event.
     pub started_for: Duration,
     /// From appearing to a cancellation by Azure.
     pub cancelled_after: Option<Duration>,
-    /// A change of `NotBefore` on the way.
+    /// A change of `NotBefore`.
     pub reschedule: Option<Reschedule>,
-    /// Appears as Started, as after a hardware failure.
+    /// The event appears as Started, as after a hardware failure.
     pub without_notice: bool,
-    /// None of the group starts on approval before all of it is approved.
+    /// The events of a group start early only when all of them are approved.
     pub approval_group: Option<String>,
 }
 
-/// A new `NotBefore` for an event still Scheduled.
+/// A new `NotBefore` for a Scheduled event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reschedule {
     /// From appearing to the change.
@@ -127,7 +128,7 @@ pub struct Reschedule {
     pub notice: Duration,
 }
 
-/// Why a text is no scenario, and where.
+/// Why a text is not a scenario, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioError {
     line: usize,
@@ -140,8 +141,8 @@ impl Scenario {
     ///
     /// # Errors
     ///
-    /// Whatever is not TOML, not a known member, out of range or at odds with another member, with
-    /// the line and column of the first offence:
+    /// Text that is not TOML, unknown members, values out of range, and members that contradict each other. The
+    /// error has the line and column:
     ///
     /// ```
     /// use scheduled_events::replay::Scenario;
@@ -170,7 +171,7 @@ impl ScenarioError {
         self.column
     }
 
-    /// What is wrong and what to do, without the position.
+    /// What is wrong and how to correct it, without the position.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -194,7 +195,7 @@ impl fmt::Display for ScenarioError {
 
 impl std::error::Error for ScenarioError {}
 
-/// The shortest notice Microsoft documents for a type (WIRE 3); for unknown types, the longest of them.
+/// The minimum notice of an event type (`docs/wire.md`, section 3); for unknown types, the longest one.
 fn default_notice(event_type: &str) -> Duration {
     Duration::from_secs(match event_type {
         "Preempt" => 30,
@@ -204,7 +205,8 @@ fn default_notice(event_type: &str) -> Duration {
     })
 }
 
-type Offence = (Range<usize>, String);
+/// The position and the message of an error.
+type CheckError = (Range<usize>, String);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -219,7 +221,7 @@ struct RawScenario {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawReset {
-    after: Span,
+    after: DurationText,
     to: u64,
 }
 
@@ -233,11 +235,11 @@ struct RawEvent {
     duration_in_seconds: Option<Spanned<i64>>,
     resources: Option<Spanned<Vec<Spanned<String>>>>,
     count: Option<Spanned<u32>>,
-    appears: Option<Span>,
-    notice: Option<Spanned<Span>>,
-    starts_after_approval: Option<Spanned<Span>>,
-    started_for: Option<Span>,
-    cancelled_after: Option<Spanned<Span>>,
+    appears: Option<DurationText>,
+    notice: Option<Spanned<DurationText>>,
+    starts_after_approval: Option<Spanned<DurationText>>,
+    started_for: Option<DurationText>,
+    cancelled_after: Option<Spanned<DurationText>>,
     reschedule: Option<Spanned<RawReschedule>>,
     #[serde(default)]
     without_notice: bool,
@@ -247,25 +249,25 @@ struct RawEvent {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawReschedule {
-    after: Span,
-    notice: Span,
+    after: DurationText,
+    notice: DurationText,
 }
 
-/// A duration written as text, such as `15min`.
+/// A duration as text, such as `15min`.
 #[derive(Clone, Copy)]
-struct Span(Duration);
+struct DurationText(Duration);
 
-impl<'de> Deserialize<'de> for Span {
+impl<'de> Deserialize<'de> for DurationText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl de::Visitor<'_> for Visitor {
-            type Value = Span;
+        struct DurationVisitor;
+        impl de::Visitor<'_> for DurationVisitor {
+            type Value = DurationText;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a duration in quotes, such as \"15min\", \"30s\" or \"500ms\"")
             }
 
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Span, E> {
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<DurationText, E> {
                 let duration = humantime::parse_duration(text).map_err(|error| {
                     E::custom(format_args!(
                         "`{text}` is not a duration ({error}): write one such as \"15min\", \"30s\" or \"500ms\""
@@ -274,10 +276,10 @@ impl<'de> Deserialize<'de> for Span {
                 if duration > MAX_DURATION {
                     return Err(E::custom(format_args!("`{text}` is longer than 366 days: write a shorter duration")));
                 }
-                Ok(Span(duration))
+                Ok(DurationText(duration))
             }
         }
-        deserializer.deserialize_str(Visitor)
+        deserializer.deserialize_str(DurationVisitor)
     }
 }
 
@@ -286,13 +288,13 @@ fn one() -> u64 {
 }
 
 impl RawScenario {
-    fn check(self) -> Result<Scenario, Offence> {
+    fn check(self) -> Result<Scenario, CheckError> {
         let about = self.about.as_ref().trim();
         if about.is_empty() {
-            return Err((self.about.span(), "`about` is empty: say in one sentence what happens".to_owned()));
+            return Err((self.about.span(), "`about` is empty: describe in one sentence what happens".to_owned()));
         }
         if self.event.as_ref().is_empty() {
-            return Err((self.event.span(), "a scenario without events: add an [[event]] table".to_owned()));
+            return Err((self.event.span(), "the scenario has no events: add an [[event]] table".to_owned()));
         }
         let mut total: u32 = 0;
         let mut events = Vec::with_capacity(self.event.as_ref().len());
@@ -301,10 +303,7 @@ impl RawScenario {
             let event = event.into_inner().check()?;
             total = total.saturating_add(event.count);
             if total > MAX_EVENTS {
-                return Err((
-                    span,
-                    format!("this makes more than {MAX_EVENTS} events: lower a `count` or leave events out"),
-                ));
+                return Err((span, format!("more than {MAX_EVENTS} events: lower a `count` or remove events")));
             }
             events.push(event);
         }
@@ -320,9 +319,9 @@ impl RawScenario {
 }
 
 impl RawEvent {
-    fn check(self) -> Result<EventScript, Offence> {
+    fn check(self) -> Result<EventScript, CheckError> {
         self.check_words()?;
-        self.check_course()?;
+        self.check_timing()?;
         let count = self.count.as_ref().map_or(1, |count| *count.as_ref());
         let resources = self.checked_resources(count)?;
         let event_type = self.event_type.into_inner();
@@ -349,14 +348,14 @@ impl RawEvent {
         })
     }
 
-    fn check_words(&self) -> Result<(), Offence> {
+    fn check_words(&self) -> Result<(), CheckError> {
         let words =
             [Some(("event_type", &self.event_type)), self.event_source.as_ref().map(|word| ("event_source", word))];
         for (member, word) in words.into_iter().flatten() {
             if word.as_ref().is_empty() {
                 return Err((
                     word.span(),
-                    format!("`{member}` is empty: name one, such as \"Freeze\" or \"Platform\""),
+                    format!("`{member}` is empty: write a word such as \"Freeze\" or \"Platform\""),
                 ));
             }
         }
@@ -365,23 +364,23 @@ impl RawEvent {
         {
             return Err((
                 duration.span(),
-                "a duration below -1: write -1 for unknown, 0 for no interruption, or seconds".to_owned(),
+                "duration below -1: write -1 for unknown, 0 for no interruption, or a number of seconds".to_owned(),
             ));
         }
         Ok(())
     }
 
-    /// Members that contradict each other, so that a scenario never holds something without effect.
-    fn check_course(&self) -> Result<(), Offence> {
+    /// Rejects members that contradict each other, so that every member has an effect.
+    fn check_timing(&self) -> Result<(), CheckError> {
         if self.without_notice {
-            let useless = [
+            let without_effect = [
                 self.notice.as_ref().map(|it| ("notice", it.span())),
                 self.starts_after_approval.as_ref().map(|it| ("starts_after_approval", it.span())),
                 self.cancelled_after.as_ref().map(|it| ("cancelled_after", it.span())),
                 self.reschedule.as_ref().map(|it| ("reschedule", it.span())),
                 self.approval_group.as_ref().map(|it| ("approval_group", it.span())),
             ];
-            if let Some((member, span)) = useless.into_iter().flatten().next() {
+            if let Some((member, span)) = without_effect.into_iter().flatten().next() {
                 return Err((
                     span,
                     format!(
@@ -398,7 +397,7 @@ impl RawEvent {
         {
             return Err((
                 reschedule.span(),
-                "rescheduled only after its NotBefore, when it has started: make `after` shorter than `notice`"
+                "the event starts at NotBefore, before it is rescheduled: make `after` shorter than `notice`"
                     .to_owned(),
             ));
         }
@@ -407,14 +406,14 @@ impl RawEvent {
             if cancelled.as_ref().0 >= last_notice {
                 return Err((
                     cancelled.span(),
-                    "cancelled only after its NotBefore, when it has started: make `cancelled_after` shorter than `notice`".to_owned(),
+                    "the event starts at NotBefore, before it is cancelled: make `cancelled_after` shorter than `notice`".to_owned(),
                 ));
             }
         }
         Ok(())
     }
 
-    fn checked_resources(&self, count: u32) -> Result<Vec<String>, Offence> {
+    fn checked_resources(&self, count: u32) -> Result<Vec<String>, CheckError> {
         if let Some(count) = &self.count
             && !(1..=MAX_EVENTS).contains(count.as_ref())
         {
@@ -424,23 +423,23 @@ impl RawEvent {
             if let Some(span) = self.count.as_ref().map(Spanned::span)
                 && count > 1
             {
-                return Err((span, "several events for one VM: give `resources = [\"{peer:index}\"]`".to_owned()));
+                return Err((span, "all copies name the same VM: write `resources = [\"{peer:index}\"]`".to_owned()));
             }
             return Ok(vec!["{vm}".to_owned()]);
         };
         let names = resources.as_ref();
         if names.len() > MAX_RESOURCES {
-            return Err((resources.span(), format!("more than {MAX_RESOURCES} names: leave some out")));
+            return Err((resources.span(), format!("more than {MAX_RESOURCES} names: remove some")));
         }
         for name in names {
             if name.as_ref().is_empty() {
-                return Err((name.span(), "an empty name: write \"{vm}\", \"{peer:1}\" or a VM's name".to_owned()));
+                return Err((name.span(), "empty name: write \"{vm}\", \"{peer:1}\" or a VM's name".to_owned()));
             }
             if let Some(unknown) = names::unknown_placeholder(name.as_ref()) {
                 return Err((
                     name.span(),
                     format!(
-                        "`{unknown}` is no placeholder: use {{vm}}, {{peer:N}} with a number, {{peer:index}} or {{index}}"
+                        "unknown placeholder `{unknown}`: use {{vm}}, {{peer:N}} with a number, {{peer:index}} or {{index}}"
                     ),
                 ));
             }
@@ -455,17 +454,17 @@ impl RawEvent {
     }
 }
 
-/// Adds the nearest known name to serde's complaint about an unknown one.
+/// Adds the nearest known name to serde's error about an unknown one.
 fn with_suggestion(message: &str) -> String {
     let mut quoted = message.split('`').skip(1).step_by(2);
     if message.starts_with("unknown field")
         && let Some(unknown) = quoted.next()
-        && let Some(nearest) = super::nearest(unknown, quoted)
+        && let Some(nearest) = nearest(unknown, quoted)
     {
         return format!("unknown member `{unknown}`: did you mean `{nearest}`? ({message})");
     }
     if message.starts_with("missing field `event`") {
-        return "a scenario without events: add an [[event]] table".to_owned();
+        return "the scenario has no events: add an [[event]] table".to_owned();
     }
     if message.starts_with("missing field") {
         return format!("{message}: add it");
@@ -487,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_follow_the_documented_notice_times() {
+    fn the_default_notice_is_the_documented_minimum() {
         for (event_type, seconds) in
             [("Freeze", 900), ("Reboot", 900), ("Redeploy", 600), ("Preempt", 30), ("Terminate", 300), ("Unknown", 900)]
         {
@@ -502,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn every_member_is_read() {
+    fn parses_every_member() {
         let scenario = Scenario::parse(
             r#"
             about = "All of it."
@@ -539,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_carry_line_column_and_advice() {
+    fn errors_have_line_column_and_advice() {
         let cases: &[(&str, (usize, usize), &str)] = &[
             ("about = \"A test.\"\n", (1, 1), "add an [[event]]"),
             ("about = \"A test.\"\nevent = []\n", (2, 9), "add an [[event]]"),
@@ -554,8 +553,8 @@ mod tests {
             (&event("without_notice = true\nnotice = \"1s\""), (5, 10), "`notice` has no effect"),
             (&event("cancelled_after = \"15min\""), (4, 19), "make `cancelled_after` shorter"),
             (&event("reschedule = { after = \"1h\", notice = \"1h\" }"), (4, 14), "make `after` shorter"),
-            (&event("resources = [\"{vm}\", \"{pear:1}\"]"), (4, 22), "`{pear:1}` is no placeholder"),
-            (&event("resources = [\"\"]"), (4, 14), "an empty name"),
+            (&event("resources = [\"{vm}\", \"{pear:1}\"]"), (4, 22), "unknown placeholder `{pear:1}`"),
+            (&event("resources = [\"\"]"), (4, 14), "empty name"),
             (&event("count = 0"), (4, 9), "between 1 and 1000"),
             (&event("count = 2"), (4, 9), "{peer:index}"),
             (&event("count = 2\nresources = [\"{vm}\"]"), (5, 13), "all copies name the same VMs"),
@@ -570,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_events_are_refused() {
+    fn rejects_more_events_than_the_limit() {
         let one = "[[event]]\nevent_type = \"Freeze\"\ncount = 600\nresources = [\"{peer:index}\"]\n";
         let (line, _, message) = error_of(&format!("about = \"A test.\"\n{one}{one}"));
         assert!(message.contains("more than 1000 events"), "{message}");

@@ -1,19 +1,19 @@
-//! Documents and refusals as the service writes them (WIRE 1 and 2).
+//! Writes documents and refusals as the service does (`docs/wire.md`, sections 1 and 2).
 
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
-use super::playback::{Document, Event};
+use super::document::{DocumentEvent, ReplayDocument};
 
-/// A version of the scheduled events service. Versions are dates, so they compare as text.
+/// A version of the Scheduled Events API. Versions are dates, so they compare as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Version(&'static str);
+pub(super) struct ApiVersion(&'static str);
 
 const VERSIONS: [&str; 7] =
     ["2017-03-01", "2017-08-01", "2017-11-01", "2019-01-01", "2019-04-01", "2019-08-01", "2020-07-01"];
 
-/// The versions of `/metadata/instance` that Microsoft's page lists; it knows many more than scheduled events.
+/// The versions of `/metadata/instance`, from Microsoft's page about the Instance Metadata Service.
 const INSTANCE_VERSIONS: [&str; 30] = [
     "2017-03-01",
     "2017-04-02",
@@ -47,7 +47,7 @@ const INSTANCE_VERSIONS: [&str; 30] = [
     "2023-07-01",
 ];
 
-impl Version {
+impl ApiVersion {
     pub(super) fn parse(text: &str) -> Option<Self> {
         VERSIONS.iter().find(|known| **known == text).map(|known| Self(known))
     }
@@ -56,7 +56,7 @@ impl Version {
         self.0 >= version
     }
 
-    fn shows(self, event: &Event) -> bool {
+    fn includes(self, event: &DocumentEvent) -> bool {
         match event.facts.event_type.as_str() {
             "Preempt" => self.since("2017-11-01"),
             "Terminate" => self.since("2019-01-01"),
@@ -69,21 +69,20 @@ pub(super) fn is_instance_version(text: &str) -> bool {
     INSTANCE_VERSIONS.contains(&text)
 }
 
-/// A document as compact JSON in the real member order, for a playback that began at `epoch`.
-pub(super) fn render(document: &Document, version: Version, epoch: SystemTime) -> String {
-    let events = document.events.iter().filter(|event| version.shows(event));
+/// Writes a document as compact JSON in the service's member order; time zero of the timeline is `epoch`.
+pub(super) fn render(document: &ReplayDocument, version: ApiVersion, epoch: SystemTime) -> String {
+    let events = document.events.iter().filter(|event| version.includes(event));
     let body = WireDocument {
         incarnation: document.incarnation,
         events: events.map(|event| WireEvent::new(event, version, epoch)).collect(),
     };
-    // Text, numbers and sequences always become JSON; nothing here has a map with odd keys.
+    // Serializing text, numbers and sequences does not fail.
     serde_json::to_string(&body).unwrap_or_default()
 }
 
-/// A moment of the playback as wall time.
+/// A time of the timeline as wall time.
 ///
-/// Its fraction of a second is cut off when written, so an event never starts before the `NotBefore`
-/// that clients were shown.
+/// Formatting drops the fraction of a second, so that an event never starts before its published `NotBefore`.
 pub(super) fn wall_time(epoch: SystemTime, offset: Duration) -> SystemTime {
     epoch.checked_add(offset).unwrap_or(epoch)
 }
@@ -114,7 +113,7 @@ struct WireEvent<'a> {
 }
 
 impl<'a> WireEvent<'a> {
-    fn new(event: &'a Event, version: Version, epoch: SystemTime) -> Self {
+    fn new(event: &'a DocumentEvent, version: ApiVersion, epoch: SystemTime) -> Self {
         let facts = &event.facts;
         let prefix = if version.since("2017-08-01") { "" } else { "_" };
         Self {
@@ -133,7 +132,7 @@ impl<'a> WireEvent<'a> {
     }
 }
 
-/// The body of a 400 for a missing header, as captured from the real service, odd spaces and all.
+/// The body of a 400 for a missing `Metadata` header, with the spaces of one captured in public.
 pub(super) const MISSING_HEADER: &str = "{ \"error\": \"Bad request: . Required metadata header not specified\" }";
 
 /// The body of a 400 for a missing, repeated or unknown version.
@@ -148,7 +147,7 @@ pub(super) fn bad_version(instance: bool) -> String {
     .to_string()
 }
 
-/// A refusal's body in the service's form.
+/// The body of a refusal.
 pub(super) fn error_body(message: &str) -> String {
     serde_json::json!({ "error": message }).to_string()
 }
@@ -157,11 +156,11 @@ pub(super) fn error_body(message: &str) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use super::super::playback::Facts;
+    use super::super::document::EventFacts;
     use super::*;
 
-    fn document(event_type: &str, started: bool) -> Document {
-        let facts = Facts {
+    fn document(event_type: &str, started: bool) -> ReplayDocument {
+        let facts = EventFacts {
             event_id: "C7061BAC-AFDC-4513-B24B-AA5F13A16123".into(),
             event_type: event_type.into(),
             event_source: "Platform".into(),
@@ -170,16 +169,16 @@ mod tests {
             resources: vec!["WestNO_0".into(), "WestNO_1".into()],
         };
         let not_before = (!started).then_some(Duration::from_millis(1500));
-        Document { incarnation: 2, events: vec![Event { facts: Arc::new(facts), started, not_before }] }
+        ReplayDocument { incarnation: 2, events: vec![DocumentEvent { facts: Arc::new(facts), started, not_before }] }
     }
 
     fn written(event_type: &str, started: bool, version: &str) -> String {
         let epoch = SystemTime::UNIX_EPOCH + Duration::from_secs(1_649_716_017);
-        render(&document(event_type, started), Version::parse(version).expect(version), epoch)
+        render(&document(event_type, started), ApiVersion::parse(version).expect(version), epoch)
     }
 
     #[test]
-    fn the_newest_version_has_every_member_in_the_real_order() {
+    fn the_newest_version_has_every_member_in_the_order_of_the_service() {
         assert_eq!(
             written("Freeze", false, "2020-07-01"),
             r#"{"DocumentIncarnation":2,"Events":[{"EventId":"C7061BAC-AFDC-4513-B24B-AA5F13A16123","EventStatus":"Scheduled","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["WestNO_0","WestNO_1"],"NotBefore":"Mon, 11 Apr 2022 22:26:58 GMT","Description":"A \"quoted\" text.","EventSource":"Platform","DurationInSeconds":5}]}"#
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn older_versions_hide_members_and_types() {
+    fn older_versions_omit_members_and_types() {
         let started = written("Freeze", true, "2017-03-01");
         assert!(started.ends_with(r#""Resources":["_WestNO_0","_WestNO_1"],"NotBefore":""}]}"#), "{started}");
         for (version, description, source, duration) in [
@@ -212,9 +211,9 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_exact() {
-        assert_eq!(Version::parse("2020-07-02"), None);
-        assert_eq!(Version::parse(""), None);
+    fn parses_only_known_versions() {
+        assert_eq!(ApiVersion::parse("2020-07-02"), None);
+        assert_eq!(ApiVersion::parse(""), None);
         assert!(is_instance_version("2021-02-01") && !is_instance_version("2021-02-02"));
         assert!(bad_version(false).ends_with(r#""newest-versions":["2020-07-01","2019-08-01","2019-04-01"]}"#));
         assert!(VERSIONS.is_sorted() && INSTANCE_VERSIONS.is_sorted());

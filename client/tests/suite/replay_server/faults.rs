@@ -1,4 +1,4 @@
-//! The faults, as a client meets them.
+//! Tests of every fault as a client sees it.
 
 use super::*;
 
@@ -43,7 +43,7 @@ fn fault_status() {
 }
 
 #[test]
-fn a_refused_approval_has_no_effect_and_a_damaged_answer_has() {
+fn a_refused_approval_has_no_effect_but_one_with_a_damaged_answer_has() {
     for (fault, effect) in [
         ("post.status:500@1", false),
         ("post.retry-after:1@1", false),
@@ -70,12 +70,12 @@ fn a_refused_approval_has_no_effect_and_a_damaged_answer_has() {
 }
 
 #[test]
-fn faults_of_one_method_leave_the_other_alone() {
+fn a_scope_limits_a_fault_to_its_requests() {
     let server = faulty(&["get.status:500", "name.status:404"]);
     assert_eq!(get(&server, EVENTS).status, 500);
     assert_eq!(get(&server, NAME).status, 404);
     assert_eq!(post(&server, "{}").status, 400);
-    // A request that the service refuses meets no fault.
+    // Faults do not apply to a request that the service refuses.
     assert_eq!(get(&server, "/metadata/scheduledevents").status, 400);
 }
 
@@ -85,7 +85,7 @@ fn fault_first_call_delay() {
     let before = Instant::now();
     assert_eq!(get(&server, EVENTS).status, 200);
     assert!(before.elapsed() >= Duration::from_millis(200));
-    // An hour for the others, were they hit: this would never end.
+    // Only the first request is delayed, and faults of the name apply to no other request.
     let server = faulty(&["first-call-delay:0", "name.slow-headers:3600"]);
     assert_eq!(get(&server, EVENTS).status, 200);
     assert_eq!(get(&server, EVENTS).status, 200);
@@ -98,7 +98,7 @@ fn fault_stale() {
     let stale = document(&server);
     assert_eq!(current["DocumentIncarnation"], 2);
     assert_eq!(stale, serde_json::json!({"DocumentIncarnation": 1, "Events": []}));
-    // The event is approved all the same, which the stale answers do not show.
+    // The approval has its effect, which stale documents do not show.
     assert_eq!(approve(&server, &[&event_id(&current, 0)]).status, 200);
     assert_eq!(document(&server), stale);
 }
@@ -130,14 +130,14 @@ fn fault_slow_headers_and_slow_body() {
         assert_eq!(events(&document(&server)).len(), 1);
         assert!(before.elapsed() >= Duration::from_millis(200), "{fault}");
     }
-    // The head comes at once and the body does not: an hour between two pieces.
+    // The header arrives at once, the body in pieces an hour apart.
     let server = faulty(&["slow-body:360000"]);
     let mut stream = connect(server.addr());
     stream.write_all(head("GET", EVENTS, "").as_bytes()).expect("send");
     assert_eq!(read_head(&mut stream).status, 200);
     drop(server);
     assert!(!matches!(stream.read(&mut [0]), Ok(1)));
-    // An approval's answer has no body to trickle, so it gets one.
+    // The response to an approval has no body, so the fault adds one.
     let server = faulty(&["post.slow-body:0.1"]);
     let id = event_id(&document(&server), 0);
     assert!(!approve(&server, &[&id]).body.is_empty());
@@ -151,7 +151,7 @@ fn fault_silence() {
     stream.set_read_timeout(Some(Duration::from_millis(50))).expect("set time-out");
     let error = stream.read(&mut [0]).expect_err("silence").kind();
     assert!(matches!(error, ErrorKind::WouldBlock | ErrorKind::TimedOut), "{error}");
-    // Others are served meanwhile.
+    // Other connections are served meanwhile.
     assert_eq!(get(&server, EVENTS).status, 200);
     assert_eq!(server.requests()[0].status, None);
     drop(server);
@@ -179,7 +179,7 @@ fn fault_endless_body() {
     let response = read_head(&mut stream);
     assert_eq!((response.header("Transfer-Encoding"), response.header("Content-Length")), (Some("chunked"), None));
     let mut bytes = vec![0; 4_000_000];
-    stream.read_exact(&mut bytes).expect("no end in sight");
+    stream.read_exact(&mut bytes).expect("four megabytes");
     let text = String::from_utf8(bytes).expect("UTF-8");
     assert!(text.contains("]}\r\n1000\r\n    "), "{text:.400}");
 }
@@ -190,7 +190,7 @@ fn fault_huge_body() {
     let response = get(&server, EVENTS);
     assert_eq!(response.body.len(), 3_000_000);
     assert_eq!(events(&response.json()).len(), 1);
-    // A gigabyte is announced and begun, and a client may leave.
+    // The client may close the connection before it has read the gigabyte.
     let server = faulty(&["huge-body:1GB"]);
     let mut stream = connect(server.addr());
     stream.write_all(head("GET", EVENTS, "").as_bytes()).expect("send");
@@ -301,7 +301,7 @@ fn fault_vanish() {
         (seen["DocumentIncarnation"].as_u64(), events(&seen).len())
     });
     assert_eq!(counts, [(Some(2), 1), (Some(2), 0), (Some(2), 1)]);
-    // Not even a client that asks with If-None-Match is spared.
+    // The fault applies to a request with If-None-Match, too.
     let server = faulty(&["vanish@2"]);
     let etag = get(&server, EVENTS).header("ETag").expect("ETag").to_owned();
     let response = raw(server.addr(), head("GET", EVENTS, &format!("If-None-Match: {etag}\r\n")).as_bytes());
@@ -318,7 +318,7 @@ fn fault_started_without_scheduled() {
 }
 
 #[test]
-fn windows_of_time_open_and_close() {
+fn a_time_window_opens_and_closes() {
     let server = faulty(&["status:410@0s-0.3s"]);
     let begin = Instant::now();
     assert_eq!(get(&server, EVENTS).status, 410);
@@ -331,7 +331,7 @@ fn windows_of_time_open_and_close() {
 }
 
 #[test]
-fn faults_combine() {
+fn combines_several_faults() {
     let server = faulty(&["slow-body:0.1", "slow-headers:0.1", "status:500@1", "empty", "content-type:text/plain"]);
     let before = Instant::now();
     let response = get(&server, EVENTS);
@@ -341,7 +341,7 @@ fn faults_combine() {
 }
 
 #[test]
-fn unknown_faults_name_the_nearest() {
+fn an_unknown_fault_gets_a_suggestion() {
     let error = "endles-body".parse::<Fault>().expect_err("unknown").to_string();
     assert!(error.contains("did you mean `endless-body`?") && error.contains("retry-after:VALUE"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! The replay server over real sockets, met by a client that knows nothing but bytes.
+//! Tests of the replay server over real sockets, with a client that sends and reads plain bytes.
 
 mod faults;
 mod rules;
@@ -13,18 +13,18 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use scheduled_events::replay::{Change, Fault, ReplayEvent, Scenario, Server, ServerConfig};
+use scheduled_events::replay::{Fault, ReplayEvent, Scenario, Server, ServerConfig, TransitionKind};
 use serde_json::Value;
 
 const EVENTS: &str = "/metadata/scheduledevents?api-version=2020-07-01";
 const NAME: &str = "/metadata/instance/compute/name?api-version=2021-02-01&format=text";
 
-/// Longer than anything here takes, shorter than a test runner's patience.
+/// A time-out that no test reaches unless it fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// One event that is on from the first document and moves only when approved.
+/// One event that is in the first document and changes only when it is approved.
 const STEADY: &str = r#"
-    about = "A freeze that waits for its approval."
+    about = "A Freeze that waits for its approval."
     [[event]]
     event_type = "Freeze"
     description = "Host server is undergoing maintenance."
@@ -66,7 +66,7 @@ fn head(method: &str, target: &str, extra: &str) -> String {
     format!("{method} {target} HTTP/1.1\r\nHost: 169.254.169.254\r\nMetadata: true\r\n{extra}\r\n")
 }
 
-/// Reads up to and including the empty line, and nothing beyond.
+/// Reads up to and including the empty line.
 fn read_head(stream: &mut TcpStream) -> Response {
     let mut bytes = Vec::new();
     while !bytes.ends_with(b"\r\n\r\n") {

@@ -1,9 +1,9 @@
-//! The rules of the service.
+//! Tests of the rules of the service (`docs/wire.md`).
 
 use super::*;
 
 #[test]
-fn documents_are_compact_and_complete() {
+fn a_document_is_compact_json_with_all_members() {
     let server = start(steady().seed(1));
     let response = get(&server, EVENTS);
     assert_eq!(response.header("Content-Type"), Some("application/json; charset=utf-8"));
@@ -33,7 +33,7 @@ fn event_ids_follow_the_seed() {
 }
 
 #[test]
-fn refusals_are_those_of_the_service() {
+fn refuses_what_the_service_refuses() {
     let server = start(steady());
     let refused = |request: &str| raw(server.addr(), request.as_bytes());
     let plain = |target: &str, fields: &str| refused(&format!("GET {target} HTTP/1.1\r\nHost: x\r\n{fields}\r\n"));
@@ -85,7 +85,7 @@ fn a_head_request_gets_no_body() {
 }
 
 #[test]
-fn older_versions_show_less() {
+fn older_versions_have_fewer_members_and_types() {
     let server = start(steady());
     for (version, members) in [
         ("2017-03-01", 6),
@@ -114,7 +114,7 @@ fn older_versions_show_less() {
 }
 
 #[test]
-fn an_etag_saves_the_body() {
+fn if_none_match_gets_304_while_the_document_is_unchanged() {
     let server = start(steady());
     let etag = get(&server, EVENTS).header("ETag").expect("ETag").to_owned();
     let conditional =
@@ -130,14 +130,14 @@ fn an_etag_saves_the_body() {
 }
 
 #[test]
-fn approvals_start_an_event_once() {
+fn an_approval_starts_an_event_once() {
     let server = start(steady());
     assert_eq!(approve(&server, &["C7061BAC-AFDC-4513-B24B-AA5F13A16123"]).status, 400);
     let before = document(&server);
     let id = event_id(&before, 0);
     assert_eq!(statuses(&before), ["Scheduled"]);
 
-    // One unknown EventId spoils the request, and nothing malformed changes anything.
+    // A request with an unknown EventId or a malformed body changes nothing.
     assert_eq!(approve(&server, &[&id, "unknown"]).status, 400);
     for malformed in ["", "{", "[]", "{}", r#"{"StartRequests":[]}"#, r#"{"StartRequests":[{"Id":"x"}]}"#, "\u{feff}{}"]
     {
@@ -151,13 +151,13 @@ fn approvals_start_an_event_once() {
     assert_eq!((statuses(&after).as_slice(), &after["Events"][0]["NotBefore"]), (&["Started"][..], &Value::from("")));
     assert_eq!((after["DocumentIncarnation"].as_u64(), event_id(&after, 0)), (Some(3), id.clone()));
 
-    // Again, and of a Started event: valid, without effect.
+    // Repeated, and for a Started event: valid and without effect.
     assert_eq!(approve(&server, &[&id, &id]).status, 200);
     assert_eq!(document(&server), after);
 }
 
 #[test]
-fn approval_bodies_come_in_several_shapes() {
+fn accepts_old_chunked_and_delayed_approval_bodies() {
     let id = |server: &Server| event_id(&document(server), 0);
     let started = |server: &Server| statuses(&document(server)) == ["Started"];
 
@@ -174,7 +174,7 @@ fn approval_bodies_come_in_several_shapes() {
     assert_eq!(raw(server.addr(), request.as_bytes()).status, 200);
     assert!(started(&server));
 
-    // A client that waits to be told to go on, as .NET's does.
+    // A client that waits for 100 Continue, as .NET's does.
     let server = start(steady());
     let body = format!(r#"{{"StartRequests":[{{"EventId":"{}"}}]}}"#, id(&server));
     let fields = format!("Expect: 100-continue\r\nContent-Length: {}\r\n", body.len());
@@ -187,7 +187,7 @@ fn approval_bodies_come_in_several_shapes() {
 }
 
 #[test]
-fn neither_of_a_pair_goes_before_both_are_approved() {
+fn neither_event_of_a_group_starts_before_both_are_approved() {
     let pair = STEADY.replace("Freeze", "Terminate")
         + "count = 2\nresources = [\"{peer:index}\"]\napproval_group = \"pair\"\n";
     let server = start(ServerConfig::new(Scenario::parse(&pair).expect("valid")).vm_name("pool_7"));
@@ -201,7 +201,7 @@ fn neither_of_a_pair_goes_before_both_are_approved() {
 }
 
 #[test]
-fn the_name_is_plain_text() {
+fn the_vm_name_is_plain_text() {
     let server = start(steady().vm_name("pool_7"));
     let response = get(&server, NAME);
     assert_eq!((response.status, response.text()), (200, "pool_7"));
@@ -212,7 +212,7 @@ fn the_name_is_plain_text() {
 }
 
 #[test]
-fn connections_are_kept_and_pipelines_answered() {
+fn keeps_connections_open_and_answers_pipelined_requests() {
     let server = start(steady());
     let mut stream = connect(server.addr());
     for _ in 0..3 {
@@ -225,7 +225,7 @@ fn connections_are_kept_and_pipelines_answered() {
     let answers = [(); 3].map(|()| read_response(&mut stream).status);
     assert_eq!(answers, [200, 404, 200]);
 
-    // Byte by byte, then closed on request.
+    // Sent byte by byte, then closed as requested.
     for byte in head("GET", EVENTS, "Connection: close\r\n").bytes() {
         stream.write_all(&[byte]).expect("send");
     }
@@ -236,7 +236,7 @@ fn connections_are_kept_and_pipelines_answered() {
 }
 
 #[test]
-fn requests_have_limits() {
+fn refuses_requests_over_a_limit() {
     let server = start(steady());
     let long = "a".repeat(20_000);
     let huge = format!("{}{}", head("POST", EVENTS, "Content-Length: 400000\r\n"), "x".repeat(400_000));
@@ -254,7 +254,7 @@ fn requests_have_limits() {
 }
 
 #[test]
-fn requests_are_recorded() {
+fn records_requests() {
     let server = start(steady().fault("get.reset@2".parse().expect("fault")));
     let before = Instant::now();
     document(&server);

@@ -1,4 +1,4 @@
-//! The scenarios, played to their end.
+//! Plays the built-in scenarios to their end.
 
 use super::*;
 
@@ -6,13 +6,13 @@ struct Expected {
     name: &'static str,
     /// Type, source, description, duration and resources of each event in document order.
     events: Vec<(&'static str, &'static str, &'static str, i64, Vec<String>)>,
-    /// What happens to each event, approvals left out, which is the same at every pace.
-    course: &'static [Change],
-    /// The incarnations of the whole scenario, if events do not mingle.
+    /// The transitions of each event without approvals, which are the same at every speed.
+    transitions: &'static [TransitionKind],
+    /// The incarnations of the scenario, if its events do not overlap.
     incarnations: Option<&'static [u64]>,
 }
 
-const USUAL: &[Change] = &[Change::Appeared, Change::Started, Change::Gone];
+const USUAL: &[TransitionKind] = &[TransitionKind::Appeared, TransitionKind::Started, TransitionKind::Gone];
 const HOST: &str = "Host server is undergoing maintenance.";
 const RESTART: &str = "Virtual machine is going to be restarted as requested by authorized user.";
 
@@ -21,7 +21,7 @@ fn expectations() -> Vec<Expected> {
     let one = |name, event_type, source, description, duration, vms: &[u32]| Expected {
         name,
         events: vec![(event_type, source, description, duration, names(vms))],
-        course: USUAL,
+        transitions: USUAL,
         incarnations: Some(&[1, 2, 3, 4]),
     };
     let many = |name, count: u32| Expected {
@@ -38,7 +38,7 @@ fn expectations() -> Vec<Expected> {
         one("user-redeploy", "Redeploy", "User", redeploy, -1, &[0]),
         one("redeploy", "Redeploy", "Platform", failure, -1, &[0]),
         Expected {
-            course: &[Change::Appeared, Change::Cancelled],
+            transitions: &[TransitionKind::Appeared, TransitionKind::Cancelled],
             incarnations: Some(&[1, 2, 3]),
             ..one("cancelled", "Freeze", "Platform", HOST, 30, &[0])
         },
@@ -46,12 +46,17 @@ fn expectations() -> Vec<Expected> {
         one("terminate", "Terminate", "User", "", -1, &[0]),
         many("terminate-pair", 2),
         Expected {
-            course: &[Change::Appeared, Change::Gone],
+            transitions: &[TransitionKind::Appeared, TransitionKind::Gone],
             incarnations: Some(&[1, 2, 3]),
             ..one("hardware-failure", "Reboot", "Platform", failure, -1, &[0, 1])
         },
         Expected {
-            course: &[Change::Appeared, Change::Rescheduled, Change::Started, Change::Gone],
+            transitions: &[
+                TransitionKind::Appeared,
+                TransitionKind::Rescheduled,
+                TransitionKind::Started,
+                TransitionKind::Gone,
+            ],
             incarnations: Some(&[1, 2, 3, 4, 5]),
             ..one("rescheduled", "Freeze", "Platform", HOST, 9, &[0])
         },
@@ -68,7 +73,7 @@ fn expectations() -> Vec<Expected> {
     ]
 }
 
-/// Plays a scenario to its end, approving all there is at first sight, and checks every document.
+/// Plays a scenario to its end, approves the first events, and checks every document.
 fn play(expected: &Expected) {
     let name = expected.name;
     let (sender, receiver) = mpsc::channel();
@@ -77,15 +82,15 @@ fn play(expected: &Expected) {
     let first = document(&server);
     assert!(events(&first).is_empty(), "{name}");
     let mut incarnations = vec![first["DocumentIncarnation"].as_u64().expect("number")];
-    let mut courses: HashMap<String, Vec<Change>> = HashMap::new();
+    let mut transitions: HashMap<String, Vec<TransitionKind>> = HashMap::new();
     let mut ids: Vec<Option<String>> = vec![None; expected.events.len()];
     let mut approved = false;
     loop {
-        let event = receiver.recv_timeout(PATIENCE).expect("the scenario goes on");
+        let event = receiver.recv_timeout(PATIENCE).expect("another event");
         let (incarnation, change) = match event {
-            ReplayEvent::Event { change: Change::Approved, .. } => continue,
+            ReplayEvent::Event { change: TransitionKind::Approved, .. } => continue,
             ReplayEvent::Event { change, event_id, incarnation, .. } => {
-                courses.entry(event_id).or_default().push(change);
+                transitions.entry(event_id).or_default().push(change);
                 (incarnation, Some(change))
             }
             ReplayEvent::IncarnationReset { incarnation } => (incarnation, None),
@@ -98,7 +103,7 @@ fn play(expected: &Expected) {
         incarnations.push(incarnation);
         let seen = document(&server);
         check(name, &seen, expected, &mut ids);
-        if change == Some(Change::Appeared) || !approved {
+        if change == Some(TransitionKind::Appeared) || !approved {
             let ids: Vec<_> = events(&seen).iter().map(|event| event["EventId"].as_str().expect("id")).collect();
             if !ids.is_empty() {
                 assert_eq!(approve(&server, &ids).status, 200, "{name}");
@@ -108,8 +113,8 @@ fn play(expected: &Expected) {
     }
     assert!(server.finished(), "{name}");
     assert!(events(&document(&server)).is_empty(), "{name}");
-    assert_eq!(courses.len(), expected.events.len(), "{name}");
-    assert!(courses.values().all(|course| course == expected.course), "{name}: {courses:?}");
+    assert_eq!(transitions.len(), expected.events.len(), "{name}");
+    assert!(transitions.values().all(|seen| seen == expected.transitions), "{name}: {transitions:?}");
     if let Some(wanted) = expected.incarnations {
         assert_eq!(incarnations, wanted, "{name}");
     }
@@ -130,7 +135,7 @@ fn check(name: &str, document: &Value, expected: &Expected, ids: &mut [Option<St
         match event["EventStatus"].as_str() {
             Some("Scheduled") => {
                 let time = httpdate::parse_http_date(not_before).expect("RFC 1123");
-                // Not a century away in either direction; the moment itself is the state machine's test.
+                // Only roughly: the unit tests of the timeline check the exact time.
                 let distance = time.duration_since(SystemTime::now()).unwrap_or_else(|error| error.duration());
                 assert!(distance < Duration::from_secs(120), "{name}: {not_before}");
             }
@@ -151,13 +156,13 @@ fn every_builtin_scenario_plays_to_its_end() {
     thread::scope(|scope| {
         let plays: Vec<_> = expectations.iter().map(|expected| scope.spawn(|| play(expected))).collect();
         for (play, name) in plays.into_iter().zip(names) {
-            play.join().unwrap_or_else(|_| panic!("{name} failed, see above"));
+            play.join().unwrap_or_else(|_| panic!("scenario {name} failed"));
         }
     });
 }
 
 #[test]
-fn without_an_approval_events_wait_for_not_before() {
+fn an_unapproved_event_starts_at_not_before() {
     let (sender, receiver) = mpsc::channel();
     let server = start(builtin("terminate-pair").speed(1200.0).observer(sender));
     assert!(!server.finished());
@@ -173,19 +178,23 @@ fn without_an_approval_events_wait_for_not_before() {
         })
         .collect();
     let twice = |change, incarnation, dated| [(change, incarnation, dated); 2];
-    let wanted = [twice(Change::Appeared, 2, true), twice(Change::Started, 3, false), twice(Change::Gone, 4, false)];
+    let wanted = [
+        twice(TransitionKind::Appeared, 2, true),
+        twice(TransitionKind::Started, 3, false),
+        twice(TransitionKind::Gone, 4, false),
+    ];
     assert_eq!(moments, wanted.concat());
     assert!(server.finished());
 }
 
 #[test]
-fn time_begins_with_the_first_document() {
+fn the_scenario_starts_with_the_first_document() {
     let (sender, receiver) = mpsc::channel();
     let server = start(builtin("preempt").speed(1e6).observer(sender).fault("status:503@1-2".parse().expect("fault")));
     get(&server, NAME);
     approve(&server, &["x"]);
     get(&server, EVENTS);
-    // At this speed the whole scenario would be over by now if it had begun.
+    // At this speed the scenario would be over by now if it had started.
     assert_eq!(receiver.recv_timeout(PATIENCE).expect("name").to_string(), format!("GET {NAME} -> 200"));
     assert_eq!(
         receiver.recv_timeout(PATIENCE).expect("post").to_string(),
@@ -195,7 +204,7 @@ fn time_begins_with_the_first_document() {
     assert_eq!(receiver.recv_timeout(Duration::from_millis(20)), Err(RecvTimeoutError::Timeout));
     assert!(!server.finished());
     document(&server);
-    assert_eq!(receiver.recv_timeout(PATIENCE), Ok(ReplayEvent::PlaybackStarted));
+    assert_eq!(receiver.recv_timeout(PATIENCE), Ok(ReplayEvent::ScenarioStarted));
     drop(server);
-    assert!(receiver.iter().count() >= 1, "the stream ends with the server");
+    assert!(receiver.iter().count() >= 1, "the channel closes when the server is dropped");
 }

@@ -1,4 +1,4 @@
-//! The server itself: threads, ports, crowds.
+//! Tests of the server's threads, port and connection limit.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn threads_of(address: SocketAddr) -> usize {
 }
 
 #[test]
-fn stopping_leaves_no_thread_and_no_port() {
+fn dropping_the_server_ends_its_threads_and_frees_its_port() {
     let faults = ["silence@1", "endless-body@2", "slow-body:36000@3", "slow-headers:36000@4"];
     let (sender, receiver) = mpsc::channel();
     let config = faults.iter().fold(steady(), |config, fault| config.fault(fault.parse().expect(fault)));
@@ -22,7 +22,7 @@ fn stopping_leaves_no_thread_and_no_port() {
         .map(|_| {
             let mut stream = connect(address);
             stream.write_all(head("GET", EVENTS, "").as_bytes()).expect("send");
-            // Until the server has decided on this one, the next must not come.
+            // The faults are counted by request, so wait until the server has processed this one.
             while !matches!(receiver.recv_timeout(PATIENCE).expect("an answer"), ReplayEvent::Answered { .. }) {}
             stream
         })
@@ -37,7 +37,7 @@ fn stopping_leaves_no_thread_and_no_port() {
     drop(server);
     #[cfg(target_os = "linux")]
     assert_eq!(threads_of(address), 0);
-    TcpStream::connect_timeout(&address, PATIENCE).expect_err("nobody listens");
+    TcpStream::connect_timeout(&address, PATIENCE).expect_err("no listener");
     TcpListener::bind(address).expect("the port is free");
     for stream in busy.iter_mut().chain([&mut kept]) {
         let mut rest = Vec::new();
@@ -48,7 +48,7 @@ fn stopping_leaves_no_thread_and_no_port() {
 }
 
 #[test]
-fn fifty_connections_at_once() {
+fn serves_fifty_connections_at_once() {
     let server = start(steady());
     let address = server.addr();
     let barrier = Arc::new(Barrier::new(50));
@@ -57,7 +57,7 @@ fn fifty_connections_at_once() {
             let barrier = barrier.clone();
             thread::spawn(move || {
                 let mut stream = connect(address);
-                // All fifty are connected before the first of them asks.
+                // All fifty are connected before the first sends a request.
                 barrier.wait();
                 for _ in 0..4 {
                     stream.write_all(head("GET", EVENTS, "").as_bytes()).expect("send");
@@ -74,11 +74,11 @@ fn fifty_connections_at_once() {
 }
 
 #[test]
-fn more_connections_than_places_are_served_in_turn() {
+fn connections_over_the_limit_wait_for_a_free_slot() {
     let server = start(steady());
     let mut streams: Vec<_> = (0..300).map(|_| connect(server.addr())).collect();
     while let Some(mut stream) = streams.pop() {
-        // The last to come waits in the queue until enough of the first have gone.
+        // The last connections wait in the queue until enough of the others are closed.
         if streams.len() < 200 {
             stream.write_all(head("GET", NAME, "").as_bytes()).expect("send");
             assert_eq!(read_response(&mut stream).status, 200);

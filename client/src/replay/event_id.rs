@@ -1,9 +1,9 @@
-//! `EventId`s: upper-case GUIDs, as the service gives them (WIRE 2).
+//! `EventId`s: upper-case GUIDs, as the service sends them (`docs/wire.md`, section 2).
 
-/// Upper-case version 4 GUIDs from a seed, by `SplitMix64`: repeatable, and of use to nobody as a secret.
-pub(super) struct Guids(pub(super) u64);
+/// Generates version 4 GUIDs with `SplitMix64`: the same seed gives the same GUIDs. Not for secrets.
+pub(super) struct EventIds(pub(super) u64);
 
-impl Guids {
+impl EventIds {
     pub(super) fn next(&mut self) -> String {
         let high = self.next_u64() & !0xF000 | 0x4000;
         let low = self.next_u64() & !(0b11 << 62) | (0b10 << 62);
@@ -31,12 +31,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn guids_are_upper_case_repeatable_and_depend_on_the_seed() {
-        let mut guids = Guids(42);
-        let first = guids.next();
-        assert_eq!(first, Guids(42).next());
-        assert_ne!(first, guids.next());
-        assert_ne!(first, Guids(43).next());
+    fn event_ids_are_upper_case_ids_that_depend_on_the_seed() {
+        let mut ids = EventIds(42);
+        let first = ids.next();
+        assert_eq!(first, EventIds(42).next());
+        assert_ne!(first, ids.next());
+        assert_ne!(first, EventIds(43).next());
         assert_eq!(first.len(), 36);
         let parts: Vec<_> = first.split('-').map(str::len).collect();
         assert_eq!(parts, [8, 4, 4, 4, 12]);

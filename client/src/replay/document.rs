@@ -1,0 +1,93 @@
+//! What a timeline produces: documents, their events, and transitions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A document, before it is written for a version of the service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplayDocument {
+    /// `DocumentIncarnation`.
+    pub incarnation: u64,
+    /// The open events, in the scenario's order.
+    pub events: Vec<DocumentEvent>,
+}
+
+/// An event as a document shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DocumentEvent {
+    /// The members that never change.
+    pub facts: Arc<EventFacts>,
+    /// `EventStatus`: Started, or else Scheduled.
+    pub started: bool,
+    /// `NotBefore` as time since the first document; `None` once Started.
+    pub not_before: Option<Duration>,
+}
+
+/// The members of an event that are the same in all documents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventFacts {
+    /// `EventId`, an upper-case GUID.
+    pub event_id: String,
+    /// `EventType`.
+    pub event_type: String,
+    /// `EventSource`.
+    pub event_source: String,
+    /// `Description`.
+    pub description: String,
+    /// `DurationInSeconds`.
+    pub duration_in_seconds: i64,
+    /// `Resources`, with placeholders replaced.
+    pub resources: Vec<String>,
+}
+
+/// Something that happened, `at` a time since the first document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Transition {
+    /// An event changed.
+    Event {
+        /// When.
+        at: Duration,
+        /// How.
+        kind: TransitionKind,
+        /// The event after the change, or before it if the event ended.
+        event: DocumentEvent,
+        /// The incarnation of the first document that shows the change.
+        incarnation: u64,
+    },
+    /// The incarnation started again.
+    IncarnationReset {
+        /// When.
+        at: Duration,
+        /// The new incarnation.
+        incarnation: u64,
+    },
+}
+
+/// How an event changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TransitionKind {
+    /// The event is in the document for the first time: Scheduled, or Started if there was no notice.
+    Appeared,
+    /// A request approved the event. The document does not show this.
+    Approved,
+    /// `NotBefore` changed.
+    Rescheduled,
+    /// From Scheduled to Started.
+    Started,
+    /// From Scheduled to absent.
+    Cancelled,
+    /// From Started to absent.
+    Gone,
+}
+
+/// The result of an approval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ApprovalResult {
+    /// The first approval of a Scheduled event.
+    Accepted,
+    /// The event was approved before, is Started or has ended: a valid request without effect.
+    WithoutEffect,
+    /// No event with this `EventId` has appeared yet.
+    Unknown,
+}

@@ -1,0 +1,221 @@
+//! Combines the faults that apply to one request.
+
+use std::time::Duration;
+
+use super::fault::{Fault, FaultScope};
+use super::fault_kind::{ByteCount, FaultKind, FieldCount, HeaderValue, Location, RetryTime, StatusCode};
+
+/// What goes wrong with one request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct FaultPlan {
+    /// The delay before the request is processed.
+    pub(super) delay: Duration,
+    /// The time over which the header is sent.
+    pub(super) slow_headers: Duration,
+    /// The time over which the body is sent.
+    pub(super) slow_body: Duration,
+    /// How old the document is.
+    pub(super) stale: Duration,
+    pub(super) incarnation_back: u64,
+    /// The document has no events.
+    pub(super) vanish: bool,
+    /// The document has only Started events.
+    pub(super) started_only: bool,
+    pub(super) content_type: Option<String>,
+    /// The first of the faults that exclude each other.
+    pub(super) answer: Option<AnswerFault>,
+    /// All of the above as they are written, for the log.
+    pub(super) names: Vec<String>,
+}
+
+/// A fault of the whole answer. Of several, the first one applies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum AnswerFault {
+    // The request is not processed.
+    Reset,
+    Silence,
+    NotHttp,
+    Status(u16),
+    RetryAfter(RetryTime),
+    Redirect(u16, String),
+    // The request is processed, and the body of the answer replaced.
+    Empty,
+    NotJson,
+    HalfDocument,
+    Gzip,
+    // The request is processed, and the answer damaged while it is sent.
+    Damage(Damage),
+}
+
+/// What happens to an answer while it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Damage {
+    ResetMidBody,
+    ShortBody,
+    EndlessBody,
+    HugeBody(u64),
+    ManyHeaders(u32),
+    LongHeader(u64),
+}
+
+/// The requests that faults apply to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RequestKind {
+    EventsGet,
+    EventsPost,
+    Name,
+}
+
+/// All faults of a server, and the numbers of requests so far.
+#[derive(Clone, Debug)]
+pub(super) struct FaultPlanner {
+    faults: Vec<Fault>,
+    gets: u64,
+    posts: u64,
+    names: u64,
+}
+
+impl FaultPlanner {
+    pub(super) fn new(faults: Vec<Fault>) -> Self {
+        Self { faults, gets: 0, posts: 0, names: 0 }
+    }
+
+    /// Counts a request and returns what goes wrong with it, `since_first` after the first request.
+    pub(super) fn plan(&mut self, kind: RequestKind, since_first: Duration) -> FaultPlan {
+        match kind {
+            RequestKind::EventsGet => self.gets += 1,
+            RequestKind::EventsPost => self.posts += 1,
+            RequestKind::Name => self.names += 1,
+        }
+        let mut plan = FaultPlan::default();
+        for fault in &self.faults {
+            let count = match (fault.scope, kind) {
+                (FaultScope::Events, RequestKind::EventsGet | RequestKind::EventsPost) => self.gets + self.posts,
+                (FaultScope::Get, RequestKind::EventsGet) => self.gets,
+                (FaultScope::Post, RequestKind::EventsPost) => self.posts,
+                (FaultScope::Name, RequestKind::Name) => self.names,
+                _ => continue,
+            };
+            let applies = fault.applies(count, since_first);
+            if applies && (kind == RequestKind::EventsGet || !fault.kind.alters_document()) {
+                plan.add(fault);
+            }
+        }
+        plan
+    }
+}
+
+impl FaultPlan {
+    fn add(&mut self, fault: &Fault) {
+        let answer = match &fault.kind {
+            FaultKind::FirstCallDelay(delay) => {
+                self.delay += delay.0;
+                None
+            }
+            FaultKind::SlowHeaders(span) => {
+                self.slow_headers += span.0;
+                None
+            }
+            FaultKind::SlowBody(span) => {
+                self.slow_body += span.0;
+                None
+            }
+            FaultKind::Stale(age) => {
+                self.stale += age.0;
+                None
+            }
+            FaultKind::IncarnationBack(by) => {
+                self.incarnation_back = self.incarnation_back.saturating_add(by.0);
+                None
+            }
+            FaultKind::Vanish => {
+                self.vanish = true;
+                None
+            }
+            FaultKind::StartedWithoutScheduled => {
+                self.started_only = true;
+                None
+            }
+            FaultKind::ContentType(HeaderValue(value)) => {
+                self.content_type.get_or_insert_with(|| value.clone());
+                None
+            }
+            FaultKind::Reset => Some(AnswerFault::Reset),
+            FaultKind::Silence => Some(AnswerFault::Silence),
+            FaultKind::NotHttp => Some(AnswerFault::NotHttp),
+            FaultKind::Status(StatusCode(code)) => Some(AnswerFault::Status(*code)),
+            FaultKind::RetryAfter(value) => Some(AnswerFault::RetryAfter(value.clone())),
+            FaultKind::Redirect(Location { status, location }) => {
+                Some(AnswerFault::Redirect(*status, location.clone()))
+            }
+            FaultKind::Empty => Some(AnswerFault::Empty),
+            FaultKind::NotJson => Some(AnswerFault::NotJson),
+            FaultKind::HalfDocument => Some(AnswerFault::HalfDocument),
+            FaultKind::Gzip => Some(AnswerFault::Gzip),
+            FaultKind::ResetMidBody => Some(AnswerFault::Damage(Damage::ResetMidBody)),
+            FaultKind::ShortBody => Some(AnswerFault::Damage(Damage::ShortBody)),
+            FaultKind::EndlessBody => Some(AnswerFault::Damage(Damage::EndlessBody)),
+            FaultKind::HugeBody(ByteCount(bytes)) => Some(AnswerFault::Damage(Damage::HugeBody(*bytes))),
+            FaultKind::ManyHeaders(FieldCount(count)) => Some(AnswerFault::Damage(Damage::ManyHeaders(*count))),
+            FaultKind::LongHeader(ByteCount(bytes)) => Some(AnswerFault::Damage(Damage::LongHeader(*bytes))),
+        };
+        if answer.is_some() {
+            if self.answer.is_some() {
+                return;
+            }
+            self.answer = answer;
+        }
+        self.names.push(fault.to_string());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planner(faults: &[&str]) -> FaultPlanner {
+        FaultPlanner::new(faults.iter().map(|text| text.parse().expect(text)).collect())
+    }
+
+    #[test]
+    fn the_first_answer_fault_applies_and_delays_add_up() {
+        let mut planner =
+            planner(&["slow-body:1", "status:500", "empty", "slow-body:2", "first-call-delay:3", "vanish"]);
+        let plan = planner.plan(RequestKind::EventsGet, Duration::ZERO);
+        assert_eq!(plan.answer, Some(AnswerFault::Status(500)));
+        assert_eq!((plan.slow_body, plan.delay), (Duration::from_secs(3), Duration::from_secs(3)));
+        assert!(plan.vanish);
+        assert_eq!(plan.names, ["slow-body:1", "status:500", "slow-body:2", "first-call-delay:3", "vanish"]);
+        let second = planner.plan(RequestKind::EventsGet, Duration::ZERO);
+        assert_eq!(second.delay, Duration::ZERO);
+    }
+
+    #[test]
+    fn each_scope_counts_its_own_requests() {
+        let mut planner = planner(&["post.status:500@1", "status:501@3", "name.status:502@2"]);
+        let mut status = |kind| match planner.plan(kind, Duration::ZERO).answer {
+            Some(AnswerFault::Status(code)) => code,
+            _ => 200,
+        };
+        assert_eq!(status(RequestKind::Name), 200);
+        assert_eq!(status(RequestKind::EventsGet), 200);
+        assert_eq!(status(RequestKind::EventsGet), 200);
+        assert_eq!(status(RequestKind::EventsPost), 500);
+        assert_eq!(status(RequestKind::EventsPost), 200);
+        assert_eq!(status(RequestKind::Name), 502);
+    }
+
+    #[test]
+    fn a_time_window_counts_from_the_first_request() {
+        let mut planner = planner(&["status:410@0s-70s"]);
+        assert!(planner.plan(RequestKind::EventsGet, Duration::from_secs(69)).answer.is_some());
+        assert!(planner.plan(RequestKind::EventsPost, Duration::from_secs(70)).answer.is_none());
+    }
+
+    #[test]
+    fn faults_that_alter_the_document_leave_other_requests_alone() {
+        let mut planner = planner(&["vanish"]);
+        assert_eq!(planner.plan(RequestKind::EventsPost, Duration::ZERO), FaultPlan::default());
+        assert!(planner.plan(RequestKind::EventsGet, Duration::ZERO).vanish);
+    }
+}

@@ -1,0 +1,158 @@
+//! What a server reports: the requests it got, and what happened in the scenario.
+
+use std::fmt;
+use std::time::{Instant, SystemTime};
+
+use super::document::TransitionKind;
+
+/// A request that a server received.
+#[derive(Clone, Debug)]
+pub struct RecordedRequest {
+    /// The method; empty for data that is not HTTP and for a request over a limit.
+    pub method: String,
+    /// Path and query, undecoded.
+    pub target: String,
+    /// The header fields, in their order.
+    pub headers: Vec<(String, String)>,
+    /// The body, with chunks joined.
+    pub body: Vec<u8>,
+    /// When the request was complete.
+    pub arrived: Instant,
+    /// The status of the response; `None` if a fault suppressed it.
+    pub status: Option<u16>,
+}
+
+/// An event of a replay. `Display` writes it as a line of a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReplayEvent {
+    /// A request was answered, or a fault suppressed the response.
+    Answered {
+        /// The method.
+        method: String,
+        /// Path and query.
+        target: String,
+        /// The status; `None` if a fault suppressed the response.
+        status: Option<u16>,
+        /// The faults that applied, as they are written.
+        faults: Vec<String>,
+    },
+    /// The first document was requested, which starts the scenario.
+    ScenarioStarted,
+    /// An event appeared, was approved, changed or ended.
+    Event {
+        /// What happened.
+        change: TransitionKind,
+        /// `EventId`.
+        event_id: String,
+        /// `EventType`.
+        event_type: String,
+        /// `Resources`.
+        resources: Vec<String>,
+        /// Whether the event is Started, or was before it ended.
+        started: bool,
+        /// `NotBefore`, unless Started.
+        not_before: Option<SystemTime>,
+        /// The incarnation of the first document that shows the change.
+        incarnation: u64,
+    },
+    /// The incarnation started again.
+    IncarnationReset {
+        /// The new incarnation.
+        incarnation: u64,
+    },
+    /// Every event of the scenario has ended.
+    Finished,
+}
+
+impl fmt::Display for ReplayEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Answered { method, target, status, faults } => {
+                if method.is_empty() {
+                    f.write_str("malformed request")?;
+                } else {
+                    write!(f, "{method} {target}")?;
+                }
+                match status {
+                    Some(status) => write!(f, " -> {status}")?,
+                    None => f.write_str(" -> no response")?,
+                }
+                if !faults.is_empty() {
+                    write!(f, " (fault: {})", faults.join(", "))?;
+                }
+                Ok(())
+            }
+            Self::ScenarioStarted => f.write_str("the scenario starts"),
+            Self::Event { change, event_id, event_type, resources, started, not_before, .. } => {
+                write!(f, "{event_type} {event_id} of {} ", summary(resources))?;
+                f.write_str(match change {
+                    TransitionKind::Appeared if *started => "appears, Started without notice",
+                    TransitionKind::Appeared => "appears, Scheduled",
+                    TransitionKind::Approved => "is approved",
+                    TransitionKind::Rescheduled => "is rescheduled",
+                    TransitionKind::Started => "is Started",
+                    TransitionKind::Cancelled => "is cancelled",
+                    TransitionKind::Gone => "has ended",
+                })?;
+                match (change, not_before) {
+                    (TransitionKind::Appeared | TransitionKind::Rescheduled, Some(time)) => {
+                        write!(f, ", not before {}", httpdate::fmt_http_date(*time))
+                    }
+                    _ => Ok(()),
+                }
+            }
+            Self::IncarnationReset { incarnation } => write!(f, "the incarnation starts again at {incarnation}"),
+            Self::Finished => f.write_str("the scenario is over: every event has ended"),
+        }
+    }
+}
+
+/// Names one or two resources, or one and the number of the others.
+fn summary(resources: &[String]) -> String {
+    match resources {
+        [] => "no VM".to_owned(),
+        [one] => one.clone(),
+        [one, two] => format!("{one} and {two}"),
+        [one, rest @ ..] => format!("{one} and {} more", rest.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(change: TransitionKind, resources: &[&str]) -> String {
+        let event = ReplayEvent::Event {
+            change,
+            event_id: "ID".into(),
+            event_type: "Freeze".into(),
+            resources: resources.iter().map(|name| (*name).to_owned()).collect(),
+            started: false,
+            not_before: Some(SystemTime::UNIX_EPOCH),
+            incarnation: 2,
+        };
+        event.to_string()
+    }
+
+    #[test]
+    fn displays_an_event() {
+        assert_eq!(
+            event(TransitionKind::Appeared, &["a", "b"]),
+            "Freeze ID of a and b appears, Scheduled, not before Thu, 01 Jan 1970 00:00:00 GMT"
+        );
+        assert_eq!(event(TransitionKind::Gone, &["a", "b", "c"]), "Freeze ID of a and 2 more has ended");
+        assert_eq!(event(TransitionKind::Approved, &[]), "Freeze ID of no VM is approved");
+    }
+
+    #[test]
+    fn displays_a_request() {
+        let answered = |method: &str, status, faults: &[&str]| {
+            let faults = faults.iter().map(|fault| (*fault).to_owned()).collect();
+            ReplayEvent::Answered { method: method.into(), target: "/x".into(), status, faults }.to_string()
+        };
+        assert_eq!(answered("GET", None, &["reset"]), "GET /x -> no response (fault: reset)");
+        assert_eq!(answered("POST", Some(200), &[]), "POST /x -> 200");
+        assert_eq!(answered("", Some(400), &[]), "malformed request -> 400");
+    }
+}

@@ -1,0 +1,559 @@
+//! Plays a scenario: a pure state machine with time as an argument.
+//!
+//! An event goes from Scheduled to Started and then leaves the document, or takes a shorter way. Each change of the document
+//! raises the incarnation by one; changes at the same moment are one change of the document (`docs/wire.md`, sections 2, 3
+//! and 5). Time is the span since the first document; the caller owns the clock.
+//!
+//! ```
+//! use std::time::Duration;
+//! use scheduled_events::replay::{Timeline, Scenario};
+//!
+//! let scenario = Scenario::builtin("user-reboot").expect("a built-in name");
+//! // At speed 60, ten seconds pass in a sixth of a second.
+//! let mut timeline = Timeline::new(&scenario, "WestNO_0", 60.0, 7);
+//! timeline.advance(Duration::from_secs(1));
+//! let document = timeline.document();
+//! assert_eq!(document.incarnation, 2);
+//! assert!(!document.events[0].started);
+//!
+//! timeline.approve(&document.events[0].facts.event_id, Duration::from_secs(1));
+//! timeline.advance(Duration::from_secs(2));
+//! assert!(timeline.document().events[0].started);
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::document::{ApprovalResult, DocumentEvent, EventFacts, ReplayDocument, Transition, TransitionKind};
+use super::event_id::EventIds;
+use super::names;
+use super::scenario::{EventScript, Reschedule, Scenario};
+
+/// The timeline of a scenario: its past documents and what is due next.
+#[derive(Clone, Debug)]
+pub struct Timeline {
+    events: Vec<EventTimeline>,
+    incarnation: u64,
+    /// When the incarnation starts again, and at which number; `None` once that has happened.
+    reset: Option<(Duration, u64)>,
+    now: Duration,
+    /// Every document so far with the time of its first appearance, starting at zero.
+    history: Vec<(Duration, Arc<ReplayDocument>)>,
+    transitions: Vec<Transition>,
+}
+
+impl Timeline {
+    /// Creates the timeline of a scenario for the VM `vm_name`.
+    ///
+    /// All delays are divided by `speed`; a speed that is not a positive finite number counts as 1. The same `id_seed`
+    /// gives the same `EventIds`.
+    pub fn new(scenario: &Scenario, vm_name: &str, speed: f64, id_seed: u64) -> Self {
+        let mut ids = EventIds(id_seed);
+        let events: Vec<EventTimeline> = scenario
+            .events
+            .iter()
+            .flat_map(|script| (0..script.count).map(move |index| (script, index)))
+            .map(|(script, index)| EventTimeline::new(script, index, vm_name, speed, ids.next()))
+            .collect();
+        let document = ReplayDocument { incarnation: scenario.first_incarnation, events: Vec::new() };
+        Self {
+            events,
+            incarnation: scenario.first_incarnation,
+            reset: scenario.incarnation_reset.map(|reset| (scale(reset.after, speed), reset.to)),
+            now: Duration::ZERO,
+            history: vec![(Duration::ZERO, Arc::new(document))],
+            transitions: Vec::new(),
+        }
+    }
+
+    /// Applies everything that is due by `now`. A `now` before the last one changes nothing.
+    pub fn advance(&mut self, now: Duration) {
+        while let Some(due) = self.next_due().filter(|&due| due <= now) {
+            self.step(due);
+        }
+        self.now = self.now.max(now);
+    }
+
+    /// Approves an event, compared without ASCII case, after advancing to `now`.
+    ///
+    /// The event starts after its `starts_after_approval`, or at `NotBefore` if that is earlier. In an approval group, the
+    /// delay begins when all Scheduled events of the group are approved (`docs/wire.md`, section 3, Terminate).
+    pub fn approve(&mut self, event_id: &str, now: Duration) -> ApprovalResult {
+        self.advance(now);
+        let now = self.now;
+        let Some(index) = self.position(event_id) else {
+            return ApprovalResult::Unknown;
+        };
+        let Some(event) = self.events.get_mut(index) else {
+            return ApprovalResult::Unknown;
+        };
+        if event.phase != Phase::Scheduled || event.approved {
+            return ApprovalResult::WithoutEffect;
+        }
+        event.approved = true;
+        self.transitions.push(Transition::Event {
+            at: now,
+            kind: TransitionKind::Approved,
+            event: event.view(),
+            incarnation: self.incarnation,
+        });
+        self.release(now);
+        self.advance(now);
+        ApprovalResult::Accepted
+    }
+
+    /// Whether an event with this `EventId` has appeared. It may have ended.
+    pub fn knows(&self, event_id: &str) -> bool {
+        self.position(event_id).is_some()
+    }
+
+    /// The current document.
+    pub fn document(&self) -> Arc<ReplayDocument> {
+        self.document_at(self.now)
+    }
+
+    /// The document before the first event appeared.
+    pub fn first_document(&self) -> Arc<ReplayDocument> {
+        self.history[0].1.clone()
+    }
+
+    /// The document at `time`.
+    pub fn document_at(&self, time: Duration) -> Arc<ReplayDocument> {
+        let upto = self.history.partition_point(|(since, _)| *since <= time);
+        self.history[upto.saturating_sub(1)].1.clone()
+    }
+
+    /// When the next transition happens if no event is approved before.
+    pub fn next_due(&self) -> Option<Duration> {
+        let events = self.events.iter().filter_map(EventTimeline::next_due);
+        events.chain(self.reset.map(|(due, _)| due)).min()
+    }
+
+    /// Whether every event has ended and nothing else is due.
+    pub fn finished(&self) -> bool {
+        self.next_due().is_none()
+    }
+
+    /// Removes and returns the transitions since the last call, oldest first.
+    pub fn take_transitions(&mut self) -> Vec<Transition> {
+        std::mem::take(&mut self.transitions)
+    }
+
+    fn position(&self, event_id: &str) -> Option<usize> {
+        self.events
+            .iter()
+            .position(|event| event.phase != Phase::Pending && event.facts.event_id.eq_ignore_ascii_case(event_id))
+    }
+
+    /// Applies everything due at exactly `due` as one change of the document.
+    fn step(&mut self, due: Duration) {
+        self.now = due;
+        let mut changes = Vec::new();
+        for event in &mut self.events {
+            if event.next_due() == Some(due) {
+                let before = event.view();
+                let kind = event.step(due);
+                let ended = matches!(kind, TransitionKind::Cancelled | TransitionKind::Gone);
+                changes.push((kind, if ended { before } else { event.view() }));
+            }
+        }
+        let reset = self.reset.take_if(|(at, _)| *at <= due);
+        self.incarnation = reset.map_or(self.incarnation.wrapping_add(1), |(_, to)| to);
+        let incarnation = self.incarnation;
+        let events = changes.into_iter().map(|(kind, event)| Transition::Event { at: due, kind, event, incarnation });
+        self.transitions.extend(events);
+        if reset.is_some() {
+            self.transitions.push(Transition::IncarnationReset { at: due, incarnation });
+        }
+        let events = self.events.iter().filter(|event| event.is_open()).map(EventTimeline::view).collect();
+        let document = ReplayDocument { incarnation: self.incarnation, events };
+        self.history.push((due, Arc::new(document)));
+        // Other events of the group may have waited for a start or a cancellation.
+        self.release(due);
+    }
+
+    /// Schedules the start of approved events whose group has no unapproved event left.
+    fn release(&mut self, now: Duration) {
+        let incomplete: Vec<String> = self
+            .events
+            .iter()
+            .filter(|event| event.phase == Phase::Scheduled && !event.approved)
+            .filter_map(|event| event.group.clone())
+            .collect();
+        for event in &mut self.events {
+            let waits = event.group.as_ref().is_some_and(|group| incomplete.contains(group));
+            if event.phase == Phase::Scheduled && event.approved && event.starts.is_none() && !waits {
+                event.starts = Some(now.saturating_add(event.starts_after_approval));
+            }
+        }
+    }
+}
+
+/// The longest delay, reached at speeds far below one: ten years.
+const LONGEST: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
+
+/// The timeline of one event: its script at the timeline's speed, and its state.
+#[derive(Clone, Debug)]
+struct EventTimeline {
+    facts: Arc<EventFacts>,
+    group: Option<String>,
+    phase: Phase,
+    without_notice: bool,
+    approved: bool,
+    appears: Duration,
+    notice: Duration,
+    starts_after_approval: Duration,
+    started_for: Duration,
+    cancelled_after: Option<Duration>,
+    reschedule: Option<Reschedule>,
+    // Times since the first document, set as the event proceeds.
+    not_before: Duration,
+    starts: Option<Duration>,
+    cancelled: Option<Duration>,
+    rescheduled: Option<(Duration, Duration)>,
+    ends: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Pending,
+    Scheduled,
+    Started,
+    Gone,
+}
+
+impl EventTimeline {
+    fn new(script: &EventScript, index: u32, vm_name: &str, speed: f64, event_id: String) -> Self {
+        let facts = EventFacts {
+            event_id,
+            event_type: script.event_type.clone(),
+            event_source: script.event_source.clone(),
+            description: script.description.clone(),
+            duration_in_seconds: script.duration_in_seconds,
+            resources: script.resources.iter().map(|name| names::expand(name, vm_name, index)).collect(),
+        };
+        Self {
+            facts: Arc::new(facts),
+            group: script.approval_group.clone(),
+            phase: Phase::Pending,
+            without_notice: script.without_notice,
+            approved: false,
+            appears: scale(script.appears, speed),
+            notice: scale(script.notice, speed),
+            starts_after_approval: scale(script.starts_after_approval, speed),
+            started_for: scale(script.started_for, speed),
+            cancelled_after: script.cancelled_after.map(|after| scale(after, speed)),
+            reschedule: script.reschedule.map(|reschedule| Reschedule {
+                after: scale(reschedule.after, speed),
+                notice: scale(reschedule.notice, speed),
+            }),
+            not_before: Duration::ZERO,
+            starts: None,
+            cancelled: None,
+            rescheduled: None,
+            ends: Duration::ZERO,
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Scheduled | Phase::Started)
+    }
+
+    fn view(&self) -> DocumentEvent {
+        let started = self.phase == Phase::Started;
+        DocumentEvent { facts: self.facts.clone(), started, not_before: (!started).then_some(self.not_before) }
+    }
+
+    fn next_due(&self) -> Option<Duration> {
+        match self.phase {
+            Phase::Pending => Some(self.appears),
+            Phase::Scheduled => {
+                let start = self.starts.map_or(self.not_before, |starts| starts.min(self.not_before));
+                let others = [self.cancelled, self.rescheduled.map(|(due, _)| due)];
+                others.into_iter().flatten().chain([start]).min()
+            }
+            Phase::Started => Some(self.ends),
+            Phase::Gone => None,
+        }
+    }
+
+    /// Applies the transition that is due at `due`, which must be [`Self::next_due`].
+    fn step(&mut self, due: Duration) -> TransitionKind {
+        match self.phase {
+            Phase::Pending if self.without_notice => {
+                self.start(due);
+                TransitionKind::Appeared
+            }
+            Phase::Pending => {
+                self.phase = Phase::Scheduled;
+                self.not_before = due.saturating_add(self.notice);
+                self.cancelled = self.cancelled_after.map(|after| due.saturating_add(after));
+                self.rescheduled = self.reschedule.map(|reschedule| {
+                    let at = due.saturating_add(reschedule.after);
+                    (at, at.saturating_add(reschedule.notice))
+                });
+                TransitionKind::Appeared
+            }
+            Phase::Scheduled if self.cancelled.is_some_and(|at| at <= due) => {
+                self.phase = Phase::Gone;
+                TransitionKind::Cancelled
+            }
+            Phase::Scheduled => match self.rescheduled {
+                Some((at, not_before)) if at <= due => {
+                    self.rescheduled = None;
+                    self.not_before = not_before;
+                    TransitionKind::Rescheduled
+                }
+                _ => {
+                    self.start(due);
+                    TransitionKind::Started
+                }
+            },
+            Phase::Started | Phase::Gone => {
+                self.phase = Phase::Gone;
+                TransitionKind::Gone
+            }
+        }
+    }
+
+    fn start(&mut self, now: Duration) {
+        self.phase = Phase::Started;
+        self.ends = now.saturating_add(self.started_for);
+    }
+}
+
+/// Divides a duration by a speed; see [`Timeline::new`].
+fn scale(duration: Duration, speed: f64) -> Duration {
+    if !(speed.is_finite() && speed > 0.0) {
+        return duration.min(LONGEST);
+    }
+    Duration::try_from_secs_f64(duration.as_secs_f64() / speed).map_or(LONGEST, |it| it.min(LONGEST))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secs(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn play(text: &str) -> Timeline {
+        let scenario = Scenario::parse(&format!("about = \"A test.\"\n{text}")).expect(text);
+        Timeline::new(&scenario, "WestNO_0", 1.0, 1)
+    }
+
+    fn builtin(name: &str) -> Timeline {
+        Timeline::new(&Scenario::builtin(name).expect(name), "WestNO_0", 1.0, 1)
+    }
+
+    fn id(timeline: &Timeline, index: usize) -> String {
+        timeline.document().events[index].facts.event_id.clone()
+    }
+
+    /// Each event's status letter, in document order.
+    fn states(timeline: &Timeline) -> String {
+        timeline.document().events.iter().map(|event| if event.started { 'S' } else { 's' }).collect()
+    }
+
+    /// The changes of events since the last call: second, kind and incarnation.
+    fn changes(timeline: &mut Timeline) -> Vec<(u64, TransitionKind, u64)> {
+        let transitions = timeline.take_transitions().into_iter();
+        let changes = transitions.filter_map(|transition| match transition {
+            Transition::Event { at, kind, incarnation, .. } => Some((at.as_secs(), kind, incarnation)),
+            Transition::IncarnationReset { .. } => None,
+        });
+        changes.collect()
+    }
+
+    const FREEZE: &str = "[[event]]\nevent_type = \"Freeze\"\nappears = \"10s\"\nnotice = \"100s\"\n\
+                          starts_after_approval = \"5s\"\nstarted_for = \"50s\"\n";
+
+    #[test]
+    fn an_unapproved_event_starts_at_not_before() {
+        let mut timeline = play(FREEZE);
+        let mut seen = Vec::new();
+        for second in 0..=200 {
+            timeline.advance(secs(second));
+            seen.push((timeline.document().incarnation, states(&timeline)));
+        }
+        seen.dedup();
+        assert_eq!(seen, [(1, String::new()), (2, "s".into()), (3, "S".into()), (4, String::new())]);
+        assert!(timeline.finished());
+        assert_eq!(
+            changes(&mut timeline),
+            [(10, TransitionKind::Appeared, 2), (110, TransitionKind::Started, 3), (160, TransitionKind::Gone, 4)]
+        );
+    }
+
+    #[test]
+    fn an_approved_event_starts_early_and_keeps_its_id() {
+        let mut timeline = play(FREEZE);
+        assert_eq!(timeline.approve("0", secs(1)), ApprovalResult::Unknown);
+        timeline.advance(secs(20));
+        let event_id = id(&timeline, 0);
+        assert_eq!(timeline.document().events[0].not_before, Some(secs(110)));
+        assert_eq!(timeline.approve(&event_id.to_ascii_lowercase(), secs(20)), ApprovalResult::Accepted);
+        assert_eq!(timeline.approve(&event_id, secs(21)), ApprovalResult::WithoutEffect);
+        assert_eq!(states(&timeline), "s");
+        assert_eq!(timeline.next_due(), Some(secs(25)));
+        timeline.advance(secs(25));
+        assert_eq!(states(&timeline), "S");
+        assert_eq!((id(&timeline, 0), timeline.document().events[0].not_before), (event_id.clone(), None));
+        assert_eq!(timeline.approve(&event_id, secs(26)), ApprovalResult::WithoutEffect);
+        timeline.advance(secs(75));
+        assert!(timeline.finished() && timeline.knows(&event_id));
+        assert_eq!(timeline.approve(&event_id, secs(80)), ApprovalResult::WithoutEffect);
+    }
+
+    #[test]
+    fn an_approval_never_delays_the_start() {
+        let mut timeline = play(FREEZE);
+        timeline.advance(secs(10));
+        let event_id = id(&timeline, 0);
+        timeline.approve(&event_id, secs(108));
+        assert_eq!(timeline.next_due(), Some(secs(110)));
+    }
+
+    #[test]
+    fn a_group_waits_for_all_approvals_or_for_not_before() {
+        for second_approval in [Some(20), None] {
+            let mut timeline = builtin("terminate-pair");
+            timeline.advance(secs(10));
+            let (first, second) = (id(&timeline, 0), id(&timeline, 1));
+            assert_ne!(first, second);
+            assert_eq!(timeline.approve(&second, secs(12)), ApprovalResult::Accepted);
+            timeline.advance(secs(19));
+            assert_eq!(states(&timeline), "ss");
+            if let Some(at) = second_approval {
+                timeline.approve(&first, secs(at));
+                timeline.advance(secs(at + 5));
+            } else {
+                timeline.advance(secs(309));
+                assert_eq!(states(&timeline), "ss");
+                timeline.advance(secs(310));
+            }
+            assert_eq!((states(&timeline).as_str(), timeline.document().incarnation), ("SS", 3));
+        }
+    }
+
+    #[test]
+    fn a_group_member_that_starts_at_its_not_before_releases_the_others() {
+        let mut timeline = play(
+            "[[event]]\nevent_type = \"Terminate\"\nnotice = \"10s\"\napproval_group = \"g\"\n\
+             [[event]]\nevent_type = \"Terminate\"\nnotice = \"100s\"\napproval_group = \"g\"\n",
+        );
+        timeline.advance(secs(0));
+        let second = id(&timeline, 1);
+        timeline.approve(&second, secs(1));
+        timeline.advance(secs(10));
+        assert_eq!(states(&timeline), "Ss");
+        timeline.advance(secs(15));
+        assert_eq!(states(&timeline), "SS");
+    }
+
+    #[test]
+    fn plays_cancellation_rescheduling_incarnation_reset_and_missing_notice() {
+        let mut timeline = builtin("cancelled");
+        timeline.advance(secs(10));
+        let event_id = id(&timeline, 0);
+        timeline.approve(&event_id, secs(11));
+        timeline.advance(secs(2000));
+        let kinds = changes(&mut timeline).into_iter().map(|(_, kind, _)| kind);
+        assert!(kinds.eq([TransitionKind::Appeared, TransitionKind::Approved, TransitionKind::Cancelled]));
+
+        let mut timeline = builtin("rescheduled");
+        timeline.advance(secs(10));
+        assert_eq!(timeline.document().events[0].not_before, Some(secs(910)));
+        timeline.advance(secs(310));
+        assert_eq!(timeline.document().events[0].not_before, Some(secs(1210)));
+        assert_eq!(timeline.document().incarnation, 3);
+
+        let mut timeline = builtin("incarnation-reset");
+        timeline.advance(secs(119));
+        assert_eq!(timeline.document().incarnation, 280);
+        let before = timeline.document().events.clone();
+        timeline.advance(secs(120));
+        assert_eq!((timeline.document().incarnation, &timeline.document().events), (1, &before));
+        timeline.advance(secs(910));
+        assert_eq!(timeline.document().incarnation, 2);
+
+        let mut timeline = builtin("hardware-failure");
+        timeline.advance(secs(10));
+        assert_eq!(states(&timeline), "S");
+        assert_eq!(timeline.document().events[0].facts.resources, ["WestNO_0", "WestNO_1"]);
+    }
+
+    #[test]
+    fn events_at_the_same_time_are_one_change_of_the_document() {
+        let mut timeline = builtin("scale-in");
+        timeline.advance(secs(10));
+        let document = timeline.document();
+        assert_eq!((document.incarnation, document.events.len()), (2, 200));
+        assert_eq!(document.events[0].facts.resources, ["WestNO_0"]);
+        assert_eq!(document.events[199].facts.resources, ["WestNO_199"]);
+        let mut ids: Vec<_> = document.events.iter().map(|it| it.facts.event_id.clone()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), 200);
+    }
+
+    #[test]
+    fn document_at_returns_past_documents() {
+        let mut timeline = play(FREEZE);
+        timeline.advance(secs(120));
+        let at = |seconds| timeline.document_at(secs(seconds)).incarnation;
+        assert_eq!((at(0), at(9), at(10), at(109), at(110), at(999)), (1, 1, 2, 2, 3, 3));
+    }
+
+    #[test]
+    fn speed_divides_every_delay_and_invalid_speeds_count_as_one() {
+        let scenario = Scenario::builtin("user-reboot").expect("known");
+        let mut timeline = Timeline::new(&scenario, "vm", 60.0, 1);
+        timeline.advance(secs(1));
+        assert_eq!(timeline.document().events[0].not_before, Some(Duration::from_nanos(166_666_667) + secs(15)));
+        for speed in [0.0, -1.0, f64::NAN, f64::INFINITY, f64::MIN_POSITIVE, f64::MAX] {
+            let mut timeline = Timeline::new(&scenario, "vm", speed, 1);
+            timeline.advance(Duration::MAX);
+            assert!(timeline.finished(), "{speed}");
+        }
+    }
+
+    /// Approves at random times in every built-in scenario and checks what a client may rely on.
+    #[test]
+    fn random_approvals_keep_the_invariants() {
+        let mut random = EventIds(9);
+        for (name, _) in Scenario::builtins() {
+            let scenario = Scenario::builtin(name).expect("known");
+            for _ in 0..20 {
+                let mut timeline = Timeline::new(&scenario, "WestNO_0", 1.0, 1);
+                let mut before = timeline.document();
+                let mut ended = Vec::new();
+                let mut second = 0;
+                while !timeline.finished() {
+                    second += 1 + random.next_u64() % 60;
+                    timeline.advance(secs(second));
+                    let document = timeline.document();
+                    assert_eq!(document.incarnation == before.incarnation, document == before);
+                    for event in &before.events {
+                        let now = document.events.iter().find(|it| it.facts == event.facts);
+                        assert!(!event.started || now.is_none_or(|now| now.started), "{name}");
+                        if now.is_none() {
+                            ended.push(event.facts.event_id.clone());
+                        }
+                    }
+                    for event in &document.events {
+                        assert!(!ended.contains(&event.facts.event_id), "{name}: an ended event came back");
+                        assert_eq!(event.not_before.is_none(), event.started, "{name}");
+                        assert!(event.not_before.is_none_or(|at| at > secs(second)), "{name}");
+                        if random.next_u64().is_multiple_of(40) {
+                            timeline.approve(&event.facts.event_id, secs(second));
+                        }
+                    }
+                    before = document;
+                }
+                assert!(timeline.document().events.is_empty(), "{name}");
+            }
+        }
+    }
+}
