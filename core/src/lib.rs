@@ -79,6 +79,7 @@ mod session;
 mod short;
 mod time;
 mod tracker;
+mod words;
 
 pub use approval::{StartRequests, WriteDecoded};
 pub use document::{Document, EventCursor, Events, Incarnation, Problems};

@@ -1,4 +1,4 @@
-//! What to do about an event, by rules.
+//! Policies: rules that decide what to do about an event.
 
 use core::fmt;
 
@@ -7,14 +7,15 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::event::{Event, EventSource, EventStatus, EventType, Member};
 use crate::names::VmNames;
 use crate::time::UnixSeconds;
+use crate::words::words;
 
-/// The most rules that a policy holds.
+/// The largest number of rules in a policy.
 pub const MAX_RULES: usize = 32;
 
-/// Rules in order, of which the first that matches decides, and who of several machines speaks for all.
+/// A list of rules, and which machine approves an event that affects several. The first rule that matches decides.
 ///
-/// Some things no rule can change. An event that is not `Scheduled` is never approved, nor is one with a problem in a
-/// member that decisions rest on, nor any while this machine's name is unknown; nor is another machine's `Terminate`.
+/// Some events are held whatever the rules: those that are not `Scheduled`, those with a problem in a member that
+/// decisions depend on, all events while the names of this machine are unknown, and another machine's `Terminate`.
 ///
 /// ```
 /// use scheduled_events_core::{Action, Document, EventKind, EventTypes, Policy, Rule, UnixSeconds, VmNames};
@@ -32,18 +33,18 @@ pub const MAX_RULES: usize = 32;
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Policy {
     rules: heapless::Vec<Rule, MAX_RULES>,
-    /// Who approves an event that concerns several machines.
+    /// Which machine approves an event that affects several.
     pub leader: Leader,
 }
 
 impl Policy {
-    /// The preset that never approves anything: every event is held. It is the default everywhere.
+    /// The preset that holds every event and never approves. It is the default.
     pub const fn observe() -> Self {
         Self { rules: heapless::Vec::new(), leader: Leader::FirstResource }
     }
 
-    /// The preset that does what Microsoft's published sample does: approve what a user started (rule 1) and freezes
-    /// of less than nine seconds (rule 2), of this machine only; hold the rest.
+    /// The preset modelled on Microsoft's published sample. For this machine's events only: approves those that a user
+    /// initiated (rule 1) and freezes of less than nine seconds (rule 2). Holds all others.
     pub fn sample() -> Self {
         let user = Rule { sources: EventSources::of(&[SourceKind::User]), ..Rule::new(Action::Approve) };
         let short_freeze = Rule {
@@ -53,27 +54,27 @@ impl Policy {
         };
         let mut policy = Self::observe();
         for rule in [user, short_freeze] {
-            // There is room for two.
+            // The list has this capacity.
             let _ = policy.rules.push(rule);
         }
         policy
     }
 
-    /// A policy of these rules, with the default leader.
+    /// Creates a policy with these rules and the default leader.
     ///
     /// # Errors
-    /// [`TooManyRules`] beyond [`MAX_RULES`].
+    /// [`TooManyRules`] for more than [`MAX_RULES`].
     pub fn new(rules: &[Rule]) -> Result<Self, TooManyRules> {
         let rules = heapless::Vec::from_slice(rules).map_err(|_| TooManyRules)?;
         Ok(Self { rules, leader: Leader::default() })
     }
 
-    /// The rules, first to last.
+    /// The rules, in order.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
     }
 
-    /// Decides about one event at the moment `now`, for the machine of these names.
+    /// Decides about an event at the time `now`, for the machine with these names.
     pub fn decide(&self, event: &Event<'_>, names: VmNames<'_>, now: UnixSeconds) -> Decision {
         let time_left = event.not_before().moment().map(|start| start.since(now));
         let hold = |rule, reason| Decision { action: Action::Hold, rule, reason, approve_after: None, time_left };
@@ -118,7 +119,7 @@ impl Policy {
         } else {
             Reason::Rule
         };
-        let approve_after = self.leader.waits(rank);
+        let approve_after = self.leader.approve_after(rank);
         match rule.action {
             Action::Approve if approve_after.is_none() => hold(Some(number), Reason::AnotherLeads),
             Action::Approve | Action::Prepare => {
@@ -137,18 +138,19 @@ pub struct TooManyRules;
 
 impl fmt::Display for TooManyRules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a policy holds {MAX_RULES} rules at most")
+        write!(f, "too many rules: the maximum is {MAX_RULES}")
     }
 }
 
 impl core::error::Error for TooManyRules {}
 
-/// One rule: what it matches, and what it does. Durations are inclusive; an unknown duration never matches a range.
+/// A rule: which events it matches, and the action for them. Durations are inclusive. An unknown duration never matches a
+/// range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
-    /// The event types that it matches.
+    /// The types of the events that it matches.
     pub event_types: EventTypes,
-    /// The event sources that it matches.
+    /// The sources of the events that it matches.
     pub sources: EventSources,
     /// The shortest interruption that it matches, in seconds.
     pub min_duration: Option<u32>,
@@ -156,12 +158,12 @@ pub struct Rule {
     pub max_duration: Option<u32>,
     /// Whose events it matches.
     pub scope: Scope,
-    /// What it does.
+    /// The action for the events that it matches.
     pub action: Action,
 }
 
 impl Rule {
-    /// A rule that matches every event of this machine.
+    /// Creates a rule that matches every event of this machine.
     pub const fn new(action: Action) -> Self {
         Self {
             event_types: EventTypes::ANY,
@@ -189,68 +191,67 @@ impl Rule {
     }
 }
 
-/// What is done about an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+/// What to do about an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Approve it at once.
+    /// Approve it.
     Approve,
-    /// Prepare for it, and approve it once the host says that it is ready.
+    /// Prepare for it, and approve it when the host is ready.
     Prepare,
-    /// Report it, never approve it.
+    /// Report it, but never approve it.
     Hold,
-    /// Neither prepare nor approve; it is of no interest.
+    /// Do nothing.
     Ignore,
 }
 
-impl Action {
-    /// The action as a word.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Approve => "approve",
-            Self::Prepare => "prepare",
-            Self::Hold => "hold",
-            Self::Ignore => "ignore",
-        }
-    }
-}
+words!(Action {
+    Approve => "approve",
+    Prepare => "prepare",
+    Hold => "hold",
+    Ignore => "ignore",
+});
 
 /// Whose events a rule matches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Scope {
-    /// Those whose `Resources` name this machine.
+    /// Events whose `Resources` name this machine.
     #[default]
     Mine,
-    /// Those whose `Resources` do not.
+    /// Events whose `Resources` do not name this machine.
     Others,
-    /// All that the document announces.
+    /// All events.
     Any,
 }
 
-/// Who approves an event that concerns several machines, since an approval lets it proceed for all of them.
+words!(Scope {
+    Mine => "mine",
+    Others => "others",
+    Any => "any",
+});
+
+/// Which machine approves an event that affects several machines: an approval starts the event for all of them.
 ///
-/// It applies to events that name this machine; an event of other machines only, which a rule of scope `others` or
-/// `any` matches, is approved without waiting.
+/// This applies to events that name this machine. An event of other machines only, matched by a rule with the scope
+/// `others` or `any`, is approved immediately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Leader {
-    /// The first machine in `Resources`. Nobody replaces it when it is dead; the event then starts at `NotBefore`.
+    /// The first machine in `Resources`. If it is down, nobody approves, and the event starts at `NotBefore`.
     #[default]
     FirstResource,
-    /// Each machine waits in turn: the i-th in `Resources`, counted from 0, waits i times this many seconds, so that a
-    /// silent one is replaced.
+    /// Each machine waits for those before it: the i-th in `Resources`, counted from 0, waits i times this long. A machine
+    /// that is down is replaced by the next one.
     Rank {
-        /// Seconds for each machine named before this one.
+        /// Seconds to wait for each machine before this one.
         take_over_after: u32,
     },
-    /// Every machine approves for itself.
+    /// Every machine approves without waiting for others.
     Everyone,
 }
 
 impl Leader {
-    /// The seconds after which this machine approves, counted from when it first saw the event; `None` for never.
-    fn waits(self, rank: Option<usize>) -> Option<u32> {
+    /// How many seconds after it first saw the event this machine approves it; `None` for never.
+    fn approve_after(self, rank: Option<usize>) -> Option<u32> {
         let Some(rank) = rank else { return Some(0) };
         match self {
             Self::FirstResource => (rank == 0).then_some(0),
@@ -262,18 +263,27 @@ impl Leader {
     }
 }
 
-/// The known event types, and one name for all others: what a rule can name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[allow(missing_docs)] // The words are the wire's own.
+/// The type of an event, as a rule names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // These are Azure's words.
 pub enum EventKind {
     Freeze,
     Reboot,
     Redeploy,
     Preempt,
     Terminate,
-    /// Whatever word the wire uses beside those.
+    /// Any other type.
     Other,
 }
+
+words!(EventKind {
+    Freeze => "Freeze",
+    Reboot => "Reboot",
+    Redeploy => "Redeploy",
+    Preempt => "Preempt",
+    Terminate => "Terminate",
+    Other => "Other",
+});
 
 impl From<EventType<'_>> for EventKind {
     fn from(event_type: EventType<'_>) -> Self {
@@ -288,15 +298,21 @@ impl From<EventType<'_>> for EventKind {
     }
 }
 
-/// The known event sources, and one name for all others: what a rule can name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[allow(missing_docs)] // The words are the wire's own.
+/// The source of an event, as a rule names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // These are Azure's words.
 pub enum SourceKind {
     Platform,
     User,
-    /// Whatever word the wire uses beside those.
+    /// Any other source.
     Other,
 }
+
+words!(SourceKind {
+    Platform => "Platform",
+    User => "User",
+    Other => "Other",
+});
 
 impl From<EventSource<'_>> for SourceKind {
     fn from(source: EventSource<'_>) -> Self {
@@ -314,10 +330,10 @@ impl From<EventSource<'_>> for SourceKind {
 pub struct EventTypes(u8);
 
 impl EventTypes {
-    /// Every type, words that this crate does not know among them.
+    /// Every type, including unknown ones.
     pub const ANY: Self = Self(0b11_1111);
 
-    /// Exactly these.
+    /// Exactly these types.
     pub fn of(kinds: &[EventKind]) -> Self {
         Self(kinds.iter().fold(0, |set, &kind| set | 1 << kind as u8))
     }
@@ -333,10 +349,10 @@ impl EventTypes {
 pub struct EventSources(u8);
 
 impl EventSources {
-    /// Every source, and events that name none.
+    /// Every source, including unknown ones, and events without a source.
     pub const ANY: Self = Self(0b1111);
 
-    /// Exactly these; an event that names no source is not among them.
+    /// Exactly these sources. An event without a source does not match.
     pub fn of(kinds: &[SourceKind]) -> Self {
         Self(kinds.iter().fold(0, |set, &kind| set | 1 << kind as u8))
     }
@@ -347,60 +363,60 @@ impl EventSources {
     }
 }
 
-/// What is done about an event, and why.
+/// What to do about an event, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Decision {
-    /// What is done.
+    /// What to do.
     pub action: Action,
-    /// The rule that says so, counted from 1; `None` where no rule was asked.
+    /// The rule that matches, counted from 1; `None` if no rule decided.
     pub rule: Option<u16>,
-    /// Why, for a person.
+    /// Why.
     pub reason: Reason,
-    /// The seconds to wait, from when the event was first seen, before this machine approves it; `None` where it never
-    /// does. With [`Action::Prepare`] the host must be ready too.
+    /// How many seconds after it first saw the event this machine approves it; `None` if it never does. With
+    /// [`Action::Prepare`], the host must also be ready.
     #[serde(skip)]
     pub approve_after: Option<u32>,
-    /// The seconds from now to `NotBefore`, negative once it has passed; `None` where it is unknown.
+    /// The seconds until `NotBefore`, negative after it; `None` if it is unknown.
     #[serde(skip)]
     pub time_left: Option<i64>,
 }
 
 impl Decision {
-    /// Whether this decision says the same as `other`, the time that is left aside.
+    /// Whether this decision equals `other`, apart from `time_left`.
     pub fn same_as(&self, other: &Self) -> bool {
         Self { time_left: None, ..*self } == Self { time_left: None, ..*other }
     }
 }
 
-/// Why a decision is as it is. Displayed and serialised as a few words for a person.
+/// The reason for a decision. It is displayed and serialized as a few words for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The rule is about events that a user started.
+    /// A rule for events that a user initiated matches.
     UserInitiated,
-    /// The rule allows interruptions up to some length.
+    /// A rule with a maximum duration matches.
     ShortInterruption,
-    /// The rule matches.
+    /// Another rule matches.
     Rule,
-    /// This machine's event, but no rule matches.
+    /// The event affects this machine, and no rule matches.
     NoRule,
-    /// The policy has no rules at all.
+    /// The policy has no rules.
     Observing,
-    /// The event does not name this machine, and no rule is about such events.
+    /// The event does not affect this machine, and no rule matches.
     OtherMachine,
-    /// Another machine's deletion is that machine's to approve, whatever a rule says.
+    /// The event is the `Terminate` of another machine, which only that machine may approve.
     OtherMachinesTerminate,
-    /// This machine's name is not known.
+    /// The name of this machine is unknown.
     NameUnknown,
     /// The event has no `EventType`.
     TypeUnknown,
-    /// The event is under way.
+    /// The event has started.
     AlreadyStarted,
-    /// The event's status is absent, or a word that this crate does not know.
+    /// The event's status is missing or unknown.
     NotScheduled,
-    /// A member that decisions rest on has a problem.
+    /// There is a problem in a member that decisions depend on.
     Unreliable(Member),
-    /// The event names several machines, and another one approves for all.
+    /// The event affects several machines, and another one approves it.
     AnotherLeads,
 }
 
@@ -409,7 +425,7 @@ impl fmt::Display for Reason {
         f.pad(match self {
             Self::UserInitiated => "user-initiated",
             Self::ShortInterruption => "short interruption",
-            Self::Rule => "the rule says so",
+            Self::Rule => "a rule matches",
             Self::NoRule => "no rule matches",
             Self::Observing => "the policy only observes",
             Self::OtherMachine => "another VM's event",

@@ -342,7 +342,7 @@ use schedev_reason::*;
 const REASONS: [(schedev_reason, Reason, &CStr); 18] = [
     (SCHEDEV_REASON_USER_INITIATED, Reason::UserInitiated, c"user-initiated"),
     (SCHEDEV_REASON_SHORT_INTERRUPTION, Reason::ShortInterruption, c"short interruption"),
-    (SCHEDEV_REASON_RULE, Reason::Rule, c"the rule says so"),
+    (SCHEDEV_REASON_RULE, Reason::Rule, c"a rule matches"),
     (SCHEDEV_REASON_NO_RULE, Reason::NoRule, c"no rule matches"),
     (SCHEDEV_REASON_OBSERVING, Reason::Observing, c"the policy only observes"),
     (SCHEDEV_REASON_OTHER_MACHINE, Reason::OtherMachine, c"another VM's event"),
