@@ -52,7 +52,7 @@ fn a_snapshot_has_the_same_bytes_on_every_machine() {
     let said = live(&mut session, 6);
     let expected = [
         "C7061BAC-AFDC-4513-B24B-AA5F13A16123: scheduled",
-        "C7061BAC-AFDC-4513-B24B-AA5F13A16123: prepare (the rule says so)",
+        "C7061BAC-AFDC-4513-B24B-AA5F13A16123: prepare (a rule matches)",
         "prepare C7061BAC-AFDC-4513-B24B-AA5F13A16123",
         "b: started-without-notice",
         "b: hold (already started)",

@@ -275,7 +275,7 @@ pub unsafe extern "C" fn schedev_tracker_observe(
             };
             let now = UnixSeconds(now_seconds);
             let observed = with_names(names, |names| tracker.tracker.observe(&document.view, names, now, tell))?;
-            observed.map_err(|full| {
+            observed.map(|_| ()).map_err(|full| {
                 needed.write(full.needed);
                 SCHEDEV_ERROR_TRACKER_FULL
             })

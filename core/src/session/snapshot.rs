@@ -1,12 +1,42 @@
-//! What survives a restart: the tracked events and how far each has come.
+//! What survives a restart: the tracked events, what the session keeps about each, and which events were approved.
 //!
-//! The form, version 1: `SEVS`, the version, flags, the approved ids' hashes, a count and that many events, and a
-//! checksum over all of it. Numbers are little-endian.
+//! # Format, version 1
+//!
+//! Numbers are little-endian. A text is a length byte and that many bytes of UTF-8. A time is an `i64`.
+//!
+//! | content | type |
+//! |---|---|
+//! | `SEVS` | 4 bytes |
+//! | version | `u8` |
+//! | whether an event was ever seen | `u8`, 0 or 1 |
+//! | hashes of approved ids, a ring | 16 × `u64` |
+//! | next place in the ring | `u8` |
+//! | number of events | `u16` |
+//! | the events | see below |
+//! | checksum of everything before it | `u64` |
+//!
+//! Each event:
+//!
+//! | content | type |
+//! |---|---|
+//! | `EventId`, `EventType` | texts |
+//! | status | `u8`, a `TrackedStatus` |
+//! | flags | `u8`, the bits of `Flags` |
+//! | `NotBefore` in seconds, the smallest number if unknown | time |
+//! | `DurationInSeconds`, the largest number if unknown | `u32` |
+//! | digest of the other members | `u32` |
+//! | first seen, in milliseconds | time |
+//! | change that is not reported yet | `u8`, a `Change`, 255 for none |
+//! | preparation | `u8`, a `PreparationState` |
+//! | failed approvals in a row | `u8` |
+//!
+//! A recovery in progress is not part of a snapshot: a restart interrupts it, so it is issued again.
 
 use core::fmt;
 
-use super::work::{Approval, Prepare, Recovery, Work};
-use super::{REMEMBERED_APPROVALS, Session};
+use super::Session;
+use super::approvals::APPROVED_IDS;
+use super::event_progress::{EventProgress, PreparationState};
 use crate::error::BufferTooSmall;
 use crate::event_id::EventId;
 use crate::hash::Hash;
@@ -18,24 +48,24 @@ use crate::tracker::{Change, Flags, TrackedEvent, TrackedStatus};
 const MAGIC: &[u8; 4] = b"SEVS";
 const VERSION: u8 = 1;
 
-/// Why a snapshot was not restored.
+/// Why a snapshot cannot be restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SnapshotError {
-    /// The bytes are no snapshot, or not a whole one, or were changed.
+    /// The bytes are not a snapshot, or they are truncated or modified.
     Damaged,
-    /// A later version of this crate wrote it.
+    /// The version of the format is unknown: a later version of this crate wrote the snapshot.
     UnknownVersion(u8),
-    /// It holds more events than the session has room for.
+    /// The snapshot contains more events than the session can track.
     TooManyEvents,
 }
 
 impl fmt::Display for SnapshotError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Damaged => f.write_str("the snapshot is damaged"),
-            Self::UnknownVersion(version) => write!(f, "the snapshot has version {version}, which is not known here"),
-            Self::TooManyEvents => f.write_str("the snapshot holds more events than the session"),
+            Self::Damaged => f.write_str("the snapshot is damaged: its checksum or its content is invalid"),
+            Self::UnknownVersion(version) => write!(f, "the snapshot has version {version}, expected {VERSION}"),
+            Self::TooManyEvents => f.write_str("the snapshot contains more events than the session can track"),
         }
     }
 }
@@ -43,46 +73,44 @@ impl fmt::Display for SnapshotError {
 impl core::error::Error for SnapshotError {}
 
 impl<const N: usize> Session<N> {
-    /// Writes what a restart must not forget to the front of `buffer`, and tells its length in bytes: about a hundred
-    /// for each event. Take one whenever the session was told something or said something, and store it before acting
-    /// on what it said.
+    /// Writes a snapshot to the start of `buffer` and returns its length, about a hundred bytes per event.
+    ///
+    /// Take and store one after each call that changes the session, and before you do what a [`Step`](crate::Step) asks.
     ///
     /// # Errors
-    /// [`BufferTooSmall`] when it does not fit; it tells the bytes needed.
+    /// [`BufferTooSmall`] with the length of the snapshot.
     pub fn snapshot(&self, buffer: &mut [u8]) -> Result<usize, BufferTooSmall> {
         let mut writer = Writer { room: Room::new(buffer), hash: Hash::new() };
         writer.bytes(MAGIC);
         writer.byte(VERSION);
         writer.byte(u8::from(self.event_seen));
-        for hash in self.approvals.hashes {
+        for hash in self.approved_ids.hashes {
             writer.u64(hash);
         }
-        writer.byte(self.approvals.next);
+        writer.byte(self.approved_ids.next);
         writer.u16(u16::try_from(self.tracker.len()).unwrap_or(u16::MAX));
-        for slot in 0..self.tracker.slots_used() {
-            if let (Some(event), Some(work)) = (self.tracker.get(slot), self.work.get(usize::from(slot))) {
-                writer.event(event);
-                writer.work(work);
-            }
+        for (_, event, progress) in self.tracked() {
+            writer.event(event);
+            writer.progress(progress);
         }
         let checksum = writer.hash.finish();
         writer.u64(checksum);
         writer.room.written().map(<[u8]>::len)
     }
 
-    /// Takes up where a snapshot left off. Policy, names and pace stay as the session was configured.
+    /// Continues from a snapshot. Policy, names and pacing remain as configured.
     ///
-    /// What had been said and not been answered when the snapshot was taken is said again: a preparation that had not
-    /// ended, a recovery that had not ended, a change that had not been reported. Nothing is approved before the first
-    /// document has confirmed that the event is still `Scheduled`.
+    /// Steps whose result is not in the snapshot are issued again: a preparation or a recovery in progress, and a change
+    /// that was not reported. Nothing is approved before a document confirms that the event is still `Scheduled`.
     ///
     /// # Errors
-    /// [`SnapshotError`] for bytes that no session wrote; the session is then empty, as it was.
+    /// [`SnapshotError`] for bytes that no session wrote. The session is empty then, as after
+    /// [`new`](Self::new).
     pub fn restore(&mut self, snapshot: &[u8]) -> Result<(), SnapshotError> {
-        self.forget();
+        self.reset();
         let result = self.read_snapshot(snapshot);
         if result.is_err() {
-            self.forget();
+            self.reset();
         }
         result
     }
@@ -103,30 +131,30 @@ impl<const N: usize> Session<N> {
             return Err(SnapshotError::TooManyEvents);
         }
         for _ in 0..count {
-            let (event, work) = reader.event().zip(reader.work()).ok_or(SnapshotError::Damaged)?;
+            let (event, progress) = reader.event().zip(reader.progress()).ok_or(SnapshotError::Damaged)?;
             let repeated = self.tracker.find(&event.event_id).is_some();
-            let end = work.change.is_some_and(Change::is_end);
-            if repeated || end && !event.is_gone() || work.recovery == Recovery::Done && !event.is_gone() {
+            let ends = progress.change.is_some_and(Change::is_end);
+            if repeated || ends && !event.is_gone() {
                 return Err(SnapshotError::Damaged);
             }
             let slot = self.tracker.place(event).ok_or(SnapshotError::TooManyEvents)?;
-            self.put_work(slot, work);
+            self.set_progress(slot, progress);
         }
         if reader.rest.is_empty() { Ok(()) } else { Err(SnapshotError::Damaged) }
     }
 
-    /// What comes before the events, and their count.
+    /// Reads what precedes the events, and returns their number.
     fn read_head(&mut self, reader: &mut Reader<'_>) -> Option<u16> {
         self.event_seen = reader.flag()?;
-        for hash in &mut self.approvals.hashes {
+        for hash in &mut self.approved_ids.hashes {
             *hash = reader.u64()?;
         }
-        self.approvals.next = reader.byte().filter(|&next| usize::from(next) < REMEMBERED_APPROVALS)?;
+        self.approved_ids.next = reader.byte().filter(|&next| usize::from(next) < APPROVED_IDS)?;
         reader.u16()
     }
 }
 
-/// Writes and hashes.
+/// Writes and hashes what it writes.
 struct Writer<'b> {
     room: Room<'b>,
     hash: Hash,
@@ -160,7 +188,7 @@ impl Writer<'_> {
         self.bytes(&number.to_le_bytes());
     }
 
-    /// A text of at most 255 bytes, as the tracked ones are.
+    /// A text of at most 255 bytes.
     fn text(&mut self, text: &str) {
         self.byte(u8::try_from(text.len()).unwrap_or(u8::MAX));
         self.bytes(text.as_bytes());
@@ -176,15 +204,15 @@ impl Writer<'_> {
         self.u32(event.digest);
     }
 
-    fn work(&mut self, work: &Work) {
-        self.i64(work.first_seen.0);
-        self.byte(work.change.map_or(u8::MAX, |change| change as u8));
-        self.byte(work.prepare as u8);
-        self.byte(work.recovery as u8);
-        self.byte(work.approval.failures);
+    fn progress(&mut self, progress: &EventProgress) {
+        self.i64(progress.first_seen.0);
+        self.byte(progress.change.map_or(u8::MAX, |change| change as u8));
+        self.byte(progress.preparation as u8);
+        self.byte(progress.approval_failures);
     }
 }
 
+/// Reads what [`Writer`] wrote; `None` for anything else.
 struct Reader<'a> {
     rest: &'a [u8],
 }
@@ -253,27 +281,22 @@ impl Reader<'_> {
         })
     }
 
-    fn work(&mut self) -> Option<Work> {
-        let mut work = Work::new(UnixMillis(self.i64()?));
-        work.change = match self.byte()? {
+    fn progress(&mut self) -> Option<EventProgress> {
+        let mut progress = EventProgress::new(UnixMillis(self.i64()?));
+        progress.change = match self.byte()? {
             u8::MAX => None,
             change => Some(*Change::ALL.get(usize::from(change))?),
         };
-        // A command that was running when the snapshot was taken is gone with its process.
-        work.prepare = match self.byte()? {
-            0 => Prepare::NotYet,
-            2 | 3 => Prepare::Interrupted,
-            4 => Prepare::Ready,
-            5 => Prepare::Failed,
+        progress.preparation = match self.byte()? {
+            0 => PreparationState::NotIssued,
+            // A restart interrupts a preparation in progress.
+            1 | 2 => PreparationState::Interrupted,
+            3 => PreparationState::Ready,
+            4 => PreparationState::Failed,
             _ => return None,
         };
-        work.recovery = match self.byte()? {
-            0 | 1 => Recovery::NotYet,
-            2 => Recovery::Done,
-            _ => return None,
-        };
-        work.approval = Approval { failures: self.byte()?, ..Approval::default() };
-        Some(work)
+        progress.approval_failures = self.byte()?;
+        Some(progress)
     }
 }
 
@@ -285,26 +308,25 @@ mod tests {
     use crate::names::VmNames;
     use crate::session::SessionConfig;
 
-    /// Where the parts of a snapshot stand that holds one event, whose id is `a` and whose type is empty.
+    /// Offsets in a snapshot of one event whose id is `a` and whose type is empty.
     const VERSION_AT: usize = 4;
     const SEEN_AT: usize = 5;
-    const NEXT_AT: usize = 6 + 8 * REMEMBERED_APPROVALS;
+    const NEXT_AT: usize = 6 + 8 * APPROVED_IDS;
     const COUNT_AT: usize = NEXT_AT + 1;
     const ID_AT: usize = COUNT_AT + 2;
     const TYPE_AT: usize = ID_AT + 2;
     const STATUS_AT: usize = TYPE_AT + 1;
     const FLAGS_AT: usize = STATUS_AT + 1;
     const CHANGE_AT: usize = FLAGS_AT + 1 + 8 + 4 + 4 + 8;
-    const PREPARE_AT: usize = CHANGE_AT + 1;
-    const RECOVERY_AT: usize = PREPARE_AT + 1;
-    const FAILURES_AT: usize = RECOVERY_AT + 1;
+    const PREPARATION_AT: usize = CHANGE_AT + 1;
+    const FAILURES_AT: usize = PREPARATION_AT + 1;
     const LENGTH: usize = FAILURES_AT + 1;
 
     fn session() -> Session<2> {
         Session::new(&SessionConfig::new(VmNames::UNKNOWN)).unwrap()
     }
 
-    /// A snapshot whose checksum is right, of one event.
+    /// A snapshot of one event, without its checksum.
     fn content() -> Vec<u8> {
         let mut session = session();
         let event = TrackedEvent {
@@ -317,7 +339,7 @@ mod tests {
             digest: 3,
         };
         let slot = session.tracker.place(event).unwrap();
-        session.put_work(slot, Work::new(UnixMillis(0)));
+        session.set_progress(slot, EventProgress::new(UnixMillis(0)));
         let mut buffer = [0; 256];
         let length = session.snapshot(&mut buffer).unwrap();
         assert_eq!(length, LENGTH + 8);
@@ -331,7 +353,7 @@ mod tests {
         if result.is_err() {
             assert!(session.tracker.is_empty() && !session.event_seen);
         } else {
-            // What was read is written again, but for what a restart interrupts.
+            // The same is written again, except for what a restart interrupts.
             let mut again = [0; 512];
             let length = session.snapshot(&mut again).unwrap();
             assert_eq!(length, whole.len());
@@ -340,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_session_wrote_is_refused_whatever_the_checksum_says() {
+    fn invalid_content_is_refused_even_with_a_valid_checksum() {
         let damaged = Err(SnapshotError::Damaged);
         let gone = Flags::GONE;
         for (at, bytes, expected) in [
@@ -367,34 +389,29 @@ mod tests {
             (FLAGS_AT, &[128], damaged),
             (CHANGE_AT, &[0], Ok(())),
             (CHANGE_AT, &[4], Ok(())),
-            // That an event ended is told of none that is still there.
+            // An end is reported only for a gone event.
             (CHANGE_AT, &[5], damaged),
             (CHANGE_AT, &[7], damaged),
             (CHANGE_AT, &[8], damaged),
             (CHANGE_AT, &[254], damaged),
-            (PREPARE_AT, &[1], damaged),
-            (PREPARE_AT, &[2], Ok(())),
-            (PREPARE_AT, &[3], Ok(())),
-            (PREPARE_AT, &[4], Ok(())),
-            (PREPARE_AT, &[5], Ok(())),
-            (PREPARE_AT, &[6], damaged),
-            (RECOVERY_AT, &[1], Ok(())),
-            // Nor was it recovered from.
-            (RECOVERY_AT, &[2], damaged),
-            (RECOVERY_AT, &[3], damaged),
+            (PREPARATION_AT, &[1], Ok(())),
+            (PREPARATION_AT, &[2], Ok(())),
+            (PREPARATION_AT, &[3], Ok(())),
+            (PREPARATION_AT, &[4], Ok(())),
+            (PREPARATION_AT, &[5], damaged),
             (FAILURES_AT, &[255], Ok(())),
         ] {
             let mut changed = content();
             changed[at..at + bytes.len()].copy_from_slice(bytes);
             assert_eq!(restore(&changed), expected, "{bytes:?} at {at}");
         }
-        for (at, byte) in [(CHANGE_AT, 5), (CHANGE_AT, 7), (CHANGE_AT, 0), (RECOVERY_AT, 2), (RECOVERY_AT, 0)] {
+        for (at, byte) in [(CHANGE_AT, 5), (CHANGE_AT, 7), (CHANGE_AT, 0), (PREPARATION_AT, 4), (PREPARATION_AT, 0)] {
             let mut changed = content();
             changed[FLAGS_AT] = gone;
             changed[at] = byte;
-            assert_eq!(restore(&changed), Ok(()), "{byte} at {at}, of an event that is gone");
+            assert_eq!(restore(&changed), Ok(()), "{byte} at {at}, of a gone event");
         }
-        // The same event twice, and what follows the last one.
+        // The same event twice, and bytes after the last event.
         let mut twice = content();
         twice[COUNT_AT] = 2;
         twice.extend_from_within(ID_AT..);
@@ -411,18 +428,17 @@ mod tests {
     }
 
     #[test]
-    fn what_a_restart_interrupts_is_to_be_said_again() {
-        for (said, kept) in [(0, 0), (2, 3), (3, 3), (4, 4), (5, 5)] {
+    fn a_preparation_in_progress_is_restored_as_interrupted() {
+        for (written, restored) in [(0, 0), (1, 2), (2, 2), (3, 3), (4, 4)] {
             let mut content = content();
-            content[PREPARE_AT] = said;
-            content[RECOVERY_AT] = 1;
+            content[PREPARATION_AT] = written;
             content.extend(Hash::of(&content).to_le_bytes());
             let mut session = session();
             session.restore(&content).unwrap();
             let mut again = [0; 256];
             session.snapshot(&mut again).unwrap();
             let mut expected = content[..LENGTH].to_vec();
-            (expected[PREPARE_AT], expected[RECOVERY_AT]) = (kept, 0);
+            expected[PREPARATION_AT] = restored;
             assert_eq!(again[..LENGTH], expected);
         }
     }

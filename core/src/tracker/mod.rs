@@ -1,4 +1,7 @@
-//! What changed between one document and the next.
+//! Tracks events from one document to the next and reports what changed.
+//!
+//! This file is the tracker: a hash table in fixed memory. `tracked` is what it keeps about one event and how a new
+//! document changes that; `change` lists the changes.
 
 mod change;
 mod tracked;
@@ -17,8 +20,9 @@ use crate::json::Text;
 use crate::names::VmNames;
 use crate::time::UnixSeconds;
 
-/// Remembers the events of the last document and tells what the next one changes: at most `N` events, at most 128
-/// bytes each, found in constant time. Ids that were made to be found in one place take longer: a thousand of them some
+/// Keeps the events of the last document and reports what the next one changes: up to `N` events of up to 128 bytes.
+///
+/// An event is found in constant time. Ids that are chosen to have equal hashes take longer: a thousand of them, some
 /// milliseconds.
 ///
 /// ```
@@ -42,17 +46,24 @@ pub struct Tracker<const N: usize> {
     slots: heapless::Vec<Slot, N, u16>,
     /// For each hash, modulo N, the first slot of a chain.
     buckets: [u16; N],
-    /// The first slot that is free again.
+    /// The head of the list of free slots.
     free: u16,
     used: u16,
-    /// Hash of the document that was observed last, and of the names: the same again changes nothing.
-    last: Option<u64>,
+    /// The last observation. The same document with the same names changes nothing.
+    last: Option<Observation>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Observation {
+    /// Hash of the document and the names.
+    hash: u64,
+    ignored: usize,
 }
 
 #[derive(Clone, Debug)]
 struct Slot {
     event: TrackedEvent,
-    /// The next slot of the same chain.
+    /// The next slot of the same chain, or of the list of free slots.
     next: u16,
     used: bool,
 }
@@ -66,29 +77,33 @@ impl<const N: usize> Default for Tracker<N> {
 }
 
 impl<const N: usize> Tracker<N> {
-    /// A tracker that has seen nothing. `N` is 1 to 65,534.
+    /// Creates a tracker without events. `N` is 1 to 65,534.
     pub const fn new() -> Self {
         const { assert!(0 < N && N < NO_SLOT as usize, "a tracker holds 1 to 65,534 events") };
         Self { slots: heapless::Vec::new(), buckets: [NO_SLOT; N], free: NO_SLOT, used: 0, last: None }
     }
 
-    /// Takes a document and tells each change to `on_change`, with what is now known of the event: changes of known
-    /// events first, then those that are gone, then new ones. Work is linear in the document and in what is tracked.
+    /// Applies a document and calls `on_change` for each change, with the event after it: changes of known events first,
+    /// then ends, then new events. The time is linear in the document and the tracked events.
     ///
-    /// Give it parsed documents only: a failed poll, an empty body or a 304 says nothing, so it ends nothing.
+    /// If an `EventId` is repeated, the first event with it counts and the others are ignored. Returns how many were
+    /// ignored. [`Document::events`] already omits repeated ids among the first 64, so this concerns only those beyond.
+    ///
+    /// Call it for parsed documents only. A failed poll or an empty body carries no information and ends nothing.
     ///
     /// # Errors
-    /// [`TrackerFull`] when the document holds more than `N` events. Nothing is changed, and nothing told.
+    /// [`TrackerFull`] if the document contains more than `N` events, those that are ignored included. Nothing is
+    /// changed then, and `on_change` is not called.
     pub fn observe(
         &mut self,
         document: &Document<'_>,
         names: VmNames<'_>,
         now: UnixSeconds,
         mut on_change: impl FnMut(Change, &TrackedEvent),
-    ) -> Result<(), TrackerFull> {
-        let same = document.hash_with(names);
-        if self.last == Some(same) {
-            return Ok(());
+    ) -> Result<usize, TrackerFull> {
+        let hash = document.hash_with(names);
+        if let Some(last) = self.last.filter(|last| last.hash == hash) {
+            return Ok(last.ignored);
         }
         if document.events().len() > N {
             let needed = count_open(document);
@@ -96,31 +111,35 @@ impl<const N: usize> Tracker<N> {
                 return Err(TrackerFull { needed });
             }
         }
-        self.last = Some(same);
         let seen = self.observe_known(document, names, |_, change, event| on_change(change, event));
         for slot in 0..self.slots_used() {
             let change = self.end_if_absent(slot, now);
-            // Those that a word has ended were told above.
+            // The end of an event with a final status was reported above.
             let Some(event) = self.get(slot).filter(|event| event.is_gone()) else { continue };
             if let Some(change) = change {
                 on_change(change, event);
             }
             self.remove(slot);
         }
-        if seen.new == 0 {
-            return Ok(());
-        }
-        for event in document.events() {
-            if let Some((slot, change)) = self.insert(&event, names)
-                && let Some(event) = self.get(slot)
-            {
-                on_change(change, event);
+        let mut ignored = seen.repeated;
+        if seen.new > 0 {
+            let mut inserted: usize = 0;
+            for event in document.events() {
+                if let Some((slot, change)) = self.insert(&event, names)
+                    && let Some(event) = self.get(slot)
+                {
+                    inserted = inserted.saturating_add(1);
+                    on_change(change, event);
+                }
             }
+            // All of them fit, so the others have the id of one that was inserted.
+            ignored = ignored.saturating_add(seen.new.saturating_sub(inserted));
         }
-        Ok(())
+        self.last = Some(Observation { hash, ignored });
+        Ok(ignored)
     }
 
-    /// Notes that an approval of this event succeeded, which `cancelled` and `ended` are told apart by. `false` where
+    /// Records that the event was approved, so that its end is reported as `ended`, not as `cancelled`. Returns `false` if
     /// the event is not tracked.
     pub fn approved(&mut self, event_id: &EventId) -> bool {
         let Some(event) = self.find(event_id).and_then(|slot| self.get_mut(slot)) else { return false };
@@ -128,7 +147,7 @@ impl<const N: usize> Tracker<N> {
         true
     }
 
-    /// The events that were in the last document, in no particular order.
+    /// The events of the last document, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = &TrackedEvent> {
         self.slots.iter().filter(|slot| slot.used).map(|slot| &slot.event)
     }
@@ -143,10 +162,9 @@ impl<const N: usize> Tracker<N> {
         self.used == 0
     }
 
-    // The steps of observing, from which a session makes its own order. A slot stays with its event until it is
-    // removed.
+    // The parts of `observe`, which a session combines in its own order. An event keeps its slot until it is removed.
 
-    /// Brings the tracked events up to date, and notes which of them the document holds.
+    /// Updates the tracked events that the document contains and marks them as present.
     pub(crate) fn observe_known(
         &mut self,
         document: &Document<'_>,
@@ -170,8 +188,8 @@ impl<const N: usize> Tracker<N> {
                 seen.new = seen.new.saturating_add(1);
                 continue;
             };
-            // The second of two events with one id.
             if tracked.flags.has(Flags::PRESENT) {
+                seen.repeated = seen.repeated.saturating_add(1);
                 continue;
             }
             if let Some(change) = tracked.seen_again(&event, names) {
@@ -181,11 +199,13 @@ impl<const N: usize> Tracker<N> {
         if !over {
             return seen;
         }
-        // Servers that say so when an event is over leave it in the document for a while.
+        // Some servers leave an event that is over in the document for a while, with a final status.
         for event in document.events().filter(is_over) {
             let Some(slot) = self.find_text(&event.event_id()) else { continue };
             let Some(tracked) = self.get_mut(slot) else { continue };
-            if !tracked.flags.has(Flags::PRESENT) && !tracked.is_gone() {
+            if tracked.flags.has(Flags::PRESENT) {
+                seen.repeated = seen.repeated.saturating_add(1);
+            } else if !tracked.is_gone() {
                 let change = tracked.end(event.event_status().as_ref(), UnixSeconds(i64::MAX));
                 tracked.flags.set(Flags::GONE, true);
                 on_change(slot, change, tracked);
@@ -194,7 +214,7 @@ impl<const N: usize> Tracker<N> {
         seen
     }
 
-    /// Marks the slot's event as gone if the document that was observed last does not hold it.
+    /// Marks the event in this slot as gone if it is not marked as present.
     pub(crate) fn end_if_absent(&mut self, slot: u16, now: UnixSeconds) -> Option<Change> {
         let event = self.get_mut(slot)?;
         if event.flags.has(Flags::PRESENT) || event.is_gone() {
@@ -204,8 +224,7 @@ impl<const N: usize> Tracker<N> {
         Some(event.end(None, now))
     }
 
-    /// Starts to track an event that is not tracked yet; `None` where it is, where it is over, and where there is no
-    /// room.
+    /// Starts to track an event. Returns `None` if it is tracked already, if it is over, or if the tracker is full.
     pub(crate) fn insert(&mut self, event: &Event<'_>, names: VmNames<'_>) -> Option<(u16, Change)> {
         if is_over(event) {
             return None;
@@ -218,7 +237,7 @@ impl<const N: usize> Tracker<N> {
         Some((self.place(tracked)?, change))
     }
 
-    /// Puts an event into a free slot.
+    /// Stores an event in a free slot. Returns `None` if the tracker is full.
     pub(crate) fn place(&mut self, event: TrackedEvent) -> Option<u16> {
         let bucket = Self::bucket(event.event_id.hash());
         let head = *self.buckets.get(bucket)?;
@@ -275,7 +294,7 @@ impl<const N: usize> Tracker<N> {
         self.find_text(&Text::plain(event_id.as_str()))
     }
 
-    /// The slot of the event that has this id, as a document spells it.
+    /// The slot of the event with this id.
     pub(crate) fn find_text(&self, id: &Text<'_>) -> Option<u16> {
         let kept;
         let mut id = *id;
@@ -301,7 +320,7 @@ impl<const N: usize> Tracker<N> {
         self.slots.get_mut(usize::from(slot)).filter(|slot| slot.used).map(|slot| &mut slot.event)
     }
 
-    /// All slots are below this number.
+    /// The number of slots in use or free again: every slot is below it.
     pub(crate) fn slots_used(&self) -> u16 {
         u16::try_from(self.slots.len()).unwrap_or(NO_SLOT)
     }
@@ -311,34 +330,37 @@ impl<const N: usize> Tracker<N> {
     }
 }
 
-/// What was seen of a document while the events that are known were brought up to date.
+/// What [`Tracker::observe_known`] counted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
     /// How many events are not over.
     pub(crate) open: usize,
-    /// How many of those are not tracked, or have come back before their end was dealt with.
+    /// How many of those are not tracked, or are tracked as gone.
     pub(crate) new: usize,
+    /// How many repeat the id of a tracked event that precedes them.
+    pub(crate) repeated: usize,
 }
 
-/// How many of the document's events are not over.
+/// How many events of the document are not over.
 fn count_open(document: &Document<'_>) -> usize {
     document.events().filter(|event| !is_over(event)).fold(0, |count: usize, _| count.saturating_add(1))
 }
 
+/// Whether the event has a final status.
 pub(crate) fn is_over(event: &Event<'_>) -> bool {
     event.event_status().is_some_and(|status| status.is_over())
 }
 
-/// A document holds more events than the tracker.
+/// A document contains more events than the tracker can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrackerFull {
-    /// How many events the document holds.
+    /// How many events the document contains.
     pub needed: usize,
 }
 
 impl fmt::Display for TrackerFull {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the document holds {} events, more than the tracker", self.needed)
+        write!(f, "the document contains {} events, more than the tracker can hold", self.needed)
     }
 }
 
@@ -346,6 +368,7 @@ impl core::error::Error for TrackerFull {}
 
 #[cfg(test)]
 mod tests {
+    use std::boxed::Box;
     use std::format;
     use std::string::String;
     use std::vec::Vec;
@@ -353,7 +376,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_document_is_looked_at_again_when_the_names_change() {
+    fn a_document_is_applied_again_after_the_names_change() {
         let body = br#"{"Events":[{"EventId":"a","Resources":["vm_0"]}]}"#;
         let document = Document::parse(body).unwrap();
         let mut tracker = Tracker::<4>::new();
@@ -366,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_that_does_not_fit_is_refused_each_time() {
+    fn a_document_with_too_many_events_is_refused_each_time() {
         let body = br#"{"Events":[{"EventId":"a"},{"EventId":"b"}]}"#;
         let document = Document::parse(body).unwrap();
         let mut tracker = Tracker::<1>::new();
@@ -378,14 +401,14 @@ mod tests {
     }
 
     #[test]
-    fn events_of_one_bucket_go_in_any_order() {
+    fn events_of_one_bucket_can_be_removed_in_any_order() {
         let document = |ids: &[String]| {
             let events: Vec<_> = ids.iter().map(|id| format!("{{\"EventId\":\"{id}\"}}")).collect();
             format!("{{\"Events\":[{}]}}", events.join(","))
         };
         let bucket = |id: &String| Tracker::<4>::bucket(Hash::of_id(&Text::plain(id)));
         let all: Vec<_> = (0..).map(|n| format!("e{n}")).filter(|id| bucket(id) == 3).take(4).collect();
-        // Every order in which four events can go, as the digits of a number.
+        // The digits of a number in base 4: every order in which four events can be removed, and more.
         for order in (0..256).map(|order| [order >> 6 & 3, order >> 4 & 3, order >> 2 & 3, order & 3]) {
             let (mut tracker, mut left) = (Tracker::<4>::new(), all.clone());
             for step in 0..=4_usize {
@@ -404,7 +427,31 @@ mod tests {
     }
 
     #[test]
-    fn an_event_takes_at_most_128_bytes() {
+    fn repeated_ids_that_the_document_does_not_omit_are_ignored_and_counted() {
+        const FIRST: usize = 1050;
+        let document = |status: &str| {
+            let first = (0..FIRST).map(|n| format!(r#"{{"EventId":"e{n}","EventStatus":"{status}"}}"#));
+            let again =
+                ["e1040", "E1041", "e1040"].map(|id| format!(r#"{{"EventId":"{id}","EventStatus":"Unknown"}}"#));
+            format!(r#"{{"Events":[{}]}}"#, first.chain(again).collect::<Vec<_>>().join(","))
+        };
+        let mut tracker = Box::new(Tracker::<1100>::new());
+        for (status, change) in [("Scheduled", Change::Scheduled), ("Started", Change::Started)] {
+            let body = document(status);
+            let document = Document::parse(body.as_bytes()).unwrap();
+            let mut changes = Vec::new();
+            let ignored =
+                tracker.observe(&document, VmNames::UNKNOWN, UnixSeconds(0), |change, _| changes.push(change));
+            assert_eq!(ignored, Ok(3));
+            assert_eq!(changes, [change; FIRST]);
+            let again = tracker.observe(&document, VmNames::UNKNOWN, UnixSeconds(0), |_, _| panic!("a change"));
+            assert_eq!(again, Ok(3), "the same document again");
+        }
+        assert_eq!(tracker.len(), FIRST);
+    }
+
+    #[test]
+    fn a_tracked_event_takes_at_most_128_bytes() {
         let state = size_of::<Tracker<1024>>();
         assert!(state <= 1024 * 128, "{state}");
     }

@@ -1,4 +1,4 @@
-//! What is remembered of one event, and what its next reading changes.
+//! What the tracker keeps about one event, and how a new document changes it.
 
 use serde::{Serialize, Serializer};
 
@@ -11,28 +11,28 @@ use crate::names::VmNames;
 use crate::short;
 use crate::time::UnixSeconds;
 
-/// How far a tracked event has come. What has started stays so: a stale document does not unstart an event.
+/// The status of a tracked event. `Started` is final: a stale document does not undo it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TrackedStatus {
-    /// Seen with no status, or with a word that this crate does not know.
+    /// The status is missing or unknown.
     Unclear,
-    /// Last seen `Scheduled`.
+    /// The event was last seen as `Scheduled`.
     Scheduled,
-    /// Seen `Started`.
+    /// The event was seen as `Started`.
     Started,
 }
 
-/// How much of an event's type is kept, in bytes; the longest word ever seen has 27.
+/// How many bytes of an event's type are kept. The longest type seen so far has 27.
 const TYPE_MAX: usize = 28;
 
 pub(crate) const NOT_BEFORE_UNKNOWN: UnixSeconds = UnixSeconds(i64::MIN);
 
-/// What is remembered of an event after its document is gone.
+/// An event as a [`Tracker`](crate::Tracker) keeps it, independent of the document.
 #[derive(Clone, Debug)]
 pub struct TrackedEvent {
-    /// `NOT_BEFORE_UNKNOWN` where it is; an `Option` would take eight bytes more.
+    /// `NOT_BEFORE_UNKNOWN` if it is unknown: an `Option` would take eight bytes more.
     pub(crate) not_before: UnixSeconds,
-    /// Hash of the members whose change is worth telling.
+    /// Hash of the members whose change is reported as `updated`.
     pub(crate) digest: u32,
     pub(crate) duration: u32,
     pub(crate) event_id: EventId,
@@ -41,18 +41,22 @@ pub struct TrackedEvent {
     pub(crate) flags: Flags,
 }
 
-/// What is noted about a tracked event, as bits.
+/// Facts about a tracked event, as bits. A snapshot contains them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Flags(pub(crate) u8);
 
 impl Flags {
+    /// `Resources` names this machine.
     pub(crate) const MINE: u8 = 1;
+    /// The names of this machine are known, so that `MINE` is meaningful.
     pub(crate) const NAMES_KNOWN: u8 = 2;
+    /// An approval succeeded.
     pub(crate) const APPROVED: u8 = 4;
+    /// The event was seen as `Scheduled`.
     pub(crate) const SEEN_SCHEDULED: u8 = 8;
-    /// The event is in the document that is being observed.
+    /// The document that is being applied contains the event.
     pub(crate) const PRESENT: u8 = 16;
-    /// The event is gone; its place is kept until its end was reported and recovered from.
+    /// The event is gone. Its slot is kept until its end is reported and the host has recovered.
     pub(crate) const GONE: u8 = 32;
     const ALL: u8 = 63;
 
@@ -74,32 +78,32 @@ impl Flags {
 }
 
 impl TrackedEvent {
-    /// The event's id, as it was first spelt.
+    /// The event's id, as spelt when it was first seen.
     pub const fn event_id(&self) -> &EventId {
         &self.event_id
     }
 
-    /// The event's type as the wire spells it, at most 28 bytes of it; empty where the event names none.
+    /// The first 28 bytes of the event's type, as received; empty if the event has none.
     pub fn event_type(&self) -> &str {
         &self.event_type
     }
 
-    /// How far the event has come.
+    /// The event's status.
     pub const fn status(&self) -> TrackedStatus {
         self.status
     }
 
-    /// The last `NotBefore` that was known; documents blank it when the event starts.
+    /// The last known `NotBefore`. Documents omit it when the event starts.
     pub const fn not_before(&self) -> Option<UnixSeconds> {
         if self.not_before.0 == NOT_BEFORE_UNKNOWN.0 { None } else { Some(self.not_before) }
     }
 
-    /// The last expected interruption in seconds; `None` where it is unknown.
+    /// The last known `DurationInSeconds`; `None` if it is unknown.
     pub const fn duration_in_seconds(&self) -> Option<u32> {
         if self.duration == u32::MAX { None } else { Some(self.duration) }
     }
 
-    /// Whether the event concerns this machine; `None` while its names are unknown.
+    /// Whether `Resources` names this machine; `None` while the names of this machine are unknown.
     pub const fn mine(&self) -> Option<bool> {
         if self.flags.has(Flags::NAMES_KNOWN) { Some(self.flags.has(Flags::MINE)) } else { None }
     }
@@ -109,7 +113,7 @@ impl TrackedEvent {
         self.flags.has(Flags::APPROVED)
     }
 
-    /// Whether the event has gone from the document.
+    /// Whether the event is no longer in the document.
     pub const fn is_gone(&self) -> bool {
         self.flags.has(Flags::GONE)
     }
@@ -142,7 +146,7 @@ impl TrackedEvent {
         (tracked, change)
     }
 
-    /// Takes what the document says now; what changed, if anything.
+    /// Updates the event from the document. Returns what changed, the most important change if there are several.
     pub(super) fn seen_again(&mut self, event: &Event<'_>, names: VmNames<'_>) -> Option<Change> {
         self.flags.set(Flags::PRESENT, true);
         self.note_owner(event, names);
@@ -189,7 +193,7 @@ impl TrackedEvent {
         }
     }
 
-    /// What it means that the event is no longer there, or is there with a word that says it is over.
+    /// Classifies the end of the event, which is absent or has the final status `last`.
     pub(super) fn end(&self, last: Option<&EventStatus<'_>>, now: UnixSeconds) -> Change {
         match last {
             Some(status) if status.is_cancelled() && self.status != TrackedStatus::Started => Change::Cancelled,
@@ -209,7 +213,7 @@ impl TrackedEvent {
 impl Serialize for TrackedEvent {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
-        struct Shown<'a> {
+        struct Members<'a> {
             event_id: &'a str,
             event_type: &'a str,
             event_status: Option<&'static str>,
@@ -217,7 +221,7 @@ impl Serialize for TrackedEvent {
             duration_in_seconds: Option<u32>,
             mine: Option<bool>,
         }
-        Shown {
+        Members {
             event_id: self.event_id.as_str(),
             event_type: &self.event_type,
             event_status: match self.status {
@@ -233,7 +237,8 @@ impl Serialize for TrackedEvent {
     }
 }
 
-/// Hash of what is told as `updated`: all but the id, the status and `NotBefore`, which have words of their own.
+/// Hash of the members whose change is reported as `updated`: all but id, status and `NotBefore`, which have changes of
+/// their own.
 fn digest(event: &Event<'_>) -> u32 {
     let mut hash = Hash::new();
     let words = [

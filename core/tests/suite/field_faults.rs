@@ -57,7 +57,7 @@ fn fault_02_an_unreadable_not_before_is_taken_for_now() {
     }
     // Blank once the event has started: neither a second preparation nor a forgotten deadline.
     let mut host = host(Action::Prepare);
-    assert_eq!(hear(&mut host, &[event("a")]), ["a: scheduled", "a: prepare (the rule says so)", "prepare a"]);
+    assert_eq!(hear(&mut host, &[event("a")]), ["a: scheduled", "a: prepare (a rule matches)", "prepare a"]);
     host.ready("a");
     assert_eq!(hear(&mut host, &[event("a").started()]), ["post a", "a: started"]);
     assert_eq!(host.session.events().next().unwrap().not_before(), Some(UnixSeconds(START.seconds().0 + 900)));
@@ -231,13 +231,13 @@ fn fault_13_marked_as_handled_before_it_is() {
     host.serve(&[event("a")]);
     host.restart();
     host.heard();
-    assert_eq!(hear(&mut host, &[event("a")]), ["a: prepare (the rule says so)", "prepare a"]);
+    assert_eq!(hear(&mut host, &[event("a")]), ["a: prepare (a rule matches)", "prepare a"]);
 
     host.dies_after = Some(1); // With the approval sent, and its answer on the way.
     host.ready("a");
     assert_eq!(host.heard(), ["post a"]);
     host.until_get();
-    assert_eq!(hear(&mut host, &[event("a")]), ["a: prepare (the rule says so)", "post a"]);
+    assert_eq!(hear(&mut host, &[event("a")]), ["a: prepare (a rule matches)", "post a"]);
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn fault_17_a_restart_prepares_again_or_forgets_to_recover() {
     host.ready("a");
     host.restart();
     host.heard();
-    assert_eq!(hear(&mut host, &[event("a")]), ["a: prepare (the rule says so)"]);
+    assert_eq!(hear(&mut host, &[event("a")]), ["a: prepare (a rule matches)"]);
     host.restart();
     assert_eq!(hear(&mut host, &[]), ["a: ended", "recover a"]);
 

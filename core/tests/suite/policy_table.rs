@@ -281,7 +281,7 @@ fn each_reason_has_its_words() {
     for (reason, words) in [
         (Reason::UserInitiated, "user-initiated"),
         (Reason::ShortInterruption, "short interruption"),
-        (Reason::Rule, "the rule says so"),
+        (Reason::Rule, "a rule matches"),
         (Reason::NoRule, "no rule matches"),
         (Reason::Observing, "the policy only observes"),
         (Reason::OtherMachine, "another VM's event"),

@@ -1,8 +1,9 @@
 //! What a session does, as tables: its pace, what it believes, what it keeps, and what it asks of its host.
 
 use scheduled_events_core::{
-    Action, Cause, Change, Document, EventKind, EventTypes, Leader, Policy, Preparation, RequestOutcome, Response,
-    Rule, Scope, Session, SessionConfig, SessionConfigError, Step, TrackedEvent, Tracker, UnixSeconds, VmNames, limits,
+    Action, Cause, Change, Document, EventKind, EventTypes, Leader, Member, Policy, Preparation, ProblemKind, Report,
+    RequestOutcome, Response, Rule, Scope, Session, SessionConfig, SessionConfigError, Step, TrackedEvent, Tracker,
+    UnixSeconds, VmNames, limits,
 };
 
 use crate::common::{Host, OTHER, START, Setup, Spec, VM, What, document, event, laws};
@@ -210,7 +211,7 @@ fn a_superseded_document_is_believed_when_it_stays() {
     }
     assert_eq!(host.heard(), nothing());
     assert_eq!(host.serve_body(&old, &[event("a")]), RequestOutcome::Document);
-    assert_eq!(host.heard(), ["a: scheduled", "a: hold (the rule says so)"]);
+    assert_eq!(host.heard(), ["a: scheduled", "a: hold (a rule matches)"]);
     // Two servers that answer in turn, one of them behind.
     for _ in 0..20 {
         assert_eq!(host.serve_body(&new, &[]), RequestOutcome::Stale);
@@ -277,6 +278,43 @@ fn of_many_events_with_one_id_the_first_decides() {
 }
 
 #[test]
+fn repeated_ids_that_the_document_does_not_omit_are_reported_and_ignored() {
+    // More events than the document compares.
+    const FIRST: usize = 1050;
+    let mut events: Vec<_> = (0..FIRST).map(|n| event(&format!("e{n}"))).collect();
+    events.extend(["e1040", "E1041"].map(|id| event(id).started()));
+    let body = document(1, &events);
+    let response = Response { status: 200, body: body.as_bytes(), ..Response::default() };
+    let mut session = Box::new(setup(Action::Hold).session::<1100>());
+    for started in [false, true] {
+        let now = if started { START.plus(1000) } else { START };
+        assert!(matches!(session.next(now), Step::Get { .. }));
+        if started {
+            // The same events again: now the first ones are known.
+            let body = document(2, &events);
+            session.on_response(&Response { body: body.as_bytes(), ..response }, now);
+        } else {
+            session.on_response(&response, now);
+        }
+        let (mut problems, mut others) = (Vec::new(), 0);
+        while let Step::Report(report) = session.next(now) {
+            match report {
+                Report::Problem(problem) => problems.push(problem),
+                _ => others += 1,
+            }
+        }
+        assert_eq!(others, if started { 0 } else { 2 * FIRST });
+        for (problem, index) in problems.iter().zip(FIRST..) {
+            assert_eq!(problem.event, Some(index));
+            assert_eq!((problem.member, problem.kind), (Some(Member::EventId), ProblemKind::Repeated));
+            assert!(body[problem.offset..].to_ascii_lowercase().starts_with(&format!(r#""e{}""#, index - 10)));
+        }
+        assert_eq!(problems.len(), 2);
+    }
+    assert_eq!(session.events().count(), FIRST);
+}
+
+#[test]
 fn flicker() {
     for action in [Action::Approve, Action::Prepare] {
         let mut host = host::<4>(action);
@@ -314,7 +352,7 @@ fn what_comes_back_before_the_recovery_waits_for_it() {
     assert_eq!(host.heard(), nothing());
     host.recovered("a");
     host.serve_body(&again, &[event("a")]);
-    assert_eq!(host.heard(), ["a: scheduled", "a: prepare (the rule says so)", "prepare a"]);
+    assert_eq!(host.heard(), ["a: scheduled", "a: prepare (a rule matches)", "prepare a"]);
 }
 
 // Capacity.
@@ -511,7 +549,7 @@ fn dry_run_says_what_it_would_do_and_does_not() {
     for (action, word) in [(Action::Approve, "approve"), (Action::Prepare, "prepare")] {
         let mut host = Host::<4>::new(Setup { dry_run: true, ..setup(action) });
         let said = hear(&mut host, &[event("a")]);
-        assert_eq!(said, [String::from("a: scheduled"), format!("a: {word} (the rule says so)")]);
+        assert_eq!(said, [String::from("a: scheduled"), format!("a: {word} (a rule matches)")]);
         assert_eq!(hear(&mut host, &[event("a").started()]), ["a: started"]);
         assert_eq!(hear(&mut host, &[]), ["a: completed"]);
     }
@@ -546,7 +584,7 @@ fn names_learnt_late() {
     host.set_names(&[VM]);
     assert_eq!(host.serve_body(&body, &events), RequestOutcome::Document);
     let said = host.heard();
-    assert_eq!(said, ["a: approve (the rule says so)", "b: hold (another VM's event)", "post a"]);
+    assert_eq!(said, ["a: approve (a rule matches)", "b: hold (another VM's event)", "post a"]);
 }
 
 #[test]
@@ -559,7 +597,7 @@ fn nothing_is_approved_by_a_name_that_was_given_up() {
     host.set_names(&["other name"]);
     host.pass(5);
     host.fail(Cause::Timeout);
-    assert_eq!(host.heard(), ["a: scheduled", "a: approve (the rule says so)"]);
+    assert_eq!(host.heard(), ["a: scheduled", "a: approve (a rule matches)"]);
     assert_eq!(hear(&mut host, &events), ["a: hold (another VM's event)"]);
 }
 
@@ -574,7 +612,7 @@ fn nothing_is_prepared_for_by_a_name_that_was_given_up() {
     while let Step::Report(report) = session.next(START) {
         said.push(report.to_string());
     }
-    assert_eq!(said, ["a: scheduled", "a: prepare (the rule says so)"]);
+    assert_eq!(said, ["a: scheduled", "a: prepare (a rule matches)"]);
     assert!(matches!(session.next(START), Step::Wait { until } if until == START.plus(1000)));
 }
 
@@ -681,7 +719,7 @@ fn what_is_left_to_report_is_not_idle() {
         said.push(report.to_string());
         assert_eq!(host.session.is_idle(), said.len() == 2, "{said:?}");
     }
-    assert_eq!(said, ["a: cancelled", "no room for 0 own events and 0 of other machines"]);
+    assert_eq!(said, ["a: cancelled", "not tracked: 0 own events, 0 of other machines"]);
 }
 
 #[test]
@@ -723,7 +761,7 @@ fn a_tracker_forgets_what_a_word_has_ended() {
         let told = tracker.observe(&document, names, UnixSeconds(0), |change, event| {
             changes.push((event.event_id().to_string(), change));
         });
-        assert_eq!(told, Ok(()));
+        assert_eq!(told, Ok(0));
     }
     let [a, b] = ["a", "b"].map(String::from);
     let expected = [

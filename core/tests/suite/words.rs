@@ -39,17 +39,17 @@ fn why_a_request_failed() {
     let error: ParseError = Document::parse(b"[]").unwrap_err();
     let position = Position { line: 1, column: 7 };
     for (cause, word, sentence) in [
-        (Cause::Timeout, "timeout", "no answer in time"),
-        (Cause::Unreachable, "unreachable", "no connection"),
-        (Cause::ConnectionLost, "connection-lost", "the connection broke off"),
-        (Cause::TooLarge, "too-large", "the answer is too large"),
-        (Cause::Redirect(302), "redirect", "redirected (status 302), which is not followed"),
+        (Cause::Timeout, "timeout", "the request timed out"),
+        (Cause::Unreachable, "unreachable", "connection failed"),
+        (Cause::ConnectionLost, "connection-lost", "connection lost"),
+        (Cause::TooLarge, "too-large", "the response is too large"),
+        (Cause::Redirect(302), "redirect", "status 302: redirects are not followed"),
         (Cause::Status(404), "status", "status 404"),
-        (Cause::EmptyBody, "empty-body", "an empty answer"),
+        (Cause::EmptyBody, "empty-body", "the response is empty, expected a document"),
         (
             Cause::NotADocument { error, position },
             "not-a-document",
-            "no document: line 1, column 7: the document is not an object",
+            "invalid document: line 1, column 7: the document is not an object",
         ),
     ] {
         assert_eq!((cause.word(), cause.to_string().as_str()), (word, sentence));
@@ -61,15 +61,18 @@ fn what_is_refused() {
     let refused: [(&dyn Display, String); 9] = [
         (
             &SessionConfigError::IntervalTooShort,
-            format!("the interval must be {} ms at least", limits::INTERVAL_MIN_MS),
+            format!("the poll interval is too short: the minimum is {} ms", limits::INTERVAL_MIN_MS),
         ),
-        (&SessionConfigError::TooManyNames, format!("a session knows {} names at most", limits::NAMES_MAX)),
-        (&SessionConfigError::NameTooLong, format!("a name has {} bytes at most", limits::NAME_MAX)),
-        (&SnapshotError::Damaged, "the snapshot is damaged".into()),
-        (&SnapshotError::UnknownVersion(7), "the snapshot has version 7, which is not known here".into()),
-        (&SnapshotError::TooManyEvents, "the snapshot holds more events than the session".into()),
-        (&TooManyRules, format!("a policy holds {MAX_RULES} rules at most")),
-        (&TrackerFull { needed: 5 }, "the document holds 5 events, more than the tracker".into()),
+        (&SessionConfigError::TooManyNames, format!("too many machine names: the maximum is {}", limits::NAMES_MAX)),
+        (
+            &SessionConfigError::NameTooLong,
+            format!("a machine name is too long: the maximum is {} bytes", limits::NAME_MAX),
+        ),
+        (&SnapshotError::Damaged, "the snapshot is damaged: its checksum or its content is invalid".into()),
+        (&SnapshotError::UnknownVersion(7), "the snapshot has version 7, expected 1".into()),
+        (&SnapshotError::TooManyEvents, "the snapshot contains more events than the session can track".into()),
+        (&TooManyRules, format!("too many rules: the maximum is {MAX_RULES}")),
+        (&TrackerFull { needed: 5 }, "the document contains 5 events, more than the tracker can hold".into()),
         (&BufferTooSmall { needed: 5 }, "the buffer is too small: 5 bytes are needed".into()),
     ];
     for (error, sentence) in refused {
@@ -100,7 +103,7 @@ fn reports_that_name_no_event() {
     assert_eq!(missing.kind, ProblemKind::Missing);
     assert_eq!(Report::Problem(missing).to_string(), "missing at byte 11");
     let untracked = Untracked { own: 1, others: 20 };
-    assert_eq!(Report::Untracked(untracked).to_string(), "no room for 1 own events and 20 of other machines");
+    assert_eq!(Report::Untracked(untracked).to_string(), "not tracked: 1 own events, 20 of other machines");
 }
 
 #[test]

@@ -229,7 +229,7 @@ impl Model {
                 continue;
             }
             let number = Some(number);
-            let reason = if rule.max_duration.is_some() { "short interruption" } else { "the rule says so" };
+            let reason = if rule.max_duration.is_some() { "short interruption" } else { "a rule matches" };
             if matches!(rule.action, Action::Hold | Action::Ignore) {
                 return (rule.action, reason, number, None);
             }

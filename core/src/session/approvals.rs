@@ -1,0 +1,108 @@
+//! Approvals: which events are due, the body that approves them, and which events were approved before.
+
+use super::limits::{BATCH_MAX, BODY_MAX};
+use super::{Session, response::Cause, response::RequestOutcome};
+use crate::approval::StartRequests;
+use crate::event_id::EventId;
+use crate::time::UnixMillis;
+use crate::tracker::{Flags, Tracker};
+
+/// The slots of the events that one POST approves.
+pub(super) type ApprovalSlots = heapless::Vec<u16, BATCH_MAX>;
+
+/// How many approved events are remembered after they are gone.
+pub(super) const APPROVED_IDS: usize = 16;
+
+/// Hashes of the ids of approved events that are gone, a ring: an event that returns is not approved again.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ApprovedIds {
+    pub(super) hashes: [u64; APPROVED_IDS],
+    pub(super) next: u8,
+}
+
+impl ApprovedIds {
+    pub(super) fn insert(&mut self, hash: u64) {
+        if self.contains(hash) {
+            return;
+        }
+        if let Some(oldest) = self.hashes.get_mut(usize::from(self.next)) {
+            *oldest = hash;
+        }
+        self.next = self.next.saturating_add(1) % 16;
+    }
+
+    pub(super) fn contains(&self, hash: u64) -> bool {
+        self.hashes.contains(&hash)
+    }
+}
+
+impl<const N: usize> Session<N> {
+    /// The earliest time at which an event may be approved.
+    pub(super) fn approve_at(&self) -> Option<UnixMillis> {
+        if !self.acts() {
+            return None;
+        }
+        self.tracked().filter_map(|(_, event, progress)| progress.approve_at(event)).min()
+    }
+
+    /// The events to approve with one POST. An event whose approval failed is sent alone, so that an id which the
+    /// service refuses does not block the others.
+    pub(super) fn due_approvals(&self, now: UnixMillis) -> ApprovalSlots {
+        let mut slots = ApprovalSlots::new();
+        let mut ids: heapless::Vec<&EventId, BATCH_MAX> = heapless::Vec::new();
+        for (slot, event, progress) in self.tracked() {
+            if progress.approve_at(event).is_none_or(|at| at > now) {
+                continue;
+            }
+            let alone = progress.approval_failures > 0;
+            if alone && !ids.is_empty() {
+                continue;
+            }
+            if ids.push(&event.event_id).is_err() || StartRequests::new(&ids).len() > BODY_MAX {
+                break;
+            }
+            // Both lists have the same capacity.
+            let _ = slots.push(slot);
+            if alone {
+                break;
+            }
+        }
+        slots
+    }
+
+    /// Records a successful approval.
+    pub(super) fn approved(&mut self, slots: &[u16]) -> RequestOutcome {
+        for &slot in slots {
+            if let Some(event) = self.tracker.get_mut(slot) {
+                event.flags.set(Flags::APPROVED, true);
+            }
+        }
+        RequestOutcome::Approved
+    }
+
+    /// Records a failed approval and schedules the next attempt for each of its events.
+    pub(super) fn approval_failed(&mut self, slots: &[u16], cause: Cause, now: UnixMillis) -> RequestOutcome {
+        for &slot in slots {
+            if let Some(progress) = self.progress.get_mut(usize::from(slot)) {
+                progress.approval_failed(now, |failures| self.pacer.back_off(failures));
+            }
+        }
+        RequestOutcome::ApprovalFailed { cause }
+    }
+}
+
+/// Writes the body that approves the events in these slots. Returns `false` if there are none.
+pub(super) fn write_start_requests<const N: usize>(
+    tracker: &Tracker<N>,
+    slots: &ApprovalSlots,
+    body: &mut heapless::Vec<u8, BODY_MAX>,
+) -> bool {
+    let mut ids: heapless::Vec<&EventId, BATCH_MAX> = heapless::Vec::new();
+    for event in slots.iter().filter_map(|&slot| tracker.get(slot)) {
+        // Both lists have the same capacity.
+        let _ = ids.push(&event.event_id);
+    }
+    let requests = StartRequests::new(&ids);
+    body.clear();
+    !ids.is_empty() && body.resize_default(requests.len()).is_ok() && requests.write(body).is_ok()
+}

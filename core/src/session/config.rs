@@ -1,0 +1,54 @@
+//! The configuration of a session.
+
+use core::fmt;
+
+use super::limits::{INTERVAL_MIN_MS, INTERVAL_MS, NAME_MAX, NAMES_MAX};
+use crate::names::VmNames;
+use crate::policy::Policy;
+
+/// The configuration of a [`Session`](crate::Session).
+#[derive(Clone, Debug)]
+pub struct SessionConfig<'a> {
+    /// The names of this machine, or [`VmNames::UNKNOWN`] until they are known: at most
+    /// [`NAMES_MAX`](crate::limits::NAMES_MAX) names of at most [`NAME_MAX`](crate::limits::NAME_MAX) bytes.
+    pub names: VmNames<'a>,
+    /// What to do about events.
+    pub policy: Policy,
+    /// The time between two polls, in milliseconds: at least [`INTERVAL_MIN_MS`](crate::limits::INTERVAL_MIN_MS).
+    pub interval_ms: u32,
+    /// Decide and report, but do not prepare or approve.
+    pub dry_run: bool,
+    /// A number that differs between machines. It spreads retries over time.
+    pub seed: u64,
+}
+
+impl<'a> SessionConfig<'a> {
+    /// The defaults: the policy [`Policy::observe`] and one poll per second.
+    pub const fn new(names: VmNames<'a>) -> Self {
+        Self { names, policy: Policy::observe(), interval_ms: INTERVAL_MS, dry_run: false, seed: 0 }
+    }
+}
+
+/// Why a configuration is invalid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SessionConfigError {
+    /// The interval is shorter than [`INTERVAL_MIN_MS`](crate::limits::INTERVAL_MIN_MS).
+    IntervalTooShort,
+    /// There are more than [`NAMES_MAX`](crate::limits::NAMES_MAX) names.
+    TooManyNames,
+    /// A name is longer than [`NAME_MAX`](crate::limits::NAME_MAX) bytes.
+    NameTooLong,
+}
+
+impl fmt::Display for SessionConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::IntervalTooShort => write!(f, "the poll interval is too short: the minimum is {INTERVAL_MIN_MS} ms"),
+            Self::TooManyNames => write!(f, "too many machine names: the maximum is {NAMES_MAX}"),
+            Self::NameTooLong => write!(f, "a machine name is too long: the maximum is {NAME_MAX} bytes"),
+        }
+    }
+}
+
+impl core::error::Error for SessionConfigError {}
