@@ -79,7 +79,8 @@ fn it_is_ready_once_a_document_was_read_and_says_how_it_is_doing_and_that_it_sto
     stage.show(3, &[freeze("a"), freeze("b")]);
     systemd.await_line("STATUS=following 2 events", 1);
     stage.intercept(|_| Some(Reply::new(200, "", "")));
-    systemd.await_line("STATUS=following 2 events; the last poll failed: an empty answer", 1);
+    systemd
+        .await_line("STATUS=following 2 events; the last poll failed: the response is empty, expected a document", 1);
     run.terminate();
     systemd.await_line("STOPPING=1", 1);
     run.finish().with_code(0);

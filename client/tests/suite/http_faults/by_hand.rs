@@ -33,7 +33,7 @@ fn a_service_that_is_not_there_yet_is_found_once_it_is() {
         });
         assert!(told["retry_in_ms"].as_u64() <= Some(4_000), "{told}");
     }
-    run.says("warning: no connection");
+    run.says("warning: connection failed");
     let scenario = Scenario::parse(FREEZE).expect("a scenario");
     let _server = Server::start(ServerConfig::new(scenario).speed(60.0).vm_name(VM).listen(address)).expect("the port");
     run.record("an approval", |record| record["record"] == "approval" && record["status"] == 200);

@@ -77,7 +77,7 @@ rows! {
         faults: &["get.empty@1", "get.empty@3-6"],
         told: &["empty-body"],
         again: Again::AtOnce,
-        says: &["warning: an empty answer"],
+        says: &["warning: the response is empty, expected a document"],
         ..ROW
     };
     status_400 => Row {
@@ -185,7 +185,7 @@ rows! {
         faults: &["get.redirect:301,{witness}@1", "post.redirect:301,{witness}@1"],
         told: &["redirect-301"],
         again: Again::Late,
-        says: &["redirected (status 301), which is not followed"],
+        says: &["status 301: redirects are not followed"],
         posts: 2,
         never: &[Never::FollowRedirect],
         ..ROW
@@ -195,7 +195,7 @@ rows! {
         faults: &["get.redirect:302,{witness}@1", "post.redirect:302,{witness}@1"],
         told: &["redirect-302"],
         again: Again::Late,
-        says: &["redirected (status 302), which is not followed"],
+        says: &["status 302: redirects are not followed"],
         posts: 2,
         never: &[Never::FollowRedirect],
         ..ROW
@@ -205,7 +205,7 @@ rows! {
         faults: &["get.redirect:307,{witness}@1", "post.redirect:307,{witness}@1"],
         told: &["redirect-307"],
         again: Again::Late,
-        says: &["redirected (status 307), which is not followed"],
+        says: &["status 307: redirects are not followed"],
         posts: 2,
         never: &[Never::FollowRedirect],
         ..ROW
@@ -215,7 +215,7 @@ rows! {
         faults: &["get.silence@3", "post.silence@1"],
         told: &["timeout"],
         again: Again::BackOff,
-        says: &["warning: no answer in time", "warning: approval: no answer in time"],
+        says: &["warning: the request timed out", "warning: approval: the request timed out"],
         posts: 2,
         never: &[Never::GiveUpWithin(10)],
         ..ROW
@@ -230,7 +230,7 @@ rows! {
         faults: &["get.slow-headers:30@3"],
         told: &["timeout"],
         again: Again::BackOff,
-        says: &["warning: no answer in time"],
+        says: &["warning: the request timed out"],
         never: &[Never::GiveUpWithin(10)],
         ..ROW
     };
@@ -244,7 +244,7 @@ rows! {
         faults: &["get.slow-body:30@3"],
         told: &["timeout"],
         again: Again::BackOff,
-        says: &["warning: no answer in time"],
+        says: &["warning: the request timed out"],
         never: &[Never::GiveUpWithin(10)],
         ..ROW
     };
@@ -259,7 +259,7 @@ rows! {
         faults: &["get.reset@1", "get.reset@4", "post.reset@1"],
         told: &["connection-lost"],
         again: Again::BackOff,
-        says: &["warning: the connection broke off", "warning: approval: the connection broke off"],
+        says: &["warning: connection lost", "warning: approval: connection lost"],
         posts: 2,
         ..ROW
     };
@@ -268,7 +268,7 @@ rows! {
         faults: &["get.reset-mid-body@1", "get.reset-mid-body@4"],
         told: &["connection-lost"],
         again: Again::BackOff,
-        says: &["warning: the connection broke off"],
+        says: &["warning: connection lost"],
         ..ROW
     };
     short_body => Row {
@@ -276,7 +276,7 @@ rows! {
         faults: &["get.short-body@1", "get.short-body@4"],
         told: &["connection-lost"],
         again: Again::BackOff,
-        says: &["warning: the connection broke off"],
+        says: &["warning: connection lost"],
         ..ROW
     };
     not_http => Row {
@@ -284,7 +284,7 @@ rows! {
         faults: &["get.not-http@1", "get.not-http@4", "post.not-http@1"],
         told: &["connection-lost"],
         again: Again::BackOff,
-        says: &["warning: the connection broke off", "warning: approval: the connection broke off"],
+        says: &["warning: connection lost", "warning: approval: connection lost"],
         posts: 2,
         ..ROW
     };
@@ -293,7 +293,7 @@ rows! {
         faults: &["get.endless-body@1"],
         told: &["too-large"],
         again: Again::BackOff,
-        says: &["warning: the answer is too large"],
+        says: &["warning: the response is too large"],
         never: &[Never::HoldMegabytes(40)],
         ..ROW
     };
@@ -302,7 +302,7 @@ rows! {
         faults: &["get.huge-body:1GB@1"],
         told: &["too-large"],
         again: Again::BackOff,
-        says: &["warning: the answer is too large"],
+        says: &["warning: the response is too large"],
         never: &[Never::HoldMegabytes(40)],
         ..ROW
     };
@@ -320,7 +320,7 @@ rows! {
         faults: &["get.long-header:50MB@1"],
         told: &["too-large"],
         again: Again::BackOff,
-        says: &["warning: the answer is too large"],
+        says: &["warning: the response is too large"],
         never: &[Never::HoldMegabytes(40)],
         ..ROW
     };
@@ -329,7 +329,7 @@ rows! {
         faults: &["get.half-document@1", "get.half-document@4"],
         told: &["not-a-document"],
         again: Again::BackOff,
-        says: &["warning: no document: line 1, column"],
+        says: &["warning: invalid document: line 1, column"],
         ..ROW
     };
     not_json => Row {
@@ -337,7 +337,7 @@ rows! {
         faults: &["get.not-json@1", "get.not-json@4"],
         told: &["not-a-document"],
         again: Again::BackOff,
-        says: &["warning: no document: line 1, column"],
+        says: &["warning: invalid document: line 1, column"],
         ..ROW
     };
     gzip => Row {
@@ -345,7 +345,7 @@ rows! {
         faults: &["get.gzip@1", "get.gzip@4"],
         told: &["not-a-document"],
         again: Again::BackOff,
-        says: &["warning: no document: line 1, column"],
+        says: &["warning: invalid document: line 1, column"],
         ..ROW
     };
     wrong_content_type => Row {
@@ -436,7 +436,7 @@ rows! {
         faults: &["get.reset@1", "status:500@2-3", "get.empty@4", "get.not-json@5", "get.short-body@6", "post.reset@1"],
         told: &["connection-lost", "status-500", "empty-body", "not-a-document", "connection-lost"],
         again: Again::Any,
-        says: &["warning: an empty answer"],
+        says: &["warning: the response is empty, expected a document"],
         posts: 2,
         ..ROW
     };
