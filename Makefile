@@ -1,148 +1,202 @@
-# What people run. `make demo` and `make test` set up what they need.
+# `make help` lists the targets. Each installs what it needs, or says what to install: see tests/setup.
 
 CARGO ?= cargo
 PREFIX ?= /usr/local
+# What `make fuzz` and `make crash` do in a few minutes; more on request.
 SECONDS ?= 20
-SEEDS ?= 1000
+SEEDS ?= 300
 POLLS ?= 86400
+# Most of the client's tests wait for the next poll, so many run at a time.
+TEST_THREADS ?= 16
+# Modules of tests that take more than a few seconds: `make check` leaves them out.
+SLOW = reference:: invariants:: http_faults:: clocks:: commands:: restart:: state_file:: systemd:: stalled_readers:: \
+	every_beginning
+# The same selection of packages everywhere, so that all steps share one build of the dependencies.
+WORKSPACE = --locked --workspace
 
-.PHONY: help demo test setup check-format lint test-rust test-mounts test-c test-python wheel docs msrv bare-metal platforms deny advisories prove-no-panic coverage mutants crash soak check-systemd test-systemd sizes test-stack fuzz test-fuzz miri install header faults-table bench bench-poll bench-python bench-sizes performance bench-check bench-c clean
+.PHONY: help demo install wheel check test verify setup clean \
+	check-format lint test-fast test-rust test-c test-python \
+	docs bare-metal platforms msrv deny test-stack sizes prove-no-panic coverage verify-c test-fuzz fuzz \
+	crash soak test-mounts check-systemd test-systemd test-sweeps miri advisories mutants \
+	header faults-table bench bench-poll bench-python bench-sizes bench-check bench-c performance
 
-help: ## this list
-	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
+help: ## list these targets
+	@awk '/^##@/ { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z][a-z-]*:.*## / { split($$0, part, ":.*## "); printf "  make %-16s %s\n", part[1], part[2] }' Makefile
 
-demo: ## a maintenance, start to end, against a built-in imitation of Azure
+##@ Use it
+demo: ## show a maintenance from start to end against the built-in replay server
+	@$(CARGO) build --locked --package scheduled-events
 	@$(CARGO) run --quiet --locked --package scheduled-events -- demo
-
-test: ## everything that is tested, with totals at the end
-	@tests/run
-
-setup: ## install what the tests need: Rust targets, and Debian packages where this is Debian
-	@tests/setup
-
-check-format: ## the code is formatted
-	$(CARGO) fmt --all --check
-
-lint: ## Clippy has nothing to say
-	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
-	$(CARGO) clippy --locked --package scheduled-events-core --test stack -- -D warnings
-	$(CARGO) clippy --locked --package scheduled-events --test mounts --test crash --test soak -- -D warnings
-
-test-rust: ## unit, property, corpus, conformance and end-to-end tests, and the examples in the documentation
-	$(CARGO) test --locked --workspace
-
-test-mounts: ## the state file on a full and on a read-only disk, which takes a mount
-	@tests/mounts
-
-crash: ## the command is killed at every boundary, a thousand seeds: make crash SEEDS=10000; one again: SEED=7
-	CRASH_SEEDS=$(SEEDS) CRASH_SEED=$(SEED) $(CARGO) test --locked --package scheduled-events --test crash
-
-soak: ## a day of polls in a minute: nothing grows, nothing is lost. A year takes hours: make soak POLLS=31536000
-	SOAK_POLLS=$(POLLS) $(CARGO) test --locked --package scheduled-events --test soak
-
-check-systemd: ## the systemd unit is understood, and as closed as it can be
-	@client/systemd/check
-
-test-systemd: ## the unit under a real systemd: ready, watched, started again, stopped
-	@client/systemd/try
-
-docs: ## the documentation builds without a warning
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --document-private-items
-
-msrv: ## the oldest Rust that is promised builds it all
-	@tests/msrv
-
-bare-metal: ## core builds for a machine without an operating system
-	$(CARGO) build --locked --package scheduled-events-core --target thumbv7em-none-eabi
-
-test-c: ## the C library, its headers, examples and packages
-	@python3 tests/c/run.py
-
-test-python: ## the Python package: wheel, types, tests
-	@tests/python/run
-
-wheel: ## the Python wheel, in target/wheels
-	@python3 -m venv target/python/venv && target/python/venv/bin/pip install -q 'maturin>=1.9.4,<2'
-	cd py && CARGO_TARGET_DIR=../target ../target/python/venv/bin/maturin build --out ../target/wheels
-
-platforms: ## client and core build for the other systems that are promised: ARM, musl, Windows
-	@for target in aarch64-unknown-linux-gnu x86_64-unknown-linux-musl x86_64-pc-windows-gnu; do \
-		echo "platforms: $$target"; \
-		$(CARGO) clippy --locked --package scheduled-events --package scheduled-events-core --target $$target -- -D warnings \
-			|| exit 1; \
-	done
-
-deny: ## the crates below this project: their licenses, their sources, and none that is not wanted; needs no network
-	$(CARGO) deny --locked check licenses bans sources
-
-advisories: ## known vulnerabilities of the crates below: fetches the list of them from GitHub, so no part of `make test`
-	$(CARGO) deny --locked check advisories
-
-prove-no-panic: ## core cannot panic: linked without std and allocator for two targets, searched, and run
-	@tests/no-panic/prove.sh
-
-coverage: ## how much of core its tests reach: 98 % of its lines at least
-	@tests/coverage
-
-mutants: ## core changed in small ways that its tests must notice; hours: make mutants FILES="policy.rs session/work.rs"
-	@tests/mutants $(FILES)
-
-sizes: ## what core takes: code, memory for each event, stack for each call; what the command takes, with limits
-	@tests/sizes/sizes.sh
-	@tests/sizes/command.sh
-
-test-stack: ## core's calls stay within their stack, and no document makes them take more
-	$(CARGO) test --locked --release --package scheduled-events-core --test stack
-
-fuzz: ## every fuzz target, SECONDS seconds each: make fuzz SECONDS=60
-	@fuzz/run.sh $(SECONDS)
-
-test-fuzz: ## the fuzz targets' bodies as plain tests, over the corpus and what fuzzing found
-	cd fuzz && $(CARGO) test --locked
-
-miri: ## core under Miri: here, big-endian, 32 bits
-	@tests/miri/run.sh
 
 install: ## install the C library, its headers and packages: make install PREFIX=/usr/local
 	@ffi-c/install.sh $(PREFIX)
 
-header: ## write include/scheduled_events.h anew from the sources
+wheel: ## build the Python wheel into target/wheels
+	@tests/setup python
+	@python3 -m venv target/python/venv && target/python/venv/bin/pip install -q 'maturin>=1.9.4,<2'
+	cd py && CARGO_TARGET_DIR=../target ../target/python/venv/bin/maturin build --out ../target/wheels
+
+##@ Test it, in three tiers
+check: check-format lint test-fast ## format, Clippy, unit tests and fast integration tests; needs only Rust; 90 s, 4 min at first
+
+test: ## all features in Rust, C, C++ and Python; installs what it needs; 10 min
+	@tests/setup space-test
+	@tests/run test
+
+verify: ## crashes, soak, Miri, fuzzing, coverage, no panics, stack, sizes, old Rust, platforms, systemd; 25 min
+	@tests/setup space-verify
+	@tests/run verify
+
+setup: ## install everything that any of these targets needs
+	@tests/setup
+
+clean: ## remove what was built
+	$(CARGO) clean
+	rm -rf fuzz/target tests/no-panic/target bench/target
+
+##@ Steps of `make check` and `make test`
+check-format: ## check that the code is formatted
+	@tests/setup rust
+	$(CARGO) fmt --all --check
+
+lint: ## run Clippy; warnings are errors
+	@tests/setup rust
+	$(CARGO) clippy $(WORKSPACE) --all-targets -- -D warnings
+	$(CARGO) clippy $(WORKSPACE) --test stack --test mounts --test crash --test soak -- -D warnings
+
+test-fast: ## run unit tests and fast integration tests
+	$(CARGO) test $(WORKSPACE) --lib --bins --test suite --test portable -- $(SLOW:%=--skip %)
+
+test-rust: ## run all tests of `cargo test` but the sweeps of `make test-sweeps`
+	@tests/setup client
+	RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test $(WORKSPACE) -- --skip reference::
+
+test-c: ## test the C library, its headers, examples and packages
+	@tests/setup c
+	@python3 tests/c/run.py --tier test
+
+test-python: ## test the Python package: types, tests
+	@tests/setup python
+	@tests/python/run
+
+##@ Steps of `make verify`
+docs: ## build the documentation; warnings are errors
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(WORKSPACE) --no-deps --document-private-items
+
+bare-metal: ## build core for a machine without an operating system
+	@tests/setup bare-metal
+	$(CARGO) build --locked --package scheduled-events-core --target thumbv7em-none-eabi
+
+platforms: ## check client and core for 64-bit ARM, musl and Windows
+	@tests/setup platforms
+	$(CARGO) clippy --locked --package scheduled-events --package scheduled-events-core \
+		--target aarch64-unknown-linux-gnu --target x86_64-unknown-linux-musl --target x86_64-pc-windows-gnu -- -D warnings
+
+msrv: ## build everything with the oldest supported Rust
+	@tests/msrv
+
+deny: ## check licenses, sources and bans of the dependencies; needs no network
+	@tests/setup deny
+	$(CARGO) deny --locked check licenses bans sources
+
+test-stack: ## check the stack that core's calls take, whatever the document
+	$(CARGO) test --locked --release --package scheduled-events-core --test stack
+
+sizes: ## measure code, memory and stack of core, and file and memory of the command, against limits
+	@tests/setup bare-metal
+	@tests/sizes/sizes.sh
+	@tests/sizes/command.sh
+
+prove-no-panic: ## link core without std and show that it contains no panic and no allocation, for two targets
+	@tests/setup no-panic
+	@tests/no-panic/prove.sh
+
+coverage: ## measure which lines and branches of core its tests reach; at least 98 % of the lines
+	@tests/setup coverage
+	@tests/coverage
+
+verify-c: ## test the C library under sanitizers and Valgrind, with a million mutated documents
+	@tests/setup c c-verify
+	@python3 tests/c/run.py --tier verify
+
+test-fuzz: ## run the fuzz targets as plain tests over the corpus and over inputs that fuzzing found
+	cd fuzz && $(CARGO) test --locked
+
+fuzz: ## fuzz each target for some seconds: make fuzz SECONDS=60
+	@tests/setup fuzz
+	@fuzz/run.sh $(SECONDS)
+
+crash: ## kill the command at every boundary of its work: make crash SEEDS=10000; one seed: make crash SEED=7
+	@tests/setup crash
+	CRASH_SEEDS=$(SEEDS) CRASH_SEED=$(SEED) $(CARGO) test $(WORKSPACE) --test crash
+
+soak: ## poll for a day in a minute and check that nothing grows or gets lost; a year: make soak POLLS=31536000
+	SOAK_POLLS=$(POLLS) $(CARGO) test $(WORKSPACE) --test soak
+
+test-mounts: ## test the state file on a full and on a read-only file system, which takes a mount
+	@tests/mounts
+
+check-systemd: ## check that systemd understands the unit, and how much the unit gives away
+	@tests/setup systemd
+	@client/systemd/check
+
+test-systemd: ## run the unit under a real systemd: ready, watched, restarted, stopped
+	@tests/setup systemd
+	@client/systemd/try
+
+test-sweeps: ## compare the session with a naive model over every short sequence of what can happen
+	$(CARGO) test $(WORKSPACE) --test suite -- reference::
+
+miri: ## run core's tests under Miri: on this machine's architecture, a big-endian one and a 32-bit one
+	@tests/setup miri
+	@tests/miri/run.sh
+
+##@ On request
+advisories: ## check the dependencies for known vulnerabilities; downloads the list from GitHub
+	@tests/setup deny
+	$(CARGO) deny --locked check advisories
+
+mutants: ## change core in small ways that its tests must notice; hours: make mutants FILES="policy.rs session/mod.rs"
+	@tests/setup mutants
+	@tests/mutants $(FILES)
+
+header: ## write include/scheduled_events.h from the sources
 	@ffi-c/header/generate.sh
 
-faults-table: ## write docs/faults.md anew from the tests
-	SCHEDULED_EVENTS_WRITE_FAULTS_PAGE=1 $(CARGO) test --quiet --locked --package scheduled-events --test suite the_page
+faults-table: ## write docs/faults.md from the tests
+	SCHEDULED_EVENTS_WRITE_FAULTS_PAGE=1 $(CARGO) test --locked --package scheduled-events --test suite the_page
 
-bench: ## reading documents, beside other parsers: make bench ARGS="--documents S,L --rivals core,yyjson --seconds 1"
-	@bench/setup
+##@ Benchmarks
+bench: ## compare core with other parsers: make bench ARGS="--documents S,L --competitors core,yyjson --seconds 1"
+	@tests/setup bench
 	@mkdir -p target/performance
 	cd bench && $(CARGO) run --release --locked -- --json ../target/performance/read.json $(ARGS)
 
-bench-poll: ## a whole poll over loopback, beside a bare GET and Python's HTTP libraries
-	@bench/setup
+bench-poll: ## compare a whole poll over loopback with a bare GET and with Python's HTTP libraries
+	@tests/setup bench
 	@bench/poll/run.sh $(ARGS)
 
-bench-python: ## the Python module beside orjson, msgspec, json and requests
-	@bench/setup
+bench-python: ## compare the Python module with orjson, msgspec, json and requests
+	@tests/setup bench
 	@bench/python.sh $(ARGS)
 
-bench-sizes: ## what the command and the libraries weigh, and what each dependency costs: ARGS=--variants for more
-	@bench/setup
+bench-sizes: ## measure the command and the libraries, crate by crate: ARGS=--variants for other profiles
+	@tests/setup bench
 	@mkdir -p target/performance
 	@bench/sizes.py --json target/performance/sizes.json $(ARGS)
 
-performance: ## all benches, and docs/performance.md written anew from what they say
+bench-check: ## count the instructions of core's main calls; at most 3 % more than bench/instructions.toml
+	@tests/setup bench
+	cd bench && $(CARGO) run --release --locked --bin instructions -- $(ARGS)
+
+bench-c: ## compare reading through C with reading in Rust
+	@tests/setup c
+	@python3 tests/c/run.py --bench
+
+performance: ## run all benchmarks and write the tables of docs/performance.md
 	$(MAKE) bench
 	$(MAKE) bench-poll
 	$(MAKE) bench-python
 	$(MAKE) bench-sizes ARGS=--variants
 	bench/tables.py
-
-bench-check: ## the instructions of core's main calls, counted, against bench/instructions.toml: at most 3 % more
-	@bench/setup
-	cd bench && $(CARGO) run --quiet --release --locked --bin instructions -- $(ARGS)
-
-bench-c: ## what reading costs through C, beside the Rust core in one run
-	@python3 tests/c/run.py --bench
-
-clean: ## remove what was built
-	$(CARGO) clean

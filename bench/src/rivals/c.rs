@@ -51,7 +51,7 @@ pub fn list(rivals: &mut Vec<Rival>, absent: &mut Vec<&'static str>) {
         prepare: |body, _, _| padded(body),
     });
     #[cfg(not(have_simdjson))]
-    absent.push("simdjson: libsimdjson-dev is not installed; bench/setup installs it");
+    absent.push("simdjson: libsimdjson-dev is not installed; tests/setup bench installs it");
     #[cfg(have_cjson)]
     rivals.push(Rival {
         name: "cJSON",
@@ -64,7 +64,7 @@ pub fn list(rivals: &mut Vec<Rival>, absent: &mut Vec<&'static str>) {
         },
     });
     #[cfg(not(have_cjson))]
-    absent.push("cJSON: libcjson-dev is not installed; bench/setup installs it");
+    absent.push("cJSON: libcjson-dev is not installed; tests/setup bench installs it");
     let _ = absent;
 }
 
