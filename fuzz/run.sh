@@ -1,22 +1,22 @@
 #!/bin/sh
-# Runs every target that `cargo fuzz list` names, SECONDS seconds each (60 where it is not set), with a dictionary and
-# seeds from the shared corpus. Ends with an error when one of them crashes; the input is then in fuzz/artifacts.
+# Fuzzes every target that `cargo fuzz list` names: fuzz/run.sh [SECONDS], 60 seconds each by default. Uses a dictionary and
+# seeds from the shared corpus. Fails when a target crashes; the input is then in fuzz/artifacts.
 #
-# Needs the nightly compiler and cargo-fuzz (cargo install cargo-fuzz).
+# Needs the nightly compiler and cargo-fuzz: tests/setup fuzz installs them.
 set -eu
+export LC_ALL=C
 cd "$(dirname "$0")/.."
-# Not the shell's own SECONDS, which counts: bash as sh keeps a value that came from outside.
-each=${1:-${FUZZ_SECONDS:-60}}
+each=${1:-60}
 
 targets=$(cargo +nightly fuzz list)
-[ -n "$targets" ] || { echo "error: no targets" >&2; exit 1; }
+[ -n "$targets" ] || { echo "error: `cargo fuzz list` names no target" >&2; exit 1; }
 echo "seeds: the documents of tests/corpus, lines of tests/conformance, and fuzz/regressions"
 for target in $targets; do
     seeds=fuzz/corpus/$target
     mkdir -p "$seeds"
     for file in tests/corpus/*.json fuzz/regressions/"$target"/*; do
         case $file in *.expected.json) continue ;; esac
-        # Large ones slow every run down.
+        # Large seeds slow every run down.
         if [ -f "$file" ] && [ "$(wc -c < "$file")" -le 4096 ]; then cp "$file" "$seeds/seed-$(basename "$file")"; fi
     done
     if [ "$target" = not_before ]; then
@@ -33,7 +33,7 @@ cargo +nightly fuzz build
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 
-# fuzz TARGET: what libFuzzer said is in a file, since two run side by side.
+# fuzz TARGET: libFuzzer's output goes to a file, since two targets run side by side.
 fuzz() {
     case $1 in document) longest=4096 ;; not_before) longest=80 ;; snapshot) longest=1500 ;; *) longest=3000 ;; esac
     cargo +nightly fuzz run "$1" -- -max_total_time="$each" -max_len=$longest -dict=fuzz/json.dict -timeout=10 \
@@ -41,7 +41,7 @@ fuzz() {
 }
 
 failed=
-# shellcheck disable=SC2086 # the words are the targets
+# shellcheck disable=SC2086 # $targets is split into words
 set -- $targets
 while [ $# -gt 0 ]; do
     echo "$1${2:+ and $2}: $each seconds"
@@ -54,5 +54,5 @@ while [ $# -gt 0 ]; do
         shift
     done
 done
-[ -z "$failed" ] || { echo "error: see above what broke:$failed" >&2; exit 1; }
+[ -z "$failed" ] || { echo "error: these targets crashed, see above:$failed" >&2; exit 1; }
 echo "no crash in: $(echo "$targets" | tr '\n' ' ')"

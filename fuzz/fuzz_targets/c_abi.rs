@@ -3,7 +3,7 @@
 #[cfg(fuzzing)]
 libfuzzer_sys::fuzz_target!(|data: &[u8]| scheduled_events_fuzz::c_abi::run(data));
 
-/// Without libFuzzer: runs each file that is named.
+/// Without libFuzzer: runs the target over each file named on the command line.
 #[cfg(not(fuzzing))]
 fn main() -> std::io::Result<()> {
     std::env::args_os()

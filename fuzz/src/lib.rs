@@ -1,4 +1,4 @@
-//! What is fuzzed: one module a target, each with a function `run` that takes any bytes and panics where core is wrong.
+//! The fuzz targets: one module each, with a function `run` that takes any bytes and panics where core is wrong.
 
 pub mod c_abi;
 pub mod diff_two_documents;
@@ -13,7 +13,7 @@ pub mod tracker_session;
 /// A target's name and its body.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// Every target, for tests that replay inputs.
+/// All targets, for the tests that replay inputs.
 pub const TARGETS: [Target; 7] = [
     ("document", document::run),
     ("structured", structured::run),

@@ -1,4 +1,4 @@
-//! The targets without a fuzzer: what crashed once, the seeds, and some thousand inputs made up on the spot.
+//! Runs the targets without a fuzzer: over inputs that once crashed, over the corpus, and over random inputs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn what_crashed_once_does_not_crash_again() {
+fn inputs_that_once_crashed_pass() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     for (name, run) in TARGETS {
         for path in files(&root.join("regressions").join(name)) {
@@ -27,9 +27,9 @@ fn what_crashed_once_does_not_crash_again() {
 }
 
 #[test]
-fn every_target_takes_the_corpus() {
+fn every_target_accepts_the_corpus() {
     let corpus = files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/corpus"));
-    assert!(corpus.len() > 100, "the corpus was not found");
+    assert!(corpus.len() > 100, "expected more than 100 files in tests/corpus");
     for path in corpus {
         let data = fs::read(path).unwrap();
         for (_, run) in TARGETS {
@@ -38,11 +38,11 @@ fn every_target_takes_the_corpus() {
     }
 }
 
-/// xorshift: the same inputs every time.
 #[test]
-fn every_target_takes_what_is_made_up() {
+fn every_target_accepts_random_bytes() {
     let rounds = std::env::var("ROUNDS").map_or(1_500, |rounds| rounds.parse().unwrap());
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    // xorshift: the same inputs in every run.
     let mut random = || {
         state ^= state << 13;
         state ^= state >> 7;
@@ -64,7 +64,7 @@ fn every_target_takes_what_is_made_up() {
 }
 
 #[test]
-fn the_list_of_targets_is_complete() {
+fn the_list_of_targets_matches_the_folder() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz_targets");
     let names: Vec<_> =
         files(&folder).iter().map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect();

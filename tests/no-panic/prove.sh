@@ -1,20 +1,21 @@
 #!/bin/sh
-# Proves that core cannot panic: a program that reaches every public function of it is linked without std and without
-# allocator, for two targets and at two levels of optimisation, and no panicking function of Rust's own library is in
-# it. Overflow checks are on. The same program is run where it can be, and the search is shown to find what it is for.
+# Proves that core cannot panic. A program that calls every public function of core is linked without std and without an
+# allocator, for two targets and at two optimization levels, with overflow checks. Its symbols must not include any
+# panicking function of Rust's own library. The program also runs on this machine, and the search is checked with a
+# program that does panic.
 #
-# Needs the target thumbv7em-none-eabi (rustup target add) and LLVM's nm and objdump (a distribution's, or
-# rustup component add llvm-tools).
+# Needs the target thumbv7em-none-eabi and LLVM's nm and objdump: tests/setup no-panic installs them.
 set -eu
+export LC_ALL=C
 cd "$(dirname "$0")"
 
 host=x86_64-unknown-linux-gnu
 bare=thumbv7em-none-eabi
 target_dir=${CARGO_TARGET_DIR:-target}
 
-# Whatever ends in a panic is one of these functions of Rust's own library; unwrap_failed and its like among them.
+# Every panic goes through one of these functions of Rust's own library, unwrap_failed and similar ones included.
 panics='(^|[^a-z_])core::[a-z_:]*(panicking::|_fail(ed)?$|_fail_rt$)'
-# What must not be there either: there is no allocator.
+# Calls of an allocator, which must not be there either.
 allocation='__rust_alloc|__rust_realloc|__rg_alloc|(^|[^a-z_])(malloc|calloc|realloc)$'
 
 tool() {
@@ -25,16 +26,16 @@ tool() {
             return
         fi
     done
-    echo "error: llvm-$1 was not found: install LLVM's tools, or rustup component add llvm-tools" >&2
+    echo "error: llvm-$1 is missing: install LLVM's tools, or run tests/setup no-panic" >&2
     exit 1
 }
 nm=$(tool nm)
 objdump=$(tool objdump)
 
-# build TARGET LEVEL [FEATURE]: links the program, and says where it is.
+# build TARGET LEVEL [FEATURE]: links the program and prints its path.
 build() {
     directory=$target_dir/level-$2${3:+-$3}
-    CARGO_PROFILE_RELEASE_OPT_LEVEL=$2 cargo build --quiet --release --locked --bin everything --target "$1" \
+    CARGO_PROFILE_RELEASE_OPT_LEVEL=$2 cargo build --release --locked --bin everything --target "$1" \
         --target-dir "$directory" ${3:+--features "$3"} >&2
     echo "$directory/$1/release/everything"
 }
@@ -44,10 +45,10 @@ symbols() {
         sed -E 's/::h[0-9a-f]{16}$//' | sort -u
 }
 
-# callers PROGRAM: the functions that call a panicking one, those that panic themselves left aside.
+# callers PROGRAM: the functions that call a panicking one, without the panicking ones themselves.
 callers() {
     "$objdump" --disassemble --demangle --no-show-raw-insn "$1" | awk -v panics="$panics" '
-        /^[0-9a-f]+ <\$[atd]/ { next }  # marks of ARM where code and data begin
+        /^[0-9a-f]+ <\$[atd]/ { next }  # ARM's mapping symbols
         /^[0-9a-f]+ <.*>:$/ { caller = $0; sub(/^[0-9a-f]+ </, "", caller); sub(/>:$/, "", caller); sub(/::h[0-9a-f]+$/, "", caller); next }
         caller ~ panics { next }
         /<.*>/ {
@@ -56,22 +57,22 @@ callers() {
         }' | sort -u
 }
 
-# search PROGRAM LEVEL: fails, and tells what was found, unless all of it is allowed at this level.
+# search PROGRAM LEVEL: fails and prints what it found, unless all of it is allowed at this level.
 search() {
     found=$(symbols "$1" | grep -E "$panics" || true)
     if [ -z "$found" ]; then
-        echo "  no panicking function is in it"
+        echo "  contains no panicking function"
         return 0
     fi
     unexplained=$found
     if [ "$2" = z ]; then
         reaching=$(callers "$1")
         unexplained=$(echo "$reaching" | grep -vxF "$(grep -v '^#' allowed-at-z.txt)" || true)
-        # Nothing calls it, and still it is there: not what was allowed.
+        # A panicking function that nothing calls is not one of those allowed.
         if [ -z "$reaching" ]; then unexplained=$found; fi
     fi
     if [ -z "$unexplained" ]; then
-        echo "  reached only from what allowed-at-z.txt explains:"
+        echo "  panicking functions are called only from those that allowed-at-z.txt explains:"
         echo "$reaching" | sed 's/^/    /'
         return 0
     fi
@@ -80,18 +81,18 @@ search() {
     return 1
 }
 
-echo "every public function of core is called by src/lib.rs:"
+echo "src/lib.rs calls every public function of core:"
 functions=$(sed -nE 's/^ *pub (const )?fn ([a-z0-9_]+).*/\2/p' $(find ../../core/src -name '*.rs') | sort -u)
 count=0
 for function in $functions; do
     if ! grep -qE "[.:]$function(::<[^>]*>)?\(|[:]$function\)" src/lib.rs; then
-        echo "  error: $function is missing" >&2
+        echo "  error: src/lib.rs does not call $function" >&2
         exit 1
     fi
     count=$((count + 1))
 done
-echo "  $count names"
-[ "$count" -ge 60 ] || { echo "  error: so few cannot be all" >&2; exit 1; }
+echo "  $count functions"
+[ "$count" -ge 60 ] || { echo "  error: expected at least 60 functions" >&2; exit 1; }
 
 status=0
 for level in 3 z; do
@@ -100,33 +101,33 @@ for level in 3 z; do
         program=$(build $target $level)
         search "$program" $level || status=1
         if symbols "$program" | grep -E "$allocation"; then
-            echo "  error: it allocates" >&2
+            echo "  error: these symbols allocate" >&2
             status=1
         fi
         if [ $target = $host ]; then
             if "$program"; then
-                echo "  run: parse, track, decide, approve and a session's life come out right"
+                echo "  run: parse, track, decide, approve and a whole session give the expected results"
             else
-                echo "  error: run: what came out is wrong" >&2
+                echo "  error: run: wrong results" >&2
                 status=1
             fi
         fi
     done
 done
-[ $status -eq 0 ] || { echo "core can panic, or is wrong" >&2; exit 1; }
+[ $status -eq 0 ] || { echo "error: core can panic, allocates, or gave wrong results" >&2; exit 1; }
 
-echo "with panics put in on purpose:"
+echo "with deliberate panics:"
 for level in 3 z; do
     for target in $host $bare; do
         program=$(build $target $level deliberate-panic)
         if report=$(search "$program" $level); then
-            echo "  error: $target, opt-level $level: nothing was found; the search is blind" >&2
+            echo "  error: $target, opt-level $level: the search does not find deliberate panics" >&2
             exit 1
         fi
         found=$(symbols "$program")
         for name in panic_bounds_check unwrap_failed panic_fmt; do
             if ! echo "$found" | grep -q "$name"; then
-                echo "  error: $target, opt-level $level: $name was not found" >&2
+                echo "  error: $target, opt-level $level: $name is missing" >&2
                 exit 1
             fi
         done

@@ -1,36 +1,37 @@
 #!/usr/bin/env bash
-# What the command takes, built as it ships: bytes of the file, and of memory while it watches an event come and go.
-# Neither may grow beyond its limit.
+# Measures the command as it ships: bytes of the file, and of memory while it watches an event from start to end.
+# Fails when either is above its limit.
 set -euo pipefail
+export LC_ALL=C
 cd "$(dirname "$0")/../.."
 
 file_max=1750000
 memory_max=4400000
-# Where its pages come to lie is chance, and moves the memory by a tenth: the median of so many counts.
+# The layout of its pages is random and changes the memory by a tenth, so this takes the median of several runs.
 watches=15
 
-cargo build --quiet --locked --profile command --package scheduled-events
+cargo build --locked --profile command --package scheduled-events
 program=${CARGO_TARGET_DIR:-target}/command/scheduled-events
 folder=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf "$folder"' EXIT
 
-await() { # PATTERN FILE PROCESS: the process writes such a line into the file
+await() { # PATTERN FILE PROCESS: waits until the process writes a matching line to the file
     for _ in $(seq 600); do
         grep -qs "$1" "$2" && return
         kill -0 "$3" 2>/dev/null || break
         sleep 0.1
     done
-    cat "$folder"/*.said
-    echo "no line with $1"
+    cat "$folder"/*.log
+    echo "error: no line matches $1"
     exit 1
 }
-"$program" replay redeploy --speed 600 >"$folder/url" 2>"$folder/replay.said" &
+"$program" replay redeploy --speed 600 >"$folder/url" 2>"$folder/replay.log" &
 await '^listening on ' "$folder/url" $!
 url=$(sed -n 's/^listening on //p' "$folder/url")
 processes=()
 for number in $(seq $watches); do
     "$program" watch --json --endpoint "$url" --state "$folder/$number.state" --interval 200ms \
-        >"$folder/$number.records" 2>"$folder/$number.said" &
+        >"$folder/$number.records" 2>"$folder/$number.log" &
     processes+=($!)
 done
 for number in $(seq $watches); do

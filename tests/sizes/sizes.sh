@@ -1,10 +1,10 @@
 #!/bin/sh
-# What core takes: bytes of code and of constants in programs without std and allocator (those of ../no-panic), for two
-# targets and at two levels of optimisation; bytes of memory for each event; and bytes of stack for each call, which a
-# test holds.
+# Measures core: bytes of code and constants in programs without std and allocator (those of ../no-panic), for two targets
+# and at two optimization levels; bytes of memory for each event; and bytes of stack for each call, which a test limits.
 #
-# Needs the target thumbv7em-none-eabi (rustup target add) and `size`, GNU's or LLVM's.
+# Needs the target thumbv7em-none-eabi (tests/setup bare-metal) and `size`, GNU's or LLVM's.
 set -eu
+export LC_ALL=C
 cd "$(dirname "$0")"
 programs=../no-panic
 target_dir=${CARGO_TARGET_DIR:-$programs/target}
@@ -13,7 +13,7 @@ for size in llvm-size size "$(rustc --print sysroot)"/lib/rustlib/*/bin/llvm-siz
     if command -v "$size" >/dev/null 2>&1; then break; fi
     size=
 done
-[ -n "$size" ] || { echo "error: neither llvm-size nor size was found" >&2; exit 1; }
+[ -n "$size" ] || { echo "error: neither llvm-size nor size is installed" >&2; exit 1; }
 
 # sections PROGRAM: bytes of code and bytes of constants.
 sections() {
@@ -23,12 +23,12 @@ sections() {
         END { print code + 0, constants + 0 }'
 }
 
-echo "Code and constants in bytes, those of an empty program subtracted:"
-printf '  %-28s %5s  %-38s %8s %9s\n' target level "what is linked" code constants
+echo "Code and constants in bytes, without those of an empty program:"
+printf '  %-28s %5s  %-38s %8s %9s\n' target level program code constants
 for target in x86_64-unknown-linux-gnu thumbv7em-none-eabi; do
     for level in z 3; do
         directory=$target_dir/level-$level
-        CARGO_PROFILE_RELEASE_OPT_LEVEL=$level cargo build --quiet --release --locked --bins --target $target \
+        CARGO_PROFILE_RELEASE_OPT_LEVEL=$level cargo build --release --locked --bins --target $target \
             --manifest-path $programs/Cargo.toml --target-dir "$directory"
         built=$directory/$target/release
         empty=$(sections "$built/nothing")
@@ -50,8 +50,8 @@ done
 echo "Memory and stack, x86-64:"
 cd ../..
 status=0
-report=$(cargo test --quiet --release --locked --package scheduled-events-core --test stack -- --nocapture \
-    --test-threads 1 2>&1) || status=1
+report=$(cargo test --release --locked --package scheduled-events-core --test stack -- --nocapture \
+    --test-threads 1) || status=1
 if [ $status -eq 0 ]; then
     echo "$report" | grep -oE '[0-9]+ bytes(:| of stack).*' | sed 's/^/  /'
 else

@@ -1,5 +1,5 @@
-// How a program starts without std, included by each of them. Where there is an operating system, its C library starts
-// it, and lends nothing but memcpy and its like; on bare metal nothing is needed to look at what was linked.
+// The entry point and panic handler of each program, included by all of them. On an operating system the C library starts
+// the program and provides memcpy and similar functions. On bare metal the programs are only linked, never run.
 
 #[cfg(not(target_os = "none"))]
 #[link(name = "c")]

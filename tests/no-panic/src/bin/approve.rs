@@ -1,4 +1,4 @@
-//! Links what an agent with a loop of its own needs: reader, tracker, policy, approval.
+//! Links what an agent with its own loop needs: reader, tracker, policy, approval.
 #![no_std]
 #![no_main]
 

@@ -1,5 +1,4 @@
-//! Reaches every public function of core; where there is an operating system to tell, exit status 0 says that what
-//! came out is right.
+//! Calls every public function of core. On an operating system, exit status 0 means that the results are as expected.
 #![no_std]
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The frame that every other program has, too: to be subtracted from their sizes.
+//! An empty program, whose size is subtracted from the others'.
 #![no_std]
 #![no_main]
 

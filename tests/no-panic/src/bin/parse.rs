@@ -1,4 +1,4 @@
-//! Links the reader alone: document, events, problems.
+//! Links only the reader: document, events, problems.
 #![no_std]
 #![no_main]
 

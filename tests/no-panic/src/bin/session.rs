@@ -1,4 +1,4 @@
-//! Links the session, and with it everything.
+//! Links the session, and with it all of core.
 #![no_std]
 #![no_main]
 
