@@ -60,29 +60,29 @@ macro_rules! fault_kinds {
 }
 
 fault_kinds! {
-    Empty = "empty", "200 with an empty body";
-    Status(StatusCode) = "status:CODE", "a status from 200 to 599, with the body the service sends";
-    FirstCallDelay(Seconds) = "first-call-delay:SECONDS", "delay the answer to the first request";
-    Stale(Seconds) = "stale:SECONDS", "the document as it was that long ago";
+    Empty = "empty", "answer 200 with an empty body";
+    Status(StatusCode) = "status:CODE", "answer this status, 200 to 599, with the body that the service sends";
+    FirstCallDelay(Seconds) = "first-call-delay:SECONDS", "delay the first response";
+    Stale(Seconds) = "stale:SECONDS", "serve the document as it was that long ago";
     Reset = "reset", "reset the connection instead of answering";
     ResetMidBody = "reset-mid-body", "reset the connection in the middle of the body";
-    SlowHeaders(Seconds) = "slow-headers:SECONDS", "spread the header over that time";
-    SlowBody(Seconds) = "slow-body:SECONDS", "spread the body over that time";
-    Silence = "silence", "no answer until the client closes the connection";
+    SlowHeaders(Seconds) = "slow-headers:SECONDS", "take that long to send the header";
+    SlowBody(Seconds) = "slow-body:SECONDS", "take that long to send the body";
+    Silence = "silence", "send no response until the client closes the connection";
     ShortBody = "short-body", "end the body before its Content-Length";
-    EndlessBody = "endless-body", "a chunked body that never ends";
-    HugeBody(ByteCount) = "huge-body:BYTES", "the document, padded to that size (KB, MB, GB allowed)";
-    ManyHeaders(FieldCount) = "many-headers:COUNT", "that many header fields";
-    LongHeader(ByteCount) = "long-header:BYTES", "a header field of that length (KB, MB, GB allowed)";
-    NotHttp = "not-http", "bytes that are not HTTP, then the end of the connection";
-    Gzip = "gzip", "a gzip body, which the client did not ask for";
-    ContentType(HeaderValue) = "content-type:TYPE", "another Content-Type";
-    Redirect(Location) = "redirect:CODE[,LOCATION]", "301, 302, 303, 307 or 308 to LOCATION (default http://127.0.0.1:9/)";
-    RetryAfter(RetryTime) = "retry-after:VALUE", "429 with Retry-After: seconds, an HTTP date, or date+SECONDS";
-    HalfDocument = "half-document", "the first half of the document, with a matching Content-Length";
-    NotJson = "not-json", "200 with a text that is not JSON";
-    IncarnationBack(Decrement) = "incarnation-back:N", "an incarnation lower by N";
-    Vanish = "vanish", "a document without events while there are some";
+    EndlessBody = "endless-body", "send a chunked body that never ends";
+    HugeBody(ByteCount) = "huge-body:BYTES", "pad the document to that size (KB, MB, GB allowed)";
+    ManyHeaders(FieldCount) = "many-headers:COUNT", "send that many header fields";
+    LongHeader(ByteCount) = "long-header:BYTES", "send a header field of that length (KB, MB, GB allowed)";
+    NotHttp = "not-http", "send bytes that are not HTTP, and close the connection";
+    Gzip = "gzip", "compress the body, which the client did not request";
+    ContentType(HeaderValue) = "content-type:TYPE", "send another Content-Type";
+    Redirect(Location) = "redirect:CODE[,LOCATION]", "redirect with 301, 302, 303, 307 or 308 (default to http://127.0.0.1:9/)";
+    RetryAfter(RetryTime) = "retry-after:VALUE", "answer 429 with Retry-After: seconds, an HTTP date, or date+SECONDS";
+    HalfDocument = "half-document", "send the first half of the document, with a matching Content-Length";
+    NotJson = "not-json", "answer 200 with a text that is not JSON";
+    IncarnationBack(Decrement) = "incarnation-back:N", "lower the incarnation by N";
+    Vanish = "vanish", "serve a document without events while events are open";
     StartedWithoutScheduled = "started-without-scheduled", "show events only once they are Started";
 }
 

@@ -1,11 +1,16 @@
-//! Every way in which the metadata service is known to misbehave, met by the real command: nothing ends but what ended,
-//! the event is approved exactly once, and what failed is told and repeated.
+//! Runs the real command against every known fault of the metadata service, and checks that no event ends early, that
+//! the event is approved exactly once, and that failures are reported and retried.
 //!
-//! `rows` has what the replay server can do, each row a test and a line of `docs/faults.md`; `by_hand` has what takes a
-//! service under a test's hand.
+//! - `row` defines a row: a fault, and what the client must do.
+//! - `rows` has the rows. Each is a test, and a line of `docs/faults.md`.
+//! - `scenario_run` runs a row and checks it.
+//! - `handwritten` has the cases that need more control over the service than the replay server gives.
+//! - `background` runs all of them at the same time, since they mostly wait.
+//! - `page` writes `docs/faults.md`.
 
-mod by_hand;
-mod course;
+mod background;
+mod handwritten;
 mod page;
 mod row;
 mod rows;
+mod scenario_run;

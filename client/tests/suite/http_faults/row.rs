@@ -1,237 +1,243 @@
-//! One row: a way to misbehave, what the client is held to meanwhile, and how the page words it.
+//! A row: a fault of the service, what the client must do, and the text for `docs/faults.md`.
 //!
-//! Each column of the page is printed from the value that the test checks, so that neither can say what the other does
-//! not.
+//! Each column of the page is made from the value that the test checks, so that the two cannot differ.
 
 use std::time::Duration;
 
 use scheduled_events_core::limits;
 
-use super::course::Course;
+use super::scenario_run::ScenarioRun;
 use crate::support::assert_well_behaved;
 
-/// A way to misbehave, and what the client is held to.
+/// A fault of the service, and what the client must do.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
-    /// What the service does; the page's first column.
+    /// What the service does: the first column of the page.
     pub(crate) service: &'static str,
-    /// The replay server's faults. `{witness}` stands for the address of a server that must not be asked.
+    /// The faults of the replay server. `{witness}` is the address of a server that must get no request.
     pub(crate) faults: &'static [&'static str],
-    /// What the replay server plays.
+    /// The scenario of the replay server.
     pub(crate) scenario: &'static str,
-    /// Whether the policy is to prepare, with a command that takes three seconds; otherwise it is `sample`.
+    /// Whether the policy prepares, with a command that takes three seconds. Otherwise it is `sample`.
     pub(crate) prepares: bool,
-    /// The causes that failed polls give in their records, in order, repetitions left out; none where none may fail.
-    pub(crate) told: &'static [&'static str],
-    /// How soon the next poll comes after a failed one.
-    pub(crate) again: Again,
-    /// What standard error must hold; with nothing here it must stay empty.
-    pub(crate) says: &'static [&'static str],
-    /// How many approvals are posted.
+    /// The causes in the records of failed polls, in order and without repetitions; empty if no poll may fail.
+    pub(crate) causes: &'static [&'static str],
+    /// The time from a failed poll to the next one.
+    pub(crate) retry: RetryDelay,
+    /// Texts that standard error must contain; without any, it must be empty.
+    pub(crate) stderr: &'static [&'static str],
+    /// The number of POSTs.
     pub(crate) posts: usize,
-    /// How many events are told of.
+    /// The number of reported events.
     pub(crate) events: usize,
-    /// The changes that are told of each.
+    /// The reported changes of each event.
     pub(crate) changes: &'static [&'static str],
-    /// The commands that run.
-    pub(crate) runs: &'static [&'static str],
-    /// What is never done, beside [`ALWAYS`].
+    /// The hooks that run.
+    pub(crate) hooks: &'static [&'static str],
+    /// What the client must never do, in addition to [`ALWAYS`].
     pub(crate) never: &'static [Never],
 }
 
-/// A freeze that is announced from the first document on, waits for its approval, and starts soon after. It lasts so
-/// long that no time-out makes a poll miss it.
+/// A Freeze that is in the first document, and starts half a second after its approval for eight seconds.
 pub(crate) const FREEZE: &str = r#"
-    about = "A freeze of five seconds, started by its approval."
+    about = "A Freeze of five seconds, started by its approval."
     [[event]]
     event_type = "Freeze"
     duration_in_seconds = 5
     notice = "2h"
     starts_after_approval = "30s"
-    started_for = "15min"
+    started_for = "8min"
 "#;
 
-/// What most rows have in common.
+/// The defaults of a row.
 pub(crate) const ROW: Row = Row {
     service: "",
     faults: &[],
     scenario: FREEZE,
     prepares: false,
-    told: &[],
-    again: Again::NoFailure,
-    says: &[],
+    causes: &[],
+    retry: RetryDelay::NoFailure,
+    stderr: &[],
     posts: 1,
     events: 1,
     changes: &["scheduled", "started", "completed"],
-    runs: &[],
+    hooks: &[],
     never: &[],
 };
 
-/// How soon the next poll comes after a failed one.
+/// The time from a failed poll to the next one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Again {
+pub(crate) enum RetryDelay {
     /// No poll may fail.
     NoFailure,
-    /// At the usual pace.
-    AtOnce,
-    /// After the back-off: longer with each failure in a row, spread by chance.
+    /// The usual interval.
+    Interval,
+    /// The back-off, which grows with each failure in a row and has random jitter.
     BackOff,
-    /// As late as the back-off ever gets, since it will not get better soon.
-    Late,
-    /// When `Retry-After` says, in seconds. A date has whole seconds, so up to one is lost.
-    Asked(u32),
-    /// As late as `Retry-After` is honoured, since it asks for more.
-    AskedTooMuch,
-    /// Each failure in its own way, as other rows tell.
+    /// The longest back-off, because a repeated request would fail again.
+    LongestBackOff,
+    /// The seconds of `Retry-After`. A date has whole seconds, so it may be up to one less.
+    RetryAfter(u32),
+    /// The limit for `Retry-After`, which is longer.
+    RetryAfterLimit,
+    /// Different for each failure, as in its own row.
     Any,
 }
 
-impl Again {
-    /// The least and the most milliseconds that the client may tell, after so many failures in a row.
+impl RetryDelay {
+    /// The least and the most milliseconds after this many failures in a row.
     pub(crate) fn bounds(self, in_a_row: u32) -> (u64, u64) {
         let full = (u64::from(limits::BACK_OFF_FIRST_MS) << (in_a_row - 1).min(8)).min(limits::BACK_OFF_MAX_MS.into());
         match self {
             Self::NoFailure => panic!("no poll may fail"),
-            Self::AtOnce => (0, limits::INTERVAL_MIN_MS.into()),
+            Self::Interval => (0, limits::INTERVAL_MIN_MS.into()),
             Self::BackOff => (full / 2, full),
-            Self::Late => (limits::BACK_OFF_MAX_MS.into(), limits::BACK_OFF_MAX_MS.into()),
-            Self::Asked(seconds) => (u64::from(seconds) * 1000 - 1000, u64::from(seconds) * 1000),
-            Self::AskedTooMuch => [u64::from(limits::RETRY_AFTER_MAX_S) * 1000; 2].into(),
+            Self::LongestBackOff => (limits::BACK_OFF_MAX_MS.into(), limits::BACK_OFF_MAX_MS.into()),
+            Self::RetryAfter(seconds) => (u64::from(seconds) * 1000 - 1000, u64::from(seconds) * 1000),
+            Self::RetryAfterLimit => [u64::from(limits::RETRY_AFTER_MAX_S) * 1000; 2].into(),
             Self::Any => (0, full),
         }
     }
 
     pub(crate) fn text(self) -> String {
         match self {
-            Self::NoFailure => "at the usual pace".into(),
-            Self::AtOnce => "at the usual pace: the service answers".into(),
+            Self::NoFailure | Self::Interval => "after the usual interval".into(),
             Self::BackOff => "after the back-off".into(),
-            Self::Late => format!("after {} s", limits::BACK_OFF_MAX_MS / 1000),
-            Self::Asked(seconds) => format!("after {seconds} s, as asked"),
-            Self::AskedTooMuch => format!("after {} s, whatever is asked", limits::RETRY_AFTER_MAX_S),
-            Self::Any => "as told in the row of each".into(),
+            Self::LongestBackOff => format!("after {} s", limits::BACK_OFF_MAX_MS / 1000),
+            Self::RetryAfter(seconds) => format!("after {seconds} s, as requested"),
+            Self::RetryAfterLimit => format!("after {} s, the limit", limits::RETRY_AFTER_MAX_S),
+            Self::Any => "as in the row of each fault".into(),
         }
     }
 }
 
-/// What is never done.
+/// What the client must never do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Never {
-    /// Ends, or panics, before each event is over.
-    End,
-    /// Takes an event for gone, started or new when it is not.
-    Mistake,
-    /// Approves an event again after a 2xx, or another one.
+    /// Stop, or panic, before all events have ended.
+    StopEarly,
+    /// Report that an event started, changed or ended when the documents do not show it.
+    ReportFalseChange,
+    /// Approve an event again after a 2xx, or approve another event.
     ApproveTwice,
-    /// Sends more than five requests within a second, approvals counted, or one without `Metadata: true`, to a proxy,
-    /// or with a wish for compression.
-    Misask,
-    /// Repeats an approval sooner than its own back-off lets it.
-    HurryApprovals,
-    /// Asks the place where a redirect points.
+    /// Send more than five requests in a second, approvals included; or a request without `Metadata: true`, to a proxy,
+    /// or with `Accept-Encoding`.
+    SendBadRequests,
+    /// Repeat an approval before its back-off is over.
+    RepeatApprovalEarly,
+    /// Send a request to the target of a redirect.
     FollowRedirect,
-    /// Holds more than this many megabytes of memory.
-    HoldMegabytes(u64),
-    /// Asks for anything, approvals included, before so many seconds are over.
-    AskWithin(u32),
-    /// Gives up on an answer sooner than after so many seconds.
-    GiveUpWithin(u32),
-    /// Approves at all.
+    /// Use more than this many megabytes of memory.
+    UseMemory(u64),
+    /// Send a request, approvals included, within this many seconds.
+    RequestWithin(u32),
+    /// Time out within this many seconds.
+    TimeOutWithin(u32),
+    /// Approve an event.
     Approve,
-    /// Approves before a preparation of the event, as it was announced last, is done.
+    /// Approve before the preparation that follows the last announcement of the event is done.
     ApproveUnprepared,
 }
 
-/// What is never done, in any row.
-pub(crate) const ALWAYS: &[Never] =
-    &[Never::End, Never::Mistake, Never::ApproveTwice, Never::Misask, Never::HurryApprovals];
+/// What the client must never do in any row.
+pub(crate) const ALWAYS: &[Never] = &[
+    Never::StopEarly,
+    Never::ReportFalseChange,
+    Never::ApproveTwice,
+    Never::SendBadRequests,
+    Never::RepeatApprovalEarly,
+];
 
 impl Never {
-    /// Continues the sentence "Never …".
+    /// Continues the sentence "The client never …".
     pub(crate) fn text(self) -> String {
         match self {
-            Self::End => "ends the watch, or panics, before each event is over".into(),
-            Self::Mistake => "tells a change of an event that the documents do not show".into(),
-            Self::ApproveTwice => "approves an event again after a 2xx, nor any other event".into(),
-            Self::Misask => "sends more than five requests within a second, approvals counted; leaves out \
-                             `Metadata: true`; asks through a proxy; asks for compression"
+            Self::StopEarly => "stops, or panics, before all events have ended".into(),
+            Self::ReportFalseChange => "reports a change of an event that the documents do not show".into(),
+            Self::ApproveTwice => "approves an event again after a 2xx, or approves another event".into(),
+            Self::SendBadRequests => "sends more than five requests in a second, approvals included; omits \
+                                      `Metadata: true`; uses a proxy; requests compression"
                 .into(),
-            Self::HurryApprovals => "repeats a failed approval before its own back-off is over".into(),
-            Self::FollowRedirect => "asks where the redirect points".into(),
-            Self::HoldMegabytes(most) => format!("holds more than {most} MB"),
-            Self::AskWithin(seconds) => format!("asks or approves anything for {seconds} s"),
-            Self::GiveUpWithin(seconds) => format!("gives up on the answer within {seconds} s"),
-            Self::Approve => "approves it".into(),
-            Self::ApproveUnprepared => "approves before a preparation since the last announcement is done".into(),
+            Self::RepeatApprovalEarly => "repeats a failed approval before its back-off is over".into(),
+            Self::FollowRedirect => "sends a request to the target".into(),
+            Self::UseMemory(most) => format!("uses more than {most} MB of memory"),
+            Self::RequestWithin(seconds) => format!("sends a request within {seconds} s"),
+            Self::TimeOutWithin(seconds) => format!("times out within {seconds} s"),
+            Self::Approve => "approves the event".into(),
+            Self::ApproveUnprepared => "approves before the preparation after the last announcement is done".into(),
         }
     }
 
-    pub(crate) fn check(self, course: &Course) {
-        let Course { name, row, finished, .. } = course;
+    pub(crate) fn check(self, run: &ScenarioRun) {
+        let ScenarioRun { name, row, finished, .. } = run;
         match self {
-            Self::End => {
+            Self::StopEarly => {
                 assert_eq!(finished.code, Some(0), "{name}\n{}\n{}", finished.stdout, finished.stderr);
                 assert!(!finished.stderr.contains("panicked"), "{name}: {}", finished.stderr);
             }
-            Self::Mistake => {
-                for id in course.ids() {
+            Self::ReportFalseChange => {
+                for id in run.ids() {
                     assert_eq!(finished.changes(&id), row.changes, "{name}\n{}\n{}", finished.stdout, finished.stderr);
                 }
             }
             Self::ApproveTwice => {
-                assert_eq!(finished.of_kind("approval").len(), course.posts().len(), "{name}: each POST is told");
+                assert_eq!(
+                    finished.of_kind("approval").len(),
+                    run.posts().len(),
+                    "{name}: as many approvals are reported as sent"
+                );
                 let mut approved = finished.approved();
                 approved.sort();
-                let wanted = if row.posts == 0 { Vec::new() } else { course.ids() };
+                let wanted = if row.posts == 0 { Vec::new() } else { run.ids() };
                 assert_eq!(approved, wanted, "{name}\n{}", finished.stdout);
-                let wanted = |id: &String| course.ids().contains(id);
-                assert!(course.posts().iter().flat_map(|post| post.ids()).all(|id| wanted(&id)), "{name}");
+                let wanted = |id: &String| run.ids().contains(id);
+                assert!(run.posts().iter().flat_map(|post| post.ids()).all(|id| wanted(&id)), "{name}");
             }
-            Self::Misask => assert_well_behaved(&course.requests),
-            Self::HurryApprovals => {
-                let posts = course.posts();
+            Self::SendBadRequests => assert_well_behaved(&run.requests),
+            Self::RepeatApprovalEarly => {
+                let posts = run.posts();
                 let repeated = posts.windows(2).filter(|two| two[0].ids() == two[1].ids());
                 for (attempt, two) in (1..).zip(repeated) {
                     let gap = two[1].arrived.duration_since(two[0].arrived);
-                    let (least, _) = Again::BackOff.bounds(attempt);
+                    let (least, _) = RetryDelay::BackOff.bounds(attempt);
                     assert!(gap + SLACK > Duration::from_millis(least), "{name}: approval {attempt}: {gap:?}");
                 }
             }
             Self::FollowRedirect => {
-                assert!(row.faults.iter().any(|fault| fault.contains("{witness}")), "{name} has no witness");
-                assert!(course.witnessed.is_empty(), "{name}: {:?}", course.witnessed);
+                assert!(row.faults.iter().any(|fault| fault.contains("{witness}")), "{name}: no fault has a witness");
+                assert!(run.witnessed.is_empty(), "{name}: {:?}", run.witnessed);
             }
-            Self::HoldMegabytes(most) => {
-                let peak = course.memory_peak_kb.expect("it is measured at the approval");
+            Self::UseMemory(most) => {
+                let peak = run.memory_peak_kb.expect("a measurement");
                 assert!(peak < most * 1024, "{name}: {peak} kB");
             }
-            Self::AskWithin(seconds) => {
+            Self::RequestWithin(seconds) => {
                 let mut met = false;
-                for (index, request) in course.requests.iter().enumerate() {
-                    if !course.faults_of(index).contains("retry-after") {
+                for (index, request) in run.requests.iter().enumerate() {
+                    if !run.faults_of(index).contains("retry-after") {
                         continue;
                     }
-                    let Some(next) = course.requests.get(index + 1) else { continue };
+                    let Some(next) = run.requests.get(index + 1) else { continue };
                     let pause = next.arrived.duration_since(request.arrived);
                     assert!(pause + SLACK > Duration::from_secs(seconds.into()), "{name}: {pause:?}");
                     met = true;
                 }
-                assert!(met, "{name} never met a Retry-After");
+                assert!(met, "{name}: no Retry-After was sent");
             }
-            Self::GiveUpWithin(seconds) => {
+            Self::TimeOutWithin(seconds) => {
                 let least = Duration::from_secs(seconds.into());
-                let (index, _) = course
+                let (index, _) = run
                     .gets()
                     .into_iter()
-                    .find(|(index, _)| !course.faults_of(*index).is_empty())
-                    .unwrap_or_else(|| panic!("{name} met no fault"));
-                let request = &course.requests[index];
-                let waited = course.requests[index + 1].arrived.duration_since(request.arrived);
+                    .find(|(index, _)| !run.faults_of(*index).is_empty())
+                    .unwrap_or_else(|| panic!("{name}: no poll met a fault"));
+                let request = &run.requests[index];
+                let waited = run.requests[index + 1].arrived.duration_since(request.arrived);
                 assert!(waited + SLACK > least, "{name}: {waited:?}");
             }
-            Self::Approve => assert!(course.posts().is_empty(), "{name}"),
+            Self::Approve => assert!(run.posts().is_empty(), "{name}"),
             Self::ApproveUnprepared => {
-                // Since the last time that the event was announced.
+                // The records since the event was announced last.
                 let records = finished.records();
                 let announced = records.iter().rposition(|record| record["change"] == "scheduled");
                 let since = &records[announced.expect("an announcement")..];
@@ -246,5 +252,5 @@ impl Never {
     }
 }
 
-/// A request may be seen that much later than it was sent.
+/// The time that a request may take to arrive.
 pub(crate) const SLACK: Duration = Duration::from_millis(300);
