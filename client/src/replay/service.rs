@@ -20,7 +20,7 @@ pub const MAX_RECORDED: usize = 10_000;
 /// What all connections of a server share.
 pub(super) struct Service {
     vm_name: String,
-    state: Mutex<State>,
+    state: Mutex<ServiceState>,
     /// Notified when the server stops, an event is approved, or a connection ends.
     changed: Condvar,
 }
@@ -43,7 +43,7 @@ pub(super) struct Delivery {
     pub(super) slow_body: Duration,
 }
 
-struct State {
+struct ServiceState {
     timeline: Timeline,
     planner: FaultPlanner,
     /// Set by the first GET that is answered with a document.
@@ -70,7 +70,7 @@ impl Service {
         planner: FaultPlanner,
         observer: Option<Sender<ReplayEvent>>,
     ) -> Self {
-        let state = State {
+        let state = ServiceState {
             timeline,
             planner,
             clock: None,
@@ -155,7 +155,7 @@ impl Service {
 
     /// Waits until fewer than `most` connections are open and counts a new one. Returns false if the server stops.
     pub(super) fn enter(&self, most: usize) -> bool {
-        let full = |state: &mut State| !state.stopping && state.connections >= most;
+        let full = |state: &mut ServiceState| !state.stopping && state.connections >= most;
         let waiting = self.changed.wait_while(self.lock(), full);
         let mut state = waiting.unwrap_or_else(PoisonError::into_inner);
         state.connections += 1;
@@ -305,13 +305,13 @@ impl Service {
         });
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ServiceState> {
         // The state is consistent after every statement that could panic, so a poisoned lock is usable.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl ServiceState {
     /// Advances the timeline to the present and reports the transitions. Returns zero before the scenario starts.
     fn advance(&mut self) -> Duration {
         let Some(clock) = self.clock else {
