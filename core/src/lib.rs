@@ -64,6 +64,7 @@ extern crate std;
 
 mod approval;
 mod document;
+mod duplicate_ids;
 mod error;
 mod event;
 mod event_id;
@@ -73,7 +74,6 @@ mod members;
 mod names;
 mod policy;
 pub mod record;
-mod repeated;
 mod room;
 mod session;
 mod short;
@@ -83,6 +83,7 @@ mod words;
 
 pub use approval::{StartRequests, WriteDecoded};
 pub use document::{Document, EventCursor, Events, Incarnation, Problems};
+pub use duplicate_ids::DUPLICATE_ID_WINDOW;
 pub use error::{BufferTooSmall, ParseError, ParseErrorKind, Position, Problem, ProblemKind};
 pub use event::{Event, EventLayout, EventSource, EventStatus, EventType, Member, NotBefore, ResourceNames, Resources};
 pub use event_id::{EVENT_ID_MAX, EventId};

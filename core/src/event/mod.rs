@@ -63,8 +63,6 @@ pub struct EventLayout {
     /// `u32::MAX` where it is unknown.
     duration_in_seconds: u32,
     problems: MemberSet,
-    /// Whether it has a member that is not known.
-    has_unknown_members: bool,
 }
 
 impl EventLayout {
@@ -75,7 +73,6 @@ impl EventLayout {
             not_before: NotBeforeKind::Unset,
             duration_in_seconds: u32::MAX,
             problems: MemberSet::EMPTY,
-            has_unknown_members: false,
         }
     }
 
@@ -249,11 +246,6 @@ impl<'a> Event<'a> {
     /// Whether the event has any problem at all.
     pub(crate) const fn has_problems(&self) -> bool {
         !self.layout.problems.is_empty()
-    }
-
-    /// Whether it has a member that is not known; a document may hold anything in those.
-    pub(crate) const fn has_unknown_members(&self) -> bool {
-        self.layout.has_unknown_members
     }
 
     pub(crate) const fn offset(&self) -> usize {

@@ -163,7 +163,6 @@ impl<'a> Event<'a> {
             _ => Member::of_event(&scanner.name_and_colon()?),
         };
         let Some(member) = member else {
-            self.layout.has_unknown_members = true;
             scanner.value()?;
             return Ok((seen, due));
         };
@@ -175,25 +174,6 @@ impl<'a> Event<'a> {
             self.layout.problems.insert(member);
         }
         Ok((seen, member.next()))
-    }
-
-    /// The `EventId` of the object that starts here, and where it stands; the object was read before.
-    #[inline(always)]
-    #[allow(clippy::inline_always)] // It has one caller.
-    pub(crate) fn id_of(scanner: &mut Scanner<'a>) -> Option<(usize, Text<'a>)> {
-        let mut first = true;
-        scanner.open_object().ok()?;
-        while scanner.next_name(&mut first).ok()? {
-            let name = scanner.name_and_colon().ok()?;
-            if name == *Member::EventId.name() {
-                let offset = scanner.offset();
-                let id = scanner.string();
-                scanner.leave_checked();
-                return id.ok().map(|id| (offset, id));
-            }
-            scanner.skip_checked().ok()?;
-        }
-        None
     }
 
     /// An event of which nothing is known yet but that it starts here.

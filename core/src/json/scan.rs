@@ -229,23 +229,6 @@ impl<'a> Scanner<'a> {
         self.depth = self.depth.wrapping_sub(1);
     }
 
-    /// Steps over the value here, which was checked before.
-    pub(crate) fn skip_checked(&mut self) -> Result<()> {
-        match self.peek() {
-            Some(b'"') => drop(self.string()?),
-            Some(b'{' | b'[') => {
-                self.open()?;
-                self.leave_checked();
-            }
-            _ => {
-                while self.peek().is_some_and(|byte| byte > b' ' && !b",]}".contains(&byte)) {
-                    self.bump();
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// The next member's name and the offset of its opening quote, with the scanner before its value; `None` after
     /// the object's end. `first` says whether a member was read before.
     pub(crate) fn next_member(&mut self, first: &mut bool) -> Result<Option<(usize, Text<'a>)>> {

@@ -1,0 +1,158 @@
+//! The events of a document. They are read again when they are visited, since the document stores no more than the first.
+
+use super::Document;
+use crate::event::{EVENT_DEPTH, Event, Names};
+use crate::json::Scanner;
+
+impl<'a> Document<'a> {
+    /// The events in the document's order. An element that is not an object, has no `EventId`, or repeats one is left out
+    /// and listed in [`problems`](Self::problems).
+    pub const fn events(&self) -> Events<'a> {
+        Events { document: *self, cursor: EventCursor::START }
+    }
+
+    /// Returns the event at `cursor` and moves the cursor to the next one, or returns `None` after the last event.
+    ///
+    /// This is [`events`](Self::events) for a caller that keeps the document and the position apart, such as a binding to
+    /// another language. A new cursor starts at the first event.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Document, EventCursor};
+    ///
+    /// let document = Document::parse(br#"{"Events":[{"EventId":"a"},{"EventId":"b"}]}"#)?;
+    /// let mut cursor = EventCursor::default();
+    /// assert!(document.next_event(&mut cursor).unwrap().event_id() == "a");
+    /// assert!(document.next_event(&mut cursor).unwrap().event_id() == "b");
+    /// assert!(document.next_event(&mut cursor).is_none());
+    /// # Ok::<(), scheduled_events_core::ParseError>(())
+    /// ```
+    #[inline]
+    pub fn next_event(&self, cursor: &mut EventCursor) -> Option<Event<'a>> {
+        if cursor.ids >= self.ids {
+            return None;
+        }
+        if let (Some(event), 0) = (&self.first, cursor.ids) {
+            let offset = event.offset().saturating_add(event.object().len());
+            *cursor = EventCursor { offset, index: 1, ids: 1 };
+            return Some(*event);
+        }
+        self.read_next_event(cursor)
+    }
+
+    #[inline(never)]
+    fn read_next_event(&self, cursor: &mut EventCursor) -> Option<Event<'a>> {
+        let mut elements = match cursor.ids {
+            0 => Elements::new(self.text, self.events_offset, self.has_problems),
+            _ => Elements::after(self.text, *cursor, self.has_problems),
+        };
+        while let Some(element) = elements.next() {
+            let Some(event) = element.event.filter(Event::has_id) else { continue };
+            let position = cursor.ids;
+            cursor.ids = position.saturating_add(1);
+            if !self.duplicates.contains(position) {
+                (cursor.offset, cursor.index) = (elements.scanner.offset(), elements.index);
+                return Some(event);
+            }
+        }
+        // Only duplicates were left.
+        cursor.ids = self.ids;
+        None
+    }
+}
+
+/// A position among a document's events, for [`Document::next_event`]. The default is before the first event.
+///
+/// A cursor borrows nothing and belongs to the document that moved it. With another document `next_event` does not panic,
+/// but which events it returns is unspecified.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EventCursor {
+    /// The end of the last event.
+    offset: usize,
+    /// The next element's index.
+    index: usize,
+    /// How many ids were passed, duplicates included.
+    ids: usize,
+}
+
+impl EventCursor {
+    const START: Self = Self { offset: 0, index: 0, ids: 0 };
+}
+
+/// Iterator over a document's events.
+#[derive(Clone, Debug)]
+pub struct Events<'a> {
+    document: Document<'a>,
+    cursor: EventCursor,
+}
+
+impl<'a> Iterator for Events<'a> {
+    type Item = Event<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Event<'a>> {
+        self.document.next_event(&mut self.cursor)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let Document { ids, duplicates, .. } = self.document;
+        let returned = self.cursor.ids.saturating_sub(duplicates.count_before(self.cursor.ids));
+        let left = ids.saturating_sub(duplicates.count()).saturating_sub(returned);
+        (left, Some(left))
+    }
+}
+
+impl ExactSizeIterator for Events<'_> {}
+
+/// One element of the `Events` array.
+pub(super) struct Element<'a> {
+    pub(super) index: usize,
+    pub(super) offset: usize,
+    /// `None` if the element is not an object.
+    pub(super) event: Option<Event<'a>>,
+}
+
+/// The elements of an `Events` array that was checked, so that reading it again does not fail.
+#[derive(Clone, Debug)]
+pub(super) struct Elements<'a> {
+    scanner: Scanner<'a>,
+    index: usize,
+    first: bool,
+    /// Whether there is any problem in the array.
+    has_problems: bool,
+}
+
+impl<'a> Elements<'a> {
+    pub(super) const NONE: Self = Self { scanner: Scanner::new("", 0, 0), index: 0, first: true, has_problems: false };
+
+    /// The elements of the array whose bracket is at `offset`.
+    pub(super) fn new(text: &'a str, offset: usize, has_problems: bool) -> Self {
+        let mut scanner = Scanner::new(text, offset, EVENT_DEPTH.wrapping_sub(1));
+        if scanner.open_array().is_err() { Self::NONE } else { Self { scanner, index: 0, first: true, has_problems } }
+    }
+
+    /// The elements after the event that the cursor has passed.
+    const fn after(text: &'a str, cursor: EventCursor, has_problems: bool) -> Self {
+        let scanner = Scanner::new(text, cursor.offset, EVENT_DEPTH);
+        Self { scanner, index: cursor.index, first: false, has_problems }
+    }
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = Element<'a>;
+
+    fn next(&mut self) -> Option<Element<'a>> {
+        if !self.scanner.next_element(&mut self.first).ok()? {
+            *self = Self::NONE;
+            return None;
+        }
+        let (index, offset) = (self.index, self.scanner.offset());
+        self.index = index.saturating_add(1);
+        if self.scanner.peek() != Some(b'{') {
+            self.scanner.value().ok()?;
+            return Some(Element { index, offset, event: None });
+        }
+        let mut event = Event::blank(&self.scanner, index);
+        event.fill(&mut self.scanner, &mut Names::read_before(self.has_problems)).ok()?;
+        Some(Element { index, offset, event: Some(event) })
+    }
+}
