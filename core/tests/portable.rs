@@ -1,4 +1,4 @@
-//! The same on every machine: big-endian or little, 32 bits or 64. Small enough for an interpreter of the language.
+//! A snapshot has the same bytes on every platform, whatever its byte order and word size. Fast enough for Miri.
 
 use scheduled_events_core::{
     Action, Policy, Preparation, Response, Rule, Session, SessionConfig, Step, TrackedEvent, UnixMillis, UnixSeconds,
@@ -16,30 +16,30 @@ fn session() -> Session<4> {
     Session::new(&SessionConfig { policy, seed: 1, ..SessionConfig::new(VmNames::new(&["vm"])) }).unwrap()
 }
 
-/// Lives until `steps` things were said, and tells them.
-fn live(session: &mut Session<4>, steps: usize) -> Vec<String> {
+/// Runs the session until it has issued `count` steps other than polls, and returns them.
+fn run(session: &mut Session<4>, count: usize) -> Vec<String> {
     let mut now = UnixMillis::from(NOW);
-    let mut said = Vec::new();
-    while said.len() < steps {
+    let mut steps = Vec::new();
+    while steps.len() < count {
         match session.next(now) {
             Step::Get { .. } => {
                 session.on_response(&Response { status: 200, body: BODY, ..Response::default() }, now);
             }
             Step::Post { body, .. } => {
-                said.push(String::from_utf8(body.to_vec()).unwrap());
+                steps.push(String::from_utf8(body.to_vec()).unwrap());
                 session.on_response(&Response { status: 200, ..Response::default() }, now);
             }
             Step::Prepare { event } => {
                 let id = event.event_id().clone();
-                said.push(format!("prepare {id}"));
+                steps.push(format!("prepare {id}"));
                 session.prepared(id.as_str(), Preparation::Ready);
             }
-            Step::Recover { .. } => unreachable!("nothing ends here"),
-            Step::Report(report) => said.push(report.to_string()),
+            Step::Recover { .. } => unreachable!("no event ends"),
+            Step::Report(report) => steps.push(report.to_string()),
             Step::Wait { until } => now = until,
         }
     }
-    said
+    steps
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {
@@ -47,9 +47,9 @@ fn hexadecimal(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn a_snapshot_has_the_same_bytes_on_every_machine() {
+fn a_snapshot_has_the_same_bytes_on_every_platform() {
     let mut session = session();
-    let said = live(&mut session, 6);
+    let steps = run(&mut session, 6);
     let expected = [
         "C7061BAC-AFDC-4513-B24B-AA5F13A16123: scheduled",
         "C7061BAC-AFDC-4513-B24B-AA5F13A16123: prepare (a rule matches)",
@@ -58,11 +58,11 @@ fn a_snapshot_has_the_same_bytes_on_every_machine() {
         "b: hold (already started)",
         r#"{"StartRequests":[{"EventId":"C7061BAC-AFDC-4513-B24B-AA5F13A16123"}]}"#,
     ];
-    assert_eq!(said, expected);
+    assert_eq!(steps, expected);
 
     let mut snapshot = [0; 512];
     let length = session.snapshot(&mut snapshot).unwrap();
-    // Written by version 1. When this changes, snapshots of older versions must still be told from newer ones.
+    // Version 1. A change of the format must change the version.
     assert_eq!(hexadecimal(&snapshot[..length]), include_str!("portable.snapshot.hex").trim());
 
     let mut restarted = self::session();

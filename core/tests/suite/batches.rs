@@ -4,9 +4,9 @@ use scheduled_events_core::{
     Action, Leader, Policy, Response, Rule, Session, SessionConfig, Step, UnixMillis, VmNames, limits,
 };
 
-/// Every event is approved once, in requests that name exactly the events that are taken for approved afterwards.
+/// Each request names exactly the events that the session then treats as approved.
 #[test]
-fn more_events_than_a_request_has_room_for_are_all_approved_once() {
+fn more_events_than_fit_into_one_request_are_all_approved_once() {
     for count in [limits::BATCH_MAX - 1, limits::BATCH_MAX, limits::BATCH_MAX + 1, 3 * limits::BATCH_MAX + 5] {
         // Ids of a real length, and ones so long that the body is full before the batch is.
         for width in [1, 36, 64] {

@@ -1,4 +1,4 @@
-//! The nine invariants, each a property of every sequence of documents, failures, answers and restarts.
+//! The nine invariants as properties of random sequences of documents, failures, answers and restarts.
 
 use std::time::Instant;
 
@@ -10,18 +10,18 @@ use scheduled_events_core::{
     UnixSeconds, VmNames,
 };
 
-use crate::common::laws::{self, Verdict};
+use crate::common::invariants::{self, CheckResult};
 use crate::common::{Host, OTHER, START, Setup, Spec, VM, event};
 
-/// More events than are ever announced at once, so that none is turned away.
-type Watcher = Host<8>;
+/// Its capacity exceeds the number of events in any document.
+type TestHost = Host<8>;
 
-/// What comes from outside.
+/// What happens to the session from outside.
 #[derive(Clone, Debug)]
 enum Op {
     Serve(Vec<Spec>),
     /// One event of the newest document changes.
-    Tweak(usize, Tweak),
+    Modification(usize, Modification),
     Again,
     EmptyBody,
     Garbage(String),
@@ -39,7 +39,7 @@ enum Op {
 
 /// How an event changes from one document to the next.
 #[derive(Clone, Debug)]
-enum Tweak {
+enum Modification {
     Vanish,
     Status(&'static str),
     Type(&'static str),
@@ -48,7 +48,7 @@ enum Tweak {
     Resources(&'static [&'static str]),
 }
 
-impl Tweak {
+impl Modification {
     fn apply(self, events: &mut Vec<Spec>, which: usize) {
         let Some(which) = which.checked_rem(events.len()) else { return };
         let spec = &mut events[which];
@@ -86,13 +86,13 @@ fn specs() -> impl Strategy<Value = Spec> {
         ),
     );
     (select(&IDS[..]), words, numbers).prop_map(
-        |(id, (event_type, status, resources, source), (not_before, duration, odd))| Spec {
+        |(id, (event_type, status, resources, source), (not_before, duration, invalid))| Spec {
             status,
             not_before,
             source,
             duration,
-            odd,
-            ..event(id).typed(event_type).of(resources)
+            invalid,
+            ..event(id).event_type(event_type).resources(resources)
         },
     )
 }
@@ -106,17 +106,18 @@ fn documents() -> impl Strategy<Value = Vec<Spec>> {
 }
 
 fn ops() -> impl Strategy<Value = Vec<Op>> {
-    let tweak = prop_oneof![
-        Just(Tweak::Vanish),
-        select(&["Scheduled", "Scheduled", "Started", "Completed", "Canceled", "Queued"][..]).prop_map(Tweak::Status),
-        select(&["Freeze", "Preempt", "Terminate"][..]).prop_map(Tweak::Type),
-        (0..3_i64).prop_map(|hours| Tweak::NotBefore(hours * 3600)),
-        select(&[-1_i64, 5, 5, 30][..]).prop_map(Tweak::Duration),
-        select(RESOURCES).prop_map(Tweak::Resources),
+    let modification = prop_oneof![
+        Just(Modification::Vanish),
+        select(&["Scheduled", "Scheduled", "Started", "Completed", "Canceled", "Queued"][..])
+            .prop_map(Modification::Status),
+        select(&["Freeze", "Preempt", "Terminate"][..]).prop_map(Modification::Type),
+        (0..3_i64).prop_map(|hours| Modification::NotBefore(hours * 3600)),
+        select(&[-1_i64, 5, 5, 30][..]).prop_map(Modification::Duration),
+        select(RESOURCES).prop_map(Modification::Resources),
     ];
     let op = prop_oneof![
         3 => documents().prop_map(Op::Serve),
-        6 => (0..3_usize, tweak).prop_map(|(which, tweak)| Op::Tweak(which, tweak)),
+        6 => (0..3_usize, modification).prop_map(|(which, modification)| Op::Modification(which, modification)),
         4 => Just(Op::Again),
         1 => Just(Op::EmptyBody),
         1 => ".{0,20}".prop_map(Op::Garbage),
@@ -152,7 +153,7 @@ fn policies() -> impl Strategy<Value = Policy> {
             ..Rule::new(action)
         });
     let leader = select(&[Leader::FirstResource, Leader::Everyone, Leader::Rank { take_over_after: 20 }][..]);
-    // What changes from the one to the other while it is prepared for is worth many cases.
+    // An event that changes from `prepare` to `approve` during its preparation deserves many cases.
     let short = Rule { max_duration: Some(8), ..Rule::new(Action::Approve) };
     let rules = prop_oneof![3 => vec(rule, 1..4), 2 => Just(vec![short, Rule::new(Action::Prepare)])];
     (rules, leader).prop_map(|(rules, leader)| {
@@ -162,19 +163,19 @@ fn policies() -> impl Strategy<Value = Policy> {
     })
 }
 
-/// Lives through the operations, and then to the end: all events end, all that was begun is finished.
-fn live(policy: Policy, ops: Vec<Op>) -> Result<Watcher, TestCaseError> {
-    let mut host = Watcher::new(Setup::new(policy));
+/// Performs the operations, then ends all events and completes everything in progress.
+fn perform(policy: Policy, ops: Vec<Op>) -> Result<TestHost, TestCaseError> {
+    let mut host = TestHost::new(Setup::new(policy));
     let mut newest: Vec<Spec> = Vec::new();
     let mut body = String::from(r#"{"Events":[]}"#);
     host.serve_body(&body, &[]);
     for op in ops {
-        let quiet = matches!(op, Op::EmptyBody | Op::Garbage(_) | Op::Status(_) | Op::Fail);
-        if quiet {
-            // Whatever was due before the poll is said first, deaths included.
-            host.until_get();
+        let fails = matches!(op, Op::EmptyBody | Op::Garbage(_) | Op::Status(_) | Op::Fail);
+        if fails {
+            // Everything due before the poll happens first, restarts included.
+            host.advance_to_poll();
         }
-        let before = quiet.then(|| host.snapshot());
+        let before = fails.then(|| host.snapshot());
         match op {
             Op::Serve(events) => {
                 host.incarnation += 1;
@@ -182,16 +183,16 @@ fn live(policy: Policy, ops: Vec<Op>) -> Result<Watcher, TestCaseError> {
                 newest = events;
                 host.serve_body(&body, &newest);
             }
-            Op::Tweak(which, tweak) => {
+            Op::Modification(which, modification) => {
                 host.incarnation += 1;
-                tweak.apply(&mut newest, which);
+                modification.apply(&mut newest, which);
                 body = crate::common::document(host.incarnation, &newest);
                 host.serve_body(&body, &newest);
             }
             Op::Again => drop(host.serve_body(&body, &newest)),
-            Op::EmptyBody => answer_quietly(&mut host, 200, " "),
-            Op::Garbage(garbage) => answer_quietly(&mut host, 200, &garbage),
-            Op::Status(status) => answer_quietly(&mut host, status, r#"{"Events":[]}"#),
+            Op::EmptyBody => answer_poll(&mut host, 200, " "),
+            Op::Garbage(garbage) => answer_poll(&mut host, 200, &garbage),
+            Op::Status(status) => answer_poll(&mut host, status, r#"{"Events":[]}"#),
             Op::Fail => {
                 host.polling = false;
                 host.session.on_failure(Cause::Timeout, host.now);
@@ -205,32 +206,32 @@ fn live(policy: Policy, ops: Vec<Op>) -> Result<Watcher, TestCaseError> {
             Op::Recovered => {
                 if let Some(id) = host.recovering.first().cloned() {
                     host.recovered(&id);
-                    host.settle();
+                    host.run();
                 }
             }
             Op::HostRecovers(at_once) => host.recovers = at_once,
             Op::Posts(status) => host.post_status = status,
-            Op::Pass(seconds) => host.pass(seconds),
+            Op::Pass(seconds) => host.advance(seconds),
             Op::Restart => host.restart(),
-            Op::DieAfter(steps) => host.dies_after = Some(steps),
+            Op::DieAfter(steps) => host.dies_after_steps = Some(steps),
             Op::Names(names) => host.set_names(names),
         }
-        // Invariant 6 in its strongest form: what says nothing changes nothing.
+        // Invariant 6 in its strongest form: a failed poll does not change the state.
         prop_assert_eq!(before.is_none_or(|before| before == host.snapshot()), true, "a failed poll changed something");
-        host.settle();
+        host.run();
     }
     finish(&mut host);
     Ok(host)
 }
 
-fn answer_quietly(host: &mut Watcher, status: u16, body: &str) {
+fn answer_poll(host: &mut TestHost, status: u16, body: &str) {
     host.polling = false;
     host.session.on_response(&Response { status, body: body.as_bytes(), ..Response::default() }, host.now);
 }
 
-/// The host answers everything, and the service announces nothing any more.
-fn finish(host: &mut Watcher) {
-    host.dies_after = None;
+/// Completes everything in progress, and serves documents without events.
+fn finish(host: &mut TestHost) {
+    host.dies_after_steps = None;
     host.recovers = true;
     for _ in 0..3 {
         for id in std::mem::take(&mut host.recovering) {
@@ -247,44 +248,44 @@ fn cases(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// Holds the law against many lives.
-fn holds(law: impl Fn(&[crate::common::Entry], &Setup) -> Verdict) {
+/// Checks the invariant on the traces of many random sequences.
+fn check(invariant: impl Fn(&[crate::common::Entry], &Setup) -> CheckResult) {
     let config = cases(800);
     proptest!(config, |(policy in policies(), ops in ops())| {
-        let host = live(policy, ops)?;
+        let host = perform(policy, ops)?;
         let setup = Setup { names: vec![VM], ..host.setup.clone() };
-        law(&host.trace, &setup).map_err(TestCaseError::fail)?;
+        invariant(&host.trace, &setup).map_err(TestCaseError::fail)?;
     });
 }
 
 #[test]
 fn invariant_1_only_an_event_last_seen_scheduled_is_approved() {
-    holds(laws::only_scheduled_ones);
+    check(invariants::only_scheduled_events_are_approved);
 }
 
 #[test]
-fn invariant_2_only_own_events_unless_a_rule_extends_and_no_other_machines_terminate() {
-    holds(laws::only_own_ones);
+fn invariant_2_only_own_events_are_approved_unless_a_rule_covers_others() {
+    check(invariants::only_own_events_are_approved);
 }
 
 #[test]
-fn invariant_3_after_a_success_never_posted_again() {
-    holds(laws::never_twice);
+fn invariant_3_an_approved_event_is_never_posted_again() {
+    check(invariants::no_event_is_approved_twice);
 }
 
 #[test]
-fn invariant_3_after_a_failure_posted_again_until_it_leaves_scheduled() {
+fn invariant_3_a_failed_approval_is_repeated_while_the_event_is_scheduled() {
     let failures = vec(select(&[Some(400), Some(429), Some(500), Some(503), None][..]), 1..8);
     let config = cases(100);
     proptest!(config, |(failures in failures, count in 1_usize..5)| {
-        let mut host = Watcher::new(Setup::new(Policy::new(&[Rule::new(Action::Approve)]).unwrap()));
+        let mut host = TestHost::new(Setup::new(Policy::new(&[Rule::new(Action::Approve)]).unwrap()));
         let events: Vec<_> = IDS[..count].iter().map(|id| event(id)).collect();
         for status in &failures {
             host.post_status = *status;
             host.serve(&events);
         }
-        let posts = |host: &Watcher| host.trace.iter().filter(|entry| matches!(entry.what, crate::common::What::Post(_))).count();
-        // An event that has started is not tried any more; the others are, and succeed in the end.
+        let posts = |host: &TestHost| host.trace.iter().filter(|entry| matches!(entry.what, crate::common::Exchange::Post(_))).count();
+        // An event that has started is not approved any more; the others are.
         host.post_status = Some(200);
         let mut events = events;
         events[0] = event(IDS[0]).started();
@@ -300,38 +301,38 @@ fn invariant_3_after_a_failure_posted_again_until_it_leaves_scheduled() {
             host.serve(&events);
         }
         prop_assert_eq!(posts(&host), before);
-        laws::only_scheduled_ones(&host.trace, &host.setup).map_err(TestCaseError::fail)?;
-        laws::never_twice(&host.trace, &host.setup).map_err(TestCaseError::fail)?;
+        invariants::only_scheduled_events_are_approved(&host.trace, &host.setup).map_err(TestCaseError::fail)?;
+        invariants::no_event_is_approved_twice(&host.trace, &host.setup).map_err(TestCaseError::fail)?;
     });
 }
 
 #[test]
-fn invariant_4_never_before_ready_and_never_after_failed() {
-    holds(laws::only_when_ready);
+fn invariant_4_no_approval_before_ready_or_after_failed() {
+    check(invariants::unprepared_events_are_not_approved);
 }
 
 #[test]
 fn invariant_5_an_event_with_a_problem_is_held() {
-    holds(laws::odd_ones_are_held);
+    check(invariants::invalid_events_are_held);
 }
 
 #[test]
 fn invariant_6_only_a_document_ends_an_event() {
-    holds(laws::only_a_document_ends);
+    check(invariants::only_a_document_ends_an_event);
 }
 
 #[test]
-fn invariant_7_changes_come_in_a_legal_order_and_exactly_once() {
-    holds(laws::changes_in_order);
+fn invariant_7_changes_are_reported_in_a_legal_order_and_once() {
+    check(invariants::changes_are_in_order);
 }
 
 #[test]
-fn invariant_8_recover_is_said_once_for_every_prepare() {
-    holds(laws::recovers_once);
+fn invariant_8_each_preparation_is_recovered_from_once() {
+    check(invariants::each_preparation_is_recovered_from_once);
 }
 
-/// Feeds bytes to everything that takes bytes.
-fn digest(input: &[u8]) {
+/// Passes the bytes to everything that takes bytes.
+fn consume(input: &[u8]) {
     if let Ok(document) = Document::parse(input) {
         let names = VmNames::new(&[VM]);
         let mut tracker = Tracker::<4>::new();
@@ -348,7 +349,7 @@ fn digest(input: &[u8]) {
 }
 
 #[test]
-fn invariant_9_no_bytes_make_it_panic() {
+fn invariant_9_no_input_causes_a_panic() {
     let json = "[\\[\\]{}\":,a1\\\\u \\-.e]{0,40}";
     let cut = (documents(), any::<prop::sample::Index>(), any::<u8>()).prop_map(|(events, at, byte)| {
         let mut bytes = crate::common::document(1, &events).into_bytes();
@@ -363,27 +364,27 @@ fn invariant_9_no_bytes_make_it_panic() {
         any::<String>().prop_map(Into::into)
     ];
     let config = cases(1500);
-    proptest!(config, |(input in inputs)| digest(&input));
+    proptest!(config, |(input in inputs)| consume(&input));
 }
 
 #[test]
-fn invariant_9_no_bytes_restore_a_session_that_panics() {
+fn invariant_9_a_modified_snapshot_is_refused() {
     let config = cases(200);
     proptest!(config, |(policy in policies(), ops in ops(), at in any::<prop::sample::Index>(), byte: u8)| {
-        let host = live(policy, ops)?;
+        let host = perform(policy, ops)?;
         let mut snapshot = host.snapshot();
         let at = at.index(snapshot.len());
-        let harmless = snapshot[at] == byte;
+        let unchanged = snapshot[at] == byte;
         snapshot[at] = byte;
         let mut session = host.setup.session::<8>();
-        prop_assert_eq!(session.restore(&snapshot).is_ok(), harmless);
+        prop_assert_eq!(session.restore(&snapshot).is_ok(), unchanged);
         prop_assert!(session.restore(&snapshot[..at]).is_err());
         prop_assert_eq!(session.events().count(), 0);
     });
 }
 
 #[test]
-fn invariant_9_depth_does_not_cost_stack() {
+fn invariant_9_nesting_does_not_use_stack() {
     let run = || {
         for open in ["[", "{\"Events\":", "{\"Events\":[", "{\"a\":[{\"b\":"] {
             let _ = Document::parse(open.repeat(500_000).as_bytes());
@@ -393,10 +394,10 @@ fn invariant_9_depth_does_not_cost_stack() {
 }
 
 #[test]
-fn invariant_9_work_grows_with_the_bytes_and_not_faster() {
+fn invariant_9_time_is_linear_in_the_input() {
     let names = VmNames::new(&[VM]);
-    let seconds = |count: usize, spell: &dyn Fn(usize) -> Spec| {
-        let body = crate::common::document(1, &(0..count).map(spell).collect::<Vec<_>>());
+    let seconds = |count: usize, spec: &dyn Fn(usize) -> Spec| {
+        let body = crate::common::document(1, &(0..count).map(spec).collect::<Vec<_>>());
         let once = || {
             let begin = Instant::now();
             let document = Document::parse(body.as_bytes()).unwrap();
@@ -409,11 +410,11 @@ fn invariant_9_work_grows_with_the_bytes_and_not_faster() {
         };
         (0..3).map(|_| once()).fold(f64::MAX, f64::min)
     };
-    let others = |n: usize| event(&format!("id-{n}")).of(&[OTHER]);
-    let own = |n: usize| event(&format!("id-{n}")).at(1_000_000 - i64::try_from(n).unwrap());
+    let others = |n: usize| event(&format!("id-{n}")).resources(&[OTHER]);
+    let own = |n: usize| event(&format!("id-{n}")).not_before(1_000_000 - i64::try_from(n).unwrap());
     let same = |_: usize| event("same");
-    for (about, spell) in [("others", &others as &dyn Fn(usize) -> Spec), ("own", &own), ("the same", &same)] {
-        let (few, many) = (seconds(250, spell), seconds(2000, spell));
-        assert!(many < few * 8.0 * 4.0, "{about}: eight times the events took {} times as long", many / few);
+    for (about, spec) in [("others", &others as &dyn Fn(usize) -> Spec), ("own", &own), ("the same", &same)] {
+        let (few, many) = (seconds(250, spec), seconds(2000, spec));
+        assert!(many < few * 8.0 * 4.0, "{about}: eight times the events take {} times as long", many / few);
     }
 }

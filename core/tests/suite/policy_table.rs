@@ -1,4 +1,4 @@
-//! Every decision of a policy, as tables: each reason both ways, each dimension of a rule, leaders and scopes.
+//! Tables of decisions: every reason, every condition of a rule, leaders and scopes.
 
 use scheduled_events_core::{
     Action, Decision, Document, EventKind, EventSources, EventTypes, Leader, MAX_RULES, Member, Policy, Reason, Rule,
@@ -32,24 +32,24 @@ fn short(decision: &Decision) -> (Action, Option<u16>, Reason) {
 }
 
 #[test]
-fn what_no_rule_can_change() {
+fn some_events_are_held_whatever_the_rules() {
     let nameless = Spec { event_type: None, ..event("a") };
     let silent = Spec { status: None, ..event("a") };
     for (spec, reason) in [
-        (event("a").odd("EventId"), Reason::Unreliable(Member::EventId)),
-        (event("a").odd("EventType"), Reason::Unreliable(Member::EventType)),
-        (event("a").odd("EventStatus"), Reason::Unreliable(Member::EventStatus)),
-        (event("a").odd("EventSource"), Reason::Unreliable(Member::EventSource)),
-        (event("a").odd("DurationInSeconds"), Reason::Unreliable(Member::DurationInSeconds)),
-        (event("a").odd("Resources"), Reason::Unreliable(Member::Resources)),
+        (event("a").invalid("EventId"), Reason::Unreliable(Member::EventId)),
+        (event("a").invalid("EventType"), Reason::Unreliable(Member::EventType)),
+        (event("a").invalid("EventStatus"), Reason::Unreliable(Member::EventStatus)),
+        (event("a").invalid("EventSource"), Reason::Unreliable(Member::EventSource)),
+        (event("a").invalid("DurationInSeconds"), Reason::Unreliable(Member::DurationInSeconds)),
+        (event("a").invalid("Resources"), Reason::Unreliable(Member::Resources)),
         (event("a").duration(-2), Reason::Unreliable(Member::DurationInSeconds)),
         (event("a").started(), Reason::AlreadyStarted),
         (event("a").status("scheduled"), Reason::NotScheduled),
         (event("a").status("Completed"), Reason::NotScheduled),
         (silent, Reason::NotScheduled),
         (nameless, Reason::TypeUnknown),
-        // What is wrong with the event comes before what is wrong with its status.
-        (event("a").started().odd("EventSource"), Reason::Unreliable(Member::EventSource)),
+        // A problem takes precedence over the status.
+        (event("a").started().invalid("EventSource"), Reason::Unreliable(Member::EventSource)),
     ] {
         for action in ACTIONS {
             let rule = Rule { scope: Scope::Any, ..Rule::new(action) };
@@ -58,13 +58,13 @@ fn what_no_rule_can_change() {
             assert_eq!(decision.approve_after, None);
         }
     }
-    // A time that cannot be read is no reason to hold: what is done does not rest on it.
-    let decision = decide(&policy(&[Rule::new(Action::Approve)]), &event("a").odd("NotBefore"));
+    // An unreadable `NotBefore` does not hold the event, since decisions do not depend on it.
+    let decision = decide(&policy(&[Rule::new(Action::Approve)]), &event("a").invalid("NotBefore"));
     assert_eq!((decision.action, decision.time_left), (Action::Approve, None));
 }
 
 #[test]
-fn without_a_name_everything_is_held() {
+fn every_event_is_held_while_the_name_is_unknown() {
     for action in ACTIONS {
         for scope in [Scope::Mine, Scope::Others, Scope::Any] {
             let policy = policy(&[Rule { scope, ..Rule::new(action) }]);
@@ -75,22 +75,22 @@ fn without_a_name_everything_is_held() {
 }
 
 #[test]
-fn when_no_rule_matches() {
+fn reasons_if_no_rule_matches() {
     let freezes = policy(&[Rule { event_types: EventTypes::of(&[EventKind::Freeze]), ..Rule::new(Action::Approve) }]);
     assert_eq!(short(&decide(&freezes, &event("a"))), hold(Reason::NoRule));
-    assert_eq!(short(&decide(&freezes, &event("a").of(&[OTHER]))), hold(Reason::OtherMachine));
+    assert_eq!(short(&decide(&freezes, &event("a").resources(&[OTHER]))), hold(Reason::OtherMachine));
     assert_eq!(short(&decide(&Policy::observe(), &event("a"))), hold(Reason::Observing));
-    assert_eq!(short(&decide(&Policy::observe(), &event("a").of(&[OTHER]))), hold(Reason::Observing));
+    assert_eq!(short(&decide(&Policy::observe(), &event("a").resources(&[OTHER]))), hold(Reason::Observing));
     assert_eq!(Policy::default(), Policy::observe());
 }
 
 #[test]
-fn the_sample_does_what_microsofts_sample_does() {
-    let freeze = || event("a").typed("Freeze");
+fn the_sample_policy_approves_user_events_and_short_freezes() {
+    let freeze = || event("a").event_type("Freeze");
     for (spec, expected) in [
         (event("a").source("User"), (Action::Approve, Some(1), Reason::UserInitiated)),
         (freeze().source("User").duration(60), (Action::Approve, Some(1), Reason::UserInitiated)),
-        (event("a").typed("Preempt").source("User"), (Action::Approve, Some(1), Reason::UserInitiated)),
+        (event("a").event_type("Preempt").source("User"), (Action::Approve, Some(1), Reason::UserInitiated)),
         (freeze().duration(0), (Action::Approve, Some(2), Reason::ShortInterruption)),
         (freeze().duration(8), (Action::Approve, Some(2), Reason::ShortInterruption)),
         (freeze().duration(9), hold(Reason::NoRule)),
@@ -98,18 +98,18 @@ fn the_sample_does_what_microsofts_sample_does() {
         (freeze(), hold(Reason::NoRule)),
         (event("a").duration(0), hold(Reason::NoRule)),
         (event("a").source("user"), hold(Reason::NoRule)),
-        (event("a").source("User").of(&[OTHER]), hold(Reason::OtherMachine)),
-        (freeze().duration(5).of(&[OTHER]), hold(Reason::OtherMachine)),
-        (freeze().duration(5).of(&[]), hold(Reason::OtherMachine)),
-        (freeze().duration(5).of(&[OTHER, VM]), (Action::Hold, Some(2), Reason::AnotherLeads)),
-        (freeze().duration(5).of(&[VM, OTHER]), (Action::Approve, Some(2), Reason::ShortInterruption)),
+        (event("a").source("User").resources(&[OTHER]), hold(Reason::OtherMachine)),
+        (freeze().duration(5).resources(&[OTHER]), hold(Reason::OtherMachine)),
+        (freeze().duration(5).resources(&[]), hold(Reason::OtherMachine)),
+        (freeze().duration(5).resources(&[OTHER, VM]), (Action::Hold, Some(2), Reason::AnotherLeads)),
+        (freeze().duration(5).resources(&[VM, OTHER]), (Action::Approve, Some(2), Reason::ShortInterruption)),
     ] {
         assert_eq!(short(&decide(&Policy::sample(), &spec)), expected, "{spec:?}");
     }
 }
 
 #[test]
-fn event_types_and_sources_match_word_for_word() {
+fn event_types_and_sources_match_exactly() {
     let words = [
         ("Freeze", EventKind::Freeze),
         ("Reboot", EventKind::Reboot),
@@ -122,12 +122,12 @@ fn event_types_and_sources_match_word_for_word() {
     for (word, kind) in words {
         for (_, other) in words {
             let rule = Rule { event_types: EventTypes::of(&[other]), ..Rule::new(Action::Approve) };
-            let matches = decide(&policy(&[rule]), &event("a").typed(word)).rule == Some(1);
+            let matches = decide(&policy(&[rule]), &event("a").event_type(word)).rule == Some(1);
             assert_eq!(matches, kind == other, "{word} for {other:?}");
         }
-        assert_eq!(decide(&policy(&[Rule::new(Action::Approve)]), &event("a").typed(word)).rule, Some(1));
+        assert_eq!(decide(&policy(&[Rule::new(Action::Approve)]), &event("a").event_type(word)).rule, Some(1));
     }
-    // Naming one twice changes nothing.
+    // A repeated kind changes nothing.
     let (freeze, user) = (EventKind::Freeze, SourceKind::User);
     assert_eq!(EventTypes::of(&[freeze, freeze]), EventTypes::of(&[freeze]));
     assert_eq!(EventSources::of(&[user, user]), EventSources::of(&[user]));
@@ -148,7 +148,7 @@ fn event_types_and_sources_match_word_for_word() {
 }
 
 #[test]
-fn durations_are_inclusive_and_an_unknown_one_is_in_no_range() {
+fn durations_are_inclusive_and_an_unknown_one_never_matches_a_range() {
     for (min, max, duration, matches) in [
         (None, None, None, true),
         (None, None, Some(-1), true),
@@ -171,8 +171,8 @@ fn durations_are_inclusive_and_an_unknown_one_is_in_no_range() {
 }
 
 #[test]
-fn scopes() {
-    let (own, others, both) = (event("a"), event("a").of(&[OTHER]), event("a").of(&[OTHER, VM]));
+fn scopes_match_by_resources() {
+    let (own, others, both) = (event("a"), event("a").resources(&[OTHER]), event("a").resources(&[OTHER, VM]));
     for (scope, spec, matches) in [
         (Scope::Mine, &own, true),
         (Scope::Mine, &others, false),
@@ -192,7 +192,7 @@ fn scopes() {
 
 #[test]
 fn another_machines_terminate_is_never_approved() {
-    let terminate = event("a").typed("Terminate");
+    let terminate = event("a").event_type("Terminate");
     for scope in [Scope::Others, Scope::Any] {
         for (action, expected) in [
             (Action::Approve, (Action::Hold, Some(1), Reason::OtherMachinesTerminate)),
@@ -201,22 +201,22 @@ fn another_machines_terminate_is_never_approved() {
             (Action::Ignore, (Action::Ignore, Some(1), Reason::Rule)),
         ] {
             let policy = policy(&[Rule { scope, ..Rule::new(action) }]);
-            let decision = decide(&policy, &terminate.clone().of(&[OTHER]));
+            let decision = decide(&policy, &terminate.clone().resources(&[OTHER]));
             assert_eq!((short(&decision), decision.approve_after), (expected, None), "{scope:?} {action:?}");
-            // Any other type may be.
-            assert_eq!(decide(&policy, &event("a").of(&[OTHER])).action, action);
+            // Every other type can be approved.
+            assert_eq!(decide(&policy, &event("a").resources(&[OTHER])).action, action);
         }
     }
-    // Its own is, also where others are named beside it.
+    // This machine's own is approved, even if it also affects others.
     let any = policy(&[Rule { scope: Scope::Any, ..Rule::new(Action::Approve) }]);
-    assert_eq!(decide(&any, &terminate.of(&[VM, OTHER])).action, Action::Approve);
+    assert_eq!(decide(&any, &terminate.resources(&[VM, OTHER])).action, Action::Approve);
 }
 
 #[test]
-fn who_leads_and_how_long_the_others_wait() {
-    let first = event("a").of(&[VM, OTHER]);
-    let third = event("a").of(&[OTHER, "x", VM]);
-    let nobody = event("a").of(&[OTHER, "x"]);
+fn leaders_approve_and_others_wait() {
+    let first = event("a").resources(&[VM, OTHER]);
+    let third = event("a").resources(&[OTHER, "x", VM]);
+    let nobody = event("a").resources(&[OTHER, "x"]);
     let rank = |take_over_after| Leader::Rank { take_over_after };
     for (leader, spec, expected) in [
         (Leader::FirstResource, &first, Some(0)),
@@ -237,7 +237,7 @@ fn who_leads_and_how_long_the_others_wait() {
             let decision = decide(&policy, spec);
             let (action, waits) = match (action, expected) {
                 (Action::Approve, None) => (Action::Hold, None),
-                // A follower prepares all the same: the event is going to hit it too.
+                // A machine that does not lead prepares too, since the event affects it.
                 (Action::Approve | Action::Prepare, waits) => (action, waits),
                 (Action::Hold | Action::Ignore, _) => (action, None),
             };
@@ -253,7 +253,7 @@ fn the_first_rule_that_matches_decides() {
     let user = Rule { sources: EventSources::of(&[SourceKind::User]), ..Rule::new(Action::Approve) };
     let policy = policy(&[freeze, user, Rule::new(Action::Prepare), Rule::new(Action::Approve)]);
     for (spec, rule, action) in [
-        (event("a").typed("Freeze").source("User"), 1, Action::Ignore),
+        (event("a").event_type("Freeze").source("User"), 1, Action::Ignore),
         (event("a").source("User"), 2, Action::Approve),
         (event("a"), 3, Action::Prepare),
     ] {
@@ -266,7 +266,7 @@ fn the_first_rule_that_matches_decides() {
 }
 
 #[test]
-fn the_time_left_is_told_and_decides_nothing() {
+fn time_left_does_not_affect_the_decision() {
     let policy = policy(&[Rule::new(Action::Approve)]);
     for (not_before, time_left) in [(Some(900), Some(900)), (Some(-5), Some(-5)), (None, None)] {
         let decision = decide(&policy, &Spec { not_before, ..event("a") });
@@ -277,7 +277,7 @@ fn the_time_left_is_told_and_decides_nothing() {
 }
 
 #[test]
-fn each_reason_has_its_words() {
+fn reasons_are_displayed_and_serialized_as_words() {
     for (reason, words) in [
         (Reason::UserInitiated, "user-initiated"),
         (Reason::ShortInterruption, "short interruption"),
@@ -299,7 +299,7 @@ fn each_reason_has_its_words() {
 }
 
 #[test]
-fn a_policy_survives_being_written_and_read() {
+fn a_policy_round_trips_through_serde() {
     let mut policy = Policy::sample();
     policy.leader = Leader::Rank { take_over_after: 30 };
     let written = serde_json::to_string(&policy).unwrap();
@@ -307,13 +307,13 @@ fn a_policy_survives_being_written_and_read() {
 }
 
 #[test]
-fn underscored_names_of_the_first_api_version() {
+fn underscored_names_match_resources_of_the_first_api_version() {
     let policy = policy(&[Rule::new(Action::Approve)]);
     let names = VmNames::new(&[VM]);
     for (resources, plain, underscored) in
         [(&["_vm_1"][..], false, true), (&["vm_1"], true, true), (&["__vm_1"], false, false)]
     {
-        let spec = event("a").of(resources);
+        let spec = event("a").resources(resources);
         for (names, mine) in [(names, plain), (names.underscored(), underscored)] {
             assert_eq!(decide_for(&policy, &spec, names).action == Action::Approve, mine, "{resources:?}");
         }

@@ -1,4 +1,4 @@
-//! The session against a naive model of it: every short sequence of what can happen, and many long ones.
+//! Compares the session with a naive model: every short sequence of stimuli, and many long ones.
 
 mod model;
 
@@ -9,12 +9,12 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use scheduled_events_core::{Action, Cause, Leader, Preparation, Scope, UnixMillis};
 
-use crate::common::{Host, OTHER, Setup, Spec, VM, What, event, laws};
+use crate::common::{Exchange, Host, OTHER, Setup, Spec, VM, event, invariants};
 use model::{Model, PlainRule};
 
-/// Something that happens to both.
+/// What happens to both from outside.
 #[derive(Clone, Debug, PartialEq)]
-enum Happening {
+enum Stimulus {
     Document(Vec<Spec>),
     EmptyBody,
     Failure,
@@ -26,58 +26,58 @@ enum Happening {
     Names(Vec<&'static str>),
 }
 
-/// A session with its host, and the model beside it.
+/// A session with its host, and the model.
 #[derive(Clone)]
-struct Pair<const N: usize> {
+struct SessionAndModel<const N: usize> {
     host: Host<N>,
     model: Model,
-    /// How much of the host's trace was compared.
+    /// How many entries of the trace were compared.
     compared: usize,
 }
 
-impl<const N: usize> Pair<N> {
+impl<const N: usize> SessionAndModel<N> {
     fn new(rules: &[PlainRule], leader: Leader) -> Self {
         let mut host = Host::new(Setup::new(model::policy(rules, leader)));
         host.recovers = false;
         Self { host, model: Model::new(rules, leader, &[VM]), compared: 0 }
     }
 
-    /// Lets it happen to both, unless it cannot.
-    fn happen(&mut self, happening: &Happening) -> Option<Result<(), String>> {
-        use Happening::{Document, EmptyBody, Failure};
-        if matches!(happening, Document(_) | EmptyBody | Failure) {
-            self.host.until_get();
+    /// Applies the stimulus to both. Returns `None` if it is not applicable.
+    fn apply(&mut self, stimulus: &Stimulus) -> Option<Result<(), String>> {
+        use Stimulus::{Document, EmptyBody, Failure};
+        if matches!(stimulus, Document(_) | EmptyBody | Failure) {
+            self.host.advance_to_poll();
             if let Err(difference) = self.compare() {
                 return Some(Err(difference));
             }
         }
         let Self { host, model, .. } = self;
-        match happening {
+        match stimulus {
             Document(events) => {
                 model.document(events, host.now);
                 host.serve(events);
             }
             EmptyBody => drop(host.serve_body("", &[])),
             Failure => drop(host.fail(Cause::Timeout)),
-            Happening::Prepared(which, preparation) => {
+            Stimulus::Prepared(which, preparation) => {
                 let id = host.preparing.get(*which)?.clone();
                 model.prepared(&id, *preparation);
                 host.prepared(&id, *preparation);
             }
-            Happening::Recovered => {
+            Stimulus::Recovered => {
                 let id = host.recovering.first()?.clone();
                 model.recovered(&id);
                 host.recovered(&id);
-                host.settle();
+                host.run();
             }
-            Happening::Posts(status) => host.post_status = Some(*status),
-            Happening::NotBeforePasses => host.pass(1000),
-            Happening::Restart => {
+            Stimulus::Posts(status) => host.post_status = Some(*status),
+            Stimulus::NotBeforePasses => host.advance(1000),
+            Stimulus::Restart => {
                 host.restart();
                 model.restarted();
-                host.settle();
+                host.run();
             }
-            Happening::Names(names) => {
+            Stimulus::Names(names) => {
                 host.set_names(names);
                 model.named(names);
             }
@@ -89,7 +89,7 @@ impl<const N: usize> Pair<N> {
         let new = &self.host.trace[self.compared..];
         self.compared = self.host.trace.len();
         self.model.compare(new)?;
-        // Requests keep a distance, so only what was due well before the next poll must have been posted.
+        // Requests are spaced, so only approvals due well before the next poll must have been posted.
         let settled = self.host.last_get.plus(900);
         if self.host.polling || self.host.now.plus(400) > settled {
             return Ok(());
@@ -98,19 +98,19 @@ impl<const N: usize> Pair<N> {
     }
 }
 
-/// Every sequence of so many happenings, those left aside that say the same as a shorter one.
+/// Every sequence of up to `depth` stimuli, except redundant ones.
 struct Sweep {
-    alphabet: Vec<Happening>,
+    alphabet: Vec<Stimulus>,
     depth: usize,
     rules: Vec<PlainRule>,
 }
 
 impl Sweep {
-    /// Runs them on two threads; tells how many sequences there were.
+    /// Runs the sequences on two threads and returns their number.
     fn run(&self) -> usize {
         let halves = [0, 1].map(|half| {
             move |sweep: &Self| {
-                let pair = Pair::<2>::new(&sweep.rules, Leader::FirstResource);
+                let pair = SessionAndModel::<2>::new(&sweep.rules, Leader::FirstResource);
                 let firsts = sweep.alphabet.iter().skip(half).step_by(2);
                 firsts.map(|first| sweep.follow(&pair, first, &mut Vec::new())).sum::<usize>()
             }
@@ -121,14 +121,14 @@ impl Sweep {
         })
     }
 
-    fn follow<'a>(&'a self, pair: &Pair<2>, next: &'a Happening, path: &mut Vec<&'a Happening>) -> usize {
-        if Self::is_idle_talk(path, next) {
+    fn follow<'a>(&'a self, pair: &SessionAndModel<2>, next: &'a Stimulus, path: &mut Vec<&'a Stimulus>) -> usize {
+        if Self::is_redundant(path, next) {
             return 0;
         }
         let mut pair = pair.clone();
         pair.host.clear();
         pair.compared = 0;
-        let Some(agreed) = pair.happen(next) else { return 0 };
+        let Some(agreed) = pair.apply(next) else { return 0 };
         path.push(next);
         if let Err(difference) = agreed {
             panic!("after {path:#?}: {difference}");
@@ -141,41 +141,41 @@ impl Sweep {
         count
     }
 
-    /// Whether it says nothing here that a shorter sequence, or one in another order, does not say.
-    fn is_idle_talk(path: &[&Happening], next: &Happening) -> bool {
-        use Happening::{Document, EmptyBody, Failure, NotBeforePasses, Posts, Recovered, Restart};
-        let says_nothing = |happening: &Happening| matches!(happening, EmptyBody | Failure);
-        let posts = |happening: &Happening| matches!(happening, Posts(_));
+    /// Whether a shorter sequence, or one in another order, covers this one.
+    fn is_redundant(path: &[&Stimulus], next: &Stimulus) -> bool {
+        use Stimulus::{Document, EmptyBody, Failure, NotBeforePasses, Posts, Recovered, Restart};
+        let is_failed_poll = |stimulus: &Stimulus| matches!(stimulus, EmptyBody | Failure);
+        let posts = |stimulus: &Stimulus| matches!(stimulus, Posts(_));
         let last = path.last();
         match next {
-            // At the start nothing is known that could be lost.
+            // At the start there is no state to lose.
             EmptyBody | Failure | Restart | Recovered if path.is_empty() => true,
-            EmptyBody | Failure => last.is_some_and(|last| says_nothing(last)),
+            EmptyBody | Failure => last.is_some_and(|last| is_failed_poll(last)),
             Restart => last.is_some_and(|last| **last == Restart || posts(last)),
             Posts(status) => {
-                let before = path.iter().rev().find_map(|happening| match happening {
+                let before = path.iter().rev().find_map(|stimulus| match stimulus {
                     Posts(status) => Some(*status),
                     _ => None,
                 });
-                before.unwrap_or(200) == *status || last.is_some_and(|last| says_nothing(last))
+                before.unwrap_or(200) == *status || last.is_some_and(|last| is_failed_poll(last))
             }
             NotBeforePasses => path.contains(&next),
-            Document(_) | Happening::Prepared(..) | Recovered | Happening::Names(_) => false,
+            Document(_) | Stimulus::Prepared(..) | Recovered | Stimulus::Names(_) => false,
         }
     }
 }
 
-fn outside() -> Vec<Happening> {
+fn other_stimuli() -> Vec<Stimulus> {
     vec![
-        Happening::EmptyBody,
-        Happening::Failure,
-        Happening::Prepared(0, Preparation::Ready),
-        Happening::Prepared(0, Preparation::Failed),
-        Happening::Recovered,
-        Happening::Posts(500),
-        Happening::Posts(200),
-        Happening::NotBeforePasses,
-        Happening::Restart,
+        Stimulus::EmptyBody,
+        Stimulus::Failure,
+        Stimulus::Prepared(0, Preparation::Ready),
+        Stimulus::Prepared(0, Preparation::Failed),
+        Stimulus::Recovered,
+        Stimulus::Posts(500),
+        Stimulus::Posts(200),
+        Stimulus::NotBeforePasses,
+        Stimulus::Restart,
     ]
 }
 
@@ -185,41 +185,41 @@ fn states(spec: &Spec) -> [Vec<Spec>; 4] {
 }
 
 fn one_event(action: Action, depth: usize) -> Sweep {
-    let documents = states(&event("a")).map(Happening::Document);
-    Sweep { alphabet: [documents.to_vec(), outside()].concat(), depth, rules: vec![PlainRule::all(action)] }
+    let documents = states(&event("a")).map(Stimulus::Document);
+    Sweep { alphabet: [documents.to_vec(), other_stimuli()].concat(), depth, rules: vec![PlainRule::all(action)] }
 }
 
 #[test]
-fn every_short_story_of_one_event_that_is_prepared_for() {
+fn every_short_sequence_for_one_event_with_preparation() {
     println!("{} sequences", one_event(Action::Prepare, 6).run());
 }
 
 #[test]
-fn every_longer_story_of_fewer_happenings() {
-    let [absent, scheduled, started, _] = states(&event("a")).map(Happening::Document);
-    let (ready, restart) = (Happening::Prepared(0, Preparation::Ready), Happening::Restart);
-    let (failure, recovered) = (Happening::Failure, Happening::Recovered);
-    let alphabet = vec![absent, scheduled, started, ready, restart, failure, recovered, Happening::Posts(500)];
+fn every_longer_sequence_of_fewer_stimuli() {
+    let [absent, scheduled, started, _] = states(&event("a")).map(Stimulus::Document);
+    let (ready, restart) = (Stimulus::Prepared(0, Preparation::Ready), Stimulus::Restart);
+    let (failure, recovered) = (Stimulus::Failure, Stimulus::Recovered);
+    let alphabet = vec![absent, scheduled, started, ready, restart, failure, recovered, Stimulus::Posts(500)];
     let sweep = Sweep { alphabet, depth: 7, rules: vec![PlainRule::all(Action::Prepare)] };
     println!("{} sequences", sweep.run());
 }
 
 #[test]
-fn every_short_story_of_one_event_that_is_approved() {
+fn every_short_sequence_for_one_event_with_approval() {
     println!("{} sequences", one_event(Action::Approve, 6).run());
 }
 
 #[test]
-fn every_short_story_of_two_events() {
-    let (a, b) = (event("a"), event("b").typed("Freeze").duration(5));
-    let mut alphabet = outside();
-    alphabet.retain(|happening| {
-        use Happening::{EmptyBody, NotBeforePasses};
-        !matches!(happening, EmptyBody | NotBeforePasses | Happening::Posts(200))
+fn every_short_sequence_for_two_events() {
+    let (a, b) = (event("a"), event("b").event_type("Freeze").duration(5));
+    let mut alphabet = other_stimuli();
+    alphabet.retain(|stimulus| {
+        use Stimulus::{EmptyBody, NotBeforePasses};
+        !matches!(stimulus, EmptyBody | NotBeforePasses | Stimulus::Posts(200))
     });
     for a in &states(&a)[..3] {
         for b in &states(&b)[..3] {
-            alphabet.push(Happening::Document([a.clone(), b.clone()].concat()));
+            alphabet.push(Stimulus::Document([a.clone(), b.clone()].concat()));
         }
     }
     let short = PlainRule { max_duration: Some(8), ..PlainRule::all(Action::Approve) };
@@ -228,12 +228,12 @@ fn every_short_story_of_two_events() {
 }
 
 #[test]
-fn every_short_story_of_an_own_event_and_another_machines() {
-    let (a, b) = (event("a"), event("b").of(&[OTHER]));
-    let mut alphabet = outside();
+fn every_short_sequence_for_an_own_event_and_one_of_another_machine() {
+    let (a, b) = (event("a"), event("b").resources(&[OTHER]));
+    let mut alphabet = other_stimuli();
     for a in &states(&a)[..2] {
         for b in &states(&b)[..3] {
-            alphabet.push(Happening::Document([a.clone(), b.clone()].concat()));
+            alphabet.push(Stimulus::Document([a.clone(), b.clone()].concat()));
         }
     }
     let any = PlainRule { scope: Scope::Any, ..PlainRule::all(Action::Prepare) };
@@ -243,7 +243,7 @@ fn every_short_story_of_an_own_event_and_another_machines() {
 
 fn specs() -> impl Strategy<Value = Spec> {
     let resources: &'static [&'static [&'static str]] = &[&[VM], &[VM], &[OTHER], &[OTHER, VM], &[VM, OTHER], &[]];
-    let odd = select(&["EventType", "EventSource", "DurationInSeconds", "EventStatus"][..]);
+    let invalid = select(&["EventType", "EventSource", "DurationInSeconds", "EventStatus"][..]);
     (
         select(&["a", "b", "c", "d", "e", "f", "g"][..]),
         select(&["Freeze", "Preempt", "Terminate"][..]),
@@ -251,25 +251,25 @@ fn specs() -> impl Strategy<Value = Spec> {
         select(resources),
         select(&[None, Some(-1), Some(5), Some(30)][..]),
         select(&[Some(900), Some(1200), None][..]),
-        proptest::option::weighted(0.05, odd),
+        proptest::option::weighted(0.05, invalid),
     )
-        .prop_map(|(id, event_type, status, resources, duration, not_before, odd)| Spec {
+        .prop_map(|(id, event_type, status, resources, duration, not_before, invalid)| Spec {
             not_before,
             duration,
-            odd,
-            ..event(id).typed(event_type).status(status).of(resources)
+            invalid,
+            ..event(id).event_type(event_type).status(status).resources(resources)
         })
 }
 
-fn happenings() -> impl Strategy<Value = Vec<Happening>> {
+fn stimuli() -> impl Strategy<Value = Vec<Stimulus>> {
     let document = vec(specs(), 0..7).prop_map(|mut events| {
         let mut seen = std::collections::HashSet::new();
         events.retain(|spec| seen.insert(spec.id.clone()));
-        Happening::Document(events)
+        Stimulus::Document(events)
     });
-    let names = select(vec![vec![VM], vec![VM], vec![], vec![OTHER], vec![OTHER, VM]]).prop_map(Happening::Names);
-    let happening = prop_oneof![6 => document, 8 => select(outside()), 1 => names];
-    vec(happening, 10..80)
+    let names = select(vec![vec![VM], vec![VM], vec![], vec![OTHER], vec![OTHER, VM]]).prop_map(Stimulus::Names);
+    let stimulus = prop_oneof![6 => document, 8 => select(other_stimuli()), 1 => names];
+    vec(stimulus, 10..80)
 }
 
 fn rules() -> impl Strategy<Value = Vec<PlainRule>> {
@@ -289,34 +289,34 @@ fn rules() -> impl Strategy<Value = Vec<PlainRule>> {
 }
 
 #[test]
-fn long_stories_of_many_events() {
+fn long_sequences_for_many_events() {
     let leader = select(&[Leader::FirstResource, Leader::Everyone, Leader::Rank { take_over_after: 3 }][..]);
     let config = ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() };
-    proptest!(config, |(rules in rules(), leader in leader, happenings in happenings())| {
-        let mut pair = Pair::<8>::new(&rules, leader);
+    proptest!(config, |(rules in rules(), leader in leader, stimuli in stimuli())| {
+        let mut pair = SessionAndModel::<8>::new(&rules, leader);
         let setup = pair.host.setup.clone();
-        for happening in &happenings {
-            pair.happen(happening).unwrap_or(Ok(())).map_err(TestCaseError::fail)?;
+        for stimulus in &stimuli {
+            pair.apply(stimulus).unwrap_or(Ok(())).map_err(TestCaseError::fail)?;
         }
-        for law in [
-            laws::only_scheduled_ones,
-            laws::only_own_ones,
-            laws::never_twice,
-            laws::only_when_ready,
-            laws::odd_ones_are_held,
-            laws::only_a_document_ends,
+        for invariant in [
+            invariants::only_scheduled_events_are_approved,
+            invariants::only_own_events_are_approved,
+            invariants::no_event_is_approved_twice,
+            invariants::unprepared_events_are_not_approved,
+            invariants::invalid_events_are_held,
+            invariants::only_a_document_ends_an_event,
         ] {
-            law(&pair.host.trace, &setup).map_err(TestCaseError::fail)?;
+            invariant(&pair.host.trace, &setup).map_err(TestCaseError::fail)?;
         }
     });
 }
 
-/// After a document was read twice, and what it ended was dealt with: own events first, the earliest deadlines of them,
-/// and the rest counted.
+/// Serves the events twice, so that the slots of gone events are free, and checks that own events are tracked first, those
+/// with the earliest deadlines, and that the others are counted.
 fn check_capacity<const N: usize>(host: &mut Host<N>, events: &[Spec]) -> Result<(), TestCaseError> {
     let untracked = |host: &Host<N>| {
         host.trace.iter().rev().find_map(|entry| match entry.what {
-            What::Untracked(untracked) => Some(untracked),
+            Exchange::Untracked(untracked) => Some(untracked),
             _ => None,
         })
     };
@@ -326,15 +326,15 @@ fn check_capacity<const N: usize>(host: &mut Host<N>, events: &[Spec]) -> Result
     let followed: Vec<_> = host.session.events().map(|event| event.event_id().to_string()).collect();
     let (followed, left): (Vec<_>, Vec<_>) = events.iter().partition(|spec| followed.contains(&spec.id));
     for id in prepared.iter().filter(|id| events.iter().any(|spec| spec.id == **id)) {
-        prop_assert!(followed.iter().any(|spec| spec.id == *id), "{} was dropped in its preparation", id);
+        prop_assert!(followed.iter().any(|spec| spec.id == *id), "{} was evicted during its preparation", id);
     }
     let own = |specs: &[&Spec]| specs.iter().filter(|spec| spec.names(&[VM])).count();
     let others = |specs: &[&Spec]| specs.iter().filter(|spec| !spec.names(&[VM])).count();
     let reported = untracked(host).unwrap_or_default();
-    prop_assert_eq!((reported.own, reported.others), (own(&left), others(&left)), "counted wrongly");
-    prop_assert!(left.is_empty() || followed.len() == N, "there was room");
+    prop_assert_eq!((reported.own, reported.others), (own(&left), others(&left)), "wrong count");
+    prop_assert!(left.is_empty() || followed.len() == N, "events are not tracked although there is capacity");
     if host.setup.policy.rules().is_empty() {
-        prop_assert!(own(&left) == 0 || others(&followed) == 0, "an own event gave way to another machine's");
+        prop_assert!(own(&left) == 0 || others(&followed) == 0, "an own event was evicted for another machine's");
         let deadlines = |specs: &[&Spec]| -> Vec<_> {
             specs.iter().filter(|spec| spec.names(&[VM])).map(|spec| spec.not_before.unwrap()).collect()
         };
@@ -346,10 +346,10 @@ fn check_capacity<const N: usize>(host: &mut Host<N>, events: &[Spec]) -> Result
 }
 
 #[test]
-fn more_events_than_there_is_room_for() {
+fn more_events_than_the_capacity() {
     let resources: &'static [&'static [&'static str]] = &[&[VM], &[OTHER], &[OTHER, VM]];
     let spec = (0..9_usize, select(resources), 1..9_i64)
-        .prop_map(|(id, resources, hours)| event(&format!("e{id}")).of(resources).at(hours * 3600));
+        .prop_map(|(id, resources, hours)| event(&format!("e{id}")).resources(resources).not_before(hours * 3600));
     let documents = vec(vec(spec, 0..9), 1..12);
     let config = ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() };
     proptest!(config, |(documents in documents, prepares: bool)| {
@@ -358,7 +358,7 @@ fn more_events_than_there_is_room_for() {
         for mut events in documents {
             let mut seen = std::collections::HashSet::new();
             events.retain(|spec| seen.insert(spec.id.clone()));
-            // Answered before the next document, so that what has gone leaves room.
+            // Answered before the next document, so that gone events are forgotten.
             for id in host.preparing.clone().into_iter().step_by(2) {
                 host.ready(&id);
             }

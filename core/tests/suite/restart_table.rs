@@ -1,8 +1,8 @@
-//! What a session keeps across a restart, wherever it comes.
+//! What a session keeps across a restart.
 
 use scheduled_events_core::{Action, BufferTooSmall, Leader, Policy, Rule, SnapshotError, TrackedEvent, UnixMillis};
 
-use crate::common::{Host, OTHER, START, Setup, VM, event, laws};
+use crate::common::{Host, OTHER, START, Setup, VM, event, invariants};
 
 fn setup(action: Action) -> Setup {
     Setup::new(Policy::new(&[Rule::new(action)]).unwrap())
@@ -12,16 +12,16 @@ fn host<const N: usize>(action: Action) -> Host<N> {
     Host::new(setup(action))
 }
 
-/// A story with everything in it, whose host dies once.
-fn story(dies_at: usize) -> Host<4> {
+/// A scenario with all kinds of steps. The process is killed once, after this many steps.
+fn scenario(killed_after: usize) -> Host<4> {
     let mut host = host::<4>(Action::Prepare);
-    host.dies_after = Some(dies_at);
-    let freeze = event("b").typed("Freeze").of(&[OTHER]);
+    host.dies_after_steps = Some(killed_after);
+    let freeze = event("b").event_type("Freeze").resources(&[OTHER]);
     for events in [
         vec![],
         vec![event("a")],
-        vec![event("a").at(1000), freeze.clone()],
-        vec![event("a").at(1000), freeze.started()],
+        vec![event("a").not_before(1000), freeze.clone()],
+        vec![event("a").not_before(1000), freeze.started()],
         vec![event("a").started()],
         vec![],
         vec![],
@@ -32,53 +32,58 @@ fn story(dies_at: usize) -> Host<4> {
             host.ready(&id);
         }
     }
-    host.dies_after = None;
+    host.dies_after_steps = None;
     host.serve(&[]);
     assert!(host.session.is_idle());
     host
 }
 
 #[test]
-fn a_restart_at_any_point_changes_nothing_but_repeats_what_was_interrupted() {
-    let said = |host: &Host<4>, dropped: &[&str]| {
-        let mut said: Vec<_> =
-            host.trace.iter().filter(|entry| entry.what.is_said()).map(|entry| entry.what.to_string()).collect();
-        // A new process says its decisions anew, and what it could not see through.
-        said.retain(|line| !line.contains('(') && !dropped.iter().any(|word| line.starts_with(word)));
-        said.sort();
-        said
+fn a_restart_at_any_point_only_repeats_interrupted_steps() {
+    let steps_of = |host: &Host<4>, dropped: &[&str]| {
+        let mut steps: Vec<_> =
+            host.trace.iter().filter(|entry| entry.what.is_step()).map(|entry| entry.what.to_string()).collect();
+        // A new process repeats decisions and interrupted steps.
+        steps.retain(|line| !line.contains('(') && !dropped.iter().any(|word| line.starts_with(word)));
+        steps.sort();
+        steps
     };
-    let straight = story(usize::MAX);
-    assert!(said(&straight, &[]).contains(&String::from("post a")));
-    for dies_at in 0..straight.trace.len() {
-        let host = story(dies_at);
+    let uninterrupted = scenario(usize::MAX);
+    assert!(steps_of(&uninterrupted, &[]).contains(&String::from("post a")));
+    for killed_after in 0..uninterrupted.trace.len() {
+        let host = scenario(killed_after);
         let interrupted = ["prepare", "post"];
-        assert_eq!(said(&host, &interrupted), said(&straight, &interrupted), "dies after {dies_at}");
-        laws::all(&host.trace, &host.setup).unwrap_or_else(|breach| panic!("dies after {dies_at}: {breach}"));
-        let count = |line: &str| said(&host, &[]).iter().filter(|said| *said == line).count();
-        assert!(matches!((count("prepare a"), count("post a")), (1 | 2, 1 | 2)), "dies after {dies_at}");
+        assert_eq!(
+            steps_of(&host, &interrupted),
+            steps_of(&uninterrupted, &interrupted),
+            "killed after step {killed_after}"
+        );
+        invariants::all(&host.trace, &host.setup)
+            .unwrap_or_else(|breach| panic!("killed after step {killed_after}: {breach}"));
+        let count = |line: &str| steps_of(&host, &[]).iter().filter(|step| *step == line).count();
+        assert!(matches!((count("prepare a"), count("post a")), (1 | 2, 1 | 2)), "killed after step {killed_after}");
     }
 }
 
 #[test]
-fn two_restarts_in_a_row_do_not_forget_a_preparation() {
+fn two_restarts_in_a_row_keep_the_need_to_recover() {
     let mut host = host::<4>(Action::Prepare);
     host.serve(&[event("a")]);
     host.restart();
-    // The document is read, and the process ends before the preparation is said again.
-    host.dies_after = Some(1);
+    // The process reads the document and is killed before it issues the preparation again.
+    host.dies_after_steps = Some(1);
     host.serve(&[event("a")]);
-    host.heard();
+    host.take_steps();
     host.serve(&[]);
-    assert_eq!(host.heard(), ["a: cancelled", "recover a"]);
+    assert_eq!(host.take_steps(), ["a: cancelled", "recover a"]);
 }
 
 #[test]
-fn a_clock_set_back_across_a_restart_does_not_hold_an_approval_up() {
+fn a_clock_set_back_during_a_restart_does_not_delay_an_approval() {
     let mut policy = Policy::new(&[Rule::new(Action::Approve)]).unwrap();
     policy.leader = Leader::Rank { take_over_after: 5 };
     let mut host = Host::<4>::new(Setup::new(policy));
-    let events = [event("a"), event("b").of(&["leader", VM])];
+    let events = [event("a"), event("b").resources(&["leader", VM])];
     host.post_status = Some(500);
     host.serve(&events);
     host.restart();
@@ -102,8 +107,8 @@ fn a_snapshot_is_restored_whole_or_not_at_all() {
     assert_eq!(small.events().count(), 0);
     let needed = host.session.snapshot(&mut [0; 10]).unwrap_err().needed;
     assert_eq!(needed, snapshot.len());
-    for (room, written) in [(needed, Ok(needed)), (needed - 1, Err(BufferTooSmall { needed }))] {
-        assert_eq!(host.session.snapshot(&mut vec![0; room]), written);
+    for (size, written) in [(needed, Ok(needed)), (needed - 1, Err(BufferTooSmall { needed }))] {
+        assert_eq!(host.session.snapshot(&mut vec![0; size]), written);
     }
     for (place, byte) in snapshot.iter().enumerate() {
         let mut damaged = snapshot.clone();

@@ -1,4 +1,4 @@
-//! What a session does, as tables: its pace, what it believes, what it keeps, and what it asks of its host.
+//! Tables of what a session does: pacing, documents, capacity, approvals, names, and the calls of its host.
 
 use scheduled_events_core::{
     Action, Cause, Change, Document, EventKind, EventTypes, Leader, Member, Policy, Preparation, ProblemKind, Report,
@@ -6,7 +6,7 @@ use scheduled_events_core::{
     UnixSeconds, VmNames, limits,
 };
 
-use crate::common::{Host, OTHER, START, Setup, Spec, VM, What, document, event, laws};
+use crate::common::{Exchange, Host, OTHER, START, Setup, Spec, VM, document, event, invariants};
 
 fn setup(action: Action) -> Setup {
     Setup::new(Policy::new(&[Rule::new(action)]).unwrap())
@@ -16,25 +16,25 @@ fn host<const N: usize>(action: Action) -> Host<N> {
     Host::new(setup(action))
 }
 
-fn hear<const N: usize>(host: &mut Host<N>, events: &[Spec]) -> Vec<String> {
+fn steps_after<const N: usize>(host: &mut Host<N>, events: &[Spec]) -> Vec<String> {
     host.serve(events);
-    host.heard()
+    host.take_steps()
 }
 
-fn nothing() -> Vec<String> {
+fn no_steps() -> Vec<String> {
     Vec::new()
 }
 
 /// When GETs were sent, in milliseconds after the start.
 fn polls<const N: usize>(host: &Host<N>) -> Vec<i64> {
-    let polls = host.trace.iter().filter(|entry| matches!(entry.what, What::Get(_)));
+    let polls = host.trace.iter().filter(|entry| matches!(entry.what, Exchange::Get(_)));
     polls.map(|entry| entry.at.0 - START.0).collect()
 }
 
-// Pace.
+// Pacing.
 
 #[test]
-fn one_poll_a_second_and_time_for_the_service_to_wake_up() {
+fn polls_each_second_with_a_long_first_timeout() {
     let mut host = host::<4>(Action::Hold);
     for _ in 0..4 {
         host.serve(&[]);
@@ -46,12 +46,12 @@ fn one_poll_a_second_and_time_for_the_service_to_wake_up() {
     host.serve_status(500);
     host.serve(&[]);
     host.fail(Cause::Timeout);
-    host.until_get();
+    host.advance_to_poll();
     let timeouts: Vec<_> = host
         .trace
         .iter()
         .filter_map(|entry| match entry.what {
-            What::Get(timeout) => Some(timeout),
+            Exchange::Get(timeout) => Some(timeout),
             _ => None,
         })
         .collect();
@@ -69,10 +69,10 @@ fn a_poll_is_due_an_interval_after_the_last_one_was_sent() {
 }
 
 #[test]
-fn back_off_by_cause() {
+fn back_off_depends_on_the_cause() {
     let steady = [1000, 1000, 1000, 1000, 1000, 1000];
     let doubling = [1000, 2000, 4000, 8000, 10_000, 10_000];
-    let hopeless = [10_000; 6];
+    let permanent = [10_000; 6];
     for (cause, delays) in [
         (Cause::Timeout, doubling),
         (Cause::Unreachable, doubling),
@@ -84,30 +84,30 @@ fn back_off_by_cause() {
         (Cause::Status(429), doubling),
         (Cause::Status(500), doubling),
         (Cause::Status(503), doubling),
-        (Cause::Status(400), hopeless),
-        (Cause::Status(401), hopeless),
-        (Cause::Status(403), hopeless),
-        (Cause::Status(405), hopeless),
-        (Cause::Status(418), hopeless),
-        (Cause::Redirect(302), hopeless),
+        (Cause::Status(400), permanent),
+        (Cause::Status(401), permanent),
+        (Cause::Status(403), permanent),
+        (Cause::Status(405), permanent),
+        (Cause::Status(418), permanent),
+        (Cause::Redirect(302), permanent),
         (Cause::EmptyBody, steady),
     ] {
         let mut host = host::<4>(Action::Hold);
         for full in delays {
-            host.until_get();
+            host.advance_to_poll();
             let sent = host.last_get;
             let outcome = match cause {
                 Cause::Status(status) | Cause::Redirect(status) => host.serve_status(status),
                 Cause::EmptyBody => host.serve_body("", &[]),
                 cause => host.fail(cause),
             };
-            let RequestOutcome::PollFailed { cause: told, retry_in_ms } = outcome else { panic!("{outcome:?}") };
-            assert_eq!(told, cause);
+            let RequestOutcome::PollFailed { cause: reported, retry_in_ms } = outcome else { panic!("{outcome:?}") };
+            assert_eq!(reported, cause);
             assert!(retry_in_ms <= full && retry_in_ms >= full / 2, "{cause:?}: {retry_in_ms} of {full}");
-            host.until_get();
+            host.advance_to_poll();
             assert_eq!(host.last_get.millis_since(sent), u64::from(retry_in_ms), "{cause:?}");
         }
-        // One answer, and the pace is as before.
+        // One success restores the interval.
         host.serve(&[]);
         assert!(matches!(host.fail(Cause::Timeout), RequestOutcome::PollFailed { retry_in_ms: 500..=1000, .. }));
     }
@@ -137,44 +137,44 @@ fn retry_after_is_honoured_up_to_a_minute() {
         host.serve(&[event("a")]);
         assert_eq!(polls(&host), [0, i64::from(pause)], "{status}");
     }
-    // Approvals keep the pause too.
+    // The pause applies to approvals too.
     let mut host = host::<4>(Action::Prepare);
     host.serve(&[event("a")]);
     host.answer(&Response { status: 429, retry_after: Some(20), ..Response::default() }, &[]);
     host.ready("a");
-    host.heard();
-    host.until_get();
-    assert_eq!(host.heard(), ["post a"]);
+    host.take_steps();
+    host.advance_to_poll();
+    assert_eq!(host.take_steps(), ["post a"]);
     assert!(host.now.millis_since(START) >= 21_000);
-    // What succeeded asks for no pause.
+    // `Retry-After` of a success is ignored.
     let body = br#"{"Events":[]}"#;
     let mut host = self::host::<4>(Action::Hold);
     host.answer(&Response { status: 200, retry_after: Some(50), body, ..Response::default() }, &[]);
-    host.until_get();
+    host.advance_to_poll();
     assert_eq!(polls(&host), [0, 1000]);
 }
 
 #[test]
-fn never_more_than_five_requests_a_second() {
+fn at_most_five_requests_per_second() {
     let mut host = host::<64>(Action::Approve);
     host.post_status = Some(500);
     let events: Vec<_> = (0..60).map(|n| event(&format!("e{n}"))).collect();
     while host.now.millis_since(START) < 60_000 {
         host.serve(&events);
     }
-    let requests = host.trace.iter().filter(|entry| matches!(entry.what, What::Get(_) | What::Post(_)));
+    let requests = host.trace.iter().filter(|entry| matches!(entry.what, Exchange::Get(_) | Exchange::Post(_)));
     let times: Vec<_> = requests.map(|entry| entry.at.0).collect();
     assert!(times.windows(6).all(|six| six[5] - six[0] >= 1000));
 }
 
 #[test]
-fn approvals_that_fail_do_not_keep_it_from_polling() {
-    // Each POST hangs until its time is up, or is refused at once: there is always another one due.
-    for (count, post_takes, post_status) in
+fn failing_approvals_do_not_block_polling() {
+    // Each POST times out or is refused immediately, so that there is always another one due.
+    for (count, post_takes_ms, post_status) in
         [(2, 10_000, None), (8, 10_000, None), (64, 0, Some(500)), (64, 100, Some(400))]
     {
         let mut host = host::<64>(Action::Approve);
-        (host.post_takes, host.post_status) = (post_takes, post_status);
+        (host.post_takes_ms, host.post_status) = (post_takes_ms, post_status);
         let events: Vec<_> = (0..count).map(|n| event(&format!("e{n}"))).collect();
         for _ in 0..60 {
             host.serve(&events);
@@ -188,46 +188,46 @@ fn approvals_that_fail_do_not_keep_it_from_polling() {
 fn a_304_is_a_failed_poll_that_ends_no_event() {
     let mut host = host::<4>(Action::Hold);
     host.serve(&[event("a")]);
-    host.heard();
+    host.take_steps();
     for _ in 0..3 {
         let outcome = host.serve_status(304);
         assert!(matches!(outcome, RequestOutcome::PollFailed { cause: Cause::Status(304), .. }), "{outcome:?}");
     }
-    assert_eq!(host.heard(), nothing());
+    assert_eq!(host.take_steps(), no_steps());
     assert_eq!(host.session.events().count(), 1);
 }
 
-// Belief.
+// Stale and repeated documents.
 
 #[test]
-fn a_superseded_document_is_believed_when_it_stays() {
+fn a_stale_document_is_accepted_if_it_stays() {
     let mut host = host::<4>(Action::Hold);
     let (old, new) = (document(1, &[event("a")]), document(2, &[]));
     host.serve_body(&old, &[event("a")]);
     host.serve_body(&new, &[]);
-    host.heard();
+    host.take_steps();
     for second in 0..10 {
         assert_eq!(host.serve_body(&old, &[event("a")]), RequestOutcome::Stale, "after {second} s");
     }
-    assert_eq!(host.heard(), nothing());
+    assert_eq!(host.take_steps(), no_steps());
     assert_eq!(host.serve_body(&old, &[event("a")]), RequestOutcome::Document);
-    assert_eq!(host.heard(), ["a: scheduled", "a: hold (a rule matches)"]);
-    // Two servers that answer in turn, one of them behind.
+    assert_eq!(host.take_steps(), ["a: scheduled", "a: hold (a rule matches)"]);
+    // Two servers answer alternately, and one of them is outdated.
     for _ in 0..20 {
         assert_eq!(host.serve_body(&new, &[]), RequestOutcome::Stale);
         assert_eq!(host.serve_body(&old, &[event("a")]), RequestOutcome::Unchanged);
     }
-    assert_eq!(host.heard(), nothing());
-    // Without an incarnation, equal bytes are no sign of age.
+    assert_eq!(host.take_steps(), no_steps());
+    // Without an incarnation, equal bytes do not mean that a document is old.
     let plain = r#"{"Events":[]}"#;
     host.serve_body(plain, &[]);
-    assert_eq!(host.heard(), ["a: cancelled"]);
+    assert_eq!(host.take_steps(), ["a: cancelled"]);
     host.serve(&[event("b")]);
     assert_eq!(host.serve_body(plain, &[]), RequestOutcome::Document);
 }
 
 #[test]
-fn the_last_four_superseded_documents_are_known() {
+fn the_last_four_superseded_documents_are_recognised() {
     let mut host = host::<4>(Action::Hold);
     let events = [event("a")];
     let bodies: Vec<_> = (1..=6).map(|incarnation| document(incarnation, &events)).collect();
@@ -241,40 +241,40 @@ fn the_last_four_superseded_documents_are_known() {
 }
 
 #[test]
-fn what_has_started_is_not_prepared_for_because_a_document_unstarts_it() {
+fn a_started_event_is_not_prepared_for_if_a_document_shows_it_as_scheduled() {
     let mut host = host::<4>(Action::Prepare);
     host.serve(&[event("a").started()]);
-    host.heard();
-    assert_eq!(hear(&mut host, &[event("a")]), nothing());
-    assert_eq!(hear(&mut host, &[]), ["a: completed"]);
+    host.take_steps();
+    assert_eq!(steps_after(&mut host, &[event("a")]), no_steps());
+    assert_eq!(steps_after(&mut host, &[]), ["a: completed"]);
 }
 
 #[test]
-fn an_end_that_a_word_tells_is_told_once_however_long_the_recovery_takes() {
+fn a_final_status_is_reported_once_even_if_the_recovery_takes_long() {
     for (word, change) in [("Completed", "completed"), ("Canceled", "cancelled")] {
         let mut host = host::<4>(Action::Prepare);
         host.recovers = false;
         host.serve(&[event("a")]);
         host.ready("a");
-        host.heard();
+        host.take_steps();
         let over = [event("a").status(word)];
-        assert_eq!(hear(&mut host, &over), [format!("a: {change}"), String::from("recover a")]);
+        assert_eq!(steps_after(&mut host, &over), [format!("a: {change}"), String::from("recover a")]);
         for _ in 0..3 {
-            assert_eq!(hear(&mut host, &over), nothing(), "{word}");
+            assert_eq!(steps_after(&mut host, &over), no_steps(), "{word}");
         }
     }
 }
 
 #[test]
-fn of_many_events_with_one_id_the_first_decides() {
-    let mut events = vec![event("a").of(&[OTHER]); 20];
+fn the_first_of_several_events_with_one_id_counts() {
+    let mut events = vec![event("a").resources(&[OTHER]); 20];
     events[19] = event("A");
     let mut host = host::<4>(Action::Approve);
     host.serve(&events[..1]);
-    host.heard();
+    host.take_steps();
     host.serve(&events);
-    let said = host.heard();
-    assert!(said.iter().all(|line| line == "problem: repeated"), "{said:?}");
+    let steps = host.take_steps();
+    assert!(steps.iter().all(|line| line == "problem: repeated"), "{steps:?}");
 }
 
 #[test]
@@ -315,7 +315,7 @@ fn repeated_ids_that_the_document_does_not_omit_are_reported_and_ignored() {
 }
 
 #[test]
-fn flicker() {
+fn an_event_that_comes_and_goes_is_approved_once() {
     for action in [Action::Approve, Action::Prepare] {
         let mut host = host::<4>(action);
         host.serve(&[event("a")]);
@@ -323,8 +323,8 @@ fn flicker() {
             host.ready("a");
         }
         host.serve(&[]);
-        host.heard();
-        // A new life, in which it is prepared for again, since it was recovered from; but never approved twice.
+        host.take_steps();
+        // It is a new event and prepared for again, since it was recovered from, but it is not approved twice.
         for _ in 0..3 {
             host.serve(&[event("A")]);
             for id in host.preparing.clone() {
@@ -332,105 +332,108 @@ fn flicker() {
             }
             host.serve(&[]);
         }
-        let said = host.heard();
-        let count = |line: &str| said.iter().filter(|said| *said == line).count();
-        assert_eq!((count("A: scheduled"), count("A: ended"), count("post A")), (3, 3, 0), "{said:?}");
+        let steps = host.take_steps();
+        let count = |line: &str| steps.iter().filter(|step| *step == line).count();
+        assert_eq!((count("A: scheduled"), count("A: ended"), count("post A")), (3, 3, 0), "{steps:?}");
         assert_eq!(count("prepare A"), if action == Action::Prepare { 3 } else { 0 });
     }
 }
 
 #[test]
-fn what_comes_back_before_the_recovery_waits_for_it() {
+fn an_event_that_returns_during_its_recovery_waits_for_it() {
     let mut host = host::<4>(Action::Prepare);
     host.recovers = false;
     host.serve(&[event("a")]);
     host.serve(&[]);
     host.ready("a");
-    host.heard();
+    host.take_steps();
     let again = document(77, &[event("a")]);
     host.serve_body(&again, &[event("a")]);
-    assert_eq!(host.heard(), nothing());
+    assert_eq!(host.take_steps(), no_steps());
     host.recovered("a");
     host.serve_body(&again, &[event("a")]);
-    assert_eq!(host.heard(), ["a: scheduled", "a: prepare (a rule matches)", "prepare a"]);
+    assert_eq!(host.take_steps(), ["a: scheduled", "a: prepare (a rule matches)", "prepare a"]);
 }
 
 // Capacity.
 
 #[test]
-fn own_events_first_and_the_earliest_of_them() {
-    let others: Vec<_> = (0..5).map(|n| event(&format!("o{n}")).of(&[OTHER])).collect();
+fn own_events_and_earliest_deadlines_are_tracked_first() {
+    let others: Vec<_> = (0..5).map(|n| event(&format!("o{n}")).resources(&[OTHER])).collect();
     let mut host = host::<2>(Action::Hold);
     host.serve(&others);
-    assert!(host.heard().contains(&String::from("no room for 0 own, 3 others")));
-    let own = [event("week").at(604_800), event("day").at(86_400), event("minute").at(60)];
+    assert!(host.take_steps().contains(&String::from("not tracked: 0 own, 3 others")));
+    let own = [event("week").not_before(604_800), event("day").not_before(86_400), event("minute").not_before(60)];
     let followed = |host: &Host<2>| {
         let mut ids: Vec<_> = host.session.events().map(|event| event.event_id().to_string()).collect();
         ids.sort();
         ids
     };
-    // In whichever order they stand and come.
+    // The order in the document does not matter.
     host.serve(&[&others[..], &own[..2]].concat());
     assert_eq!(followed(&host), ["day", "week"]);
-    assert!(host.heard().contains(&String::from("no room for 0 own, 5 others")));
+    assert!(host.take_steps().contains(&String::from("not tracked: 0 own, 5 others")));
     host.serve(&[&others[..], &own[..]].concat());
     assert_eq!(followed(&host), ["day", "minute"]);
-    assert!(host.heard().contains(&String::from("no room for 1 own, 5 others")));
+    assert!(host.take_steps().contains(&String::from("not tracked: 1 own, 5 others")));
     host.serve(&[&own[1..], &own[..1], &others[..]].concat());
     assert_eq!(followed(&host), ["day", "minute"]);
-    assert_eq!(host.heard(), nothing());
-    // And when there is room again, it is taken, without a new document.
+    assert_eq!(host.take_steps(), no_steps());
+    // Free capacity is used even if the document does not change.
     let rest = [own[0].clone(), own[2].clone()];
     host.serve(&rest);
     host.serve_body(&document(host.incarnation, &rest), &rest);
     assert_eq!(followed(&host), ["minute", "week"]);
-    let said = host.heard();
-    assert_eq!(said.last().map(String::as_str), Some("no room for 0 own, 0 others"), "{said:?}");
+    let steps = host.take_steps();
+    assert_eq!(steps.last().map(String::as_str), Some("not tracked: 0 own, 0 others"), "{steps:?}");
 }
 
 #[test]
-fn what_is_approved_is_dropped_last() {
+fn approved_events_are_evicted_last() {
     let approve = Rule { event_types: EventTypes::of(&[EventKind::Freeze]), ..Rule::new(Action::Approve) };
     let policy = Policy::new(&[approve, Rule::new(Action::Hold)]).unwrap();
     let mut host = Host::<2>::new(Setup::new(policy));
-    let both = [event("approved").typed("Freeze").at(604_800), event("held").typed("Reboot").at(86_400)];
+    let both = [
+        event("approved").event_type("Freeze").not_before(604_800),
+        event("held").event_type("Reboot").not_before(86_400),
+    ];
     host.serve(&both);
     host.serve(&both);
-    assert!(host.heard().contains(&String::from("post approved")));
-    host.serve(&[&both[..], &[event("soon").typed("Reboot").at(60)]].concat());
+    assert!(host.take_steps().contains(&String::from("post approved")));
+    host.serve(&[&both[..], &[event("soon").event_type("Reboot").not_before(60)]].concat());
     let mut ids: Vec<_> = host.session.events().map(|event| event.event_id().to_string()).collect();
     ids.sort();
     assert_eq!(ids, ["approved", "soon"]);
 }
 
 #[test]
-fn what_was_prepared_for_is_never_dropped() {
+fn a_prepared_event_is_never_evicted() {
     let mut host = host::<1>(Action::Prepare);
-    host.serve(&[event("late").at(604_800)]);
-    host.heard();
-    let both = [event("late").at(604_800), event("soon").at(30)];
-    assert_eq!(hear(&mut host, &both), ["no room for 1 own, 0 others"]);
+    host.serve(&[event("late").not_before(604_800)]);
+    host.take_steps();
+    let both = [event("late").not_before(604_800), event("soon").not_before(30)];
+    assert_eq!(steps_after(&mut host, &both), ["not tracked: 1 own, 0 others"]);
     host.ready("late");
-    assert_eq!(host.heard(), ["post late"]);
-    assert_eq!(hear(&mut host, &[]), ["late: ended", "recover late", "no room for 0 own, 0 others"]);
+    assert_eq!(host.take_steps(), ["post late"]);
+    assert_eq!(steps_after(&mut host, &[]), ["late: ended", "recover late", "not tracked: 0 own, 0 others"]);
 }
 
 #[test]
-fn an_end_is_held_against_the_time_of_day() {
+fn an_end_is_classified_by_the_time_of_day() {
     for (ahead_ms, change) in [(800_000, "cancelled"), (900_000, "ended"), (i64::MAX, "ended"), (i64::MIN, "cancelled")]
     {
         let mut host = host::<1>(Action::Hold);
-        host.serve(&[event("a").at(900)]);
-        host.heard();
+        host.serve(&[event("a").not_before(900)]);
+        host.take_steps();
         host.session.set_time_of_day_ahead(ahead_ms);
-        assert_eq!(hear(&mut host, &[]), [format!("a: {change}")], "{ahead_ms}");
+        assert_eq!(steps_after(&mut host, &[]), [format!("a: {change}")], "{ahead_ms}");
     }
 }
 
 // Approvals.
 
 #[test]
-fn approvals_go_out_32_at_a_time() {
+fn a_request_approves_at_most_32_events() {
     let mut host = host::<64>(Action::Approve);
     let events: Vec<_> = (0..40).map(|n| event(&format!("C7061BAC-AFDC-4513-B24B-AA5F13A161{n:02}"))).collect();
     host.serve(&events);
@@ -438,38 +441,38 @@ fn approvals_go_out_32_at_a_time() {
         .trace
         .iter()
         .filter_map(|entry| match &entry.what {
-            What::Post(ids) => Some(ids.len()),
+            Exchange::Post(ids) => Some(ids.len()),
             _ => None,
         })
         .collect();
     assert_eq!(posts, [32, 8]);
-    laws::never_twice(&host.trace, &host.setup).unwrap();
+    invariants::no_event_is_approved_twice(&host.trace, &host.setup).unwrap();
 }
 
 #[test]
-fn an_approval_of_one_event_takes_no_other_along_before_its_turn() {
+fn an_event_is_not_approved_before_its_turn_together_with_another() {
     let mut policy = Policy::new(&[Rule::new(Action::Approve)]).unwrap();
     policy.leader = Leader::Rank { take_over_after: 30 };
     let mut host = Host::<4>::new(Setup::new(policy));
-    let events = [event("later").of(&[OTHER, VM]), event("now"), event("last").of(&[OTHER, "x", VM])];
+    let events = [event("later").resources(&[OTHER, VM]), event("now"), event("last").resources(&[OTHER, "x", VM])];
     let mut posts = Vec::new();
     while host.now.millis_since(START) < 70_000 {
         host.serve(&events);
         let second = host.now.millis_since(START) / 1000;
-        posts.extend(host.heard().into_iter().filter(|line| line.starts_with("post")).map(|line| (second, line)));
+        posts.extend(host.take_steps().into_iter().filter(|line| line.starts_with("post")).map(|line| (second, line)));
     }
     let expected = [(0, "post now"), (30, "post later"), (60, "post last")];
     assert_eq!(posts, expected.map(|(second, line)| (second, String::from(line))));
 }
 
 #[test]
-fn a_body_may_be_exactly_as_long_as_the_limit() {
+fn a_body_can_have_exactly_the_maximum_length() {
     for (last, posts) in [(64 - 1, vec![26]), (64, vec![26]), (64 - 2, vec![26])] {
-        // Twenty-six ids, whose body has the limit's 2,048 bytes where the last one has 64.
+        // Twenty-six ids. If the last one has 64 bytes, the body has exactly `BODY_MAX` bytes.
         let mut host = Host::<32>::new(setup(Action::Approve));
         let id = |n: usize| format!("{n:0width$}", width = if n == 25 { last } else { 63 });
         host.serve(&(0..26).map(|n| event(&id(n))).collect::<Vec<_>>());
-        let sent: Vec<_> = host.heard().into_iter().filter(|line| line.starts_with("post")).collect();
+        let sent: Vec<_> = host.take_steps().into_iter().filter(|line| line.starts_with("post")).collect();
         assert_eq!(sent.iter().map(|line| line.split(' ').count() - 1).collect::<Vec<_>>(), posts);
     }
     let ids: Vec<_> = (0..26).map(|n| "x".repeat(if n == 25 { 64 } else { 63 })).collect();
@@ -477,7 +480,7 @@ fn a_body_may_be_exactly_as_long_as_the_limit() {
 }
 
 #[test]
-fn many_approvals_do_not_make_it_forget_the_first() {
+fn tracked_approvals_are_not_forgotten_after_many_others() {
     let events: Vec<_> = (0..40).map(|n| event(&format!("e{n}"))).collect();
     let mut host = host::<64>(Action::Approve);
     host.serve(&events);
@@ -487,11 +490,11 @@ fn many_approvals_do_not_make_it_forget_the_first() {
         host.serve(&events[..38]);
     }
     host.serve(&events);
-    laws::never_twice(&host.trace, &host.setup).unwrap();
+    invariants::no_event_is_approved_twice(&host.trace, &host.setup).unwrap();
 }
 
 #[test]
-fn what_was_refused_together_is_tried_alone() {
+fn events_refused_together_are_retried_alone() {
     let mut host = host::<4>(Action::Approve);
     host.post_status = Some(400);
     let events = [event("a"), event("b"), event("c")];
@@ -500,31 +503,31 @@ fn what_was_refused_together_is_tried_alone() {
     for _ in 0..3 {
         host.serve(&events);
     }
-    let said = host.heard();
-    let mut posts: Vec<_> = said.iter().filter(|line| line.starts_with("post")).collect();
+    let steps = host.take_steps();
+    let mut posts: Vec<_> = steps.iter().filter(|line| line.starts_with("post")).collect();
     posts.sort();
     posts.dedup();
     assert_eq!(posts, ["post a", "post a b c", "post b", "post c"]);
 }
 
 #[test]
-fn an_id_that_is_too_long_is_followed_and_never_approved() {
-    let long = event("x").odd("EventId");
+fn an_event_with_a_too_long_id_is_tracked_and_never_approved() {
+    let long = event("x").invalid("EventId");
     let mut host = host::<4>(Action::Approve);
-    let said = hear(&mut host, &[long.clone(), event("a")]);
-    assert!(said.contains(&format!("{}: hold (unreadable EventId)", long.kept_id())), "{said:?}");
-    assert!(said.contains(&String::from("problem: too-long")));
-    assert_eq!(said.last().map(String::as_str), Some("post a"));
-    assert_eq!(hear(&mut host, &[event("a")]), [format!("{}: cancelled", long.kept_id())]);
+    let steps = steps_after(&mut host, &[long.clone(), event("a")]);
+    assert!(steps.contains(&format!("{}: hold (unreadable EventId)", long.tracked_id())), "{steps:?}");
+    assert!(steps.contains(&String::from("problem: too-long")));
+    assert_eq!(steps.last().map(String::as_str), Some("post a"));
+    assert_eq!(steps_after(&mut host, &[event("a")]), [format!("{}: cancelled", long.tracked_id())]);
 }
 
 #[test]
-fn a_rule_that_changes_its_mind_does_not_approve_what_is_not_ready() {
+fn a_change_to_approve_does_not_approve_during_or_after_a_failed_preparation() {
     let short = Rule { max_duration: Some(8), ..Rule::new(Action::Approve) };
     let policy = Policy::new(&[short, Rule::new(Action::Prepare)]).unwrap();
     for (answer, expected) in [
-        (None, nothing()),
-        (Some(Preparation::Failed), nothing()),
+        (None, no_steps()),
+        (Some(Preparation::Failed), no_steps()),
         (Some(Preparation::Ready), vec![String::from("post a")]),
     ] {
         let mut host = Host::<4>::new(Setup::new(policy.clone()));
@@ -536,88 +539,88 @@ fn a_rule_that_changes_its_mind_does_not_approve_what_is_not_ready() {
         host.post_status = Some(200);
         host.serve(&[event("a").duration(5)]);
         host.serve(&[event("a").duration(5)]);
-        let mut said = host.heard();
-        assert!(said.contains(&String::from("a: approve (short interruption)")));
-        said.retain(|line| line.starts_with("post"));
-        said.dedup();
-        assert_eq!(said, expected, "{answer:?}");
+        let mut steps = host.take_steps();
+        assert!(steps.contains(&String::from("a: approve (short interruption)")));
+        steps.retain(|line| line.starts_with("post"));
+        steps.dedup();
+        assert_eq!(steps, expected, "{answer:?}");
     }
 }
 
 #[test]
-fn dry_run_says_what_it_would_do_and_does_not() {
+fn a_dry_run_reports_and_does_nothing_else() {
     for (action, word) in [(Action::Approve, "approve"), (Action::Prepare, "prepare")] {
         let mut host = Host::<4>::new(Setup { dry_run: true, ..setup(action) });
-        let said = hear(&mut host, &[event("a")]);
-        assert_eq!(said, [String::from("a: scheduled"), format!("a: {word} (a rule matches)")]);
-        assert_eq!(hear(&mut host, &[event("a").started()]), ["a: started"]);
-        assert_eq!(hear(&mut host, &[]), ["a: completed"]);
+        let steps = steps_after(&mut host, &[event("a")]);
+        assert_eq!(steps, [String::from("a: scheduled"), format!("a: {word} (a rule matches)")]);
+        assert_eq!(steps_after(&mut host, &[event("a").started()]), ["a: started"]);
+        assert_eq!(steps_after(&mut host, &[]), ["a: completed"]);
     }
 }
 
 #[test]
-fn what_is_gone_is_not_approved_while_it_is_recovered_from() {
+fn a_gone_event_is_not_approved_during_its_recovery() {
     let mut host = host::<4>(Action::Prepare);
     (host.post_status, host.recovers) = (Some(500), false);
     host.serve(&[event("a")]);
     host.ready("a");
     host.serve(&[]);
-    assert_eq!(host.heard().last().map(String::as_str), Some("recover a"));
+    assert_eq!(host.take_steps().last().map(String::as_str), Some("recover a"));
     host.post_status = Some(200);
     for _ in 0..20 {
         host.serve(&[]);
     }
-    assert_eq!(host.heard(), nothing());
+    assert_eq!(host.take_steps(), no_steps());
 }
 
 // Names.
 
 #[test]
-fn names_learnt_late() {
+fn events_are_decided_again_when_the_names_become_known() {
     let mut host = Host::<4>::new(Setup { names: vec![], ..setup(Action::Approve) });
-    let events = [event("a"), event("b").of(&[OTHER])];
+    let events = [event("a"), event("b").resources(&[OTHER])];
     let body = document(1, &events);
     host.serve_body(&body, &events);
-    let said = host.heard();
-    assert!(said.contains(&String::from("a: hold (VM name unknown)")), "{said:?}");
+    let steps = host.take_steps();
+    assert!(steps.contains(&String::from("a: hold (VM name unknown)")), "{steps:?}");
     assert_eq!(host.session.events().filter(|event| event.mine().is_none()).count(), 2);
     host.set_names(&[VM]);
     assert_eq!(host.serve_body(&body, &events), RequestOutcome::Document);
-    let said = host.heard();
-    assert_eq!(said, ["a: approve (a rule matches)", "b: hold (another VM's event)", "post a"]);
+    let steps = host.take_steps();
+    assert_eq!(steps, ["a: approve (a rule matches)", "b: hold (another VM's event)", "post a"]);
 }
 
 #[test]
-fn nothing_is_approved_by_a_name_that_was_given_up() {
+fn nothing_is_approved_by_a_decision_for_previous_names() {
     let mut policy = Policy::new(&[Rule::new(Action::Approve)]).unwrap();
     policy.leader = Leader::Rank { take_over_after: 1 };
     let mut host = Host::<4>::new(Setup::new(policy));
-    let events = [event("a").of(&["leader", VM])];
+    let events = [event("a").resources(&["leader", VM])];
     host.serve(&events);
     host.set_names(&["other name"]);
-    host.pass(5);
+    host.advance(5);
     host.fail(Cause::Timeout);
-    assert_eq!(host.heard(), ["a: scheduled", "a: approve (a rule matches)"]);
-    assert_eq!(hear(&mut host, &events), ["a: hold (another VM's event)"]);
+    assert_eq!(host.take_steps(), ["a: scheduled", "a: approve (a rule matches)"]);
+    assert_eq!(steps_after(&mut host, &events), ["a: hold (another VM's event)"]);
 }
 
 #[test]
-fn nothing_is_prepared_for_by_a_name_that_was_given_up() {
+fn nothing_is_prepared_by_a_decision_for_previous_names() {
     let mut session = setup(Action::Prepare).session::<4>();
     assert!(matches!(session.next(START), Step::Get { .. }));
     let body = document(1, &[event("a")]);
     session.on_response(&Response { status: 200, body: body.as_bytes(), ..Response::default() }, START);
     session.set_names(VmNames::new(&["other name"])).unwrap();
-    let mut said = Vec::new();
+    let mut steps = Vec::new();
     while let Step::Report(report) = session.next(START) {
-        said.push(report.to_string());
+        steps.push(report.to_string());
     }
-    assert_eq!(said, ["a: scheduled", "a: prepare (a rule matches)"]);
+    assert_eq!(steps, ["a: scheduled", "a: prepare (a rule matches)"]);
     assert!(matches!(session.next(START), Step::Wait { until } if until == START.plus(1000)));
 }
 
 #[test]
-fn underscored_names() {
+fn underscored_names_match() {
     for (resources, underscored, expected) in [
         (["_vm_1"], true, "approve"),
         (["vm_1"], true, "approve"),
@@ -629,7 +632,7 @@ fn underscored_names() {
         let policy = setup(Action::Approve).policy;
         let mut session = Session::<4>::new(&SessionConfig { policy, ..SessionConfig::new(names) }).unwrap();
         session.next(START);
-        let body = document(1, &[event("a").of(&resources)]);
+        let body = document(1, &[event("a").resources(&resources)]);
         session.on_response(&Response { status: 200, body: body.as_bytes(), ..Response::default() }, START);
         session.next(START);
         let Step::Report(decision) = session.next(START) else { panic!("no decision") };
@@ -654,10 +657,10 @@ fn names_and_interval_have_limits() {
     }
 }
 
-// The host's side.
+// Calls of the host.
 
 #[test]
-fn answers_that_nobody_waits_for_do_nothing() {
+fn unexpected_answers_do_nothing() {
     let mut host = host::<4>(Action::Prepare);
     let body = br#"{"Events":[]}"#;
     assert_eq!(
@@ -675,7 +678,7 @@ fn answers_that_nobody_waits_for_do_nothing() {
 }
 
 #[test]
-fn idle_is_when_nothing_is_announced_and_nothing_left() {
+fn is_idle_without_events_and_without_pending_steps() {
     let mut host = host::<4>(Action::Prepare);
     host.recovers = false;
     assert!(!host.session.is_idle());
@@ -687,9 +690,9 @@ fn idle_is_when_nothing_is_announced_and_nothing_left() {
     host.serve(&[]);
     assert!(!host.session.is_idle());
     host.recovered("a");
-    host.settle();
+    host.run();
     assert!(host.session.is_idle() && host.session.has_seen_event());
-    // An older document again, and nobody knows yet which to believe.
+    // An older document is served again: it is not known yet which one is stale.
     assert_eq!(host.serve_body(&document(2, &[event("a")]), &[]), RequestOutcome::Stale);
     assert!(!host.session.is_idle());
     host.serve(&[]);
@@ -699,8 +702,8 @@ fn idle_is_when_nothing_is_announced_and_nothing_left() {
 }
 
 #[test]
-fn what_is_left_to_report_is_not_idle() {
-    // A problem, and room that is there again, each in a document without an event to follow.
+fn is_not_idle_with_pending_reports() {
+    // A problem and free capacity, each in a document without events to track.
     let mut session = setup(Action::Hold).session::<1>();
     session.next(START);
     let problem = br#"{"Events":[{}]}"#;
@@ -711,19 +714,19 @@ fn what_is_left_to_report_is_not_idle() {
 
     let mut host = Host::<1>::new(setup(Action::Hold));
     host.serve(&[event("a"), event("b")]);
-    host.until_get();
+    host.advance_to_poll();
     let empty = document(9, &[]);
     host.session.on_response(&Response { status: 200, body: empty.as_bytes(), ..Response::default() }, host.now);
-    let mut said = Vec::new();
+    let mut steps = Vec::new();
     while let Step::Report(report) = host.session.next(host.now) {
-        said.push(report.to_string());
-        assert_eq!(host.session.is_idle(), said.len() == 2, "{said:?}");
+        steps.push(report.to_string());
+        assert_eq!(host.session.is_idle(), steps.len() == 2, "{steps:?}");
     }
-    assert_eq!(said, ["a: cancelled", "not tracked: 0 own events, 0 of other machines"]);
+    assert_eq!(steps, ["a: cancelled", "not tracked: 0 own events, 0 of other machines"]);
 }
 
 #[test]
-fn what_is_posted_is_told_while_it_is_under_way() {
+fn posted_lists_the_events_of_the_post_in_progress() {
     let mut session = setup(Action::Approve).session::<4>();
     let posted = |session: &Session<4>| session.posted().map(ToString::to_string).collect::<Vec<_>>();
     assert!(posted(&session).is_empty() && !session.awaits_answer());
@@ -735,7 +738,7 @@ fn what_is_posted_is_told_while_it_is_under_way() {
     let at = START.plus(limits::REQUEST_SPACING_MS);
     assert!(matches!(session.next(at), Step::Post { .. }));
     assert_eq!(posted(&session), ["a", "b"]);
-    // It waits for the answer, as long as a request may take, and says nothing else.
+    // It waits for the response for the timeout of the request, and returns no other step.
     assert!(matches!(session.next(at), Step::Wait { until } if until == at.plus(limits::TIMEOUT_MS)));
     assert!(session.awaits_answer());
     assert_eq!(session.on_response(&Response { status: 299, ..Response::default() }, at), RequestOutcome::Approved);
@@ -744,7 +747,7 @@ fn what_is_posted_is_told_while_it_is_under_way() {
 }
 
 #[test]
-fn a_tracker_forgets_what_a_word_has_ended() {
+fn a_tracker_forgets_events_with_a_final_status() {
     let mut tracker = Tracker::<1>::new();
     let mut changes = Vec::new();
     let names = VmNames::new(&[VM]);
@@ -776,15 +779,15 @@ fn a_tracker_forgets_what_a_word_has_ended() {
 }
 
 #[test]
-fn a_rule_that_extends_to_others_follows_them_like_own_ones() {
+fn a_rule_for_any_machine_prepares_and_approves_events_of_others() {
     let any = Rule { scope: Scope::Any, ..Rule::new(Action::Prepare) };
     let mut host = Host::<4>::new(Setup::new(Policy::new(&[any]).unwrap()));
-    let others = [event("a").of(&[OTHER]), event("t").of(&[OTHER]).typed("Terminate")];
-    let said = hear(&mut host, &others);
-    assert!(said.contains(&String::from("prepare a")) && !said.contains(&String::from("prepare t")), "{said:?}");
+    let others = [event("a").resources(&[OTHER]), event("t").resources(&[OTHER]).event_type("Terminate")];
+    let steps = steps_after(&mut host, &others);
+    assert!(steps.contains(&String::from("prepare a")) && !steps.contains(&String::from("prepare t")), "{steps:?}");
     host.ready("a");
-    assert_eq!(host.heard(), ["post a"]);
-    let mut said = hear(&mut host, &[]);
-    said.sort();
-    assert_eq!(said, ["a: ended", "recover a", "t: cancelled"]);
+    assert_eq!(host.take_steps(), ["post a"]);
+    let mut steps = steps_after(&mut host, &[]);
+    steps.sort();
+    assert_eq!(steps, ["a: ended", "recover a", "t: cancelled"]);
 }

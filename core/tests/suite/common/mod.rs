@@ -1,9 +1,9 @@
-//! A host for sessions: it serves documents, does what the session says, and writes down everything that happened.
+//! A host for sessions: it serves documents, performs the steps of the session and records a trace of everything.
 
-// Each test program uses its own part of this.
+// Not every item is used by every configuration.
 #![allow(dead_code, unreachable_pub)]
 
-pub mod laws;
+pub mod invariants;
 
 use std::fmt;
 
@@ -12,19 +12,19 @@ use scheduled_events_core::{
     Step, Text, UnixMillis, UnixSeconds, Untracked, VmNames,
 };
 
-/// When every test begins.
+/// The time at which every test starts.
 pub const START: UnixMillis = UnixMillis(1_700_000_000_000);
 
-/// This machine's name in every test.
+/// The name of this machine in every test.
 pub const VM: &str = "vm_1";
 
-/// Another machine, whose name begins with this one's.
+/// The name of another machine, which starts with the name of this one.
 pub const OTHER: &str = "vm_10";
 
-/// More steps than any story takes between two polls.
-const PATIENCE: usize = 2_000;
+/// More steps than any test needs between two polls.
+const MAX_STEPS: usize = 2_000;
 
-/// An event to be written into a document.
+/// An event to write into a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
     pub id: String,
@@ -35,11 +35,11 @@ pub struct Spec {
     pub not_before: Option<i64>,
     pub source: Option<&'static str>,
     pub duration: Option<i64>,
-    /// A member that gets a value which it cannot have.
-    pub odd: Option<&'static str>,
+    /// A member that is written with a value of the wrong type.
+    pub invalid: Option<&'static str>,
 }
 
-/// A reboot of this machine by the platform, announced for a quarter of an hour after [`START`].
+/// A reboot of this machine by the platform, scheduled for 15 minutes after [`START`].
 pub fn event(id: &str) -> Spec {
     Spec {
         id: id.to_owned(),
@@ -49,12 +49,12 @@ pub fn event(id: &str) -> Spec {
         not_before: Some(900),
         source: Some("Platform"),
         duration: None,
-        odd: None,
+        invalid: None,
     }
 }
 
 impl Spec {
-    pub fn typed(self, event_type: &'static str) -> Self {
+    pub fn event_type(self, event_type: &'static str) -> Self {
         Self { event_type: Some(event_type), ..self }
     }
 
@@ -66,11 +66,11 @@ impl Spec {
         Self { not_before: None, ..self.status("Started") }
     }
 
-    pub fn of(self, resources: &[&'static str]) -> Self {
+    pub fn resources(self, resources: &[&'static str]) -> Self {
         Self { resources: resources.to_vec(), ..self }
     }
 
-    pub fn at(self, seconds: i64) -> Self {
+    pub fn not_before(self, seconds: i64) -> Self {
         Self { not_before: Some(seconds), ..self }
     }
 
@@ -82,38 +82,38 @@ impl Spec {
         Self { duration: Some(seconds), ..self }
     }
 
-    pub fn odd(self, member: &'static str) -> Self {
-        Self { odd: Some(member), ..self }
+    pub fn invalid(self, member: &'static str) -> Self {
+        Self { invalid: Some(member), ..self }
     }
 
     /// Whether `Resources` names one of these machines.
     pub fn names(&self, names: &[&str]) -> bool {
-        self.odd != Some("Resources") && self.resources.iter().any(|resource| names.contains(resource))
+        self.invalid != Some("Resources") && self.resources.iter().any(|resource| names.contains(resource))
     }
 
-    /// Whether the document says that the event is going on or is to come.
-    pub fn is_live(&self) -> bool {
-        self.odd == Some("EventStatus") || !matches!(self.status, Some("Completed" | "Canceled"))
+    /// Whether the event has no final status.
+    pub fn is_open(&self) -> bool {
+        self.invalid == Some("EventStatus") || !matches!(self.status, Some("Completed" | "Canceled"))
     }
 
     pub fn is_scheduled(&self) -> bool {
-        self.odd != Some("EventStatus") && self.status == Some("Scheduled")
+        self.invalid != Some("EventStatus") && self.status == Some("Scheduled")
     }
 
     fn wire_id(&self) -> String {
-        if self.odd == Some("EventId") { self.id.repeat(80) } else { self.id.clone() }
+        if self.invalid == Some("EventId") { self.id.repeat(80) } else { self.id.clone() }
     }
 
-    /// The id as the session spells it.
-    pub fn kept_id(&self) -> String {
+    /// The id as a session keeps it.
+    pub fn tracked_id(&self) -> String {
         EventId::new(&Text::plain(&self.wire_id())).as_str().to_owned()
     }
 
     fn json(&self) -> String {
         let mut members = vec![format!(r#""EventId":"{}""#, self.wire_id())];
         let mut member = |name: &str, value: Option<String>| {
-            if self.odd == Some(name) {
-                members.push(format!(r#""{name}":{{"odd":true}}"#));
+            if self.invalid == Some(name) {
+                members.push(format!(r#""{name}":{{"wrong":true}}"#));
             } else if let Some(value) = value {
                 members.push(format!(r#""{name}":{value}"#));
             }
@@ -137,12 +137,12 @@ pub fn document(incarnation: u64, events: &[Spec]) -> String {
     format!(r#"{{"DocumentIncarnation":{incarnation},"Events":[{}]}}"#, events.join(","))
 }
 
-/// Something that happened between a session and its host.
+/// One exchange between a session and its host.
 #[derive(Clone, Debug, PartialEq)]
-pub enum What {
-    /// A document was served, and believed.
+pub enum Exchange {
+    /// A document was served and accepted.
     Served(Vec<Spec>),
-    /// The poll was answered in another way, or a document was not believed.
+    /// The poll was answered in another way, or the document was not accepted.
     NotServed,
     /// A GET with this timeout.
     Get(u32),
@@ -158,17 +158,17 @@ pub enum What {
     Approved(Vec<String>),
     Refused(Vec<String>),
     Restarted,
-    /// The names were set to these.
+    /// The names were set.
     Named(Vec<&'static str>),
 }
 
-impl fmt::Display for What {
+impl fmt::Display for Exchange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Change(id, change) => write!(f, "{id}: {change}"),
             Self::Decision(id, decision) => write!(f, "{id}: {} ({})", decision.action.word(), decision.reason),
             Self::Problem(kind) => write!(f, "problem: {kind}"),
-            Self::Untracked(Untracked { own, others }) => write!(f, "no room for {own} own, {others} others"),
+            Self::Untracked(Untracked { own, others }) => write!(f, "not tracked: {own} own, {others} others"),
             Self::Prepare(id) => write!(f, "prepare {id}"),
             Self::Recover(id) => write!(f, "recover {id}"),
             Self::Post(ids) => write!(f, "post {}", ids.join(" ")),
@@ -177,9 +177,9 @@ impl fmt::Display for What {
     }
 }
 
-impl What {
-    /// Whether the session said it, requests to poll left aside.
-    pub fn is_said(&self) -> bool {
+impl Exchange {
+    /// Whether it is a step of the session other than a poll.
+    pub fn is_step(&self) -> bool {
         matches!(
             self,
             Self::Change(..)
@@ -196,10 +196,10 @@ impl What {
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub at: UnixMillis,
-    pub what: What,
+    pub what: Exchange,
 }
 
-/// How the host's session is configured, and again after each restart.
+/// The configuration of the session, used again after each restart.
 #[derive(Clone, Debug)]
 pub struct Setup {
     pub policy: Policy,
@@ -223,23 +223,23 @@ pub struct Host<const N: usize> {
     pub setup: Setup,
     pub session: Session<N>,
     pub now: UnixMillis,
-    /// What POSTs are answered with; `None` for no answer.
+    /// The status of the response to a POST; `None` for no response.
     pub post_status: Option<u16>,
-    /// How long a POST takes, in milliseconds.
-    pub post_takes: u32,
-    /// Whether recoveries are confirmed as soon as they are said.
+    /// The duration of a POST, in milliseconds.
+    pub post_takes_ms: u32,
+    /// Whether recoveries are completed immediately.
     pub recovers: bool,
-    /// Whether a GET waits for its answer.
+    /// Whether a poll is in progress.
     pub polling: bool,
-    /// Preparations and recoveries under way.
+    /// Preparations and recoveries in progress.
     pub preparing: Vec<String>,
     pub recovering: Vec<String>,
-    /// After so many more things said the host dies and comes back.
-    pub dies_after: Option<usize>,
+    /// The host is killed and restarted after this many more steps.
+    pub dies_after_steps: Option<usize>,
     pub trace: Vec<Entry>,
-    /// Of the newest document that was made up.
+    /// The incarnation of the newest generated document.
     pub incarnation: u64,
-    heard: usize,
+    taken: usize,
     pub last_get: UnixMillis,
 }
 
@@ -250,66 +250,66 @@ impl<const N: usize> Host<N> {
             setup,
             now: START,
             post_status: Some(200),
-            post_takes: 0,
+            post_takes_ms: 0,
             recovers: true,
             polling: false,
             preparing: Vec::new(),
             recovering: Vec::new(),
-            dies_after: None,
+            dies_after_steps: None,
             trace: Vec::new(),
             incarnation: 0,
-            heard: 0,
+            taken: 0,
             last_get: START,
         }
     }
 
-    fn note(&mut self, what: What) {
+    fn note(&mut self, what: Exchange) {
         self.trace.push(Entry { at: self.now, what });
     }
 
-    /// Forgets what happened so far.
+    /// Clears the trace.
     pub fn clear(&mut self) {
         self.trace.clear();
-        self.heard = 0;
+        self.taken = 0;
     }
 
-    /// What the session said since this was asked last, a line for each.
-    pub fn heard(&mut self) -> Vec<String> {
-        let new = &self.trace[self.heard..];
-        self.heard = self.trace.len();
-        new.iter().filter(|entry| entry.what.is_said()).map(|entry| entry.what.to_string()).collect()
+    /// The steps since the last call, one line each.
+    pub fn take_steps(&mut self) -> Vec<String> {
+        let new = &self.trace[self.taken..];
+        self.taken = self.trace.len();
+        new.iter().filter(|entry| entry.what.is_step()).map(|entry| entry.what.to_string()).collect()
     }
 
-    /// Does what the session says, until a poll is under way, or the session waits for the next one.
-    pub fn settle(&mut self) {
-        for _ in 0..PATIENCE {
+    /// Performs steps until a poll is in progress or the session waits for the next one.
+    pub fn run(&mut self) {
+        for _ in 0..MAX_STEPS {
             let Some(until) = self.step() else { continue };
             if self.polling || until > self.last_get.plus(900) {
                 return;
             }
             self.now = self.now.max(until);
         }
-        panic!("it never waits");
+        panic!("the session never waits");
     }
 
-    /// Goes on until the session wants to poll.
-    pub fn until_get(&mut self) {
-        for _ in 0..PATIENCE {
+    /// Performs steps and advances the time until a poll is in progress.
+    pub fn advance_to_poll(&mut self) {
+        for _ in 0..MAX_STEPS {
             if self.polling {
                 return;
             }
             if let Some(until) = self.step() {
-                assert!(until > self.now, "it waits for what has passed");
+                assert!(until > self.now, "the session waits for a time in the past");
                 self.now = until;
             }
         }
-        panic!("it never polls again");
+        panic!("the session never polls again");
     }
 
-    /// Does one thing; tells until when the session waits, if it does.
+    /// Performs one step. Returns until when the session waits, if it does.
     fn step(&mut self) -> Option<UnixMillis> {
-        if self.dies_after == Some(0) {
-            self.dies_after = None;
+        if self.dies_after_steps == Some(0) {
+            self.dies_after_steps = None;
             self.restart();
         }
         let what = match self.session.next(self.now) {
@@ -317,29 +317,29 @@ impl<const N: usize> Host<N> {
             Step::Get { timeout_ms } => {
                 self.polling = true;
                 self.last_get = self.now;
-                What::Get(timeout_ms)
+                Exchange::Get(timeout_ms)
             }
             Step::Post { body, .. } => {
                 let body: serde_json::Value = serde_json::from_slice(body).unwrap();
                 let requests = body["StartRequests"].as_array().unwrap();
-                What::Post(requests.iter().map(|request| request["EventId"].as_str().unwrap().to_owned()).collect())
+                Exchange::Post(requests.iter().map(|request| request["EventId"].as_str().unwrap().to_owned()).collect())
             }
-            Step::Prepare { event } => What::Prepare(event.event_id().to_string()),
-            Step::Recover { event } => What::Recover(event.event_id().to_string()),
-            Step::Report(Report::Change { change, event }) => What::Change(event.event_id().to_string(), change),
+            Step::Prepare { event } => Exchange::Prepare(event.event_id().to_string()),
+            Step::Recover { event } => Exchange::Recover(event.event_id().to_string()),
+            Step::Report(Report::Change { change, event }) => Exchange::Change(event.event_id().to_string(), change),
             Step::Report(Report::Decision { decision, event }) => {
-                What::Decision(event.event_id().to_string(), decision)
+                Exchange::Decision(event.event_id().to_string(), decision)
             }
-            Step::Report(Report::Problem(problem)) => What::Problem(problem.kind.word().to_owned()),
-            Step::Report(Report::Untracked(untracked)) => What::Untracked(untracked),
+            Step::Report(Report::Problem(problem)) => Exchange::Problem(problem.kind.word().to_owned()),
+            Step::Report(Report::Untracked(untracked)) => Exchange::Untracked(untracked),
         };
         self.note(what.clone());
-        self.dies_after = self.dies_after.map(|left| left - 1);
+        self.dies_after_steps = self.dies_after_steps.map(|left| left - 1);
         match what {
-            What::Prepare(id) => self.preparing.push(id),
-            What::Recover(id) if self.recovers => self.recovered(&id),
-            What::Recover(id) => self.recovering.push(id),
-            What::Post(ids) => self.answer_post(ids),
+            Exchange::Prepare(id) => self.preparing.push(id),
+            Exchange::Recover(id) if self.recovers => self.recovered(&id),
+            Exchange::Recover(id) => self.recovering.push(id),
+            Exchange::Post(ids) => self.answer_post(ids),
             _ => {}
         }
         None
@@ -347,30 +347,30 @@ impl<const N: usize> Host<N> {
 
     fn answer_post(&mut self, ids: Vec<String>) {
         assert!(self.session.posted().map(EventId::as_str).eq(ids.iter().map(String::as_str)));
-        if self.dies_after == Some(0) {
-            return; // It dies before the answer comes.
+        if self.dies_after_steps == Some(0) {
+            return; // The host is killed before the response arrives.
         }
-        self.now = self.now.plus(self.post_takes);
+        self.now = self.now.plus(self.post_takes_ms);
         let outcome = match self.post_status {
             Some(status) => self.session.on_response(&Response { status, ..Response::default() }, self.now),
             None => self.session.on_failure(Cause::Timeout, self.now),
         };
         if outcome == RequestOutcome::Approved {
-            self.note(What::Approved(ids));
+            self.note(Exchange::Approved(ids));
         } else {
             assert!(matches!(outcome, RequestOutcome::ApprovalFailed { .. }), "{outcome:?}");
-            self.note(What::Refused(ids));
+            self.note(Exchange::Refused(ids));
         }
     }
 
-    /// Answers the next poll with a document that was never served before.
+    /// Answers the next poll with a new document.
     pub fn serve(&mut self, events: &[Spec]) -> RequestOutcome {
         self.incarnation += 1;
         let body = document(self.incarnation, events);
         self.serve_body(&body, events)
     }
 
-    /// Answers the next poll with this body, which says the same as the events.
+    /// Answers the next poll with this body, which contains these events.
     pub fn serve_body(&mut self, body: &str, events: &[Spec]) -> RequestOutcome {
         self.answer(&Response { status: 200, body: body.as_bytes(), ..Response::default() }, events)
     }
@@ -382,33 +382,33 @@ impl<const N: usize> Host<N> {
 
     /// Answers the next poll.
     pub fn answer(&mut self, response: &Response<'_>, events: &[Spec]) -> RequestOutcome {
-        self.until_get();
+        self.advance_to_poll();
         self.polling = false;
         let outcome = self.session.on_response(response, self.now);
-        let believed = matches!(outcome, RequestOutcome::Document | RequestOutcome::Unchanged);
-        self.note(if believed { What::Served(events.to_vec()) } else { What::NotServed });
-        self.settle();
+        let accepted = matches!(outcome, RequestOutcome::Document | RequestOutcome::Unchanged);
+        self.note(if accepted { Exchange::Served(events.to_vec()) } else { Exchange::NotServed });
+        self.run();
         outcome
     }
 
-    /// Lets the next poll fail.
+    /// Makes the next poll fail.
     pub fn fail(&mut self, cause: Cause) -> RequestOutcome {
-        self.until_get();
+        self.advance_to_poll();
         self.polling = false;
         let outcome = self.session.on_failure(cause, self.now);
-        self.note(What::NotServed);
-        self.settle();
+        self.note(Exchange::NotServed);
+        self.run();
         outcome
     }
 
-    /// Says how a preparation went; `false` where none is under way.
+    /// Reports the result of a preparation. Returns `false` if none is in progress.
     pub fn prepared(&mut self, id: &str, preparation: Preparation) -> bool {
         self.preparing.retain(|preparing| preparing != id);
         let taken = self.session.prepared(id, preparation);
         if taken {
-            self.note(What::Prepared(id.to_owned(), preparation));
+            self.note(Exchange::Prepared(id.to_owned(), preparation));
         }
-        self.settle();
+        self.run();
         taken
     }
 
@@ -416,22 +416,22 @@ impl<const N: usize> Host<N> {
         assert!(self.prepared(id, Preparation::Ready));
     }
 
-    /// Says that a recovery is done.
+    /// Reports that a recovery is done.
     pub fn recovered(&mut self, id: &str) {
         self.recovering.retain(|recovering| recovering != id);
         assert!(self.session.recovered(id));
-        self.note(What::Recovered(id.to_owned()));
+        self.note(Exchange::Recovered(id.to_owned()));
     }
 
-    pub fn pass(&mut self, seconds: u32) {
+    pub fn advance(&mut self, seconds: u32) {
         self.now = self.now.plus(seconds * 1000);
-        self.settle();
+        self.run();
     }
 
     pub fn set_names(&mut self, names: &[&'static str]) {
         self.session.set_names(VmNames::new(names)).unwrap();
         self.setup.names = names.to_vec();
-        self.note(What::Named(names.to_vec()));
+        self.note(Exchange::Named(names.to_vec()));
     }
 
     pub fn snapshot(&self) -> Vec<u8> {
@@ -441,7 +441,7 @@ impl<const N: usize> Host<N> {
         buffer
     }
 
-    /// The process ends, with all that it had under way, and a new one takes the snapshot up.
+    /// Kills the process with everything in progress, and restores the snapshot in a new one.
     pub fn restart(&mut self) {
         let snapshot = self.snapshot();
         self.session = self.setup.session();
@@ -449,6 +449,6 @@ impl<const N: usize> Host<N> {
         self.polling = false;
         self.preparing.clear();
         self.recovering.clear();
-        self.note(What::Restarted);
+        self.note(Exchange::Restarted);
     }
 }

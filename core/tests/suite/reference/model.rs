@@ -1,4 +1,4 @@
-//! What a session is to say, worked out the slow and obvious way: a list of lives, gone through again and again.
+//! A naive model of a session: a list of events that is searched linearly.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,12 +6,12 @@ use scheduled_events_core::{
     Action, Change, EventKind, EventTypes, Leader, Policy, Preparation, Rule, Scope, UnixMillis,
 };
 
-use crate::common::{Entry, START, Spec, What};
+use crate::common::{Entry, Exchange, START, Spec};
 
-/// A rule in plain words.
+/// A rule of the model.
 #[derive(Clone, Debug)]
 pub(crate) struct PlainRule {
-    /// The one type that it matches; `None` for all.
+    /// The type that it matches; `None` for all.
     pub(crate) event_type: Option<&'static str>,
     pub(crate) max_duration: Option<i64>,
     pub(crate) scope: Scope,
@@ -35,30 +35,30 @@ impl PlainRule {
     }
 }
 
-/// The policy that these rules make.
+/// The policy with these rules.
 pub(crate) fn policy(rules: &[PlainRule], leader: Leader) -> Policy {
     let mut policy = Policy::new(&rules.iter().map(PlainRule::rule).collect::<Vec<_>>()).unwrap();
     policy.leader = leader;
     policy
 }
 
-/// A decision: the action, why, by which rule, and the seconds to wait before the approval, if ever.
-type Verdict = (Action, &'static str, Option<usize>, Option<u32>);
+/// A decision: the action, its reason, the rule, and the seconds to wait before the approval, if it is ever approved.
+type ModelDecision = (Action, &'static str, Option<usize>, Option<u32>);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Preparing {
     No,
     Running,
-    /// Begun by a process that is no more.
-    Lost,
+    /// Interrupted by a restart.
+    Interrupted,
     Ready,
     Failed,
 }
 
-/// An event, from when it is first seen until nothing is left to do about it.
+/// An event, from when it is first seen until nothing is left to do for it.
 #[derive(Clone, Debug)]
-#[allow(clippy::struct_excessive_bools)] // What happened to it so far.
-struct Life {
+#[allow(clippy::struct_excessive_bools)] // Exchange happened to it so far.
+struct ModelEvent {
     newest: Spec,
     first_seen: UnixMillis,
     scheduled_once: bool,
@@ -68,23 +68,23 @@ struct Life {
     gone: bool,
     preparing: Preparing,
     recovering: bool,
-    verdict: Option<Verdict>,
+    decision: Option<ModelDecision>,
     failures: u32,
-    /// Not again before the first of these moments, but soon after the second.
+    /// The next approval is posted not before the first time, and soon after the second.
     again: Option<(UnixMillis, UnixMillis)>,
 }
 
-/// What is to be said.
+/// The model of a session.
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
     rules: Vec<PlainRule>,
     leader: Leader,
     names: Vec<&'static str>,
-    /// Nothing was decided yet for these names.
+    /// Whether no decision was made for these names yet.
     renamed: bool,
-    lives: Vec<(String, Life)>,
+    events: Vec<(String, ModelEvent)>,
     approved: HashSet<String>,
-    /// Since the last comparison, by event.
+    /// The steps expected since the last comparison, by event.
     expected: HashMap<String, Vec<String>>,
 }
 
@@ -95,95 +95,96 @@ impl Model {
             leader,
             names: names.to_vec(),
             renamed: false,
-            lives: Vec::new(),
+            events: Vec::new(),
             approved: HashSet::new(),
             expected: HashMap::new(),
         }
     }
 
-    fn say(&mut self, id: &str, line: &impl ToString) {
+    fn expect(&mut self, id: &str, line: &impl ToString) {
         self.expected.entry(id.to_owned()).or_default().push(line.to_string());
     }
 
-    /// A document was read.
+    /// Applies a document.
     pub(crate) fn document(&mut self, events: &[Spec], now: UnixMillis) {
         let events: Vec<_> = events.iter().map(readable).collect();
         let seconds = now.seconds().0 - START.seconds().0;
-        for (id, mut life) in std::mem::take(&mut self.lives) {
+        for (id, mut event) in std::mem::take(&mut self.events) {
             let found = events.iter().find(|spec| spec.id == id);
-            if !life.gone {
-                let there = found.filter(|spec| spec.is_live());
-                life.gone = there.is_none();
+            if !event.gone {
+                let there = found.filter(|spec| spec.is_open());
+                event.gone = there.is_none();
                 let change = match there {
-                    Some(spec) => life.change_to(spec),
-                    None => Some(life.end(found, seconds)),
+                    Some(spec) => event.change_to(spec),
+                    None => Some(event.end(found, seconds)),
                 };
                 if let Some(change) = change {
-                    self.say(&id, &change);
+                    self.expect(&id, &change);
                 }
             }
-            self.lives.push((id, life));
+            self.events.push((id, event));
         }
-        for spec in events.iter().filter(|spec| spec.is_live()) {
-            if !self.lives.iter().any(|(id, _)| *id == spec.id) {
+        for spec in events.iter().filter(|spec| spec.is_open()) {
+            if !self.events.iter().any(|(id, _)| *id == spec.id) {
                 let started = spec.status == Some("Started");
-                self.say(&spec.id, &if started { Change::StartedWithoutNotice } else { Change::Scheduled });
-                self.lives.push((spec.id.clone(), Life::of(spec, started, self.approved.contains(&spec.id), now)));
+                self.expect(&spec.id, &if started { Change::StartedWithoutNotice } else { Change::Scheduled });
+                self.events
+                    .push((spec.id.clone(), ModelEvent::of(spec, started, self.approved.contains(&spec.id), now)));
             }
         }
-        for (id, mut life) in std::mem::take(&mut self.lives) {
+        for (id, mut event) in std::mem::take(&mut self.events) {
             // What has started stays so, whatever a later document says.
-            let unstarted = life.started && life.newest.status != Some("Started");
-            if !life.gone && !unstarted {
-                let verdict = self.decide(&life.newest);
-                let told_as_change = life.verdict.is_some() && verdict.1 == "already started";
-                if life.verdict != Some(verdict) && !told_as_change {
-                    self.say(&id, &format!("{} ({})", verdict.0.word(), verdict.1));
+            let unstarted = event.started && event.newest.status != Some("Started");
+            if !event.gone && !unstarted {
+                let decision = self.decide(&event.newest);
+                let reported_as_change = event.decision.is_some() && decision.1 == "already started";
+                if event.decision != Some(decision) && !reported_as_change {
+                    self.expect(&id, &format!("{} ({})", decision.0.word(), decision.1));
                 }
-                life.verdict = Some(verdict);
-                if verdict.0 == Action::Prepare && matches!(life.preparing, Preparing::No | Preparing::Lost) {
-                    self.say(&id, &"prepare");
-                    life.preparing = Preparing::Running;
+                event.decision = Some(decision);
+                if decision.0 == Action::Prepare && matches!(event.preparing, Preparing::No | Preparing::Interrupted) {
+                    self.expect(&id, &"prepare");
+                    event.preparing = Preparing::Running;
                 }
             }
-            self.lives.push((id, life));
+            self.events.push((id, event));
         }
         self.renamed = false;
         self.recover();
     }
 
-    /// Whatever is gone and was prepared for is recovered from, once a preparation under way has ended.
+    /// Expects a recovery for each gone event whose preparation was issued and is not in progress.
     fn recover(&mut self) {
-        for (id, mut life) in std::mem::take(&mut self.lives) {
-            if life.gone && life.preparing == Preparing::No {
+        for (id, mut event) in std::mem::take(&mut self.events) {
+            if event.gone && event.preparing == Preparing::No {
                 continue;
             }
-            if life.gone && life.preparing != Preparing::Running && !life.recovering {
-                self.say(&id, &"recover");
-                life.recovering = true;
+            if event.gone && event.preparing != Preparing::Running && !event.recovering {
+                self.expect(&id, &"recover");
+                event.recovering = true;
             }
-            self.lives.push((id, life));
+            self.events.push((id, event));
         }
     }
 
     pub(crate) fn prepared(&mut self, id: &str, preparation: Preparation) {
         let ready = preparation == Preparation::Ready;
-        self.life(id).preparing = if ready { Preparing::Ready } else { Preparing::Failed };
+        self.event(id).preparing = if ready { Preparing::Ready } else { Preparing::Failed };
         self.recover();
     }
 
     pub(crate) fn recovered(&mut self, id: &str) {
-        self.lives.retain(|(known, _)| known != id);
+        self.events.retain(|(known, _)| known != id);
     }
 
     pub(crate) fn restarted(&mut self) {
-        for (_, life) in &mut self.lives {
-            if life.preparing == Preparing::Running {
-                life.preparing = Preparing::Lost;
+        for (_, event) in &mut self.events {
+            if event.preparing == Preparing::Running {
+                event.preparing = Preparing::Interrupted;
             }
-            life.recovering = false;
-            life.verdict = None;
-            life.again = None;
+            event.recovering = false;
+            event.decision = None;
+            event.again = None;
         }
         self.recover();
     }
@@ -193,13 +194,13 @@ impl Model {
         self.renamed = true;
     }
 
-    fn life(&mut self, id: &str) -> &mut Life {
-        &mut self.lives.iter_mut().find(|(known, _)| known == id).unwrap().1
+    fn event(&mut self, id: &str) -> &mut ModelEvent {
+        &mut self.events.iter_mut().find(|(known, _)| known == id).unwrap().1
     }
 
-    /// The rules, from the top.
-    fn decide(&self, spec: &Spec) -> Verdict {
-        match spec.odd {
+    /// Applies the rules in order.
+    fn decide(&self, spec: &Spec) -> ModelDecision {
+        match spec.invalid {
             Some("EventType") => return (Action::Hold, "unreadable EventType", None, None),
             Some("EventStatus") => return (Action::Hold, "unreadable EventStatus", None, None),
             Some("EventSource") => return (Action::Hold, "unreadable EventSource", None, None),
@@ -254,48 +255,48 @@ impl Model {
         (Action::Hold, reason, None, None)
     }
 
-    /// Compares what happened since the last time, approvals among it, with what had to.
+    /// Compares the steps since the last comparison with the expected ones, and checks the approvals.
     pub(crate) fn compare(&mut self, trace: &[Entry]) -> Result<(), String> {
-        let mut said: HashMap<String, Vec<String>> = HashMap::new();
+        let mut steps: HashMap<String, Vec<String>> = HashMap::new();
         for Entry { at, what } in trace {
             let (id, line) = match what {
-                What::Change(id, change) => (id, change.to_string()),
-                What::Decision(id, decision) => (id, format!("{} ({})", decision.action.word(), decision.reason)),
-                What::Prepare(id) => (id, String::from("prepare")),
-                What::Recover(id) => (id, String::from("recover")),
-                What::Post(ids) => {
+                Exchange::Change(id, change) => (id, change.to_string()),
+                Exchange::Decision(id, decision) => (id, format!("{} ({})", decision.action.word(), decision.reason)),
+                Exchange::Prepare(id) => (id, String::from("prepare")),
+                Exchange::Recover(id) => (id, String::from("recover")),
+                Exchange::Post(ids) => {
                     for id in ids {
                         self.posted(id, *at)?;
                     }
                     continue;
                 }
-                What::Approved(ids) => {
+                Exchange::Approved(ids) => {
                     for id in ids {
                         self.approved.insert(id.clone());
-                        self.life(id).approved = true;
+                        self.event(id).approved = true;
                     }
                     continue;
                 }
-                What::Refused(ids) => {
+                Exchange::Refused(ids) => {
                     for id in ids {
-                        self.life(id).refused(*at);
+                        self.event(id).refused(*at);
                     }
                     continue;
                 }
                 _ => continue,
             };
-            said.entry(id.clone()).or_default().push(line);
+            steps.entry(id.clone()).or_default().push(line);
         }
         let expected = std::mem::take(&mut self.expected);
-        if said != expected {
-            return Err(format!("said {said:?} instead of {expected:?}"));
+        if steps != expected {
+            return Err(format!("the steps are {steps:?}, expected {expected:?}"));
         }
         Ok(())
     }
 
-    /// Whether something should have been posted by this moment.
+    /// Returns an error if an approval should have been posted by this time.
     pub(crate) fn overdue(&self, now: UnixMillis) -> Result<(), String> {
-        match self.lives.iter().find(|(_, life)| life.approvable().is_some_and(|(_, by)| by <= now)) {
+        match self.events.iter().find(|(_, event)| event.approvable().is_some_and(|(_, by)| by <= now)) {
             Some((id, _)) if !self.renamed => Err(format!("{id} was not posted")),
             _ => Ok(()),
         }
@@ -305,17 +306,17 @@ impl Model {
         if self.approved.contains(id) {
             return Err(format!("{id} posted again"));
         }
-        match self.life(id).approvable() {
+        match self.event(id).approvable() {
             Some((from, _)) if from <= at && !self.renamed => Ok(()),
             other => Err(format!("{id} posted at {at:?}, approvable: {other:?}")),
         }
     }
 }
 
-/// The event without the member that cannot be read.
+/// The event without its invalid member.
 fn readable(spec: &Spec) -> Spec {
     let mut spec = spec.clone();
-    match spec.odd {
+    match spec.invalid {
         Some("EventType") => spec.event_type = None,
         Some("EventStatus") => spec.status = None,
         Some("EventSource") => spec.source = None,
@@ -326,7 +327,7 @@ fn readable(spec: &Spec) -> Spec {
     spec
 }
 
-impl Life {
+impl ModelEvent {
     fn of(spec: &Spec, started: bool, approved: bool, now: UnixMillis) -> Self {
         Self {
             newest: spec.clone(),
@@ -338,13 +339,13 @@ impl Life {
             gone: false,
             preparing: Preparing::No,
             recovering: false,
-            verdict: None,
+            decision: None,
             failures: 0,
             again: None,
         }
     }
 
-    /// One word for all that changed: the weightiest.
+    /// Updates the event. Returns the most important change.
     fn change_to(&mut self, spec: &Spec) -> Option<Change> {
         let before = std::mem::replace(&mut self.newest, spec.clone());
         let starts = spec.status == Some("Started");
@@ -366,8 +367,8 @@ impl Life {
         }
         (other_members || status(&before) != status(spec)).then_some(Change::Updated)
     }
-
-    /// The word for an event that is gone, or about which a last word is said.
+    /// Classifies the end of an event that is gone or has a final status.
+    /// The word for an event that is gone, or about which a last word is steps.
     fn end(&self, last: Option<&Spec>, seconds: i64) -> Change {
         match last.and_then(|spec| spec.status) {
             _ if self.started => Change::Completed,
@@ -380,9 +381,9 @@ impl Life {
         }
     }
 
-    /// From when on it may be approved, and by when it must; `None` while it may not.
+    /// The earliest and the latest time for the approval; `None` while it is not allowed.
     fn approvable(&self) -> Option<(UnixMillis, UnixMillis)> {
-        let (action, _, _, wait) = self.verdict?;
+        let (action, _, _, wait) = self.decision?;
         let allowed = match action {
             Action::Approve => !matches!(self.preparing, Preparing::Running | Preparing::Failed),
             Action::Prepare => self.preparing == Preparing::Ready,
