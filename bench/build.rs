@@ -34,8 +34,8 @@ fn main() {
         build.compile("read_simdjson");
         println!("cargo::rustc-link-lib=simdjson");
     }
-    told("BENCH_RUSTC", &std::env::var("RUSTC").expect("cargo sets it"));
-    told("BENCH_CC", &c().get_compiler().path().display().to_string());
+    export_version("BENCH_RUSTC", &std::env::var("RUSTC").expect("cargo sets it"));
+    export_version("BENCH_CC", &c().get_compiler().path().display().to_string());
 }
 
 fn c() -> cc::Build {
@@ -69,8 +69,8 @@ struct Package {
 /// The packages of the lock file, and where cargo unpacked them.
 fn packages() -> Vec<Package> {
     let cargo = std::env::var("CARGO").expect("cargo sets it");
-    let told = Command::new(cargo).args(["metadata", "--format-version=1", "--locked"]).output().expect("cargo runs");
-    let graph: serde_json::Value = serde_json::from_slice(&told.stdout).expect("cargo writes JSON");
+    let output = Command::new(cargo).args(["metadata", "--format-version=1", "--locked"]).output().expect("cargo runs");
+    let graph: serde_json::Value = serde_json::from_slice(&output.stdout).expect("cargo writes JSON");
     let text = |value: &serde_json::Value| value.as_str().expect("a text").to_owned();
     let packages = graph["packages"].as_array().expect("there are packages").iter();
     packages
@@ -82,9 +82,9 @@ fn packages() -> Vec<Package> {
         .collect()
 }
 
-/// Hands the first line of what a compiler says about its version on to the program.
-fn told(variable: &str, compiler: &str) {
-    let said = Command::new(compiler).arg("--version").output().expect("the compiler runs");
-    let said = String::from_utf8_lossy(&said.stdout).into_owned();
-    println!("cargo::rustc-env={variable}={}", said.lines().next().unwrap_or("unknown"));
+/// Passes the first line of a compiler's `--version` to the program.
+fn export_version(variable: &str, compiler: &str) {
+    let output = Command::new(compiler).arg("--version").output().expect("the compiler runs");
+    let version = String::from_utf8_lossy(&output.stdout).into_owned();
+    println!("cargo::rustc-env={variable}={}", version.lines().next().unwrap_or("unknown"));
 }

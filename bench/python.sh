@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the wheel as it ships, installs it beside its rivals, and runs py/bench.py.
+# Builds the wheel as it ships, installs it with its competitors, and runs py/bench.py.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,6 +10,6 @@ venv=target/performance/venv
 wheels=$PWD/target/performance/wheels
 rm -rf "$wheels"
 maturin=$PWD/$venv/bin/maturin
-(cd py && CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-../target} "$maturin" build --quiet --out "$wheels")
+(cd py && CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-../target} "$maturin" build --out "$wheels")
 "$venv/bin/pip" install --quiet --force-reinstall "$wheels"/*.whl
 "$venv/bin/python" py/bench.py --json target/performance/python.json "$@"

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What the command and the libraries weigh, and what each dependency costs in them. `make bench-sizes`.
+"""Measure the size of the command and the libraries, crate by crate. `make bench-sizes`.
 
     bench/sizes.py [--json FILE] [--variants]
 
-A function belongs to the crate that its name begins with; a generic one to the crate that wrote it, whoever uses it.
---variants also builds the command with other profiles, which takes a while. Needs binutils, and for the bare-metal
-figures what tests/sizes/sizes.sh needs.
+A function counts for the crate that its name begins with; a generic function for the crate that defines it, whichever
+crate uses it. --variants also builds the command with other profiles, which takes a while. Needs binutils and the target
+thumbv7em-none-eabi: tests/setup bench installs both.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ COMMAND_GOAL = 1_500_000
 CORE_GOAL = 12 * 1024
 STACK_GOAL = 1024
 
-# What Rust's standard library is made of, its own dependencies among it.
+# The crates of Rust's standard library and their dependencies.
 STANDARD = {
     "std", "core", "alloc", "gimli", "addr2line", "rustc_demangle", "miniz_oxide", "hashbrown", "object", "memchr",
     "std_detect", "panic_unwind", "unwind", "adler2", "compiler_builtins", "__rustc",
 }  # fmt: skip
 
-# Each with the profile that it is built with, and what is set otherwise in it.
+# The profile of each variant and what it changes in the profile.
 VARIANTS = {
     'opt-level "s"': ("command", ['profile.command.opt-level="s"']),
     'panic "unwind"': ("command", ['profile.command.panic="unwind"']),
@@ -44,7 +44,7 @@ VARIANTS = {
 
 
 def run(*command: str | Path, **more: object) -> str:
-    """Run a command and give what it prints."""
+    """Run a command and return its output."""
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, cwd=ROOT, **more)
     if done.returncode != 0:
         sys.exit(f"error: {' '.join(map(str, command))} failed:\n{done.stderr}{done.stdout}")
@@ -52,19 +52,19 @@ def run(*command: str | Path, **more: object) -> str:
 
 
 def cargo(*arguments: str, settings: list[str] = []) -> None:
-    """Build into a folder of this script's own, names of functions kept."""
+    """Build into a folder of this script."""
     configs = [word for setting in settings for word in ("--config", setting)]
     run("cargo", *arguments, "--quiet", "--locked", *configs, env=OWN_TARGET)
 
 
 def sections(program: Path) -> dict[str, int]:
-    """Give the bytes of a program's sections."""
+    """Return the sizes of a program's sections."""
     lines = (line.split() for line in run("size", "-A", "-d", program).splitlines())
     return {words[0]: int(words[1]) for words in lines if len(words) == 3 and words[0].startswith(".")}
 
 
 def stripped(program: Path) -> int:
-    """Give the bytes of the file without its symbols."""
+    """Return the size of the file without its symbols."""
     with tempfile.TemporaryDirectory() as folder:
         copy = shutil.copy(program, folder)
         run("strip", "--strip-all", copy)
@@ -72,19 +72,19 @@ def stripped(program: Path) -> int:
 
 
 def crate_of(function: str) -> str:
-    """Give the crate that a demangled name begins with."""
+    """Return the crate that a demangled name begins with."""
     if found := re.search(r"(?:^|[^A-Za-z0-9_:])([a-z_][a-z0-9_]*)(?:\[[0-9a-f]+\])?::", " " + function):
         return found.group(1)
     return "C"
 
 
 def by_crate(program: Path) -> dict[str, int]:
-    """Give the bytes of code for each crate, the largest first."""
+    """Return the bytes of code for each crate, the largest first."""
     code: collections.Counter[str] = collections.Counter()
     seen = set()
     for line in run("nm", "--print-size", "--demangle", program).splitlines():
         address, size, kind, name = (line.split(None, 3) + [""] * 4)[:4]
-        # Functions that turned out the same share an address.
+        # Functions with identical code share an address.
         if kind not in {"t", "T", "w", "W"} or address in seen:
             continue
         seen.add(address)
@@ -94,7 +94,7 @@ def by_crate(program: Path) -> dict[str, int]:
 
 
 def measured(program: Path) -> dict[str, object]:
-    """Give all about one program or library."""
+    """Return all figures of a program or library."""
     parts = sections(program)
     return {
         "stripped": stripped(program),
@@ -105,24 +105,24 @@ def measured(program: Path) -> dict[str, object]:
 
 
 def bare_metal() -> tuple[dict[str, int], int]:
-    """Give the bytes of code for thumbv7em at level z, and those of stack that parsing takes, from tests/sizes."""
-    said = run("tests/sizes/sizes.sh", env=OWN_TARGET)
-    found = re.findall(r"thumbv7em-none-eabi\s+z\s+(\S.*?)\s+(\d+)\s+\d+$", said, re.MULTILINE)
-    stack = re.findall(r"(\d+) bytes of stack: parse", said)
-    return {what: int(code) for what, code in found}, max(int(most) for most in stack)
+    """Return the bytes of code for thumbv7em at level z, and the stack of parsing, from tests/sizes."""
+    output = run("tests/sizes/sizes.sh", env=OWN_TARGET)
+    found = re.findall(r"thumbv7em-none-eabi\s+z\s+(\S.*?)\s+(\d+)\s+\d+$", output, re.MULTILINE)
+    stack = re.findall(r"(\d+) bytes of stack: parse", output)
+    return {what: int(code) for what, code in found}, max(int(size) for size in stack)
 
 
 def variant(profile: str, settings: list[str]) -> int:
-    """Give the bytes of the stripped command, built in another way."""
+    """Return the size of the stripped command, built with other settings."""
     cargo("build", "--profile", profile, "--package", "scheduled-events", settings=settings)
     return os.path.getsize(TARGET / profile / "scheduled-events")
 
 
 def main() -> None:
-    """Build, weigh and print."""
+    """Build, measure and print."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--json", type=Path, help="write the figures to this file too")
-    options.add_argument("--variants", action="store_true", help="build the command with other profiles too")
+    options.add_argument("--json", type=Path, help="also write the figures to this file")
+    options.add_argument("--variants", action="store_true", help="also build the command with other profiles")
     chosen = options.parse_args()
 
     symbols = 'strip="none"'
@@ -136,7 +136,7 @@ def main() -> None:
     }
     for name, weight in programs.items():
         print(f"{name}: {weight['stripped']:,} bytes stripped, {weight['code']:,} of code, "
-              f"{weight['unwinding']:,} of tables for unwinding")  # fmt: skip
+              f"{weight['unwinding']:,} of unwinding tables")  # fmt: skip
         for crate, code in list(weight["crates"].items())[:15]:
             print(f"  {crate:<28} {code:>9,} {code / weight['code']:>6.1%}")
     bare, stack = bare_metal()

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Write the tables of docs/performance.md anew, from what the benches left in target/performance.
+"""Write the tables of docs/performance.md from the results of the benchmarks in target/performance.
 
-`make performance` runs the benches and then this. Each table stands between `<!-- table: NAME -->` and `<!-- end -->`;
-the prose around them is written by hand.
+`make performance` runs the benchmarks and then this. Each table is between `<!-- table: NAME -->` and `<!-- end -->`; the
+text around the tables is written by people.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ MADE_BY = {"read": "make bench", "poll": "make bench-poll", "python": "make benc
 
 
 def figures(name: str) -> Any:
-    """Give what a bench left."""
+    """Return the results of a benchmark."""
     path = ROOT / f"target/performance/{name}.json"
     if not path.exists():
-        sys.exit(f"error: {path.relative_to(ROOT)} is not there; `{MADE_BY[name]}` makes it")
+        sys.exit(f"error: {path.relative_to(ROOT)} is missing; `{MADE_BY[name]}` writes it")
     return json.loads(path.read_text(encoding="utf-8"))
 
 
 def table(head: list[str], rows: Iterable[list[str]]) -> str:
-    """Write a table: the first column to the left, the others to the right."""
+    """Return a table: the first column left-aligned, the others right-aligned."""
     lines = [head, [":--", *["--:"] * (len(head) - 1)], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def number(value: float) -> str:
-    """Write a time with as many digits as it deserves."""
+    """Return a number without decimals."""
     return f"{value:,.0f}"
 
 
 def runs() -> str:
-    """Tell where, when and with what everything was measured."""
+    """Return where, when and with which tools everything was measured."""
     read, poll, python, sizes = (figures(name)["run"] for name in ("read", "poll", "python", "sizes"))
     about = f"{read['processor']}, {read['processors']} processors, {read['system']}"
     rows = [
@@ -53,20 +53,20 @@ def runs() -> str:
 
 
 def command(make: str, run: dict[str, str]) -> str:
-    """Tell how a program of the benches was called, beyond where it writes."""
+    """Return how a benchmark was called, without its output files."""
     own = re.sub(r"--(json|python|command) \S+", "", run["arguments"] + " ").split()
     return f"`{make} ARGS=\"{' '.join(own)}\"`" if own else f"`{make}`"
 
 
 def goals() -> str:
-    """Tell every goal, and whether it is reached."""
+    """Return every goal and whether it is reached."""
     all_goals = [goal for name in ("read", "poll", "sizes") for goal in figures(name)["goals"]]
     rows = [[g["what"], g["wanted"], g["measured"], "yes" if g["reached"] else "**no**"] for g in all_goals]
     return table(["goal", "wanted", "measured", "reached"], rows)
 
 
 def reading(form: str) -> str:
-    """Tell how long each parser takes: core in nanoseconds, the others in multiples of it."""
+    """Return each parser's time: core's in nanoseconds, the others' as multiples of it."""
     report = figures("read")
     columns = [reading for reading in report["readings"] if reading["form"] == form]
     head = [form, *(f"{column['document']}, {column['bytes']:,} B" for column in columns)]
@@ -82,35 +82,35 @@ def reading(form: str) -> str:
 
 
 def readers() -> str:
-    """Tell how each parser was set up, and what it lets through."""
+    """Return how each parser was set up and which faults it accepts."""
     report = figures("read")
     rows = [
         [f"{reader['name']} {reader['version'].replace('this tree', '')}".strip(), reader["note"],
-         "; ".join(reader["lets_through"]) or "nothing of these"]
+         "; ".join(reader["accepted_faults"]) or "none"]
         for reader in report["readers"]
     ]  # fmt: skip
     lines = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     absent = "".join(f"\n\nNot measured: {absent}." for absent in report["absent"])
-    return f"| reader | set up | lets through, of ten faults |\n| :-- | :-- | :-- |\n{lines}{absent}"
+    return f"| parser | setup | accepts, of ten faults |\n| :-- | :-- | :-- |\n{lines}{absent}"
 
 
 def following() -> str:
-    """Tell what following costs beside parsing."""
+    """Return the cost of following, with parsing for comparison."""
     columns = figures("read")["followings"]
     steps = list(columns[0]["steps"])
     cell = "{ns:,.0f} ns ({ratio:.2f} ×)"
     rows = [[step, *(cell.format(**column["steps"][step]) for column in columns)] for step in steps]
-    return table(["nothing changed", *(column["document"] for column in columns)], rows)
+    return table(["unchanged document", *(column["document"] for column in columns)], rows)
 
 
 def instructions() -> str:
-    """Tell the counted instructions."""
+    """Return the counted instructions."""
     text = (ROOT / "bench/instructions.toml").read_text(encoding="utf-8")
     return table(["call", "instructions"], [[case, f"{int(n):,}"] for case, n in re.findall(r'"(.*?)" = (\d+)', text)])
 
 
 def polls() -> str:
-    """Tell what a poll costs."""
+    """Return the cost of a poll."""
     report = figures("poll")
     rows = [
         [cost["name"], number(cost["processor_us"]), f"{cost['ratio']:.2f} ×",
@@ -119,30 +119,30 @@ def polls() -> str:
         for cost in report["costs"]
     ]  # fmt: skip
     absent = "".join(f"\n\nNot measured: {absent}." for absent in report["absent"])
-    return table([f"{report['polls']} polls of {report['bytes']} B", "processor µs", "beside ureq", "p50 µs", "p99 µs",
+    return table([f"{report['polls']} polls of {report['bytes']} B", "processor µs", "× ureq", "p50 µs", "p99 µs",
                   "peak MB"], rows) + absent  # fmt: skip
 
 
 def python() -> str:
-    """Tell what py/bench.py showed."""
+    """Return the results of py/bench.py."""
     report = figures("python")
-    lines = ["| | the module | others, in multiples of it |", "| :-- | --: | :-- |"]
+    lines = ["| | the module | others, as multiples of it |", "| :-- | --: | :-- |"]
     for shown in report["shown"]:
         (first, value), *others = shown["values"].items()
         ratios = ", ".join(f"{name} {other / value:.2f} ×" for name, other in others)
         lines.append(f"| {shown['title']} | {first} {number(value)} {shown['unit'].replace('us', 'µs')} | {ratios} |")
     versions = ", ".join(f"{name} {version}" for name, version in report["versions"].items())
-    return "\n".join(lines) + f"\n\nBeside {versions}, and the json of Python {report['run']['python']}."
+    return "\n".join(lines) + f"\n\nCompared with {versions}, and the json module of Python {report['run']['python']}."
 
 
 def weights() -> str:
-    """Tell what the programs weigh, crate by crate."""
+    """Return the sizes of the programs, crate by crate."""
     programs = figures("sizes")["programs"]
     head = ["bytes", *programs]
     rows = [
         ["file, stripped", *(f"**{weight['stripped']:,}**" for weight in programs.values())],
         ["code", *(f"{weight['code']:,}" for weight in programs.values())],
-        ["tables for unwinding", *(f"{weight['unwinding']:,}" for weight in programs.values())],
+        ["unwinding tables", *(f"{weight['unwinding']:,}" for weight in programs.values())],
     ]
     crates = sorted({crate for weight in programs.values() for crate, code in weight["crates"].items() if code >= 2000},
                     key=lambda crate: -max(weight["crates"].get(crate, 0) for weight in programs.values()))  # fmt: skip
@@ -153,7 +153,7 @@ def weights() -> str:
 
 
 def variants() -> str:
-    """Tell what the command would weigh with other profiles, and core on bare metal."""
+    """Return the size of the command with other profiles."""
     sizes = figures("sizes")
     first = sizes["variants"].get("as it ships")
     rows = [[name, f"{size:,}", f"{size / first - 1:+.1%}"] for name, size in sizes["variants"].items()]
@@ -161,7 +161,7 @@ def variants() -> str:
 
 
 def bare_metal() -> str:
-    """Tell what core takes on bare metal."""
+    """Return the size of core on bare metal."""
     rows = [[what, f"{code:,}"] for what, code in figures("sizes")["bare metal"].items()]
     return table(["thumbv7em, opt-level z", "bytes of code"], rows)
 
@@ -186,13 +186,13 @@ def main() -> None:
     page = PAGE.read_text(encoding="utf-8")
     wanted = re.findall(r"<!-- table: (.*?) -->", page)
     if wrong := set(wanted) ^ set(TABLES):
-        sys.exit(f"error: {PAGE.relative_to(ROOT)} and bench/tables.py disagree about: {', '.join(sorted(wrong))}")
+        sys.exit(f"error: {PAGE.relative_to(ROOT)} and bench/tables.py name different tables: {', '.join(sorted(wrong))}")
     for name, make in TABLES.items():
         between = re.compile(rf"(<!-- table: {re.escape(name)} -->\n).*?(<!-- end -->)", re.DOTALL)
         made = make()
         page = between.sub(lambda found: f"{found.group(1)}\n{made}\n\n{found.group(2)}", page)  # noqa: B023
     PAGE.write_text(page, encoding="utf-8")
-    print(f"written: {PAGE.relative_to(ROOT)}")
+    print(f"wrote {PAGE.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ static uint64_t read_tree(const cJSON *document) {
   return fold(sum, incarnation);
 }
 
-/* The checksum over every field, 0 for what is no document. */
+/* Returns the checksum over every field, or 0 for an invalid document. */
 uint64_t read_cjson(const char *data, size_t length) {
   const char *end = NULL;
   cJSON *document = cJSON_ParseWithLengthOpts(data, length, &end, false);

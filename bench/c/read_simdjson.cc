@@ -45,8 +45,8 @@ bool read_event(ondemand::object object, record &record) {
 
 } // namespace
 
-// The checksum over every field, 0 for what is no document. `capacity` counts the readable bytes: simdjson wants 64 more
-// than the text has.
+// Returns the checksum over every field, or 0 for an invalid document. `capacity` is the number of readable bytes: simdjson
+// needs 64 more than the text.
 extern "C" uint64_t read_simdjson(const char *data, size_t length, size_t capacity) {
   static thread_local ondemand::parser parser;
   ondemand::document document;

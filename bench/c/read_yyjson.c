@@ -1,4 +1,4 @@
-/* Reads every field with yyjson: its strict reading, into its own tree, allocated as its README does. */
+/* Reads every field with yyjson: strictly, into its own tree, allocated as in its README. */
 #include <yyjson.h>
 
 #include "reading.h"
@@ -70,7 +70,7 @@ static uint64_t read_tree(yyjson_doc *document) {
   return fold(sum, incarnation);
 }
 
-/* The checksum over every field, 0 for what is no document. */
+/* Returns the checksum over every field, or 0 for an invalid document. */
 uint64_t read_yyjson(const char *data, size_t length) {
   yyjson_doc *document = yyjson_read_opts((char *)(uintptr_t)data, length, YYJSON_READ_NOFLAG, NULL, NULL);
   uint64_t sum = document ? read_tree(document) : 0;
@@ -78,7 +78,7 @@ uint64_t read_yyjson(const char *data, size_t length) {
   return sum;
 }
 
-/* The same out of memory that the caller keeps: what yyjson can do for a program that parses again and again. */
+/* The same in memory that the caller keeps, as a program that parses repeatedly would do. */
 uint64_t read_yyjson_pool(const char *data, size_t length, void *memory, size_t size) {
   yyjson_alc pool;
   if (!yyjson_alc_pool_init(&pool, memory, size))

@@ -1,4 +1,4 @@
-/* What every reader over a C or C++ parser does with the fields it finds: the same as src/reading.rs. */
+/* What every reader in C and C++ does with the fields it finds: the same as src/reading.rs. */
 #ifndef BENCH_READING_H
 #define BENCH_READING_H
 
@@ -26,7 +26,7 @@ struct record {
   unsigned seen;
 };
 
-/* Core's own reading of a date, so that all pay the same for it. INT64_MIN for what is none. */
+/* Parses a date with core, for every parser alike. INT64_MIN for an invalid date. */
 #ifdef __cplusplus
 extern "C"
 #endif
@@ -72,7 +72,7 @@ static inline bool is_incarnation(const char *name, size_t length) {
 
 static inline bool is_events(const char *name, size_t length) { return length == 6 && is(name, "Events", 6); }
 
-/* Whether the member stands for the first time. */
+/* Whether the member occurs for the first time. */
 static inline bool first_time(struct record *record, enum member member) {
   unsigned bit = 1U << member;
   bool first = (record->seen & bit) == 0;

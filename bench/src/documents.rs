@@ -1,4 +1,4 @@
-//! The documents: five sizes in four forms, made here so that nothing has to be fetched.
+//! The documents: five sizes in four forms, generated here.
 
 use std::fmt::Write as _;
 
@@ -6,11 +6,11 @@ use clap::ValueEnum;
 
 use crate::reading::{Member, Record, digest, fold, not_before};
 
-/// How large: events × resources of each.
+/// The size of a document: events × resources of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "UPPER")]
 pub enum Size {
-    /// 1 event of 2 resources: what a machine sees
+    /// 1 event of 2 resources: what a machine usually gets
     S,
     /// 10 events of 4
     M,
@@ -44,16 +44,16 @@ impl Size {
     }
 }
 
-/// How it is written.
+/// The layout of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Form {
-    /// No white space, as Azure sends it
+    /// Without white space, as Azure sends it
     Compact,
-    /// A member a line, indented by two spaces a level
+    /// One member a line, indented by two spaces a level
     Pretty,
     /// Compact, with escapes in every Description and every resource's name
     Escapes,
-    /// Compact, the members of each object in an order of their own
+    /// Compact, with the members of each object in random order
     Shuffled,
 }
 
@@ -68,7 +68,7 @@ impl Form {
     }
 }
 
-/// A document and what reading all of it must come to.
+/// A document and the checksum of all its fields.
 pub struct Sample {
     pub size: Size,
     pub form: Form,
@@ -106,7 +106,7 @@ impl Sample {
     }
 }
 
-/// Writes an event, and gives what reading it must come to.
+/// Writes an event and returns the fields that reading it must give.
 fn write_event(writer: &mut Writer, index: usize, resources: usize, form: Form, order: &mut Order) -> Record {
     let mut record = Record::default();
     let escapes = form == Form::Escapes;
@@ -185,7 +185,7 @@ impl Writer {
         self.out.push(bracket);
     }
 
-    /// Comma and white space before an element or a member.
+    /// Writes the comma and white space before an element or a member.
     fn element(&mut self) {
         if !self.out.ends_with(['{', '[']) {
             self.out.push(',');
@@ -211,7 +211,7 @@ impl Writer {
     }
 }
 
-/// Orders that look random and are the same every time (xorshift).
+/// Random orders that are the same in every run (xorshift).
 struct Order(u64);
 
 impl Order {

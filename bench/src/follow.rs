@@ -1,17 +1,17 @@
-//! What following a document costs once it is parsed: observe it, nothing having changed, and decide every event.
+//! The cost of following a parsed document: observing it unchanged and deciding every event.
 
 use std::hint::black_box;
 
 use scheduled_events_core::{Document, Policy, Tracker, UnixSeconds, VmNames};
 
-use crate::measure::Contender;
+use crate::measure::Timed;
 
 const NOW: UnixSeconds = UnixSeconds(1_649_715_000);
 const OWN: [&str; 1] = ["WestNO_0"];
 
-/// Parsing alone, observing and deciding alone, and all of it.
-pub fn contenders(body: &[u8]) -> Vec<(&'static str, Contender<'_>)> {
-    let document = Document::parse(body).expect("the bench's own document");
+/// Parsing alone, observing and deciding alone, and all three.
+pub fn calls(body: &[u8]) -> Vec<(&'static str, Timed<'_>)> {
+    let document = Document::parse(body).expect("a valid document");
     let mut trackers = [Box::new(Tracker::<1024>::new()), Box::new(Tracker::<1024>::new())];
     for tracker in &mut trackers {
         follow(&document, tracker);
@@ -32,18 +32,18 @@ fn follow(document: &Document<'_>, tracker: &mut Tracker<1024>) -> u64 {
 
 #[inline(never)]
 fn parse(body: &[u8]) -> Document<'_> {
-    Document::parse(body).expect("the bench's own document")
+    Document::parse(body).expect("a valid document")
 }
 
-/// The number of changes.
+/// Returns the number of changes.
 #[inline(never)]
 fn observe(document: &Document<'_>, tracker: &mut Tracker<1024>) -> u64 {
     let mut changes = 0;
-    tracker.observe(document, VmNames::new(&OWN), NOW, |_, _| changes += 1).expect("there is room");
+    tracker.observe(document, VmNames::new(&OWN), NOW, |_, _| changes += 1).expect("the tracker has the capacity");
     changes
 }
 
-/// The number of events, each of which was decided.
+/// Returns the number of events, each of which was decided.
 #[inline(never)]
 fn decide(document: &Document<'_>) -> u64 {
     let (policy, names) = (Policy::sample(), VmNames::new(&OWN));

@@ -1,9 +1,9 @@
-//! What the benches share: the documents, whoever reads them, and how they are timed.
+//! Shared by the benchmarks: the documents, the readers and the timing.
 
+pub mod competitors;
 pub mod documents;
 pub mod follow;
 pub mod measure;
 pub mod reading;
 pub mod report;
-pub mod rivals;
 pub mod strictness;

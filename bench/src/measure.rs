@@ -1,36 +1,36 @@
-//! Turns: everybody is timed in every round, in an order that rotates, so that what disturbs one disturbs all.
+//! Timing in turns: every call is timed in every round, in rotating order, so that disturbances affect all alike.
 
 use std::hint::black_box;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Rounds of a measurement: an odd number, so that a median is one that was seen.
+/// Rounds of a measurement: an odd number, so that the median is a measured value.
 pub const ROUNDS: usize = 45;
 
-/// Something that is timed. What it gives is looked at by nobody, but has to be made.
-pub type Contender<'a> = Box<dyn FnMut() -> u64 + 'a>;
+/// A call to time. Its result is unused, but has to be computed.
+pub type Timed<'a> = Box<dyn FnMut() -> u64 + 'a>;
 
-/// What came out: nanoseconds a call, round by round, for each contender.
+/// Nanoseconds per call: for each timed call, one value a round.
 pub struct Times(Vec<Vec<f64>>);
 
 impl Times {
-    /// The median time of one, in nanoseconds.
-    pub fn median(&self, contender: usize) -> f64 {
-        median(self.0[contender].clone())
+    /// The median time of one call, in nanoseconds.
+    pub fn median(&self, index: usize) -> f64 {
+        median(self.0[index].clone())
     }
 
-    /// How many times longer one takes than another: the median of what each round says.
-    pub fn ratio(&self, contender: usize, to: usize) -> f64 {
-        median(self.0[contender].iter().zip(&self.0[to]).map(|(one, other)| one / other).collect())
+    /// How many times longer one call takes than another: the median of the rounds' ratios.
+    pub fn ratio(&self, index: usize, to: usize) -> f64 {
+        median(self.0[index].iter().zip(&self.0[to]).map(|(one, other)| one / other).collect())
     }
 }
 
-/// Times everybody; all together take about `budget`, or a call each in every round where that is longer.
-pub fn take_turns(contenders: &mut [Contender<'_>], budget: Duration) -> Times {
-    let slice = budget.as_nanos() as f64 / (ROUNDS * contenders.len().max(1)) as f64;
-    // Some calls first: they warm caches and branch predictors, and tell how many calls fill a slice.
-    let calls: Vec<u32> = contenders
+/// Times all calls. Together they take about `budget`, or one call each in every round if that is longer.
+pub fn take_turns(timed: &mut [Timed<'_>], budget: Duration) -> Times {
+    let slice = budget.as_nanos() as f64 / (ROUNDS * timed.len().max(1)) as f64;
+    // The first calls warm caches and branch predictors, and show how many calls fill a slice.
+    let calls: Vec<u32> = timed
         .iter_mut()
         .map(|call| {
             let mut calls = 1;
@@ -43,18 +43,18 @@ pub fn take_turns(contenders: &mut [Contender<'_>], budget: Duration) -> Times {
             }
         })
         .collect();
-    let mut times = vec![Vec::with_capacity(ROUNDS); contenders.len()];
+    let mut times = vec![Vec::with_capacity(ROUNDS); timed.len()];
     for round in 0..ROUNDS {
-        for turn in 0..contenders.len() {
-            let contender = (turn + round) % contenders.len();
-            times[contender].push(time(&mut contenders[contender], calls[contender]));
+        for turn in 0..timed.len() {
+            let index = (turn + round) % timed.len();
+            times[index].push(time(&mut timed[index], calls[index]));
         }
     }
     Times(times)
 }
 
-/// Nanoseconds a call. Processor time of this thread: what other programs take meanwhile does not count.
-fn time(call: &mut Contender<'_>, calls: u32) -> f64 {
+/// Nanoseconds per call, in processor time of this thread: other programs do not count.
+fn time(call: &mut Timed<'_>, calls: u32) -> f64 {
     let begun = processor_time();
     for _ in 0..calls {
         black_box(call());

@@ -1,9 +1,9 @@
-//! What every reader does with the fields it finds: the same as c/reading.h. A checksum over all of them, cheap enough
-//! not to hide the reading, so that nobody can leave one out.
+//! What every reader does with the fields it finds: the same as c/reading.h. A checksum over all fields shows that none was
+//! left out, and is cheap compared with reading.
 
 use scheduled_events_core::UnixSeconds;
 
-/// The members that are read, in the order in which they count.
+/// The members that are read, in the order of the checksum.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Member {
     EventId,
@@ -42,7 +42,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Notes that a member stands here; `None` when it stands twice.
+    /// Records that a member occurs; `None` when it occurs twice.
     pub fn first_time(&mut self, member: Member) -> Option<()> {
         let bit = 1 << member as u16;
         let first = self.seen & bit == 0;
@@ -58,7 +58,7 @@ impl Record {
         self.keep(member, digest(text.as_bytes()));
     }
 
-    /// Keeps `NotBefore`; `None` for what is no date.
+    /// Keeps `NotBefore`; `None` for an invalid date.
     pub fn keep_not_before(&mut self, text: &str) -> Option<()> {
         self.keep(Member::NotBefore, not_before(text)?.0 as u64);
         Some(())
@@ -82,7 +82,7 @@ pub fn digest(text: &[u8]) -> u64 {
     }
 }
 
-/// Core's own reading of a date: all pay the same for it, since this is about JSON.
+/// Parses a date with core, for every parser alike, since this benchmark is about JSON.
 #[inline(never)]
 pub fn not_before(text: &str) -> Option<UnixSeconds> {
     UnixSeconds::parse(text)
@@ -94,9 +94,9 @@ pub fn not_before(text: &str) -> Option<UnixSeconds> {
 /// `text` points to `length` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bench_not_before(text: *const u8, length: usize) -> i64 {
-    // SAFETY: the caller's promise; a NULL comes with no bytes.
+    // SAFETY: the caller guarantees it, and NULL comes with length 0.
     let text = if length == 0 { &[] } else { unsafe { core::slice::from_raw_parts(text, length) } };
-    // SAFETY: all dates in this bench's documents are ASCII, and each byte of them is known: see documents and strictness.
+    // SAFETY: all dates in the documents of this benchmark are ASCII: see documents and strictness.
     let text = unsafe { core::str::from_utf8_unchecked(text) };
     not_before(text).map_or(i64::MIN, |moment| moment.0)
 }

@@ -1,4 +1,4 @@
-//! The figures: tables for people, JSON for the page on performance, and the goals beside what was measured.
+//! The figures: tables for people, JSON for docs/performance.md, and the goals with their measured values.
 
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -6,12 +6,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use scheduled_events_core::UnixSeconds;
 use serde_json::{Value, json};
 
+use crate::competitors::Competitor;
 use crate::documents::{Form, Size};
 use crate::measure::ROUNDS;
-use crate::rivals::Rival;
-use crate::strictness::lets_through;
+use crate::strictness::accepted_faults;
 
-/// Readers of one document: name, nanoseconds, and how many times longer than core.
+/// The readers of one document: name, nanoseconds, and the time as a multiple of core's.
 pub struct Measured {
     pub size: Size,
     pub form: Form,
@@ -25,14 +25,14 @@ impl Measured {
     }
 }
 
-/// What core does beyond reading: name, nanoseconds, and how many times longer than parsing.
+/// What core does after reading: name, nanoseconds, and the time as a multiple of parsing.
 pub struct Followed {
     pub size: Size,
     pub bytes: usize,
     pub results: Vec<(&'static str, f64, f64)>,
 }
 
-/// A figure that was aimed at.
+/// A goal and its measured value.
 struct Goal {
     what: String,
     wanted: String,
@@ -41,16 +41,23 @@ struct Goal {
 }
 
 pub struct Report {
-    rivals: Vec<(&'static str, &'static str, &'static str, Vec<&'static str>)>,
+    competitors: Vec<(&'static str, &'static str, &'static str, Vec<&'static str>)>,
     absent: Vec<&'static str>,
     readings: Vec<Measured>,
     followings: Vec<Followed>,
 }
 
 impl Report {
-    pub fn new(rivals: &[Rival], absent: Vec<&'static str>) -> Self {
-        let about = |rival: &Rival| (rival.name, rival.version, rival.note, lets_through(rival));
-        Self { rivals: rivals.iter().map(about).collect(), absent, readings: Vec::new(), followings: Vec::new() }
+    pub fn new(competitors: &[Competitor], absent: Vec<&'static str>) -> Self {
+        let about = |competitor: &Competitor| {
+            (competitor.name, competitor.version, competitor.note, accepted_faults(competitor))
+        };
+        Self {
+            competitors: competitors.iter().map(about).collect(),
+            absent,
+            readings: Vec::new(),
+            followings: Vec::new(),
+        }
     }
 
     pub fn reading(&mut self, measured: Measured) {
@@ -61,20 +68,21 @@ impl Report {
         self.followings.push(followed);
     }
 
-    /// One form's table: a line for each reader, a column for each document.
+    /// Prints the table of one form: a line for each reader, a column for each document.
     pub fn print_form(&self, form: Form) {
         let columns: Vec<_> = self.readings.iter().filter(|measured| measured.form == form).collect();
-        println!("{}: every field read, ns (times core's)", form.name());
+        println!("{}: reading every field, ns (multiple of core's)", form.name());
         print!("  {:<20}", "");
         for column in &columns {
             print!("{:>21}", format!("{}, {} B", column.size.name(), column.bytes));
         }
         println!();
-        for (rival, ..) in &self.rivals {
-            print!("  {rival:<20}");
+        for (competitor, ..) in &self.competitors {
+            print!("  {competitor:<20}");
             for column in &columns {
-                let cell =
-                    column.of(rival).map_or("–".to_owned(), |(_, time, ratio)| format!("{time:.0} ({ratio:.2})"));
+                let cell = column
+                    .of(competitor)
+                    .map_or("–".to_owned(), |(_, time, ratio)| format!("{time:.0} ({ratio:.2})"));
                 print!("{cell:>21}");
             }
             println!();
@@ -83,7 +91,7 @@ impl Report {
     }
 
     pub fn print_rest(&self) {
-        println!("core, compact: nothing changed since the last time, ns (times parsing)");
+        println!("core, compact: an unchanged document, ns (multiple of parsing)");
         print!("  {:<26}", "");
         for column in &self.followings {
             print!("{:>20}", column.size.name());
@@ -99,11 +107,11 @@ impl Report {
             }
             println!();
         }
-        println!("\nwho is who");
-        for (name, version, note, faults) in &self.rivals {
+        println!("\nparsers");
+        for (name, version, note, faults) in &self.competitors {
             println!("  {name:<20} {version:<10} {note}");
             if !faults.is_empty() {
-                println!("  {:<20} {:<10} lets through: {}", "", "", faults.join(", "));
+                println!("  {:<20} {:<10} accepts: {}", "", "", faults.join(", "));
             }
         }
         for absent in &self.absent {
@@ -125,14 +133,14 @@ impl Report {
             let steps = figures(&followed.results);
             json!({"document": followed.size.name(), "bytes": followed.bytes, "steps": steps})
         });
-        let rivals = self.rivals.iter().map(|(name, version, note, faults)| {
-            json!({"name": name, "version": version, "note": note, "lets_through": faults})
+        let competitors = self.competitors.iter().map(|(name, version, note, faults)| {
+            json!({"name": name, "version": version, "note": note, "accepted_faults": faults})
         });
         let goals = self.goals().into_iter().map(|goal| {
             json!({"what": goal.what, "wanted": goal.wanted, "measured": goal.measured, "reached": goal.reached})
         });
         let report = json!({
-            "run": run(), "rounds": ROUNDS, "readers": rivals.collect::<Value>(), "absent": self.absent,
+            "run": run(), "rounds": ROUNDS, "readers": competitors.collect::<Value>(), "absent": self.absent,
             "readings": readings.collect::<Value>(), "followings": followings.collect::<Value>(), "goals": goals.collect::<Value>(),
         });
         format!("{report:#}\n")
@@ -140,16 +148,16 @@ impl Report {
 
     fn goals(&self) -> Vec<Goal> {
         let mut goals = Vec::new();
-        for (form, sizes, rival, factor) in [
+        for (form, sizes, competitor, factor) in [
             (Form::Compact, [Size::S, Size::L, Size::X, Size::Xl].as_slice(), "yyjson", 1.3),
             (Form::Compact, &[Size::S, Size::L, Size::X, Size::Xl], "serde_json borrowed", 3.0),
             (Form::Compact, &[Size::S, Size::L, Size::X, Size::Xl], "jiter", 1.9),
             (Form::Pretty, &[Size::S, Size::M, Size::L, Size::X, Size::Xl], "yyjson", 1.1),
         ] {
             for &size in sizes {
-                let Some(ratio) = self.ratio(form, size, rival) else { continue };
+                let Some(ratio) = self.ratio(form, size, competitor) else { continue };
                 goals.push(Goal {
-                    what: format!("{} {}: {rival} takes longer than core", size.name(), form.name()),
+                    what: format!("{} {}: {competitor}'s time as a multiple of core's", size.name(), form.name()),
                     wanted: format!("≥ {factor} ×"),
                     measured: format!("{ratio:.2} ×"),
                     reached: ratio >= factor,
@@ -161,7 +169,7 @@ impl Report {
         if ratios.len() == sizes.len() {
             let faster = ratios.iter().filter(|&&ratio| ratio >= 1.0).count();
             goals.push(Goal {
-                what: "compact: core not slower than simdjson, of S, L, X, XL".to_owned(),
+                what: "compact: core is at least as fast as simdjson, of S, L, X, XL".to_owned(),
                 wanted: "≥ 2 of 4".to_owned(),
                 measured: format!("{faster} of 4"),
                 reached: faster >= 2,
@@ -176,7 +184,7 @@ impl Report {
             let (value, measured) =
                 if size == Size::S { (*time, format!("{time:.0} ns")) } else { (*ratio, format!("{ratio:.2} ×")) };
             goals.push(Goal {
-                what: format!("{} unchanged: observe + decide, beside parsing", size.name()),
+                what: format!("{} unchanged: observe + decide, as a multiple of parsing", size.name()),
                 wanted: wanted.to_owned(),
                 measured,
                 reached: value < limit,
@@ -185,7 +193,7 @@ impl Report {
         goals
     }
 
-    /// Cost grows with the bytes, not faster.
+    /// The time per byte does not grow with the document.
     fn per_byte(&self) -> Option<Goal> {
         let per_byte = |size| {
             let measured = self.find(Form::Compact, size)?;
@@ -193,7 +201,7 @@ impl Report {
         };
         let ratio = per_byte(Size::Xl)? / per_byte(Size::S)?;
         Some(Goal {
-            what: "compact: core's ns per byte of XL, beside those of S".to_owned(),
+            what: "compact: core's ns per byte of XL, as a multiple of S's".to_owned(),
             wanted: "≤ 1.3 ×".to_owned(),
             measured: format!("{ratio:.2} ×"),
             reached: ratio <= 1.3,
@@ -204,12 +212,12 @@ impl Report {
         self.readings.iter().find(|measured| measured.form == form && measured.size == size)
     }
 
-    fn ratio(&self, form: Form, size: Size, rival: &str) -> Option<f64> {
-        Some(self.find(form, size)?.of(rival)?.2)
+    fn ratio(&self, form: Form, size: Size, competitor: &str) -> Option<f64> {
+        Some(self.find(form, size)?.of(competitor)?.2)
     }
 }
 
-/// Where and when this ran, and with what it was built.
+/// Where and when this ran, and the compilers that built it.
 pub fn run() -> Value {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let commands: Vec<_> = std::env::args().skip(1).collect();
@@ -217,7 +225,7 @@ pub fn run() -> Value {
         "date": UnixSeconds(now.cast_signed()).to_string(),
         "processor": processor(),
         "processors": std::thread::available_parallelism().map_or(0, usize::from),
-        "system": said("uname", &["-sm"]),
+        "system": output_of("uname", &["-sm"]),
         "load": std::fs::read_to_string("/proc/loadavg").ok().and_then(|load| load.split(' ').next().map(str::to_owned)),
         "rustc": env!("BENCH_RUSTC"),
         "cc": env!("BENCH_CC"),
@@ -233,9 +241,9 @@ fn processor() -> String {
     model.unwrap_or_else(|| std::env::consts::ARCH.to_owned())
 }
 
-fn said(program: &str, arguments: &[&str]) -> String {
-    let said = Command::new(program).args(arguments).output();
-    said.map_or_else(|_| "unknown".to_owned(), |said| String::from_utf8_lossy(&said.stdout).trim().to_owned())
+fn output_of(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output();
+    output.map_or_else(|_| "unknown".to_owned(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 fn figures(results: &[(&str, f64, f64)]) -> Value {

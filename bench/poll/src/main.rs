@@ -1,8 +1,8 @@
-//! What a whole poll costs: processor time, latency and memory of the client beside a bare GET and beside Python's HTTP
-//! libraries, all polling one polite server on loopback in turns, each in a process of its own, all on one processor, so
-//! that no wake-up of another one is measured. `make bench-poll`.
+//! The cost of a whole poll: processor time, latency and memory of the client, of a bare GET and of Python's HTTP libraries.
+//! All poll one server on loopback in turns, each in a process of its own, all on one processor, so that the wake-up of
+//! another processor is not measured. `make bench-poll`.
 
-mod contestant;
+mod competitor;
 mod process;
 mod server;
 
@@ -19,39 +19,39 @@ use scheduled_events_bench::report;
 use serde_json::{Value, json};
 use server::Server;
 
-/// The least between two polls of the same contestant: what the client keeps between any two requests, and some more. With
-/// less, the client's own wait would count as its latency.
+/// The shortest time between two polls of one competitor: slightly more than the client's own minimum, whose wait would
+/// otherwise count as latency.
 const PACE: Duration = Duration::from_millis(210);
 /// The first polls open connections, import modules and fill caches.
 const WARM_UP: usize = 3;
-/// How many watches are looked at for their memory, and how often the others than the first poll.
+/// The number of watchers whose memory is measured, and the polls of all but the first.
 const WATCHES: usize = 9;
 const WATCH_POLLS: usize = 10;
 
 #[derive(Parser)]
-#[command(about = "Poll in turns, and compare the costs")]
+#[command(about = "Poll in turns and compare the costs")]
 struct Options {
-    /// Polls of each contestant
+    /// Polls of each competitor
     #[arg(long, default_value_t = 200)]
     polls: usize,
-    /// A Python that has requests; without one, Python is left out, loudly
+    /// A Python with requests; without one, the output names Python as not measured
     #[arg(long)]
     python: Option<PathBuf>,
     /// The command `scheduled-events`, for the cost of `watch`
     #[arg(long)]
     command: Option<PathBuf>,
-    /// Write the figures to this file too
+    /// Also write the figures to this file
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Be a contestant: its name and the endpoint
+    /// Run as a competitor: its name and the endpoint
     #[arg(long, hide = true, num_args = 2)]
-    contestant: Option<Vec<String>>,
+    competitor: Option<Vec<String>>,
 }
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    let done = match options.contestant.as_deref() {
-        Some([name, endpoint]) => contestant::run(name, endpoint),
+    let done = match options.competitor.as_deref() {
+        Some([name, endpoint]) => competitor::run(name, endpoint),
         _ => compare(&options),
     };
     match done {
@@ -63,7 +63,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What one cost: medians, the 99th of a hundred, peak memory, and for a watch the memory that it keeps.
+/// The cost of one competitor: medians, the 99th percentile, peak memory, and for a watcher its resident memory.
 struct Cost {
     name: String,
     processor_us: f64,
@@ -79,27 +79,27 @@ fn compare(options: &Options) -> Result<(), String> {
     sched_setaffinity(None, &one).map_err(|error| format!("cannot keep to one processor: {error}"))?;
     let sample = Sample::new(Size::S, Form::Compact);
     let server = Server::start(&sample.body).map_err(|error| error.to_string())?;
-    let mut contestants = Vec::new();
+    let mut competitors = Vec::new();
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     for name in ["ureq", "client"] {
-        contestants.push(Contestant::start(name, Command::new(&program).arg("--contestant"), &server.endpoint)?);
+        competitors.push(Competitor::start(name, Command::new(&program).arg("--competitor"), &server.endpoint)?);
     }
     if let Some(python) = &options.python {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("rivals.py");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("competitors.py");
         for name in ["http.client", "urllib", "requests.Session", "requests"] {
-            contestants.push(Contestant::start(name, Command::new(python).arg(&script), &server.endpoint)?);
+            competitors.push(Competitor::start(name, Command::new(python).arg(&script), &server.endpoint)?);
         }
     }
     for round in 0..options.polls + WARM_UP {
-        for turn in 0..contestants.len() {
-            // Now one way round, now the other: nobody always finds the caches as the same neighbour leaves them.
-            let place = if round % 2 == 0 { turn } else { contestants.len() - 1 - turn };
-            let contestant = (place + round / 2) % contestants.len();
-            contestants[contestant].poll(round >= WARM_UP)?;
+        for turn in 0..competitors.len() {
+            // The direction alternates, so that no competitor always follows the same one.
+            let place = if round % 2 == 0 { turn } else { competitors.len() - 1 - turn };
+            let competitor = (place + round / 2) % competitors.len();
+            competitors[competitor].poll(round >= WARM_UP)?;
         }
-        thread::sleep(PACE); // After the round, so that who was last in this one and is first in the next has its pause too.
+        thread::sleep(PACE); // After the round, so that the last one of this round may be the first one of the next.
     }
-    let mut costs: Vec<_> = contestants.into_iter().map(Contestant::cost).collect();
+    let mut costs: Vec<_> = competitors.into_iter().map(Competitor::cost).collect();
     if let Some(command) = &options.command {
         costs.push(watch(command, &server, options.polls)?);
     }
@@ -111,7 +111,7 @@ fn compare(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-struct Contestant {
+struct Competitor {
     name: &'static str,
     process: Child,
     turns: ChildStdin,
@@ -121,7 +121,7 @@ struct Contestant {
     peak_kib: u64,
 }
 
-impl Contestant {
+impl Competitor {
     fn start(name: &'static str, command: &mut Command, endpoint: &str) -> Result<Self, String> {
         let started = command.args([name, endpoint]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut process = started.map_err(|error| format!("{name} does not start: {error}"))?;
@@ -130,11 +130,11 @@ impl Contestant {
         Ok(Self { name, process, turns, costs, elapsed_us: Vec::new(), processor_us: Vec::new(), peak_kib: 0 })
     }
 
-    /// One poll; kept unless it belongs to the warm-up.
+    /// Makes one poll, and keeps its cost unless it belongs to the warm-up.
     fn poll(&mut self, keep: bool) -> Result<(), String> {
         let mut line = String::new();
-        let told = self.turns.write_all(b"\n").and_then(|()| self.costs.read_line(&mut line));
-        told.map_err(|error| format!("{} is gone: {error}", self.name))?;
+        let exchanged = self.turns.write_all(b"\n").and_then(|()| self.costs.read_line(&mut line));
+        exchanged.map_err(|error| format!("{} ended: {error}", self.name))?;
         let numbers: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
         let [elapsed, processor, peak] = numbers[..] else { return Err(format!("{} failed", self.name)) };
         if keep {
@@ -146,7 +146,7 @@ impl Contestant {
     }
 
     fn cost(mut self) -> Cost {
-        drop(self.turns); // Its stdin ends, and with it the process.
+        drop(self.turns); // The end of stdin ends the process.
         let _ = self.process.wait();
         Cost {
             name: self.name.to_owned(),
@@ -159,8 +159,8 @@ impl Contestant {
     }
 }
 
-/// The command itself, watching: processor time of all its threads for a poll, and its memory. Where its pages come to lie
-/// is chance, and moves the memory by a tenth: the median of several watches.
+/// The command's `watch`: processor time of all its threads for a poll, and its memory. The layout of its pages is random
+/// and changes the memory by a tenth, so this takes the median of several watchers.
 fn watch(command: &Path, server: &Server, polls: usize) -> Result<Cost, String> {
     let (processor_us, peak, resident) = watch_once(command, server, polls)?;
     let (mut peaks, mut residents) = (vec![peak], vec![resident]);
@@ -176,7 +176,7 @@ fn watch(command: &Path, server: &Server, polls: usize) -> Result<Cost, String> 
     Ok(Cost { name, processor_us, p50_us: None, p99_us: None, peak_kib, resident_kib })
 }
 
-/// Processor time for a poll in microseconds; memory at its peak, and behind the last poll, in KiB.
+/// Returns the processor time of a poll in microseconds, and the peak and final memory in KiB.
 fn watch_once(command: &Path, server: &Server, polls: usize) -> Result<(f64, u64, u64), String> {
     let mut process = Command::new(command)
         .args(["watch", "--json", "--interval", "210ms", "--vm-name", "WestNO_0", "--endpoint", &server.endpoint])
@@ -191,13 +191,13 @@ fn watch_once(command: &Path, server: &Server, polls: usize) -> Result<(f64, u64
         let processor_us = ended.saturating_sub(begun) as f64 / 1e3 / polls as f64;
         Some((processor_us, process::peak_kib(&id)?, process::resident_kib(&id)?))
     })();
-    // It watches until it is ended.
+    // It runs until it is killed.
     let _ = process.kill();
     let _ = process.wait();
-    measured.ok_or_else(|| "watch ended, or does not poll".to_owned())
+    measured.ok_or_else(|| "`watch` ended or does not poll".to_owned())
 }
 
-/// The processor time that a process has used when the server has answered so often.
+/// Returns the processor time that a process has used once the server has answered so many requests.
 fn at(server: &Server, answered: usize, process: &str) -> Option<u64> {
     let mut before = (Instant::now(), server.answered());
     while server.answered() < answered {
@@ -208,7 +208,7 @@ fn at(server: &Server, answered: usize, process: &str) -> Option<u64> {
             return None;
         }
     }
-    thread::sleep(Duration::from_millis(50)); // What it does with the answer belongs to the poll.
+    thread::sleep(Duration::from_millis(50)); // Its work after the answer is part of the poll.
     process::processor_ns(process)
 }
 
@@ -220,7 +220,7 @@ fn quantile(values: &mut [f64], part: f64) -> f64 {
 fn print(costs: &[Cost], options: &Options, bytes: usize) {
     let bare = costs[0].processor_us;
     println!("a poll of {bytes} B over loopback, {} each", options.polls);
-    println!("  {:<22}{:>14}{:>12}{:>10}{:>10}{:>12}", "", "processor µs", "times ureq", "p50 µs", "p99 µs", "peak MB");
+    println!("  {:<22}{:>14}{:>12}{:>10}{:>10}{:>12}", "", "processor µs", "× ureq", "p50 µs", "p99 µs", "peak MB");
     for cost in costs {
         let time = |time: Option<f64>| time.map_or("–".to_owned(), |time| format!("{time:.0}"));
         println!(
@@ -248,8 +248,8 @@ fn megabytes(kib: u64) -> f64 {
 }
 
 fn absent(options: &Options) -> Vec<&'static str> {
-    let python = options.python.is_none().then_some("Python's libraries: no --python was named");
-    let command = options.command.is_none().then_some("watch: no --command was named");
+    let python = options.python.is_none().then_some("Python's libraries: --python is missing");
+    let command = options.command.is_none().then_some("watch: --command is missing");
     python.into_iter().chain(command).collect()
 }
 
@@ -258,7 +258,7 @@ fn goals(costs: &[Cost]) -> Vec<(&'static str, &'static str, String, bool)> {
     let mut goals = Vec::new();
     if let (Some(bare), Some(client)) = (find("ureq"), find("client")) {
         let ratio = client.processor_us / bare.processor_us;
-        let what = "a poll through the client, beside a bare GET";
+        let what = "a poll through the client, as a multiple of a bare GET";
         goals.push((what, "≤ 1.5 ×", format!("{ratio:.2} ×"), ratio <= 1.5));
     }
     if let Some(resident) = find("watch, the command").and_then(|watch| watch.resident_kib) {

@@ -1,4 +1,4 @@
-//! A polite server of one document: keep-alive, the same answer to every GET.
+//! A server of one document: keep-alive, and the same answer to every GET.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -27,14 +27,14 @@ impl Server {
         thread::spawn(move || {
             for connection in listener.incoming().flatten() {
                 let (answer, count) = (Arc::clone(&answer), Arc::clone(&count));
-                // A connection that breaks ends its thread; its client will say so.
+                // A lost connection ends its thread; the client reports it.
                 thread::spawn(move || serve(&connection, &answer, &count));
             }
         });
         Ok(Self { endpoint, answered })
     }
 
-    /// How many requests were answered.
+    /// The number of answered requests.
     pub fn answered(&self) -> usize {
         self.answered.load(Ordering::Acquire)
     }

@@ -1,6 +1,6 @@
-//! Counts the instructions of core's main calls with callgrind, which gives the same number every time, and compares
-//! them with those in `instructions.toml`. `make bench-check` fails where a call takes 3 % more; after a change that is
-//! meant, `make bench-check ARGS=--accept` writes the file anew.
+//! Counts the instructions of core's main calls with callgrind, which gives the same number in every run, and compares them
+//! with those in `instructions.toml`. `make bench-check` fails if a call takes 3 % more. After an intended change,
+//! `make bench-check ARGS=--accept` writes the file.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,13 +9,13 @@ use std::process::{Command, ExitCode};
 
 use clap::Parser;
 use scheduled_events_bench::documents::{Form, Sample, Size};
-use scheduled_events_bench::{follow, rivals};
+use scheduled_events_bench::{competitors, follow};
 use serde::Deserialize;
 
-/// How many percent more are too many.
+/// The increase that fails the check, in percent.
 const TOLERANCE: u64 = 3;
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.toml");
-/// The calls of the longer of two runs; the shorter makes one, so that what a program does beside them falls out.
+/// The calls of the longer of two runs. The shorter makes one call, and the difference excludes the program's start.
 const CALLS: u64 = 101;
 
 const READ: [(&str, Size, Form); 6] = [
@@ -32,17 +32,17 @@ const FOLLOW: [(&str, Size); 2] =
 #[derive(Parser)]
 #[command(about = "Count the instructions of core's main calls, and compare them with instructions.toml")]
 struct Options {
-    /// Write instructions.toml anew
+    /// Write instructions.toml
     #[arg(long)]
     accept: bool,
-    /// Make the calls of one case: what runs under callgrind
+    /// Make the calls of one case, under callgrind
     #[arg(long, hide = true)]
     case: Option<String>,
     #[arg(long, hide = true, default_value_t = 1)]
     calls: u64,
 }
 
-/// The file: what was counted, and with which compiler.
+/// The file: the counts and the compiler.
 #[derive(Deserialize)]
 struct Recorded {
     rustc: String,
@@ -70,25 +70,24 @@ fn call(case: &str, calls: u64) {
     if let Some((_, size, form)) = READ.iter().find(|read| read.0 == case) {
         let sample = Sample::new(*size, *form);
         for _ in 0..calls {
-            let sum = rivals::core::read(std::hint::black_box(&sample.body));
-            assert_eq!(sum, Some(sample.checksum), "every field was read");
+            let sum = competitors::core::read(std::hint::black_box(&sample.body));
+            assert_eq!(sum, Some(sample.checksum), "every field is read");
         }
     }
     if let Some((_, size)) = FOLLOW.iter().find(|follow| follow.0 == case) {
         let sample = Sample::new(*size, Form::Compact);
-        let contenders = follow::contenders(&sample.body);
-        let (_, mut follow) =
-            contenders.into_iter().find(|one| one.0 == "observe + decide").expect("it is one of them");
+        let timed = follow::calls(&sample.body);
+        let (_, mut follow) = timed.into_iter().find(|call| call.0 == "observe + decide").expect("it is one of them");
         for _ in 0..calls {
             std::hint::black_box(follow());
         }
     }
 }
 
-/// Counts everything; whether nothing takes too many more than recorded.
+/// Counts all cases and returns whether none takes too many more instructions than recorded.
 fn check(accept: bool) -> Result<bool, String> {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
-        return Err("the recorded numbers are those of x86-64 Linux, and this is another system".to_owned());
+        return Err("the recorded numbers are for x86-64 Linux; this is another system".to_owned());
     }
     let mut counted = BTreeMap::new();
     for case in READ.iter().map(|read| read.0).chain(FOLLOW.iter().map(|follow| follow.0)) {
@@ -96,7 +95,7 @@ fn check(accept: bool) -> Result<bool, String> {
     }
     if accept {
         std::fs::write(FILE, written(&counted)).map_err(|error| format!("{FILE}: {error}"))?;
-        println!("written: bench/instructions.toml");
+        println!("wrote bench/instructions.toml");
         return Ok(true);
     }
     let text = std::fs::read_to_string(FILE).map_err(|error| format!("{FILE}: {error}"))?;
@@ -111,7 +110,7 @@ fn check(accept: bool) -> Result<bool, String> {
     }
     let fine = verdicts.iter().all(|verdict| verdict.fine);
     if !fine {
-        println!("Where a change is meant: make bench-check ARGS=--accept, and commit bench/instructions.toml.");
+        println!("If the change is intended: make bench-check ARGS=--accept, then commit bench/instructions.toml.");
     }
     Ok(fine)
 }
@@ -121,22 +120,22 @@ struct Verdict {
     fine: bool,
 }
 
-/// Compares case by case; one that stands on one side only is wrong too.
+/// Compares case by case. A case that is missing on one side is an error, too.
 fn compare(recorded: &BTreeMap<String, u64>, counted: &BTreeMap<String, u64>) -> Vec<Verdict> {
     let cases: std::collections::BTreeSet<_> = recorded.keys().chain(counted.keys()).collect();
     let verdict = |case: &String| {
         let (Some(&before), Some(&now)) = (recorded.get(case), counted.get(case)) else {
-            let side = if recorded.contains_key(case) { "recorded, but no case any more" } else { "not recorded" };
+            let side = if recorded.contains_key(case) { "recorded, but not a case" } else { "not recorded" };
             return Verdict { line: format!("{case:<34} {side}"), fine: false };
         };
         let too_many = now * 100 > before * (100 + TOLERANCE);
-        let said = match now * 100 < before * (100 - TOLERANCE) {
+        let remark = match now * 100 < before * (100 - TOLERANCE) {
             _ if too_many => "  TOO MANY",
-            true => "  fewer: accept it, so that it stays",
+            true => "  FEWER: accept it",
             false => "",
         };
         let change = (now as f64 / before as f64 - 1.0) * 100.0;
-        Verdict { line: format!("{case:<34} {before:>10} {now:>10} {change:>+7.1}%{said}"), fine: !too_many }
+        Verdict { line: format!("{case:<34} {before:>10} {now:>10} {change:>+7.1}%{remark}"), fine: !too_many }
     };
     cases.into_iter().map(verdict).collect()
 }
@@ -153,22 +152,22 @@ fn written(counted: &BTreeMap<String, u64>) -> String {
     text
 }
 
-/// The instructions of this program making so many calls.
+/// Counts the instructions of this program making so many calls.
 fn count(case: &str, calls: u64) -> Result<u64, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let done = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(Path::new(&program))
         .args(["--case", case, "--calls", &calls.to_string()])
-        .env_clear() // The environment lies on the stack and moves what follows.
+        .env_clear() // The environment is on the stack and shifts addresses.
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .output()
-        .map_err(|error| format!("valgrind: {error}; bench/setup installs it"))?;
-    let said = String::from_utf8_lossy(&done.stderr);
-    let collected = said.lines().find_map(|line| line.split_once("Collected : ")).map(|(_, number)| number.trim());
+        .map_err(|error| format!("valgrind: {error}; tests/setup bench installs it"))?;
+    let output = String::from_utf8_lossy(&done.stderr);
+    let collected = output.lines().find_map(|line| line.split_once("Collected : ")).map(|(_, number)| number.trim());
     match collected.and_then(|number| number.parse().ok()) {
         Some(number) if done.status.success() => Ok(number),
-        _ => Err(format!("`{case}` could not be counted; valgrind says:\n{said}")),
+        _ => Err(format!("`{case}` could not be counted; valgrind printed:\n{output}")),
     }
 }
 

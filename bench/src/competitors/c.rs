@@ -1,10 +1,10 @@
-//! The parsers for C and C++: what reads with them is C and C++ too (the folder c).
+//! The parsers for C and C++. The code that reads with them is C and C++, too, in the folder `c`.
 
 use std::hint::black_box;
 
 use yyjson_sys as _; // Linked for the functions that c/read_yyjson.c calls.
 
-use super::{Reader, Rival};
+use super::{Competitor, Reader};
 
 unsafe extern "C" {
     fn read_yyjson(data: *const u8, length: usize) -> u64;
@@ -16,9 +16,9 @@ unsafe extern "C" {
     fn read_simdjson(data: *const u8, length: usize, capacity: usize) -> u64;
 }
 
-/// Adds those that were built in, and what to do about those that were not.
-pub fn list(rivals: &mut Vec<Rival>, absent: &mut Vec<&'static str>) {
-    rivals.push(Rival {
+/// Adds those that were built in, and how to install those that were not.
+pub fn list(competitors: &mut Vec<Competitor>, absent: &mut Vec<&'static str>) {
+    competitors.push(Competitor {
         name: "yyjson",
         version: env!("VERSION_yyjson"),
         note: "its own tree, allocated each time; repeated members found by this bench, repeated EventIds not",
@@ -28,13 +28,13 @@ pub fn list(rivals: &mut Vec<Rival>, absent: &mut Vec<&'static str>) {
             reader(move || unsafe { read_yyjson(black_box(body.as_ptr()), body.len()) })
         },
     });
-    rivals.push(Rival {
+    competitors.push(Competitor {
         name: "yyjson pool",
         version: env!("VERSION_yyjson"),
-        note: "as yyjson, its tree in memory that is kept from one reading to the next",
+        note: "as yyjson, with its tree in memory that it keeps from one document to the next",
         prepare: |body, _, _| {
             let body = body.to_vec();
-            // SAFETY: a function of a number.
+            // SAFETY: it takes a number and no pointer.
             let mut memory = vec![0_u8; unsafe { yyjson_memory(body.len()) }];
             reader(move || {
                 // SAFETY: the reader gets the bytes of two slices, and keeps no pointer to them.
@@ -43,20 +43,20 @@ pub fn list(rivals: &mut Vec<Rival>, absent: &mut Vec<&'static str>) {
         },
     });
     #[cfg(have_simdjson)]
-    rivals.push(Rival {
+    competitors.push(Competitor {
         name: "simdjson",
         version: env!("VERSION_simdjson"),
-        note: "on demand, compiled with -march=native, which no other is; wants 64 bytes beyond the text, got outside of \
-               the time; does not check what nobody asks for; repeated members found by this bench, repeated EventIds not",
+        note: "on demand, compiled with -march=native, which no other is; needs 64 bytes after the text, added \
+               outside the time; does not check what is not read; repeated members found by this bench, repeated EventIds not",
         prepare: |body, _, _| padded(body),
     });
     #[cfg(not(have_simdjson))]
     absent.push("simdjson: libsimdjson-dev is not installed; tests/setup bench installs it");
     #[cfg(have_cjson)]
-    rivals.push(Rival {
+    competitors.push(Competitor {
         name: "cJSON",
         version: env!("VERSION_cjson"),
-        note: "not strict: see what it lets through; repeated members found by this bench",
+        note: "not strict: see what it accepts; repeated members found by this bench",
         prepare: |body, _, _| {
             let body = body.to_vec();
             // SAFETY: the reader gets the bytes of a slice, and keeps no pointer to them.
@@ -74,11 +74,11 @@ fn padded(body: &[u8]) -> Option<Reader> {
     let length = body.len();
     let mut body = body.to_vec();
     body.resize(length + PADDING, 0);
-    // SAFETY: the reader gets the bytes of a slice, is told how many may be read, and keeps no pointer to them.
+    // SAFETY: the reader gets the bytes of a slice and how many it may read, and keeps no pointer to them.
     reader(move || unsafe { read_simdjson(black_box(body.as_ptr()), length, length + PADDING) })
 }
 
-#[allow(clippy::unnecessary_wraps)] // What Rival asks for.
+#[allow(clippy::unnecessary_wraps)] // The signature that Competitor requires.
 fn reader(mut read: impl FnMut() -> u64 + 'static) -> Option<Reader> {
     Some(Box::new(move || match read() {
         0 => None,

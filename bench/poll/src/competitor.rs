@@ -1,4 +1,4 @@
-//! One who polls, in a process of its own: for each line on stdin one poll, and its cost as a line on stdout.
+//! A polling process: makes one poll for each line on stdin, and prints its cost as a line on stdout.
 
 use std::io::{BufRead, Write};
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ pub fn run(name: &str, endpoint: &str) -> Result<(), String> {
     let mut poll: Box<dyn FnMut() -> Result<(), String>> = match name {
         "client" => client(endpoint)?,
         "ureq" => ureq(endpoint),
-        _ => return Err(format!("nobody is called {name}")),
+        _ => return Err(format!("unknown competitor `{name}`; expected `client` or `ureq`")),
     };
     let mut out = std::io::stdout();
     for line in std::io::stdin().lock().lines() {
@@ -30,7 +30,7 @@ pub fn run(name: &str, endpoint: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// What the command does for a poll: the request, and core's session, which reads, follows and decides.
+/// A poll as the command makes it: the request, and core's session, which reads, follows and decides.
 fn client(endpoint: &str) -> Result<Box<dyn FnMut() -> Result<(), String>>, String> {
     let imds = Imds::new(endpoint, API_VERSION, false)?;
     let clock = Clock::start();
@@ -43,11 +43,7 @@ fn client(endpoint: &str) -> Result<Box<dyn FnMut() -> Result<(), String>>, Stri
                 Step::Get { timeout_ms } => {
                     let timeout = Duration::from_millis(u64::from(timeout_ms));
                     let answer = imds.events(None, timeout).map_err(|failure| failure.detail)?;
-                    let response = Response {
-                        status: answer.status,
-                        retry_after: None,
-                        body: &answer.body,
-                    };
+                    let response = Response { status: answer.status, retry_after: None, body: &answer.body };
                     session.on_response(&response, clock.now());
                     polled = true;
                 }
@@ -57,14 +53,14 @@ fn client(endpoint: &str) -> Result<Box<dyn FnMut() -> Result<(), String>>, Stri
                 }
                 Step::Report(_) => {}
                 Step::Post { .. } | Step::Prepare { .. } | Step::Recover { .. } => {
-                    return Err("a session that only observes wants to act".to_owned());
+                    return Err("expected an observing session to take no action".to_owned());
                 }
             }
         }
     }))
 }
 
-/// The least that Rust can do: the same bytes over the same HTTP library, nothing made of them.
+/// A bare GET in Rust: the same bytes over the same HTTP library, without reading them.
 fn ureq(endpoint: &str) -> Box<dyn FnMut() -> Result<(), String>> {
     let agent = ureq::Agent::config_builder().timeout_global(Some(TIMEOUT)).build().new_agent();
     let url = format!("{endpoint}/metadata/scheduledevents?api-version={API_VERSION}");
@@ -80,7 +76,7 @@ fn processor_time() -> Duration {
     Duration::new(time.tv_sec.try_into().unwrap_or_default(), time.tv_nsec.try_into().unwrap_or_default())
 }
 
-/// The most memory that this process has had.
+/// The peak memory of this process.
 fn peak_kib() -> u64 {
     crate::process::peak_kib("self").unwrap_or(0)
 }

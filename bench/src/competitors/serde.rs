@@ -1,16 +1,16 @@
-//! The parsers that fill serde's structures: typed, every field held, with owned and with borrowed texts.
+//! Parsers that fill serde structures: typed, with every field, with owned and with borrowed texts.
 
 use std::borrow::Cow;
 use std::hint::black_box;
 
 use serde::Deserialize;
 
-use super::{Reader, Rival};
+use super::{Competitor, Reader};
 use crate::documents::{Form, Size};
 use crate::reading::{Member, Record, digest, fold};
 
-pub const RIVALS: [Rival; 5] = [
-    Rival {
+pub const COMPETITORS: [Competitor; 5] = [
+    Competitor {
         name: "serde_json owned",
         version: env!("VERSION_serde_json"),
         note: "a String for every text; repeated members found, repeated EventIds not",
@@ -20,16 +20,16 @@ pub const RIVALS: [Rival; 5] = [
             })
         },
     },
-    Rival {
+    Competitor {
         name: "serde_json borrowed",
         version: env!("VERSION_serde_json"),
         note: "texts borrowed where they have no escapes; repeated members found, repeated EventIds not",
         prepare: |body, _, _| reader(body, |body| fold_all(&serde_json::from_slice::<Borrowed<'_>>(body).ok()?)),
     },
-    Rival {
+    Competitor {
         name: "serde-json-core",
         version: env!("VERSION_serde-json-core"),
-        note: "heapless vectors that fit this very document: that of XL would overflow a stack of 8 MiB; escapes are not decoded",
+        note: "heapless vectors of exactly this document's size, which for XL would overflow a stack of 8 MiB; does not decode escapes",
         prepare: |body, size, form| match size {
             _ if form == Form::Escapes => None,
             Size::S => reader(body, fixed::<1, 2>),
@@ -39,16 +39,16 @@ pub const RIVALS: [Rival; 5] = [
             Size::Xl => None,
         },
     },
-    Rival {
+    Competitor {
         name: "sonic-rs",
         version: env!("VERSION_sonic-rs"),
-        note: "texts borrowed where they have no escapes; built without -C target-cpu=native, as core is",
+        note: "texts borrowed where they have no escapes; built without -C target-cpu=native, like core",
         prepare: |body, _, _| reader(body, |body| fold_all(&sonic_rs::from_slice::<Borrowed<'_>>(body).ok()?)),
     },
-    Rival {
+    Competitor {
         name: "simd-json",
         version: env!("VERSION_simd-json"),
-        note: "texts borrowed; decodes in place, so each reading pays for a copy of the document; its buffers are kept",
+        note: "texts borrowed; decodes in place, so that each reading includes a copy of the document; keeps its buffers",
         prepare: |body, _, _| {
             let body = body.to_vec();
             let mut scratch = Vec::with_capacity(body.len());
@@ -75,7 +75,7 @@ struct Document<Events> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-#[allow(clippy::struct_field_names)] // The names are the wire's own.
+#[allow(clippy::struct_field_names)] // The names of the wire format.
 struct Event<Text, Texts> {
     event_id: Text,
     event_type: Text,
@@ -88,7 +88,7 @@ struct Event<Text, Texts> {
     duration_in_seconds: i64,
 }
 
-/// Borrowed where the parser allows it. A structure of its own, since serde never borrows inside of a list by itself.
+/// Borrowed where the parser allows it. A separate structure, since serde does not borrow inside a list by default.
 #[derive(Deserialize)]
 struct Borrow<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -98,7 +98,7 @@ impl AsRef<str> for Borrow<'_> {
     }
 }
 
-#[allow(clippy::unnecessary_wraps)] // What Rival asks for.
+#[allow(clippy::unnecessary_wraps)] // The signature that Competitor requires.
 fn reader(body: &[u8], read: fn(&[u8]) -> Option<u64>) -> Option<Reader> {
     let body = body.to_vec();
     Some(Box::new(move || read(black_box(&body))))

@@ -4,25 +4,25 @@ use std::hint::black_box;
 
 use scheduled_events_core::{Document, Event, Incarnation, Text};
 
-use super::{Reader, Rival};
+use super::{Competitor, Reader};
 use crate::reading::{Member, Record, digest, fold};
 
-pub const RIVAL: Rival = Rival {
+pub const COMPETITOR: Competitor = Competitor {
     name: "core",
     version: "this tree",
-    note: "Document::parse_each: strict, repeated members and EventIds found; room for 16, 128 or 1024 names of Resources, by the document's length",
+    note: "Document::parse_each: strict, repeated members and EventIds found; buffers for 16, 128 or 1024 names of Resources, by the document's length",
     prepare: |body, _, _| -> Option<Reader> {
         let body = body.to_vec();
         Some(Box::new(move || read(black_box(&body))))
     },
 };
 
-/// Without any storage, for who asks the document for its events.
-pub const TWICE: Rival = Rival {
+/// Without storage, for callers who iterate over the document's events.
+pub const TWICE: Competitor = Competitor {
     name: "core twice",
     version: "this tree",
-    note: "Document::parse, then events(): strict, no storage; all events but the first are read a second time, and \
-           Resources when they are asked for",
+    note: "Document::parse, then events(): strict, no storage; reads all events but the first a second time, and \
+           Resources on demand",
     prepare: |body, _, _| -> Option<Reader> {
         let body = body.to_vec();
         Some(Box::new(move || read_twice(black_box(&body))))
@@ -30,7 +30,7 @@ pub const TWICE: Rival = Rival {
 };
 
 pub fn read(body: &[u8]) -> Option<u64> {
-    // Who gets a short document does not pay for room for a thousand names.
+    // A caller with a short document does not pay for a buffer of a thousand names.
     match body.len() {
         ..1024 => read_once::<16>(body),
         ..8192 => read_once::<128>(body),
@@ -77,7 +77,7 @@ fn number(incarnation: Incarnation<'_>) -> u64 {
     if let Incarnation::Number(number) = incarnation { number } else { 0 }
 }
 
-/// The decoded text: the others decode it while they parse.
+/// A checksum of the decoded text. The other parsers decode while they parse.
 fn decoded(text: Option<Text<'_>>) -> u64 {
     let Some(text) = text else { return 0 };
     match text.as_str() {

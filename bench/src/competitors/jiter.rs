@@ -4,10 +4,10 @@ use std::hint::black_box;
 
 use jiter::{Jiter, NumberInt};
 
-use super::{Reader, Rival};
+use super::{Competitor, Reader};
 use crate::reading::{Member, Record, digest, fold};
 
-pub const RIVAL: Rival = Rival {
+pub const COMPETITOR: Competitor = Competitor {
     name: "jiter",
     version: env!("VERSION_jiter"),
     note: "pulled: no allocation; repeated members found by this bench, repeated EventIds not",

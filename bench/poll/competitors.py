@@ -1,4 +1,4 @@
-"""Poll with what Python has: for each line on stdin one poll, and its cost as a line on stdout."""
+"""Poll with Python's HTTP libraries: one poll for each line on stdin, its cost as a line on stdout."""
 
 import http.client
 import json
@@ -12,7 +12,7 @@ HEADERS = {"Metadata": "true"}
 
 
 def with_http_client(endpoint):
-    """Poll over one connection that is kept."""
+    """Poll over a persistent connection."""
     connection = http.client.HTTPConnection(urllib.parse.urlsplit(endpoint).netloc, timeout=5)
 
     def poll():
@@ -23,7 +23,7 @@ def with_http_client(endpoint):
 
 
 def with_urllib(endpoint):
-    """Poll as most scripts do; it opens a connection each time."""
+    """Poll as most scripts do, with a new connection each time."""
     request = urllib.request.Request(endpoint + PATH, headers=HEADERS)
 
     def poll():
@@ -41,14 +41,14 @@ def with_requests(endpoint):
 
 
 def with_session(endpoint):
-    """Poll with requests over one connection that is kept."""
+    """Poll with requests over a persistent connection."""
     import requests
 
     session = requests.Session()
     return lambda: session.get(endpoint + PATH, headers=HEADERS, timeout=5).json()
 
 
-RIVALS = {
+COMPETITORS = {
     "http.client": with_http_client,
     "urllib": with_urllib,
     "requests": with_requests,
@@ -57,7 +57,7 @@ RIVALS = {
 
 
 def peak_kib():
-    """Give the most memory that this process has had."""
+    """Return the peak memory of this process."""
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
 
@@ -65,12 +65,12 @@ def peak_kib():
 def main():
     """Poll until stdin ends."""
     name, endpoint = sys.argv[1:]
-    poll = RIVALS[name](endpoint)
+    poll = COMPETITORS[name](endpoint)
     for _ in sys.stdin:
         processor, begun = time.process_time_ns(), time.perf_counter_ns()
         document = poll()
         elapsed, used = time.perf_counter_ns() - begun, time.process_time_ns() - processor
-        assert document["Events"], "there are events"
+        assert document["Events"], "expected events"
         print(elapsed, used, peak_kib(), flush=True)
 
 
