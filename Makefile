@@ -16,7 +16,8 @@ WORKSPACE = --locked --workspace
 
 .PHONY: help demo install wheel check test verify setup clean \
 	check-format lint test-fast test-rust test-c test-python \
-	docs bare-metal platforms msrv deny test-stack sizes prove-no-panic coverage verify-c test-fuzz fuzz \
+	docs bare-metal platforms msrv deny test-stack sizes prove-no-panic coverage verify-c check-bench \
+	test-fuzz fuzz \
 	crash soak test-mounts check-systemd test-systemd test-sweeps miri advisories mutants \
 	header faults-table bench bench-poll bench-python bench-sizes bench-check bench-c performance
 
@@ -58,7 +59,9 @@ clean: ## remove what was built
 ##@ Steps of `make check` and `make test`
 check-format: ## check that the code is formatted
 	@tests/setup rust
-	$(CARGO) fmt --all --check
+	@for workspace in . bench fuzz tests/no-panic ffi-c/header tests/c/bench; do \
+		$(CARGO) fmt --all --check --manifest-path $$workspace/Cargo.toml || exit 1; \
+	done
 
 lint: ## run Clippy; warnings are errors
 	@tests/setup rust
@@ -119,6 +122,9 @@ coverage: ## measure which lines and branches of core its tests reach; at least 
 verify-c: ## test the C library under sanitizers and Valgrind, with a million mutated documents
 	@tests/setup c c-verify
 	@python3 tests/c/run.py --tier verify
+
+check-bench: ## compile the benchmarks
+	cd bench && $(CARGO) check --locked --workspace --all-targets
 
 test-fuzz: ## run the fuzz targets as plain tests over the corpus and over inputs that fuzzing found
 	cd fuzz && $(CARGO) test --locked
