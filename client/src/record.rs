@@ -1,117 +1,29 @@
-//! What a run has to say: typed records, one JSON object a line for programs.
+//! Records as JSON Lines, and events that outlive their document.
+//!
+//! [`scheduled_events_core::record`] defines the records; `docs/records.md` describes them.
 
-use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use scheduled_events_core::{
-    Action, Change, Decision, Document, Event, Member, Position, Problem, ProblemKind, TrackedEvent, TrackedStatus,
-    UnixSeconds, VmNames,
-};
+use scheduled_events_core::record::{EventMembers, PrintableJson, ResourceList};
+use scheduled_events_core::{Event, Text, TrackedEvent, UnixSeconds, VmNames};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-/// One record. Serialised, it is an object whose first member, `record`, tells the kind.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(tag = "record", rename_all = "kebab-case")]
-pub enum Record {
-    /// A document was read.
-    Document {
-        /// Its incarnation: a number, a string or null.
-        incarnation: serde_json::Value,
-        /// How many events it holds.
-        events: usize,
-        /// How many problems it has.
-        problems: usize,
-    },
-    /// An event of the document.
-    Event(EventRecord),
-    /// Something odd in the document.
-    Problem {
-        /// Index in the `Events` array; null for the document itself.
-        event: Option<usize>,
-        /// The member concerned.
-        member: Option<Member>,
-        /// What is odd.
-        kind: ProblemKind,
-        /// The line, from 1.
-        line: u32,
-        /// The column in characters, from 1.
-        column: u32,
-    },
-    /// An event changed.
-    Change {
-        /// What changed.
-        change: Change,
-        /// The event.
-        event_id: String,
-        /// Its type.
-        event_type: Option<String>,
-        /// Its status, the last one known.
-        event_status: Option<&'static str>,
-        /// Its start, the last one known.
-        not_before: Option<UnixSeconds>,
-        /// Whether it concerns this machine.
-        mine: Option<bool>,
-        /// When the change was seen.
-        time: UnixSeconds,
-    },
-    /// What is done about an event.
-    Decision {
-        /// The event.
-        event_id: String,
-        /// What is done.
-        action: Action,
-        /// The rule that says so, from 1.
-        rule: Option<u16>,
-        /// Why.
-        reason: String,
-    },
-    /// An approval was answered; the status is null where no answer came.
-    Approval {
-        /// The events.
-        event_ids: Vec<String>,
-        /// The status of the answer.
-        status: Option<u16>,
-    },
-    /// A preparation ended.
-    Prepare {
-        /// The event.
-        event_id: String,
-        /// How it ended.
-        outcome: &'static str,
-    },
-    /// A recovery ended.
-    Recover {
-        /// The event.
-        event_id: String,
-        /// How it ended.
-        outcome: &'static str,
-    },
-    /// A poll failed; nothing ended by that.
-    PollFailed {
-        /// Why, as a word.
-        cause: String,
-        /// Milliseconds until the next poll.
-        retry_in_ms: u32,
-    },
-    /// More events are announced than can be followed.
-    Untracked {
-        /// This machine's own.
-        own: usize,
-        /// Other machines'.
-        others: usize,
-    },
-    /// A scenario that the replay server knows.
-    Scenario {
-        /// Its name.
-        name: String,
-        /// What it shows.
-        about: String,
-    },
+pub use scheduled_events_core::record::{HookOutcome, Record, TimedRecord};
+
+/// Writes a record as one line of JSON, with all characters escaped that are unsafe to print.
+///
+/// # Errors
+/// Those of the output.
+pub fn write_json(record: &impl Serialize, mut output: impl Write) -> io::Result<()> {
+    let json = serde_json::to_string(record)?;
+    output.write_all(format!("{}\n", PrintableJson(&json)).as_bytes())?;
+    output.flush()
 }
 
-/// An event with all its members; what the document does not say is null.
+/// An event that outlives its document: an owned copy of [`EventMembers`], for the state file and for hooks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs)] // The names are the wire's own.
+#[allow(missing_docs)] // The members are those of `EventMembers`.
 pub struct EventRecord {
     pub event_id: String,
     pub event_type: Option<String>,
@@ -128,183 +40,112 @@ pub struct EventRecord {
 impl EventRecord {
     /// Copies an event out of its document.
     pub fn new(event: &Event<'_>, names: VmNames<'_>) -> Self {
-        Self {
-            event_id: event.event_id().to_string(),
-            event_type: event.event_type().map(|word| word.to_string()),
-            event_status: event.event_status().map(|word| word.to_string()),
-            resource_type: event.resource_type().map(|text| text.to_string()),
-            resources: event
-                .resources()
-                .is_present()
-                .then(|| event.resources().iter().map(|name| name.to_string()).collect()),
-            not_before: event.not_before().moment(),
-            description: event.description().map(|text| text.to_string()),
-            event_source: event.event_source().map(|word| word.to_string()),
-            duration_in_seconds: event.duration_in_seconds(),
-            mine: names.owns(event),
-        }
+        Self::from(&EventMembers::from_event(event, names))
     }
 
-    /// What is known of an event whose document is not at hand.
+    /// Copies what a tracker keeps of an event.
     pub fn of_tracked(event: &TrackedEvent) -> Self {
+        Self::from(&EventMembers::from_tracked(event))
+    }
+
+    /// Replaces the members that a tracker knows better than the last document: the status never goes back, and
+    /// `NotBefore` stays known when a document blanks it.
+    pub fn update(&mut self, event: &TrackedEvent) {
+        let tracked = Self::of_tracked(event);
+        self.event_status = tracked.event_status.or(self.event_status.take());
+        self.not_before = tracked.not_before.or(self.not_before);
+        self.mine = tracked.mine.or(self.mine);
+    }
+
+    /// The names in `resources`, for [`members`](Self::members).
+    pub fn resource_names(&self) -> Option<Vec<&str>> {
+        self.resources.as_ref().map(|names| names.iter().map(String::as_str).collect())
+    }
+
+    /// The event as records show it; `names` are its [`resource_names`](Self::resource_names).
+    pub fn members<'a>(&'a self, names: Option<&'a [&'a str]>) -> EventMembers<'a> {
+        let text = |text: &'a Option<String>| text.as_deref().map(Text::plain);
+        EventMembers {
+            event_id: Text::plain(&self.event_id),
+            event_type: text(&self.event_type),
+            event_status: text(&self.event_status),
+            resource_type: text(&self.resource_type),
+            resources: names.map(ResourceList::Names),
+            not_before: self.not_before,
+            description: text(&self.description),
+            event_source: text(&self.event_source),
+            duration_in_seconds: self.duration_in_seconds,
+            mine: self.mine,
+        }
+    }
+
+    /// The members as names in upper case and texts, for a command's environment. Unknown members are left out.
+    /// Resources are joined with commas, which no resource's name contains.
+    pub fn variables(&self) -> Vec<(String, String)> {
+        let Ok(Value::Object(members)) = serde_json::to_value(self) else { return Vec::new() };
+        let variable = |(name, value): (String, Value)| {
+            let text = match value {
+                Value::Null => return None,
+                Value::String(text) => text,
+                Value::Array(names) => names.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(","),
+                value => value.to_string(),
+            };
+            Some((name.to_ascii_uppercase(), text))
+        };
+        members.into_iter().filter_map(variable).collect()
+    }
+}
+
+impl From<&EventMembers<'_>> for EventRecord {
+    fn from(event: &EventMembers<'_>) -> Self {
+        let text = |text: Option<Text<'_>>| text.map(|text| text.to_string());
         Self {
-            event_id: event.event_id().to_string(),
-            event_type: Some(event.event_type().to_owned()).filter(|word| !word.is_empty()),
-            event_status: status_word(event.status()).map(str::to_owned),
-            not_before: event.not_before(),
-            duration_in_seconds: event.duration_in_seconds(),
-            mine: event.mine(),
-            ..Self::default()
+            event_id: event.event_id.to_string(),
+            event_type: text(event.event_type),
+            event_status: text(event.event_status),
+            resource_type: text(event.resource_type),
+            resources: event.resources.map(|names| names.iter().map(|name| name.to_string()).collect()),
+            not_before: event.not_before,
+            description: text(event.description),
+            event_source: text(event.event_source),
+            duration_in_seconds: event.duration_in_seconds,
+            mine: event.mine,
         }
-    }
-
-    /// The members as pairs of names and texts, for a command's environment; what is unknown is left out. Resources are
-    /// joined with commas, which no resource's name contains.
-    pub fn variables(&self) -> Vec<(&'static str, String)> {
-        let mut variables = vec![("EVENT_ID", self.event_id.clone())];
-        let mut add = |name, value: Option<String>| variables.extend(value.map(|value| (name, value)));
-        add("EVENT_TYPE", self.event_type.clone());
-        add("EVENT_STATUS", self.event_status.clone());
-        add("RESOURCE_TYPE", self.resource_type.clone());
-        add("RESOURCES", self.resources.as_ref().map(|names| names.join(",")));
-        add("NOT_BEFORE", self.not_before.map(|moment| moment.to_string()));
-        add("DESCRIPTION", self.description.clone());
-        add("EVENT_SOURCE", self.event_source.clone());
-        add("DURATION_IN_SECONDS", self.duration_in_seconds.map(|seconds| seconds.to_string()));
-        add("MINE", self.mine.map(|mine| mine.to_string()));
-        variables
-    }
-}
-
-/// Whether a character would act on a terminal, or turn or hide the text around it.
-pub(crate) fn acts_on_terminals(char: char) -> bool {
-    char.is_control()
-        || matches!(char, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-}
-
-fn status_word(status: TrackedStatus) -> Option<&'static str> {
-    match status {
-        TrackedStatus::Unclear => None,
-        TrackedStatus::Scheduled => Some("Scheduled"),
-        TrackedStatus::Started => Some("Started"),
-    }
-}
-
-impl Record {
-    /// The document's own record.
-    pub fn document(document: &Document<'_>) -> Self {
-        Self::Document {
-            incarnation: serde_json::to_value(document.incarnation()).unwrap_or_default(),
-            events: document.events().len(),
-            problems: document.problems().count(),
-        }
-    }
-
-    /// A problem, with its place in `body`, from which its document was parsed.
-    pub fn problem(problem: &Problem, body: &[u8]) -> Self {
-        let Position { line, column, .. } = Position::of(body, problem.offset);
-        Self::Problem { event: problem.event, member: problem.member, kind: problem.kind, line, column }
-    }
-
-    /// A change, seen at `time`.
-    pub fn change(change: Change, event: &TrackedEvent, time: UnixSeconds) -> Self {
-        Self::Change {
-            change,
-            event_id: event.event_id().to_string(),
-            event_type: Some(event.event_type().to_owned()).filter(|word| !word.is_empty()),
-            event_status: status_word(event.status()),
-            not_before: event.not_before(),
-            mine: event.mine(),
-            time,
-        }
-    }
-
-    /// A decision about the event of this id.
-    pub fn decision(decision: &Decision, event_id: &str) -> Self {
-        Self::Decision {
-            event_id: event_id.to_owned(),
-            action: decision.action,
-            rule: decision.rule,
-            reason: decision.reason.to_string(),
-        }
-    }
-
-    /// Writes the record as one line of JSON.
-    ///
-    /// # Errors
-    /// Those of the output.
-    pub fn write_json(&self, mut output: impl Write) -> io::Result<()> {
-        let mut line = String::new();
-        for char in serde_json::to_string(self)?.chars() {
-            if acts_on_terminals(char) {
-                // JSON may escape any character of a string, and outside of strings there is none of these.
-                let _ = write!(line, "\\u{:04x}", u32::from(char));
-            } else {
-                line.push(char);
-            }
-        }
-        line.push('\n');
-        output.write_all(line.as_bytes())?;
-        output.flush()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use scheduled_events_core::Document;
+    use scheduled_events_core::record::EXAMPLES;
+
     use super::*;
 
-    fn line(record: &Record) -> String {
+    fn line(record: &impl Serialize) -> String {
         let mut line = Vec::new();
-        record.write_json(&mut line).unwrap();
+        write_json(record, &mut line).unwrap();
         String::from_utf8(line).unwrap()
     }
 
     #[test]
-    fn records_are_spelt_as_documented() {
-        let records = [
-            (
-                Record::Document { incarnation: 2.into(), events: 1, problems: 0 },
-                r#"{"record":"document","incarnation":2,"events":1,"problems":0}"#,
-            ),
-            (
-                Record::Event(EventRecord { event_id: "a".into(), mine: Some(true), ..EventRecord::default() }),
-                r#"{"record":"event","event_id":"a","event_type":null,"event_status":null,"resource_type":null,"resources":null,"not_before":null,"description":null,"event_source":null,"duration_in_seconds":null,"mine":true}"#,
-            ),
-            (
-                Record::Problem {
-                    event: Some(0),
-                    member: Some(Member::NotBefore),
-                    kind: ProblemKind::UnreadableTime,
-                    line: 1,
-                    column: 203,
-                },
-                r#"{"record":"problem","event":0,"member":"NotBefore","kind":"unreadable-time","line":1,"column":203}"#,
-            ),
-            (
-                Record::Approval { event_ids: vec!["a".into()], status: Some(200) },
-                r#"{"record":"approval","event_ids":["a"],"status":200}"#,
-            ),
-            (
-                Record::Prepare { event_id: "a".into(), outcome: "ready" },
-                r#"{"record":"prepare","event_id":"a","outcome":"ready"}"#,
-            ),
-            (
-                Record::PollFailed { cause: "timeout".into(), retry_in_ms: 1000 },
-                r#"{"record":"poll-failed","cause":"timeout","retry_in_ms":1000}"#,
-            ),
-        ];
-        for (record, expected) in records {
-            assert_eq!(line(&record).trim_end(), expected);
-        }
+    fn unsafe_characters_are_escaped_and_mean_the_same() {
+        let id = "Zoë\u{1b}[2J\u{9b}2J\u{7f}\u{202e}\u{feff}\u{e0001}";
+        let line = line(&Record::Approval { event_ids: &[id], status: None });
+        assert!(line.contains(r"Zoë\u001b[2J\u009b2J\u007f\u202e\ufeff\udb40\udc01"), "{line}");
+        assert_eq!(serde_json::from_str::<Value>(&line).unwrap()["event_ids"][0], id);
     }
 
     #[test]
-    fn what_would_act_on_a_terminal_is_escaped_and_means_the_same() {
-        let id = "Zoë\u{1b}[2J\u{9b}2J\u{7f}\u{202e}\u{feff}";
-        let record = Record::Approval { event_ids: vec![id.into()], status: None };
-        let line = line(&record);
-        assert!(line.contains(r"Zoë\u001b[2J\u009b2J\u007f\u202e\ufeff"), "{line}");
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&line).unwrap()["event_ids"][0], id);
+    fn an_owned_event_is_written_as_core_writes_it() {
+        let Some(Record::Event { event }) = EXAMPLES.iter().find(|record| record.kind() == "event") else {
+            panic!("an example of an event")
+        };
+        let owned = EventRecord::from(event);
+        assert_eq!(line(&owned), line(event));
+        let names = owned.resource_names();
+        assert_eq!(line(&owned.members(names.as_deref())), line(event));
+        let unknown = EventRecord { event_id: "a".into(), ..EventRecord::default() };
+        assert_eq!(line(&unknown), line(&unknown.members(None)));
     }
 
     #[test]
@@ -314,5 +155,29 @@ mod tests {
         let record = EventRecord::new(&document.events().next().unwrap(), VmNames::UNKNOWN);
         let text = serde_json::to_string(&record).unwrap();
         assert_eq!(serde_json::from_str::<EventRecord>(&text).unwrap(), record);
+    }
+
+    #[test]
+    fn variables_are_the_known_members_as_text() {
+        let event = EventRecord {
+            event_id: "a".into(),
+            resources: Some(vec!["vm_0".into(), "vm_1".into()]),
+            not_before: Some(UnixSeconds(0)),
+            duration_in_seconds: Some(5),
+            mine: Some(false),
+            ..EventRecord::default()
+        };
+        let variables = event.variables();
+        let variables: Vec<_> = variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!(
+            variables,
+            [
+                ("DURATION_IN_SECONDS", "5"),
+                ("EVENT_ID", "a"),
+                ("MINE", "false"),
+                ("NOT_BEFORE", "1970-01-01T00:00:00Z"),
+                ("RESOURCES", "vm_0,vm_1"),
+            ]
+        );
     }
 }

@@ -8,6 +8,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use scheduled_events_core::record::CauseWord;
 use scheduled_events_core::{
     Cause, Change, Document, EventId, Policy, Preparation, Report, RequestOutcome, Response, Session, SessionConfig,
     Step, Text, UnixMillis, UnixSeconds, VmNames,
@@ -15,7 +16,7 @@ use scheduled_events_core::{
 
 use crate::clock::Clock;
 use crate::imds::{self, Answer, Failure, Imds, NAME_TIMEOUT, UNDERSCORED_API_VERSION};
-use crate::record::{EventRecord, Record};
+use crate::record::{EventRecord, HookOutcome, Record, TimedRecord};
 use crate::state::{Found, Owed, State, StateFile};
 
 /// How many events are followed at a time. A placement group has up to a thousand machines.
@@ -64,7 +65,7 @@ impl Options {
 /// Whoever does what the session says: runs commands, calls functions, prints.
 pub trait Host {
     /// Something happened.
-    fn record(&mut self, record: &Record, event: Option<&EventRecord>);
+    fn record(&mut self, record: &TimedRecord<'_>, event: Option<&EventRecord>);
 
     /// Something a person should know, outside the records.
     fn note(&mut self, note: Note<'_>);
@@ -139,13 +140,13 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// The preparation has ended; `outcome` is the word for the record.
-    pub fn prepared(&self, preparation: Preparation, outcome: &'static str) {
+    /// The preparation has ended; the record shows `outcome`.
+    pub fn prepared(&self, preparation: Preparation, outcome: HookOutcome) {
         let _ = self.sender.send(Message::Prepared(self.event_id.clone(), preparation, outcome));
     }
 
-    /// The recovery has ended; `outcome` is the word for the record.
-    pub fn recovered(&self, outcome: &'static str) {
+    /// The recovery has ended; the record shows `outcome`.
+    pub fn recovered(&self, outcome: HookOutcome) {
         let _ = self.sender.send(Message::Recovered(self.event_id.clone(), outcome));
     }
 }
@@ -192,8 +193,8 @@ pub enum Ended {
 enum Message {
     Answer(Result<Answer, Failure>),
     Name(Result<String, String>),
-    Prepared(String, Preparation, &'static str),
-    Recovered(String, &'static str),
+    Prepared(String, Preparation, HookOutcome),
+    Recovered(String, HookOutcome),
     Paid(u64),
     Stop,
 }
@@ -394,25 +395,16 @@ impl Watch {
         let time_of_day = self.clock.time_of_day();
         let polls_done = self.polls_done();
         match self.session.next(now) {
+            Step::Report(Report::Change { change, event }) => {
+                let event = known(&self.events, event);
+                self.on_change(change, &event, host);
+            }
             Step::Report(report) => {
-                let (record, id) = match report {
-                    Report::Change { change, event } => {
-                        let record = Record::change(change, event, time_of_day.seconds());
-                        let event = known(&self.events, event);
-                        self.on_change(change, &event, &record, host);
-                        return None;
-                    }
-                    Report::Decision { decision, event } => {
-                        let id = event.event_id().to_string();
-                        (Record::decision(&decision, &id), Some(id))
-                    }
-                    Report::Problem(problem) => (Record::problem(&problem, &self.body), None),
-                    Report::Untracked(untracked) => {
-                        (Record::Untracked { own: untracked.own, others: untracked.others }, None)
-                    }
+                let event = match report {
+                    Report::Decision { event, .. } => self.events.get(&key(event.event_id().as_str())),
+                    _ => None,
                 };
-                let event = id.and_then(|id| self.events.get(&key(&id)));
-                host.record(&record, event);
+                host.record(&Record::from_report(&report, Some(&self.body)).at(time_of_day.seconds()), event);
             }
             Step::Prepare { event } => {
                 let event = known(&self.events, event);
@@ -427,7 +419,7 @@ impl Watch {
                 let still_open = still_open.count();
                 let reply = self.reply(&event);
                 if self.options.dry_run {
-                    reply.recovered("dry-run");
+                    reply.recovered(HookOutcome::DryRun);
                 } else {
                     host.recover(&event, still_open, reply);
                 }
@@ -475,11 +467,13 @@ impl Watch {
         host.pulse(Pulse { answered: self.answered, events: self.events.len(), trouble: self.trouble.as_deref() })
     }
 
-    fn on_change(&mut self, change: Change, event: &EventRecord, record: &Record, host: &mut dyn Host) {
+    fn on_change(&mut self, change: Change, event: &EventRecord, host: &mut dyn Host) {
         if change == Change::Rescheduled {
             host.rescheduled(event, time_left(event.not_before, self.clock.time_of_day()));
         }
-        host.record(record, Some(event));
+        let names = event.resource_names();
+        let record = Record::Change { change, event: event.members(names.as_deref()) };
+        host.record(&record.at(self.clock.time_of_day().seconds()), Some(event));
         // It is kept together with the change having been told: a crash before that tells and runs both again.
         self.run_owed(Owed { change, event: event.clone() }, host);
     }
@@ -541,7 +535,8 @@ impl Watch {
                 if self.session.prepared(&event_id, preparation) {
                     self.save(host);
                     let event = self.events.get(&key(&event_id));
-                    host.record(&Record::Prepare { event_id, outcome }, event);
+                    let record = Record::Prepare { event_id: Text::plain(&event_id), outcome: Some(outcome) };
+                    host.record(&record.at(self.clock.time_of_day().seconds()), event);
                 }
             }
             Message::Recovered(event_id, outcome) => {
@@ -549,7 +544,12 @@ impl Watch {
                     // Told once it is kept, so that what was told is never done again.
                     self.save(host);
                     let event = self.events.get(&key(&event_id));
-                    host.record(&Record::Recover { event_id, outcome }, event);
+                    let record = Record::Recover {
+                        event_id: Text::plain(&event_id),
+                        event_ids: &[event_id.as_str()],
+                        outcome: Some(outcome),
+                    };
+                    host.record(&record.at(self.clock.time_of_day().seconds()), event);
                 }
             }
             Message::Paid(number) => {
@@ -595,16 +595,19 @@ impl Watch {
                 let trouble = described(cause, detail);
                 host.note(Note::Failed(&trouble));
                 self.trouble = Some(trouble);
-                host.record(&Record::PollFailed { cause: cause_word(cause), retry_in_ms }, None);
+                let record = Record::PollFailed { cause: CauseWord(cause), retry_in_ms };
+                host.record(&record.at(self.clock.time_of_day().seconds()), None);
             }
             RequestOutcome::Approved | RequestOutcome::ApprovalFailed { .. } => {
                 if let RequestOutcome::ApprovalFailed { cause } = outcome {
                     host.note(Note::Failed(&format!("approval: {}", described(cause, detail))));
                 }
                 self.save(host);
-                let event_ids = std::mem::take(&mut self.posted);
+                let posted = std::mem::take(&mut self.posted);
+                let event_ids: Vec<_> = posted.iter().map(String::as_str).collect();
                 let event = event_ids.first().and_then(|id| self.events.get(&key(id)));
-                host.record(&Record::Approval { event_ids, status }, event);
+                let record = Record::Approval { event_ids: &event_ids, status };
+                host.record(&record.at(self.clock.time_of_day().seconds()), event);
             }
             _ => {}
         }
@@ -728,8 +731,10 @@ fn start_transport(imds: Imds, sender: Sender<Message>) -> io::Result<Sender<Job
 
 /// All that is known of an event: from its document, or at least what the session keeps.
 fn known(events: &HashMap<String, EventRecord>, event: &scheduled_events_core::TrackedEvent) -> EventRecord {
-    let record = events.get(&key(event.event_id().as_str()));
-    record.cloned().unwrap_or_else(|| EventRecord::of_tracked(event))
+    let Some(record) = events.get(&key(event.event_id().as_str())) else { return EventRecord::of_tracked(event) };
+    let mut record = record.clone();
+    record.update(event);
+    record
 }
 
 /// Keeps what the newest document says of its events, the last known `NotBefore` among it.
@@ -763,14 +768,6 @@ fn described(cause: Cause, detail: Option<String>) -> String {
     match detail {
         Some(detail) => format!("{cause} ({detail})"),
         None => cause.to_string(),
-    }
-}
-
-/// The cause as records spell it: `timeout`, `status-503`, `redirect-302`.
-pub fn cause_word(cause: Cause) -> String {
-    match cause {
-        Cause::Status(status) | Cause::Redirect(status) => format!("{}-{status}", cause.word()),
-        _ => cause.word().to_owned(),
     }
 }
 

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant, SystemTime};
 use scheduled_events::hooks::{CommandLine, Ended as CommandEnded, Told};
 use scheduled_events::imds::{API_VERSION, Imds};
 use scheduled_events::policy_file;
-use scheduled_events::record::{EventRecord, Record};
+use scheduled_events::record::{EventRecord, HookOutcome, TimedRecord, write_json};
 use scheduled_events::state::StateFile;
 use scheduled_events::watch::{Ended, Host, Note, Options, Reply as Answer, Watch};
 use scheduled_events_core::Preparation;
@@ -78,8 +78,8 @@ struct Runner {
 }
 
 impl Host for Runner {
-    fn record(&mut self, record: &Record, _event: Option<&EventRecord>) {
-        record.write_json(std::io::stdout().lock()).expect("a reader");
+    fn record(&mut self, record: &TimedRecord<'_>, _event: Option<&EventRecord>) {
+        write_json(record, std::io::stdout().lock()).expect("a reader");
     }
 
     fn note(&mut self, note: Note<'_>) {
@@ -88,8 +88,8 @@ impl Host for Runner {
 
     fn prepare(&mut self, event: &EventRecord, _time_left: Option<Duration>, reply: Answer) {
         self.command.start(event, &[], None, move |told| match told {
-            Told::Ended(CommandEnded::Well) => reply.prepared(Preparation::Ready, "ready"),
-            Told::Ended(_) => reply.prepared(Preparation::Failed, "failed"),
+            Told::Ended(CommandEnded::Well) => reply.prepared(Preparation::Ready, HookOutcome::Ready),
+            Told::Ended(_) => reply.prepared(Preparation::Failed, HookOutcome::Failed),
             Told::Line(_) => {}
         });
     }
@@ -99,7 +99,7 @@ impl Host for Runner {
     fn recover(&mut self, event: &EventRecord, _still_open: usize, reply: Answer) {
         self.command.start(event, &[], None, move |told| {
             if told == Told::Ended(CommandEnded::Well) {
-                reply.recovered("done");
+                reply.recovered(HookOutcome::Done);
             }
         });
     }

@@ -1,23 +1,23 @@
-//! `demo`: the main job on the replay server, in one process.
+//! `demo`: replays a scenario and watches it, in one process.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use scheduled_events_core::{Change, Policy, Preparation};
 
-use super::Failure;
-use super::host::Teller;
-use super::look::{BOLD, DIM, GOOD, shown};
-use super::options::Demo;
+use super::args::DemoArgs;
+use super::error::CommandError;
+use super::format::{BOLD, GOOD, printable};
+use super::printer::{RecordPrinter, print_note};
 use super::replay::load;
 use super::watch::stop_on_signals;
 use crate::imds::{API_VERSION, Imds};
 use crate::policy_file;
-use crate::record::{EventRecord, Record};
+use crate::record::{EventRecord, HookOutcome, Record, TimedRecord};
 use crate::replay::{Server, ServerConfig};
 use crate::watch::{Ended, Handle, Host, Note, Options, Pulse, Reply, Watch};
 
-/// What the demonstration does about events: what a careful operator would begin with.
+/// The policy of the demonstration.
 const POLICY: &str = r#"
 [[rule]]
 event = "Freeze"
@@ -29,27 +29,26 @@ action = "prepare"
 
 const VM_NAME: &str = "WestNO_0";
 
-/// How long the pretended drain takes, however fast the scenario is played.
-const DRAIN: Duration = Duration::from_millis(1_500);
+/// How long the simulated preparation takes, at any speed.
+const PREPARATION_TIME: Duration = Duration::from_millis(1_500);
 
-/// How long a scenario may be over before the demonstration ends without having seen anything of it.
+/// How long the demonstration goes on after the end of a scenario of which it saw nothing.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-pub(super) fn demo(options: &Demo) -> Result<(), Failure> {
-    let scenario = load(&options.scenario)?;
-    let about = shown(&scenario.about);
-    let server = Server::start(ServerConfig::new(scenario).speed(options.speed).vm_name(VM_NAME.to_owned()))
-        .map_err(|error| Failure::usage(format!("cannot listen on this machine: {error}")))?;
-    let imds = Imds::new(&server.url(), API_VERSION, false).map_err(Failure::usage)?;
+pub(super) fn demo(args: &DemoArgs) -> Result<(), CommandError> {
+    let scenario = load(&args.scenario)?;
+    let about = printable(&scenario.about);
+    let server = Server::start(ServerConfig::new(scenario).speed(args.speed).vm_name(VM_NAME.to_owned()))
+        .map_err(|error| CommandError::usage(format!("cannot listen on this machine: {error}")))?;
+    let imds = Imds::new(&server.url(), API_VERSION, false).map_err(CommandError::usage)?;
     let policy = policy_file::parse(POLICY).unwrap_or_else(|_| Policy::sample());
-    let teller = Teller { json: options.output.json };
-    teller.say(&format!(
-        "{BOLD}Azure tells a virtual machine what is about to happen to it; this machine pretends to be one.{BOLD:#}\n\
-         \n\
-         The scenario {BOLD}{}{BOLD:#}, {} times faster than life:\n  {about}\n\
-         The policy: approve freezes of up to nine seconds at once; prepare for everything else, then approve it.\n",
-        shown(&options.scenario),
-        options.speed,
+    let printer = RecordPrinter { json: args.output.json };
+    printer.message(&format!(
+        "{BOLD}A virtual machine and Azure's metadata service, simulated on this machine.{BOLD:#}\n\n\
+         Scenario: {BOLD}{}{BOLD:#}, {} times faster than in Azure\n          {about}\n\
+         Policy:   approve freezes of up to 9 seconds; prepare for all other events, then approve them\n",
+        printable(&args.scenario),
+        args.speed,
     ));
     let watch_options = Options {
         api_version: API_VERSION.to_owned(),
@@ -61,61 +60,66 @@ pub(super) fn demo(options: &Demo) -> Result<(), Failure> {
         max_polls: None,
         timeout: None,
     };
-    let mut watch = Watch::new(imds, watch_options, None).map_err(Failure::usage)?;
+    let mut watch = Watch::new(imds, watch_options, None).map_err(CommandError::usage)?;
     stop_on_signals(watch.handle())?;
-    let mut host = DemoHost { teller, server, over_since: None, handle: watch.handle() };
+    let mut host = DemoHost { printer, server, over_since: None, handle: watch.handle() };
     let ended = watch.run(&mut host);
     if ended == Ended::Stopped && host.over_since.is_some() {
-        host.teller.say("The scenario was over before anything was seen of it; a lower --speed shows it.");
+        host.printer.message("The scenario ended between two polls; a lower --speed shows it.");
     }
     if ended == Ended::Idle {
-        host.teller.say(&format!(
-            "\n{GOOD}Nothing is left.{GOOD:#} On a real machine: {BOLD}scheduled-events watch --policy FILE.toml --prepare \
-             COMMAND --recover COMMAND{BOLD:#}\n{DIM}Other scenarios: scheduled-events scenarios{DIM:#}"
+        host.printer.message(&format!(
+            "\n{GOOD}All events have ended.{GOOD:#}\n\
+             On a virtual machine:  {BOLD}scheduled-events watch --policy FILE.toml --prepare COMMAND --recover COMMAND{BOLD:#}\n\
+             Other scenarios:       {BOLD}scheduled-events scenarios{BOLD:#}"
         ));
     }
     Ok(())
 }
 
-/// Pretends to drain, and says in words what happens.
+/// Simulates the preparation and the recovery, and explains what happens.
 struct DemoHost {
-    teller: Teller,
+    printer: RecordPrinter,
     server: Server,
-    /// Since when the scenario is over and nothing is followed.
+    /// When the scenario ended with no event left.
     over_since: Option<Instant>,
     handle: Handle,
 }
 
 impl DemoHost {
     fn explain(&self, text: &str) {
-        self.teller.say(&format!("{:24}{DIM}{text}{DIM:#}", ""));
+        self.printer.remark(text);
     }
 }
 
 impl Host for DemoHost {
-    fn record(&mut self, record: &Record, event: Option<&EventRecord>) {
-        self.teller.record(record, event);
-        match record {
+    fn record(&mut self, record: &TimedRecord<'_>, event: Option<&EventRecord>) {
+        self.printer.record(record, event);
+        match record.record {
             Record::Approval { status: Some(200), .. } => {
-                self.explain("Azure was told that it may go ahead; without that it waits until the start time.");
+                self.explain("Azure may now start the event; without approval it waits until the start time.");
             }
-            Record::Change { change: Change::Started, .. } => self.explain("It happens now."),
+            Record::Change { change: Change::Started, .. } => self.explain("The event is in progress."),
             Record::Change { change: Change::StartedWithoutNotice, .. } => {
-                self.explain("It happens already; there was no time to prepare.");
+                self.explain("The event is already in progress; there was no time to prepare.");
             }
             Record::Change { change: Change::Completed, .. } => {
-                self.explain("The event is gone from the document: that is how Azure says that it is over.");
+                self.explain("The event is no longer in the document: this is how Azure reports that it is over.");
             }
-            Record::Change { change: Change::Cancelled, .. } => self.explain("Azure called it off before it began."),
+            Record::Change { change: Change::Cancelled, .. } => {
+                self.explain(
+                    "The event is no longer in the document, and its start time is not reached: Azure cancelled it.",
+                );
+            }
             Record::Change { change: Change::Ended, .. } => {
-                self.explain("The event is gone; whether it happened cannot be told from outside.");
+                self.explain("The event is no longer in the document; whether it happened is unknown.");
             }
             _ => {}
         }
     }
 
     fn note(&mut self, note: Note<'_>) {
-        Teller::note(&note);
+        print_note(&note);
     }
 
     fn pulse(&mut self, pulse: Pulse<'_>) -> Option<Duration> {
@@ -130,27 +134,26 @@ impl Host for DemoHost {
     }
 
     fn prepare(&mut self, _event: &EventRecord, _time_left: Option<Duration>, reply: Reply) {
-        self.explain("Preparing: here your command would drain connections, checkpoint, fail over.");
+        self.explain("Preparing: here the --prepare command runs, for example to drain connections or to fail over.");
         thread::spawn(move || {
-            thread::sleep(DRAIN);
-            reply.prepared(Preparation::Ready, "ready");
+            thread::sleep(PREPARATION_TIME);
+            reply.prepared(Preparation::Ready, HookOutcome::Ready);
         });
     }
 
     fn rescheduled(&mut self, _event: &EventRecord, _time_left: Option<Duration>) {
-        self.explain("The start time moved.");
+        self.explain("The event has a new start time.");
     }
 
     fn recover(&mut self, _event: &EventRecord, _still_open: usize, reply: Reply) {
-        self.explain("Recovering: here your command would take the machine back into service.");
+        self.explain("Recovering: here the --recover command runs, to take the machine back into service.");
         thread::spawn(move || {
-            thread::sleep(DRAIN / 2);
-            reply.recovered("done");
+            thread::sleep(PREPARATION_TIME / 2);
+            reply.recovered(HookOutcome::Done);
         });
     }
 }
 
-/// The module's own promise: its policy is one that loads.
 #[cfg(test)]
 mod tests {
     use super::*;

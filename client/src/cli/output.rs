@@ -1,172 +1,211 @@
-//! Standard output and standard error, as every part of the command writes to them.
+//! Standard output and standard error.
 //!
-//! A command that answers one question waits for its reader, as `scheduled-events list | less` should. A watch does not:
-//! a log that nobody reads must not keep it from the next notice. After [`never_wait`] each stream has a thread that
-//! writes, and whoever has something to say waits for it a moment only.
+//! A command that answers one question writes directly and waits for its reader, as `scheduled-events list | less`
+//! should. A watcher must not wait: a log that nobody reads must not delay the next poll. After [`start_writers`] each
+//! stream has a thread that writes. The caller waits until its text is written, but not for longer than [`STALL`]. After
+//! that it does not wait until the reader has caught up, and text beyond [`QUEUE_MAX`] is dropped and counted.
 
-use std::collections::VecDeque;
 use std::io::{self, Write};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
-use super::look::diagnose;
+use serde::Serialize;
 
-/// How long a stream is waited for before it counts as stalled. Then nobody waits until it has caught up.
-const PATIENCE: Duration = Duration::from_millis(500);
+use super::error::CommandError;
+use super::format::{BAD, CAUTION, printable};
+use crate::record::write_json;
 
-/// How long the last words are waited for.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// A stream counts as stalled when a text takes longer than this to write.
+const STALL: Duration = Duration::from_millis(500);
 
-/// How much is kept for a stream that has stalled, in bytes. What comes then is left out, and counted.
-const ROOM: usize = 1 << 20;
+/// How long the exit waits for texts that are not yet written.
+const EXIT_PATIENCE: Duration = Duration::from_secs(1);
 
-pub(super) static OUTPUT: Stream = Stream::new(Kind::Output);
-pub(super) static ERRORS: Stream = Stream::new(Kind::Errors);
+/// The most bytes that wait for a stalled stream.
+const QUEUE_MAX: usize = 1 << 20;
 
-/// From now on nobody waits for a reader that does not read.
-pub(super) fn never_wait() -> io::Result<()> {
+static OUTPUT: Stream = Stream::new(Target::Output);
+static ERRORS: Stream = Stream::new(Target::Errors);
+
+/// Prints a diagnostic line, such as `error: …`, to standard error.
+pub(super) fn diagnose(label: &str, message: &str) {
+    // There is no other place to report that standard error cannot be written.
+    let _ = ERRORS.write(&diagnostic(label, message));
+}
+
+/// Prints the result of a command to standard output.
+pub(super) fn print(text: &[u8]) -> Result<(), CommandError> {
+    OUTPUT.write(text).map_err(|error| CommandError::output(&error))
+}
+
+/// Prints a record, the result of a command, to standard output.
+pub(super) fn print_record(record: &impl Serialize) -> Result<(), CommandError> {
+    let mut line = Vec::new();
+    write_json(record, &mut line).map_err(|error| CommandError::output(&error))?;
+    print(&line)
+}
+
+/// Prints progress to standard output. The command continues even if that fails.
+pub(super) fn print_progress(text: &str) {
+    let _ = OUTPUT.write(text.as_bytes());
+}
+
+/// Prints a record of progress to standard output. The command continues even if that fails.
+pub(super) fn print_progress_record(record: &impl Serialize) {
+    let _ = print_record(record);
+}
+
+/// From now on, a reader that stalls delays nothing for long.
+pub(super) fn start_writers() -> io::Result<()> {
     for stream in [&OUTPUT, &ERRORS] {
-        stream.start()?;
+        let (queue, texts) = mpsc::channel();
+        thread::Builder::new().spawn(|| stream.write_queue(texts))?;
+        let _ = stream.queue.set(queue);
     }
     Ok(())
 }
 
-/// Waits until all was written, as long as somebody reads.
-pub(super) fn farewell() {
+/// Waits until everything is written, but not for long.
+pub(super) fn flush_on_exit() {
     for stream in [&OUTPUT, &ERRORS] {
-        let is_unfinished = |queue: &mut Queue| queue.written < queue.put;
-        drop(stream.news.wait_timeout_while(stream.queue(), FAREWELL, is_unfinished));
+        // The queue is in order: once this empty text is written, so are those before it.
+        if let Some(written) = stream.enqueue(b"") {
+            let _ = written.recv_timeout(EXIT_PATIENCE);
+        }
     }
 }
 
-/// One of the two streams.
-pub(super) struct Stream {
-    kind: Kind,
-    queue: Mutex<Queue>,
-    /// Something was put into the queue, or written.
-    news: Condvar,
+fn diagnostic(label: &str, message: &str) -> Vec<u8> {
+    let style = if label == "error" { BAD } else { CAUTION };
+    format!("{style}{label}:{style:#} {}\n", printable(message)).into_bytes()
 }
 
-#[derive(Clone, Copy)]
-enum Kind {
+enum Target {
     Output,
     Errors,
 }
 
-/// What is to be written.
-struct Queue {
-    /// Whether a thread writes it.
-    started: bool,
-    texts: VecDeque<Vec<u8>>,
-    bytes: usize,
-    /// How many texts were put in since the start, and how many of them are written.
-    put: u64,
-    written: u64,
-    stalled: bool,
-    left_out: u64,
+/// One of the two streams.
+struct Stream {
+    target: Target,
+    /// The way to the thread that writes, once there is one.
+    queue: OnceLock<Sender<Queued>>,
+    /// The bytes in the queue.
+    queued_bytes: AtomicUsize,
+    /// Whether a text took longer than [`STALL`], and the queue has not been empty since.
+    stalled: AtomicBool,
+    /// The number of texts that were dropped and not yet reported.
+    dropped: AtomicU64,
+}
+
+/// A text in the queue.
+struct Queued {
+    text: Vec<u8>,
+    /// Dropped once the text is written, which ends the caller's wait.
+    _written: Sender<()>,
 }
 
 impl Stream {
-    const fn new(kind: Kind) -> Self {
-        let queue =
-            Queue { started: false, texts: VecDeque::new(), bytes: 0, put: 0, written: 0, stalled: false, left_out: 0 };
-        Self { kind, queue: Mutex::new(queue), news: Condvar::new() }
+    const fn new(target: Target) -> Self {
+        Self {
+            target,
+            queue: OnceLock::new(),
+            queued_bytes: AtomicUsize::new(0),
+            stalled: AtomicBool::new(false),
+            dropped: AtomicU64::new(0),
+        }
     }
 
-    /// Writes whole lines. Once nobody waits any more, they may be written later, and errors are told as diagnostics.
+    /// Writes whole lines. With a thread that writes, this may return before they are written, and errors are reported as
+    /// diagnostics.
     ///
     /// # Errors
-    /// What the system says, but that the reader has gone away: that is no reason to stop.
-    pub(super) fn write(&self, text: &[u8]) -> io::Result<()> {
-        let mut queue = self.queue();
-        if !queue.started {
-            drop(queue);
+    /// Those of the system, except that the reader is gone: that is no reason to stop.
+    fn write(&self, text: &[u8]) -> io::Result<()> {
+        if self.queue.get().is_none() {
             return self.write_now(text);
         }
-        if queue.bytes > 0 && queue.bytes.saturating_add(text.len()) > ROOM {
-            queue.left_out += 1;
-            return Ok(());
-        }
-        queue.bytes += text.len();
-        queue.texts.push_back(text.to_vec());
-        queue.put += 1;
-        let number = queue.put;
-        self.news.notify_all();
-        let waits = |queue: &mut Queue| queue.written < number && !queue.stalled;
-        let waited = self.news.wait_timeout_while(queue, PATIENCE, waits);
-        let (mut queue, waited) = waited.unwrap_or_else(PoisonError::into_inner);
-        queue.stalled |= waited.timed_out();
-        Ok(())
-    }
-
-    fn start(&'static self) -> io::Result<()> {
-        let mut queue = self.queue();
-        if !queue.started {
-            thread::Builder::new().spawn(|| self.write_for_ever())?;
-            queue.started = true;
+        if let Some(written) = self.enqueue(text)
+            && !self.stalled.load(Ordering::SeqCst)
+            && written.recv_timeout(STALL) == Err(RecvTimeoutError::Timeout)
+        {
+            self.stalled.store(true, Ordering::SeqCst);
         }
         Ok(())
     }
 
-    fn write_for_ever(&self) {
-        let mut trouble = String::new();
-        loop {
-            let queue = self.news.wait_while(self.queue(), |queue| queue.texts.is_empty());
-            let Some(text) = queue.unwrap_or_else(PoisonError::into_inner).texts.pop_front() else { continue };
-            let written = self.write_now(&text);
-            let mut queue = self.queue();
-            queue.bytes -= text.len();
-            queue.written += 1;
-            let mut left_out = 0;
-            if queue.texts.is_empty() {
-                queue.stalled = false;
-                left_out = std::mem::take(&mut queue.left_out);
+    /// Adds a text to the queue. The returned channel is closed when the text is written; there is none if the text was
+    /// dropped, or if no thread writes.
+    fn enqueue(&self, text: &[u8]) -> Option<Receiver<()>> {
+        let queue = self.queue.get()?;
+        let before = self.queued_bytes.fetch_add(text.len(), Ordering::SeqCst);
+        if before > 0 && !text.is_empty() && before.saturating_add(text.len()) > QUEUE_MAX {
+            self.queued_bytes.fetch_sub(text.len(), Ordering::SeqCst);
+            self.dropped.fetch_add(1, Ordering::SeqCst);
+            return None;
+        }
+        let (sender, written) = mpsc::channel();
+        queue.send(Queued { text: text.to_vec(), _written: sender }).ok()?;
+        Some(written)
+    }
+
+    /// Writes what comes through the queue.
+    fn write_queue(&self, texts: Receiver<Queued>) {
+        let mut reported = String::new();
+        for queued in texts {
+            let result = self.write_now(&queued.text);
+            let length = queued.text.len();
+            if self.queued_bytes.fetch_sub(length, Ordering::SeqCst) == length {
+                self.stalled.store(false, Ordering::SeqCst);
+                self.report_dropped();
             }
-            drop(queue);
-            self.news.notify_all();
-            self.tell(left_out, &written, &mut trouble);
+            let error = result.err().map(|error| error.to_string()).unwrap_or_default();
+            if error != reported {
+                self.report_error(&error);
+                reported = error;
+            }
+            drop(queued);
         }
     }
 
-    /// Tells what was not written. The same trouble is told once.
-    fn tell(&self, left_out: u64, written: &io::Result<()>, trouble: &mut String) {
-        let (what, stream) = match self.kind {
-            Kind::Output => ("records", "standard output"),
-            Kind::Errors => ("diagnostics", "standard error"),
-        };
-        if left_out > 0 {
-            // From a thread of its own, since this one may be the one that has to write it.
-            let text = format!("{left_out} {what} were left out, since nobody read {stream}");
-            let _ = thread::Builder::new().spawn(move || diagnose("warning", &text));
+    // The reports are added to the queue without waiting: this may be the thread that has to write them.
+
+    fn report_dropped(&self) {
+        let dropped = self.dropped.swap(0, Ordering::SeqCst);
+        if dropped > 0 {
+            let (what, stream) = match self.target {
+                Target::Output => ("records", "standard output"),
+                Target::Errors => ("diagnostics", "standard error"),
+            };
+            let message = format!("dropped {dropped} {what}, because nothing read {stream}");
+            ERRORS.enqueue(&diagnostic("warning", &message));
         }
-        let now = written.as_ref().err().map(ToString::to_string).unwrap_or_default();
-        if now != *trouble {
-            // There is nowhere else to say that diagnostics cannot be written.
-            if !now.is_empty() && matches!(self.kind, Kind::Output) {
-                diagnose("error", &format!("{what} cannot be written to {stream}: {now}"));
-            }
-            *trouble = now;
+    }
+
+    fn report_error(&self, error: &str) {
+        // There is no other place to report that standard error cannot be written.
+        if !error.is_empty() && matches!(self.target, Target::Output) {
+            ERRORS.enqueue(&diagnostic("error", &format!("cannot write records to standard output: {error}")));
         }
     }
 
     fn write_now(&self, text: &[u8]) -> io::Result<()> {
-        let written = match self.kind {
-            Kind::Output => write_whole(&mut anstream::stdout().lock(), text),
-            Kind::Errors => write_whole(&mut anstream::stderr().lock(), text),
+        let result = match self.target {
+            Target::Output => write_whole(&mut anstream::stdout().lock(), text),
+            Target::Errors => write_whole(&mut anstream::stderr().lock(), text),
         };
-        match written {
+        match result {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            written => written,
+            result => result,
         }
-    }
-
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What is left of a line when a disk is full stays in the stream's buffer, and is written before the next one.
+/// Writes a text and flushes it. If a disk is full, the rest of a line stays in the stream's buffer and is written before
+/// the next line.
 fn write_whole(stream: &mut impl Write, mut text: &[u8]) -> io::Result<()> {
     while !text.is_empty() {
         match stream.write(text) {

@@ -1,18 +1,18 @@
-//! Tells systemd how the watch is doing: that it is ready, that it is alive, what it is about, and that it stops.
+//! Reports the watcher's state to systemd: ready, alive, a status in words, stopping.
 //!
-//! Nothing is told where nobody asks: systemd sets `NOTIFY_SOCKET` for a unit of `Type=notify`, and `WATCHDOG_USEC` where
-//! the unit has a `WatchdogSec`.
+//! systemd sets `NOTIFY_SOCKET` for a unit of `Type=notify`, and `WATCHDOG_USEC` for one with `WatchdogSec`. Without them
+//! nothing is reported.
 
 use std::time::{Duration, Instant};
 
-use super::look::shown;
+use super::format::{count, printable};
 use crate::platform;
 use crate::watch::Pulse;
 
-/// The way to systemd, if it is there.
+/// The connection to systemd, if there is one.
 pub(super) struct Supervisor {
     listens: bool,
-    /// How often it wants to hear that the watch is alive, and with room to spare.
+    /// How often the watcher reports that it is alive.
     every: Option<Duration>,
     alive_at: Option<Instant>,
     ready: bool,
@@ -23,7 +23,7 @@ impl Supervisor {
     pub(super) fn new() -> Self {
         Self {
             listens: platform::supervisor_listens(),
-            // A third of the time after which it gives the process up.
+            // A third of the time after which systemd restarts the process.
             every: platform::supervisor_patience().map(|patience| patience / 3).filter(|every| !every.is_zero()),
             alive_at: None,
             ready: false,
@@ -31,7 +31,7 @@ impl Supervisor {
         }
     }
 
-    /// The watch went round its loop; how soon it should do so again.
+    /// Reports the state if it changed, and that the watcher is alive. Returns how soon to call again.
     pub(super) fn pulse(&mut self, pulse: Pulse<'_>) -> Option<Duration> {
         if !self.listens {
             return None;
@@ -53,7 +53,7 @@ impl Supervisor {
         self.every
     }
 
-    /// The watch has ended, and what it started is being ended.
+    /// Reports that the process stops.
     pub(super) fn stopping(&self) {
         if self.listens {
             platform::tell_supervisor_of_stop();
@@ -61,17 +61,16 @@ impl Supervisor {
     }
 }
 
-/// What `systemctl status` shows.
+/// The status that `systemctl status` shows.
 fn status(pulse: Pulse<'_>) -> String {
     let about = match pulse.events {
         _ if !pulse.answered => "waiting for the first document".to_owned(),
-        0 => "nothing is announced".to_owned(),
-        1 => "following 1 event".to_owned(),
-        events => format!("following {events} events"),
+        0 => "no events".to_owned(),
+        events => format!("following {}", count(events, "event")),
     };
     match pulse.trouble {
-        // Nothing from outside may look like a line of its own.
-        Some(trouble) => format!("{about}; the last poll failed: {}", shown(trouble)),
+        // Text from outside must not start a line of its own.
+        Some(trouble) => format!("{about}; the last poll failed: {}", printable(trouble)),
         None => about,
     }
 }
@@ -81,16 +80,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_status_is_one_line_in_words() {
+    fn the_status_is_one_line() {
         let pulse = Pulse { answered: false, events: 0, trouble: Some("status 500\nREADY=1") };
-        assert_eq!(
-            status(pulse).lines().collect::<Vec<_>>().len(),
-            1,
-            "text from outside made a line of its own: {}",
-            status(pulse)
-        );
+        assert_eq!(status(pulse).lines().collect::<Vec<_>>().len(), 1, "{}", status(pulse));
         assert!(status(pulse).starts_with("waiting for the first document; the last poll failed: status 500"));
-        assert_eq!(status(Pulse { answered: true, events: 0, trouble: None }), "nothing is announced");
+        assert_eq!(status(Pulse { answered: true, events: 0, trouble: None }), "no events");
         assert_eq!(status(Pulse { answered: true, events: 1, trouble: None }), "following 1 event");
         assert_eq!(status(Pulse { answered: true, events: 2, trouble: None }), "following 2 events");
     }

@@ -1,91 +1,95 @@
-//! `watch`: the main job, on the command line.
+//! `watch`: polls, decides, prepares, approves and recovers, until it is stopped.
 
 use std::io;
 
-use scheduled_events_core::Action;
+use scheduled_events_core::{Action, Policy};
 
-use super::Failure;
+use super::args::WatchArgs;
 use super::endpoint::connect;
-use super::host::{CommandHost, Teller};
-use super::look;
-use super::options::Watch as Arguments;
-use super::output;
+use super::error::CommandError;
+use super::format::printable;
+use super::host::CommandHost;
+use super::output::{self, diagnose};
+use super::printer::RecordPrinter;
 use crate::platform;
 use crate::policy_file;
 use crate::state::StateFile;
 use crate::watch::{Ended, Handle, Options, Watch};
 
-pub(super) fn watch(arguments: Arguments) -> Result<(), Failure> {
-    let policy = policy_file::load(&arguments.rules.policy).map_err(Failure::usage)?;
-    let prepares = policy.rules().iter().any(|rule| rule.action == Action::Prepare);
-    if prepares && arguments.prepare.is_none() && !arguments.dry_run {
-        look::diagnose("warning", "the policy says `prepare`, but there is no --prepare COMMAND: such events are held");
-    }
-    if !prepares && (arguments.prepare.is_some() || arguments.recover.is_some()) {
-        look::diagnose(
-            "warning",
-            &format!(
-                "the policy {} has no rule that says `prepare`: neither --prepare nor --recover will ever run",
-                arguments.rules.policy
-            ),
-        );
-    }
-    for command in
-        [&arguments.prepare, &arguments.recover].into_iter().flatten().chain(arguments.on.iter().map(|on| &on.1))
-    {
-        if !command.is_found() {
-            let program = &command.words()[0];
-            look::diagnose(
-                "warning",
-                &format!("there is no program {program:?} now; a command is run without a shell"),
-            );
-        }
-    }
-    let imds = connect(&arguments.service)?;
+pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
+    let policy = policy_file::load(&args.policy.policy).map_err(CommandError::usage)?;
+    warn(&args, &policy);
+    let imds = connect(&args.service)?;
     platform::survive_file_limits().map_err(|error| signals(&error))?;
-    let state = arguments.state.as_deref().map(StateFile::open).transpose().map_err(Failure::usage)?;
+    let state = args.state.as_deref().map(StateFile::open).transpose().map_err(CommandError::usage)?;
     let options = Options {
-        api_version: arguments.service.api_version,
-        vm_names: arguments.machine.vm_name,
+        api_version: args.service.api_version,
+        vm_names: args.machine.vm_name,
         policy,
-        interval: arguments.interval,
-        dry_run: arguments.dry_run,
-        until_idle: arguments.until_idle,
-        max_polls: arguments.max_polls,
+        interval: args.interval,
+        dry_run: args.dry_run,
+        until_idle: args.until_idle,
+        max_polls: args.max_polls,
         timeout: None,
     };
-    output::never_wait()
-        .map_err(|error| Failure::usage(format!("the system has no room for another thread: {error}")))?;
-    let teller = Teller { json: arguments.output.json };
-    teller.say(&format!(
-        "watching {} every {}, policy {}; Ctrl-C ends it",
+    output::start_writers().map_err(|error| CommandError::usage(format!("cannot start a thread: {error}")))?;
+    let printer = RecordPrinter { json: args.output.json };
+    printer.message(&format!(
+        "watching {} every {}, policy {}; press Ctrl-C to stop",
         imds.endpoint(),
         humantime::format_duration(options.interval),
-        look::shown(&arguments.rules.policy)
+        printable(&args.policy.policy)
     ));
     let endpoint = imds.endpoint().to_owned();
-    let mut host = CommandHost::new(teller);
-    let mut watch = Watch::new(imds, options, state).map_err(Failure::usage)?;
+    let mut host = CommandHost::new(printer);
+    let mut watch = Watch::new(imds, options, state).map_err(CommandError::usage)?;
     stop_on_signals(watch.handle())?;
-    host.prepare = arguments.prepare;
-    host.recover = arguments.recover;
-    host.on = arguments.on;
+    host.prepare = args.prepare;
+    host.recover = args.recover;
+    host.on = args.on;
     let ended = watch.run(&mut host);
     host.stop();
-    output::farewell();
+    output::flush_on_exit();
     match ended {
         Ended::Idle | Ended::Stopped | Ended::Polls { answered: true } => Ok(()),
         Ended::Polls { answered: false } => {
-            Err(Failure::endpoint(format!("no poll of {endpoint} was answered with a document")))
+            Err(CommandError::endpoint(format!("no poll of {endpoint} was answered with a document")))
         }
     }
 }
 
-/// The polite signals end the watch; its state is saved, and running commands are ended.
-pub(super) fn stop_on_signals(handle: Handle) -> Result<(), Failure> {
+/// Warns about arguments that are valid and most likely not what is meant.
+fn warn(args: &WatchArgs, policy: &Policy) {
+    let prepares = policy.rules().iter().any(|rule| rule.action == Action::Prepare);
+    if prepares && args.prepare.is_none() && !args.dry_run {
+        diagnose(
+            "warning",
+            "the policy has a rule with action `prepare`, but there is no --prepare COMMAND: events that match it are held",
+        );
+    }
+    if !prepares && (args.prepare.is_some() || args.recover.is_some()) {
+        diagnose(
+            "warning",
+            &format!(
+                "the policy {} has no rule with action `prepare`: --prepare and --recover are never run",
+                args.policy.policy
+            ),
+        );
+    }
+    let on_changes = args.on.iter().map(|(_, command)| command);
+    for command in [&args.prepare, &args.recover].into_iter().flatten().chain(on_changes) {
+        if !command.is_found() {
+            let program = &command.words()[0];
+            diagnose("warning", &format!("cannot find the program {program:?}; commands are run without a shell"));
+        }
+    }
+}
+
+/// Stops the watcher on the signals that ask a process to end. It saves its state, and running commands are terminated.
+pub(super) fn stop_on_signals(handle: Handle) -> Result<(), CommandError> {
     platform::on_stop(move || handle.stop()).map_err(|error| signals(&error))
 }
 
-fn signals(error: &io::Error) -> Failure {
-    Failure::usage(format!("signals cannot be handled here: {error}"))
+fn signals(error: &io::Error) -> CommandError {
+    CommandError::usage(format!("cannot handle signals: {error}"))
 }

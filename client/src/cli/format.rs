@@ -1,14 +1,12 @@
-//! What a person sees: tables, times in human words, colour on terminals, nothing that could act on a terminal.
+//! Text for people: tables, times in words, colour on terminals, and no character that is unsafe to print.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::io::{self, Write};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anstyle::{AnsiColor, Style};
-use scheduled_events_core::UnixSeconds;
-
-use super::Failure;
-use super::output::{ERRORS, OUTPUT};
-use crate::record::{Record, acts_on_terminals};
+use scheduled_events_core::record::Printable;
+use scheduled_events_core::{Action, UnixSeconds};
 
 pub(super) const BOLD: Style = Style::new().bold();
 pub(super) const DIM: Style = Style::new().dimmed();
@@ -17,50 +15,47 @@ pub(super) const CAUTION: Style = AnsiColor::Yellow.on_default();
 pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
 pub(super) const PLAIN: Style = Style::new();
 
-/// Prints a diagnostic line, such as `error: …`, to stderr.
-pub(super) fn diagnose(kind: &str, message: &str) {
-    let style = if kind == "error" { BAD } else { CAUTION };
-    // There is nowhere else to say that it cannot be said.
-    let _ = ERRORS.write(format!("{style}{kind}:{style:#} {}\n", shown(message)).as_bytes());
-}
-
-/// Prints to stdout on the way; the command goes on whatever comes of it.
-pub(super) fn say(text: &str) {
-    let _ = OUTPUT.write(text.as_bytes());
-}
-
-/// Prints a record to stdout on the way; the command goes on whatever comes of it.
-pub(super) fn say_record(record: &Record) {
-    let _ = answer_record(record);
-}
-
-/// Prints what the command was asked for to stdout.
-pub(super) fn answer(text: &[u8]) -> Result<(), Failure> {
-    OUTPUT.write(text).map_err(|error| Failure::output(&error))
-}
-
-/// Prints a record that the command was asked for to stdout.
-pub(super) fn answer_record(record: &Record) -> Result<(), Failure> {
-    let mut line = Vec::new();
-    record.write_json(&mut line).map_err(|error| Failure::output(&error))?;
-    answer(&line)
-}
-
-/// Text from outside, made harmless: control characters, and those that turn or hide text, are spelt out.
-pub(super) fn shown(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for char in text.chars() {
-        if acts_on_terminals(char) {
-            let _ = write!(shown, "{}", char.escape_unicode());
-        } else {
-            shown.push(char);
-        }
+/// The style of an action.
+pub(super) const fn action_style(action: Action) -> Style {
+    match action {
+        Action::Approve => GOOD,
+        Action::Prepare => CAUTION,
+        Action::Hold => BAD,
+        Action::Ignore => DIM,
     }
-    shown
 }
 
-/// A span of seconds in words: `14 min 32 s`, `2 h 5 min`, `3 d 4 h`.
-pub(super) fn span(seconds: u64) -> String {
+/// Text from outside, with unsafe characters escaped.
+pub(super) fn printable(text: &str) -> String {
+    Printable(text).to_string()
+}
+
+/// The names of machines, the first few of them.
+pub(super) fn names(names: impl IntoIterator<Item = impl Display>) -> String {
+    const FEW: usize = 3;
+    let mut names = names.into_iter();
+    let mut list: Vec<_> = names.by_ref().take(FEW).map(|name| printable(&name.to_string())).collect();
+    match names.count() {
+        0 if list.is_empty() => return "-".into(),
+        0 => {}
+        more => list.push(format!("and {more} more")),
+    }
+    list.join(", ")
+}
+
+/// A number of things: `1 event`, `2 events`.
+pub(super) fn count(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
+/// The time of day now.
+pub(super) fn now() -> UnixSeconds {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    UnixSeconds(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+}
+
+/// A length of time in seconds: `14 min 32 s`, `2 h 5 min`, `3 d 4 h`.
+pub(super) fn duration(seconds: u64) -> String {
     let (days, hours, minutes, left) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
     match (days, hours, minutes, left) {
         (0, 0, 0, left) => format!("{left} s"),
@@ -73,22 +68,22 @@ pub(super) fn span(seconds: u64) -> String {
     }
 }
 
-/// A moment as seen from now: `in 14 min 32 s`, `2 min ago`, `now`.
+/// A time relative to now: `in 14 min 32 s`, `2 min ago`, `now`.
 pub(super) fn from_now(moment: UnixSeconds, now: UnixSeconds) -> String {
     match moment.since(now) {
         0 => "now".into(),
-        ahead @ 1.. => format!("in {}", span(ahead.unsigned_abs())),
-        past => format!("{} ago", span(past.unsigned_abs())),
+        ahead @ 1.. => format!("in {}", duration(ahead.unsigned_abs())),
+        past => format!("{} ago", duration(past.unsigned_abs())),
     }
 }
 
-/// The time of day of a moment: `22:26:58`.
+/// The time of day: `22:26:58`.
 pub(super) fn time_of_day(moment: UnixSeconds) -> String {
     let text = moment.to_string();
     text.get(text.len() - 9..text.len() - 1).unwrap_or_default().to_owned()
 }
 
-/// A table whose columns are as wide as their widest cell; the last one is left ragged.
+/// A table. Each column but the last is as wide as its widest cell.
 #[derive(Default)]
 pub(super) struct Table {
     rows: Vec<Row>,
@@ -105,7 +100,7 @@ impl Table {
         self.rows.push(Row { cells: cells.into_iter().collect(), below: Vec::new() });
     }
 
-    /// A line below the row that was added last, starting under its second column.
+    /// Adds a line below the last row, aligned with the second column.
     pub(super) fn below(&mut self, line: String) {
         if let Some(row) = self.rows.last_mut() {
             row.below.push(line);
@@ -139,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_in_words() {
+    fn durations_and_times_are_in_words() {
         for (seconds, words) in [
             (0, "0 s"),
             (59, "59 s"),
@@ -150,20 +145,20 @@ mod tests {
             (86_400, "1 d"),
             (273_600, "3 d 4 h"),
         ] {
-            assert_eq!(span(seconds), words);
+            assert_eq!(duration(seconds), words);
         }
         assert_eq!(from_now(UnixSeconds(10), UnixSeconds(75)), "1 min 5 s ago");
         assert_eq!(from_now(UnixSeconds(75), UnixSeconds(10)), "in 1 min 5 s");
     }
 
     #[test]
-    fn terminal_escapes_are_shown_not_obeyed() {
-        assert_eq!(shown("\u{1b}[2Jgone\r\n\u{202e}txt"), "\\u{1b}[2Jgone\\u{d}\\u{a}\\u{202e}txt");
-        assert_eq!(shown("Zoë 😀"), "Zoë 😀");
+    fn unsafe_characters_are_escaped() {
+        assert_eq!(printable("\u{1b}[2Jgone\r\n\u{202e}txt"), "\\u{1b}[2Jgone\\u{d}\\u{a}\\u{202e}txt");
+        assert_eq!(printable("Zoë 😀"), "Zoë 😀");
     }
 
     #[test]
-    fn columns_line_up() {
+    fn columns_are_aligned() {
         let mut table = Table::default();
         let cells = |texts: [&str; 3]| texts.map(|text| (text.to_owned(), PLAIN));
         table.row(cells(["a", "bbb", "c"]));
