@@ -125,7 +125,8 @@ impl Document {
         let document = self.core(py)?;
         let class = words::record_class(py, "Problem")?;
         let problems = document.problems().map(|problem| {
-            let Record::Problem { event, member, kind, line, column } = Record::problem(&problem, self.body.bytes())
+            let Record::Problem { event, member, kind, line, column } =
+                Record::from_problem(&problem, Some(self.body.bytes()))
             else {
                 return Err(PyTypeError::new_err("a problem is a problem"));
             };

@@ -4,7 +4,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use scheduled_events::policy_file::PolicyError;
-use scheduled_events::watch::cause_word;
+use scheduled_events_core::record::CauseWord;
 use scheduled_events_core::{Cause, ParseError};
 
 /// Where the exceptions are defined.
@@ -55,7 +55,7 @@ pub(crate) fn unreachable(py: Python<'_>, cause: Cause, detail: &str) -> PyErr {
         Cause::Status(status) | Cause::Redirect(status) => Some(status),
         _ => None,
     };
-    no_answer(py, &format!("{cause} ({detail})"), &cause_word(cause), status)
+    no_answer(py, &format!("{cause} ({detail})"), &CauseWord(cause).to_string(), status)
 }
 
 /// `EndpointError` with a cause in words.

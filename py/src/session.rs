@@ -9,11 +9,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyTuple};
 use scheduled_events::clock::Clock;
 use scheduled_events::record::{EventRecord, Record};
-use scheduled_events::watch::{EVENTS_MAX, cause_word, names_for};
+use scheduled_events::watch::{EVENTS_MAX, names_for};
+use scheduled_events_core::record::CauseWord;
 use scheduled_events_core::{
-    Cause, EventId, Preparation, Report, RequestOutcome, Response, Session as CoreSession, SessionConfig, Step,
-    TrackedEvent, UnixMillis,
+    Cause, EventId, Preparation, RequestOutcome, Response, Session as CoreSession, SessionConfig, Step, TrackedEvent,
+    UnixMillis,
 };
+use serde_json::Value;
 
 use crate::convert::{Moment, Names, datetime, span};
 use crate::event::Event;
@@ -45,7 +47,7 @@ enum Due {
     Post(Vec<u8>, u32, Vec<String>),
     Wait(UnixMillis, f64),
     Work(&'static str, EventRecord),
-    Report(Record),
+    Report(Value),
 }
 
 impl Session {
@@ -127,7 +129,7 @@ impl Session {
             if outcome == RequestOutcome::Document {
                 inner.body = body;
             }
-            inner.told(outcome, Some(status))
+            inner.told(outcome, Some(status), now)
         };
         record.map(|record| words::record(py, &record)).transpose()
     }
@@ -146,7 +148,7 @@ impl Session {
             let mut inner = self.lock();
             let now = inner.now(now);
             let outcome = inner.core.on_failure(cause, now);
-            inner.told(outcome, None)
+            inner.told(outcome, None, now)
         };
         record.map(|record| words::record(py, &record)).transpose()
     }
@@ -225,13 +227,9 @@ impl Inner {
             Step::Wait { until } => Due::Wait(until, until.millis_since(now) as f64 / 1000.0),
             Step::Prepare { event } => Due::Work("Prepare", known(&self.body, event)),
             Step::Recover { event } => Due::Work("Recover", known(&self.body, event)),
-            Step::Report(Report::Change { change, event }) => Due::Report(Record::change(change, event, now.seconds())),
-            Step::Report(Report::Decision { decision, event }) => {
-                Due::Report(Record::decision(&decision, event.event_id().as_str()))
-            }
-            Step::Report(Report::Problem(problem)) => Due::Report(Record::problem(&problem, &self.body)),
-            Step::Report(Report::Untracked(untracked)) => {
-                Due::Report(Record::Untracked { own: untracked.own, others: untracked.others })
+            Step::Report(report) => {
+                let record = Record::from_report(&report, Some(&self.body)).at(now.seconds());
+                Due::Report(serde_json::to_value(record).unwrap_or_default())
             }
         };
         if let Due::Post(body, timeout, _) = due {
@@ -241,16 +239,19 @@ impl Inner {
         due
     }
 
-    fn told(&mut self, outcome: RequestOutcome, status: Option<u16>) -> Option<Record> {
-        match outcome {
+    fn told(&mut self, outcome: RequestOutcome, status: Option<u16>, now: UnixMillis) -> Option<Value> {
+        let posted = std::mem::take(&mut self.posted);
+        let event_ids: Vec<_> = posted.iter().map(String::as_str).collect();
+        let record = match outcome {
             RequestOutcome::PollFailed { cause, retry_in_ms } => {
-                Some(Record::PollFailed { cause: cause_word(cause), retry_in_ms })
+                Record::PollFailed { cause: CauseWord(cause), retry_in_ms }
             }
             RequestOutcome::Approved | RequestOutcome::ApprovalFailed { .. } => {
-                Some(Record::Approval { event_ids: std::mem::take(&mut self.posted), status })
+                Record::Approval { event_ids: &event_ids, status }
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        serde_json::to_value(record.at(now.seconds())).ok()
     }
 }
 

@@ -4,8 +4,8 @@ use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyList;
-use scheduled_events::record::Record;
 use scheduled_events::watch::{EVENTS_MAX, names_for};
+use scheduled_events_core::record::{EventMembers, Record};
 use scheduled_events_core::{EventId, Text, Tracker as CoreTracker};
 
 use crate::convert::{Moment, Names};
@@ -49,7 +49,8 @@ impl Tracker {
         let mut records = Vec::new();
         let mut tracker = self.core.lock().unwrap_or_else(PoisonError::into_inner);
         let observed = tracker.observe(&document, names, now, |change, event| {
-            records.push(Record::change(change, event, now));
+            let record = Record::Change { change, event: EventMembers::from_tracked(event) };
+            records.push(serde_json::to_value(record.at(now)).unwrap_or_default());
         });
         drop(tracker);
         observed.map_err(|full| errors::capacity(py, full.needed, EVENTS_MAX))?;

@@ -12,10 +12,11 @@ use std::time::Duration;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use scheduled_events::imds::API_VERSION;
-use scheduled_events::record::{EventRecord, Record};
+use scheduled_events::record::{EventRecord, HookOutcome, TimedRecord};
 use scheduled_events::state::StateFile;
 use scheduled_events::watch::{Ended, Handle, Host, Note, Options, Reply, Watch as ClientWatch, names_for};
 use scheduled_events_core::{Preparation, Session, SessionConfig, VmNames};
+use serde_json::Value;
 
 use crate::convert::{Names, span};
 use crate::event::Event;
@@ -39,7 +40,7 @@ pub(crate) struct Watch {
 
 /// What a watch has to tell.
 enum Told {
-    Record(Box<Record>),
+    Record(Value),
     Note(u8, String),
     Ended(Ended),
 }
@@ -114,10 +115,10 @@ impl Watch {
             let told = py.detach(|| self.told.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(SLICE));
             match told {
                 Ok(Told::Record(record)) => {
-                    if let Record::PollFailed { cause, .. } = &*record {
-                        *self.cause.lock().unwrap_or_else(PoisonError::into_inner) = Some(cause.clone());
+                    if let Some(cause) = record.get("cause").and_then(Value::as_str) {
+                        *self.cause.lock().unwrap_or_else(PoisonError::into_inner) = Some(cause.to_owned());
                     }
-                    return words::record(py, &*record).map(Some);
+                    return words::record(py, &record).map(Some);
                 }
                 Ok(Told::Note(level, text)) => return Ok(Some((level, text).into_pyobject(py)?.into_any())),
                 Ok(Told::Ended(Ended::Polls { answered: false })) => {
@@ -217,10 +218,10 @@ impl Task {
     fn done(&self, well: bool) {
         let Some(reply) = self.reply.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
         match (self.recovery, well) {
-            (false, true) => reply.prepared(Preparation::Ready, "ready"),
-            (false, false) => reply.prepared(Preparation::Failed, "failed"),
-            (true, true) => reply.recovered("done"),
-            (true, false) => reply.recovered("failed"),
+            (false, true) => reply.prepared(Preparation::Ready, HookOutcome::Ready),
+            (false, false) => reply.prepared(Preparation::Failed, HookOutcome::Failed),
+            (true, true) => reply.recovered(HookOutcome::Done),
+            (true, false) => reply.recovered(HookOutcome::Failed),
         }
     }
 
@@ -261,8 +262,8 @@ impl Teller {
 }
 
 impl Host for Teller {
-    fn record(&mut self, record: &Record, _event: Option<&EventRecord>) {
-        let _ = self.told.send(Told::Record(Box::new(record.clone())));
+    fn record(&mut self, record: &TimedRecord<'_>, _event: Option<&EventRecord>) {
+        let _ = self.told.send(Told::Record(serde_json::to_value(record).unwrap_or_default()));
     }
 
     fn note(&mut self, note: Note<'_>) {
@@ -290,7 +291,7 @@ impl Host for Teller {
             self.task(event, false, time_left, reply);
         } else {
             self.say(WARNING, "an event is to be prepared for, but nothing prepares; it is held");
-            reply.prepared(Preparation::Failed, "no-command");
+            reply.prepared(Preparation::Failed, HookOutcome::NoCommand);
         }
     }
 
@@ -300,7 +301,7 @@ impl Host for Teller {
         if self.recovers {
             self.task(event, true, None, reply);
         } else {
-            reply.recovered("no-command");
+            reply.recovered(HookOutcome::NoCommand);
         }
     }
 }

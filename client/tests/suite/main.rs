@@ -7,6 +7,7 @@ mod documents;
 mod field_faults;
 mod http_faults;
 mod main_job;
+mod records;
 mod replay_server;
 mod restart;
 mod security;

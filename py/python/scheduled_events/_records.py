@@ -70,11 +70,16 @@ class Record(Frozen):
 
     def to_dict(self) -> dict[str, Any]:
         """Give the record as the command prints it."""
-        return {"record": self.record, **{name: _plain(getattr(self, name)) for name in self._members}}
+        members = {name: _plain(getattr(self, name)) for name in self._members}
+        if members["time"] is None:
+            del members["time"]
+        return {"record": self.record, **members}
 
 
 def _record(name: str, about: str, members: str, more: tuple[str, ...] = (), order: str = "", **defaults: Any) -> Any:
-    fields = tuple((order or members).split()) + more
+    members += " time"
+    fields = (*(order or members).replace(" time", "").split(), *more, "time")
+    defaults = {"time": None, **defaults}
     return type(
         "".join(word.title() for word in name.split("-")),
         (Record,),
@@ -90,7 +95,12 @@ def _record(name: str, about: str, members: str, more: tuple[str, ...] = (), ord
     )
 
 
-Change = _record("change", "An event changed.", "change event_id event_type event_status not_before mine time")
+Change = _record(
+    "change",
+    "An event changed.",
+    "change event_id event_type event_status resource_type resources not_before description event_source"
+    " duration_in_seconds mine",
+)
 Decision = _record(
     "decision",
     "What is done about an event, and why.",
@@ -110,8 +120,10 @@ Prepare = _record(
 Recover = _record(
     "recover",
     "A recovery ended; as a step of a session, it is due, and the outcome is None.",
-    "event_id outcome",
-    ("event",),
+    "event_id event_ids outcome",
+    ("event", "event_ids"),
+    order="event_id outcome",
+    event_ids=(),
     outcome=None,
     event=None,
 )
@@ -142,8 +154,9 @@ def from_dict(fields: dict[str, Any]) -> Any:
     for name in _TIMES.intersection(fields):
         if fields[name] is not None:
             fields[name] = _moment(fields[name])
-    if "event_ids" in fields:
-        fields["event_ids"] = tuple(fields["event_ids"])
+    for name in ("event_ids", "resources"):
+        if fields.get(name) is not None:
+            fields[name] = tuple(fields[name])
     if "action" in fields:
         fields["action"] = Action(fields["action"])
     return kind(**fields)
