@@ -1,4 +1,4 @@
-//! The command as people and scripts meet it: exit codes, messages, and what goes to standard output.
+//! The command line: exit codes, messages, and what goes to standard output.
 
 use std::net::TcpListener;
 
@@ -23,7 +23,7 @@ const SCENARIOS: [&str; 14] = [
     "scale-in",
 ];
 
-/// Runs the command, which must end with this code, print nothing, and say one line on standard error.
+/// Runs the command, which must exit with this code and print nothing but one line on standard error.
 #[track_caller]
 fn refused(arguments: &[&str], code: i32) -> String {
     let finished = run(arguments).with_code(code);
@@ -33,12 +33,12 @@ fn refused(arguments: &[&str], code: i32) -> String {
     finished.stderr.trim_end().to_owned()
 }
 
-/// An endpoint where nobody listens: the port is reserved for a service that nobody runs.
+/// An endpoint that refuses connections: the port is that of the `discard` service.
 const NOWHERE: &str = "http://127.0.0.2:9";
 
 #[test]
-fn an_unknown_option_or_task_is_a_usage_error_that_names_what_is_meant() {
-    for (arguments, said) in [
+fn a_usage_error_suggests_what_was_meant() {
+    for (arguments, expected) in [
         (&["watch", "--polcy", "sample"][..], "'--policy'"),
         (&["lst"], "'list'"),
         (&["watch", "--max-polls", "0"], "'0'"),
@@ -49,7 +49,7 @@ fn an_unknown_option_or_task_is_a_usage_error_that_names_what_is_meant() {
         (&["watch", "--vm-name", " "], "the name is empty"),
     ] {
         let finished = run(arguments).with_code(2);
-        assert!(finished.stderr.starts_with("error: ") && finished.stderr.contains(said), "{}", finished.stderr);
+        assert!(finished.stderr.starts_with("error: ") && finished.stderr.contains(expected), "{}", finished.stderr);
         assert_eq!(finished.stdout, "");
     }
     let finished = run::<&str>(&[]).with_code(2);
@@ -57,7 +57,7 @@ fn an_unknown_option_or_task_is_a_usage_error_that_names_what_is_meant() {
 }
 
 #[test]
-fn help_of_every_task_gives_an_example() {
+fn the_help_of_each_subcommand_has_an_example() {
     let help = run(&["--help"]).with_code(0);
     assert_eq!(help.stderr, "");
     for task in ["list", "watch", "approve", "check", "replay", "scenarios", "demo"] {
@@ -66,15 +66,20 @@ fn help_of_every_task_gives_an_example() {
         let example = format!("Example:  scheduled-events {task}");
         assert!(help.stdout.contains(&example), "{task}: {}", help.stdout);
     }
+    for line in
+        ["0  success", "1  the endpoint cannot be reached", "output cannot be written", "2  usage", "3  the input"]
+    {
+        assert!(help.stdout.contains(line), "{line}: {}", help.stdout);
+    }
     let version = run(&["--version"]).with_code(0);
     assert_eq!(version.stdout, format!("scheduled-events {}\n", env!("CARGO_PKG_VERSION")));
 }
 
 #[test]
-fn a_policy_file_is_refused_with_file_line_and_column() {
+fn an_invalid_policy_file_is_reported_with_file_line_and_column() {
     let folder = Folder::new();
     let document = folder.file("document.json", r#"{"Events":[]}"#);
-    for (text, place, said) in [
+    for (text, place, expected) in [
         ("[[rule]]\naction = \"aprove\"\n", "2:", "approve"),
         ("# ä comment\n[[rule]]\nevents = [\"Freeze\"]\naction = \"hold\"\n", "3:1:", "events"),
         ("[[rule]\n", "1:", ""),
@@ -82,9 +87,9 @@ fn a_policy_file_is_refused_with_file_line_and_column() {
     ] {
         let policy = folder.file("policy.toml", text);
         for task in [vec!["check", &document], vec!["watch"]] {
-            let said_so = refused(&[&task[..], &["--policy", &policy]].concat(), 2);
-            assert!(said_so.starts_with(&format!("error: {policy}:{place}")), "{said_so}");
-            assert!(said_so.contains(said), "{said_so}");
+            let refusal = refused(&[&task[..], &["--policy", &policy]].concat(), 2);
+            assert!(refusal.starts_with(&format!("error: {policy}:{place}")), "{refusal}");
+            assert!(refusal.contains(expected), "{refusal}");
         }
     }
     let missing = refused(&["watch", "--policy", &folder.path("missing.toml")], 2);
@@ -92,16 +97,16 @@ fn a_policy_file_is_refused_with_file_line_and_column() {
 }
 
 #[test]
-fn an_endpoint_that_cannot_be_reached_is_exit_code_one() {
+fn an_unreachable_endpoint_is_exit_code_1() {
     for arguments in [&["list", "--endpoint", NOWHERE][..], &["approve", "some-id", "--endpoint", NOWHERE]] {
-        let said = refused(arguments, 1);
-        assert!(said.contains(NOWHERE) && said.contains("demo"), "{said}");
+        let message = refused(arguments, 1);
+        assert!(message.contains(NOWHERE) && message.contains("demo"), "{message}");
     }
 }
 
 #[test]
-fn an_endpoint_that_is_not_azures_is_refused_unless_it_is_allowed() {
-    for (url, said) in [
+fn a_foreign_endpoint_needs_allow_endpoint() {
+    for (url, expected) in [
         ("http://10.0.0.4", "--allow-endpoint"),
         ("http://metadata.example", "--allow-endpoint"),
         ("https://169.254.169.254", "must start with http://"),
@@ -112,20 +117,20 @@ fn an_endpoint_that_is_not_azures_is_refused_unless_it_is_allowed() {
     ] {
         for task in [&["list"][..], &["approve", "a"], &["watch"]] {
             let refusal = refused(&[task, &["--endpoint", url]].concat(), 2);
-            assert!(refusal.contains(said), "{url}: {refusal}");
+            assert!(refusal.contains(expected), "{url}: {refusal}");
         }
     }
 }
 
 #[test]
-fn an_endpoint_that_refuses_is_exit_code_one_and_what_it_says_is_told() {
+fn a_refusal_is_exit_code_1_and_its_text_is_printed() {
     let server = play(STEADY, &[]);
     let url = server.url();
     let unknown_version = refused(&["list", "--endpoint", &url, "--api-version", "2030-01-01"], 1);
     assert!(unknown_version.contains("refused with status 400"), "{unknown_version}");
     assert!(unknown_version.contains("; --api-version 2020-07-01"), "{unknown_version}");
 
-    for (status, body, said) in [
+    for (status, body, expected) in [
         (429, "Throttle Result: Too Many Requests", "Too Many Requests; try again in a minute"),
         (500, r#"{"error":"Internal"}"#, ": Internal; try again in a minute"),
         (403, "", "status 403"),
@@ -136,7 +141,7 @@ fn an_endpoint_that_refuses_is_exit_code_one_and_what_it_says_is_told() {
         let url = stage.url();
         for arguments in [&["list", "--endpoint", &url][..], &["approve", "a", "--endpoint", &url]] {
             let refusal = refused(&[arguments, &[]].concat(), 1);
-            assert!(refusal.contains(said), "{refusal}");
+            assert!(refusal.contains(expected), "{refusal}");
         }
     }
     let stage = Stage::start();
@@ -147,7 +152,7 @@ fn an_endpoint_that_refuses_is_exit_code_one_and_what_it_says_is_told() {
     assert!(refusal.starts_with(&format!("error: {}:2:3: ", stage.url())), "{refusal}");
 }
 
-/// A freeze that waits.
+/// A freeze that waits for its approval.
 const STEADY: &str = r#"
     about = "A freeze of two machines that waits for its approval."
     [[event]]
@@ -160,7 +165,7 @@ const STEADY: &str = r#"
 "#;
 
 #[test]
-fn list_shows_a_table_to_people_and_records_to_programs() {
+fn list_prints_a_table_or_records() {
     let server = play(STEADY, &[]);
     let url = server.url();
     let table = run(&["list", "--endpoint", &url]).with_code(0);
@@ -173,11 +178,11 @@ fn list_shows_a_table_to_people_and_records_to_programs() {
         "Platform",
         "WestNO_0, WestNO_1",
         "Host server is undergoing maintenance.",
-        "* this machine's",
+        "* this machine's event",
     ] {
         assert!(table.stdout.contains(words), "{words}: {}", table.stdout);
     }
-    assert!(!table.stdout.contains('\u{1b}'), "no terminal, no colours");
+    assert!(!table.stdout.contains('\u{1b}'), "colours without a terminal");
 
     let records = run(&["list", "--endpoint", &url, "--json"]).with_code(0);
     let lines: Vec<_> = records.stdout.lines().collect();
@@ -197,7 +202,7 @@ fn list_shows_a_table_to_people_and_records_to_programs() {
 }
 
 #[test]
-fn list_without_a_name_says_so_and_lists_all_the_same() {
+fn list_warns_if_the_machines_name_is_unknown() {
     let stage = Stage::start();
     stage.set_name(None);
     stage.show(2, &[freeze("a"), with(freeze("b"), &json!({ "NotBefore": "soon" }))]);
@@ -206,16 +211,16 @@ fn list_without_a_name_says_so_and_lists_all_the_same() {
     let kinds: Vec<_> = finished.records().iter().map(|record| record["record"].clone()).collect();
     assert_eq!(kinds, ["document", "event", "event", "problem"]);
     assert_eq!(finished.records()[1]["mine"], Value::Null);
-    // Where nothing is announced, whose it is does not matter.
+    // Without events the name is not needed.
     stage.show(3, &[]);
     let finished = run(&["list", "--endpoint", &stage.url()]).with_code(0);
-    assert!(finished.stdout.starts_with("no events: nothing is announced"), "{}", finished.stdout);
+    assert!(finished.stdout.starts_with("no events (incarnation 3)"), "{}", finished.stdout);
     assert_eq!(finished.stderr, "");
 }
 
 #[test]
 #[cfg(target_os = "linux")]
-fn what_cannot_be_written_is_no_success() {
+fn an_output_that_cannot_be_written_is_an_error() {
     let stage = Stage::start();
     stage.show(2, &[freeze("a")]);
     let url = stage.url();
@@ -224,22 +229,22 @@ fn what_cannot_be_written_is_no_success() {
         let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
         let finished = command.stdout(full()).output().expect("the command starts");
         assert_eq!(finished.status.code(), Some(1), "{arguments:?}");
-        let said = String::from_utf8_lossy(&finished.stderr);
-        assert!(said.contains("error: cannot write to standard output: No space left on device"), "{said}");
+        let message = String::from_utf8_lossy(&finished.stderr);
+        assert!(message.contains("error: cannot write to standard output: No space left on device"), "{message}");
     }
-    // A watch goes on, and says so once.
-    let mut watch = command(&["watch", "--json", "--endpoint", &url, "--vm-name", VM, "--interval", "200ms"]);
-    watch
+    // A watcher continues and reports the error once.
+    let mut watcher = command(&["watch", "--json", "--endpoint", &url, "--vm-name", VM, "--interval", "200ms"]);
+    watcher
         .args(["--max-polls", "4"])
         .stdout(std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device"));
-    let finished = watch.output().expect("the command starts");
+    let finished = watcher.output().expect("the command starts");
     assert_eq!(finished.status.code(), Some(0));
-    let said = String::from_utf8_lossy(&finished.stderr);
-    assert_eq!(said.matches("error: records cannot be written to standard output").count(), 1, "{said}");
+    let message = String::from_utf8_lossy(&finished.stderr);
+    assert_eq!(message.matches("error: cannot write records to standard output").count(), 1, "{message}");
 }
 
 #[test]
-fn the_endpoint_comes_from_the_environment_unless_it_is_given() {
+fn the_option_endpoint_overrides_the_environment() {
     let stage = Stage::start();
     let mut from_environment = command(&["list"]);
     from_environment.env("SCHEDULED_EVENTS_ENDPOINT", stage.url());
@@ -251,14 +256,14 @@ fn the_endpoint_comes_from_the_environment_unless_it_is_given() {
 }
 
 #[test]
-fn approve_tells_a_known_id_from_an_unknown_one() {
+fn approve_fails_for_an_unknown_id() {
     let server = play(STEADY, &[]);
     let url = server.url();
     let id = run(&["list", "--endpoint", &url, "--json"]).records()[1]["event_id"].as_str().expect("an id").to_owned();
 
     let approved = run(&["approve", &id, "--endpoint", &url]).with_code(0);
     assert_eq!(approved.stdout, format!("approved  {id}\n"));
-    // Twice is no error to the service.
+    // The service accepts a second approval.
     let approved = run(&["approve", &id, "--endpoint", &url, "--json"]).with_code(0);
     assert_eq!(approved.stdout, format!("{{\"record\":\"approval\",\"event_ids\":[\"{id}\"],\"status\":200}}\n"));
 
@@ -273,7 +278,7 @@ fn approve_tells_a_known_id_from_an_unknown_one() {
 }
 
 #[test]
-fn approve_sends_odd_ids_as_they_are() {
+fn approve_sends_ids_with_special_characters_unchanged() {
     let stage = Stage::start();
     let ids = ["a\"b\\c", "\u{e9}\u{1f600}", "-dash", "with space", "\u{1}"];
     let url = stage.url();
@@ -284,7 +289,7 @@ fn approve_sends_odd_ids_as_they_are() {
 }
 
 #[test]
-fn scenarios_names_all_fourteen() {
+fn scenarios_lists_all_scenarios() {
     let table = run(&["scenarios"]).with_code(0);
     let records = run(&["scenarios", "--json"]).with_code(0).records();
     assert_eq!(records.len(), SCENARIOS.len());
@@ -296,7 +301,7 @@ fn scenarios_names_all_fourteen() {
     }
 }
 
-/// The endpoint that a running `replay` says on its first line.
+/// The endpoint that `replay` prints on its first line.
 fn first_line(run: &Run) -> String {
     let line =
         crate::support::eventually("the first line", || run.stdout().split_once('\n').map(|(line, _)| line.to_owned()));
@@ -304,7 +309,7 @@ fn first_line(run: &Run) -> String {
 }
 
 #[test]
-fn replay_says_where_it_listens_and_serves_there() {
+fn replay_prints_its_address_and_serves_there() {
     let replay = Run::start(command(&["replay", "user-reboot", "--vm-name", "spot_3", "--speed", "600"]));
     let url = first_line(&replay);
     let address: std::net::SocketAddr = url.strip_prefix("http://").expect("a URL").parse().expect("an address");
@@ -312,31 +317,33 @@ fn replay_says_where_it_listens_and_serves_there() {
     let finished = Run::watch(&url, &["--policy", "sample", "--until-idle"]).finish().with_code(0);
     assert_eq!(finished.approved().len(), 1);
     assert!(finished.stderr.contains("this machine is spot_3"), "{}", finished.stderr);
-    // What happens is told in words.
     assert!(replay.stdout().contains("is approved"), "{}", replay.stdout());
 }
 
 #[test]
-fn replay_says_what_is_wrong_with_its_port_and_its_scenario() {
+fn replay_reports_a_used_port_and_an_invalid_scenario() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let taken = listener.local_addr().expect("an address").to_string();
-    let said = refused(&["replay", "preempt", "--listen", &taken], 2);
-    assert!(said.contains(&taken) && said.contains("port 0 takes a free one"), "{said}");
+    let message = refused(&["replay", "preempt", "--listen", &taken], 2);
+    assert!(message.contains(&taken) && message.contains("port 0 takes a free one"), "{message}");
 
     for task in ["replay", "demo"] {
-        let said = refused(&[task, "preemt"], 2);
-        assert!(said.contains("did you mean \"preempt\"?") && said.contains("`scenarios` names them all"), "{said}");
-        let said = refused(&[task, "xyzzy"], 2);
-        assert!(!said.contains("did you mean"), "{said}");
+        let message = refused(&[task, "preemt"], 2);
+        assert!(
+            message.contains("did you mean \"preempt\"?") && message.contains("`scenarios` lists all scenarios"),
+            "{message}"
+        );
+        let message = refused(&[task, "xyzzy"], 2);
+        assert!(!message.contains("did you mean"), "{message}");
     }
     let folder = Folder::new();
-    let scenario = folder.file("odd.toml", "about = \"A test.\"\n[[event]]\nevent_typ = \"Freeze\"\n");
-    let said = refused(&["replay", &scenario], 2);
-    assert!(said.starts_with(&format!("error: {scenario}:3:1: ")) && said.contains("`event_type`"), "{said}");
+    let scenario = folder.file("invalid.toml", "about = \"A test.\"\n[[event]]\nevent_typ = \"Freeze\"\n");
+    let message = refused(&["replay", &scenario], 2);
+    assert!(message.starts_with(&format!("error: {scenario}:3:1: ")) && message.contains("`event_type`"), "{message}");
 }
 
 #[test]
-fn replay_misbehaves_on_demand_and_says_so() {
+fn replay_prints_the_faults_it_injects() {
     let replay = Run::start(command(&["replay", "preempt", "--fault", "status:503@1", "--fault", "empty@2"]));
     let url = first_line(&replay);
     refused(&["list", "--endpoint", &url], 1);
@@ -348,10 +355,10 @@ fn replay_misbehaves_on_demand_and_says_so() {
 }
 
 #[test]
-fn demo_tells_a_story_with_a_beginning_and_an_end() {
+fn demo_prints_an_event_from_its_announcement_to_the_recovery() {
     let finished = run(&["demo"]).with_code(0);
     let story =
-        ["scheduled", "prepare", "prepared", "approved", "started", "completed", "recovered", "Nothing is left."];
+        ["scheduled", "prepare", "prepared", "approved", "started", "completed", "recovered", "All events have ended."];
     let mut rest = finished.stdout.as_str();
     for word in story {
         let (_, after) = rest.split_once(word).unwrap_or_else(|| panic!("no {word} there: {}", finished.stdout));
@@ -361,26 +368,26 @@ fn demo_tells_a_story_with_a_beginning_and_an_end() {
 }
 
 #[test]
-fn demo_plays_a_freeze_and_speaks_json() {
+fn demo_approves_a_short_freeze_without_preparation() {
     let finished = run(&["demo", "live-migration", "--speed", "300", "--json"]).with_code(0);
     let changes: Vec<_> = finished.of_kind("change").iter().map(|record| record["change"].clone()).collect();
     assert_eq!(changes, ["scheduled", "started", "completed"]);
     assert_eq!(finished.approved().len(), 1);
-    assert!(finished.of_kind("prepare").is_empty(), "a short freeze needs no preparation");
+    assert!(finished.of_kind("prepare").is_empty());
 }
 
 #[test]
-fn a_reader_that_goes_away_stops_no_watch() {
+fn a_watcher_continues_when_its_reader_exits() {
     let stage = Stage::start();
     stage.show(2, &[freeze("a")]);
     let url = stage.url();
     let arguments = ["watch", "--endpoint", &url, "--policy", "sample", "--interval", "200ms", "--vm-name", VM];
-    let mut watch = command(&arguments);
-    let mut child = watch.spawn().expect("the command starts");
+    let mut watcher = command(&arguments);
+    let mut child = watcher.spawn().expect("the command starts");
     drop((child.stdout.take(), child.stderr.take()));
     crate::support::eventually("an approval", || (!stage.posted().is_empty()).then_some(()));
     stage.await_polls(2);
-    assert!(child.try_wait().expect("a child").is_none(), "it ended with its reader");
+    assert!(child.try_wait().expect("a child").is_none(), "the watcher exited");
     child.kill().expect("a running child");
     child.wait().expect("a child");
 }

@@ -93,7 +93,7 @@ fn prepare_and_recover_run_once_each_beside_the_polling_and_approval_waits_for_r
 
     std::fs::write(&go, "").expect("a file");
     let prepared = run.record("a preparation", |record| record["record"] == "prepare");
-    assert_eq!(prepared, json!({"record": "prepare", "event_id": "a", "outcome": "ready"}));
+    assert_eq!(prepared, json!({"record": "prepare", "event_id": "a", "outcome": "ready", "time": prepared["time"]}));
     run.record("an approval", |record| record["record"] == "approval");
 
     // The machine is not taken back into service while the event is under way.
@@ -106,7 +106,11 @@ fn prepare_and_recover_run_once_each_beside_the_polling_and_approval_waits_for_r
     assert_eq!(bench.lines(), ["prepare a", "recover a"]);
     assert_eq!(stage.posted(), ["a"]);
     assert_eq!(finished.changes("a"), ["scheduled", "started", "completed"]);
-    assert_eq!(finished.of_kind("recover"), [json!({"record": "recover", "event_id": "a", "outcome": "done"})]);
+    let recovered = finished.of_kind("recover");
+    let expected = json!({
+        "record": "recover", "event_id": "a", "event_ids": ["a"], "outcome": "done", "time": recovered[0]["time"]
+    });
+    assert_eq!(recovered, [expected]);
     assert_eq!(finished.of_kind("prepare").len(), 1);
 }
 

@@ -1,4 +1,4 @@
-//! `check`: the shared corpus of documents, and the hard ones, as the command reads them.
+//! `check`: how the command reads the shared corpus of documents, and difficult documents.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -15,7 +15,7 @@ fn check(body: impl AsRef<[u8]>) -> Finished {
     run_with_input(&["check", "--json", "--vm-name", "vm", "--policy", "sample"], body.as_ref())
 }
 
-/// The place in an `error: FILE:LINE:COLUMN: what` line.
+/// The position in an `error: FILE:LINE:COLUMN: message` line.
 fn place(finished: &Finished, file: &str) -> (u64, u64) {
     assert_eq!((finished.code, finished.stdout.as_str()), (Some(3), ""), "{finished:?}");
     assert_eq!(finished.stderr.lines().count(), 1, "{}", finished.stderr);
@@ -28,7 +28,7 @@ fn place(finished: &Finished, file: &str) -> (u64, u64) {
     place
 }
 
-/// Where a document from standard input is refused.
+/// The position of the error in a document from standard input.
 fn refused(body: impl AsRef<[u8]>) -> (u64, u64) {
     place(&check(body), "<stdin>")
 }
@@ -55,7 +55,7 @@ fn problem(members: &str) -> Value {
 }
 
 #[test]
-fn records_come_in_their_order_with_their_members_in_theirs() {
+fn prints_records_and_members_in_order() {
     let body = event(r#""EventSource":"User","NotBefore":"soon","DurationInSeconds":5"#);
     let finished = check(&body).with_code(0);
     let column = body.find("\"soon\"").expect("the time") + 1;
@@ -74,7 +74,7 @@ fn records_come_in_their_order_with_their_members_in_theirs() {
 }
 
 #[test]
-fn without_a_name_everything_is_held_and_whose_it_is_is_unknown() {
+fn without_a_name_all_events_are_held() {
     let body = event(r#""EventSource":"User""#);
     let finished = run_with_input(&["check", "-", "--json", "--policy", "sample"], body.as_bytes()).with_code(0);
     assert_eq!(finished.of_kind("event")[0]["mine"], Value::Null);
@@ -87,7 +87,7 @@ fn without_a_name_everything_is_held_and_whose_it_is_is_unknown() {
 }
 
 #[test]
-fn a_file_is_read_by_name_and_its_name_is_told() {
+fn errors_name_the_file() {
     let folder = Folder::new();
     let file = folder.file("saved.json", event(r#""DurationInSeconds":5"#));
     let finished = run(&["check", &file, "--vm-name", "vm", "--policy", "sample"]).with_code(0);
@@ -105,7 +105,7 @@ fn a_file_is_read_by_name_and_its_name_is_told() {
 }
 
 #[test]
-fn the_moment_to_decide_at_can_be_given() {
+fn the_option_now_sets_the_time() {
     let body = event(r#""NotBefore":"2022-04-11T22:26:58Z""#);
     let arguments = ["check", "--vm-name", "vm", "--now", "2022-04-11T22:20:00Z"];
     let finished = run_with_input(&arguments, body.as_bytes()).with_code(0);
@@ -125,7 +125,7 @@ fn escapes_are_decoded_in_values_and_in_member_names() {
 }
 
 #[test]
-fn half_of_a_surrogate_pair_is_refused_where_it_stands() {
+fn a_lone_surrogate_is_an_error_at_its_position() {
     for text in [r"\ud83d", r"\ude00", r"\ud83d\ud83d", r"\ud83dx", r"\ud83d\n"] {
         let body = event(&format!(r#""Description":"{text}""#));
         let column = body.find(text).expect("the text") + 1;
@@ -142,10 +142,10 @@ fn a_byte_order_mark_is_allowed_once() {
 }
 
 #[test]
-fn two_hundred_thousand_opening_brackets_are_refused_at_the_thirty_third() {
+fn nesting_is_an_error_at_the_33rd_level() {
     assert_eq!(refused("[".repeat(200_000)), (1, 33));
     let nested = |open: &str| format!(r#"{{"Unknown":{}"#, open.repeat(200_000));
-    // The document itself is the first level.
+    // The document itself is level 1.
     assert_eq!(refused(nested("[")), (1, 11 + 32));
     assert_eq!(check(nested("{\"a\":")).code, Some(3));
     let legal = format!(r#"{{"Events":[],"Unknown":{}{}}}"#, "[".repeat(31), "]".repeat(31));
@@ -161,12 +161,12 @@ fn a_repeated_event_id_is_left_out_and_reported() {
     assert_eq!(ids, ["Ab", "c"]);
     let problems = finished.of_kind("problem");
     assert_eq!((&problems[0]["event"], &problems[0]["member"]), (&json!(1), &json!("EventId")));
-    // A known member that stands twice in one event refuses the document: which one is meant?
+    // A known member that is repeated within one event makes the document invalid.
     assert_eq!(refused(r#"{"Events":[{"EventId":"a","EventId":"a"}]}"#), (1, 27));
 }
 
 #[test]
-fn incarnations_of_any_size_and_form_are_kept() {
+fn incarnations_keep_their_type_and_value() {
     for (written, expected) in [
         ("18446744073709551615", json!(u64::MAX)),
         ("9223372036854775808", json!(9_223_372_036_854_775_808_u64)),
@@ -186,10 +186,10 @@ fn incarnations_of_any_size_and_form_are_kept() {
 }
 
 #[test]
-fn times_are_read_in_every_form_that_was_seen() {
+fn parses_all_known_time_formats() {
     for (written, expected) in [
         ("\"Mon, 11 Apr 2022 22:26:58 GMT\"", json!("2022-04-11T22:26:58Z")),
-        // Documentation has wrong weekdays.
+        // Microsoft's documentation has wrong weekdays.
         ("\"Sun, 11 Apr 2022 22:26:58 GMT\"", json!("2022-04-11T22:26:58Z")),
         ("\"2022-04-11T22:26:58Z\"", json!("2022-04-11T22:26:58Z")),
         ("\"2022-04-11T22:26:58.123Z\"", json!("2022-04-11T22:26:58Z")),
@@ -217,7 +217,7 @@ fn times_are_read_in_every_form_that_was_seen() {
 }
 
 #[test]
-fn durations_are_read_from_numbers_and_texts_and_the_rest_is_held() {
+fn durations_are_numbers_or_numeric_strings_and_others_are_held() {
     for (written, expected) in [
         ("6", json!(6)),
         ("\"6\"", json!(6)),
@@ -232,14 +232,14 @@ fn durations_are_read_from_numbers_and_texts_and_the_rest_is_held() {
         let members = format!("\"EventSource\":\"User\",\"DurationInSeconds\":{written}");
         assert_eq!(problem(&members)["member"], "DurationInSeconds", "{written}");
         let decision = check(event(&members)).of_kind("decision").remove(0);
-        // Even though a user wants it: what cannot be read is not relied on.
+        // Held although a user caused it: an unreadable member is not relied on.
         assert_eq!(decision["action"], "hold", "{written}");
         assert_eq!(decision["reason"], "unreadable DurationInSeconds", "{written}");
     }
 }
 
 #[test]
-fn one_bad_event_beside_a_good_preempt_hides_nothing() {
+fn an_invalid_event_does_not_hide_a_valid_one() {
     let good =
         r#"{"EventId":"good","EventType":"Preempt","EventStatus":"Scheduled","Resources":["vm"],"EventSource":"User"}"#;
     for bad in [
@@ -266,7 +266,7 @@ fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/corpus")
 }
 
-/// Does something with each of many things, on two threads.
+/// Runs `work` for each of `things`, on two threads.
 fn each<T: Send>(things: Vec<T>, work: impl Fn(T) + Sync) {
     let queue = std::sync::Mutex::new(VecDeque::from(things));
     let next = || queue.lock().expect("a lock").pop_front();
@@ -282,7 +282,7 @@ fn each<T: Send>(things: Vec<T>, work: impl Fn(T) + Sync) {
 }
 
 #[test]
-fn every_document_of_the_corpus_is_read_as_expected() {
+fn reads_the_corpus_as_expected() {
     let folder = corpus();
     let entries = fs::read_dir(&folder).expect("the corpus");
     let cases: Vec<_> = entries
@@ -291,7 +291,7 @@ fn every_document_of_the_corpus_is_read_as_expected() {
             name.strip_suffix(".expected.json").map(str::to_owned)
         })
         .collect();
-    assert!(cases.len() > 200, "the corpus is not there: {}", cases.len());
+    assert!(cases.len() > 200, "too few documents in the corpus: {}", cases.len());
     each(cases, |name| agrees(&folder, &name));
 }
 
@@ -336,11 +336,11 @@ fn agrees(folder: &Path, name: &str) {
 }
 
 #[test]
-fn every_document_found_in_public_is_read_or_refused_with_its_place() {
-    // Not part of the repository: documents as people have posted them.
+fn reads_public_documents_or_reports_a_position() {
+    // Documents that people have posted in public; not part of the repository.
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/corpus");
     let Ok(entries) = fs::read_dir(&folder) else {
-        // Past the test runner, which would keep it to itself.
+        // Written directly, because the test runner captures `println!`.
         let _ = writeln!(std::io::stderr(), "\nNOT TESTED: there is no folder {}\n", folder.display());
         return;
     };

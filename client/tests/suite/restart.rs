@@ -395,7 +395,7 @@ fn a_terminal_that_is_closed_ends_the_watch_and_its_commands_unless_that_is_igno
     let run = bench.start();
     bench.await_command("prepare a");
     crate::support::signal(run.id(), Signal::HUP);
-    assert!(run.finish().with_code(0).stderr.contains("was ended, since the watch stops"));
+    assert!(run.finish().with_code(0).stderr.contains("was terminated, because the watcher stops"));
     let arguments = ["watch", "--json", "--endpoint", &bench.stage.url(), "--interval", "200ms", "--vm-name", VM];
     // As nohup does it.
     let ignoring =
