@@ -372,7 +372,7 @@ typedef struct schedev_error {
 } schedev_error;
 
 /**
- * What is wrong, in a few words for a person, the place left aside: "this byte cannot stand here".
+ * What is wrong, in a few words for a person, the place left aside: "unexpected byte".
  *
  * @param error  the error; NULL counts as no error.
  * @return a constant text that ends with NUL; never NULL.

@@ -1,9 +1,9 @@
 //! The body that approves events.
 
 use crate::error::BufferTooSmall;
+use crate::fixed_str::hex_digit;
 use crate::json::Text;
-use crate::room::Room;
-use crate::short::hex_digit;
+use crate::slice_writer::SliceWriter;
 
 /// A POST body that approves events: `{"StartRequests":[{"EventId":"…"}]}`.
 ///
@@ -37,16 +37,16 @@ impl<'a, Id: WriteDecoded> StartRequests<'a, Id> {
     /// # Errors
     /// [`BufferTooSmall`] when it does not fit; it tells the bytes needed.
     pub fn write(&self, buffer: &mut [u8]) -> Result<usize, BufferTooSmall> {
-        self.fill(Room::new(buffer)).written().map(<[u8]>::len)
+        self.fill(SliceWriter::new(buffer)).written().map(<[u8]>::len)
     }
 
     /// The length of the body in bytes.
     pub fn len(&self) -> usize {
-        self.fill(Room::new(&mut [])).length()
+        self.fill(SliceWriter::new(&mut [])).length()
     }
 
     /// serde-json-core would write the same bytes, but a program that links its serializer carries its panics with it.
-    fn fill<'b>(&self, mut room: Room<'b>) -> Room<'b> {
+    fn fill<'b>(&self, mut room: SliceWriter<'b>) -> SliceWriter<'b> {
         room.bytes(br#"{"StartRequests":["#);
         let mut before: &[u8] = br#"{"EventId":""#;
         for id in self.ids {
@@ -87,7 +87,7 @@ impl WriteDecoded for Text<'_> {
 }
 
 /// Writes what stands inside a string of JSON.
-fn inside_string(room: &mut Room<'_>, text: &str) {
+fn inside_string(room: &mut SliceWriter<'_>, text: &str) {
     for byte in text.bytes() {
         match byte {
             b'"' => room.bytes(b"\\\""),

@@ -120,7 +120,7 @@ mod tests {
 
     use super::*;
     use crate::document::Document;
-    use crate::error::ProblemKind;
+    use crate::event::ProblemKind;
 
     fn document(ids: impl IntoIterator<Item = String>) -> String {
         let events: Vec<_> = ids.into_iter().map(|id| format!("{{\"EventId\":\"{id}\"}}")).collect();

@@ -1,15 +1,16 @@
-//! What can be wrong with a document, and where.
+//! Errors: why a document is refused, and where; and a buffer that is too small.
 
 use core::fmt;
 
 use serde::Serialize;
 
-use crate::event::Member;
-
 /// Why a document was refused, and at which byte.
 ///
-/// Only four things refuse a document: it is not JSON (RFC 8259, strictly), it is no object, it has no `Events`
-/// array, or a known member stands twice. Whatever else is odd becomes a [`Problem`] of one event.
+/// A document is refused only if it is not JSON (RFC 8259, strictly), is not an object, has no `Events` array, or repeats
+/// a known member. Anything else that is invalid becomes a [`Problem`](crate::Problem) of one event.
+///
+/// [`message`](Self::message) names what was found and what was expected. Two errors are equal if their kinds and offsets
+/// are; the message does not count.
 ///
 /// ```
 /// use scheduled_events_core::{Document, ParseErrorKind, Position};
@@ -18,45 +19,172 @@ use crate::event::Member;
 /// let error = Document::parse(body).unwrap_err();
 /// assert_eq!(error.kind, ParseErrorKind::UnexpectedByte);
 /// assert_eq!(error.position(body), Position { line: 2, column: 12 });
+/// assert_eq!(error.to_string(), "expected a value, found `}` at byte 37");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ParseError {
     /// What is wrong.
     pub kind: ParseErrorKind,
-    /// The byte at which it is wrong, counted from 0; the input's length where the input ended too early.
+    /// The byte at which it is wrong, counted from 0; the input's length if the input ends too early.
     pub offset: usize,
+    /// What would have been right at that byte, if the kind does not say it.
+    expected: Option<ExpectedToken>,
+    /// The byte that was found; `None` if it is not known or the input ends there.
+    found: Option<u8>,
 }
 
 impl ParseError {
     pub(crate) const fn new(kind: ParseErrorKind, offset: usize) -> Self {
-        Self { kind, offset }
+        Self { kind, offset, expected: None, found: None }
+    }
+
+    /// The error for the byte `found` where something else was expected.
+    pub(crate) const fn found(kind: ParseErrorKind, offset: usize, found: Option<u8>) -> Self {
+        Self { kind, offset, expected: None, found }
+    }
+
+    #[must_use]
+    pub(crate) const fn expected(self, expected: ExpectedToken) -> Self {
+        Self { expected: Some(expected), ..self }
     }
 
     /// Line and column of the error in `input`, which must be the bytes that were parsed.
     pub fn position(&self, input: &[u8]) -> Position {
         Position::of(input, self.offset)
     }
+
+    /// What is wrong, without the position: what was found and what was expected, as far as that is known. The text is
+    /// printable ASCII whatever the input.
+    ///
+    /// ```
+    /// use scheduled_events_core::Document;
+    ///
+    /// let error = Document::parse(br#"{"Events":[]]"#).unwrap_err();
+    /// assert_eq!(error.message().to_string(), "expected `,` or `}` after a member, found `]`");
+    /// ```
+    pub const fn message(&self) -> impl fmt::Display + use<> {
+        Message(*self)
+    }
 }
+
+impl PartialEq for ParseError {
+    fn eq(&self, other: &Self) -> bool {
+        self.kind == other.kind && self.offset == other.offset
+    }
+}
+
+impl Eq for ParseError {}
 
 impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at byte {}", self.kind.message(), self.offset)
+        write!(f, "{} at byte {}", Message(*self), self.offset)
     }
 }
 
 impl core::error::Error for ParseError {}
+
+/// What JSON, or the document's form, allows at some byte.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ExpectedToken {
+    Value,
+    MemberName,
+    MemberNameOrEnd,
+    Colon,
+    CommaOrBrace,
+    CommaOrBracket,
+    Object,
+    Array,
+    String,
+    StringEnd,
+    True,
+    False,
+    Null,
+    Digit,
+    /// No further digit after a leading zero.
+    NoLeadingZero,
+    EscapeLetter,
+    HexDigit,
+    LowSurrogate,
+}
+
+impl ExpectedToken {
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Value => "a value",
+            Self::MemberName => "a member name",
+            Self::MemberNameOrEnd => "a member name or `}`",
+            Self::Colon => "`:` after a member name",
+            Self::CommaOrBrace => "`,` or `}` after a member",
+            Self::CommaOrBracket => "`,` or `]` after an element",
+            Self::Object => "an object",
+            Self::Array => "an array as `Events`",
+            Self::String => "a string",
+            Self::StringEnd => "the end of a string",
+            Self::True => "`true`",
+            Self::False => "`false`",
+            Self::Null => "`null`",
+            Self::Digit => "a digit",
+            Self::NoLeadingZero => "no digit after a leading zero",
+            Self::EscapeLetter => "an escape after `\\`",
+            Self::HexDigit => "four hexadecimal digits after `\\u`",
+            Self::LowSurrogate => "a low surrogate such as `\\udc00` after a high one",
+        }
+    }
+}
+
+/// The message of an error.
+struct Message(ParseError);
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ParseError { kind, expected, found, .. } = self.0;
+        match (kind, expected, found) {
+            (ParseErrorKind::InvalidEscape, Some(ExpectedToken::EscapeLetter), Some(byte @ b' '..=b'~')) => {
+                write!(f, "`\\{}` is not a JSON escape", char::from(byte))
+            }
+            (ParseErrorKind::InvalidNumber, Some(ExpectedToken::NoLeadingZero), Some(byte)) => {
+                write!(f, "a number starts with `0{}`: leading zeros are not allowed", char::from(byte))
+            }
+            (ParseErrorKind::ControlCharacter, _, Some(byte)) => {
+                write!(f, "unescaped control character 0x{byte:02x} in a string")
+            }
+            (ParseErrorKind::InvalidUtf8, _, Some(byte)) => write!(f, "byte 0x{byte:02x} is not valid UTF-8 here"),
+            (ParseErrorKind::TrailingData, _, Some(byte)) => {
+                write!(f, "expected the end of the document, found {}", Found(byte))
+            }
+            (ParseErrorKind::UnexpectedEnd, Some(expected), _) => {
+                write!(f, "expected {}, but the document ends", expected.words())
+            }
+            (_, Some(expected), Some(byte)) => write!(f, "expected {}, found {}", expected.words(), Found(byte)),
+            _ => f.write_str(kind.message()),
+        }
+    }
+}
+
+/// A byte of the input, printable.
+struct Found(u8);
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            b'`' => f.write_str("a backtick"),
+            byte @ b'!'..=b'~' => write!(f, "`{}`", char::from(byte)),
+            byte => write!(f, "byte 0x{byte:02x}"),
+        }
+    }
+}
 
 /// The kinds of [`ParseError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum ParseErrorKind {
-    /// The input ends inside a value: a cut-off body, or an empty one.
+    /// The input ends inside a value: a truncated body, or an empty one.
     UnexpectedEnd,
-    /// A byte that cannot stand there.
+    /// A byte that JSON does not allow there.
     UnexpectedByte,
-    /// A raw byte below 0x20 inside a string.
+    /// An unescaped byte below 0x20 inside a string.
     ControlCharacter,
     /// A backslash that starts no escape of RFC 8259.
     InvalidEscape,
@@ -66,20 +194,20 @@ pub enum ParseErrorKind {
     InvalidUtf8,
     /// A number outside the grammar, such as `01` or `1.`.
     InvalidNumber,
-    /// More than [`MAX_DEPTH`](crate::MAX_DEPTH) objects and arrays inside each other.
+    /// More than [`MAX_DEPTH`](crate::MAX_DEPTH) nested objects and arrays.
     TooDeep,
-    /// The document is a value, but no object.
+    /// The document is a JSON value, but not an object.
     NotAnObject,
-    /// The document has no `Events`, or they are no array.
+    /// The document has no `Events`, or `Events` is not an array.
     NoEvents,
-    /// A member that the document defines stands twice in one object.
+    /// A member that the document defines occurs twice in one object.
     RepeatedMember,
-    /// Something follows the document.
+    /// There is something after the document.
     TrailingData,
 }
 
 impl ParseErrorKind {
-    /// The kind as a word, as records spell it: `unexpected-byte`.
+    /// The kind as a word, as in records: `unexpected-byte`.
     pub const fn word(self) -> &'static str {
         match self {
             Self::UnexpectedEnd => "unexpected-end",
@@ -97,26 +225,26 @@ impl ParseErrorKind {
         }
     }
 
-    /// What is wrong, in a few words for a person.
+    /// What is wrong, as a sentence for any error of this kind. [`ParseError::message`] is more precise.
     pub const fn message(self) -> &'static str {
         match self {
             Self::UnexpectedEnd => "the document ends too early",
-            Self::UnexpectedByte => "this byte cannot stand here",
-            Self::ControlCharacter => "a control character stands unescaped in a string",
-            Self::InvalidEscape => "this is no escape sequence of JSON",
-            Self::LoneSurrogate => "half of a surrogate pair stands alone",
-            Self::InvalidUtf8 => "these bytes are not UTF-8",
-            Self::InvalidNumber => "this is no number of JSON",
-            Self::TooDeep => "more than 32 objects and arrays stand inside each other",
+            Self::UnexpectedByte => "unexpected byte",
+            Self::ControlCharacter => "unescaped control character in a string",
+            Self::InvalidEscape => "invalid escape in a string",
+            Self::LoneSurrogate => "surrogate escape without its other half",
+            Self::InvalidUtf8 => "invalid UTF-8",
+            Self::InvalidNumber => "invalid number",
+            Self::TooDeep => "more than 32 nested objects and arrays",
             Self::NotAnObject => "the document is not an object",
-            Self::NoEvents => "the document has no array \"Events\"",
-            Self::RepeatedMember => "this member stands here for the second time",
-            Self::TrailingData => "something follows after the end of the document",
+            Self::NoEvents => "the document has no `Events` array",
+            Self::RepeatedMember => "a known member occurs twice in one object",
+            Self::TrailingData => "unexpected data after the document",
         }
     }
 }
 
-/// A place in a text, as editors count: line and column from 1, the column in characters.
+/// A position in a text as editors count: line and column from 1, the column in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Position {
     /// The line, from 1; lines end with a line feed.
@@ -128,7 +256,7 @@ pub struct Position {
 impl Position {
     /// The position of the byte at `offset` in `input`; an offset beyond the end counts as the end.
     ///
-    /// Runs over the input up to there, so it is for messages, not for loops.
+    /// It reads the input up to there: use it for messages, not in loops.
     pub fn of(input: &[u8], offset: usize) -> Self {
         let before = input.get(..offset).unwrap_or(input);
         let before = before.strip_prefix(b"\xef\xbb\xbf").unwrap_or(before);
@@ -152,67 +280,7 @@ impl fmt::Display for Position {
     }
 }
 
-/// Something odd in one event, or in the document's own members, that does not refuse the document.
-///
-/// An event with a problem in a member that decisions rest on is held, never approved: see
-/// [`Event::unreliable_member`](crate::Event::unreliable_member).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Problem {
-    /// Index in the document's `Events` array, elements that are left out counted; `None` for the document itself.
-    pub event: Option<usize>,
-    /// The member concerned; `None` where no member is, as for an element that is no object.
-    pub member: Option<Member>,
-    /// The first byte of the value concerned, or of the event where a member is missing.
-    pub offset: usize,
-    /// What is odd.
-    pub kind: ProblemKind,
-}
-
-/// The kinds of [`Problem`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum ProblemKind {
-    /// The event has no `EventId`: it is left out.
-    Missing,
-    /// An event with this `EventId` stands earlier in the document: this one is left out.
-    Repeated,
-    /// The `EventId` is empty.
-    Empty,
-    /// The `EventId` is longer than [`EVENT_ID_MAX`](crate::EVENT_ID_MAX) bytes; or a text is so long that a view cannot
-    /// keep its place, which takes gibibytes (see [`Event`](crate::Event)).
-    TooLong,
-    /// The member's value has a type that it cannot have.
-    WrongType,
-    /// An element of `Events` is no object: it is left out.
-    NotAnObject,
-    /// A number that is larger or smaller than its meaning allows.
-    OutOfRange,
-    /// A number with a fraction, or a text that is no number, where a whole number is meant.
-    NotAnInteger,
-    /// A `NotBefore` that is neither RFC 1123 nor ISO 8601, or a date that does not exist.
-    UnreadableTime,
-}
-
-impl ProblemKind {
-    /// The kind as a word, as records spell it: `unreadable-time`.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Missing => "missing",
-            Self::Repeated => "repeated",
-            Self::Empty => "empty",
-            Self::TooLong => "too-long",
-            Self::WrongType => "wrong-type",
-            Self::NotAnObject => "not-an-object",
-            Self::OutOfRange => "out-of-range",
-            Self::NotAnInteger => "not-an-integer",
-            Self::UnreadableTime => "unreadable-time",
-        }
-    }
-}
-
-/// The caller's buffer cannot hold the result; nothing useful was written to it.
+/// The caller's buffer cannot hold the result. The contents of the buffer are unspecified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferTooSmall {
     /// The bytes that the result takes.
@@ -229,15 +297,18 @@ impl core::error::Error for BufferTooSmall {}
 
 #[cfg(test)]
 mod tests {
+    use std::string::ToString;
+
     use super::*;
+    use crate::document::Document;
 
     #[test]
-    fn errors_stay_small() {
+    fn errors_are_two_words() {
         assert_eq!(size_of::<ParseError>(), 2 * size_of::<usize>());
     }
 
     #[test]
-    fn positions_count_characters_and_skip_the_mark() {
+    fn positions_count_characters_and_skip_the_byte_order_mark() {
         let text = "\u{feff}{\n \"ü\": x".as_bytes();
         let x = text.len() - 1;
         assert_eq!(Position::of(text, x), Position { line: 2, column: 7 });
@@ -246,19 +317,46 @@ mod tests {
     }
 
     #[test]
-    fn words_are_what_serde_writes() {
-        for kind in [
-            ProblemKind::Missing,
-            ProblemKind::Repeated,
-            ProblemKind::Empty,
-            ProblemKind::TooLong,
-            ProblemKind::WrongType,
-            ProblemKind::NotAnObject,
-            ProblemKind::OutOfRange,
-            ProblemKind::NotAnInteger,
-            ProblemKind::UnreadableTime,
+    fn messages_name_what_was_found_and_what_was_expected() {
+        for (text, message) in [
+            (&b""[..], "expected a value, but the document ends"),
+            (b"[1,]", "expected a value, found `]`"),
+            (b"[1 2]", "expected `,` or `]` after an element, found `2`"),
+            (b"{", "expected a member name or `}`, but the document ends"),
+            (b"{1", "expected a member name or `}`, found `1`"),
+            (b"{\"a\":1,}", "expected a member name, found `}`"),
+            (b"{\"a\":[{1:2}]}", "expected a member name or `}`, found `1`"),
+            (b"{\"a\":[{\"\":2,}]}", "expected a member name, found `}`"),
+            (b"{\"a\":[{\"\":2]}", "expected `,` or `}` after a member, found `]`"),
+            (b"{\"Events\":[]]", "expected `,` or `}` after a member, found `]`"),
+            (b"{\"Events\" 7", "expected `:` after a member name, found `7`"),
+            (b"{\"Events\":}", "expected a value, found `}`"),
+            (b"{\"Events\":`", "expected a value, found a backtick"),
+            (b"{\"Events\":\x1b", "expected a value, found byte 0x1b"),
+            ("{\"Events\":é".as_bytes(), "expected a value, found byte 0xc3"),
+            (b"{\"Events\":nul}", "expected `null`, found `}`"),
+            (b"{\"Events\":\"a", "expected the end of a string, but the document ends"),
+            (b"{\"Events\":\"\\x\"", "`\\x` is not a JSON escape"),
+            (b"{\"Events\":\"\\\x1b\"", "expected an escape after `\\`, found byte 0x1b"),
+            (b"{\"Events\":\"\\u12g4\"", "expected four hexadecimal digits after `\\u`, found `g`"),
+            (b"{\"Events\":\"\\ud800!\"", "expected a low surrogate such as `\\udc00` after a high one, found `!`"),
+            (b"{\"Events\":\"\\ud800\\n\"", "expected a low surrogate such as `\\udc00` after a high one, found `n`"),
+            (b"{\"Events\":\"\\udc00\"", "surrogate escape without its other half"),
+            (b"{\"Events\":\"\n\"", "unescaped control character 0x0a in a string"),
+            (b"{\"Events\":01", "a number starts with `01`: leading zeros are not allowed"),
+            (b"{\"Events\":-x", "expected a digit, found `x`"),
+            (b"{\"Events\":1.", "expected a digit, but the document ends"),
+            (b"{\"Events\":\"\xff\"", "byte 0xff is not valid UTF-8 here"),
+            (b"7", "expected an object, found `7`"),
+            (b"{\"Events\":7}", "expected an array as `Events`, found `7`"),
+            (b"{}", "the document has no `Events` array"),
+            (b"{\"Events\":[],\"Events\":[]}", "a known member occurs twice in one object"),
+            (b"{\"Events\":[]} x", "expected the end of the document, found `x`"),
         ] {
-            assert_eq!(serde_json::to_value(kind).unwrap(), kind.word());
+            let error = Document::parse(text).unwrap_err();
+            assert_eq!(error.message().to_string(), message, "{}", text.escape_ascii());
+            assert_eq!(error.to_string(), std::format!("{message} at byte {}", error.offset));
+            assert_eq!(error, ParseError::new(error.kind, error.offset), "the message does not count");
         }
     }
 }

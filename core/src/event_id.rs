@@ -4,9 +4,9 @@ use core::fmt;
 
 use serde::Serialize;
 
+use crate::fixed_str::{self, from_utf8, hex_digit};
 use crate::hash::Hash;
 use crate::json::Text;
-use crate::short::{self, hex_digit, of_utf8};
 
 /// The longest `EventId` that is kept whole, in bytes of UTF-8. A real one is a GUID of 36.
 pub const EVENT_ID_MAX: usize = 64;
@@ -36,7 +36,7 @@ pub struct EventId {
 impl EventId {
     /// Keeps the id that the text spells.
     pub fn new(id: &Text<'_>) -> Self {
-        let (text, whole) = short::beginning(id, EVENT_ID_MAX);
+        let (text, whole) = fixed_str::truncated(id, EVENT_ID_MAX);
         if whole { Self { text } } else { Self::shortened(id) }
     }
 
@@ -47,12 +47,12 @@ impl EventId {
 
     /// Keeps an id that was kept before; `None` where it is too long for that.
     pub(crate) fn kept(id: &str) -> Option<Self> {
-        short::kept(id).map(|text| Self { text })
+        fixed_str::from_str(id).map(|text| Self { text })
     }
 
     fn shortened(id: &Text<'_>) -> Self {
         let digits = Hash::of_id(id).to_be_bytes().into_iter().flat_map(|byte| [hex_digit(byte >> 4), hex_digit(byte)]);
-        let (prefix, _) = short::beginning::<EVENT_ID_MAX>(id, PREFIX);
+        let (prefix, _) = fixed_str::truncated::<EVENT_ID_MAX>(id, PREFIX);
         let mut bytes = [0; EVENT_ID_MAX];
         let mut length: usize = 0;
         // Seventeen bytes were left free for the mark and the digits.
@@ -60,7 +60,7 @@ impl EventId {
             *to = from;
             length = length.saturating_add(1);
         }
-        Self { text: of_utf8(bytes, length) }
+        Self { text: from_utf8(bytes, length) }
     }
 
     /// The id, in the spelling that was seen first.

@@ -68,15 +68,15 @@ mod duplicate_ids;
 mod error;
 mod event;
 mod event_id;
+mod fixed_str;
 mod hash;
 mod json;
 mod members;
 mod names;
 mod policy;
 pub mod record;
-mod room;
 mod session;
-mod short;
+mod slice_writer;
 mod time;
 mod tracker;
 mod words;
@@ -84,8 +84,11 @@ mod words;
 pub use approval::{StartRequests, WriteDecoded};
 pub use document::{Document, EventCursor, Events, Incarnation, Problems};
 pub use duplicate_ids::DUPLICATE_ID_WINDOW;
-pub use error::{BufferTooSmall, ParseError, ParseErrorKind, Position, Problem, ProblemKind};
-pub use event::{Event, EventLayout, EventSource, EventStatus, EventType, Member, NotBefore, ResourceNames, Resources};
+pub use error::{BufferTooSmall, ParseError, ParseErrorKind, Position};
+pub use event::{
+    Event, EventLayout, EventSource, EventStatus, EventType, Member, NotBefore, Problem, ProblemKind, ResourceNames,
+    Resources,
+};
 pub use event_id::{EVENT_ID_MAX, EventId};
 pub use json::{MAX_DEPTH, Text};
 pub use members::Members;

@@ -6,7 +6,7 @@ use serde::de::{self, Deserialize, Deserializer};
 use serde::{Serialize, Serializer};
 
 use crate::error::BufferTooSmall;
-use crate::room::Room;
+use crate::slice_writer::SliceWriter;
 
 /// A moment: whole seconds since 1970-01-01T00:00:00Z, leap seconds not counted.
 ///
@@ -54,7 +54,7 @@ impl UnixSeconds {
         let (days, second) = (self.0.div_euclid(DAY), self.0.rem_euclid(DAY));
         let (year, month, day) = civil(days);
         let (hour, minute, second) = (second.div_euclid(3600), second.div_euclid(60) % 60, second % 60);
-        let mut room = Room::new(buffer);
+        let mut room = SliceWriter::new(buffer);
         decimal(&mut room, year, 4);
         for (mark, number) in [(b'-', month), (b'-', day), (b'T', hour), (b':', minute), (b':', second)] {
             room.byte(mark);
@@ -139,7 +139,7 @@ impl From<UnixSeconds> for UnixMillis {
 }
 
 /// Writes the number in decimal, filled up with zeros to `width`, its sign counted.
-fn decimal(room: &mut Room<'_>, number: i64, width: usize) {
+fn decimal(room: &mut SliceWriter<'_>, number: i64, width: usize) {
     let mut digits = [b'0'; 20];
     let mut count: usize = 0;
     let mut rest = number.unsigned_abs();

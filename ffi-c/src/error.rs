@@ -68,17 +68,17 @@ impl schedev_parse_error {
 const KINDS: [(schedev_parse_error, &CStr, &CStr); 13] = [
     (SCHEDEV_PARSE_ERROR_NONE, c"none", c"no error"),
     (SCHEDEV_PARSE_ERROR_UNEXPECTED_END, c"unexpected-end", c"the document ends too early"),
-    (SCHEDEV_PARSE_ERROR_UNEXPECTED_BYTE, c"unexpected-byte", c"this byte cannot stand here"),
-    (SCHEDEV_PARSE_ERROR_CONTROL_CHARACTER, c"control-character", c"a control character stands unescaped in a string"),
-    (SCHEDEV_PARSE_ERROR_INVALID_ESCAPE, c"invalid-escape", c"this is no escape sequence of JSON"),
-    (SCHEDEV_PARSE_ERROR_LONE_SURROGATE, c"lone-surrogate", c"half of a surrogate pair stands alone"),
-    (SCHEDEV_PARSE_ERROR_INVALID_UTF8, c"invalid-utf8", c"these bytes are not UTF-8"),
-    (SCHEDEV_PARSE_ERROR_INVALID_NUMBER, c"invalid-number", c"this is no number of JSON"),
-    (SCHEDEV_PARSE_ERROR_TOO_DEEP, c"too-deep", c"more than 32 objects and arrays stand inside each other"),
+    (SCHEDEV_PARSE_ERROR_UNEXPECTED_BYTE, c"unexpected-byte", c"unexpected byte"),
+    (SCHEDEV_PARSE_ERROR_CONTROL_CHARACTER, c"control-character", c"unescaped control character in a string"),
+    (SCHEDEV_PARSE_ERROR_INVALID_ESCAPE, c"invalid-escape", c"invalid escape in a string"),
+    (SCHEDEV_PARSE_ERROR_LONE_SURROGATE, c"lone-surrogate", c"surrogate escape without its other half"),
+    (SCHEDEV_PARSE_ERROR_INVALID_UTF8, c"invalid-utf8", c"invalid UTF-8"),
+    (SCHEDEV_PARSE_ERROR_INVALID_NUMBER, c"invalid-number", c"invalid number"),
+    (SCHEDEV_PARSE_ERROR_TOO_DEEP, c"too-deep", c"more than 32 nested objects and arrays"),
     (SCHEDEV_PARSE_ERROR_NOT_AN_OBJECT, c"not-an-object", c"the document is not an object"),
-    (SCHEDEV_PARSE_ERROR_NO_EVENTS, c"no-events", c"the document has no array \"Events\""),
-    (SCHEDEV_PARSE_ERROR_REPEATED_MEMBER, c"repeated-member", c"this member stands here for the second time"),
-    (SCHEDEV_PARSE_ERROR_TRAILING_DATA, c"trailing-data", c"something follows after the end of the document"),
+    (SCHEDEV_PARSE_ERROR_NO_EVENTS, c"no-events", c"the document has no `Events` array"),
+    (SCHEDEV_PARSE_ERROR_REPEATED_MEMBER, c"repeated-member", c"a known member occurs twice in one object"),
+    (SCHEDEV_PARSE_ERROR_TRAILING_DATA, c"trailing-data", c"unexpected data after the document"),
 ];
 
 fn kind_of(number: u32) -> Option<&'static (schedev_parse_error, &'static CStr, &'static CStr)> {
@@ -112,7 +112,7 @@ impl schedev_error {
     }
 }
 
-/// What is wrong, in a few words for a person, the place left aside: "this byte cannot stand here".
+/// What is wrong, in a few words for a person, the place left aside: "unexpected byte".
 ///
 /// @param error  the error; NULL counts as no error.
 /// @return a constant text that ends with NUL; never NULL.

@@ -1,12 +1,12 @@
-//! A second reading of a document, from the tree that `serde_json` makes of it: another parser, and the rules of meaning
-//! written down once more, without care for speed or memory.
+//! A second reader of documents: it reads the tree of `serde_json`, and implements the rules of meaning once more, without
+//! regard to speed or memory.
 
 use std::fmt;
 
-use scheduled_events_core::{EVENT_ID_MAX, MAX_DEPTH, Member, ProblemKind, UnixSeconds};
+use scheduled_events_core::{DUPLICATE_ID_WINDOW, EVENT_ID_MAX, MAX_DEPTH, Member, ProblemKind, UnixSeconds};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
-/// A JSON value with nothing lost: repeated members, their order, and numbers as they stand.
+/// A JSON value with everything kept: repeated members, their order, and the notation of numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Node {
     Null,
@@ -17,7 +17,7 @@ pub enum Node {
     Object(Vec<(String, Node)>),
 }
 
-/// How `serde_json` passes a number on that it keeps as text: a map of one member of this name.
+/// `serde_json` passes on a number that it keeps as text as a map with one member of this name.
 pub const NUMBER_TOKEN: &str = "$serde_json::private::Number";
 
 impl<'de> Deserialize<'de> for Node {
@@ -39,7 +39,7 @@ impl<'de> Deserialize<'de> for Node {
                 Ok(Node::Boolean)
             }
 
-            // What fits is passed on as it is; everything else as text, fractions and exponents among it.
+            // Numbers that fit arrive as such, all others, fractions and exponents included, as text.
             fn visit_u64<E>(self, number: u64) -> Result<Node, E> {
                 Ok(Node::Number(number.to_string()))
             }
@@ -77,7 +77,7 @@ impl<'de> Deserialize<'de> for Node {
 }
 
 impl Node {
-    /// How many objects and arrays stand inside each other at most.
+    /// How many objects and arrays are nested at most.
     fn depth(&self) -> u32 {
         match self {
             Self::Array(array) => 1 + array.iter().map(Self::depth).max().unwrap_or(0),
@@ -87,7 +87,7 @@ impl Node {
     }
 }
 
-/// What a document says. Problems go without their offsets, which the corpus and the `document` target look at.
+/// The contents of a document. Problems are without their offsets, which the corpus and the `document` target check.
 #[derive(Debug, Default, PartialEq)]
 pub struct Reading {
     pub incarnation: Incarnation,
@@ -125,11 +125,7 @@ pub enum NotBefore {
     Unreadable,
 }
 
-/// More repeated ids, or more events, than a document promises to tell apart.
-pub const REPEATS_MAX: usize = 16;
-pub const NAMED_MAX: usize = 300;
-
-/// The reading of a document; `None` where it must be refused.
+/// Reads a document; `None` if it must be refused.
 pub fn read(input: &[u8]) -> Option<Reading> {
     let input = input.strip_prefix(b"\xef\xbb\xbf").unwrap_or(input);
     let node: Node = serde_json::from_slice(input).ok()?;
@@ -167,16 +163,19 @@ pub fn read(input: &[u8]) -> Option<Reading> {
         let (event, problems) = event(index, &members)?;
         let mut problems: Vec<_> = problems;
         let has_id = members.iter().any(|(name, value)| name == "EventId" && matches!(value, Node::String(_)));
-        let repeated = has_id && ids.contains(&event.id.to_ascii_uppercase());
+        let id = event.id.to_ascii_uppercase();
+        let repeated = has_id && ids.len() < DUPLICATE_ID_WINDOW && ids.contains(&id);
+        if has_id {
+            ids.push(id);
+        }
         if has_id && !repeated {
-            ids.push(event.id.to_ascii_uppercase());
             reading.events.push(event);
         }
         if !has_id && !problems.iter().any(|(member, _)| *member == Member::EventId) {
             reading.problems.push((Some(index), Some(Member::EventId), ProblemKind::Missing));
         }
         if repeated {
-            // Where the id stands among the event's members.
+            // At the place of the id among the event's members.
             let at = problems_before(&members, "EventId");
             problems.retain(|(member, _)| *member != Member::EventId);
             problems.insert(at, (Member::EventId, ProblemKind::Repeated));
@@ -186,7 +185,7 @@ pub fn read(input: &[u8]) -> Option<Reading> {
     Some(reading)
 }
 
-/// How many problems stand before the member of this name.
+/// How many problems are before the member of this name.
 fn problems_before(members: &[(String, Node)], name: &str) -> usize {
     let before: Vec<_> = members.iter().take_while(|(member, _)| member != name).cloned().collect();
     event(0, &before).map_or(0, |(_, problems)| problems.len())
@@ -206,7 +205,7 @@ fn incarnation(value: Node) -> Result<Incarnation, ProblemKind> {
 
 type EventProblems = Vec<(Member, ProblemKind)>;
 
-/// `None` where a known member stands twice.
+/// `None` if a known member occurs twice.
 fn event(index: usize, members: &[(String, Node)]) -> Option<(EventReading, EventProblems)> {
     let mut event = EventReading { index, ..EventReading::default() };
     let mut problems = Vec::new();
@@ -217,57 +216,57 @@ fn event(index: usize, members: &[(String, Node)]) -> Option<(EventReading, Even
             return None;
         }
         seen.push(member);
-        let mut odd = |kind| problems.push((member, kind));
+        let mut problem = |kind| problems.push((member, kind));
         let text = match (member, value) {
             (_, Node::Null) => continue,
             (Member::Resources, Node::Array(array)) => {
                 let name = |node: &Node| if let Node::String(name) = node { Some(name.clone()) } else { None };
-                array.iter().filter(|node| name(node).is_none()).for_each(|_| odd(ProblemKind::WrongType));
+                array.iter().filter(|node| name(node).is_none()).for_each(|_| problem(ProblemKind::WrongType));
                 event.resources = Some(array.iter().filter_map(name).collect());
                 continue;
             }
             (Member::DurationInSeconds, Node::Number(_) | Node::String(_)) => {
                 match duration(value) {
                     Ok(seconds) => event.duration = seconds,
-                    Err(kind) => odd(kind),
+                    Err(kind) => problem(kind),
                 }
                 continue;
             }
             (Member::NotBefore, value) => {
                 let Node::String(text) = value else {
                     event.not_before = NotBefore::Unreadable;
-                    odd(ProblemKind::WrongType);
+                    problem(ProblemKind::WrongType);
                     continue;
                 };
                 let blank = text.chars().all(|char| char == ' ' || char == '\t');
-                // A text of more than 64 bytes is not looked at.
+                // A longer text is not read as a time.
                 let moment = if text.len() <= 64 { UnixSeconds::parse(text) } else { None };
                 event.not_before = match moment {
                     _ if blank => NotBefore::Unset,
                     Some(moment) => NotBefore::At(moment),
                     None => {
-                        odd(ProblemKind::UnreadableTime);
+                        problem(ProblemKind::UnreadableTime);
                         NotBefore::Unreadable
                     }
                 };
                 continue;
             }
             (Member::Resources | Member::DurationInSeconds, _) => {
-                odd(ProblemKind::WrongType);
+                problem(ProblemKind::WrongType);
                 continue;
             }
             (_, Node::String(text)) => text.clone(),
             _ => {
-                odd(ProblemKind::WrongType);
+                problem(ProblemKind::WrongType);
                 continue;
             }
         };
         match member {
             Member::EventId => {
                 if text.is_empty() {
-                    odd(ProblemKind::Empty);
+                    problem(ProblemKind::Empty);
                 } else if text.len() > EVENT_ID_MAX {
-                    odd(ProblemKind::TooLong);
+                    problem(ProblemKind::TooLong);
                 }
                 event.id = text;
             }
@@ -276,7 +275,7 @@ fn event(index: usize, members: &[(String, Node)]) -> Option<(EventReading, Even
             Member::EventSource => event.source = Some(text),
             Member::ResourceType => event.resource_type = Some(text),
             Member::Description => event.description = Some(text),
-            _ => unreachable!("{member} has been dealt with"),
+            _ => unreachable!("{member} was handled above"),
         }
     }
     Some((event, problems))
@@ -304,7 +303,7 @@ fn member(name: &str) -> Option<Member> {
 fn duration(value: &Node) -> Result<Option<u32>, ProblemKind> {
     let number = match value {
         Node::Number(number) => number.clone(),
-        // A text that is a number of JSON, and not longer than 32 bytes.
+        // A text of at most 32 bytes that is a JSON number.
         Node::String(text) if text.len() <= 32 => match serde_json::from_str(text) {
             Ok(Node::Number(number)) if text.trim() == text && !text.is_empty() => number,
             _ => return Err(ProblemKind::NotAnInteger),
@@ -325,7 +324,7 @@ fn duration(value: &Node) -> Result<Option<u32>, ProblemKind> {
 struct Decimal {
     negative: bool,
     digits: String,
-    /// How many digits stand before the point; beyond either end there are zeros.
+    /// How many digits are before the point; beyond both ends there are zeros.
     point: i128,
 }
 
@@ -344,7 +343,7 @@ impl Decimal {
         Self { negative, digits: digits.trim_matches('0').to_owned(), point }
     }
 
-    /// The number, if it is whole and not too large for any meaning. Where it is neither, it is too large first.
+    /// The number, if it is whole and not too large for any member. If it is neither, the error is the size.
     fn whole(&self) -> Result<i128, ProblemKind> {
         if self.digits.is_empty() {
             return Ok(0);

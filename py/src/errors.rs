@@ -26,7 +26,7 @@ fn error(py: Python<'_>, name: &str, message: &str, fill: impl FnOnce(&Bound<'_,
 /// `ParseError`: `text` is what was parsed.
 pub(crate) fn parse_error(py: Python<'_>, error_found: ParseError, text: &[u8]) -> PyErr {
     let position = error_found.position(text);
-    let message = format!("{} at line {}, column {}", error_found.kind.message(), position.line, position.column);
+    let message = format!("{} at line {}, column {}", error_found.message(), position.line, position.column);
     error(py, "ParseError", &message, |details| {
         details.set_item("kind", error_found.kind.word())?;
         details.set_item("offset", error_found.offset)?;

@@ -184,7 +184,7 @@ def test_what_is_no_document() -> None:
     assert isinstance(error, ValueError)
     assert isinstance(error, se.Error)
     assert (error.kind, error.offset, error.line, error.column) == ("unexpected-byte", 37, 2, 12)
-    assert str(error) == "this byte cannot stand here at line 2, column 12"
+    assert str(error) == "expected a value, found `}` at line 2, column 12"
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), again.offset, str(again)) == (se.ParseError, 37, str(error))
     for wrong in (None, 3, ["{}"], {"Events": []}):

@@ -16,9 +16,8 @@ use crate::watch::names_for;
 pub(super) fn check(args: &CheckArgs) -> Result<(), CommandError> {
     let policy = policy_file::load(&args.policy.policy).map_err(CommandError::usage)?;
     let (name, body) = read(&args.file)?;
-    let document = Document::parse(&body).map_err(|error| {
-        CommandError::document(format!("{name}:{}: {}", error.position(&body), error.kind.message()))
-    })?;
+    let document = Document::parse(&body)
+        .map_err(|error| CommandError::document(format!("{name}:{}: {}", error.position(&body), error.message())))?;
     let names = args.machine.names();
     let names = names_for(&names, &args.api_version);
     let now = args.now.unwrap_or_else(now);

@@ -43,7 +43,7 @@ pub(super) fn list(args: &ListArgs) -> Result<(), CommandError> {
     }
     let document = Document::parse(&answer.body).map_err(|error| {
         let position = error.position(&answer.body);
-        CommandError::document(format!("{}:{position}: {}", imds.endpoint(), error.kind.message()))
+        CommandError::document(format!("{}:{position}: {}", imds.endpoint(), error.message()))
     })?;
     if names.is_empty() && document.events().len() > 0 {
         match imds.vm_name(NAME_TIMEOUT) {

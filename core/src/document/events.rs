@@ -1,7 +1,7 @@
 //! The events of a document. They are read again when they are visited, since the document stores no more than the first.
 
 use super::Document;
-use crate::event::{EVENT_DEPTH, Event, Names};
+use crate::event::{EVENT_DEPTH, Event, NameBuffer};
 use crate::json::Scanner;
 
 impl<'a> Document<'a> {
@@ -151,8 +151,8 @@ impl<'a> Iterator for Elements<'a> {
             self.scanner.value().ok()?;
             return Some(Element { index, offset, event: None });
         }
-        let mut event = Event::blank(&self.scanner, index);
-        event.fill(&mut self.scanner, &mut Names::read_before(self.has_problems)).ok()?;
+        let mut event = Event::unread(&self.scanner, index);
+        event.read(&mut self.scanner, &mut NameBuffer::checked(self.has_problems)).ok()?;
         Some(Element { index, offset, event: Some(event) })
     }
 }

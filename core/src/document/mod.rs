@@ -12,8 +12,8 @@ pub use problems::Problems;
 use serde::{Serialize, Serializer};
 
 use crate::duplicate_ids::{DuplicateIdFinder, DuplicateIds};
-use crate::error::{ParseError, ParseErrorKind, ProblemKind};
-use crate::event::{Event, Member, Names};
+use crate::error::{ExpectedToken, ParseError, ParseErrorKind};
+use crate::event::{Event, Member, NameBuffer, ProblemKind};
 use crate::hash::Hash;
 use crate::json::{Integer, Scanner, Text, Value, integer};
 use crate::names::VmNames;
@@ -116,7 +116,7 @@ impl<'a> Document<'a> {
         // Created in place, because copying it costs more than reading a small document.
         let mut result = Ok(Self::EMPTY);
         if let Ok(document) = &mut result
-            && let Err(error) = document.read_bytes(input, &mut Names::new(names), &mut each)
+            && let Err(error) = document.read_bytes(input, &mut NameBuffer::new(names), &mut each)
         {
             result = Err(error);
         }
@@ -138,7 +138,7 @@ impl<'a> Document<'a> {
     fn read_bytes(
         &mut self,
         input: &'a [u8],
-        names: &mut Names<'_, 'a>,
+        names: &mut NameBuffer<'_, 'a>,
         each: &mut impl FnMut(&Event<'a>, Range<usize>, Option<&[Text<'a>]>),
     ) -> Result<(), ParseError> {
         match core::str::from_utf8(input) {
@@ -154,13 +154,13 @@ impl<'a> Document<'a> {
         &mut self,
         input: &'a [u8],
         offset: usize,
-        names: &mut Names<'_, 'a>,
+        names: &mut NameBuffer<'_, 'a>,
         each: &mut impl FnMut(&Event<'a>, Range<usize>, Option<&[Text<'a>]>),
     ) -> ParseError {
         let valid = input.get(..offset).and_then(|valid| core::str::from_utf8(valid).ok()).unwrap_or_default();
         match self.read(valid, names, each) {
             Err(error) if error.kind != ParseErrorKind::UnexpectedEnd => error,
-            _ => ParseError::new(ParseErrorKind::InvalidUtf8, offset),
+            _ => ParseError::found(ParseErrorKind::InvalidUtf8, offset, input.get(offset).copied()),
         }
     }
 
@@ -168,17 +168,12 @@ impl<'a> Document<'a> {
     fn read(
         &mut self,
         text: &'a str,
-        names: &mut Names<'_, 'a>,
+        names: &mut NameBuffer<'_, 'a>,
         each: &mut impl FnMut(&Event<'a>, Range<usize>, Option<&[Text<'a>]>),
     ) -> Result<(), ParseError> {
         let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
         let mut scanner = Scanner::new(text, start, 0);
-        scanner.skip_space();
-        if scanner.peek() != Some(b'{') {
-            let start = scanner.offset();
-            scanner.value()?;
-            return Err(ParseError::new(ParseErrorKind::NotAnObject, start));
-        }
+        scanner.expect_object()?;
         self.text = text;
         let mut incarnation_seen = false;
         let mut first = true;
@@ -199,11 +194,7 @@ impl<'a> Document<'a> {
         if self.events_offset == 0 {
             return Err(ParseError::new(ParseErrorKind::NoEvents, scanner.offset().saturating_sub(1)));
         }
-        scanner.skip_space();
-        if scanner.peek().is_some() {
-            return Err(ParseError::new(ParseErrorKind::TrailingData, scanner.offset()));
-        }
-        Ok(())
+        scanner.expect_end()
     }
 
     fn read_incarnation(&mut self, scanner: &mut Scanner<'a>) -> Result<(), ParseError> {
@@ -231,13 +222,13 @@ impl<'a> Document<'a> {
     fn read_events(
         &mut self,
         scanner: &mut Scanner<'a>,
-        names: &mut Names<'_, 'a>,
+        names: &mut NameBuffer<'_, 'a>,
         each: &mut impl FnMut(&Event<'a>, Range<usize>, Option<&[Text<'a>]>),
     ) -> Result<(), ParseError> {
         let offset = scanner.offset();
         if scanner.peek() != Some(b'[') {
             scanner.value()?;
-            return Err(ParseError::new(ParseErrorKind::NoEvents, offset));
+            return Err(scanner.error_at(ParseErrorKind::NoEvents, offset).expected(ExpectedToken::Array));
         }
         scanner.open_array()?;
         self.events_offset = offset;
@@ -246,12 +237,12 @@ impl<'a> Document<'a> {
             return Ok(());
         }
         if scanner.peek() == Some(b'{') {
-            let event = self.first.insert(Event::blank(scanner, 0));
-            event.fill(scanner, names)?;
+            let event = self.first.insert(Event::unread(scanner, 0));
+            event.read(scanner, names)?;
             self.has_problems = event.has_problems() || !event.has_id();
             if event.has_id() {
                 self.ids = 1;
-                each(event, event.offset()..scanner.offset(), names.kept());
+                each(event, event.offset()..scanner.offset(), names.names());
             } else {
                 self.first = None;
             }
@@ -268,7 +259,7 @@ impl<'a> Document<'a> {
     fn read_more_events(
         &mut self,
         scanner: &mut Scanner<'a>,
-        names: &mut Names<'_, 'a>,
+        names: &mut NameBuffer<'_, 'a>,
         each: &mut impl FnMut(&Event<'a>, Range<usize>, Option<&[Text<'a>]>),
     ) -> Result<(), ParseError> {
         let mut finder = DuplicateIdFinder::new(self.text);
@@ -278,13 +269,13 @@ impl<'a> Document<'a> {
         let mut index: usize = 1;
         loop {
             if scanner.peek() == Some(b'{') {
-                let mut event = Event::blank(scanner, index);
+                let mut event = Event::unread(scanner, index);
                 names.clear();
-                event.fill(scanner, names)?;
+                event.read(scanner, names)?;
                 self.has_problems |= event.has_problems() || !event.has_id();
                 if event.has_id() {
                     self.ids = self.ids.saturating_add(1);
-                    each(&event, event.offset()..scanner.offset(), names.kept());
+                    each(&event, event.offset()..scanner.offset(), names.names());
                     finder.insert(&event.event_id(), event.id_offset());
                 }
             } else {

@@ -3,8 +3,7 @@
 use super::Document;
 use super::events::Elements;
 use crate::duplicate_ids::DuplicateIds;
-use crate::error::{Problem, ProblemKind};
-use crate::event::{EVENT_DEPTH, Event, Member, Names};
+use crate::event::{EVENT_DEPTH, Event, Member, NameBuffer, Problem, ProblemKind};
 use crate::json::{Scanner, Value};
 
 impl<'a> Document<'a> {
@@ -61,7 +60,7 @@ impl Iterator for Problems<'_> {
             if event.has_problems() || repeats_id {
                 self.of_event = EventProblems::new(self.text, &event, repeats_id);
             }
-            if event.lacks_id_for_no_other_reason() {
+            if event.lacks_id() {
                 let (member, kind) = (Some(Member::EventId), ProblemKind::Missing);
                 return Some(Problem { event: Some(element.index), member, offset: element.offset, kind });
             }
@@ -83,7 +82,7 @@ struct EventProblems<'a> {
 impl<'a> EventProblems<'a> {
     fn new(text: &'a str, event: &Event<'a>, repeats_id: bool) -> Option<Self> {
         let mut scanner = Scanner::new(text, event.offset(), EVENT_DEPTH);
-        let event = Event::blank(&scanner, event.index());
+        let event = Event::unread(&scanner, event.index());
         scanner.open_object().ok()?;
         Some(Self { event, repeats_id, scanner, first: true, resources: None })
     }
@@ -112,9 +111,11 @@ impl<'a> EventProblems<'a> {
                         self.scanner.value().ok()?;
                         (Member::EventId, offset, Some(ProblemKind::Repeated))
                     }
-                    Some(member) => {
-                        (member, offset, self.event.take(member, &mut self.scanner, &mut Names::new(&mut [])).ok()?)
-                    }
+                    Some(member) => (
+                        member,
+                        offset,
+                        self.event.read_value(member, &mut self.scanner, &mut NameBuffer::new(&mut [])).ok()?,
+                    ),
                     None => {
                         self.scanner.value().ok()?;
                         continue;

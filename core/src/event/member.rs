@@ -1,12 +1,12 @@
-//! The members by their names on the wire.
+//! The members of the document and its events.
 
 use core::fmt;
 
 use serde::Serialize;
 
-use crate::json::{Scanner, Text, Usual};
+use crate::json::Text;
 
-/// The members that the document and its events define.
+/// A member that the document or its events define.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[allow(missing_docs)] // The names are the wire's own.
 #[non_exhaustive]
@@ -42,18 +42,18 @@ impl Member {
         }
     }
 
-    /// The event's member of this name, escapes decoded, case kept.
+    /// The event's member with this name, escapes decoded, case compared.
     pub(crate) fn of_event(name: &Text<'_>) -> Option<Self> {
         Self::named(name).filter(|member| !matches!(member, Self::DocumentIncarnation | Self::Events))
     }
 
-    /// The document's own member of this name.
+    /// The document's own member with this name.
     pub(crate) fn of_document(name: &Text<'_>) -> Option<Self> {
         Self::named(name).filter(|member| matches!(member, Self::DocumentIncarnation | Self::Events))
     }
 
     fn named(name: &Text<'_>) -> Option<Self> {
-        // The longest name has 19 bytes; whatever is longer once it is decoded is unknown.
+        // The longest name has 19 bytes. A name that is longer when decoded is unknown.
         let mut buffer = [0; 24];
         let name = match name.as_str() {
             Some(name) => name,
@@ -75,66 +75,6 @@ impl Member {
         })
     }
 
-    /// Steps over the member's name, its colon and the space behind, if they stand here as Azure writes them.
-    #[inline(never)]
-    pub(crate) fn eat_name(self, scanner: &mut Scanner<'_>) -> bool {
-        let Some(behind) = scanner.rest().strip_prefix(b"\"").and_then(|inside| self.behind_name(inside)) else {
-            return false;
-        };
-        scanner.step_to(behind);
-        scanner.skip_space();
-        true
-    }
-
-    /// What is left behind the member's name, whose opening quote is before the text, and its colon. Of a member that is
-    /// known where this stands one comparison is left there.
-    #[inline(always)]
-    #[allow(clippy::inline_always)]
-    pub(crate) fn behind_name(self, text: &[u8]) -> Option<&[u8]> {
-        match self {
-            Self::EventId => text.strip_prefix(b"EventId\":"),
-            Self::EventStatus => text.strip_prefix(b"EventStatus\":"),
-            Self::EventType => text.strip_prefix(b"EventType\":"),
-            Self::ResourceType => text.strip_prefix(b"ResourceType\":"),
-            Self::Resources => text.strip_prefix(b"Resources\":"),
-            Self::NotBefore => text.strip_prefix(b"NotBefore\":"),
-            Self::Description => text.strip_prefix(b"Description\":"),
-            Self::EventSource => text.strip_prefix(b"EventSource\":"),
-            Self::DurationInSeconds => text.strip_prefix(b"DurationInSeconds\":"),
-            Self::DocumentIncarnation => text.strip_prefix(b"DocumentIncarnation\":"),
-            Self::Events => text.strip_prefix(b"Events\":"),
-        }
-    }
-
-    /// The text that the member mostly has.
-    #[inline]
-    pub(crate) const fn usual_text(self) -> Usual {
-        match self {
-            Self::EventId => Usual::Length(36),
-            Self::EventStatus => Usual::Text(b"Scheduled"),
-            Self::ResourceType => Usual::Text(b"VirtualMachine"),
-            Self::NotBefore => Usual::Length(29),
-            Self::EventSource => Usual::Text(b"Platform"),
-            _ => Usual::Unknown,
-        }
-    }
-
-    /// The member behind this one in the documents that Azure writes.
-    pub(crate) const fn next(self) -> Option<Self> {
-        match self {
-            Self::EventId => Some(Self::EventStatus),
-            Self::EventStatus => Some(Self::EventType),
-            Self::EventType => Some(Self::ResourceType),
-            Self::ResourceType => Some(Self::Resources),
-            Self::Resources => Some(Self::NotBefore),
-            Self::NotBefore => Some(Self::Description),
-            Self::Description => Some(Self::EventSource),
-            Self::EventSource => Some(Self::DurationInSeconds),
-            Self::DocumentIncarnation => Some(Self::Events),
-            Self::DurationInSeconds | Self::Events => None,
-        }
-    }
-
     const fn bit(self) -> u16 {
         1 << self as u16
     }
@@ -146,6 +86,7 @@ impl fmt::Display for Member {
     }
 }
 
+/// A set of members.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemberSet(u16);
 
@@ -154,15 +95,6 @@ impl MemberSet {
 
     pub(crate) const fn contains(self, member: Member) -> bool {
         self.0 & member.bit() != 0
-    }
-
-    /// The members of an event that stand before this one where Azure writes them; all of them before none.
-    pub(crate) const fn before(due: Option<Member>) -> Self {
-        let due = match due {
-            Some(member) => member,
-            None => Member::DocumentIncarnation,
-        };
-        Self(due.bit().wrapping_sub(1))
     }
 
     pub(crate) const fn insert(&mut self, member: Member) {

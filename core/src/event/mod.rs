@@ -1,149 +1,52 @@
 //! One event of the document.
+//!
+//! This file has the event and its accessors; `layout` holds where its members are, and `read` finds them. `fast_path`
+//! finds them faster in events as Azure writes them, and is optional.
 
+#[cfg(all(feature = "fast-path", target_pointer_width = "64"))]
+mod fast_path;
+mod layout;
 mod member;
+mod name_buffer;
+mod problem;
 mod read;
 mod resources;
 mod words;
 
 use core::fmt;
 
+pub use layout::EventLayout;
+use layout::NotBeforeKind;
 pub use member::Member;
 use member::MemberSet;
-pub(crate) use read::Names;
+pub(crate) use name_buffer::NameBuffer;
+pub use problem::{Problem, ProblemKind};
 pub use resources::{ResourceNames, Resources};
 pub use words::{EventSource, EventStatus, EventType, NotBefore};
 
 use crate::json::{Scanner, Text};
-use crate::time::UnixSeconds;
 
-/// How deep an event stands: inside the document's object and its `Events` array.
+/// The depth of an event: it is inside the document's object and its `Events` array.
 pub(crate) const EVENT_DEPTH: u32 = 2;
 
 /// One event: a maintenance, an eviction or a deletion of one or more virtual machines.
 ///
-/// A view of the caller's bytes, from [`Document::events`](crate::Document::events). What the document does not say is
-/// `None`; what it says in a way that cannot be understood is `None` too, and a [`Problem`](crate::Problem) of the
-/// document. Microsoft's page on Scheduled Events, "Event properties", describes the members.
+/// A view of the caller's bytes, from [`Document::events`](crate::Document::events). A member that is absent is `None`. So
+/// is an invalid one, which is also a [`Problem`] of the document. `docs/wire.md`, section 3, describes the members.
 ///
-/// It keeps places in those bytes, in 32 bits: a text that has two gibibytes, or starts four behind its event's brace, is
-/// not read, and is a problem of the kind [`TooLong`](crate::ProblemKind::TooLong).
+/// Positions in the event are kept in 32 bits: a text of 2 GiB or more, or one that starts 4 GiB after the event's brace,
+/// is not read and is a problem of the kind [`TooLong`](ProblemKind::TooLong).
 #[derive(Clone, Copy)]
 pub struct Event<'a> {
-    /// From brace to brace; empty until the closing brace was read.
+    /// From brace to brace; empty until the closing brace is read.
     object: &'a str,
-    /// Where the object is in the bytes that were parsed.
+    /// Of the object in the bytes that were parsed.
     offset: usize,
     layout: EventLayout,
 }
 
-/// Where the members of an event are, counted from its opening brace.
-///
-/// It borrows nothing, for a caller that keeps an event's bytes elsewhere, such as in an object of another language.
-///
-/// ```
-/// use scheduled_events_core::{Document, EventType};
-///
-/// let (object, layout) = {
-///     let body = br#"{"Events":[{"EventId":"a","EventType":"Reboot"}]}"#.to_vec();
-///     let document = Document::parse(&body)?;
-///     let event = document.events().next().unwrap();
-///     (event.object().to_owned(), event.layout())
-/// };
-/// let event = layout.event(&object);
-/// assert_eq!(event.event_type(), Some(EventType::Reboot));
-/// # Ok::<(), scheduled_events_core::ParseError>(())
-/// ```
-#[derive(Clone, Copy, Debug)]
-#[allow(clippy::struct_field_names)] // The names are the wire's own.
-pub struct EventLayout {
-    index: usize,
-    /// Where the values of members are, each in its own place: texts, and the bracket of `Resources`.
-    values: [Span; VALUES],
-    not_before: NotBeforeKind,
-    /// `u32::MAX` where it is unknown.
-    duration_in_seconds: u32,
-    problems: MemberSet,
-}
-
-impl EventLayout {
-    const fn new(index: usize) -> Self {
-        Self {
-            index,
-            values: [Span::NONE; VALUES],
-            not_before: NotBeforeKind::Unset,
-            duration_in_seconds: u32::MAX,
-            problems: MemberSet::EMPTY,
-        }
-    }
-
-    /// Returns the event over the bytes of its object, which [`Event::object`] returned with this layout.
-    ///
-    /// Other bytes do not panic: texts that do not fit into them are empty.
-    pub const fn event<'b>(&self, object: &'b str) -> Event<'b> {
-        Event { object, offset: 0, layout: *self }
-    }
-
-    #[inline]
-    fn span(&self, member: Member) -> Option<Span> {
-        self.values.get(member as usize).copied().filter(|span| span.start != 0)
-    }
-}
-
-/// All members but `DurationInSeconds`.
-const VALUES: usize = Member::DurationInSeconds as usize;
-
-/// A text of the event: where it starts behind its quote, counted from the event's brace, and its length. The length's
-/// highest bit tells of escapes.
-#[derive(Clone, Copy, Debug)]
-struct Span {
-    /// 0, where the brace itself is, for a text that is not there.
-    start: u32,
-    length: u32,
-}
-
-const ESCAPED: u32 = 1 << 31;
-
-/// A [`NotBefore`] without its text.
-#[derive(Clone, Copy, Debug)]
-enum NotBeforeKind {
-    At(UnixSeconds),
-    Unset,
-    Unreadable,
-}
-
-impl Span {
-    const NONE: Self = Self { start: 0, length: 0 };
-
-    /// `None` where the place does not fit.
-    #[inline]
-    fn of(start: usize, length: usize, escaped: bool) -> Option<Self> {
-        let start = u32::try_from(start).ok().filter(|start| *start != 0)?;
-        let length = u32::try_from(length).ok().filter(|length| length & ESCAPED == 0)?;
-        Some(Self { start, length: if escaped { length | ESCAPED } else { length } })
-    }
-
-    /// How long a text may be in which every place fits.
-    const NEAR: usize = (ESCAPED - 1) as usize;
-
-    /// A place in a text of at most [`NEAR`](Self::NEAR) bytes, without escapes.
-    #[inline]
-    #[allow(clippy::cast_possible_truncation)] // It fits.
-    const fn near(start: usize, length: usize) -> Self {
-        Self { start: start as u32, length: length as u32 }
-    }
-
-    /// The length in bytes.
-    const fn length(self) -> usize {
-        (self.length & !ESCAPED) as usize
-    }
-
-    const fn is_escaped(self) -> bool {
-        self.length & ESCAPED != 0
-    }
-}
-
 impl<'a> Event<'a> {
-    /// `EventId`: opaque, the same through the event's life; compare it without ASCII case, echo it unchanged.
+    /// `EventId`: opaque and constant through the event's life. Compare it without ASCII case, send it back unchanged.
     #[inline]
     pub fn event_id(&self) -> Text<'a> {
         self.text(Member::EventId).unwrap_or(Text::plain(""))
@@ -152,27 +55,27 @@ impl<'a> Event<'a> {
     /// `EventType`: the impact to expect.
     #[inline]
     pub fn event_type(&self) -> Option<EventType<'a>> {
-        self.text(Member::EventType).map(EventType::of)
+        self.text(Member::EventType).map(EventType::new)
     }
 
-    /// `EventStatus`: announced or under way. An event that is over is absent from the document.
+    /// `EventStatus`: scheduled or started. An event that has ended is absent from the document.
     #[inline]
     pub fn event_status(&self) -> Option<EventStatus<'a>> {
-        self.text(Member::EventStatus).map(EventStatus::of)
+        self.text(Member::EventStatus).map(EventStatus::new)
     }
 
-    /// `ResourceType`, `VirtualMachine` so far.
+    /// `ResourceType`: `VirtualMachine` so far.
     pub fn resource_type(&self) -> Option<Text<'a>> {
         self.text(Member::ResourceType)
     }
 
-    /// `Resources`: the names of the machines concerned; empty where the member is absent.
+    /// `Resources`: the names of the affected machines; empty if the member is absent.
     pub fn resources(&self) -> Resources<'a> {
         let bracket = self.layout.span(Member::Resources).map(|span| span.start as usize);
         Resources::new(bracket.map(|bracket| Scanner::new(self.object, bracket, EVENT_DEPTH.wrapping_add(1))))
     }
 
-    /// `NotBefore`: the event does not start before this moment, unless it is approved.
+    /// `NotBefore`: the event does not start before this time unless it is approved.
     pub fn not_before(&self) -> NotBefore<'a> {
         match self.layout.not_before {
             NotBeforeKind::At(moment) => NotBefore::At(moment),
@@ -189,11 +92,11 @@ impl<'a> Event<'a> {
     /// `EventSource`: who caused the event (since API version 2019-08-01).
     #[inline]
     pub fn event_source(&self) -> Option<EventSource<'a>> {
-        self.text(Member::EventSource).map(EventSource::of)
+        self.text(Member::EventSource).map(EventSource::new)
     }
 
-    /// `DurationInSeconds`: how long the interruption is expected to last (since API version 2020-07-01); `None` where
-    /// it is absent or unknown, which Azure writes as -1. At most 4,294,967,294.
+    /// `DurationInSeconds`: the expected length of the interruption (since API version 2020-07-01), at most 4,294,967,294.
+    /// `None` if it is absent or unknown, which Azure writes as -1.
     pub const fn duration_in_seconds(&self) -> Option<u32> {
         match self.layout.duration_in_seconds {
             u32::MAX => None,
@@ -201,7 +104,17 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// Where the event stands in the document's `Events` array, elements that were left out counted.
+    /// The text of a member as the document has it; `None` for a member that is absent or not a string. A `NotBefore` that
+    /// is not a string is its JSON value, as in [`NotBefore::Unreadable`].
+    #[inline]
+    pub fn text(&self, member: Member) -> Option<Text<'a>> {
+        if matches!(member, Member::Resources) {
+            return None;
+        }
+        Some(self.layout.span(member)?.text_in(self.object, 0))
+    }
+
+    /// The event's index in the document's `Events` array, elements that are left out counted.
     pub const fn index(&self) -> usize {
         self.layout.index
     }
@@ -209,7 +122,7 @@ impl<'a> Event<'a> {
     /// The JSON object that the event was read from, from brace to brace.
     ///
     /// ```
-    /// use scheduled_events_core::{Document, Members};
+    /// use scheduled_events_core::Document;
     ///
     /// let document = Document::parse(br#"{"Events":[ {"EventId":"a","New":[1]} ]}"#)?;
     /// let event = document.events().next().unwrap();
@@ -225,8 +138,8 @@ impl<'a> Event<'a> {
         self.layout
     }
 
-    /// The first member with a problem among those that decisions rest on: `EventId`, `EventType`, `EventStatus`,
-    /// `EventSource`, `DurationInSeconds` and `Resources`. An event that has one is held, whatever the policy says.
+    /// The first member with a problem among those that decisions depend on: `EventId`, `EventType`, `EventStatus`,
+    /// `EventSource`, `DurationInSeconds` and `Resources`. An event that has one is held by every policy.
     pub fn unreliable_member(&self) -> Option<Member> {
         if !self.has_problems() {
             return None;
@@ -243,7 +156,7 @@ impl<'a> Event<'a> {
         .find(|member| self.layout.problems.contains(*member))
     }
 
-    /// Whether the event has any problem at all.
+    /// Whether the event has any problem.
     pub(crate) const fn has_problems(&self) -> bool {
         !self.layout.problems.is_empty()
     }
@@ -252,7 +165,7 @@ impl<'a> Event<'a> {
         self.offset
     }
 
-    /// Where the value of `EventId` stands; the event's brace where there is none.
+    /// The offset of the value of `EventId`, or of the event's brace if it has none.
     pub(crate) fn id_offset(&self) -> usize {
         match self.layout.span(Member::EventId) {
             Some(span) => self.offset.saturating_add(span.start as usize).saturating_sub(1),
@@ -260,32 +173,15 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// Whether the event names itself; without that it is left out.
+    /// Whether the event has an id. One without is left out.
     pub(crate) fn has_id(&self) -> bool {
         self.layout.span(Member::EventId).is_some()
     }
 
-    pub(crate) fn lacks_id_for_no_other_reason(&self) -> bool {
+    /// Whether the event has no id, and no problem in `EventId` that explains it.
+    pub(crate) fn lacks_id(&self) -> bool {
         !self.has_id() && !self.layout.problems.contains(Member::EventId)
     }
-
-    /// The text of a member as the document has it; `None` for a member that is absent or not a string. A `NotBefore` that
-    /// is not a string is its JSON value, as in [`NotBefore::Unreadable`].
-    #[inline]
-    pub fn text(&self, member: Member) -> Option<Text<'a>> {
-        if matches!(member, Member::Resources) {
-            return None;
-        }
-        Some(text_at(self.object, 0, self.layout.span(member)?))
-    }
-}
-
-/// The text at `span`, counted from byte `offset` of `text`.
-#[inline]
-fn text_at(text: &str, offset: usize, span: Span) -> Text<'_> {
-    let start = offset.wrapping_add(span.start as usize);
-    let raw = text.get(start..).and_then(|rest| rest.get(..span.length())).unwrap_or_default();
-    Text::from_raw(raw, span.is_escaped())
 }
 
 impl fmt::Debug for Event<'_> {
@@ -312,12 +208,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_small() {
+    fn an_event_has_at_most_128_bytes() {
         assert!(size_of::<Event<'_>>() <= 128, "{}", size_of::<Event<'_>>());
     }
 
     #[test]
-    fn an_event_is_shown_with_its_members_and_nothing_that_a_terminal_obeys() {
+    fn debug_shows_the_members_and_escapes_control_characters() {
         let event =
             Event::parse("{\"EventId\":\"a\u{9b}\",\"EventType\":\"Freeze\",\"Resources\":[\"vm\"]}".as_bytes());
         let shown = format!("{:?}", event.unwrap());
@@ -333,20 +229,9 @@ mod tests {
     }
 
     #[test]
-    fn a_text_without_escapes_is_told_as_such() {
+    fn only_a_text_without_escapes_is_a_str() {
         let event = Event::parse(br#"{"EventId":"a","Description":"b\u0063"}"#).unwrap();
         assert_eq!(event.event_id().as_str(), Some("a"));
         assert_eq!(event.description().unwrap().as_str(), None);
-    }
-
-    #[test]
-    fn what_lies_too_far_behind_the_brace_has_no_place() {
-        let span = |start, length| Span::of(start, length, true).map(|span| (span.start, span.length));
-        assert_eq!(span(1, 0), Some((1, ESCAPED)));
-        assert_eq!(span(u32::MAX as usize, (ESCAPED - 1) as usize), Some((u32::MAX, u32::MAX)));
-        assert_eq!(span(0, 0), None);
-        assert_eq!(span(1, ESCAPED as usize), None);
-        #[cfg(target_pointer_width = "64")]
-        assert_eq!(span(1 << 32, 0), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The names of the machines that an event concerns.
+//! The names of the machines that an event affects.
 
 use core::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 
 use crate::json::{Scanner, Text};
 
-/// The names of the machines that an event concerns: read from the document as they are asked for.
+/// The names of the machines that an event affects. Each iteration reads them from the document.
 ///
 /// ```
 /// use scheduled_events_core::Document;
@@ -19,22 +19,22 @@ use crate::json::{Scanner, Text};
 /// ```
 #[derive(Clone, Copy)]
 pub struct Resources<'a> {
-    /// At the array's bracket.
+    /// At the array's opening bracket.
     array: Option<Scanner<'a>>,
 }
 
 impl<'a> Resources<'a> {
-    /// The names of the array whose bracket is before the scanner, if there is one.
+    /// The names in the array that starts at the scanner's position.
     pub(crate) const fn new(array: Option<Scanner<'a>>) -> Self {
         Self { array }
     }
 
-    /// Whether the event has the member at all, as an array.
+    /// Whether the event has the member, as an array.
     pub const fn is_present(&self) -> bool {
         self.array.is_some()
     }
 
-    /// The names, in the document's order; elements that are no strings are skipped.
+    /// The names in the document's order. Elements that are not strings are skipped.
     #[inline]
     pub fn iter(&self) -> ResourceNames<'a> {
         let mut inside = self.array;
@@ -91,7 +91,7 @@ impl<'a> Iterator for ResourceNames<'a> {
     #[allow(clippy::inline_always)] // Measured: a call for each name costs more than half of what reading it does.
     fn next(&mut self) -> Option<Text<'a>> {
         let scanner = self.inside.as_mut()?;
-        // The array was checked when the document was parsed, so reading it again does not fail.
+        // The document was checked when it was parsed, so reading it again does not fail.
         while let Ok(true) = scanner.next_element(&mut self.first) {
             if scanner.peek() == Some(b'"') {
                 return scanner.string_here().ok().map(|string| scanner.quoted(string));

@@ -1,4 +1,4 @@
-//! The words of the wire, open to words to come, and the moment that an event waits for.
+//! The values of members that are words, open to new ones, and `NotBefore`.
 
 use core::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use crate::json::Text;
 use crate::time::UnixSeconds;
 
-/// An open enumeration of the wire: the known words, and whatever else comes along.
+/// An open enumeration: the known words, and any other.
 macro_rules! words {
     ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $word:ident),+ }) => {
         $(#[$about])*
@@ -19,7 +19,7 @@ macro_rules! words {
         }
 
         impl<'a> $name<'a> {
-            pub(crate) fn of(text: Text<'a>) -> Self {
+            pub(crate) fn new(text: Text<'a>) -> Self {
                 let mut buffer = [0; 16];
                 match text.as_str().or_else(|| text.copy_to(&mut buffer).ok().map(|word| &*word)) {
                     $(Some(stringify!($word)) => Self::$word,)+
@@ -27,7 +27,7 @@ macro_rules! words {
                 }
             }
 
-            /// The word as the wire spells it.
+            /// The word as the document has it.
             pub const fn text(&self) -> Text<'a> {
                 match self {
                     $(Self::$word => Text::plain(stringify!($word)),)+
@@ -61,24 +61,23 @@ words! {
         Redeploy,
         /// The spot machine is evicted; temporary disks are lost. Notice: 30 seconds at least.
         Preempt,
-        /// The machine is to be deleted.
+        /// The machine is deleted.
         Terminate
     }
 }
 
 words! {
-    /// How far an event has come.
+    /// The progress of an event.
     EventStatus {
-        /// Announced; it can be approved.
+        /// Announced: it can be approved.
         Scheduled,
-        /// Under way.
+        /// In progress.
         Started
     }
 }
 
 impl EventStatus<'_> {
-    /// Whether the word says that the event is over, which the metadata service never says, but Event Grid and test
-    /// servers do.
+    /// Whether the event has ended. The metadata service has no word for it, Event Grid and test servers do.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self, Self::Other(text) if *text == *"Completed") || self.is_cancelled()
     }
@@ -98,7 +97,7 @@ words! {
     }
 }
 
-/// More bytes are no time: an escaped text is decoded into so many, and escapes must make no difference.
+/// A longer text is not read as a time. The limit is that of the buffer for texts with escapes, and holds for all.
 const LONGEST_TIME: usize = 64;
 
 /// When an event can start.
@@ -106,15 +105,14 @@ const LONGEST_TIME: usize = 64;
 pub enum NotBefore<'a> {
     /// Not before this moment.
     At(UnixSeconds),
-    /// Blank, null or absent: so it is once the event has started.
+    /// Blank, null or absent, as after the event has started.
     Unset,
-    /// There is a value, but no time can be read from it, or it has more than 64 bytes: treat it as unknown. It is kept as
-    /// it stands.
+    /// A value that is not a time, or has more than 64 bytes: treat it as unknown.
     Unreadable(Text<'a>),
 }
 
 impl<'a> NotBefore<'a> {
-    pub(crate) fn of(text: Text<'a>) -> Self {
+    pub(crate) fn new(text: Text<'a>) -> Self {
         let moment = match text.as_str() {
             Some(text) if text.len() <= LONGEST_TIME => UnixSeconds::parse(text),
             Some(_) => None,
@@ -132,7 +130,7 @@ impl<'a> NotBefore<'a> {
         text.copy_to(&mut [0; LONGEST_TIME]).ok().and_then(UnixSeconds::parse)
     }
 
-    /// The moment, where one is known.
+    /// The time, if it is known.
     pub const fn moment(&self) -> Option<UnixSeconds> {
         match self {
             Self::At(moment) => Some(*moment),
@@ -148,12 +146,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_of_more_than_64_bytes_is_none_whether_it_is_escaped_or_not() {
+    fn a_time_of_more_than_64_bytes_is_unreadable_with_or_without_escapes() {
         for digits in [44, 45] {
             let plain = format!("2018-04-12T16:58:30.{}", "5".repeat(digits));
             let escaped = plain.replacen('T', "\\u0054", 1);
             for text in [Text::plain(&plain), Text::from_raw(&escaped, true)] {
-                assert_eq!(NotBefore::of(text).moment().is_some(), digits == 44, "{text}");
+                assert_eq!(NotBefore::new(text).moment().is_some(), digits == 44, "{text}");
             }
         }
     }

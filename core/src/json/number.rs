@@ -1,26 +1,30 @@
-//! Whole numbers out of JSON's number grammar, exactly: `6`, `6.0`, `60e-1` and `0.6e1` are all six.
+//! Whole numbers in JSON's number grammar, exactly: `6`, `6.0`, `60e-1` and `0.6e1` are all six.
 
-/// What a number of the grammar says, as a whole number.
+/// The value of a JSON number as a whole number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Integer {
     /// A whole number; minus zero is zero.
     Exactly { negative: bool, magnitude: u64 },
-    /// It has a fraction that is not zero.
+    /// It has a fraction other than zero.
     Fraction,
-    /// Its magnitude is beyond 64 bits.
+    /// Its magnitude does not fit into 64 bits.
     TooLarge,
 }
 
-/// Reads `number`, which the scanner has checked against the grammar.
+/// The value of `number`, which the scanner has checked against the grammar.
 pub(crate) fn integer(number: &str) -> Integer {
     let (negative, unsigned) = match number.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, number),
     };
+    // Most numbers are plain digits.
+    if let Ok(magnitude) = unsigned.parse() {
+        return Integer::Exactly { negative: negative && magnitude != 0, magnitude };
+    }
     let (decimal, exponent) = unsigned.split_once(['e', 'E']).unwrap_or((unsigned, "0"));
     let (whole, fraction) = decimal.split_once('.').unwrap_or((decimal, ""));
 
-    // How many of the digits stand before the point once the exponent has moved it.
+    // How many digits are before the point once the exponent has moved it.
     let point = small_exponent(exponent).saturating_add(i64::try_from(whole.len()).unwrap_or(i64::MAX));
     let digits = whole.bytes().chain(fraction.bytes());
     let mut magnitude: u64 = 0;
@@ -37,7 +41,7 @@ pub(crate) fn integer(number: &str) -> Integer {
         }
         place = place.saturating_add(1);
     }
-    // Zeros that the exponent adds; at most twenty of them fit, so this ends soon whatever the exponent.
+    // Zeros that the exponent adds. At most twenty fit, so this ends soon for any exponent.
     while magnitude != 0 && place < point {
         match magnitude.checked_mul(10) {
             Some(next) => magnitude = next,
@@ -48,7 +52,7 @@ pub(crate) fn integer(number: &str) -> Integer {
     Integer::Exactly { negative: negative && magnitude != 0, magnitude }
 }
 
-/// The exponent, cut off far beyond where it could still matter for an input that fits into memory.
+/// The exponent, saturated: an input in memory has too few digits for larger ones to differ.
 fn small_exponent(exponent: &str) -> i64 {
     let (negative, digits) = match exponent.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -65,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_numbers_in_every_dress() {
+    fn whole_numbers_are_exact_in_every_notation() {
         let plus = |magnitude| Integer::Exactly { negative: false, magnitude };
         let minus = |magnitude| Integer::Exactly { negative: true, magnitude };
         for (text, expected) in [

@@ -1,4 +1,4 @@
-//! A string of the document: borrowed, still escaped, read with its escapes decoded.
+//! A string of the document: borrowed with its escapes, which are decoded when it is read.
 
 use core::fmt;
 
@@ -7,11 +7,11 @@ use serde::{Serialize, Serializer};
 use super::block::plain_end;
 use crate::error::BufferTooSmall;
 
-/// A string of the document, as it stands there: borrowed from the caller's bytes, escapes and all.
+/// A string of the document, borrowed from the caller's bytes with its escapes.
 ///
-/// Whatever reads it sees it decoded: comparison, display, iteration and copy join surrogate pairs and resolve `\n` and
-/// its like. Nothing is stored, and nothing can fail: the document was checked when it was parsed. Display writes the
-/// characters as they are; escape them before they reach a terminal or a log line.
+/// Comparison, display, iteration and copying decode it: they resolve escapes such as `\n` and join surrogate pairs.
+/// Nothing is stored, and nothing fails: the document was checked when it was parsed. Display writes the characters as they
+/// are, control characters included; escape them before you write them to a terminal or a log.
 ///
 /// ```
 /// use scheduled_events_core::Document;
@@ -31,10 +31,9 @@ pub struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// The text that stands between the quotes, and whether escapes stand in it: [`raw`](Self::raw) and
-    /// [`as_str`](Self::as_str) the other way round.
+    /// Creates a text from the bytes between the quotes. `escaped` is whether they have escapes.
     ///
-    /// The texts of a document were checked. In what was not, an escape that is none becomes U+FFFD or stands for itself.
+    /// The texts of a document were checked. In other texts, an invalid escape becomes U+FFFD or the escaped character.
     ///
     /// ```
     /// use scheduled_events_core::Text;
@@ -45,17 +44,17 @@ impl<'a> Text<'a> {
         Self { raw, escaped }
     }
 
-    /// A text that has no escapes: the bytes are the characters.
+    /// Creates a text without escapes.
     pub const fn plain(text: &'a str) -> Self {
         Self { raw: text, escaped: false }
     }
 
-    /// The bytes between the quotes, escapes not decoded.
+    /// The text between the quotes, escapes not decoded.
     pub const fn raw(&self) -> &'a str {
         self.raw
     }
 
-    /// The text without a copy, where it has no escapes; real documents have none.
+    /// The text if it has no escapes, as the texts that Azure sends.
     pub const fn as_str(&self) -> Option<&'a str> {
         if self.escaped { None } else { Some(self.raw) }
     }
@@ -65,12 +64,12 @@ impl<'a> Text<'a> {
         self.raw.is_empty()
     }
 
-    /// The characters, escapes decoded.
+    /// The decoded characters.
     pub fn chars(&self) -> impl Iterator<Item = char> + Clone + 'a {
         Chars { rest: self.raw.chars(), escaped: self.escaped }
     }
 
-    /// The pieces of a text with escapes, decoded.
+    /// The decoded parts of a text with escapes.
     fn pieces(&self) -> impl Iterator<Item = Piece<'a>> {
         let mut rest = Chars { rest: self.raw.chars(), escaped: true };
         core::iter::from_fn(move || {
@@ -85,7 +84,7 @@ impl<'a> Text<'a> {
         })
     }
 
-    /// The length of the decoded text in bytes of UTF-8.
+    /// The length of the decoded text in UTF-8 bytes.
     pub fn decoded_len(&self) -> usize {
         match self.as_str() {
             Some(text) => text.len(),
@@ -93,7 +92,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Whether the decoded text equals `other` but for the case of ASCII letters, as Azure compares ids and names.
+    /// Whether the decoded text equals `other`, ASCII case ignored, as Azure compares ids and names.
     pub fn eq_ignore_ascii_case(&self, other: &str) -> bool {
         if let Some(text) = self.as_str() {
             return text.eq_ignore_ascii_case(other);
@@ -105,7 +104,7 @@ impl<'a> Text<'a> {
     /// Copies the decoded text to the front of `buffer`.
     ///
     /// # Errors
-    /// [`BufferTooSmall`] when it does not fit; it tells the bytes needed.
+    /// [`BufferTooSmall`] with the number of bytes needed.
     ///
     /// ```
     /// use scheduled_events_core::{BufferTooSmall, Text};
@@ -132,7 +131,7 @@ impl<'a> Text<'a> {
                 Piece::Escaped(char) => put(char.encode_utf8(&mut [0; 4])),
             }),
         }
-        // Whole characters were written to exactly the bytes they need, so this is UTF-8.
+        // Whole characters fill the target, so this is UTF-8.
         core::str::from_utf8(target).map_err(|_| BufferTooSmall { needed })
     }
 }
@@ -188,11 +187,11 @@ impl Serialize for Text<'_> {
     }
 }
 
-/// A piece of a decoded text.
+/// A part of a text with escapes.
 enum Piece<'a> {
-    /// What stands for itself.
+    /// Characters without an escape.
     Run(&'a str),
-    /// What was escaped.
+    /// A decoded escape.
     Escaped(char),
 }
 
@@ -205,7 +204,7 @@ impl Piece<'_> {
     }
 }
 
-/// Decodes as it goes.
+/// Iterator over the decoded characters.
 #[derive(Clone)]
 struct Chars<'a> {
     rest: core::str::Chars<'a>,
@@ -213,7 +212,7 @@ struct Chars<'a> {
 }
 
 impl Chars<'_> {
-    /// The UTF-16 unit of the four digits that follow.
+    /// Reads four hexadecimal digits as a UTF-16 unit.
     fn unit(&mut self) -> u32 {
         let mut unit = 0;
         for _ in 0..4 {
@@ -241,7 +240,7 @@ impl Iterator for Chars<'_> {
             'u' => {
                 let first = self.unit();
                 let code = if let 0xd800..=0xdbff = first {
-                    // The low half follows as another escape; a pair counts from 0x10000 on.
+                    // The low half follows as another escape.
                     self.rest.next();
                     self.rest.next();
                     let low_half = self.unit() & 0x3ff;
@@ -261,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_escaped_is_there_as_it_stands() {
+    fn as_str_returns_texts_without_escapes() {
         assert_eq!(Text::plain("é").as_str(), Some("é"));
         assert_eq!(Text::from_raw("é", false).as_str(), Some("é"));
         assert_eq!(Text::from_raw("é", true).as_str(), None);
@@ -270,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_copied_is_what_the_characters_say() {
+    fn copy_to_writes_the_decoded_characters() {
         for raw in ["", "a", r"\n", r"\\", r"ab\n\tc", r"\u00e9é\ud83d\ude00x", r#"\"\/ \u0000"#, r"\ud800", r"\"] {
             let text = Text::from_raw(raw, true);
             let characters: std::string::String = text.chars().collect();

@@ -2,8 +2,8 @@
 
 use super::{CauseWord, EventMembers, HookOutcome, Record, ResourceList};
 use crate::document::Incarnation;
-use crate::error::ProblemKind;
 use crate::event::Member;
+use crate::event::ProblemKind;
 use crate::json::Text;
 use crate::policy::{Action, Reason};
 use crate::session::Cause;

@@ -34,8 +34,8 @@ pub use example::EXAMPLES;
 pub use printable::{Printable, PrintableJson, is_unsafe_to_print};
 
 use crate::document::{Document, Incarnation};
-use crate::error::{Position, Problem, ProblemKind};
-use crate::event::{Event, Member, Resources};
+use crate::error::Position;
+use crate::event::{Event, Member, Problem, ProblemKind, Resources};
 use crate::json::Text;
 use crate::names::VmNames;
 use crate::policy::{Action, Decision, Reason};

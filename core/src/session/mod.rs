@@ -31,11 +31,11 @@ pub use response::{Cause, RequestOutcome, Response};
 pub use snapshot::SnapshotError;
 pub use step::{Preparation, Report, Step, Untracked};
 
-use crate::error::Problem;
+use crate::event::Problem;
 use crate::event_id::EventId;
+use crate::fixed_str;
 use crate::names::VmNames;
 use crate::policy::Policy;
-use crate::short;
 use crate::tracker::{TrackedEvent, Tracker};
 use approvals::{ApprovalSlots, ApprovedIds};
 use documents::Documents;
@@ -166,7 +166,7 @@ impl<const N: usize> Session<N> {
     pub fn set_names(&mut self, names: VmNames<'_>) -> Result<(), SessionConfigError> {
         let mut kept = heapless::Vec::new();
         for name in names.iter() {
-            let name = short::kept(name).ok_or(SessionConfigError::NameTooLong)?;
+            let name = fixed_str::from_str(name).ok_or(SessionConfigError::NameTooLong)?;
             kept.push(name).map_err(|_| SessionConfigError::TooManyNames)?;
         }
         self.names = kept;

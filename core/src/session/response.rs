@@ -119,7 +119,7 @@ impl fmt::Display for Cause {
             Self::EmptyBody => f.write_str("the response is empty, expected a document"),
             Self::NotADocument { error, position } => {
                 let Position { line, column } = position;
-                write!(f, "invalid document: line {line}, column {column}: {}", error.kind.message())
+                write!(f, "invalid document: line {line}, column {column}: {}", error.message())
             }
         }
     }

@@ -39,9 +39,9 @@ use super::approvals::APPROVED_IDS;
 use super::event_progress::{EventProgress, PreparationState};
 use crate::error::BufferTooSmall;
 use crate::event_id::EventId;
+use crate::fixed_str;
 use crate::hash::Hash;
-use crate::room::Room;
-use crate::short;
+use crate::slice_writer::SliceWriter;
 use crate::time::{UnixMillis, UnixSeconds};
 use crate::tracker::{Change, Flags, TrackedEvent, TrackedStatus};
 
@@ -80,7 +80,7 @@ impl<const N: usize> Session<N> {
     /// # Errors
     /// [`BufferTooSmall`] with the length of the snapshot.
     pub fn snapshot(&self, buffer: &mut [u8]) -> Result<usize, BufferTooSmall> {
-        let mut writer = Writer { room: Room::new(buffer), hash: Hash::new() };
+        let mut writer = Writer { room: SliceWriter::new(buffer), hash: Hash::new() };
         writer.bytes(MAGIC);
         writer.byte(VERSION);
         writer.byte(u8::from(self.event_seen));
@@ -156,7 +156,7 @@ impl<const N: usize> Session<N> {
 
 /// Writes and hashes what it writes.
 struct Writer<'b> {
-    room: Room<'b>,
+    room: SliceWriter<'b>,
     hash: Hash,
 }
 
@@ -261,7 +261,7 @@ impl Reader<'_> {
 
     fn event(&mut self) -> Option<TrackedEvent> {
         let event_id = EventId::kept(self.text()?)?;
-        let event_type = short::kept(self.text()?)?;
+        let event_type = fixed_str::from_str(self.text()?)?;
         let status = match self.byte()? {
             0 => TrackedStatus::Unclear,
             1 => TrackedStatus::Scheduled,

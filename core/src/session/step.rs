@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::error::Problem;
+use crate::event::Problem;
 use crate::policy::Decision;
 use crate::time::UnixMillis;
 use crate::tracker::{Change, TrackedEvent};

@@ -5,10 +5,10 @@ use serde::{Serialize, Serializer};
 use super::Change;
 use crate::event::{Event, EventStatus, NotBefore};
 use crate::event_id::EventId;
+use crate::fixed_str;
 use crate::hash::Hash;
 use crate::json::Text;
 use crate::names::VmNames;
-use crate::short;
 use crate::time::UnixSeconds;
 
 /// The status of a tracked event. `Started` is final: a stale document does not undo it.
@@ -120,7 +120,7 @@ impl TrackedEvent {
 
     pub(super) fn first_seen(event: &Event<'_>, event_id: EventId, names: VmNames<'_>) -> (Self, Change) {
         let word = event.event_type().map_or(Text::plain(""), |word| word.text());
-        let (event_type, _) = short::beginning(&word, TYPE_MAX);
+        let (event_type, _) = fixed_str::truncated(&word, TYPE_MAX);
         let mut tracked = Self {
             not_before: event.not_before().moment().unwrap_or(NOT_BEFORE_UNKNOWN),
             digest: digest(event),

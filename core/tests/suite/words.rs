@@ -13,24 +13,24 @@ fn what_is_wrong_with_a_document() {
     use ParseErrorKind as Kind;
     for (kind, word, message) in [
         (Kind::UnexpectedEnd, "unexpected-end", "the document ends too early"),
-        (Kind::UnexpectedByte, "unexpected-byte", "this byte cannot stand here"),
-        (Kind::ControlCharacter, "control-character", "a control character stands unescaped in a string"),
-        (Kind::InvalidEscape, "invalid-escape", "this is no escape sequence of JSON"),
-        (Kind::LoneSurrogate, "lone-surrogate", "half of a surrogate pair stands alone"),
-        (Kind::InvalidUtf8, "invalid-utf8", "these bytes are not UTF-8"),
-        (Kind::InvalidNumber, "invalid-number", "this is no number of JSON"),
-        (Kind::TooDeep, "too-deep", "more than 32 objects and arrays stand inside each other"),
+        (Kind::UnexpectedByte, "unexpected-byte", "unexpected byte"),
+        (Kind::ControlCharacter, "control-character", "unescaped control character in a string"),
+        (Kind::InvalidEscape, "invalid-escape", "invalid escape in a string"),
+        (Kind::LoneSurrogate, "lone-surrogate", "surrogate escape without its other half"),
+        (Kind::InvalidUtf8, "invalid-utf8", "invalid UTF-8"),
+        (Kind::InvalidNumber, "invalid-number", "invalid number"),
+        (Kind::TooDeep, "too-deep", "more than 32 nested objects and arrays"),
         (Kind::NotAnObject, "not-an-object", "the document is not an object"),
-        (Kind::NoEvents, "no-events", "the document has no array \"Events\""),
-        (Kind::RepeatedMember, "repeated-member", "this member stands here for the second time"),
-        (Kind::TrailingData, "trailing-data", "something follows after the end of the document"),
+        (Kind::NoEvents, "no-events", "the document has no `Events` array"),
+        (Kind::RepeatedMember, "repeated-member", "a known member occurs twice in one object"),
+        (Kind::TrailingData, "trailing-data", "unexpected data after the document"),
     ] {
         assert_eq!((kind.word(), kind.message()), (word, message));
         assert_eq!(serde_json::to_value(kind).unwrap(), word);
     }
     let body = b"{\n  nothing";
     let error = Document::parse(body).unwrap_err();
-    assert_eq!(error.to_string(), "this byte cannot stand here at byte 4");
+    assert_eq!(error.to_string(), "expected a member name or `}`, found `n` at byte 4");
     assert_eq!(error.position(body).to_string(), "2:3");
 }
 
@@ -49,7 +49,7 @@ fn why_a_request_failed() {
         (
             Cause::NotADocument { error, position },
             "not-a-document",
-            "invalid document: line 1, column 7: the document is not an object",
+            "invalid document: line 1, column 7: expected an object, found `[`",
         ),
     ] {
         assert_eq!((cause.word(), cause.to_string().as_str()), (word, sentence));

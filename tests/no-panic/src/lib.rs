@@ -228,7 +228,7 @@ pub fn the_rest(input: &[u8], text: &str, names: &[&str], number: i64) {
 
 fn the_error(error: ParseError, input: &[u8]) {
     let position = error.position(input);
-    reach((shown(&error), error.kind.word(), error.kind.message(), shown(&position), error == black_box(error)));
+    reach((shown(&error), shown(&error.message()), error.kind.word(), error.kind.message(), shown(&position), error == black_box(error)));
     reach(Position::of(input, error.offset));
     reach(shown(&BufferTooSmall { needed: error.offset }));
     reach::<ParseErrorKind>(error.kind);
@@ -270,7 +270,7 @@ fn the_document(document: &Document<'_>, text: &str, names: VmNames<'_>, number:
 
 fn the_event(event: &Event<'_>, text: &str) {
     reach((event.index(), event.duration_in_seconds(), event.unreliable_member()));
-    reach((event.object(), event.layout().event(black_box(text)).event_id()));
+    reach((event.object(), event.text(black_box(Member::NotBefore)), event.layout().event(black_box(text)).event_id()));
     event.layout().event(black_box(text)).resources().iter().for_each(reach);
     the_text(event.event_id(), text);
     for other in [event.resource_type(), event.description()].into_iter().flatten() {

@@ -1,14 +1,14 @@
-//! Room that a caller gave, written from its front.
+//! A writer into a caller's buffer.
 
 use crate::error::BufferTooSmall;
 
-/// Writes while there is room, and counts all the same.
-pub(crate) struct Room<'b> {
+/// Writes to the front of a buffer. Bytes that do not fit are counted and dropped.
+pub(crate) struct SliceWriter<'b> {
     buffer: &'b mut [u8],
     length: usize,
 }
 
-impl<'b> Room<'b> {
+impl<'b> SliceWriter<'b> {
     pub(crate) const fn new(buffer: &'b mut [u8]) -> Self {
         Self { buffer, length: 0 }
     }
@@ -26,15 +26,15 @@ impl<'b> Room<'b> {
         }
     }
 
-    /// How many bytes were written, those that had no room among them.
+    /// How many bytes were written, dropped ones included.
     pub(crate) const fn length(&self) -> usize {
         self.length
     }
 
-    /// What was written.
+    /// The bytes that were written.
     ///
     /// # Errors
-    /// [`BufferTooSmall`] when it did not fit.
+    /// [`BufferTooSmall`] if some were dropped.
     pub(crate) fn written(self) -> Result<&'b [u8], BufferTooSmall> {
         let Self { buffer, length } = self;
         buffer.get(..length).ok_or(BufferTooSmall { needed: length })

@@ -1,0 +1,331 @@
+//! Reads text that is as expected: each function compares the text with what usually comes next and returns `None` if it
+//! is something else, or if the text is nearly over. The caller then reads it with the [`Scanner`].
+//!
+//! The functions take and return the rest of the text instead of a position in it, so that it stays in registers.
+
+use core::slice;
+
+use super::Scanner;
+use super::block::{BLOCK, WIDE, masks};
+
+impl<'a> Scanner<'a> {
+    /// The whole text.
+    pub(crate) const fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// The text from the current position on.
+    #[inline]
+    pub(crate) fn rest_of_text(&self) -> &'a str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    /// The position at which this rest of the text starts.
+    #[inline]
+    pub(crate) const fn offset_of(&self, rest: &'a [u8]) -> usize {
+        self.text.len().wrapping_sub(rest.len())
+    }
+
+    /// Moves to the start of this rest of the text.
+    #[inline]
+    pub(crate) const fn step_to(&mut self, rest: &'a [u8]) {
+        self.at = self.offset_of(rest);
+    }
+
+    /// Steps over the white space before an object's first member or an array's first element. Returns the separator of
+    /// the others, if they are separated alike.
+    #[inline]
+    pub(crate) fn separator(&mut self) -> Separator {
+        if self.peek().is_some_and(|byte| byte <= b' ') { self.separator_with_space() } else { Separator::SPACE }
+    }
+
+    #[inline(never)] // Compact documents have no white space.
+    fn separator_with_space(&mut self) -> Separator {
+        let start = *self;
+        self.skip_space();
+        Separator::new(start.rest(), self.at.wrapping_sub(start.at))
+    }
+}
+
+/// The rest of the text from the value on, if the value starts with the byte `first` here or after one space.
+#[inline]
+pub(crate) fn value(first: u8, text: &[u8]) -> Option<&[u8]> {
+    match text {
+        [byte, ..] if *byte == first => Some(text),
+        [b' ', value @ ..] if value.first() == Some(&first) => Some(value),
+        _ => None,
+    }
+}
+
+/// What a string is expected to be.
+#[derive(Clone, Copy)]
+pub(crate) enum Expected {
+    Text(&'static [u8]),
+    /// A length of at least 16.
+    Length(usize),
+    Unknown,
+}
+
+/// Reads a string without escapes whose opening quote is before `text`. Returns its length and the text after its closing
+/// quote.
+///
+/// A correct expectation is faster than a search: the processor predicts it, and reads on before the comparison is done.
+#[inline(always)]
+#[allow(clippy::inline_always)] // Measured: a call costs a third of a short string.
+pub(crate) fn plain_string(expected: Expected, text: &[u8]) -> Option<(usize, &[u8])> {
+    match expected {
+        Expected::Text(string) => {
+            if let Some([b'"', after @ ..]) = text.strip_prefix(string) {
+                return Some((string.len(), after));
+            }
+        }
+        Expected::Length(length) => {
+            if let Some((string, [b'"', after @ ..])) = text.split_at_checked(length)
+                && is_plain(string)
+            {
+                return Some((length, after));
+            }
+        }
+        Expected::Unknown => {}
+    }
+    match after_plain(text)? {
+        [b'"', after @ ..] => Some((text.len().wrapping_sub(after.len()).wrapping_sub(1), after)),
+        _ => None,
+    }
+}
+
+/// Whether a text of at least 16 bytes has no byte that is special in a string.
+#[inline(always)]
+#[allow(clippy::inline_always)] // As for `plain_string`.
+fn is_plain(bytes: &[u8]) -> bool {
+    let (blocks, _) = bytes.as_chunks();
+    let Some(last) = bytes.last_chunk() else { return false };
+    blocks.iter().fold(masks::special(last), |any, block| any | masks::special(block)) == 0
+}
+
+/// The rest of the text from the first byte on that is special in a string; `None` near the end of the text.
+#[inline(always)]
+#[allow(clippy::inline_always)] // As for `plain_string`.
+fn after_plain(bytes: &[u8]) -> Option<&[u8]> {
+    let mut rest = bytes;
+    loop {
+        match masks::special(rest.first_chunk()?) {
+            0 => rest = rest.get(BLOCK..)?,
+            // The position is inside the block; the mask spares a check of that.
+            ends => return rest.get(ends.trailing_zeros() as usize & BLOCK.wrapping_sub(1)..),
+        }
+    }
+}
+
+/// The ends of many short strings that follow each other. It tests 64 bytes at once for all strings in them, and the next
+/// 64 without waiting for the end of a string.
+pub(crate) struct PlainEnds<'a> {
+    blocks: slice::Iter<'a, [u8; WIDE]>,
+    /// The special bytes of the current block.
+    ends: u64,
+    /// The current position in the block.
+    position: u32,
+}
+
+impl<'a> PlainEnds<'a> {
+    /// Starts with a string at the start of `text`, after its opening quote.
+    pub(crate) fn new(text: &'a str) -> Self {
+        let (blocks, _) = text.as_bytes().as_chunks();
+        let mut blocks = blocks.iter();
+        let ends = blocks.next().map_or(0, special);
+        Self { blocks, ends, position: 0 }
+    }
+
+    /// Splits `rest`, which starts after an opening quote, into the string and the text after its closing quote. `None` for
+    /// a long string, for one with escapes, and near the end of the text.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // As for `plain_string`.
+    pub(crate) fn split(&mut self, rest: &'a str) -> Option<(&'a str, &'a str)> {
+        let ends = self.ends.wrapping_shr(self.position);
+        let length = if ends == 0 {
+            let before = u64::BITS.wrapping_sub(self.position);
+            self.ends = special(self.blocks.next()?);
+            self.position = self.ends.trailing_zeros();
+            if self.ends == 0 {
+                return None;
+            }
+            before.wrapping_add(self.position)
+        } else {
+            let length = ends.trailing_zeros();
+            self.position = self.position.wrapping_add(length);
+            length
+        };
+        let (string, after) = rest.split_at_checked(length as usize)?;
+        Some((string, after.strip_prefix('"')?))
+    }
+
+    /// Steps over the closing quote and a separator of at most 16 bytes.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // As for `plain_string`.
+    pub(crate) fn skip(&mut self, separator: usize) {
+        let [separator, ..] = separator.to_le_bytes();
+        self.position = self.position.wrapping_add(1).wrapping_add(separator.into());
+        if self.position >= u64::BITS {
+            self.position = self.position.wrapping_sub(u64::BITS);
+            self.ends = self.blocks.next().map_or(0, special);
+        }
+    }
+}
+
+#[inline]
+fn special(block: &[u8; WIDE]) -> u64 {
+    let (blocks, _) = block.as_chunks();
+    blocks.iter().rev().fold(0, |mask, block| mask << BLOCK | u64::from(masks::special(block)))
+}
+
+/// What separates the members of an object or the strings of an array if it is more than a comma: a comma, white space and
+/// the opening quote of the next string.
+#[derive(Clone, Copy)]
+pub(crate) struct Separator {
+    /// From the comma to the quote, the first byte lowest.
+    bytes: u128,
+    mask: u128,
+    /// At most 16.
+    length: usize,
+}
+
+impl Separator {
+    /// A comma and one space, as some encoders write on one line.
+    const SPACE: Self = Self { bytes: 0x22_20_2c, mask: 0xff_ff_ff, length: 3 };
+    /// Matches nothing: no text has such bytes.
+    const NONE: Self = Self { bytes: u128::MAX, mask: u128::MAX, length: 0 };
+
+    /// A comma and the white space before the first quote: the first `length` bytes of `text`.
+    fn new(text: &[u8], length: usize) -> Self {
+        let Some(white) = text.first_chunk().filter(|_| length <= 14) else { return Self::NONE };
+        let length = length.wrapping_add(2);
+        let [unused, ..] = 16_usize.wrapping_sub(length).to_le_bytes();
+        let mask = u128::MAX.wrapping_shr(u32::from(unused).wrapping_mul(8));
+        Self { bytes: (u128::from_le_bytes(*white) << 8 | u128::from(b',')) & mask, mask, length }
+    }
+
+    /// The length in bytes, from the comma to the quote.
+    #[inline]
+    pub(crate) const fn len(&self) -> usize {
+        self.length
+    }
+
+    /// The text after the separator.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // As for `plain_string`.
+    pub(crate) fn strip<'a>(&self, text: &'a str) -> Option<&'a str> {
+        if self.starts(text.as_bytes()) { text.get(self.length..) } else { None }
+    }
+
+    /// The text after a comma and a quote, or after the separator.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // As for `plain_string`.
+    pub(crate) fn strip_any<'a>(&self, text: &'a [u8]) -> Option<&'a [u8]> {
+        match text {
+            [b',', b'"', next @ ..] => Some(next),
+            _ if self.starts(text) => text.get(self.length..),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // As for `plain_string`.
+    fn starts(&self, text: &[u8]) -> bool {
+        text.first_chunk().is_some_and(|bytes| (u128::from_le_bytes(*bytes) ^ self.bytes) & self.mask == 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::format;
+    use std::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::super::block::is_special;
+    use super::super::block::tests::near_bytes;
+    use super::*;
+
+    #[test]
+    fn a_separator_matches_only_itself() {
+        for white in ["\n  ", " ", "\t", "\r\n", "              "] {
+            let separator = Separator::new(format!("{white}\"{:20}", "").as_bytes(), white.len());
+            assert_eq!(separator.len(), white.len() + 2);
+            let text = format!(",{white}\"EventId and the rest of the text");
+            assert_eq!(separator.strip(&text), text.get(separator.len()..));
+            assert_eq!(separator.strip_any(text.as_bytes()), text.as_bytes().get(separator.len()..));
+            for other in
+                [&text[1..], &text.replace(',', ";"), &text.replace('"', "'"), &format!(", {text}"), &text[..12]]
+            {
+                assert_eq!(separator.strip(other), None, "{other}");
+                assert_eq!(separator.strip_any(other.as_bytes()), None, "{other}");
+            }
+            let compact = ",\"EventId and the rest of the text";
+            assert_eq!(separator.strip_any(compact.as_bytes()), compact.as_bytes().get(2..));
+        }
+        // A longer one, or one near the end of the text, matches nothing.
+        let text = format!("{:15}\"{:20}", "", "");
+        assert_eq!(Separator::new(text.as_bytes(), 15).strip(&format!(",{text}")), None);
+        assert_eq!(Separator::new(b" \"a\": 1}", 1).strip(", \"and sixteen bytes"), None);
+        assert_eq!(Separator::SPACE.strip(", \"and sixteen bytes"), Some("and sixteen bytes"));
+    }
+
+    #[test]
+    fn a_string_reads_the_same_with_any_expectation() {
+        let rest = ",\"and so on for sixteen bytes";
+        let long = "x".repeat(40);
+        for string in
+            ["", "Scheduled", "Schedule", "Scheduled1", "caf\u{e9}", &long[..28], &long[..29], &long[..30], &long]
+        {
+            let text = format!("{string}\"{rest}");
+            for expected in [Expected::Unknown, Expected::Text(b"Scheduled"), Expected::Length(29)] {
+                let read = plain_string(expected, text.as_bytes());
+                assert_eq!(read, Some((string.len(), rest.as_bytes())), "{string}");
+            }
+        }
+        // A quote at the expected place does not end a string with special bytes before it.
+        for special in ["\\n", "\n\n", "\"\""] {
+            for place in [0, 15, 16, 27] {
+                let text = format!("{}{special}{}\"{rest}", &long[..place], &long[..27 - place]);
+                assert_eq!(text.find(rest), Some(30));
+                let expected = (special == "\"\"").then(|| (place, &text.as_bytes()[place + 1..]));
+                assert_eq!(plain_string(Expected::Length(29), text.as_bytes()), expected, "{text}");
+            }
+        }
+        assert_eq!(plain_string(Expected::Unknown, b"near the end\""), None);
+    }
+
+    proptest! {
+        #[test]
+        fn plain_text_ends_where_reading_single_bytes_says(bytes in near_bytes(), at in 0_usize..210) {
+            let rest = bytes.get(at..).unwrap_or_default();
+            let end = rest.iter().position(|&byte| is_special(byte)).unwrap_or(rest.len());
+            if let Some(after) = after_plain(rest) {
+                prop_assert_eq!(rest.len() - after.len(), end);
+            }
+            prop_assert_eq!(is_plain(rest), rest.len() >= BLOCK && end == rest.len());
+        }
+
+        #[test]
+        fn short_strings_end_where_reading_single_bytes_says(bytes in near_bytes(), steps in prop::collection::vec(0_usize..17, 200)) {
+            let steps: Vec<usize> = steps;
+            let text = std::string::String::from_utf8_lossy(&bytes);
+            let (mut ends, mut rest) = (PlainEnds::new(&text), &*text);
+            for step in steps {
+                let end = rest.bytes().position(is_special);
+                let expected = end.filter(|&end| rest.as_bytes()[end] == b'"').map(|end| (&rest[..end], &rest[end + 1..]));
+                let fresh = PlainEnds::new(rest).split(rest);
+                let Some(split) = ends.split(rest) else {
+                    // Long strings and those near the end may be left to the scanner.
+                    prop_assert!(expected.is_none() || rest.len() < 2 * WIDE || end > Some(WIDE - 1));
+                    break;
+                };
+                prop_assert_eq!(Some(split), expected);
+                prop_assert!(fresh.is_none() && rest.len() < WIDE || fresh == expected);
+                let Some(after) = split.1.get(step..) else { break };
+                ends.skip(step);
+                rest = after;
+            }
+        }
+    }
+}
