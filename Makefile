@@ -4,7 +4,7 @@ CARGO ?= cargo
 PREFIX ?= /usr/local
 # What `make fuzz` and `make crash` do in a few minutes; more on request.
 SECONDS ?= 20
-SEEDS ?= 300
+SEEDS ?= 500
 POLLS ?= 86400
 # Most of the client's tests wait for the next poll, so many run at a time.
 TEST_THREADS ?= 16

@@ -2,7 +2,7 @@
 
 use arbitrary::Unstructured;
 use scheduled_events_core::{
-    Action, SessionConfig, Policy, Preparation, Response, Rule, Session, SnapshotError, Step, UnixMillis, VmNames,
+    Action, Policy, Preparation, Response, Rule, Session, SessionConfig, SnapshotError, Step, UnixMillis, VmNames,
 };
 
 pub const ROOM: usize = 6;

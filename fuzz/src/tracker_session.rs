@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use arbitrary::Unstructured;
 use scheduled_events_core::{
-    Action, Cause, Change, SessionConfig, Document, Event, EventId, EventKind, EventType, EventTypes, Leader, RequestOutcome, Policy,
-    Preparation, Report, Response, Rule, Scope, Session, Step, UnixMillis, VmNames,
+    Action, Cause, Change, Document, Event, EventId, EventKind, EventType, EventTypes, Leader, Policy, Preparation,
+    Report, RequestOutcome, Response, Rule, Scope, Session, SessionConfig, Step, UnixMillis, VmNames,
 };
 
 use crate::grammar::{self, rarely};

@@ -17,7 +17,8 @@ use scheduled_events_c_abi::{
     schedev_session_size, schedev_session_snapshot, schedev_step,
 };
 use scheduled_events_core::{
-    Cause, SessionConfig, RequestOutcome, Preparation, Report, Response, Session, SnapshotError, Step, UnixMillis, VmNames,
+    Cause, Preparation, Report, RequestOutcome, Response, Session, SessionConfig, SnapshotError, Step, UnixMillis,
+    VmNames,
 };
 
 use super::{BEFORE, Decided, Followed, Names, Odd, Policies, capacity, fills, plain, text, word};
@@ -140,8 +141,13 @@ pub(super) fn live(u: &mut Unstructured<'_>) -> Result<()> {
 impl Pair {
     fn new(u: &mut Unstructured<'_>, policies: &Policies, mine: &[&'static str], dry_run: bool) -> Result<Self> {
         let interval_ms = u.int_in_range(200..=5_000)?;
-        let config =
-            SessionConfig { policy: policies.core.clone(), interval_ms, dry_run, seed: 5, ..SessionConfig::new(VmNames::new(mine)) };
+        let config = SessionConfig {
+            policy: policies.core.clone(),
+            interval_ms,
+            dry_run,
+            seed: 5,
+            ..SessionConfig::new(VmNames::new(mine))
+        };
         let core = Core::new(&config).unwrap();
         let (names, policy) = (Names::new(mine, false), policies.c());
         let names = names.c();

@@ -9,11 +9,11 @@ use core::fmt::{self, Write};
 use core::hint::black_box;
 
 use scheduled_events_core::{
-    Action, BufferTooSmall, Cause, Change, SessionConfig, SessionConfigError, Decision, Document, EVENT_ID_MAX, Event, EventCursor, EventId,
-    EventKind, EventSource, EventSources, EventStatus, EventType, EventTypes, Incarnation, Leader, MAX_RULES, Member,
-    NotBefore, RequestOutcome, ParseError, ParseErrorKind, Policy, Position, Preparation, Problem, ProblemKind, Reason,
-    Report, Response, Rule, Scope, Session, SnapshotError, SourceKind, StartRequests, Step, Text, TooManyRules,
-    TrackedEvent, TrackedStatus, Tracker, TrackerFull, UnixMillis, UnixSeconds, Untracked, VmNames,
+    Action, BufferTooSmall, Cause, Change, Decision, Document, EVENT_ID_MAX, Event, EventCursor, EventId, EventKind,
+    EventSource, EventSources, EventStatus, EventType, EventTypes, Incarnation, Leader, MAX_RULES, Member, NotBefore,
+    ParseError, ParseErrorKind, Policy, Position, Preparation, Problem, ProblemKind, Reason, Report, RequestOutcome,
+    Response, Rule, Scope, Session, SessionConfig, SessionConfigError, SnapshotError, SourceKind, StartRequests, Step,
+    Text, TooManyRules, TrackedEvent, TrackedStatus, Tracker, TrackerFull, UnixMillis, UnixSeconds, Untracked, VmNames,
 };
 
 /// One event to approve, one that names another machine, and something odd.
