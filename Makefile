@@ -1,4 +1,4 @@
-# `make help` lists the targets. Each installs what it needs, or says what to install: see tests/setup.
+# `make help` lists the targets. Each installs what it needs, or prints what to install: see tests/setup.
 
 CARGO ?= cargo
 PREFIX ?= /usr/local
