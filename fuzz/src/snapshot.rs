@@ -1,25 +1,25 @@
-//! Any bytes as a snapshot, with a checksum that fits: an error and an empty session, or a session that is sound.
+//! Restores random bytes with a valid checksum: the result is an error and an empty session, or a usable session.
 
 use arbitrary::Unstructured;
 use scheduled_events_core::{
     Action, Policy, Preparation, Response, Rule, Session, SessionConfig, SnapshotError, Step, UnixMillis, VmNames,
 };
 
-pub const ROOM: usize = 6;
+pub const CAPACITY: usize = 6;
 const START: UnixMillis = UnixMillis(1_700_000_000_000);
 
 pub fn run(data: &[u8]) {
     restore(data);
     restore(&with_checksum(data));
-    let _ = bent(&mut Unstructured::new(data));
+    let _ = modified(&mut Unstructured::new(data));
 }
 
-fn session() -> Session<ROOM> {
+fn session() -> Session<CAPACITY> {
     let policy = Policy::new(&[Rule::new(Action::Prepare)]).unwrap();
     Session::new(&SessionConfig { policy, seed: 1, ..SessionConfig::new(VmNames::new(&["vm"])) }).unwrap()
 }
 
-/// The checksum that ends a snapshot.
+/// Appends the checksum of a snapshot.
 fn with_checksum(content: &[u8]) -> Vec<u8> {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
@@ -30,9 +30,9 @@ fn with_checksum(content: &[u8]) -> Vec<u8> {
     [content, &(checksum ^ checksum >> 29).to_le_bytes()].concat()
 }
 
-/// A true snapshot with some bytes changed, or cut, or doubled.
-fn bent(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
-    let mut content = true_snapshot(u)?;
+/// Restores a valid snapshot with some bytes changed, removed or inserted.
+fn modified(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
+    let mut content = valid_snapshot(u)?;
     content.truncate(content.len() - 8);
     for _ in 0..u.int_in_range(0..=4)? {
         let at = u.choose_index(content.len())?;
@@ -50,8 +50,8 @@ fn bent(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
     Ok(())
 }
 
-/// A session's own, from somewhere in a short life.
-fn true_snapshot(u: &mut Unstructured<'_>) -> arbitrary::Result<Vec<u8>> {
+/// The snapshot of a session after some steps.
+fn valid_snapshot(u: &mut Unstructured<'_>) -> arbitrary::Result<Vec<u8>> {
     let mut session = session();
     let mut now = START;
     let body = br#"{"DocumentIncarnation":1,"Events":[
@@ -100,13 +100,13 @@ fn restore(snapshot: &[u8]) {
                 let _ = larger.restore(snapshot);
             }
         }
-        Ok(()) => sound(session),
+        Ok(()) => check_usable(session),
     }
 }
 
-/// A restored session says what it has to say and comes to rest, approves nothing before it has read a document, and
-/// can be written and restored again without a difference.
-fn sound(mut session: Session<ROOM>) {
+/// A restored session issues its pending steps and becomes idle, approves nothing before it has read a document, and
+/// writes the same snapshot again.
+fn check_usable(mut session: Session<CAPACITY>) {
     let first = written(&session);
     let mut again = self::session();
     assert_eq!(again.restore(&first), Ok(()), "what was restored can be restored");
@@ -128,8 +128,8 @@ fn sound(mut session: Session<ROOM>) {
                     break;
                 }
             }
-            Step::Post { .. } => panic!("approved what no document has confirmed"),
-            Step::Prepare { .. } => panic!("prepares for what no document has confirmed"),
+            Step::Post { .. } => panic!("an approval before a document"),
+            Step::Prepare { .. } => panic!("a preparation before a document"),
             Step::Recover { event } => {
                 let id = event.event_id().clone();
                 assert!(!recovered.contains(&id), "recovers twice");
@@ -137,11 +137,11 @@ fn sound(mut session: Session<ROOM>) {
                 recovered.push(id);
             }
             Step::Wait { until } => {
-                assert!(until > now, "waits for what has passed");
+                assert!(until > now, "waits for a time in the past");
                 now = until;
             }
             Step::Report(report) => drop(report.to_string()),
         }
     }
-    assert!(session.is_idle(), "nothing is announced, and it does not come to rest: {}", session.events().count());
+    assert!(session.is_idle(), "not idle without events: {}", session.events().count());
 }

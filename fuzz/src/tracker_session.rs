@@ -1,5 +1,5 @@
-//! A session lives through documents, failures, jumps of time and restarts, and after every step the invariants of the
-//! design hold. The host is small on purpose: more events are announced than it has room for.
+//! A session gets random documents, failures, clock jumps and restarts. The invariants are checked after every step. Its
+//! capacity is small, so that documents exceed it.
 
 use std::collections::HashMap;
 
@@ -11,22 +11,22 @@ use scheduled_events_core::{
 
 use crate::grammar::{self, rarely};
 
-const ROOM: usize = 5;
+const CAPACITY: usize = 5;
 const NAMES: [&str; 1] = ["vm"];
 const START: UnixMillis = UnixMillis(1_700_000_000_000);
 
 pub fn run(data: &[u8]) {
-    let _ = live(&mut Unstructured::new(data));
+    let _ = operate(&mut Unstructured::new(data));
 }
 
-/// What is known of one event since it was last new.
+/// The state of one event since it was last new.
 #[derive(Clone, Debug, Default)]
-#[allow(clippy::struct_excessive_bools)] // Independent facts.
-struct Life {
+#[allow(clippy::struct_excessive_bools)] // They are independent of each other.
+struct EventState {
     started: bool,
     ended: bool,
-    /// Preparation said, and not recovered from.
-    prepare_said: bool,
+    /// A preparation was issued and not recovered from.
+    prepare_issued: bool,
     preparing: bool,
     prepared: Option<Preparation>,
     recovering: bool,
@@ -35,23 +35,23 @@ struct Life {
 struct Host {
     policy: Policy,
     reaches_others: bool,
-    session: Session<ROOM>,
+    session: Session<CAPACITY>,
     now: UnixMillis,
-    /// The document that is believed.
+    /// The newest accepted document.
     body: String,
     incarnation: u64,
-    lives: HashMap<String, Life>,
-    /// How often each id was approved with success.
+    events: HashMap<String, EventState>,
+    /// The ids that were approved.
     approved: Vec<String>,
-    /// More was announced at once than there is room for: events may have come and gone unseen.
-    crowded: bool,
+    /// A document exceeded the capacity: events may have come and gone untracked.
+    exceeded: bool,
     post_status: Option<u16>,
     recovers: bool,
     last_request: Option<UnixMillis>,
     requests: u32,
 }
 
-fn live(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
+fn operate(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
     let (policy, reaches_others) = policy(u)?;
     let mut host = Host {
         session: session(&policy),
@@ -60,9 +60,9 @@ fn live(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
         now: START,
         body: r#"{"Events":[]}"#.to_owned(),
         incarnation: 0,
-        lives: HashMap::new(),
+        events: HashMap::new(),
         approved: Vec::new(),
-        crowded: false,
+        exceeded: false,
         post_status: Some(200),
         recovers: true,
         last_request: None,
@@ -77,7 +77,7 @@ fn live(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
                 host.incarnation += 1;
                 let mut specs = grammar::specs(u, 8)?;
                 for spec in &mut specs {
-                    // Own, live, scheduled: what most of the rules are about.
+                    // Most rules match own scheduled events.
                     if rarely(u, 2)? {
                         spec.resources = Some(vec!["vm".to_owned()]);
                         spec.status = Some("Scheduled".to_owned());
@@ -91,7 +91,7 @@ fn live(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
                 host.serve(&body);
             }
             6 => {
-                // One word of the document changes.
+                // One status in the document changes.
                 let words = ["Scheduled", "Started", "Completed", "Canceled", "Queued"];
                 let (from, to) = (*u.choose(&words)?, *u.choose(&words)?);
                 host.incarnation += 1;
@@ -110,7 +110,7 @@ fn live(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
             9 => {
                 let millis = u.int_in_range(0..=200_000)?;
                 host.now = host.now.plus(millis);
-                host.pump(false);
+                host.run_steps(false);
             }
             10 | 11 => host.answer_preparation(if u.ratio(3, 4)? { Preparation::Ready } else { Preparation::Failed }),
             12 => host.recovers = u.arbitrary()?,
@@ -146,7 +146,7 @@ fn policy(u: &mut Unstructured<'_>) -> arbitrary::Result<(Policy, bool)> {
     Ok((policy, reaches_others))
 }
 
-fn session(policy: &Policy) -> Session<ROOM> {
+fn session(policy: &Policy) -> Session<CAPACITY> {
     let config = SessionConfig { policy: policy.clone(), seed: 9, ..SessionConfig::new(VmNames::new(&NAMES)) };
     Session::new(&config).unwrap()
 }
@@ -168,73 +168,73 @@ impl Host {
         snapshot
     }
 
-    /// The process dies and comes back.
+    /// Kills the process and starts a new one from the snapshot.
     fn restart(&mut self) {
         let snapshot = self.snapshot();
         self.session = session(&self.policy);
         assert_eq!(self.session.restore(&snapshot), Ok(()));
         assert_eq!(self.snapshot().len(), snapshot.len());
-        for life in self.lives.values_mut() {
-            // What was under way is gone with the process, and is said again.
-            life.preparing = false;
-            life.recovering = false;
+        for event in self.events.values_mut() {
+            // Everything in progress is lost and issued again.
+            event.preparing = false;
+            event.recovering = false;
         }
         self.last_request = None;
-        self.pump(false);
+        self.run_steps(false);
     }
 
     fn serve(&mut self, body: &str) {
-        self.pump(true);
+        self.run_steps(true);
         let response = Response { status: 200, retry_after: None, body: body.as_bytes() };
         let before = self.snapshot();
         match self.session.on_response(&response, self.now) {
             RequestOutcome::Document => {
                 body.clone_into(&mut self.body);
                 let document = Document::parse(body.as_bytes()).unwrap();
-                self.crowded |=
-                    document.events().filter(|event| !is_over(event)).count() + self.session.events().count() > ROOM;
+                self.exceeded |=
+                    document.events().filter(|event| !is_over(event)).count() + self.session.events().count() > CAPACITY;
             }
             RequestOutcome::Unchanged | RequestOutcome::Stale => assert_eq!(self.snapshot(), before),
             other => panic!("{other:?} for {body}"),
         }
-        self.pump(false);
-        if !self.not_followed().is_empty() {
-            // Until their ends were told, events that are gone hold their places; the next poll finds them free.
-            self.pump(true);
+        self.run_steps(false);
+        if !self.untracked_own_events().is_empty() {
+            // Gone events keep their slots until their end is reported; the next poll uses them.
+            self.run_steps(true);
             let body = self.body.clone();
             self.session.on_response(&Response { body: body.as_bytes(), ..response }, self.now);
-            self.pump(false);
-            assert_eq!(self.not_followed(), [""; 0], "this machine's, and not followed");
+            self.run_steps(false);
+            assert_eq!(self.untracked_own_events(), [""; 0], "own events that are not tracked");
         }
     }
 
-    /// Invariant 6: an answer that is no document changes nothing.
+    /// Invariant 6: a failed poll changes nothing.
     fn fails(&mut self, response: &Response<'_>) {
-        self.pump(true);
+        self.run_steps(true);
         let before = self.snapshot();
         let outcome = if response.status == 503 {
             self.session.on_failure(Cause::Timeout, self.now)
         } else {
             self.session.on_response(response, self.now)
         };
-        assert!(matches!(outcome, RequestOutcome::PollFailed { .. } | RequestOutcome::Unchanged), "{outcome:?}");
+        assert!(matches!(outcome, RequestOutcome::PollFailed { .. }), "{outcome:?}");
         assert_eq!(self.snapshot(), before, "{outcome:?} changed something");
-        self.pump(false);
+        self.run_steps(false);
     }
 
     fn answer_preparation(&mut self, preparation: Preparation) {
-        let Some((id, life)) = self.lives.iter_mut().find(|(_, life)| life.preparing) else { return };
-        life.preparing = false;
-        life.prepared = Some(preparation);
-        // The host may answer in another case than it was asked in.
+        let Some((id, event)) = self.events.iter_mut().find(|(_, event)| event.preparing) else { return };
+        event.preparing = false;
+        event.prepared = Some(preparation);
+        // Ids are compared without case.
         assert!(self.session.prepared(&id.to_ascii_uppercase(), preparation));
-        self.pump(false);
+        self.run_steps(false);
     }
 
-    /// Does what the session says until it waits, or, where a poll is wanted, until it polls.
-    fn pump(&mut self, to_poll: bool) {
+    /// Performs steps until the session waits, or until it polls if `to_poll`.
+    fn run_steps(&mut self, to_poll: bool) {
         if self.session.awaits_answer() {
-            // The poll of the last time.
+            // A poll is in progress already.
             if to_poll {
                 return;
             }
@@ -242,7 +242,7 @@ impl Host {
         for _ in 0..3_000 {
             match self.session.next(self.now) {
                 Step::Wait { until } => {
-                    assert!(until > self.now, "it waits for what has passed");
+                    assert!(until > self.now, "the session waits for a time in the past");
                     if !to_poll {
                         return;
                     }
@@ -253,7 +253,7 @@ impl Host {
                     if to_poll {
                         return;
                     }
-                    // The answer comes with the next operation.
+                    // This operation needs no poll, so it fails.
                     let outcome = self.session.on_failure(Cause::Unreachable, self.now);
                     assert!(matches!(outcome, RequestOutcome::PollFailed { .. }));
                 }
@@ -268,17 +268,17 @@ impl Host {
                 }
                 Step::Prepare { event } => {
                     let id = key(event.event_id());
-                    let life = self.lives.entry(id.clone()).or_default();
-                    assert!(!life.preparing && life.prepared.is_none(), "{id} is prepared for twice");
-                    assert!(!life.ended, "{id} is prepared for after its end");
-                    life.preparing = true;
-                    life.prepare_said = true;
+                    let event = self.events.entry(id.clone()).or_default();
+                    assert!(!event.preparing && event.prepared.is_none(), "{id} is prepared for twice");
+                    assert!(!event.ended, "{id} is prepared for after its end");
+                    event.preparing = true;
+                    event.prepare_issued = true;
                 }
                 Step::Recover { event } => {
                     let id = event.event_id().clone();
-                    let life = self.lives.get_mut(&key(&id)).expect("known");
-                    assert!(life.prepare_said && life.ended && !life.recovering, "{id}: {life:?}");
-                    life.recovering = true;
+                    let event = self.events.get_mut(&key(&id)).expect("known");
+                    assert!(event.prepare_issued && event.ended && !event.recovering, "{id}: {event:?}");
+                    event.recovering = true;
                     if self.recovers {
                         self.recovered(&id);
                     }
@@ -290,14 +290,14 @@ impl Host {
                 Step::Report(Report::Decision { decision, event }) => {
                     let _ = (decision.reason.to_string(), event.event_id().as_str());
                 }
-                Step::Report(Report::Untracked(_)) => assert!(self.crowded),
+                Step::Report(Report::Untracked(_)) => assert!(self.exceeded),
                 Step::Report(Report::Problem(problem)) => assert!(problem.offset < self.body.len()),
             }
         }
-        panic!("it never comes to rest");
+        panic!("the session never waits");
     }
 
-    /// Never more than five requests a second.
+    /// At most five requests per second.
     fn requested(&mut self) {
         self.requests += 1;
         if let Some(last) = self.last_request {
@@ -313,7 +313,7 @@ impl Host {
         let document = Document::parse(self.body.as_bytes()).unwrap();
         for id in ids {
             let event = document.events().find(|event| EventId::new(&event.event_id()) == *id);
-            let event = event.unwrap_or_else(|| panic!("{id} is approved, and not announced"));
+            let event = event.unwrap_or_else(|| panic!("{id} is approved, but not in the document"));
             let status = event.event_status().map(|status| status.to_string());
             assert_eq!(status.as_deref(), Some("Scheduled"), "{id}");
             let names = VmNames::new(&NAMES);
@@ -325,8 +325,8 @@ impl Host {
             assert!(!approved || self.approved.len() > 16, "{id} is approved twice");
             match self.policy.decide(&event, names, self.now.seconds()).action {
                 Action::Approve => {}
-                Action::Prepare => assert_eq!(self.lives[&key(id)].prepared, Some(Preparation::Ready), "{id}"),
-                other => panic!("{id} is approved, and to {other:?}"),
+                Action::Prepare => assert_eq!(self.events[&key(id)].prepared, Some(Preparation::Ready), "{id}"),
+                other => panic!("{id} is approved, but its action is {other:?}"),
             }
         }
         let outcome = match self.post_status {
@@ -342,44 +342,44 @@ impl Host {
 
     /// Invariant 7.
     fn changed(&mut self, id: String, change: Change) {
-        let crowded = self.crowded;
-        let known = self.lives.get(&id).filter(|life| !life.ended).cloned();
+        let exceeded = self.exceeded;
+        let known = self.events.get(&id).filter(|event| !event.ended).cloned();
         match (change, known) {
             (Change::Scheduled | Change::StartedWithoutNotice, None) => {
-                let before = self.lives.insert(id, Life { started: change != Change::Scheduled, ..Life::default() });
-                assert!(before.is_none_or(|life| !life.prepare_said), "new, and not recovered from the last time");
+                let before = self.events.insert(id, EventState { started: change != Change::Scheduled, ..EventState::default() });
+                assert!(before.is_none_or(|event| !event.prepare_issued), "new before the recovery");
             }
-            (Change::Scheduled, Some(life)) => {
-                assert!(crowded, "{id} is new twice");
-                assert!(!life.prepare_said, "{id} was dropped, and the host prepares for it");
-                self.lives.insert(id, Life::default());
+            (Change::Scheduled, Some(event)) => {
+                assert!(exceeded, "{id} is new twice");
+                assert!(!event.prepare_issued, "{id} was evicted after a preparation was issued");
+                self.events.insert(id, EventState::default());
             }
-            (Change::Started | Change::StartedWithoutNotice, Some(life)) => {
-                assert!(!life.started || crowded, "{id} starts twice");
-                self.lives.get_mut(&id).unwrap().started = true;
+            (Change::Started | Change::StartedWithoutNotice, Some(event)) => {
+                assert!(!event.started || exceeded, "{id} starts twice");
+                self.events.get_mut(&id).unwrap().started = true;
             }
-            (Change::Updated | Change::Rescheduled, Some(life)) => {
-                assert!(change == Change::Updated || !life.started || crowded, "{id} has started and is rescheduled");
+            (Change::Updated | Change::Rescheduled, Some(event)) => {
+                assert!(change == Change::Updated || !event.started || exceeded, "{id} has started and is rescheduled");
             }
-            (Change::Completed | Change::Cancelled | Change::Ended, Some(life)) => {
-                assert!((change == Change::Completed) >= life.started || crowded, "{id}: {change} after it started");
-                self.lives.get_mut(&id).unwrap().ended = true;
+            (Change::Completed | Change::Cancelled | Change::Ended, Some(event)) => {
+                assert!((change == Change::Completed) >= event.started || exceeded, "{id}: {change} after it started");
+                self.events.get_mut(&id).unwrap().ended = true;
             }
-            (change, None) => panic!("{id} was never new, and is {change}"),
+            (change, None) => panic!("{id}: {change}, but it was never reported as new"),
         }
     }
 
-    /// Invariant 8, the first half.
+    /// Invariant 8, first part: a recovery is completed once.
     fn recovered(&mut self, id: &EventId) {
-        let life = self.lives.get_mut(&key(id)).unwrap();
-        life.prepare_said = false;
-        life.recovering = false;
+        let event = self.events.get_mut(&key(id)).unwrap();
+        event.prepare_issued = false;
+        event.recovering = false;
         assert!(self.session.recovered(id.as_str()));
-        assert!(!self.session.recovered(id.as_str()), "once is enough");
+        assert!(!self.session.recovered(id.as_str()), "a second result must be refused");
     }
 
-    /// This machine's own events that are not followed although there is room for all of them.
-    fn not_followed(&self) -> Vec<String> {
+    /// This machine's events that are not tracked although all of them fit.
+    fn untracked_own_events(&self) -> Vec<String> {
         let document = Document::parse(self.body.as_bytes()).unwrap();
         let names = VmNames::new(&NAMES);
         let mut own: Vec<_> = document
@@ -389,29 +389,29 @@ impl Host {
             .collect();
         own.sort_unstable();
         own.dedup();
-        let followed: Vec<_> = self.session.events().map(|event| key(event.event_id())).collect();
-        let lingering = followed.iter().filter(|id| !own.contains(id)).filter(|id| self.lives[*id].prepare_said);
-        if own.len() + lingering.count() > ROOM {
+        let tracked: Vec<_> = self.session.events().map(|event| key(event.event_id())).collect();
+        let lingering = tracked.iter().filter(|id| !own.contains(id)).filter(|id| self.events[*id].prepare_issued);
+        if own.len() + lingering.count() > CAPACITY {
             return Vec::new();
         }
-        own.retain(|id| !followed.contains(id));
+        own.retain(|id| !tracked.contains(id));
         own
     }
 
-    /// Invariant 8, the second half: in the end everything that was prepared for has been recovered from, once.
+    /// Invariant 8, second part: finally, each preparation has been recovered from.
     fn finish(&mut self) {
         self.recovers = true;
         self.restart();
         for _ in 0..6 {
             self.incarnation += 1;
             self.serve(&format!(r#"{{"DocumentIncarnation":{},"Events":[]}}"#, self.incarnation));
-            while self.lives.values().any(|life| life.preparing) {
+            while self.events.values().any(|event| event.preparing) {
                 self.answer_preparation(Preparation::Ready);
             }
         }
-        for (id, life) in &self.lives {
-            assert!(!life.prepare_said, "{id} was never recovered from: {life:?}");
-            assert!(life.ended || self.crowded, "{id} never ended: {life:?}");
+        for (id, event) in &self.events {
+            assert!(!event.prepare_issued, "{id} was never recovered from: {event:?}");
+            assert!(event.ended || self.exceeded, "{id} never ended: {event:?}");
         }
         assert!(self.session.is_idle());
         assert!(self.requests > 0);

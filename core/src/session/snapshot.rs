@@ -80,7 +80,7 @@ impl<const N: usize> Session<N> {
     /// # Errors
     /// [`BufferTooSmall`] with the length of the snapshot.
     pub fn snapshot(&self, buffer: &mut [u8]) -> Result<usize, BufferTooSmall> {
-        let mut writer = Writer { room: SliceWriter::new(buffer), hash: Hash::new() };
+        let mut writer = Writer { out: SliceWriter::new(buffer), hash: Hash::new() };
         writer.bytes(MAGIC);
         writer.byte(VERSION);
         writer.byte(u8::from(self.event_seen));
@@ -95,7 +95,7 @@ impl<const N: usize> Session<N> {
         }
         let checksum = writer.hash.finish();
         writer.u64(checksum);
-        writer.room.written().map(<[u8]>::len)
+        writer.out.written().map(<[u8]>::len)
     }
 
     /// Continues from a snapshot. Policy, names and pacing remain as configured.
@@ -156,13 +156,13 @@ impl<const N: usize> Session<N> {
 
 /// Writes and hashes what it writes.
 struct Writer<'b> {
-    room: SliceWriter<'b>,
+    out: SliceWriter<'b>,
     hash: Hash,
 }
 
 impl Writer<'_> {
     fn byte(&mut self, byte: u8) {
-        self.room.byte(byte);
+        self.out.byte(byte);
         self.hash.byte(byte);
     }
 

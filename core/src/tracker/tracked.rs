@@ -78,7 +78,7 @@ impl Flags {
 }
 
 impl TrackedEvent {
-    /// The event's id, as spelt when it was first seen.
+    /// The event's id, as written when it was first seen.
     pub const fn event_id(&self) -> &EventId {
         &self.event_id
     }

@@ -761,10 +761,10 @@ fn a_tracker_forgets_events_with_a_final_status() {
     ] {
         let body = document(1, &events);
         let document = Document::parse(body.as_bytes()).unwrap();
-        let told = tracker.observe(&document, names, UnixSeconds(0), |change, event| {
+        let observed = tracker.observe(&document, names, UnixSeconds(0), |change, event| {
             changes.push((event.event_id().to_string(), change));
         });
-        assert_eq!(told, Ok(0));
+        assert_eq!(observed, Ok(0));
     }
     let [a, b] = ["a", "b"].map(String::from);
     let expected = [

@@ -376,7 +376,7 @@ fn tracked(
             });
             assert_eq!(told, expected);
             match seen {
-                Ok(()) => assert_eq!((status, needed), (SCHEDEV_OK, 0)),
+                Ok(_) => assert_eq!((status, needed), (SCHEDEV_OK, 0)),
                 Err(full) => assert_eq!((status, needed), (SCHEDEV_ERROR_TRACKER_FULL, full.needed)),
             }
             assert_eq!(schedev_tracker_event_count(tracker), core.len());

@@ -181,7 +181,7 @@ pub fn changes_are_in_order(trace: &[Entry], _: &Setup) -> CheckResult {
 /// restart before the host's answer repeats both.
 pub fn each_preparation_is_recovered_from_once(trace: &[Entry], _: &Setup) -> CheckResult {
     #[derive(Default, Debug)]
-    #[allow(clippy::struct_excessive_bools)] // Exchange has been said so far.
+    #[allow(clippy::struct_excessive_bools)] // They are independent of each other.
     struct EventState {
         prepared: bool,
         preparing: bool,

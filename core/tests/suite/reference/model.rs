@@ -133,7 +133,7 @@ impl Model {
             }
         }
         for (id, mut event) in std::mem::take(&mut self.events) {
-            // What has started stays so, whatever a later document says.
+            // `Started` is final, whatever a later document contains.
             let unstarted = event.started && event.newest.status != Some("Started");
             if !event.gone && !unstarted {
                 let decision = self.decide(&event.newest);
@@ -367,8 +367,8 @@ impl ModelEvent {
         }
         (other_members || status(&before) != status(spec)).then_some(Change::Updated)
     }
+
     /// Classifies the end of an event that is gone or has a final status.
-    /// The word for an event that is gone, or about which a last word is steps.
     fn end(&self, last: Option<&Spec>, seconds: i64) -> Change {
         match last.and_then(|spec| spec.status) {
             _ if self.started => Change::Completed,
