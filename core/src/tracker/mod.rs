@@ -368,7 +368,6 @@ impl core::error::Error for TrackerFull {}
 
 #[cfg(test)]
 mod tests {
-    use std::boxed::Box;
     use std::format;
     use std::string::String;
     use std::vec::Vec;
@@ -428,14 +427,13 @@ mod tests {
 
     #[test]
     fn repeated_ids_that_the_document_does_not_omit_are_ignored_and_counted() {
-        const FIRST: usize = 1050;
+        const FIRST: usize = 70;
         let document = |status: &str| {
             let first = (0..FIRST).map(|n| format!(r#"{{"EventId":"e{n}","EventStatus":"{status}"}}"#));
-            let again =
-                ["e1040", "E1041", "e1040"].map(|id| format!(r#"{{"EventId":"{id}","EventStatus":"Unknown"}}"#));
+            let again = ["e66", "E67", "e66"].map(|id| format!(r#"{{"EventId":"{id}","EventStatus":"Unknown"}}"#));
             format!(r#"{{"Events":[{}]}}"#, first.chain(again).collect::<Vec<_>>().join(","))
         };
-        let mut tracker = Box::new(Tracker::<1100>::new());
+        let mut tracker = Tracker::<80>::new();
         for (status, change) in [("Scheduled", Change::Scheduled), ("Started", Change::Started)] {
             let body = document(status);
             let document = Document::parse(body.as_bytes()).unwrap();

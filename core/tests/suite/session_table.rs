@@ -149,7 +149,7 @@ fn retry_after_is_honoured_up_to_a_minute() {
     // `Retry-After` of a success is ignored.
     let body = br#"{"Events":[]}"#;
     let mut host = self::host::<4>(Action::Hold);
-    host.answer(&Response { status: 200, retry_after: Some(50), body, ..Response::default() }, &[]);
+    host.answer(&Response { status: 200, retry_after: Some(50), body }, &[]);
     host.advance_to_poll();
     assert_eq!(polls(&host), [0, 1000]);
 }
@@ -279,13 +279,13 @@ fn the_first_of_several_events_with_one_id_counts() {
 
 #[test]
 fn repeated_ids_that_the_document_does_not_omit_are_reported_and_ignored() {
-    // More events than the document compares.
-    const FIRST: usize = 1050;
+    // The document compares the first 64 ids only.
+    const FIRST: usize = 70;
     let mut events: Vec<_> = (0..FIRST).map(|n| event(&format!("e{n}"))).collect();
-    events.extend(["e1040", "E1041"].map(|id| event(id).started()));
+    events.extend(["e66", "E67"].map(|id| event(id).started()));
     let body = document(1, &events);
     let response = Response { status: 200, body: body.as_bytes(), ..Response::default() };
-    let mut session = Box::new(setup(Action::Hold).session::<1100>());
+    let mut session = setup(Action::Hold).session::<80>();
     for started in [false, true] {
         let now = if started { START.plus(1000) } else { START };
         assert!(matches!(session.next(now), Step::Get { .. }));
@@ -307,7 +307,7 @@ fn repeated_ids_that_the_document_does_not_omit_are_reported_and_ignored() {
         for (problem, index) in problems.iter().zip(FIRST..) {
             assert_eq!(problem.event, Some(index));
             assert_eq!((problem.member, problem.kind), (Some(Member::EventId), ProblemKind::Repeated));
-            assert!(body[problem.offset..].to_ascii_lowercase().starts_with(&format!(r#""e{}""#, index - 10)));
+            assert!(body[problem.offset..].to_ascii_lowercase().starts_with(&format!(r#""e{}""#, index - 4)));
         }
         assert_eq!(problems.len(), 2);
     }

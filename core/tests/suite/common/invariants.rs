@@ -42,7 +42,7 @@ pub fn only_scheduled_events_are_approved(trace: &[Entry], setup: &Setup) -> Che
 }
 
 /// 2. Only an event whose `Resources` name this machine is approved, unless a rule covers others; another machine's
-/// `Terminate` never is.
+///    `Terminate` never is.
 pub fn only_own_events_are_approved(trace: &[Entry], setup: &Setup) -> CheckResult {
     let covers_others = setup.policy.rules().iter().any(|rule: &Rule| rule.scope != Scope::Mine);
     let ask = |id: &str, spec: Option<&Spec>, names: &[_]| match spec {
@@ -80,7 +80,7 @@ pub fn no_event_is_approved_twice(trace: &[Entry], _: &Setup) -> CheckResult {
 }
 
 /// 4. An event with the action `prepare` is approved only after the host reported ready, and never after it reported
-/// failed.
+///    failed.
 pub fn unprepared_events_are_not_approved(trace: &[Entry], _: &Setup) -> CheckResult {
     let mut actions: HashMap<&String, Action> = HashMap::new();
     let mut answers: HashMap<&String, Preparation> = HashMap::new();
@@ -178,7 +178,7 @@ pub fn changes_are_in_order(trace: &[Entry], _: &Setup) -> CheckResult {
 }
 
 /// 8. `recover` is issued exactly once for each event that `prepare` was issued for, after its end, and never otherwise. A
-/// restart before the host's answer repeats both.
+///    restart before the host's answer repeats both.
 pub fn each_preparation_is_recovered_from_once(trace: &[Entry], _: &Setup) -> CheckResult {
     #[derive(Default, Debug)]
     #[allow(clippy::struct_excessive_bools)] // They are independent of each other.
