@@ -1,10 +1,11 @@
 //! The command line: exit codes, messages, and what goes to standard output.
 
+use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 
 use serde_json::{Value, json};
 
-use crate::support::{Folder, Reply, Run, Stage, VM, command, freeze, play, run, with};
+use crate::support::{Folder, Reply, Run, Stage, VM, command, document, freeze, play, run, with};
 
 const SCENARIOS: [&str; 14] = [
     "live-migration",
@@ -390,4 +391,52 @@ fn a_watcher_continues_when_its_reader_exits() {
     assert!(child.try_wait().expect("a child").is_none(), "the watcher exited");
     child.kill().expect("a running child");
     child.wait().expect("a child");
+}
+
+#[test]
+#[cfg(unix)]
+fn dropped_records_are_counted_and_reported() {
+    const EVENTS: usize = 900;
+    let stage = Stage::start();
+    let resources: Vec<_> = (0..20).map(|number| format!("WestNO_{}", 1_000 + number)).collect();
+    // More than the pipe and the queue hold: each event is announced, and then rescheduled three times.
+    let show = |incarnation: u64, not_before: &str| {
+        let event = |number: usize| {
+            let members = json!({ "EventId": number.to_string(), "Resources": resources, "NotBefore": not_before });
+            with(freeze(""), &members)
+        };
+        stage.show_body(&document(incarnation, &(0..EVENTS).map(event).collect::<Vec<_>>()));
+    };
+    let url = stage.url();
+    let arguments = ["watch", "--json", "--endpoint", &url, "--interval", "200ms", "--vm-name", VM];
+    show(2, "2099-01-01T00:00:00Z");
+    let mut watcher = command(&arguments).spawn().expect("the command starts");
+    stage.await_polls(3);
+    for hour in 1..4 {
+        show(2 + hour, &format!("2099-01-01T0{hour}:00:00Z"));
+        stage.await_polls(3);
+    }
+    // Now something reads.
+    let mut stdout = BufReader::new(watcher.stdout.take().expect("a pipe"));
+    let reader = std::thread::spawn(move || {
+        let mut text = String::new();
+        stdout.read_to_string(&mut text).expect("text");
+        text
+    });
+    let mut stderr = BufReader::new(watcher.stderr.take().expect("a pipe"));
+    let mut line = String::new();
+    let dropped: usize = loop {
+        line.clear();
+        assert!(stderr.read_line(&mut line).expect("a line") > 0, "the watcher exited");
+        if let Some(rest) = line.strip_prefix("warning: dropped ") {
+            assert!(rest.ends_with(" records, because nothing read standard output\n"), "{line}");
+            break rest.split(' ').next().expect("a number").parse().expect("a number");
+        }
+    };
+    watcher.kill().expect("a running child");
+    watcher.wait().expect("a child");
+    let text = reader.join().expect("a reader");
+    let records = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a whole record"));
+    // A change for each announcement and each new time, and a decision for each event.
+    assert_eq!(records.count() + dropped, EVENTS * 5);
 }
