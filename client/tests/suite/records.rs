@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 
 use scheduled_events::record::write_json;
+use scheduled_events::replay::Scenario;
 use scheduled_events_core::UnixSeconds;
 use scheduled_events_core::record::{EXAMPLES, KINDS, Record, RecordKind};
 
@@ -27,6 +28,12 @@ fn the_page_describes_the_records_as_they_are_defined() {
         assert_eq!(expected, found, "docs/records.md, line {number}: run `make records-page`");
     }
     assert_eq!(page.len(), committed.len(), "docs/records.md is longer or shorter: run `make records-page`");
+}
+
+#[test]
+fn the_example_of_a_scenario_is_a_built_in_one() {
+    let Some(Record::Scenario { name, about }) = EXAMPLES.last() else { panic!("an example of a scenario") };
+    assert!(Scenario::builtins().any(|scenario| scenario == (name, (*about).to_owned())), "{name}: {about}");
 }
 
 fn page() -> String {

@@ -52,7 +52,7 @@ pub const EXAMPLES: &[Record<'static>] = &[
     Record::Untracked { own: 0, others: 12 },
     Record::Scenario {
         name: "user-reboot",
-        about: "Somebody restarts this VM in the portal, and the restart waits until the VM says it is ready.",
+        about: "A user restarts this VM in the portal, and the restart waits for the VM's approval.",
     },
 ];
 

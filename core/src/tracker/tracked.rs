@@ -1,7 +1,5 @@
 //! What the tracker keeps about one event, and how a new document changes it.
 
-use serde::{Serialize, Serializer};
-
 use super::Change;
 use crate::event::{Event, EventStatus, NotBefore};
 use crate::event_id::EventId;
@@ -207,33 +205,6 @@ impl TrackedEvent {
             }
             _ => Change::Ended,
         }
-    }
-}
-
-impl Serialize for TrackedEvent {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Members<'a> {
-            event_id: &'a str,
-            event_type: &'a str,
-            event_status: Option<&'static str>,
-            not_before: Option<UnixSeconds>,
-            duration_in_seconds: Option<u32>,
-            mine: Option<bool>,
-        }
-        Members {
-            event_id: self.event_id.as_str(),
-            event_type: &self.event_type,
-            event_status: match self.status {
-                TrackedStatus::Unclear => None,
-                TrackedStatus::Scheduled => Some("Scheduled"),
-                TrackedStatus::Started => Some("Started"),
-            },
-            not_before: self.not_before(),
-            duration_in_seconds: self.duration_in_seconds(),
-            mine: self.mine(),
-        }
-        .serialize(serializer)
     }
 }
 
