@@ -73,7 +73,7 @@ fn it_is_ready_once_a_document_was_read_and_says_how_it_is_doing_and_that_it_sto
     assert_eq!(systemd.count("READY=1"), 0, "{:?}", systemd.heard);
     stage.intercept(|_| None);
     systemd.await_line("READY=1", 1);
-    systemd.await_line("STATUS=nothing is announced", 1);
+    systemd.await_line("STATUS=no events", 1);
     stage.show(2, &[freeze("a")]);
     systemd.await_line("STATUS=following 1 event", 1);
     stage.show(3, &[freeze("a"), freeze("b")]);
