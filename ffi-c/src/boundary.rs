@@ -1,36 +1,29 @@
-//! The one boundary that every entry point passes.
+//! The panic boundary around every function of the ABI.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::status::schedev_status;
+use crate::status::schedev_status::{self, SCHEDEV_ERROR_INTERNAL, SCHEDEV_OK};
 
-/// What an entry point's body comes to; `Err` carries the end of an iteration too.
+/// The result of a function's body. `Err` is any status but `SCHEDEV_OK`, the end of an iteration included.
 pub(crate) type Result<T = ()> = core::result::Result<T, schedev_status>;
 
-/// Runs an entry point's body. A panic, which core promises not to have, ends here and not in C.
+/// Runs the body of a function that returns a status. A panic becomes `SCHEDEV_ERROR_INTERNAL`.
 ///
-/// What the body has changed when it panics stays behind as it is. That is memory-safe, since nothing here relies on
-/// more than Rust's own guarantees, and the status tells the caller to start the object anew.
+/// Core does not panic; this is the second line of defence, because a panic must not unwind into C. An object that was
+/// being changed stays valid Rust, with unspecified contents: the status asks the caller to initialise it again.
 pub(crate) fn boundary(body: impl FnOnce() -> Result) -> schedev_status {
-    match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(())) => schedev_status::SCHEDEV_OK,
-        Ok(Err(status)) => status,
-        Err(panic) => {
-            // Dropping the payload could panic again; it is never more than a message.
-            core::mem::forget(panic);
-            schedev_status::SCHEDEV_ERROR_INTERNAL
-        }
-    }
+    value_boundary(SCHEDEV_ERROR_INTERNAL, || Ok(body().err().unwrap_or(SCHEDEV_OK)))
 }
 
-/// The same for functions that return a value: `otherwise` where the body fails.
-pub(crate) fn value_boundary<T>(otherwise: T, body: impl FnOnce() -> Result<T>) -> T {
+/// Runs the body of a function that returns a value; the result is `default` if the body fails or panics.
+pub(crate) fn value_boundary<T>(default: T, body: impl FnOnce() -> Result<T>) -> T {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(value)) => value,
-        Ok(Err(_)) => otherwise,
+        Ok(Err(_)) => default,
         Err(panic) => {
+            // Dropping the payload could panic again. It is at most a message.
             core::mem::forget(panic);
-            otherwise
+            default
         }
     }
 }
@@ -41,8 +34,14 @@ mod tests {
 
     #[test]
     fn a_panic_becomes_a_status() {
-        assert_eq!(boundary(|| panic!("on purpose")), schedev_status::SCHEDEV_ERROR_INTERNAL);
+        assert_eq!(boundary(|| panic!("on purpose")), SCHEDEV_ERROR_INTERNAL);
         assert_eq!(value_boundary(7, || panic!("on purpose")), 7);
+    }
+
+    #[test]
+    fn an_error_is_the_result() {
         assert_eq!(boundary(|| Err(schedev_status::SCHEDEV_END)), schedev_status::SCHEDEV_END);
+        assert_eq!(value_boundary(7, || Err(schedev_status::SCHEDEV_END)), 7);
+        assert_eq!(boundary(|| Ok(())), SCHEDEV_OK);
     }
 }

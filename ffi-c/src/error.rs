@@ -1,42 +1,42 @@
-//! Why a document was refused, and places in it.
+//! Parse errors, and positions in a document.
 
 use std::ffi::{CStr, c_char};
 
 use scheduled_events_core::{ParseError, ParseErrorKind, Position};
 
 use crate::boundary::boundary;
-use crate::memory::{bytes, output};
+use crate::pointers::{bytes, output};
 use crate::status::schedev_status;
 
-/// Why a document was refused.
+/// Why a document is refused.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum schedev_parse_error {
     /// No error.
     SCHEDEV_PARSE_ERROR_NONE = 0,
-    /// The input ends inside a value: a cut-off body, or an empty one.
+    /// The input ends before the document does: it is truncated, or empty.
     SCHEDEV_PARSE_ERROR_UNEXPECTED_END = 1,
-    /// A byte that cannot stand there.
+    /// A byte that JSON does not allow there.
     SCHEDEV_PARSE_ERROR_UNEXPECTED_BYTE = 2,
-    /// A raw byte below 0x20 inside a string.
+    /// A byte below 0x20 inside a string.
     SCHEDEV_PARSE_ERROR_CONTROL_CHARACTER = 3,
-    /// A backslash that starts no escape of RFC 8259.
+    /// A backslash that does not start an escape of RFC 8259.
     SCHEDEV_PARSE_ERROR_INVALID_ESCAPE = 4,
-    /// Half of a surrogate pair.
+    /// A \u escape that is half of a surrogate pair, without the other half.
     SCHEDEV_PARSE_ERROR_LONE_SURROGATE = 5,
     /// Bytes that are not UTF-8.
     SCHEDEV_PARSE_ERROR_INVALID_UTF8 = 6,
-    /// A number outside the grammar, such as "01" or "1.".
+    /// A number that JSON does not allow, such as "01" or "1.".
     SCHEDEV_PARSE_ERROR_INVALID_NUMBER = 7,
-    /// More than 32 objects and arrays inside each other.
+    /// More than 32 nested objects and arrays.
     SCHEDEV_PARSE_ERROR_TOO_DEEP = 8,
-    /// The document is a value, but no object.
+    /// The document is not an object.
     SCHEDEV_PARSE_ERROR_NOT_AN_OBJECT = 9,
-    /// The document has no "Events", or they are no array.
+    /// The document has no "Events", or it is not an array.
     SCHEDEV_PARSE_ERROR_NO_EVENTS = 10,
-    /// A member that the document defines stands twice in one object.
+    /// An object has a known member twice.
     SCHEDEV_PARSE_ERROR_REPEATED_MEMBER = 11,
-    /// Something follows the document.
+    /// Data after the end of the document.
     SCHEDEV_PARSE_ERROR_TRAILING_DATA = 12,
     /// A kind that this version of the header does not name.
     SCHEDEV_PARSE_ERROR_OTHER = 255,
@@ -45,7 +45,7 @@ pub enum schedev_parse_error {
 use schedev_parse_error::*;
 
 impl schedev_parse_error {
-    const fn of(kind: ParseErrorKind) -> Self {
+    const fn from_core(kind: ParseErrorKind) -> Self {
         match kind {
             ParseErrorKind::UnexpectedEnd => SCHEDEV_PARSE_ERROR_UNEXPECTED_END,
             ParseErrorKind::UnexpectedByte => SCHEDEV_PARSE_ERROR_UNEXPECTED_BYTE,
@@ -64,7 +64,7 @@ impl schedev_parse_error {
     }
 }
 
-/// The kinds, their words, and what they say.
+/// The kinds, their words and their messages.
 const KINDS: [(schedev_parse_error, &CStr, &CStr); 13] = [
     (SCHEDEV_PARSE_ERROR_NONE, c"none", c"no error"),
     (SCHEDEV_PARSE_ERROR_UNEXPECTED_END, c"unexpected-end", c"the document ends too early"),
@@ -85,26 +85,26 @@ fn kind_of(number: u32) -> Option<&'static (schedev_parse_error, &'static CStr, 
     KINDS.iter().find(|(kind, ..)| *kind as u32 == number)
 }
 
-/// Why a document was refused, and where. The caller's; written when a function returns SCHEDEV_ERROR_PARSE.
+/// Why a document is refused, and where. Written if a function returns SCHEDEV_ERROR_PARSE.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct schedev_error {
     /// A schedev_parse_error.
     pub kind: u32,
-    /// The line, from 1; lines end with a line feed.
+    /// The line, from 1. Lines end with a line feed.
     pub line: u32,
-    /// The column, from 1, in characters; a byte order mark is not counted.
+    /// The column in characters, from 1. A byte order mark is not counted.
     pub column: u32,
-    /// The byte, from 0; the length of the input where it ended too early.
+    /// The offset of the invalid byte; the length of the input if it is truncated.
     pub offset: usize,
 }
 
 impl schedev_error {
     pub(crate) const NONE: Self = Self { kind: SCHEDEV_PARSE_ERROR_NONE as u32, line: 0, column: 0, offset: 0 };
 
-    pub(crate) const fn at(error: ParseError, position: Position) -> Self {
+    pub(crate) const fn new(error: ParseError, position: Position) -> Self {
         Self {
-            kind: schedev_parse_error::of(error.kind) as u32,
+            kind: schedev_parse_error::from_core(error.kind) as u32,
             line: position.line,
             column: position.column,
             offset: error.offset,
@@ -112,43 +112,42 @@ impl schedev_error {
     }
 }
 
-/// What is wrong, in a few words for a person, the place left aside: "unexpected byte".
+/// Returns what is wrong as a message for people, without the position.
 ///
-/// @param error  the error; NULL counts as no error.
-/// @return a constant text that ends with NUL; never NULL.
+/// @param error  the error; NULL is no error.
+/// @return a static string, never NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn schedev_error_message(error: *const schedev_error) -> *const c_char {
-    // SAFETY: the conventions of the header: it is NULL, or points to an error.
+    // SAFETY: by the conventions of the header it is NULL or points to an error.
     let kind = unsafe { error.as_ref() }.map_or(SCHEDEV_PARSE_ERROR_NONE as u32, |error| error.kind);
     kind_of(kind).map_or(c"the document was refused", |(_, _, message)| message).as_ptr()
 }
 
-/// A schedev_parse_error as a word: "unexpected-byte".
+/// Returns a schedev_parse_error as a word, such as "unexpected-byte".
 ///
 /// @param kind  a schedev_parse_error, or any other number.
-/// @return a constant text that ends with NUL; "other" for a number that has no word.
+/// @return a static string; "other" if the number has no word.
 #[unsafe(no_mangle)]
 pub extern "C" fn schedev_parse_error_word(kind: u32) -> *const c_char {
     kind_of(kind).map_or(c"other", |(_, word, _)| word).as_ptr()
 }
 
-/// A place in a text, as editors count.
+/// A line and a column, as editors count them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct schedev_position {
-    /// The line, from 1; lines end with a line feed.
+    /// The line, from 1. Lines end with a line feed.
     pub line: u32,
-    /// The column, from 1, in characters; a byte order mark is not counted.
+    /// The column in characters, from 1. A byte order mark is not counted.
     pub column: u32,
 }
 
-/// The line and the column of a byte, such as the one of a schedev_problem. Runs over the text up to there, so it is for
-/// messages, not for loops.
+/// Returns the line and column of an offset, such as that of a schedev_problem. It reads the text up to there.
 ///
-/// @param data      the text; NULL where len is 0.
+/// @param data      the text; NULL if len is 0.
 /// @param len       its length in bytes.
-/// @param offset    the byte, from 0; beyond the end it counts as the end.
-/// @param position  receives the place.
+/// @param offset    the offset in bytes; the end of the text if it is larger than len.
+/// @param position  receives the line and column.
 /// @return SCHEDEV_OK; SCHEDEV_ERROR_NULL.
 #[must_use]
 #[unsafe(no_mangle)]
@@ -159,10 +158,9 @@ pub unsafe extern "C" fn schedev_position_of(
     position: *mut schedev_position,
 ) -> schedev_status {
     boundary(|| {
-        // SAFETY: the conventions of the header.
-        let (text, place) = unsafe { (bytes(data, len)?, output(position)?) };
+        let (text, output) = (checked!(bytes(data, len)), checked!(output(position)));
         let position = Position::of(text, offset);
-        place.write(schedev_position { line: position.line, column: position.column });
+        output.write(schedev_position { line: position.line, column: position.column });
         Ok(())
     })
 }
@@ -190,7 +188,7 @@ mod tests {
         ];
         assert_eq!(all.len() + 1, KINDS.len());
         for kind in all {
-            let (_, word, message) = kind_of(schedev_parse_error::of(kind) as u32).unwrap();
+            let (_, word, message) = kind_of(schedev_parse_error::from_core(kind) as u32).unwrap();
             assert_eq!((word.to_str(), message.to_str()), (Ok(kind.word()), Ok(kind.message())));
         }
     }

@@ -1,35 +1,38 @@
-//! The C library `libscheduled_events`: everything of `scheduled-events-core` behind a C ABI.
+//! The C library `libscheduled_events`: `scheduled-events-core` behind a C ABI.
 //!
-//! C sees `include/scheduled_events.h`, which is generated from the comments and declarations here; its opening chapter
-//! states the conventions that every function keeps. Rust programs want `scheduled-events-core` itself.
+//! C programs include `include/scheduled_events.h`, which is generated from the comments and declarations here. Its opening
+//! comment states the conventions that every function keeps. Rust programs use `scheduled-events-core` directly.
 //!
-//! How it is made:
+//! How to read this crate:
 //!
-//! * One file for each object. Nothing here decides anything: a function checks its arguments, calls core and copies
-//!   the result into a plain struct.
-//! * Whatever iterates or is kept is core's own value in the caller's memory, behind a tag that tells an initialised
-//!   object from zeroed or stray memory (`opaque.rs`). Nothing allocates.
-//! * Every entry point runs inside one panic boundary (`boundary.rs`), although core does not panic.
-//! * `unsafe` is used for what C hands over: pointers with lengths, and memory to put objects in (`memory.rs`).
+//! * `boundary.rs`, `pointers.rs`, `struct_size.rs` and `tagged.rs` are the four mechanisms of the ABI: catch panics, check
+//!   what C passes, read structs that grow, keep Rust values in the caller's memory.
+//! * Every other file is one object of the header. A function checks its arguments, calls core and copies the result into
+//!   a plain struct. It decides nothing and allocates nothing.
 
 #![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
-// What a caller owes every function is the conventions of the header, stated there once; the comments here become the
-// header's, so they are written for C.
+// Every function has the same safety requirement, the conventions of the header. The comments here become the header's,
+// so they are written for C.
 #![allow(clippy::missing_safety_doc, clippy::doc_markdown)]
-// Types and constants carry their C names, so that one search finds them in every language; a variant's name starts with
-// its enumeration's, so a glob brings in nothing unawares.
+// Types and constants have their C names. A constant's name starts with its enumeration's, so glob imports are safe.
 #![allow(non_camel_case_types, clippy::enum_glob_use)]
 
-mod approval;
 mod boundary;
+#[macro_use]
+mod pointers;
+mod struct_size;
+mod tagged;
+
+mod approval;
 mod document;
 mod error;
 mod event;
-mod memory;
+mod json;
+mod member;
 mod names;
-mod opaque;
 mod policy;
 mod problem;
+mod record;
 mod session;
 mod snapshot;
 mod status;
@@ -38,17 +41,20 @@ mod text;
 mod time;
 mod tracker;
 mod version;
+
 #[cfg(test)]
-mod walk;
+mod abi_tests;
 
 pub use approval::*;
 pub use document::*;
 pub use error::*;
 pub use event::*;
-pub use memory::Flag;
+pub use member::*;
 pub use names::*;
+pub use pointers::Flag;
 pub use policy::*;
 pub use problem::*;
+pub use record::*;
 pub use session::*;
 pub use snapshot::*;
 pub use status::*;

@@ -1,4 +1,4 @@
-//! The whole client as a state machine without I/O.
+//! Sessions: the whole client as a state machine.
 
 use std::ffi::{c_char, c_void};
 
@@ -6,62 +6,66 @@ use scheduled_events_core::{
     Policy, Preparation, Response, Session, SessionConfig, SessionConfigError, UnixMillis, VmNames, limits,
 };
 
-use crate::boundary::{Result, boundary, value_boundary};
-use crate::memory::{Flag, Grows, bytes, check, input, optional_output, output, sized};
+use crate::boundary::{boundary, value_boundary};
 use crate::names::{schedev_names, with_names};
+use crate::pointers::{Flag, bytes, memory_for, memory_size, optional_output, output};
 use crate::policy::{core_policy, schedev_policy};
 use crate::status::schedev_status::{
     self, SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_INTERVAL_TOO_SHORT, SCHEDEV_ERROR_NAME_TOO_LONG,
     SCHEDEV_ERROR_TOO_MANY_NAMES, SCHEDEV_ERROR_UNKNOWN_EVENT,
 };
-use crate::step::{schedev_outcome, schedev_step, told_cause};
+use crate::step::{reported_cause, schedev_outcome, schedev_step};
+use crate::struct_size::{Growing, sized};
+use crate::tagged::{self, Holder, object, object_mut};
 use crate::text::schedev_text;
-use crate::tracker::{event_id, place_in, schedev_tracked_event, size_in};
+use crate::tracker::{core_event_id, schedev_tracked_event};
 
-/// The most events that a session follows at a time. This machine's own come first; others beyond it are counted and
-/// reported.
+/// The maximum number of events that a session follows. If a document has more, this machine's events come first; the
+/// others are counted and reported.
 pub const SCHEDEV_SESSION_EVENTS_MAX: usize = 64;
-/// The usual time between two polls, in milliseconds.
+/// The default time between two polls, in milliseconds.
 pub const SCHEDEV_INTERVAL_MS: u32 = 1000;
 /// The shortest time between two polls, in milliseconds.
 pub const SCHEDEV_INTERVAL_MIN_MS: u32 = 200;
 
 const _: () = assert!(SCHEDEV_INTERVAL_MS == limits::INTERVAL_MS && SCHEDEV_INTERVAL_MIN_MS == limits::INTERVAL_MIN_MS);
 
-/// The whole client as a state machine without I/O: ask schedev_session_next() what to do, do it, and tell what came of
-/// it. It lives in memory that the caller hands over; there is nothing to free.
+/// The client as a state machine without I/O. Call schedev_session_next() for the next step, perform it, and pass the
+/// result back. A session lives in the caller's memory, and there is nothing to free.
 ///
-/// A session keeps the pace of polling, tells changes, decides, says when to prepare, approves when the host is ready,
-/// repeats what failed, and says when to recover. While a request is under way, or the host prepares, it goes on with
+/// A session schedules polls, reports changes, decides, asks for preparations, approves events when the host is ready,
+/// retries what failed, and asks for recoveries. While a request or a preparation is in progress, it goes on with
 /// everything else.
-pub struct schedev_session {
-    tag: u64,
-    pub(crate) session: Session<SCHEDEV_SESSION_EVENTS_MAX>,
+pub struct schedev_session(#[allow(dead_code)] tagged::Tagged<Session<SCHEDEV_SESSION_EVENTS_MAX>>);
+
+// SAFETY: the struct is a `Tagged` value.
+unsafe impl Holder for schedev_session {
+    type Value = Session<SCHEDEV_SESSION_EVENTS_MAX>;
+    const TAG: u64 = u64::from_be_bytes(*b"session.");
+    const OFFSET: usize = 0;
 }
 
-const TAG: u64 = 0x7365_7373_696f_6e21;
-
-/// How a session is to behave. Start from SCHEDEV_SESSION_CONFIG_INIT: the policy that only observes, unknown names, a
-/// poll each second.
+/// The configuration of a session. Initialise it with SCHEDEV_SESSION_CONFIG_INIT: a policy that only observes, unknown
+/// names, one poll per second.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct schedev_session_config {
-    /// sizeof(schedev_session_config), which lets the struct grow.
+    /// sizeof(schedev_session_config).
     pub struct_size: usize,
-    /// What to do about events; NULL is schedev_policy_observe(). It is copied.
+    /// The policy; NULL is schedev_policy_observe(). It is copied.
     pub policy: *const schedev_policy,
-    /// The names of this machine; NULL until they are known. They are copied.
+    /// The names of this machine; NULL if they are unknown. They are copied.
     pub names: *const schedev_names,
-    /// Any number that differs between machines; it spreads retries.
+    /// A number that differs between machines, such as a random one. It spreads retries over time.
     pub seed: u64,
-    /// Milliseconds between two polls, SCHEDEV_INTERVAL_MIN_MS at least.
+    /// The time between two polls in milliseconds, at least SCHEDEV_INTERVAL_MIN_MS.
     pub interval_ms: u32,
-    /// Decide and report, but neither prepare nor approve.
+    /// Whether to only decide and report: no preparation, no approval.
     pub dry_run: Flag,
 }
 
-// SAFETY: pointers, numbers and a flag; there has been one version.
-unsafe impl Grows for schedev_session_config {
+// SAFETY: pointers, integers and a flag; there has been one version.
+unsafe impl Growing for schedev_session_config {
     const SIZES: &'static [usize] = &[size_of::<Self>()];
     const INIT: Self = Self {
         struct_size: size_of::<Self>(),
@@ -73,26 +77,26 @@ unsafe impl Grows for schedev_session_config {
     };
 }
 
-/// An HTTP answer. Start from SCHEDEV_RESPONSE_INIT.
+/// An HTTP response. Initialise it with SCHEDEV_RESPONSE_INIT.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct schedev_response {
-    /// sizeof(schedev_response), which lets the struct grow.
+    /// sizeof(schedev_response).
     pub struct_size: usize,
-    /// The body; NULL where body_len is 0.
+    /// The body; NULL if body_len is 0.
     pub body: *const c_char,
-    /// Its length in bytes.
+    /// The length of the body in bytes.
     pub body_len: usize,
     /// The status code.
     pub http_status: u32,
-    /// The Retry-After header, if has_retry_after; the host converts a date.
+    /// The Retry-After header in seconds, if has_retry_after. If the header has a date, convert it.
     pub retry_after_seconds: u32,
-    /// Whether there is a Retry-After header.
+    /// Whether the response has a Retry-After header.
     pub has_retry_after: Flag,
 }
 
-// SAFETY: pointers, numbers and flags; there has been one version.
-unsafe impl Grows for schedev_response {
+// SAFETY: a pointer, integers and a flag; there has been one version.
+unsafe impl Growing for schedev_response {
     const SIZES: &'static [usize] = &[size_of::<Self>()];
     const INIT: Self = Self {
         struct_size: size_of::<Self>(),
@@ -104,46 +108,19 @@ unsafe impl Grows for schedev_response {
     };
 }
 
-/// The host's answer to SCHEDEV_STEP_PREPARE.
+/// The result of a preparation, for schedev_session_prepared().
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum schedev_preparation {
-    /// Ready: Azure may go ahead.
+    /// The host is ready for the event.
     SCHEDEV_PREPARATION_READY = 1,
-    /// Not ready, and not going to be: the event is never approved.
+    /// The host could not prepare. The event is never approved.
     SCHEDEV_PREPARATION_FAILED = 2,
 }
 
 use schedev_preparation::*;
 
-/// The session behind the pointer.
-///
-/// # Safety
-/// The conventions of the header.
-pub(crate) unsafe fn open<'a>(session: *const schedev_session) -> Result<&'a schedev_session> {
-    // SAFETY: the caller's promise is the same. The tag comes first to be read, before anything relies on the rest.
-    unsafe {
-        check(session)?;
-        if (&raw const (*session).tag).read() != TAG {
-            return Err(SCHEDEV_ERROR_ARGUMENT);
-        }
-        input(session)
-    }
-}
-
-/// The session behind the pointer, to be changed.
-///
-/// # Safety
-/// The conventions of the header.
-pub(crate) unsafe fn open_mut<'a>(session: *mut schedev_session) -> Result<&'a mut schedev_session> {
-    // SAFETY: the caller's promise is the same; a pointer that is not const is the caller's alone during the call.
-    unsafe {
-        open(session)?;
-        Ok(&mut *session)
-    }
-}
-
-fn refused(error: SessionConfigError) -> schedev_status {
+fn config_status(error: SessionConfigError) -> schedev_status {
     match error {
         SessionConfigError::IntervalTooShort => SCHEDEV_ERROR_INTERVAL_TOO_SHORT,
         SessionConfigError::TooManyNames => SCHEDEV_ERROR_TOO_MANY_NAMES,
@@ -152,20 +129,20 @@ fn refused(error: SessionConfigError) -> schedev_status {
     }
 }
 
-/// The bytes of memory that a session takes, wherever that memory starts.
+/// Returns the size of memory that a session needs, in bytes, whatever the alignment of the memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn schedev_session_size() -> usize {
-    size_in::<schedev_session>()
+    memory_size::<schedev_session>()
 }
 
-/// Makes a session that has seen nothing.
+/// Initialises a session.
 ///
-/// @param memory   where it is to live, at any alignment; it must not move while the session is used.
-/// @param size     the bytes there, at least schedev_session_size().
-/// @param config   how it is to behave; it is not needed after the call.
-/// @param session  receives the session, which lies in that memory.
-/// @return SCHEDEV_OK; SCHEDEV_ERROR_MEMORY_TOO_SMALL; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT for a wrong
-///         struct_size or unknown constants; SCHEDEV_ERROR_INTERVAL_TOO_SHORT; SCHEDEV_ERROR_TOO_MANY_NAMES;
+/// @param memory   the memory for the session, with any alignment. It must not move while the session is used.
+/// @param size     its size in bytes, at least schedev_session_size().
+/// @param config   the configuration, which is copied.
+/// @param session  receives the session, a pointer into that memory.
+/// @return SCHEDEV_OK; SCHEDEV_ERROR_MEMORY_TOO_SMALL; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if a struct_size is
+///         invalid or a constant unknown; SCHEDEV_ERROR_INTERVAL_TOO_SHORT; SCHEDEV_ERROR_TOO_MANY_NAMES;
 ///         SCHEDEV_ERROR_NAME_TOO_LONG; SCHEDEV_ERROR_TOO_MANY_RULES; SCHEDEV_ERROR_UTF8.
 #[must_use]
 #[unsafe(no_mangle)]
@@ -176,40 +153,34 @@ pub unsafe extern "C" fn schedev_session_init(
     session: *mut *mut schedev_session,
 ) -> schedev_status {
     boundary(|| {
-        // SAFETY: the conventions of the header; the config starts with its size.
-        let (config, session) = unsafe { (sized(config)?, output(session)?) };
-        let policy = if config.policy.is_null() {
-            Policy::observe()
-        } else {
-            // SAFETY: the conventions of the header.
-            unsafe { core_policy(config.policy) }?
-        };
-        // SAFETY: the conventions of the header.
-        let place = unsafe { place_in::<schedev_session>(memory, size) }?;
-        let make = |names: VmNames<'_>| {
-            let made = Session::new(&SessionConfig {
+        let config: schedev_session_config = checked!(sized(config));
+        let output = checked!(output(session));
+        let policy = if config.policy.is_null() { Policy::observe() } else { checked!(core_policy(config.policy)) };
+        let place = checked!(memory_for(memory, size));
+        let init = |names: VmNames<'_>| {
+            let session = Session::new(&SessionConfig {
                 names,
                 policy,
                 interval_ms: config.interval_ms,
                 dry_run: config.dry_run.is_on(),
                 seed: config.seed,
-            });
-            // SAFETY: `place_in` found room for it.
-            made.map(|session| unsafe { place.write(schedev_session { tag: TAG, session }) })
+            })?;
+            // SAFETY: `memory_for` returns an aligned place that is large enough.
+            unsafe { tagged::write(place, session) };
+            Ok(())
         };
-        // SAFETY: the conventions of the header.
-        unsafe { with_names(config.names, make) }?.map_err(refused)?;
-        session.write(place);
+        checked!(with_names(config.names, init)).map_err(config_status)?;
+        output.write(place);
         Ok(())
     })
 }
 
-/// Sets this machine's names once they are known, or anew. The next poll decides all events again.
+/// Sets the names of this machine. The next document is decided with them.
 ///
 /// @param session  the session.
-/// @param names    the names, which are copied; NULL where they are unknown.
-/// @return SCHEDEV_OK; otherwise the names stay as they were: SCHEDEV_ERROR_TOO_MANY_NAMES; SCHEDEV_ERROR_NAME_TOO_LONG;
-///         SCHEDEV_ERROR_UTF8; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT for a session that was not initialised.
+/// @param names    the names, which are copied; NULL if they are unknown.
+/// @return SCHEDEV_OK; SCHEDEV_ERROR_TOO_MANY_NAMES; SCHEDEV_ERROR_NAME_TOO_LONG; SCHEDEV_ERROR_UTF8; SCHEDEV_ERROR_NULL;
+///         SCHEDEV_ERROR_ARGUMENT if the session is not initialised. After an error the names are unchanged.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn schedev_session_set_names(
@@ -217,24 +188,22 @@ pub unsafe extern "C" fn schedev_session_set_names(
     names: *const schedev_names,
 ) -> schedev_status {
     boundary(|| {
-        // SAFETY: the conventions of the header.
-        unsafe {
-            let session = open_mut(session)?;
-            with_names(names, |names| session.session.set_names(names))?.map_err(refused)
-        }
+        let session = checked!(object_mut(session));
+        let set = |names: VmNames<'_>| session.set_names(names);
+        checked!(with_names(names, set)).map_err(config_status)
     })
 }
 
-/// What to do now. Ask after everything that was told, and when a wait is over. Requests come one at a time: until the
-/// answer to one is fed back, only other steps are said.
+/// Returns the next step. Call it after each call that changes the session, and when a wait is over. There is one request
+/// at a time: until its response or failure is passed back, only other steps are given.
 ///
-/// A step is said once. Take a snapshot after it, and store that before acting on it, where a restart must not repeat it.
+/// Each step is given once. Store a snapshot before you perform it, if it must not be given again after a restart.
 ///
 /// @param session  the session.
-/// @param now_ms   the time, in milliseconds since 1970-01-01T00:00:00Z on a clock that does not step: read the wall
-///                 clock once, and add what a monotonic clock says has passed.
-/// @param step     receives what to do.
-/// @return SCHEDEV_OK; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT for a session that was not initialised.
+/// @param now_ms   the time, in milliseconds since 1970-01-01T00:00:00Z, from a clock that does not step: read the wall
+///                 clock once and add the time that a monotonic clock measures.
+/// @param step     receives the step.
+/// @return SCHEDEV_OK; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not initialised.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn schedev_session_next(
@@ -243,21 +212,20 @@ pub unsafe extern "C" fn schedev_session_next(
     step: *mut schedev_step,
 ) -> schedev_status {
     boundary(|| {
-        // SAFETY: the conventions of the header.
-        let (session, place) = unsafe { (open_mut(session)?, output(step)?) };
-        place.write(schedev_step::of(&session.session.next(UnixMillis(now_ms))));
+        let (session, output) = (checked!(object_mut(session)), checked!(output(step)));
+        output.write(schedev_step::from_core(&session.next(UnixMillis(now_ms)), now_ms));
         Ok(())
     })
 }
 
-/// Takes the answer to the request under way. Only a document can end an event; every other answer says nothing.
+/// Passes the response to the request in progress. Only a document can end an event.
 ///
 /// @param session   the session.
-/// @param response  the answer; it is not needed after the call.
+/// @param response  the response. It is not needed after the call.
 /// @param now_ms    the time, as for schedev_session_next().
-/// @param outcome   receives what it led to; may be NULL.
-/// @return SCHEDEV_OK, also where the request failed, which the outcome tells; SCHEDEV_ERROR_NULL;
-///         SCHEDEV_ERROR_ARGUMENT for a session that was not initialised, a wrong struct_size, or a status above 65535.
+/// @param outcome   receives the result; may be NULL.
+/// @return SCHEDEV_OK, also if the request failed, see outcome; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session
+///         is not initialised, if struct_size is invalid, or if http_status is above 65535.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn schedev_session_on_response(
     session: *mut schedev_session,
@@ -266,27 +234,27 @@ pub unsafe extern "C" fn schedev_session_on_response(
     outcome: *mut schedev_outcome,
 ) -> schedev_status {
     boundary(|| {
-        // SAFETY: the conventions of the header; the response starts with its size.
-        let (session, response, place) = unsafe { (open_mut(session)?, sized(response)?, optional_output(outcome)?) };
-        // SAFETY: the conventions of the header.
-        let body = unsafe { bytes(response.body, response.body_len)? };
+        let session = checked!(object_mut(session));
+        let response: schedev_response = checked!(sized(response));
+        let output = checked!(optional_output(outcome));
         let response = Response {
             status: u16::try_from(response.http_status).map_err(|_| SCHEDEV_ERROR_ARGUMENT)?,
             retry_after: response.has_retry_after.is_on().then_some(response.retry_after_seconds),
-            body,
+            body: checked!(bytes(response.body, response.body_len)),
         };
-        place.write(schedev_outcome::of(&session.session.on_response(&response, UnixMillis(now_ms))));
+        output.write(schedev_outcome::from_core(&session.on_response(&response, UnixMillis(now_ms))));
         Ok(())
     })
 }
 
-/// Notes that the request under way got no usable answer.
+/// Reports that the request in progress got no response.
 ///
 /// @param session  the session.
-/// @param cause    SCHEDEV_CAUSE_TIMEOUT, SCHEDEV_CAUSE_UNREACHABLE, SCHEDEV_CAUSE_CONNECTION_LOST or SCHEDEV_CAUSE_TOO_LARGE.
+/// @param cause    SCHEDEV_CAUSE_TIMEOUT, SCHEDEV_CAUSE_UNREACHABLE, SCHEDEV_CAUSE_CONNECTION_LOST or
+///                 SCHEDEV_CAUSE_TOO_LARGE.
 /// @param now_ms   the time, as for schedev_session_next().
-/// @param outcome  receives what it led to; may be NULL.
-/// @return SCHEDEV_OK; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT for a session that was not initialised, or another
+/// @param outcome  receives the result; may be NULL.
+/// @return SCHEDEV_OK; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not initialised, or for another
 ///         cause.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn schedev_session_on_failure(
@@ -296,21 +264,20 @@ pub unsafe extern "C" fn schedev_session_on_failure(
     outcome: *mut schedev_outcome,
 ) -> schedev_status {
     boundary(|| {
-        // SAFETY: the conventions of the header.
-        let (session, place) = unsafe { (open_mut(session)?, optional_output(outcome)?) };
-        let cause = told_cause(cause).ok_or(SCHEDEV_ERROR_ARGUMENT)?;
-        place.write(schedev_outcome::of(&session.session.on_failure(cause, UnixMillis(now_ms))));
+        let (session, output) = (checked!(object_mut(session)), checked!(optional_output(outcome)));
+        let cause = reported_cause(cause).ok_or(SCHEDEV_ERROR_ARGUMENT)?;
+        output.write(schedev_outcome::from_core(&session.on_failure(cause, UnixMillis(now_ms))));
         Ok(())
     })
 }
 
-/// The host's answer to SCHEDEV_STEP_PREPARE.
+/// Reports the result of a preparation, after SCHEDEV_STEP_PREPARE.
 ///
 /// @param session      the session.
 /// @param event_id     the id of the step's event.
 /// @param preparation  a schedev_preparation.
-/// @return SCHEDEV_OK; SCHEDEV_ERROR_UNKNOWN_EVENT where no preparation of this event is under way;
-///         SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT for a session that was not initialised, or another preparation;
+/// @return SCHEDEV_OK; SCHEDEV_ERROR_UNKNOWN_EVENT if the session does not wait for a preparation of this event;
+///         SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not initialised, or for another preparation;
 ///         SCHEDEV_ERROR_UTF8.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn schedev_session_prepared(
@@ -319,47 +286,47 @@ pub unsafe extern "C" fn schedev_session_prepared(
     preparation: u32,
 ) -> schedev_status {
     boundary(|| {
-        // SAFETY: the conventions of the header. The id may view the session's own memory, so it is copied first.
-        let id = unsafe { self::event_id(event_id) }?;
-        // SAFETY: the conventions of the header.
-        let session = unsafe { open_mut(session) }?;
+        // The id may be a view of the session's memory, so it is copied before the session is borrowed.
+        let event_id = &event_id;
+        let event_id = checked!(core_event_id(event_id));
+        let session = checked!(object_mut(session));
         let preparation = match preparation {
             number if number == SCHEDEV_PREPARATION_READY as u32 => Preparation::Ready,
             number if number == SCHEDEV_PREPARATION_FAILED as u32 => Preparation::Failed,
             _ => return Err(SCHEDEV_ERROR_ARGUMENT),
         };
-        let known = session.session.prepared(id.as_str(), preparation);
+        let known = session.prepared(event_id.as_str(), preparation);
         if known { Ok(()) } else { Err(SCHEDEV_ERROR_UNKNOWN_EVENT) }
     })
 }
 
-/// The host's answer to SCHEDEV_STEP_RECOVER, whatever came of it; the event is forgotten.
+/// Reports the end of a recovery, successful or not, after SCHEDEV_STEP_RECOVER. The session forgets the event.
 ///
 /// @param session   the session.
 /// @param event_id  the id of the step's event.
-/// @return SCHEDEV_OK; SCHEDEV_ERROR_UNKNOWN_EVENT where no recovery of this event is under way; SCHEDEV_ERROR_NULL;
-///         SCHEDEV_ERROR_ARGUMENT for a session that was not initialised; SCHEDEV_ERROR_UTF8.
+/// @return SCHEDEV_OK; SCHEDEV_ERROR_UNKNOWN_EVENT if the session does not wait for a recovery of this event;
+///         SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not initialised; SCHEDEV_ERROR_UTF8.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn schedev_session_recovered(
     session: *mut schedev_session,
     event_id: schedev_text,
 ) -> schedev_status {
     boundary(|| {
-        // SAFETY: the conventions of the header. The id may view the session's own memory, so it is copied first.
-        let id = unsafe { self::event_id(event_id) }?;
-        // SAFETY: the conventions of the header.
-        let session = unsafe { open_mut(session) }?;
-        if session.session.recovered(id.as_str()) { Ok(()) } else { Err(SCHEDEV_ERROR_UNKNOWN_EVENT) }
+        // The id may be a view of the session's memory, so it is copied before the session is borrowed.
+        let event_id = &event_id;
+        let event_id = checked!(core_event_id(event_id));
+        let session = checked!(object_mut(session));
+        if session.recovered(event_id.as_str()) { Ok(()) } else { Err(SCHEDEV_ERROR_UNKNOWN_EVENT) }
     })
 }
 
-/// The id of an event that the POST under way approves.
+/// Returns the id of an event that the POST in progress approves.
 ///
 /// @param session   the session.
-/// @param index     from 0.
-/// @param event_id  receives the id, which is good until the session is told or asked the next thing.
-/// @return SCHEDEV_OK; SCHEDEV_END where there are fewer; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT for a session that
-///         was not initialised.
+/// @param index     the index, from 0.
+/// @param event_id  receives the id, valid until the next call that changes the session.
+/// @return SCHEDEV_OK; SCHEDEV_END if there are fewer; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not
+///         initialised.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn schedev_session_posted(
@@ -368,20 +335,19 @@ pub unsafe extern "C" fn schedev_session_posted(
     event_id: *mut schedev_text,
 ) -> schedev_status {
     boundary(|| {
-        // SAFETY: the conventions of the header.
-        let (session, place) = unsafe { (open(session)?, output(event_id)?) };
-        place.write(schedev_text::plain(session.session.posted().nth(index).ok_or(SCHEDEV_END)?.as_str()));
+        let (session, output) = (checked!(object(session)), checked!(output(event_id)));
+        output.write(schedev_text::plain(session.posted().nth(index).ok_or(SCHEDEV_END)?.as_str()));
         Ok(())
     })
 }
 
-/// One of the events that are followed, those among them that are gone and not recovered from yet.
+/// Returns one event that the session follows. Events that are gone are followed until they are recovered from.
 ///
 /// @param session  the session.
-/// @param index    from 0.
-/// @param event    receives the event, whose texts are good until the session is told or asked the next thing.
-/// @return SCHEDEV_OK; SCHEDEV_END where there are fewer; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT for a session that
-///         was not initialised.
+/// @param index    the index, from 0.
+/// @param event    receives the event. Its texts are valid until the next call that changes the session.
+/// @return SCHEDEV_OK; SCHEDEV_END if there are fewer; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not
+///         initialised.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn schedev_session_event(
@@ -390,34 +356,33 @@ pub unsafe extern "C" fn schedev_session_event(
     event: *mut schedev_tracked_event,
 ) -> schedev_status {
     boundary(|| {
-        // SAFETY: the conventions of the header.
-        let (session, place) = unsafe { (open(session)?, output(event)?) };
-        place.write(schedev_tracked_event::of(session.session.events().nth(index).ok_or(SCHEDEV_END)?));
+        let (session, output) = (checked!(object(session)), checked!(output(event)));
+        output.write(schedev_tracked_event::from_core(session.events().nth(index).ok_or(SCHEDEV_END)?));
         Ok(())
     })
 }
 
-/// Whether an event was seen, in this run or before the snapshot.
+/// Whether the session has seen an event, including before a restored snapshot was taken.
 ///
 /// @param session  the session.
-/// @return whether; false for NULL, or for a session that was not initialised.
+/// @return whether it has; false if session is NULL or not initialised.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn schedev_session_has_seen_event(session: *const schedev_session) -> bool {
     value_boundary(false, || {
-        // SAFETY: the conventions of the header.
-        Ok(unsafe { open(session) }?.session.has_seen_event())
+        let session = checked!(object(session));
+        Ok(session.has_seen_event())
     })
 }
 
-/// Whether the newest document, read since the start, announces nothing, and nothing is left to report, to prepare or to
-/// recover from.
+/// Whether nothing is left to do: a document was read since the start, the newest one has no events, and nothing waits to
+/// be reported, prepared or recovered.
 ///
 /// @param session  the session.
-/// @return whether; false for NULL, or for a session that was not initialised.
+/// @return whether it is idle; false if session is NULL or not initialised.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn schedev_session_is_idle(session: *const schedev_session) -> bool {
     value_boundary(false, || {
-        // SAFETY: the conventions of the header.
-        Ok(unsafe { open(session) }?.session.is_idle())
+        let session = checked!(object(session));
+        Ok(session.is_idle())
     })
 }

@@ -1,4 +1,4 @@
-//! What survives a restart.
+//! Snapshots: what a session keeps across a restart.
 
 use std::ffi::c_char;
 
@@ -6,33 +6,34 @@ use scheduled_events_core::SnapshotError;
 
 use crate::boundary::boundary;
 use crate::event::SCHEDEV_EVENT_ID_MAX_BYTES;
-use crate::memory::{bytes, fill};
-use crate::session::{SCHEDEV_SESSION_EVENTS_MAX, open, open_mut, schedev_session};
+use crate::pointers::{bytes, output_buffer};
+use crate::session::{SCHEDEV_SESSION_EVENTS_MAX, schedev_session};
 use crate::status::schedev_status::{
     self, SCHEDEV_ERROR_INTERNAL, SCHEDEV_ERROR_SNAPSHOT_DAMAGED, SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS,
     SCHEDEV_ERROR_SNAPSHOT_VERSION,
 };
+use crate::tagged::{object, object_mut};
 
-/// The most bytes that a snapshot takes: a buffer of this size is never too small.
+/// The largest snapshot, in bytes.
 pub const SCHEDEV_SNAPSHOT_MAX_BYTES: usize = 8192;
 
 const _: () = {
-    // Magic, version, flags, sixteen hashes and a place among them, a count and a checksum; and for each event two texts
-    // with their lengths, five numbers, and how far it has come.
+    // Magic number, version, flags, sixteen hashes and an index among them, a count and a checksum.
     const HEAD: usize = 4 + 1 + 1 + 16 * 8 + 1 + 2 + 8;
+    // Two texts with their lengths, five numbers, and the progress.
     const EVENT: usize = (1 + SCHEDEV_EVENT_ID_MAX_BYTES) + (1 + 28) + 1 + 1 + 8 + 4 + 4 + 8 + 4;
     assert!(HEAD + SCHEDEV_SESSION_EVENTS_MAX * EVENT <= SCHEDEV_SNAPSHOT_MAX_BYTES);
 };
 
-/// Writes what a restart must not forget: binary, with a version and a checksum. Take one whenever the session was told
-/// or said something, and store it before acting on what it said.
+/// Writes what the session must remember across a restart, in a binary format with a version and a checksum. Take a
+/// snapshot after each step and each call that changes the session, and store it before acting on the step.
 ///
 /// @param session   the session.
-/// @param buffer    receives the snapshot; NULL where capacity is 0.
-/// @param capacity  the bytes that the buffer holds; SCHEDEV_SNAPSHOT_MAX_BYTES are always enough.
-/// @param needed    receives the length of the snapshot in bytes, also where it does not fit.
-/// @return SCHEDEV_OK; SCHEDEV_ERROR_BUFFER_TOO_SMALL, and the buffer is as it was; SCHEDEV_ERROR_NULL;
-///         SCHEDEV_ERROR_ARGUMENT for a session that was not initialised.
+/// @param buffer    receives the snapshot; NULL if capacity is 0.
+/// @param capacity  the size of the buffer in bytes; SCHEDEV_SNAPSHOT_MAX_BYTES are always enough.
+/// @param needed    receives the length of the snapshot in bytes, even if the buffer is too small.
+/// @return SCHEDEV_OK; SCHEDEV_ERROR_BUFFER_TOO_SMALL, and the buffer is unchanged; SCHEDEV_ERROR_NULL;
+///         SCHEDEV_ERROR_ARGUMENT if the session is not initialised.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn schedev_session_snapshot(
@@ -42,29 +43,24 @@ pub unsafe extern "C" fn schedev_session_snapshot(
     needed: *mut usize,
 ) -> schedev_status {
     boundary(|| {
-        // SAFETY: the conventions of the header.
-        let session = unsafe { open(session) }?;
-        let length = session.session.snapshot(&mut []).unwrap_or_else(|small| small.needed);
-        // SAFETY: the conventions of the header.
-        unsafe {
-            fill((buffer, capacity, needed), length, false, |target| {
-                session.session.snapshot(target).map_err(|_| SCHEDEV_ERROR_INTERNAL)
-            })
-        }
+        let session = checked!(object(session));
+        let length = session.snapshot(&mut []).unwrap_or_else(|small| small.needed);
+        let buffer = checked!(output_buffer(buffer, capacity, needed));
+        buffer.fill(length, |target| session.snapshot(target).map_err(|_| SCHEDEV_ERROR_INTERNAL))
     })
 }
 
-/// Takes up where a snapshot left off. Policy, names and pace stay as the session was configured.
+/// Restores a session from a snapshot. Policy, names and interval stay as the session was configured.
 ///
-/// What had been said and not been answered is said again: a preparation or a recovery that had not ended, a change that
-/// had not been reported. Nothing is approved before the first document has confirmed that the event is still Scheduled.
+/// Steps that were given and not answered are given again: a preparation or a recovery that had not ended, a change that
+/// had not been reported. Nothing is approved until a document confirms that the event is still Scheduled.
 ///
-/// @param session  the session; what it knew is forgotten.
-/// @param data     the snapshot; NULL where len is 0.
+/// @param session  the session. Its present state is lost.
+/// @param data     the snapshot; NULL if len is 0.
 /// @param len      its length in bytes.
-/// @return SCHEDEV_OK; otherwise the session is empty: SCHEDEV_ERROR_SNAPSHOT_DAMAGED; SCHEDEV_ERROR_SNAPSHOT_VERSION;
-///         SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS; or, and then it is as it was, SCHEDEV_ERROR_NULL;
-///         SCHEDEV_ERROR_ARGUMENT for a session that was not initialised.
+/// @return SCHEDEV_OK; SCHEDEV_ERROR_SNAPSHOT_DAMAGED, SCHEDEV_ERROR_SNAPSHOT_VERSION or
+///         SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS, and the session is as after schedev_session_init();
+///         SCHEDEV_ERROR_NULL or SCHEDEV_ERROR_ARGUMENT (the session is not initialised), and it is unchanged.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn schedev_session_restore(
@@ -73,9 +69,8 @@ pub unsafe extern "C" fn schedev_session_restore(
     len: usize,
 ) -> schedev_status {
     boundary(|| {
-        // SAFETY: the conventions of the header.
-        let (session, snapshot) = unsafe { (open_mut(session)?, bytes(data, len)?) };
-        session.session.restore(snapshot).map_err(|error| match error {
+        let (session, snapshot) = (checked!(object_mut(session)), checked!(bytes(data, len)));
+        session.restore(snapshot).map_err(|error| match error {
             SnapshotError::UnknownVersion(_) => SCHEDEV_ERROR_SNAPSHOT_VERSION,
             SnapshotError::TooManyEvents => SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS,
             _ => SCHEDEV_ERROR_SNAPSHOT_DAMAGED,

@@ -1,56 +1,59 @@
-//! What a session says, and what it is told.
+//! Steps of a session, and outcomes of its requests.
 
 use std::ffi::{CStr, c_char};
 
 use scheduled_events_core::{Cause, Report, RequestOutcome, Step};
 
 use crate::error::schedev_error;
-use crate::memory::Flag;
+use crate::pointers::Flag;
 use crate::policy::schedev_decision;
 use crate::problem::schedev_problem;
 use crate::text::schedev_text;
 use crate::tracker::{change_number, schedev_tracked_event};
 
-/// What the host is to do next.
+/// What the program has to do next.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum schedev_step_kind {
-    /// Nothing to do before until_ms. Ask again then, or when there is something to tell the session.
+    /// Nothing to do until until_ms, unless a preparation or a recovery ends earlier.
     SCHEDEV_STEP_WAIT = 1,
     /// Send GET http://169.254.169.254/metadata/scheduledevents?api-version=2020-07-01 with the header "Metadata: true",
-    /// past all proxies; then feed the answer to schedev_session_on_response(), or its absence to schedev_session_on_failure(). Do not follow redirects.
+    /// without a proxy, and do not follow redirects. Pass the response to schedev_session_on_response(), or call
+    /// schedev_session_on_failure() if there is none.
     SCHEDEV_STEP_GET = 2,
-    /// Send body with POST to the same URL, with the same header, and feed back what comes of it likewise.
-    /// schedev_session_posted() names the events that it approves.
+    /// Send body with POST to the same URL, in the same way, with the same header. schedev_session_posted() returns the ids
+    /// of the events that it approves.
     SCHEDEV_STEP_POST = 3,
-    /// Get ready for event, and say so with schedev_session_prepared(), now or later.
+    /// Prepare for event. Call schedev_session_prepared() when that has ended, now or later.
     SCHEDEV_STEP_PREPARE = 4,
-    /// event is gone: take the machine back into service, and say so with schedev_session_recovered(), now or later.
+    /// event is gone: return the machine to service. Call schedev_session_recovered() when that has ended, now or later.
     SCHEDEV_STEP_RECOVER = 5,
-    /// To report: change happened to event.
+    /// To report: event changed, see change.
     SCHEDEV_STEP_CHANGE = 6,
-    /// To report: decision about event is new, or differs from the last one.
+    /// To report: decision about event, which is new or has changed.
     SCHEDEV_STEP_DECISION = 7,
-    /// To report: something is odd in the newest document, to whose bytes problem refers.
+    /// To report: problem in the newest document.
     SCHEDEV_STEP_PROBLEM = 8,
-    /// To report: the document holds more events than the session; the numbers of those it has no room for changed.
+    /// To report: the document has more events than the session can follow, see untracked_own and untracked_others.
     SCHEDEV_STEP_UNTRACKED = 9,
 }
 
 use schedev_step_kind::*;
 
-/// What the host is to do next: the kind, and the members that the kind says. The others are zero. Texts, the body
-/// included, view the session's memory and are good until the session is told or asked the next thing.
+/// What the program has to do next. Each member names the kinds that it belongs to; for others it is zero. Texts are views
+/// of the session's memory, valid until the next call that changes the session.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct schedev_step {
-    /// A schedev_step_kind. Skip one that you do not know.
+    /// A schedev_step_kind. Ignore a step of an unknown kind.
     pub kind: u32,
-    /// GET, POST: how long the request may take, in milliseconds. The very first may take over two minutes.
+    /// GET, POST: the time-out of the request in milliseconds. For the first request it is over two minutes.
     pub timeout_ms: u32,
-    /// WAIT: when to ask again, in milliseconds on the same clock as the now_ms of the call.
+    /// All kinds: the now_ms of the call that returned the step.
+    pub now_ms: i64,
+    /// WAIT: when to call schedev_session_next() again, on the same clock as now_ms.
     pub until_ms: i64,
-    /// POST: the body, JSON.
+    /// POST: the body, which is JSON.
     pub body: schedev_text,
     /// PREPARE, RECOVER, CHANGE, DECISION: the event.
     pub event: schedev_tracked_event,
@@ -60,18 +63,19 @@ pub struct schedev_step {
     pub problem: schedev_problem,
     /// CHANGE: a schedev_change.
     pub change: u32,
-    /// UNTRACKED: this machine's own events without room, those with the latest deadlines. The session is too small.
+    /// UNTRACKED: the number of this machine's events that are not followed, those with the latest NotBefore.
     pub untracked_own: usize,
-    /// UNTRACKED: other machines' events without room.
+    /// UNTRACKED: the number of other machines' events that are not followed.
     pub untracked_others: usize,
-    /// For later versions; zero.
+    /// For later versions: zero.
     pub reserved: [u64; 4],
 }
 
 impl schedev_step {
-    const NONE: Self = Self {
+    pub(crate) const NONE: Self = Self {
         kind: 0,
         timeout_ms: 0,
+        now_ms: 0,
         until_ms: 0,
         body: schedev_text::NONE,
         event: schedev_tracked_event::NONE,
@@ -83,67 +87,67 @@ impl schedev_step {
         reserved: [0; 4],
     };
 
-    pub(crate) fn of(step: &Step<'_>) -> Self {
-        let mut said = Self::NONE;
+    pub(crate) fn from_core(step: &Step<'_>, now_ms: i64) -> Self {
+        let mut result = Self { now_ms, ..Self::NONE };
         let (kind, event) = match step {
             Step::Wait { until } => {
-                said.until_ms = until.0;
+                result.until_ms = until.0;
                 (SCHEDEV_STEP_WAIT, None)
             }
             Step::Get { timeout_ms } => {
-                said.timeout_ms = *timeout_ms;
+                result.timeout_ms = *timeout_ms;
                 (SCHEDEV_STEP_GET, None)
             }
             Step::Post { body, timeout_ms } => {
-                said.body = schedev_text { data: body.as_ptr().cast(), len: body.len(), escaped: Flag::new(false) };
-                said.timeout_ms = *timeout_ms;
+                result.body = schedev_text { data: body.as_ptr().cast(), len: body.len(), escaped: Flag::new(false) };
+                result.timeout_ms = *timeout_ms;
                 (SCHEDEV_STEP_POST, None)
             }
             Step::Prepare { event } => (SCHEDEV_STEP_PREPARE, Some(*event)),
             Step::Recover { event } => (SCHEDEV_STEP_RECOVER, Some(*event)),
             Step::Report(Report::Change { change, event }) => {
-                said.change = change_number(*change);
+                result.change = change_number(*change);
                 (SCHEDEV_STEP_CHANGE, Some(*event))
             }
             Step::Report(Report::Decision { decision, event }) => {
-                said.decision = schedev_decision::of(decision);
+                result.decision = schedev_decision::from_core(decision);
                 (SCHEDEV_STEP_DECISION, Some(*event))
             }
             Step::Report(Report::Problem(problem)) => {
-                said.problem = schedev_problem::of(problem);
+                result.problem = schedev_problem::from_core(problem);
                 (SCHEDEV_STEP_PROBLEM, None)
             }
             Step::Report(Report::Untracked(untracked)) => {
-                said.untracked_own = untracked.own;
-                said.untracked_others = untracked.others;
+                result.untracked_own = untracked.own;
+                result.untracked_others = untracked.others;
                 (SCHEDEV_STEP_UNTRACKED, None)
             }
         };
-        said.kind = kind as u32;
+        result.kind = kind as u32;
         if let Some(event) = event {
-            said.event = schedev_tracked_event::of(event);
+            result.event = schedev_tracked_event::from_core(event);
         }
-        said
+        result
     }
 }
 
-/// What an answer, or its absence, led to.
+/// The kinds of outcome of a request.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum schedev_outcome_kind {
-    /// A new document was taken in.
+    /// A new document was applied.
     SCHEDEV_OUTCOME_DOCUMENT = 1,
-    /// The document is the one that was read last.
+    /// The document is the same as the last one.
     SCHEDEV_OUTCOME_UNCHANGED = 2,
-    /// A document that had been superseded came again; it is not believed unless it stays.
+    /// The service returned an older document again. It is ignored unless the service keeps returning it.
     SCHEDEV_OUTCOME_STALE = 3,
-    /// The poll failed and ended nothing; the next comes after retry_in_ms. cause says why.
+    /// The poll failed, see cause. It ends no event. The next poll follows after retry_in_ms.
     SCHEDEV_OUTCOME_POLL_FAILED = 4,
     /// The approval succeeded.
     SCHEDEV_OUTCOME_APPROVED = 5,
-    /// The approval failed, and is repeated later as long as the event is Scheduled. cause says why.
+    /// The approval failed, see cause. It is tried again as long as the event is Scheduled.
     SCHEDEV_OUTCOME_APPROVAL_FAILED = 6,
-    /// No request was under way; nothing was done.
+    /// No request was in progress. Nothing was done.
     SCHEDEV_OUTCOME_UNEXPECTED = 7,
     /// An outcome that this version of the header does not name.
     SCHEDEV_OUTCOME_OTHER = 255,
@@ -155,21 +159,21 @@ pub enum schedev_outcome_kind {
 pub enum schedev_cause {
     /// It did not fail.
     SCHEDEV_CAUSE_NONE = 0,
-    /// No answer in time.
+    /// No response in time.
     SCHEDEV_CAUSE_TIMEOUT = 1,
-    /// No connection could be made.
+    /// The connection could not be established.
     SCHEDEV_CAUSE_UNREACHABLE = 2,
-    /// The connection broke, or the answer is no HTTP.
+    /// The connection was lost, or the response is not HTTP.
     SCHEDEV_CAUSE_CONNECTION_LOST = 3,
-    /// The answer is larger than the host accepts.
+    /// The response is larger than the program accepts.
     SCHEDEV_CAUSE_TOO_LARGE = 4,
-    /// A redirect, which is never followed; http_status has the status.
+    /// A redirect, which must not be followed; see http_status.
     SCHEDEV_CAUSE_REDIRECT = 5,
-    /// Another status than was hoped for; http_status has it.
+    /// Another status than 200, such as 304 or 503; see http_status.
     SCHEDEV_CAUSE_STATUS = 6,
-    /// 200 with an empty body, which says nothing.
+    /// Status 200 with an empty body.
     SCHEDEV_CAUSE_EMPTY_BODY = 7,
-    /// The body is no document; error has kind and place.
+    /// The body is not a document; see error.
     SCHEDEV_CAUSE_NOT_A_DOCUMENT = 8,
     /// A cause that this version of the header does not name.
     SCHEDEV_CAUSE_OTHER = 255,
@@ -178,7 +182,7 @@ pub enum schedev_cause {
 use schedev_cause::*;
 use schedev_outcome_kind::*;
 
-/// The causes that a host can tell, all causes' words behind them.
+/// The causes, those that a program can report, and their words.
 const CAUSES: [(schedev_cause, Option<Cause>, &CStr); 9] = [
     (SCHEDEV_CAUSE_NONE, None, c"none"),
     (SCHEDEV_CAUSE_TIMEOUT, Some(Cause::Timeout), c"timeout"),
@@ -191,41 +195,41 @@ const CAUSES: [(schedev_cause, Option<Cause>, &CStr); 9] = [
     (SCHEDEV_CAUSE_NOT_A_DOCUMENT, None, c"not-a-document"),
 ];
 
-/// The cause of this number, where it is one that a host can tell.
-pub(crate) fn told_cause(number: u32) -> Option<Cause> {
+/// The cause of a number, if a program can report it.
+pub(crate) fn reported_cause(number: u32) -> Option<Cause> {
     CAUSES.iter().find(|(cause, ..)| *cause as u32 == number).and_then(|(_, cause, _)| *cause)
 }
 
-/// A schedev_cause as a word: "timeout".
+/// Returns a schedev_cause as a word, such as "timeout".
 ///
 /// @param cause  a schedev_cause, or any other number.
-/// @return a constant text that ends with NUL; "other" for a number that has no word.
+/// @return a static string; "other" if the number has no word.
 #[unsafe(no_mangle)]
 pub extern "C" fn schedev_cause_word(cause: u32) -> *const c_char {
     let known = CAUSES.iter().find(|(number, ..)| *number as u32 == cause);
     known.map_or(c"other", |(_, _, word)| word).as_ptr()
 }
 
-/// What an answer, or its absence, led to.
+/// The outcome of a request.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct schedev_outcome {
     /// A schedev_outcome_kind.
     pub kind: u32,
-    /// A schedev_cause, where something failed.
+    /// A schedev_cause, if the request failed.
     pub cause: u32,
-    /// The HTTP status, where that is the cause.
+    /// The HTTP status, if that is the cause.
     pub http_status: u32,
-    /// POLL_FAILED: milliseconds until the next poll.
+    /// POLL_FAILED: the time until the next poll in milliseconds.
     pub retry_in_ms: u32,
-    /// What is wrong with the body, where that is the cause.
+    /// What is wrong with the body, if that is the cause.
     pub error: schedev_error,
-    /// For later versions; zero.
+    /// For later versions: zero.
     pub reserved: [u64; 2],
 }
 
 impl schedev_outcome {
-    pub(crate) fn of(outcome: &RequestOutcome) -> Self {
+    pub(crate) fn from_core(outcome: &RequestOutcome) -> Self {
         let (kind, cause, retry_in_ms) = match outcome {
             RequestOutcome::Document => (SCHEDEV_OUTCOME_DOCUMENT, None, 0),
             RequestOutcome::Unchanged => (SCHEDEV_OUTCOME_UNCHANGED, None, 0),
@@ -256,7 +260,7 @@ impl schedev_outcome {
             }
             Some(Cause::EmptyBody) => SCHEDEV_CAUSE_EMPTY_BODY,
             Some(Cause::NotADocument { error: refused, position }) => {
-                error = schedev_error::at(refused, position);
+                error = schedev_error::new(refused, position);
                 SCHEDEV_CAUSE_NOT_A_DOCUMENT
             }
             Some(_) => SCHEDEV_CAUSE_OTHER,
@@ -280,7 +284,7 @@ mod tests {
             Cause::Status(500),
             Cause::EmptyBody,
         ] {
-            let shown = schedev_outcome::of(&RequestOutcome::ApprovalFailed { cause });
+            let shown = schedev_outcome::from_core(&RequestOutcome::ApprovalFailed { cause });
             // SAFETY: the words end with NUL.
             let word = unsafe { CStr::from_ptr(schedev_cause_word(shown.cause)) };
             assert_eq!(word.to_str(), Ok(cause.word()));

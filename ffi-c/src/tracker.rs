@@ -1,45 +1,43 @@
-//! What changed between one document and the next.
+//! Trackers: what changed between two documents.
 
 use std::ffi::{CStr, c_char, c_void};
 
-use scheduled_events_core::{Change, EventId, TrackedEvent, TrackedStatus, Tracker, UnixSeconds};
+use scheduled_events_core::{Change, EventId, TrackedEvent, TrackedStatus, Tracker, UnixSeconds, VmNames};
 
 use crate::boundary::{Result, boundary, value_boundary};
-use crate::document::{held_document, schedev_document};
+use crate::document::schedev_document;
 use crate::event::schedev_event_status::{
     SCHEDEV_EVENT_STATUS_OTHER, SCHEDEV_EVENT_STATUS_SCHEDULED, SCHEDEV_EVENT_STATUS_STARTED,
 };
-use crate::memory::{Flag, check, input, optional_output, output};
 use crate::names::{schedev_names, with_names};
-use crate::status::schedev_status::{
-    self, SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_MEMORY_TOO_SMALL, SCHEDEV_ERROR_NULL,
-    SCHEDEV_ERROR_TRACKER_FULL, SCHEDEV_ERROR_UNKNOWN_EVENT,
-};
-use crate::text::schedev_text;
+use crate::pointers::{Flag, memory_for, memory_size, optional_output, output};
+use crate::status::schedev_status::{self, SCHEDEV_END, SCHEDEV_ERROR_TRACKER_FULL, SCHEDEV_ERROR_UNKNOWN_EVENT};
+use crate::tagged::{self, Holder, object, object_mut};
+use crate::text::{core_text, schedev_text};
 
-/// The most events that a tracker remembers.
+/// The maximum number of events of a tracker.
 pub const SCHEDEV_TRACKER_EVENTS_MAX: usize = 256;
 
-/// A change in the life of one event. SCHEDULED or STARTED_WITHOUT_NOTICE comes first; then RESCHEDULED and UPDATED, any
-/// number of times; STARTED at most once, after SCHEDULED; and one of COMPLETED, CANCELLED and ENDED last.
+/// A change of an event. The first one is SCHEDULED or STARTED_WITHOUT_NOTICE. RESCHEDULED and UPDATED follow any number
+/// of times, and STARTED at most once, after SCHEDULED. The last one is COMPLETED, CANCELLED or ENDED.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum schedev_change {
-    /// Seen for the first time, not started yet.
+    /// New, and not started.
     SCHEDEV_CHANGE_SCHEDULED = 1,
-    /// Under way, and seen scheduled before.
+    /// Started; it was Scheduled before.
     SCHEDEV_CHANGE_STARTED = 2,
-    /// Under way when it was first seen, as after a hardware failure.
+    /// New, and already started, as after a hardware failure.
     SCHEDEV_CHANGE_STARTED_WITHOUT_NOTICE = 3,
-    /// NotBefore moved.
+    /// NotBefore changed.
     SCHEDEV_CHANGE_RESCHEDULED = 4,
     /// Another member changed.
     SCHEDEV_CHANGE_UPDATED = 5,
-    /// It was under way, and is gone.
+    /// Gone after it had started.
     SCHEDEV_CHANGE_COMPLETED = 6,
-    /// It was scheduled, not approved, NotBefore still ahead, and is gone.
+    /// Gone before NotBefore, while it was Scheduled and not approved.
     SCHEDEV_CHANGE_CANCELLED = 7,
-    /// It was scheduled, approved or past NotBefore, and is gone: whether it happened cannot be told.
+    /// Gone while it was Scheduled, after its approval or after NotBefore: it is unknown whether it took place.
     SCHEDEV_CHANGE_ENDED = 8,
 }
 
@@ -60,41 +58,46 @@ pub(crate) fn change_number(change: Change) -> u32 {
     CHANGES.iter().find(|(_, known, _)| *known == change).map_or(0, |(number, ..)| *number as u32)
 }
 
-/// A schedev_change as a word: "started-without-notice".
+/// The change of a number.
+pub(crate) fn change_of(number: u32) -> Option<Change> {
+    CHANGES.iter().find(|(known, ..)| *known as u32 == number).map(|(_, change, _)| *change)
+}
+
+/// Returns a schedev_change as a word, such as "started-without-notice".
 ///
 /// @param change  a schedev_change, or any other number.
-/// @return a constant text that ends with NUL; "unknown" for a number that has no word.
+/// @return a static string; "unknown" if the number has no word.
 #[unsafe(no_mangle)]
 pub extern "C" fn schedev_change_word(change: u32) -> *const c_char {
     let known = CHANGES.iter().find(|(number, ..)| *number as u32 == change);
     known.map_or(c"unknown", |(_, _, word)| word).as_ptr()
 }
 
-/// What is remembered of an event after its document is gone. Its texts view the memory of the tracker or the session
-/// that it comes from, and are good until that is told or asked the next thing.
+/// What a tracker or a session keeps of an event. The texts are views of the memory of that tracker or session, valid
+/// until the next call that takes it as a pointer that is not const.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct schedev_tracked_event {
-    /// The event's id, as it was first spelt. Of an id beyond SCHEDEV_EVENT_ID_MAX_BYTES it is the beginning and a hash.
+    /// The event's id, as first seen. An id of more than SCHEDEV_EVENT_ID_MAX_BYTES is cut and ends with a hash.
     pub event_id: schedev_text,
-    /// The event's type as the wire spells it, at most 28 bytes of it; empty where the event names none.
+    /// The event's type as the document spells it, cut to 28 bytes; empty if it has none.
     pub event_type_text: schedev_text,
-    /// The last NotBefore that was known, in seconds since 1970-01-01T00:00:00Z, if has_not_before. Documents blank it
-    /// when the event starts.
+    /// The last known NotBefore, in seconds since 1970-01-01T00:00:00Z, if has_not_before. It is kept when the event
+    /// starts, although documents blank it then.
     pub not_before_seconds: i64,
-    /// The last expected interruption, if has_duration.
+    /// The expected length of the interruption, if has_duration.
     pub duration_seconds: u32,
-    /// A schedev_event_status; SCHEDEV_EVENT_STATUS_OTHER also where it never had one. It never goes back from started.
+    /// A schedev_event_status: STARTED from its start on, SCHEDULED, or OTHER if it never had one of these.
     pub event_status: u32,
-    /// Whether NotBefore was ever known.
+    /// Whether not_before_seconds is known.
     pub has_not_before: Flag,
-    /// Whether the duration is known.
+    /// Whether duration_seconds is known.
     pub has_duration: Flag,
-    /// Whether it is known if the event concerns this machine; it is not while the names are unknown.
+    /// Whether mine is known. It is not while the names of this machine are unknown.
     pub has_mine: Flag,
     /// Whether the event concerns this machine, if has_mine.
     pub mine: Flag,
-    /// Whether an approval of the event succeeded.
+    /// Whether the event was approved.
     pub approved: Flag,
 }
 
@@ -112,7 +115,7 @@ impl schedev_tracked_event {
         approved: Flag::new(false),
     };
 
-    pub(crate) fn of(event: &TrackedEvent) -> Self {
+    pub(crate) fn from_core(event: &TrackedEvent) -> Self {
         let status = match event.status() {
             TrackedStatus::Scheduled => SCHEDEV_EVENT_STATUS_SCHEDULED,
             TrackedStatus::Started => SCHEDEV_EVENT_STATUS_STARTED,
@@ -133,66 +136,45 @@ impl schedev_tracked_event {
     }
 }
 
-/// Remembers the events of the last document and tells what the next one changes. It lives in memory that the caller
-/// hands over; there is nothing to free. A session has its own: this is for hosts that do everything else themselves.
-pub struct schedev_tracker {
-    tag: u64,
-    tracker: Tracker<SCHEDEV_TRACKER_EVENTS_MAX>,
+/// Keeps the events of the last document and reports what the next one changes. It lives in the caller's memory, and
+/// there is nothing to free. A session has its own tracker; this one is for programs that do not use a session.
+pub struct schedev_tracker(#[allow(dead_code)] tagged::Tagged<Tracker<SCHEDEV_TRACKER_EVENTS_MAX>>);
+
+// SAFETY: the struct is a `Tagged` value.
+unsafe impl Holder for schedev_tracker {
+    type Value = Tracker<SCHEDEV_TRACKER_EVENTS_MAX>;
+    const TAG: u64 = u64::from_be_bytes(*b"tracker.");
+    const OFFSET: usize = 0;
 }
 
-const TAG: u64 = 0x7472_6163_6b65_7221;
-
-/// Where an object of type `T` starts in memory that a caller hands over: at the first aligned byte. The object is never
-/// dropped, which loses nothing: core owns no resources.
-///
-/// # Safety
-/// `memory` is NULL, or points to `size` bytes that the caller can write.
-pub(crate) unsafe fn place_in<T>(memory: *mut c_void, size: usize) -> Result<*mut T> {
-    if memory.is_null() {
-        return Err(SCHEDEV_ERROR_NULL);
-    }
-    let start = memory.cast::<u8>().align_offset(align_of::<T>());
-    if start.checked_add(size_of::<T>()).is_none_or(|end| end > size) {
-        return Err(SCHEDEV_ERROR_MEMORY_TOO_SMALL);
-    }
-    // SAFETY: `start` lies within the `size` bytes, checked above.
-    Ok(unsafe { memory.cast::<u8>().add(start) }.cast())
-}
-
-/// The bytes that `place_in` asks for, wherever the memory starts.
-pub(crate) const fn size_in<T>() -> usize {
-    size_of::<T>() + align_of::<T>() - 1
-}
-
-/// The event id that a text spells.
+/// Core's event id for one that C passed.
 ///
 /// # Safety
 /// The conventions of the header.
-pub(crate) unsafe fn event_id(text: schedev_text) -> Result<EventId> {
-    // SAFETY: the caller's promise is the same.
-    Ok(EventId::new(&unsafe { text.read() }?))
+pub(crate) unsafe fn core_event_id(text: &schedev_text) -> Result<EventId> {
+    Ok(EventId::new(&checked!(core_text(text))))
 }
 
-/// Told of each change by schedev_tracker_observe(). It must return normally: neither longjmp() nor an exception may
-/// leave it; and it must not call functions with the same tracker.
+/// Called by schedev_tracker_observe() for each change. It must return normally: neither longjmp() nor a C++ exception may
+/// leave it. It must not call functions with the same tracker.
 ///
 /// @param context  what was passed to schedev_tracker_observe().
 /// @param change   a schedev_change.
-/// @param event    what is now known of the event, good until the callback returns.
+/// @param event    the event after the change, valid until the callback returns.
 pub type schedev_change_callback =
     Option<unsafe extern "C" fn(context: *mut c_void, change: u32, event: *const schedev_tracked_event)>;
 
-/// The bytes of memory that a tracker takes, wherever that memory starts.
+/// Returns the size of memory that a tracker needs, in bytes, whatever the alignment of the memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn schedev_tracker_size() -> usize {
-    size_in::<schedev_tracker>()
+    memory_size::<schedev_tracker>()
 }
 
-/// Makes a tracker that has seen nothing.
+/// Initialises a tracker without events.
 ///
-/// @param memory   where it is to live, at any alignment; it must not move while the tracker is used.
-/// @param size     the bytes there, at least schedev_tracker_size().
-/// @param tracker  receives the tracker, which lies in that memory.
+/// @param memory   the memory for the tracker, with any alignment. It must not move while the tracker is used.
+/// @param size     its size in bytes, at least schedev_tracker_size().
+/// @param tracker  receives the tracker, a pointer into that memory.
 /// @return SCHEDEV_OK; SCHEDEV_ERROR_MEMORY_TOO_SMALL; SCHEDEV_ERROR_NULL.
 #[must_use]
 #[unsafe(no_mangle)]
@@ -202,56 +184,29 @@ pub unsafe extern "C" fn schedev_tracker_init(
     tracker: *mut *mut schedev_tracker,
 ) -> schedev_status {
     boundary(|| {
-        // SAFETY: the conventions of the header.
-        let (place, tracker) = unsafe { (place_in::<schedev_tracker>(memory, size)?, output(tracker)?) };
-        // SAFETY: `place_in` found room for it.
-        unsafe { place.write(schedev_tracker { tag: TAG, tracker: Tracker::new() }) };
-        tracker.write(place);
+        let (place, output) = (checked!(memory_for(memory, size)), checked!(output(tracker)));
+        // SAFETY: `memory_for` returns an aligned place that is large enough.
+        unsafe { tagged::write(place, Tracker::new()) };
+        output.write(place);
         Ok(())
     })
 }
 
-/// The tracker behind the pointer.
+/// Compares a document with the last one and reports each change: first those of events that are still there, then the
+/// events that are gone, then the new ones.
 ///
-/// # Safety
-/// The conventions of the header.
-unsafe fn open<'a>(tracker: *const schedev_tracker) -> Result<&'a schedev_tracker> {
-    // SAFETY: the caller's promise is the same. The tag comes first to be read, before anything relies on the rest.
-    unsafe {
-        check(tracker)?;
-        if (&raw const (*tracker).tag).read() != TAG {
-            return Err(SCHEDEV_ERROR_ARGUMENT);
-        }
-        input(tracker)
-    }
-}
-
-/// The tracker behind the pointer, to be changed.
-///
-/// # Safety
-/// The conventions of the header.
-unsafe fn open_mut<'a>(tracker: *mut schedev_tracker) -> Result<&'a mut schedev_tracker> {
-    // SAFETY: the caller's promise is the same; a pointer that is not const is the caller's alone during the call.
-    unsafe {
-        open(tracker)?;
-        Ok(&mut *tracker)
-    }
-}
-
-/// Takes a document and tells each change: those of known events first, then those that are gone, then new ones.
-///
-/// Give it documents only: a failed poll, an empty body or a 304 says nothing, so it ends nothing.
+/// Pass documents only: a failed poll, an empty body or a 304 does not end an event.
 ///
 /// @param tracker      the tracker.
 /// @param document     the newest document.
-/// @param names        the names of this machine; NULL where they are unknown.
+/// @param names        the names of this machine; NULL if they are unknown.
 /// @param now_seconds  the time, in seconds since 1970-01-01T00:00:00Z.
-/// @param on_change    told of each change; may be NULL.
-/// @param context      passed on to on_change.
-/// @param needed       receives how many events the document holds where they are too many; may be NULL.
-/// @return SCHEDEV_OK; SCHEDEV_ERROR_TRACKER_FULL beyond SCHEDEV_TRACKER_EVENTS_MAX events, and then nothing is changed
-///         and nothing told; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT for a tracker or document that was not
-///         initialised; SCHEDEV_ERROR_TOO_MANY_NAMES; SCHEDEV_ERROR_NAME_TOO_LONG; SCHEDEV_ERROR_UTF8.
+/// @param on_change    called for each change; may be NULL.
+/// @param context      passed to on_change.
+/// @param needed       receives the number of events of the document if it has too many; may be NULL.
+/// @return SCHEDEV_OK; SCHEDEV_ERROR_TRACKER_FULL if the document has more than SCHEDEV_TRACKER_EVENTS_MAX events, and
+///         then nothing is changed or reported; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the tracker or the document
+///         is not initialised; SCHEDEV_ERROR_TOO_MANY_NAMES; SCHEDEV_ERROR_NAME_TOO_LONG; SCHEDEV_ERROR_UTF8.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn schedev_tracker_observe(
@@ -264,62 +219,63 @@ pub unsafe extern "C" fn schedev_tracker_observe(
     needed: *mut usize,
 ) -> schedev_status {
     boundary(|| {
-        // SAFETY: the conventions of the header.
-        unsafe {
-            let (tracker, document, needed) = (open_mut(tracker)?, held_document(document)?, optional_output(needed)?);
-            let tell = |change, event: &TrackedEvent| {
-                if let Some(on_change) = on_change {
-                    let known = schedev_tracked_event::of(event);
-                    on_change(context, change_number(change), &raw const known);
-                }
-            };
-            let now = UnixSeconds(now_seconds);
-            let observed = with_names(names, |names| tracker.tracker.observe(&document.view, names, now, tell))?;
-            observed.map(|_| ()).map_err(|full| {
-                needed.write(full.needed);
-                SCHEDEV_ERROR_TRACKER_FULL
-            })
-        }
+        let (tracker, document) = (checked!(object_mut(tracker)), checked!(object(document)));
+        let needed = checked!(optional_output(needed));
+        let report = |change, event: &TrackedEvent| {
+            if let Some(on_change) = on_change {
+                let event = schedev_tracked_event::from_core(event);
+                // SAFETY: the callback keeps the conventions of the header, and the event lives through the call.
+                unsafe { on_change(context, change_number(change), &raw const event) };
+            }
+        };
+        let now = UnixSeconds(now_seconds);
+        let observe = |names: VmNames<'_>| tracker.observe(&document.view, names, now, report);
+        checked!(with_names(names, observe)).map(|_| ()).map_err(|full| {
+            needed.write(full.needed);
+            SCHEDEV_ERROR_TRACKER_FULL
+        })
     })
 }
 
-/// Notes that an approval of this event succeeded, by which CANCELLED and ENDED are told apart.
+/// Records that an event was approved. If the event disappears while it is Scheduled, this is what distinguishes ENDED
+/// from CANCELLED.
 ///
 /// @param tracker   the tracker.
 /// @param event_id  the event's id.
-/// @return SCHEDEV_OK; SCHEDEV_ERROR_UNKNOWN_EVENT; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT for a tracker that was
-///         not initialised; SCHEDEV_ERROR_UTF8.
+/// @return SCHEDEV_OK; SCHEDEV_ERROR_UNKNOWN_EVENT; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the tracker is not
+///         initialised; SCHEDEV_ERROR_UTF8.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn schedev_tracker_approved(
     tracker: *mut schedev_tracker,
     event_id: schedev_text,
 ) -> schedev_status {
     boundary(|| {
-        // SAFETY: the conventions of the header.
-        let (tracker, id) = unsafe { (open_mut(tracker)?, self::event_id(event_id)?) };
-        if tracker.tracker.approved(&id) { Ok(()) } else { Err(SCHEDEV_ERROR_UNKNOWN_EVENT) }
+        let event_id = &event_id;
+        let event_id = checked!(core_event_id(event_id));
+        let tracker = checked!(object_mut(tracker));
+        if tracker.approved(&event_id) { Ok(()) } else { Err(SCHEDEV_ERROR_UNKNOWN_EVENT) }
     })
 }
 
-/// How many events are tracked.
+/// Returns the number of events in the tracker.
 ///
 /// @param tracker  the tracker.
-/// @return the count; 0 for NULL, or for a tracker that was not initialised.
+/// @return the number; 0 if tracker is NULL or not initialised.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn schedev_tracker_event_count(tracker: *const schedev_tracker) -> usize {
     value_boundary(0, || {
-        // SAFETY: the conventions of the header.
-        Ok(unsafe { open(tracker) }?.tracker.len())
+        let tracker = checked!(object(tracker));
+        Ok(tracker.len())
     })
 }
 
-/// One of the events that were in the last document, in no particular order.
+/// Returns one event of the last document. The events are in no particular order.
 ///
 /// @param tracker  the tracker.
-/// @param index    from 0 up to schedev_tracker_event_count().
-/// @param event    receives the event, whose texts are good until the next document is observed.
-/// @return SCHEDEV_OK; SCHEDEV_END where there are fewer; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT for a tracker that
-///         was not initialised.
+/// @param index    the index, from 0 to schedev_tracker_event_count() - 1.
+/// @param event    receives the event. Its texts are valid until the next document is observed.
+/// @return SCHEDEV_OK; SCHEDEV_END if there are fewer events; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the tracker is
+///         not initialised.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn schedev_tracker_event(
@@ -328,9 +284,8 @@ pub unsafe extern "C" fn schedev_tracker_event(
     event: *mut schedev_tracked_event,
 ) -> schedev_status {
     boundary(|| {
-        // SAFETY: the conventions of the header.
-        let (tracker, place) = unsafe { (open(tracker)?, output(event)?) };
-        place.write(schedev_tracked_event::of(tracker.tracker.iter().nth(index).ok_or(SCHEDEV_END)?));
+        let (tracker, output) = (checked!(object(tracker)), checked!(output(event)));
+        output.write(schedev_tracked_event::from_core(tracker.iter().nth(index).ok_or(SCHEDEV_END)?));
         Ok(())
     })
 }
@@ -340,12 +295,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_id_is_the_same_whether_it_is_escaped_or_not() {
+    fn long_ids_are_equal_escaped_or_not() {
         let plain = "x".repeat(100);
         let escaped = plain.replacen('x', "\\u0078", 1);
         let view = schedev_text { escaped: Flag::new(true), ..schedev_text::plain(&escaped) };
-        // SAFETY: both views are of texts that live.
-        let (escaped, plain) = unsafe { (event_id(view), event_id(schedev_text::plain(&plain))) };
+        // SAFETY: both texts are alive.
+        let (escaped, plain) = unsafe { (core_event_id(&view), core_event_id(&schedev_text::plain(&plain))) };
         assert_eq!(escaped, plain);
     }
 

@@ -1,4 +1,4 @@
-//! Which version this is.
+//! The version.
 
 use std::ffi::{CStr, c_char};
 
@@ -11,13 +11,12 @@ pub const SCHEDEV_VERSION_PATCH: u32 = 0;
 
 const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
     Ok(version) => version,
-    Err(_) => panic!("the version has a NUL"),
+    Err(_) => panic!("the version contains a NUL"),
 };
 
-/// The version of the library that is linked, such as "0.1.0". Compare it with SCHEDEV_VERSION_STRING, the version of
-/// the header, where a program is to run with the library that it was compiled for.
+/// Returns the version of the library at run time, such as "0.1.0". SCHEDEV_VERSION_STRING is the version of the header.
 ///
-/// @return a constant text that ends with NUL.
+/// @return a static string.
 #[unsafe(no_mangle)]
 pub extern "C" fn schedev_version_string() -> *const c_char {
     VERSION.as_ptr()
@@ -28,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_constants_are_the_crates_version() {
+    fn the_constants_equal_the_crate_version() {
         let numbers = format!("{SCHEDEV_VERSION_MAJOR}.{SCHEDEV_VERSION_MINOR}.{SCHEDEV_VERSION_PATCH}");
         assert_eq!(numbers, env!("CARGO_PKG_VERSION"));
         assert_eq!(VERSION.to_str().unwrap(), env!("CARGO_PKG_VERSION"));

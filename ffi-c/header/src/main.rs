@@ -1,8 +1,8 @@
-//! Writes `include/scheduled_events.h`: the declarations that cbindgen reads from the crate, in the order and among the
-//! prose of `scheduled_events.h.in`.
+//! Generates `include/scheduled_events.h` from the crate's declarations, read by cbindgen, and the template
+//! `scheduled_events.h.in`, which has the order and the prose.
 //!
-//! A line `@name` of the template becomes the declaration of that name. Each declaration has exactly one place: one that
-//! the template forgets, or that does not exist, is an error. `--verify` writes nothing and fails where the file differs.
+//! A line `@name` of the template is replaced by the declaration of that name. Every declaration must be in the template
+//! exactly once. With `--verify` nothing is written, and a file that differs is an error.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     if verify {
         return match fs::read_to_string(&header) {
             Ok(known) if known == text => ExitCode::SUCCESS,
-            _ => fail("include/scheduled_events.h is not what the sources say: run ffi-c/header/generate.sh"),
+            _ => fail("include/scheduled_events.h is out of date: run ffi-c/header/generate.sh"),
         };
     }
     match fs::write(&header, text) {
@@ -47,19 +47,19 @@ fn generate(here: &Path) -> Result<String, String> {
         match line.strip_prefix('@') {
             Some(name) => {
                 let declaration = declarations.remove(name);
-                header += &declaration.ok_or_else(|| format!("the template names {name}, which does not exist"))?;
+                header += &declaration.ok_or_else(|| format!("the template has @{name}, but there is no such declaration"))?;
             }
             None => header += line,
         }
         header.push('\n');
     }
     match declarations.keys().next() {
-        Some(forgotten) => Err(format!("the template has no place for {forgotten}")),
+        Some(missing) => Err(format!("the template lacks @{missing}")),
         None => Ok(header),
     }
 }
 
-/// The declarations by their names, comments included.
+/// The declarations with their comments, by name.
 fn declarations(here: &Path) -> Result<BTreeMap<String, String>, String> {
     let config = cbindgen::Config::from_file(here.join("cbindgen.toml"))?;
     let builder = cbindgen::Builder::new().with_config(config).with_src(here.join("../src/lib.rs"));
@@ -77,7 +77,7 @@ fn declarations(here: &Path) -> Result<BTreeMap<String, String>, String> {
     Ok(declarations)
 }
 
-/// The name that a declaration gives: of a macro, of a type, of a function.
+/// The name of a declared macro, type or function.
 fn name_of(declaration: &str) -> Option<String> {
     let code = match declaration.find("*/") {
         Some(end) if declaration.starts_with("/**") => declaration.get(end + 2..)?.trim_start(),
@@ -101,11 +101,10 @@ fn name_of(declaration: &str) -> Option<String> {
         .and_then(|_| word(code.split_once('(')?.0.rsplit([' ', '*']).next()?))
 }
 
-/// The widest line of a signature.
+/// The maximum length of a line.
 const WIDTH: usize = 120;
 
-/// cbindgen's declaration as a person would lay it out: short comments on one line, types by their typedefs, signatures
-/// filled up to the line's width.
+/// Formats a declaration: short comments on one line, types by their typedefs, signatures wrapped at `WIDTH`.
 fn tidy(declaration: &str) -> String {
     let mut out = String::new();
     let lines: Vec<&str> = declaration.lines().map(str::trim_end).collect();
@@ -145,7 +144,7 @@ fn by_typedef(code: &str) -> String {
     code.replace("enum schedev_", "schedev_").replace("struct schedev_", "schedev_")
 }
 
-/// A signature on one line, or with its parameters aligned behind the bracket.
+/// Wraps a signature, its parameters aligned after the bracket.
 fn filled(signature: &str) -> String {
     let bracket = signature.rfind(")(").map_or_else(|| signature.find('('), |at| Some(at + 1));
     let Some(bracket) = bracket.filter(|_| signature.len() > WIDTH) else { return format!("{signature}\n") };

@@ -1,4 +1,4 @@
-//! A walk through the ABI from Rust, as a C program would do it: small, so that Miri can follow every pointer.
+//! Calls of the ABI as a C program makes them, small enough for Miri.
 
 use core::mem::MaybeUninit;
 use std::ffi::c_void;
@@ -10,8 +10,8 @@ const BODY: &str = r#"{"DocumentIncarnation":2,"Events":[{"EventId":"a","EventSt
     "Resources":["vm_0","vm\u005f1"],"EventSource":"User","NotBefore":"soon"},{"EventId":"A"},3]}"#;
 
 #[test]
-fn a_document_from_front_to_back() {
-    // SAFETY: every pointer is to a live value of its type, as the conventions of the header ask for.
+fn reads_a_document() {
+    // SAFETY: every pointer is to a live value of its type, as the conventions of the header require.
     unsafe {
         let mut document = MaybeUninit::<schedev_document>::uninit();
         let parsed =
@@ -65,14 +65,14 @@ fn a_document_from_front_to_back() {
 }
 
 #[test]
-fn a_document_as_its_events_come() {
+fn reads_a_document_in_one_pass() {
     unsafe extern "C" fn on_event(
         context: *mut c_void,
         event: *const schedev_event,
         names: *const schedev_text,
         count: usize,
     ) {
-        // SAFETY: `context` is the sum, and the rest is good during the call.
+        // SAFETY: `context` is the sum, and the rest is valid during the call.
         unsafe {
             let names = core::slice::from_raw_parts(names, count);
             *context.cast::<usize>() += (*event).event_id.len + names.iter().map(|name| name.len).sum::<usize>();
@@ -81,7 +81,7 @@ fn a_document_as_its_events_come() {
     let mut document = MaybeUninit::<schedev_document>::uninit();
     let mut sum = 0_usize;
     let (context, none) = ((&raw mut sum).cast(), core::ptr::null_mut());
-    // SAFETY: every pointer is to a live value of its type, as the conventions of the header ask for.
+    // SAFETY: every pointer is to a live value of its type, as the conventions of the header require.
     let parsed = unsafe {
         let body = BODY.as_ptr().cast();
         schedev_document_parse_each(body, BODY.len(), Some(on_event), context, document.as_mut_ptr(), none)
@@ -90,8 +90,8 @@ fn a_document_as_its_events_come() {
 }
 
 #[test]
-fn a_session_and_a_tracker_in_memory_of_any_alignment() {
-    // SAFETY: every pointer is to a live value of its type, as the conventions of the header ask for.
+fn runs_a_session_and_a_tracker_at_any_alignment() {
+    // SAFETY: every pointer is to a live value of its type, as the conventions of the header require.
     unsafe {
         let mut memory = vec![MaybeUninit::<u8>::uninit(); schedev_session_size() + 3];
         let place: *mut c_void = memory.as_mut_ptr().add(3).cast();
@@ -118,11 +118,16 @@ fn a_session_and_a_tracker_in_memory_of_any_alignment() {
             retry_after_seconds: 0,
             has_retry_after: Flag::new(false),
         };
-        let told = schedev_session_on_response(session, &raw const response, 0, core::ptr::null_mut());
-        assert_eq!(told, SCHEDEV_OK);
+        let accepted = schedev_session_on_response(session, &raw const response, 0, core::ptr::null_mut());
+        assert_eq!(accepted, SCHEDEV_OK);
         assert_eq!(schedev_session_next(session, 0, step.as_mut_ptr()), SCHEDEV_OK);
         let step = step.assume_init();
         assert_eq!(step.kind, schedev_step_kind::SCHEDEV_STEP_CHANGE as u32);
+        let mut json = [0; SCHEDEV_STEP_JSON_MAX_BYTES];
+        let mut needed = 0;
+        let written = schedev_step_json(&raw const step, json.as_mut_ptr(), json.len(), &raw mut needed);
+        assert_eq!(written, SCHEDEV_OK);
+        assert!(std::ffi::CStr::from_ptr(json.as_ptr()).to_str().unwrap().starts_with(r#"{"record":"change","#));
         let unknown = schedev_session_prepared(session, step.event.event_id, 1);
         assert_eq!(unknown, schedev_status::SCHEDEV_ERROR_UNKNOWN_EVENT);
 
@@ -160,7 +165,7 @@ fn a_session_and_a_tracker_in_memory_of_any_alignment() {
 
 unsafe extern "C" fn count_change(context: *mut c_void, change: u32, event: *const schedev_tracked_event) {
     assert_eq!(change, schedev_change::SCHEDEV_CHANGE_SCHEDULED as u32);
-    // SAFETY: `context` is the count, and the event is good during the call.
+    // SAFETY: `context` is the count, and the event is valid during the call.
     unsafe {
         assert_eq!((*event).event_id.len, 1);
         *context.cast::<usize>() += 1;

@@ -1,0 +1,244 @@
+//! Records: the steps of a session as JSON Lines.
+
+use core::fmt::{self, Write};
+use std::ffi::c_char;
+
+use scheduled_events_core::record::{EventMembers, Record};
+use scheduled_events_core::{Text, UnixSeconds};
+
+use crate::boundary::{Result, boundary};
+use crate::event::schedev_event_status::{SCHEDEV_EVENT_STATUS_SCHEDULED, SCHEDEV_EVENT_STATUS_STARTED};
+use crate::json::write_json;
+use crate::pointers::{input, output_buffer};
+use crate::status::schedev_status::{self, SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_INTERNAL};
+use crate::step::schedev_step;
+use crate::step::schedev_step_kind::*;
+use crate::text::core_text;
+use crate::tracker::{change_of, schedev_tracked_event};
+
+/// The largest record of a step, in bytes, its NUL included.
+pub const SCHEDEV_STEP_JSON_MAX_BYTES: usize = 1024;
+
+/// Writes a step as a JSON object on one line, without a line feed: a record as the command `scheduled-events watch
+/// --json` emits it. docs/records.md describes the members.
+///
+/// PREPARE, RECOVER, CHANGE, DECISION, PROBLEM and UNTRACKED have a record: "prepare", "recover", "change" and so on. The
+/// others have none. What a session does not keep is null: an event's resources and description, and a problem's line and
+/// column. The outcome of "prepare" and "recover" is null, because the step is their beginning. Control characters,
+/// invisible characters and those that change the direction of text are escaped, so that the record is safe to print.
+///
+/// @param step      a step from schedev_session_next(), before the next call that changes the session.
+/// @param buffer    receives the record, and a NUL after it if there is room for one; NULL if capacity is 0.
+/// @param capacity  the size of the buffer in bytes; SCHEDEV_STEP_JSON_MAX_BYTES are always enough.
+/// @param needed    receives the length of the record in bytes, without the NUL, even if the buffer is too small.
+/// @return SCHEDEV_OK; SCHEDEV_END if the step has no record; SCHEDEV_ERROR_BUFFER_TOO_SMALL, and the buffer is
+///         unchanged; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT or SCHEDEV_ERROR_UTF8 if the step was changed.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn schedev_step_json(
+    step: *const schedev_step,
+    buffer: *mut c_char,
+    capacity: usize,
+    needed: *mut usize,
+) -> schedev_status {
+    boundary(|| {
+        let step: &schedev_step = checked!(input(step));
+        let buffer = checked!(output_buffer(buffer, capacity, needed));
+        let (event_id, event_type) = (&step.event.event_id, &step.event.event_type_text);
+        let texts = EventTexts { id: checked!(core_text(event_id)), event_type: checked!(core_text(event_type)) };
+        let id = texts.id.as_str().ok_or(SCHEDEV_ERROR_ARGUMENT)?;
+        let ids = [id];
+        let record = record_of(step, texts, &ids)?.at(UnixSeconds(step.now_ms.div_euclid(1000)));
+        let mut counter = Counter(0);
+        write_json(&mut counter, &record).map_err(|_| SCHEDEV_ERROR_INTERNAL)?;
+        buffer.fill_text(counter.0, |target| {
+            let mut writer = SliceWriter { rest: target };
+            write_json(&mut writer, &record).map_err(|_| SCHEDEV_ERROR_INTERNAL)?;
+            Ok(counter.0)
+        })
+    })
+}
+
+/// The texts of a step's event.
+#[derive(Clone, Copy)]
+struct EventTexts<'a> {
+    id: Text<'a>,
+    event_type: Text<'a>,
+}
+
+/// The record of a step; `SCHEDEV_END` if it has none.
+fn record_of<'a>(step: &schedev_step, texts: EventTexts<'a>, ids: &'a [&'a str]) -> Result<Record<'a>> {
+    let event_id = texts.id;
+    Ok(match step.kind {
+        kind if kind == SCHEDEV_STEP_PREPARE as u32 => Record::Prepare { event_id, outcome: None },
+        kind if kind == SCHEDEV_STEP_RECOVER as u32 => Record::Recover { event_id, event_ids: ids, outcome: None },
+        kind if kind == SCHEDEV_STEP_CHANGE as u32 => Record::Change {
+            change: change_of(step.change).ok_or(SCHEDEV_ERROR_ARGUMENT)?,
+            event: event_members(&step.event, texts),
+        },
+        kind if kind == SCHEDEV_STEP_DECISION as u32 => Record::Decision {
+            event_id,
+            action: step.decision.core_action().ok_or(SCHEDEV_ERROR_ARGUMENT)?,
+            rule: u16::try_from(step.decision.rule).ok().filter(|rule| *rule > 0),
+            reason: step.decision.core_reason().ok_or(SCHEDEV_ERROR_ARGUMENT)?,
+        },
+        kind if kind == SCHEDEV_STEP_PROBLEM as u32 => Record::Problem {
+            event: step.problem.has_event.is_on().then_some(step.problem.event_index),
+            member: step.problem.core_member(),
+            kind: step.problem.core_kind().ok_or(SCHEDEV_ERROR_ARGUMENT)?,
+            line: None,
+            column: None,
+        },
+        kind if kind == SCHEDEV_STEP_UNTRACKED as u32 => {
+            Record::Untracked { own: step.untracked_own, others: step.untracked_others }
+        }
+        _ => return Err(SCHEDEV_END),
+    })
+}
+
+fn event_members<'a>(event: &schedev_tracked_event, texts: EventTexts<'a>) -> EventMembers<'a> {
+    let event_status = match event.event_status {
+        status if status == SCHEDEV_EVENT_STATUS_SCHEDULED as u32 => Some(Text::plain("Scheduled")),
+        status if status == SCHEDEV_EVENT_STATUS_STARTED as u32 => Some(Text::plain("Started")),
+        _ => None,
+    };
+    EventMembers {
+        event_id: texts.id,
+        event_type: (!texts.event_type.is_empty()).then_some(texts.event_type),
+        event_status,
+        resource_type: None,
+        resources: None,
+        not_before: event.has_not_before.is_on().then_some(UnixSeconds(event.not_before_seconds)),
+        description: None,
+        event_source: None,
+        duration_in_seconds: event.has_duration.is_on().then_some(event.duration_seconds),
+        mine: event.has_mine.is_on().then_some(event.mine.is_on()),
+    }
+}
+
+/// Counts the bytes that are written to it.
+struct Counter(usize);
+
+impl Write for Counter {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0 = self.0.saturating_add(text.len());
+        Ok(())
+    }
+}
+
+/// Writes to a slice; an error if it is too short.
+struct SliceWriter<'a> {
+    rest: &'a mut [u8],
+}
+
+impl Write for SliceWriter<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let (target, rest) = core::mem::take(&mut self.rest).split_at_mut_checked(text.len()).ok_or(fmt::Error)?;
+        target.copy_from_slice(text.as_bytes());
+        self.rest = rest;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::String;
+
+    use super::*;
+    use crate::pointers::Flag;
+    use crate::policy::{schedev_decision, schedev_reason};
+    use crate::problem::schedev_problem;
+    use crate::step::schedev_step_kind;
+
+    fn step(kind: schedev_step_kind) -> schedev_step {
+        let mut step = schedev_step { kind: kind as u32, now_ms: 1_649_716_018_999, ..schedev_step::NONE };
+        step.event.event_id = crate::text::schedev_text::plain("a\"b");
+        step
+    }
+
+    fn json(step: &schedev_step) -> core::result::Result<String, schedev_status> {
+        let mut buffer = [0xa5_u8; SCHEDEV_STEP_JSON_MAX_BYTES];
+        let mut needed = 0;
+        // SAFETY: the step, the buffer and the size are alive.
+        let status = unsafe { schedev_step_json(step, buffer.as_mut_ptr().cast(), buffer.len(), &raw mut needed) };
+        if status != schedev_status::SCHEDEV_OK {
+            return Err(status);
+        }
+        assert_eq!(buffer[needed], 0);
+        Ok(core::str::from_utf8(&buffer[..needed]).unwrap().to_owned())
+    }
+
+    #[test]
+    fn each_kind_with_a_record_is_written() {
+        let mut change = step(SCHEDEV_STEP_CHANGE);
+        change.change = crate::tracker::schedev_change::SCHEDEV_CHANGE_STARTED as u32;
+        change.event.event_type_text = crate::text::schedev_text::plain("Reboot");
+        change.event.event_status = SCHEDEV_EVENT_STATUS_STARTED as u32;
+        change.event.has_not_before = Flag::new(true);
+        change.event.has_mine = Flag::new(true);
+        let mut decision = step(SCHEDEV_STEP_DECISION);
+        decision.decision = schedev_decision {
+            action: crate::policy::schedev_action::SCHEDEV_ACTION_APPROVE as u32,
+            reason: schedev_reason::SCHEDEV_REASON_SHORT_INTERRUPTION as u32,
+            rule: 2,
+            ..schedev_decision::NONE
+        };
+        let mut problem = step(SCHEDEV_STEP_PROBLEM);
+        problem.problem = schedev_problem {
+            kind: crate::problem::schedev_problem_kind::SCHEDEV_PROBLEM_UNREADABLE_TIME as u32,
+            member: crate::member::schedev_member::SCHEDEV_MEMBER_NOT_BEFORE as u32,
+            has_event: Flag::new(true),
+            ..schedev_problem::NONE
+        };
+        let mut untracked = step(SCHEDEV_STEP_UNTRACKED);
+        untracked.untracked_others = 12;
+        let time = r#""time":"2022-04-11T22:26:58Z""#;
+        for (step, expected) in [
+            (
+                change,
+                r#"{"record":"change","change":"started","event_id":"a\"b","event_type":"Reboot","event_status":"Started","resource_type":null,"resources":null,"not_before":"1970-01-01T00:00:00Z","description":null,"event_source":null,"duration_in_seconds":null,"mine":false,TIME}"#,
+            ),
+            (
+                decision,
+                r#"{"record":"decision","event_id":"a\"b","action":"approve","rule":2,"reason":"short interruption",TIME}"#,
+            ),
+            (
+                problem,
+                r#"{"record":"problem","event":0,"member":"NotBefore","kind":"unreadable-time","line":null,"column":null,TIME}"#,
+            ),
+            (untracked, r#"{"record":"untracked","own":0,"others":12,TIME}"#),
+            (step(SCHEDEV_STEP_PREPARE), r#"{"record":"prepare","event_id":"a\"b","outcome":null,TIME}"#),
+            (
+                step(SCHEDEV_STEP_RECOVER),
+                r#"{"record":"recover","event_id":"a\"b","event_ids":["a\"b"],"outcome":null,TIME}"#,
+            ),
+        ] {
+            assert_eq!(json(&step), Ok(expected.replace("TIME", time)));
+        }
+        for kind in [SCHEDEV_STEP_WAIT, SCHEDEV_STEP_GET, SCHEDEV_STEP_POST] {
+            assert_eq!(json(&step(kind)), Err(SCHEDEV_END));
+        }
+        assert_eq!(json(&schedev_step { change: 99, ..change }), Err(SCHEDEV_ERROR_ARGUMENT));
+    }
+
+    #[test]
+    fn the_longest_record_fits() {
+        let (id, event_type) = ("\u{1}".repeat(64), "\u{1}".repeat(28));
+        let mut step = step(SCHEDEV_STEP_CHANGE);
+        step.change = crate::tracker::schedev_change::SCHEDEV_CHANGE_STARTED_WITHOUT_NOTICE as u32;
+        step.event = schedev_tracked_event {
+            event_id: crate::text::schedev_text::plain(&id),
+            event_type_text: crate::text::schedev_text::plain(&event_type),
+            not_before_seconds: i64::MIN,
+            duration_seconds: u32::MAX,
+            event_status: SCHEDEV_EVENT_STATUS_SCHEDULED as u32,
+            has_not_before: Flag::new(true),
+            has_duration: Flag::new(true),
+            ..schedev_tracked_event::NONE
+        };
+        step.now_ms = i64::MIN;
+        assert!(json(&step).unwrap().len() < SCHEDEV_STEP_JSON_MAX_BYTES);
+        step.kind = SCHEDEV_STEP_RECOVER as u32;
+        assert!(json(&step).unwrap().len() < SCHEDEV_STEP_JSON_MAX_BYTES);
+    }
+}
