@@ -1,15 +1,14 @@
 // scheduled_events.hpp - Azure Scheduled Events for C++17, over scheduled_events.h
 //
-// Header-only: value types that view the caller's bytes, ranges, std::optional, strong enumerations. What can fail comes
-// in two kinds: parse() throws, try_parse() returns a result; choose call by call. Only sessions, trackers, policies and
-// the texts that are copied out allocate; reading a document does not.
+// Header-only: views of the caller's bytes, ranges, std::optional, scoped enumerations. parse() throws, try_parse() returns
+// a result. Sessions, trackers, policies and copies of texts allocate memory; reading a document does not.
 //
 //     for (const auto &event : scheduled_events::document::parse(body).events()) {
 //       if (event.type() == scheduled_events::event_type::preempt) { ... }
 //     }
 //
-// A document, and every event, text and range that comes from it, views the bytes that were parsed: keep these alive and
-// unchanged. What the functions mean, their units and their limits stand in scheduled_events.h.
+// Documents, events, texts and ranges are views of the bytes that were parsed: keep those bytes alive and unchanged. See
+// scheduled_events.h for what the functions do, their units and their limits.
 //
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
@@ -37,9 +36,9 @@
 
 namespace scheduled_events {
 
-/// A moment as documents tell it: whole seconds, UTC.
+/// A time in documents: whole seconds, UTC.
 using seconds_point = std::chrono::time_point<std::chrono::system_clock, std::chrono::seconds>;
-/// A moment for the pace of polling. Take it from a clock that does not step.
+/// A time for sessions, from a clock that does not step.
 using millis_point = std::chrono::time_point<std::chrono::system_clock, std::chrono::milliseconds>;
 
 enum class event_type : std::uint32_t {
@@ -102,11 +101,11 @@ enum class preparation : std::uint32_t {
   failed = SCHEDEV_PREPARATION_FAILED,
 };
 
-/// The words that records use: "approve", "started-without-notice".
+/// The words that records use, such as "approve" and "started-without-notice".
 inline std::string_view word(action value) { return schedev_action_word(static_cast<std::uint32_t>(value)); }
 inline std::string_view word(change value) { return schedev_change_word(static_cast<std::uint32_t>(value)); }
 
-/// A call that failed.
+/// Thrown if a call fails.
 class error : public std::runtime_error {
 public:
   explicit error(schedev_status status)
@@ -120,8 +119,8 @@ private:
   schedev_status status_;
 };
 
-/// Why and where a document was refused.
-struct refusal {
+/// Why a document is refused, and where.
+struct parse_failure {
   schedev_status status = SCHEDEV_ERROR_PARSE;
   schedev_error detail{};
 
@@ -136,27 +135,27 @@ struct refusal {
   std::uint32_t column() const noexcept { return detail.column; }
 };
 
-/// A document that was refused.
+/// Thrown if a document is refused.
 class parse_error : public error {
 public:
-  explicit parse_error(const refusal &why)
-      : error(why.status,
-              std::to_string(why.line()) + ":" + std::to_string(why.column()) + ": " + std::string(why.message())),
-        why_(why) {}
-  const refusal &why() const noexcept { return why_; }
+  explicit parse_error(const parse_failure &failure)
+      : error(failure.status, std::to_string(failure.line()) + ":" + std::to_string(failure.column()) + ": " +
+                                  std::string(failure.message())),
+        failure_(failure) {}
+  const parse_failure &failure() const noexcept { return failure_; }
 
 private:
-  refusal why_;
+  parse_failure failure_;
 };
 
-/// A value, or why there is none.
+/// A value or an error.
 template <class Value, class Error> class [[nodiscard]] result {
 public:
   result(Value value) : either_(std::in_place_index<0>, std::move(value)) {}
   result(Error error) : either_(std::in_place_index<1>, std::move(error)) {}
   bool has_value() const noexcept { return either_.index() == 0; }
   explicit operator bool() const noexcept { return has_value(); }
-  /// Throws std::bad_variant_access where there is none.
+  /// Throws std::bad_variant_access if there is no value.
   const Value &value() const & { return std::get<0>(either_); }
   Value &&value() && { return std::get<0>(std::move(either_)); }
   const Value &operator*() const & { return value(); }
@@ -181,9 +180,9 @@ inline seconds_point moment(std::int64_t seconds) noexcept { return seconds_poin
 
 inline std::int64_t millis(millis_point moment) noexcept { return moment.time_since_epoch().count(); }
 
-/// For pointers into memory that something else frees. Held by a unique_ptr they are NULL once moved from, which every
-/// function answers with an error.
-struct forget {
+/// A deleter that does nothing, for a pointer into memory that another member owns. The unique_ptr makes the pointer NULL
+/// when its owner is moved from, and every function refuses NULL.
+struct no_delete {
   void operator()(void *) const noexcept {}
 };
 
@@ -201,7 +200,7 @@ template <class Write> std::string written(Write write) {
   }
 }
 
-/// A range that is read front to back with a cursor, zeroed at first. `Source` has `cursor`, `value_type` and
+/// A range that is read with a cursor. `Source` has the types `cursor` and `value_type`, and
 /// `bool next(cursor &, value_type &) const`.
 template <class Source> class range {
 public:
@@ -224,7 +223,7 @@ public:
       return *this;
     }
     void operator++(int) { ++*this; }
-    /// All that matters is whether an iteration has ended.
+    /// Iterators are equal if both or neither are at the end.
     friend bool operator==(const iterator &a, const iterator &b) {
       return a.source_.has_value() == b.source_.has_value();
     }
@@ -246,7 +245,7 @@ private:
 
 } // namespace detail
 
-/// A text: a view, maybe with escapes of JSON, which everything but raw() decodes.
+/// A view of a string. It can have JSON escapes, which all functions but raw() decode.
 class text {
 public:
   text() = default;
@@ -254,7 +253,7 @@ public:
   text(std::string_view plain) : c_(detail::view(plain)) {}
 
   std::string_view raw() const noexcept { return c_.len == 0 ? std::string_view() : std::string_view(c_.data, c_.len); }
-  /// The text without a copy, where it has no escapes; real documents have none.
+  /// The text without a copy; nothing if it has escapes.
   std::optional<std::string_view> view() const noexcept {
     return c_.escaped ? std::nullopt : std::optional<std::string_view>(raw());
   }
@@ -274,14 +273,14 @@ private:
   schedev_text c_{};
 };
 
-/// The names of this machine: views, which must outlive it. None at all means that they are unknown.
+/// The names of this machine. They are views: the strings must outlive this object. No names means that they are unknown.
 class names {
 public:
   names() = default;
   names(std::initializer_list<std::string_view> items) { assign(items.begin(), items.end()); }
   explicit names(const std::vector<std::string> &items) { assign(items.begin(), items.end()); }
 
-  /// The same names for documents of API version 2017-03-01, which puts one "_" before each resource's name.
+  /// The same names for documents of API version 2017-03-01, which puts a "_" before each name in Resources.
   names underscored() const {
     names copy = *this;
     copy.underscored_ = true;
@@ -314,7 +313,7 @@ public:
   event_type type() const noexcept { return static_cast<event_type>(c_.event_type); }
   event_status status() const noexcept { return static_cast<event_status>(c_.event_status); }
   event_source source() const noexcept { return static_cast<event_source>(c_.event_source); }
-  /// The words themselves, which is where unknown ones are.
+  /// The words as the document spells them.
   std::optional<text> type_text() const { return some(c_.event_type != 0, c_.event_type_text); }
   std::optional<text> status_text() const { return some(c_.event_status != 0, c_.event_status_text); }
   std::optional<text> source_text() const { return some(c_.event_source != 0, c_.event_source_text); }
@@ -334,7 +333,7 @@ public:
 
 private:
   struct names_of {
-    /// Names come a handful at a time, which costs less than one by one.
+    /// Names are read in batches, which is faster than one by one.
     struct cursor {
       schedev_resource_cursor at;
       std::array<schedev_text, 8> names;
@@ -356,9 +355,9 @@ private:
   };
 
 public:
-  /// The names of the machines concerned, as texts.
+  /// The names of the machines that the event affects.
   detail::range<names_of> resources() const { return detail::range<names_of>({c_}); }
-  /// Where this machine stands among them.
+  /// The index of this machine among them.
   std::optional<std::size_t> rank(const names &mine) const {
     const schedev_names c = mine.c();
     std::size_t rank = 0;
@@ -369,7 +368,7 @@ public:
     detail::check(status);
     return rank;
   }
-  /// Whether the event concerns this machine; nothing while its names are unknown.
+  /// Whether the event affects this machine; nothing if its names are unknown.
   std::optional<bool> owned_by(const names &mine) const {
     return mine.unknown() ? std::nullopt : std::optional(rank(mine).has_value());
   }
@@ -377,20 +376,20 @@ public:
 
 private:
   friend class document;
-  static std::optional<text> some(bool there, const schedev_text &c) {
-    return there ? std::optional(text(c)) : std::nullopt;
+  static std::optional<text> some(bool present, const schedev_text &c) {
+    return present ? std::optional(text(c)) : std::nullopt;
   }
 
   schedev_event c_{};
 };
 
-/// Something odd in a document that is not refused.
+/// An invalid part of a document that is accepted.
 class problem {
 public:
   problem() = default;
   explicit problem(const schedev_problem &c) : c_(c) {}
   std::optional<std::size_t> event_index() const { return c_.has_event ? std::optional(c_.event_index) : std::nullopt; }
-  /// The member's name on the wire; nothing where none is concerned.
+  /// The name of the invalid member; nothing if the problem is not in a member.
   std::optional<std::string_view> member() const {
     return c_.member == SCHEDEV_MEMBER_NONE ? std::nullopt
                                             : std::optional<std::string_view>(schedev_member_name(c_.member));
@@ -403,7 +402,7 @@ private:
   schedev_problem c_{};
 };
 
-/// A document that was checked: a view of the bytes.
+/// A parsed document: a view of the bytes.
 class document {
   struct events_of {
     using cursor = schedev_event_cursor;
@@ -435,12 +434,12 @@ public:
     }
     return *read;
   }
-  static result<document, refusal> try_parse(std::string_view body) {
+  static result<document, parse_failure> try_parse(std::string_view body) {
     document read;
-    refusal why;
-    why.status = schedev_document_parse(body.data(), body.size(), &read.c_, &why.detail);
-    if (why.status != SCHEDEV_OK) {
-      return why;
+    parse_failure failure;
+    failure.status = schedev_document_parse(body.data(), body.size(), &read.c_, &failure.detail);
+    if (failure.status != SCHEDEV_OK) {
+      return failure;
     }
     return read;
   }
@@ -448,7 +447,7 @@ public:
   detail::range<events_of> events() const { return detail::range<events_of>({c_}); }
   std::size_t event_count() const { return schedev_document_event_count(&c_); }
   detail::range<problems_of> problems() const { return detail::range<problems_of>({c_}); }
-  /// Nothing, a number or a text: for equality only.
+  /// The incarnation: absent, a number or a text. Compare it for equality only.
   std::variant<std::monostate, std::uint64_t, text> incarnation() const {
     schedev_incarnation c;
     detail::check(schedev_document_incarnation(&c_, &c));
@@ -468,34 +467,34 @@ private:
   schedev_document c_{};
 };
 
-/// A line and a column, from 1.
+/// The line and column of an offset, from 1.
 inline schedev_position position_of(std::string_view body, std::size_t offset) {
   schedev_position position{};
   detail::check(schedev_position_of(body.data(), body.size(), offset, &position));
   return position;
 }
 
-/// RFC 3339: "2022-04-11T22:26:58Z".
+/// Formats a time as RFC 3339, such as "2022-04-11T22:26:58Z".
 inline std::string to_string(seconds_point moment) {
   return detail::written([=](char *out, std::size_t size, std::size_t *needed) {
     return schedev_time_format(moment.time_since_epoch().count(), out, size, needed);
   });
 }
 
-/// Reads RFC 1123 and ISO 8601.
+/// Parses an RFC 1123 or ISO 8601 time.
 inline std::optional<seconds_point> parse_time(std::string_view written) {
   std::int64_t seconds = 0;
   const bool read = schedev_time_parse(written.data(), written.size(), &seconds) == SCHEDEV_OK;
   return read ? std::optional(detail::moment(seconds)) : std::nullopt;
 }
 
-/// What is done about an event, and why.
+/// What to do about an event, and why.
 class decision {
 public:
   decision() = default;
   explicit decision(const schedev_decision &c) : c_(c) {}
   scheduled_events::action action() const noexcept { return static_cast<scheduled_events::action>(c_.action); }
-  /// The number of the rule that says so, from 1.
+  /// The number of the rule that matched, from 1.
   std::optional<std::uint32_t> rule() const { return c_.rule > 0 ? std::optional(c_.rule) : std::nullopt; }
   std::string_view reason() const { return schedev_decision_reason(&c_); }
   std::optional<std::chrono::seconds> approve_after() const {
@@ -510,10 +509,10 @@ private:
   schedev_decision c_{};
 };
 
-/// One rule. It matches where everything that it names matches; one that names nothing matches this machine's events.
+/// One rule. It matches an event if all its conditions do.
 struct rule {
   scheduled_events::action action = scheduled_events::action::hold;
-  /// schedev_match_type and schedev_match_source, joined with |; 0 is any.
+  /// schedev_match_type and schedev_match_source, combined with |; 0 is any.
   std::uint32_t types = SCHEDEV_MATCH_TYPE_ANY;
   std::uint32_t sources = SCHEDEV_MATCH_SOURCE_ANY;
   std::optional<std::uint32_t> min_duration_seconds{};
@@ -521,7 +520,7 @@ struct rule {
   scheduled_events::scope scope = scheduled_events::scope::mine;
 };
 
-/// Rules in order, of which the first that matches decides.
+/// A list of rules; the first rule that matches an event decides about it.
 class policy {
 public:
   static policy observe() { return policy({}); }
@@ -538,7 +537,7 @@ public:
                         one.min_duration_seconds.has_value(), one.max_duration_seconds.has_value()});
     }
   }
-  /// Who approves an event that names several machines; the first resource where nothing else is said.
+  /// Which machine approves an event that names several; the default is the first one in Resources.
   policy &lead_by_rank(std::chrono::duration<std::uint32_t> take_over_after) {
     leader_ = SCHEDEV_LEADER_RANK;
     take_over_after_seconds_ = take_over_after.count();
@@ -556,7 +555,7 @@ public:
     detail::check(schedev_decide(&rules, &event.c(), &own, now.time_since_epoch().count(), &decided));
     return decision(decided);
   }
-  /// Good as long as this policy, unchanged.
+  /// Valid as long as this policy exists and is not changed.
   schedev_policy c() const noexcept {
     return {sizeof(schedev_policy), rules_.data(), rules_.size(), leader_, take_over_after_seconds_};
   }
@@ -567,7 +566,7 @@ private:
   std::uint32_t take_over_after_seconds_ = 0;
 };
 
-/// The POST body that approves these events.
+/// Returns the POST body that approves these events.
 inline std::string start_requests(const std::vector<text> &ids) {
   std::vector<schedev_text> views;
   for (const text &id : ids) {
@@ -578,12 +577,12 @@ inline std::string start_requests(const std::vector<text> &ids) {
   });
 }
 
-/// What is remembered of an event; its texts are good until the session or tracker is told or asked the next thing.
+/// What a session or a tracker keeps of an event. Its texts are valid until the next call that changes that object.
 class tracked_event {
 public:
   explicit tracked_event(const schedev_tracked_event &c) : c_(c) {}
   std::string_view id() const noexcept { return {c_.event_id.data, c_.event_id.len}; }
-  /// The type as the wire spells it; empty where the event names none.
+  /// The type as the document spells it; empty if there is none.
   std::string_view type_text() const noexcept { return {c_.event_type_text.data, c_.event_type_text.len}; }
   event_status status() const noexcept { return static_cast<event_status>(c_.event_status); }
   std::optional<seconds_point> not_before() const {
@@ -599,7 +598,7 @@ private:
   schedev_tracked_event c_;
 };
 
-/// What changed between one document and the next.
+/// Reports what changed between two documents.
 class tracker {
 public:
   tracker() : memory_(new unsigned char[schedev_tracker_size()]) {
@@ -607,41 +606,41 @@ public:
     detail::check(schedev_tracker_init(memory_.get(), schedev_tracker_size(), &made));
     c_.reset(made);
   }
-  /// Tells each change to `on_change(change, const tracked_event &)`. What that throws is thrown again from here, once
-  /// the whole document was taken in. Throws error where the document holds too many events, and then nothing changed.
+  /// Calls `on_change(change, const tracked_event &)` for each change. An exception of on_change is thrown again after the
+  /// whole document was applied. Throws error if the document has too many events, and then nothing is changed.
   template <class OnChange>
   void observe(const document &next, const names &mine, seconds_point now, OnChange on_change) {
     struct state {
       OnChange &on_change;
       std::exception_ptr thrown;
     } context{on_change, nullptr};
-    const auto tell = [](void *opaque, std::uint32_t what, const schedev_tracked_event *event) {
-      auto &told = *static_cast<state *>(opaque);
-      if (!told.thrown) {
+    const auto report = [](void *opaque, std::uint32_t what, const schedev_tracked_event *event) {
+      auto &called = *static_cast<state *>(opaque);
+      if (!called.thrown) {
         try {
-          told.on_change(static_cast<change>(what), tracked_event(*event));
+          called.on_change(static_cast<change>(what), tracked_event(*event));
         } catch (...) {
-          told.thrown = std::current_exception();
+          called.thrown = std::current_exception();
         }
       }
     };
     const schedev_names own = mine.c();
     detail::check(
-        schedev_tracker_observe(c_.get(), &next.c(), &own, now.time_since_epoch().count(), tell, &context, nullptr));
+        schedev_tracker_observe(c_.get(), &next.c(), &own, now.time_since_epoch().count(), report, &context, nullptr));
     if (context.thrown) {
       std::rethrow_exception(context.thrown);
     }
   }
-  /// Notes that an approval succeeded; false where no such event is tracked.
+  /// Records that an event was approved; false if there is no such event.
   bool approved(std::string_view id) { return schedev_tracker_approved(c_.get(), detail::view(id)) == SCHEDEV_OK; }
   std::size_t size() const { return schedev_tracker_event_count(c_.get()); }
 
 private:
   std::unique_ptr<unsigned char[]> memory_;
-  std::unique_ptr<schedev_tracker, detail::forget> c_;
+  std::unique_ptr<schedev_tracker, detail::no_delete> c_;
 };
 
-/// What a session says.
+/// The steps of a session.
 namespace step {
 struct wait {
   millis_point until;
@@ -659,35 +658,36 @@ struct prepare {
 struct recover {
   tracked_event event;
 };
-struct changed {
+struct report_change {
   scheduled_events::change change;
   tracked_event event;
 };
-struct decided {
+struct report_decision {
   scheduled_events::decision decision;
   tracked_event event;
 };
-struct odd {
+struct report_problem {
   scheduled_events::problem problem;
 };
-struct untracked {
+struct report_untracked {
   std::size_t own;
   std::size_t others;
 };
-/// Something that a later version of the library says; skip it.
+/// A step of a later version of the library. Ignore it.
 struct unknown {};
 
-using any = std::variant<wait, get, post, prepare, recover, changed, decided, odd, untracked, unknown>;
+using any = std::variant<wait, get, post, prepare, recover, report_change, report_decision, report_problem,
+                         report_untracked, unknown>;
 } // namespace step
 
-/// An HTTP answer.
+/// An HTTP response.
 struct response {
   std::uint32_t status = 0;
   std::string_view body{};
   std::optional<std::uint32_t> retry_after_seconds{};
 };
 
-/// The whole client as a state machine without I/O, in memory of its own.
+/// The client as a state machine without I/O.
 class session {
 public:
   struct config {
@@ -698,27 +698,27 @@ public:
     std::uint64_t seed = 0;
   };
 
-  explicit session(const config &how) : memory_(new unsigned char[schedev_session_size()]) {
-    const schedev_policy policy = how.policy.c();
-    const schedev_names names = how.names.c();
-    const auto interval = how.interval.count();
+  explicit session(const config &options) : memory_(new unsigned char[schedev_session_size()]) {
+    const schedev_policy policy = options.policy.c();
+    const schedev_names names = options.names.c();
+    const auto interval = options.interval.count();
     const schedev_session_config c = {sizeof(schedev_session_config),
                                       &policy,
                                       &names,
-                                      how.seed,
+                                      options.seed,
                                       interval < 0            ? 0
                                       : interval > UINT32_MAX ? UINT32_MAX
                                                               : static_cast<std::uint32_t>(interval),
-                                      how.dry_run};
+                                      options.dry_run};
     schedev_session *made = nullptr;
     detail::check(schedev_session_init(memory_.get(), schedev_session_size(), &c, &made));
     c_.reset(made);
   }
 
-  /// What to do now; its views are good until the next call.
+  /// Returns the next step. Its views are valid until the next call that changes the session.
   step::any next(millis_point now) {
-    schedev_step c;
-    detail::check(schedev_session_next(c_.get(), detail::millis(now), &c));
+    detail::check(schedev_session_next(c_.get(), detail::millis(now), &step_));
+    const schedev_step &c = step_;
     const std::chrono::milliseconds timeout(c.timeout_ms);
     switch (c.kind) {
     case SCHEDEV_STEP_WAIT:
@@ -732,24 +732,37 @@ public:
     case SCHEDEV_STEP_RECOVER:
       return step::recover{tracked_event(c.event)};
     case SCHEDEV_STEP_CHANGE:
-      return step::changed{static_cast<change>(c.change), tracked_event(c.event)};
+      return step::report_change{static_cast<change>(c.change), tracked_event(c.event)};
     case SCHEDEV_STEP_DECISION:
-      return step::decided{decision(c.decision), tracked_event(c.event)};
+      return step::report_decision{decision(c.decision), tracked_event(c.event)};
     case SCHEDEV_STEP_PROBLEM:
-      return step::odd{problem(c.problem)};
+      return step::report_problem{problem(c.problem)};
     case SCHEDEV_STEP_UNTRACKED:
-      return step::untracked{c.untracked_own, c.untracked_others};
+      return step::report_untracked{c.untracked_own, c.untracked_others};
     default:
       return step::unknown{};
     }
   }
-  schedev_outcome on_response(const response &answer, millis_point now) {
+  /// The last step as a JSON object on one line: a record as `scheduled-events watch --json` emits it; nothing if the
+  /// step has no record. Call it before the next call that changes the session.
+  std::optional<std::string> step_json() const {
+    std::string out(SCHEDEV_STEP_JSON_MAX_BYTES, '\0');
+    std::size_t needed = 0;
+    const schedev_status status = schedev_step_json(&step_, out.data(), out.size(), &needed);
+    if (status == SCHEDEV_END) {
+      return std::nullopt;
+    }
+    detail::check(status);
+    out.resize(needed);
+    return out;
+  }
+  schedev_outcome on_response(const response &received, millis_point now) {
     schedev_response c = SCHEDEV_RESPONSE_INIT;
-    c.http_status = answer.status;
-    c.body = answer.body.data();
-    c.body_len = answer.body.size();
-    c.has_retry_after = answer.retry_after_seconds.has_value();
-    c.retry_after_seconds = answer.retry_after_seconds.value_or(0);
+    c.http_status = received.status;
+    c.body = received.body.data();
+    c.body_len = received.body.size();
+    c.has_retry_after = received.retry_after_seconds.has_value();
+    c.retry_after_seconds = received.retry_after_seconds.value_or(0);
     schedev_outcome outcome{};
     detail::check(schedev_session_on_response(c_.get(), &c, detail::millis(now), &outcome));
     return outcome;
@@ -760,9 +773,9 @@ public:
         schedev_session_on_failure(c_.get(), static_cast<std::uint32_t>(cause), detail::millis(now), &outcome));
     return outcome;
   }
-  /// The answers to step::prepare and step::recover; false where the event does not wait for them.
-  bool prepared(std::string_view id, preparation how) {
-    return schedev_session_prepared(c_.get(), detail::view(id), static_cast<std::uint32_t>(how)) == SCHEDEV_OK;
+  /// The results of step::prepare and step::recover; false if the session does not wait for one of this event.
+  bool prepared(std::string_view id, preparation result) {
+    return schedev_session_prepared(c_.get(), detail::view(id), static_cast<std::uint32_t>(result)) == SCHEDEV_OK;
   }
   bool recovered(std::string_view id) { return schedev_session_recovered(c_.get(), detail::view(id)) == SCHEDEV_OK; }
   void set_names(const names &mine) {
@@ -770,7 +783,7 @@ public:
     detail::check(schedev_session_set_names(c_.get(), &c));
   }
 
-  /// The ids that the POST under way approves.
+  /// The ids of the events that the POST in progress approves.
   std::vector<std::string> posted() const {
     std::vector<std::string> ids;
     schedev_text id;
@@ -790,20 +803,21 @@ public:
   bool has_seen_event() const { return schedev_session_has_seen_event(c_.get()); }
   bool is_idle() const { return schedev_session_is_idle(c_.get()); }
 
-  /// What a restart must not forget.
+  /// What the session must remember across a restart.
   std::string snapshot() const {
     return detail::written([this](char *out, std::size_t size, std::size_t *needed) {
       return schedev_session_snapshot(c_.get(), out, size, needed);
     });
   }
-  /// Throws error, and is empty then.
+  /// Throws error if the snapshot is invalid; the session is then as new.
   void restore(std::string_view snapshot) {
     detail::check(schedev_session_restore(c_.get(), snapshot.data(), snapshot.size()));
   }
 
 private:
   std::unique_ptr<unsigned char[]> memory_;
-  std::unique_ptr<schedev_session, detail::forget> c_;
+  std::unique_ptr<schedev_session, detail::no_delete> c_;
+  schedev_step step_{};
 };
 
 } // namespace scheduled_events

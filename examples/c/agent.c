@@ -1,8 +1,8 @@
 /*
- * A whole agent over libcurl: polls, prepares, approves and recovers, until the events it saw are over.
+ * An agent over libcurl: it polls, prepares, approves and recovers until the events are over, and logs JSON Lines.
  *
- *     agent ENDPOINT VM-NAME        for example: agent http://169.254.169.254 web_0
- * A real one would drain and return the machine where this one prints, and keep a snapshot in a file.
+ *     agent ENDPOINT VM-NAME        such as: agent http://169.254.169.254 web_0
+ * A real agent drains the machine and returns it to service where this one only logs, and keeps a snapshot in a file.
  */
 #include <curl/curl.h>
 #include <scheduled_events.h>
@@ -22,14 +22,14 @@ static size_t on_body(char *data, size_t size, size_t count, void *context) {
   struct answer *answer = context;
   size_t len = size * count;
   if (len > BODY_MAX - answer->len) {
-    return 0; /* Larger than any document: curl gives up. */
+    return 0; /* Larger than any document: the transfer fails. */
   }
   memcpy(answer->body + answer->len, data, len);
   answer->len += len;
   return len;
 }
 
-/* Milliseconds that never step: the wall clock, read once, and what the monotonic clock says has passed. */
+/* A clock that does not step: the wall clock at the start plus the time measured by the monotonic clock. */
 static int64_t now_ms(void) {
   static int64_t anchor = 0;
   struct timespec wall, steady;
@@ -42,7 +42,7 @@ static int64_t now_ms(void) {
   return anchor + passed;
 }
 
-/* Sends what the session asked for and feeds back what came of it. */
+/* Sends the request of a step, and passes the response or the failure to the session. */
 static schedev_status request(schedev_session *session, const schedev_step *step, CURL *curl, const char *url) {
   static struct answer answer;
   struct curl_slist *headers = curl_slist_append(NULL, "Metadata: true");
@@ -92,7 +92,7 @@ int main(int argc, char **argv) {
   (void)snprintf(url, sizeof url, "%s/metadata/scheduledevents?api-version=2020-07-01", argv[1]);
   schedev_text name = schedev_text_from(argv[2]);
   schedev_names names = {&name, 1, false};
-  schedev_rule prepare = {.action = SCHEDEV_ACTION_PREPARE}; /* whatever happens to this machine */
+  schedev_rule prepare = {.action = SCHEDEV_ACTION_PREPARE}; /* every event of this machine */
   schedev_policy policy = SCHEDEV_POLICY_INIT;
   policy.rules = &prepare;
   policy.rule_count = 1;
@@ -110,12 +110,10 @@ int main(int argc, char **argv) {
     if (status != SCHEDEV_OK) {
       break;
     }
-    if (step.event.event_id.len > 0) {
-      printf("%.*s: %s\n", (int)step.event.event_id.len, step.event.event_id.data,
-             step.kind == SCHEDEV_STEP_CHANGE     ? schedev_change_word(step.change)
-             : step.kind == SCHEDEV_STEP_DECISION ? schedev_decision_reason(&step.decision)
-             : step.kind == SCHEDEV_STEP_PREPARE  ? "prepare"
-                                                  : "recover");
+    char record[SCHEDEV_STEP_JSON_MAX_BYTES];
+    size_t length;
+    if (schedev_step_json(&step, record, sizeof record, &length) == SCHEDEV_OK) {
+      printf("%s\n", record);
     }
     if (step.kind == SCHEDEV_STEP_GET || step.kind == SCHEDEV_STEP_POST) {
       status = request(session, &step, curl, url);

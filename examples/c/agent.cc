@@ -1,97 +1,155 @@
-// The same agent in C++17, over a transport that the program brings along. Here it is a script of answers, so that the
-// example runs anywhere; a real one would wrap its HTTP library.
+// The agent of agent.c in C++17: it polls, prepares, approves and recovers until the events are over, and logs JSON Lines.
 //
-//     agent-cc [VM-NAME]
+//     agent-cc ENDPOINT VM-NAME        such as: agent-cc http://169.254.169.254 web_0
+#include <algorithm>
+#include <curl/curl.h>
 #include <iostream>
+#include <memory>
 #include <scheduled_events.hpp>
 #include <string>
-#include <utility>
-#include <vector>
+#include <thread>
+#include <variant>
 
 namespace se = scheduled_events;
 
-/// What an agent needs of HTTP.
-class transport {
-public:
-  virtual ~transport() = default;
-  virtual se::response get(std::chrono::milliseconds timeout) = 0;
-  virtual se::response post(std::string_view body, std::chrono::milliseconds timeout) = 0;
-};
+namespace {
 
-/// Answers as the metadata service would: nothing, a reboot announced, the same started once approved, and nothing again.
-class script : public transport {
-public:
-  explicit script(std::string vm) : vm_(std::move(vm)) {}
+constexpr std::size_t body_max = 1 << 20;
 
-  se::response get(std::chrono::milliseconds) override {
-    polls_++;
-    const char *status = polls_ < 2 || polls_ > 6 ? nullptr : approved_ ? "Started" : "Scheduled";
-    body_ = "{\"DocumentIncarnation\":" + std::to_string(polls_) + ",\"Events\":[";
-    if (status != nullptr) {
-      body_ += std::string("{\"EventId\":\"C7061BAC-AFDC-4513-B24B-AA5F13A16123\",\"EventStatus\":\"") + status +
-               "\",\"EventType\":\"Reboot\",\"ResourceType\":\"VirtualMachine\",\"Resources\":[\"" + vm_ +
-               "\"],\"EventSource\":\"Platform\"}";
+/// A clock that does not step: the wall clock at the start plus the time measured by the monotonic clock.
+se::millis_point now() {
+  static const auto wall = std::chrono::system_clock::now();
+  static const auto start = std::chrono::steady_clock::now();
+  return std::chrono::time_point_cast<std::chrono::milliseconds>(
+      wall + std::chrono::duration_cast<std::chrono::system_clock::duration>(std::chrono::steady_clock::now() - start));
+}
+
+/// The metadata service.
+class service {
+public:
+  explicit service(const std::string &endpoint)
+      : url_(endpoint + "/metadata/scheduledevents?api-version=2020-07-01"),
+        curl_(curl_easy_init(), curl_easy_cleanup) {}
+
+  /// Sends a request, a POST if there is a body: the response, or why there is none.
+  std::variant<se::response, se::failure> send(const std::string *post, std::chrono::milliseconds timeout) {
+    const std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)> headers(
+        curl_slist_append(curl_slist_append(nullptr, "Metadata: true"), "Content-Type: application/json"),
+        curl_slist_free_all);
+    CURL *curl = curl_.get();
+    body_.clear();
+    curl_easy_reset(curl);
+    if (post != nullptr) {
+      curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, static_cast<long>(post->size()));
+      curl_easy_setopt(curl, CURLOPT_POSTFIELDS, post->data());
     }
-    body_ += "]}";
-    return {200, body_, {}};
-  }
-  se::response post(std::string_view body, std::chrono::milliseconds) override {
-    std::cout << "POST " << body << '\n';
-    approved_ = true;
-    return {200, {}, {}};
+    curl_easy_setopt(curl, CURLOPT_URL, url_.c_str());
+    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers.get());
+    curl_easy_setopt(curl, CURLOPT_PROXY, "");
+    curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, static_cast<long>(timeout.count()));
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, &service::on_body);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, &body_);
+    switch (curl_easy_perform(curl)) {
+    case CURLE_OK:
+      break;
+    case CURLE_OPERATION_TIMEDOUT:
+      return se::failure::timeout;
+    case CURLE_COULDNT_CONNECT:
+      return se::failure::unreachable;
+    case CURLE_WRITE_ERROR:
+      return se::failure::too_large;
+    default:
+      return se::failure::connection_lost;
+    }
+    long status = 0;
+    curl_off_t retry_after = 0;
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+    curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &retry_after);
+    se::response response;
+    response.status = static_cast<std::uint32_t>(status);
+    response.body = body_;
+    if (retry_after > 0) {
+      response.retry_after_seconds = static_cast<std::uint32_t>(std::min<curl_off_t>(retry_after, 3600));
+    }
+    return response;
   }
 
 private:
-  std::string vm_;
+  static std::size_t on_body(const char *data, std::size_t size, std::size_t count, void *context) {
+    auto &body = *static_cast<std::string *>(context);
+    if (size * count > body_max - body.size()) {
+      return 0; // Larger than any document: the transfer fails.
+    }
+    body.append(data, size * count);
+    return size * count;
+  }
+
+  std::string url_;
   std::string body_;
-  int polls_ = 0;
-  bool approved_ = false;
+  std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> curl_;
 };
 
-/// Does what the session says. The time is made up, so the example takes none.
+/// Performs the steps of a session.
 class agent {
 public:
-  agent(transport &http, se::session::config config) : http_(http), session_(config) {}
+  agent(const std::string &endpoint, const se::session::config &config) : service_(endpoint), session_(config) {}
 
   void run() {
     while (!(session_.has_seen_event() && session_.is_idle())) {
-      std::visit([this](const auto &step) { act(step); }, session_.next(now_));
+      const auto step = session_.next(now());
+      if (const auto record = session_.step_json()) {
+        std::cout << *record << std::endl;
+      }
+      std::visit([this](const auto &kind) { perform(kind); }, step);
     }
   }
 
 private:
-  void act(const se::step::wait &step) { now_ = step.until; }
-  void act(const se::step::get &step) { session_.on_response(http_.get(step.timeout), now_); }
-  void act(const se::step::post &step) { session_.on_response(http_.post(step.body, step.timeout), now_); }
-  void act(const se::step::prepare &step) {
-    std::cout << step.event.id() << ": prepare\n";
-    session_.prepared(step.event.id(), se::preparation::ready);
+  void perform(const se::step::wait &step) { std::this_thread::sleep_for(step.until - now()); }
+  void perform(const se::step::get &step) { exchange(nullptr, step.timeout); }
+  void perform(const se::step::post &step) {
+    const std::string body(step.body);
+    exchange(&body, step.timeout);
   }
-  void act(const se::step::recover &step) {
-    std::cout << step.event.id() << ": recover\n";
-    session_.recovered(step.event.id());
-  }
-  void act(const se::step::changed &step) { std::cout << step.event.id() << ": " << se::word(step.change) << '\n'; }
-  void act(const se::step::decided &step) {
-    std::cout << step.event.id() << ": " << se::word(step.decision.action()) << " (" << step.decision.reason() << ")\n";
-  }
-  void act(const se::step::odd &step) { std::cout << "odd: " << step.problem.kind() << '\n'; }
-  void act(const se::step::untracked &step) { std::cout << "no room for " << step.own << " own events\n"; }
-  void act(const se::step::unknown &) {}
+  // A real agent drains the machine and returns it to service here.
+  void perform(const se::step::prepare &step) { session_.prepared(step.event.id(), se::preparation::ready); }
+  void perform(const se::step::recover &step) { session_.recovered(step.event.id()); }
+  /// All other steps are reports, which were logged.
+  template <class Report> void perform(const Report &) {}
 
-  transport &http_;
+  void exchange(const std::string *post, std::chrono::milliseconds timeout) {
+    const auto result = service_.send(post, timeout);
+    if (const auto *response = std::get_if<se::response>(&result)) {
+      session_.on_response(*response, now());
+    } else {
+      session_.on_failure(std::get<se::failure>(result), now());
+    }
+  }
+
+  service service_;
   se::session session_;
-  se::millis_point now_{std::chrono::seconds(1'600'000'000)};
 };
 
+} // namespace
+
 int main(int argc, char **argv) {
-  const std::string vm = argc > 1 ? argv[1] : "web_0";
-  script http(vm);
-  se::rule prepare;
+  if (argc != 3) {
+    std::cerr << "usage: agent-cc ENDPOINT VM-NAME\n";
+    return 2;
+  }
+  se::rule prepare; // every event of this machine
   prepare.action = se::action::prepare;
   se::session::config config;
   config.policy = se::policy({prepare});
-  config.names = se::names({vm});
-  agent(http, config).run();
+  config.names = se::names({argv[2]});
+  config.seed = static_cast<std::uint64_t>(now().time_since_epoch().count());
+  try {
+    agent(argv[1], config).run();
+  } catch (const std::exception &failed) {
+    std::cerr << "error: " << failed.what() << '\n';
+    return 1;
+  }
   return 0;
 }

@@ -1,5 +1,5 @@
 /*
- * Prints what a saved Scheduled Events document says, and what Microsoft's sample policy would do about it.
+ * Prints the events of a saved Scheduled Events document, and what the sample policy would do about them.
  *
  *     check FILE [VM-NAME]
  */
@@ -9,22 +9,22 @@
 #include <string.h>
 #include <time.h>
 
-/* The whole file; NULL where it cannot be read. */
+/* Reads a whole file; NULL if that fails. */
 static char *read_file(const char *path, size_t *len) {
   FILE *file = fopen(path, "rb");
   char *bytes = NULL;
-  size_t room = 0;
+  size_t capacity = 0;
   *len = 0;
   while (file != NULL) {
-    if (*len == room) {
-      room = room * 2 + 4096;
-      char *more = realloc(bytes, room);
+    if (*len == capacity) {
+      capacity = capacity * 2 + 4096;
+      char *more = realloc(bytes, capacity);
       if (more == NULL) {
         break;
       }
       bytes = more;
     }
-    size_t read = fread(bytes + *len, 1, room - *len, file);
+    size_t read = fread(bytes + *len, 1, capacity - *len, file);
     if (read == 0) {
       fclose(file);
       return bytes;
@@ -38,7 +38,7 @@ static char *read_file(const char *path, size_t *len) {
   return NULL;
 }
 
-/* The characters of a text; a terminal must not be trusted with control characters. */
+/* Prints a text without control characters, which a terminal would act on. */
 static void print_text(schedev_text text) {
   char decoded[256];
   size_t len;
@@ -95,7 +95,7 @@ int main(int argc, char **argv) {
   schedev_document document;
   schedev_error error;
   if (body == NULL) {
-    fprintf(stderr, "error: %s cannot be read\n", argv[1]);
+    fprintf(stderr, "error: cannot read %s\n", argv[1]);
     return 1;
   }
   if (schedev_document_parse(body, len, &document, &error) != SCHEDEV_OK) {

@@ -1,4 +1,4 @@
-/* What the test programs need: an assertion that stays on, and a document. */
+/* An assertion that NDEBUG does not disable, and a document. */
 #ifndef TESTS_C_EXPECT_H
 #define TESTS_C_EXPECT_H
 

@@ -1,4 +1,4 @@
-/* The header stands alone, can be included twice, and leaves nothing but its own names behind. */
+/* The header compiles alone, and its _INIT macros initialise. */
 #include "scheduled_events.h"
 
 schedev_policy header_policy = SCHEDEV_POLICY_INIT;

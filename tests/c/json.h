@@ -1,4 +1,4 @@
-/* Writes JSON to stdout: what the readings need, no more. */
+/* Writes JSON to stdout. */
 #ifndef TESTS_C_JSON_H
 #define TESTS_C_JSON_H
 
@@ -9,7 +9,7 @@
 
 static bool json_started = false;
 
-/* A comma where one is due. */
+/* Writes a comma before all items but the first. */
 static inline void json_next(void) {
   if (json_started) {
     putchar(',');
@@ -49,11 +49,11 @@ static inline void json_name(const char *name) {
   putchar(':');
 }
 
-/* Reads `len` bytes of stdin into memory of exactly that size, so that a sanitizer sees each byte read beyond it. */
+/* Reads `len` bytes of stdin into memory of exactly that size, so that a sanitizer detects an invalid read. */
 static inline char *read_exactly(size_t len) {
   char *bytes = (char *)malloc(len);
   if ((bytes == NULL && len > 0) || fread(bytes, 1, len, stdin) != len) {
-    fprintf(stderr, "error: the input ends too early\n");
+    fprintf(stderr, "error: the input is truncated\n");
     exit(2);
   }
   return bytes;

@@ -1,6 +1,6 @@
 /*
- * The layout that programs were compiled for. A difference here breaks them: see tests/c/README.md before changing a
- * number. The numbers are those of a 64-bit machine; the opaque words are the same everywhere.
+ * Sizes and offsets of the ABI on 64-bit machines. Changing one breaks compiled programs: see tests/c/README.md first. The
+ * opaque types have the same size on all machines.
  */
 #include "scheduled_events.h"
 #include <assert.h>
@@ -63,15 +63,16 @@ PLACE(schedev_session_config, dry_run, 36);
 SIZE(schedev_response, 40);
 PLACE(schedev_response, http_status, 24);
 PLACE(schedev_response, has_retry_after, 32);
-SIZE(schedev_step, 232);
-PLACE(schedev_step, until_ms, 8);
-PLACE(schedev_step, body, 16);
-PLACE(schedev_step, event, 40);
-PLACE(schedev_step, decision, 112);
-PLACE(schedev_step, problem, 144);
-PLACE(schedev_step, change, 176);
-PLACE(schedev_step, untracked_own, 184);
-PLACE(schedev_step, reserved, 200);
+SIZE(schedev_step, 240);
+PLACE(schedev_step, now_ms, 8);
+PLACE(schedev_step, until_ms, 16);
+PLACE(schedev_step, body, 24);
+PLACE(schedev_step, event, 48);
+PLACE(schedev_step, decision, 120);
+PLACE(schedev_step, problem, 152);
+PLACE(schedev_step, change, 184);
+PLACE(schedev_step, untracked_own, 192);
+PLACE(schedev_step, reserved, 208);
 SIZE(schedev_outcome, 56);
 PLACE(schedev_outcome, error, 16);
 PLACE(schedev_outcome, reserved, 40);
@@ -84,7 +85,7 @@ SIZE(schedev_resource_cursor, 80);
 
 static_assert(SCHEDEV_OK == 0 && SCHEDEV_END == 1 && SCHEDEV_ERROR_INTERNAL == 255, "a status changed its number");
 
-/* The macros that others are made of must work in #if and in constants. */
+/* Macros must be usable in #if. */
 #if SCHEDEV_VERSION_MAJOR < 0 || SCHEDEV_SESSION_EVENTS_MAX < 1
 #error "impossible"
 #endif

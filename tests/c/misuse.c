@@ -1,10 +1,10 @@
-/* NULL, numbers out of range, objects never initialised: a status each, and nothing written. */
+/* Invalid arguments: NULL, unknown numbers, objects that are not initialised. Each is refused, and nothing is written. */
 #include "expect.h"
 
 static const char body[] = DOCUMENT("Scheduled");
 static const schedev_text plain = {"vm_0", 4, false};
 
-/* Whether every byte is still the one that memset() left. */
+/* Whether the bytes are as memset() has set them. */
 static bool untouched(const void *memory, size_t size) {
   for (size_t i = 0; i < size; i++) {
     if (((const unsigned char *)memory)[i] != 0xa5) {
@@ -73,7 +73,7 @@ static void documents(void) {
   EXPECT(schedev_document_next(&document, &cursor, &event) == SCHEDEV_OK);
   EXPECT(event.unreliable_member == SCHEDEV_MEMBER_RESOURCES || event.unreliable_member != SCHEDEV_MEMBER_NONE);
 
-  /* Any order of indices, and beyond the end and back. */
+  /* Indices in any order. */
   const size_t order[] = {0, 1, 2, 1, 0, 9, 2, SIZE_MAX, 0, SIZE_MAX, 3, 1};
   const char *const names[] = {"vm_0", "vm_1", "vm_2"};
   for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
@@ -84,7 +84,7 @@ static void documents(void) {
   EXPECT(schedev_event_resource(&event, 0, NULL) == SCHEDEV_ERROR_NULL);
   EXPECT(schedev_event_resource(NULL, 0, &name) == SCHEDEV_ERROR_NULL);
 
-  /* A cursor that was given nothing belongs to none yet. */
+  /* A cursor that has given nothing can be used with another document. */
   static const char empty_body[] = "{\"Events\":[]}";
   schedev_document empty;
   schedev_event_cursor fresh = SCHEDEV_CURSOR_INIT;
@@ -97,29 +97,37 @@ static void documents(void) {
   EXPECT(schedev_document_next_problem(&empty, &none, &problem) == SCHEDEV_END);
   EXPECT(none.opaque[0] == 0);
 
-  /* The next document where the last one was, as in a buffer that is used again, is another one. */
+  /* A document in the memory of an earlier one: a cursor of the earlier one is refused if the incarnation differs. */
   static char buffer[256];
-  static const char two[] = "{\"Events\":[{\"EventId\":\"a\"},{\"EventId\":\"b\"}]}";
-  static const char next[] = "{\"Events\":[{\"EventId\":\"c\"},{\"EventId\":\"d\"}]}";
+  static const char two[] = "{\"DocumentIncarnation\":1,\"Events\":[{\"EventId\":\"a\"},{\"EventId\":\"b\"}]}";
+  static const char next[] = "{\"DocumentIncarnation\":2,\"Events\":[{\"EventId\":\"c\"},{\"EventId\":\"d\"}]}";
+  static const char same[] =
+      "{\"DocumentIncarnation\":1,\"Events\":[\"\",\"\",\"\",\"\",\"\",\"\",\"\",\"\",\"\",\"12\"]}";
   schedev_document reused;
   schedev_event another;
   schedev_event_cursor old = SCHEDEV_CURSOR_INIT;
+  EXPECT(sizeof two == sizeof next && sizeof two == sizeof same);
   memcpy(buffer, two, sizeof two);
   EXPECT(schedev_document_parse(buffer, sizeof two - 1, &reused, NULL) == SCHEDEV_OK);
   EXPECT(schedev_document_next(&reused, &old, &another) == SCHEDEV_OK);
+  schedev_event_cursor stale = old;
   schedev_document copy = reused;
   EXPECT(schedev_document_next(&copy, &old, &another) == SCHEDEV_OK);
   memcpy(buffer, next, sizeof next);
   EXPECT(schedev_document_parse(buffer, sizeof next - 1, &reused, NULL) == SCHEDEV_OK);
   EXPECT(schedev_document_next(&reused, &old, &another) == SCHEDEV_ERROR_ARGUMENT);
+  /* With the same length and incarnation it is not recognised, and the call is still safe. */
+  memcpy(buffer, same, sizeof same);
+  EXPECT(schedev_document_parse(buffer, sizeof same - 1, &reused, NULL) == SCHEDEV_OK);
+  EXPECT(schedev_document_next(&reused, &stale, &another) <= SCHEDEV_END);
 
-  /* A name that is empty is none, and is not taken for one. */
+  /* An empty name is refused. */
   schedev_text nothing = schedev_text_from("");
   schedev_names nameless = {.items = &nothing, .count = 1};
   schedev_decision undecided;
   EXPECT(schedev_decide(schedev_policy_sample(), &event, &nameless, 0, &undecided) == SCHEDEV_ERROR_ARGUMENT);
 
-  /* A cursor belongs to one object. */
+  /* A cursor of another document or event is refused. */
   static const char other_body[] = DOCUMENT("Started");
   schedev_document other;
   EXPECT(schedev_document_parse(other_body, sizeof other_body - 1, &other, NULL) == SCHEDEV_OK);
@@ -144,7 +152,7 @@ static void documents(void) {
   EXPECT(schedev_document_next(&document, &cursor, &event) == SCHEDEV_END);
 }
 
-static void as_they_come(void *context, const schedev_event *event, const schedev_text *names, size_t count) {
+static void count_event(void *context, const schedev_event *event, const schedev_text *names, size_t count) {
   int *shown = (int *)context;
   schedev_resource_cursor cursor = SCHEDEV_CURSOR_INIT;
   schedev_text name;
@@ -155,7 +163,7 @@ static void as_they_come(void *context, const schedev_event *event, const schede
   }
   EXPECT((names == NULL) == (count == 0 && event->index == 1));
   EXPECT(names == NULL || schedev_event_next_resources(event, &cursor, &name, 1, &one) == SCHEDEV_END);
-  EXPECT(event->index != 0 || count == SCHEDEV_NAMES_AT_ONCE_MAX);
+  EXPECT(event->index != 0 || count == SCHEDEV_CALLBACK_NAMES_MAX);
   ++*shown;
 }
 
@@ -168,12 +176,12 @@ static void parse_each(void) {
   schedev_document document;
   schedev_error error;
   int shown = 0;
-  EXPECT(schedev_document_parse_each(body, sizeof body - 1, as_they_come, &shown, &document, &error) == SCHEDEV_OK);
+  EXPECT(schedev_document_parse_each(body, sizeof body - 1, count_event, &shown, &document, &error) == SCHEDEV_OK);
   EXPECT(shown == 3 && schedev_document_event_count(&document) == 2);
   EXPECT(schedev_document_parse_each(body, sizeof body - 1, NULL, NULL, &document, NULL) == SCHEDEV_ERROR_NULL);
-  EXPECT(schedev_document_parse_each(body, sizeof body - 1, as_they_come, &shown, NULL, NULL) == SCHEDEV_ERROR_NULL);
-  EXPECT(schedev_document_parse_each(NULL, 1, as_they_come, &shown, &document, NULL) == SCHEDEV_ERROR_NULL);
-  EXPECT(schedev_document_parse_each(body, sizeof body - 2, as_they_come, &shown, &document, &error) ==
+  EXPECT(schedev_document_parse_each(body, sizeof body - 1, count_event, &shown, NULL, NULL) == SCHEDEV_ERROR_NULL);
+  EXPECT(schedev_document_parse_each(NULL, 1, count_event, &shown, &document, NULL) == SCHEDEV_ERROR_NULL);
+  EXPECT(schedev_document_parse_each(body, sizeof body - 2, count_event, &shown, &document, &error) ==
          SCHEDEV_ERROR_PARSE);
   EXPECT(error.kind == SCHEDEV_PARSE_ERROR_UNEXPECTED_END && shown == 6);
   EXPECT(schedev_document_event_count(&document) == 2);
@@ -282,6 +290,14 @@ static void sessions(void) {
     EXPECT((unsigned char *)session >= memory + shift && (uintptr_t)session % 8 == 0);
   }
   EXPECT(schedev_session_next(session, 0, NULL) == SCHEDEV_ERROR_NULL);
+  memset(&step, 0, sizeof step);
+  EXPECT(schedev_step_json(NULL, NULL, 0, &needed) == SCHEDEV_ERROR_NULL);
+  EXPECT(schedev_step_json(&step, NULL, 0, NULL) == SCHEDEV_ERROR_NULL);
+  EXPECT(schedev_step_json(&step, NULL, 0, &needed) == SCHEDEV_END);
+  step.kind = SCHEDEV_STEP_DECISION;
+  EXPECT(schedev_step_json(&step, NULL, 0, &needed) == SCHEDEV_ERROR_ARGUMENT);
+  step.kind = SCHEDEV_STEP_UNTRACKED;
+  EXPECT(schedev_step_json(&step, NULL, 0, &needed) == SCHEDEV_ERROR_BUFFER_TOO_SMALL && needed > 50);
   EXPECT(schedev_session_next(session, INT64_MIN, &step) == SCHEDEV_OK);
   EXPECT(schedev_session_next(session, INT64_MAX, &step) == SCHEDEV_OK);
   response.http_status = 70000;
@@ -325,6 +341,6 @@ int main(void) {
   approvals();
   sessions();
   numbers();
-  printf("misuse: every call answered with a status\n");
+  printf("every invalid call was refused\n");
   return 0;
 }

@@ -1,16 +1,15 @@
 /*
- * Every beginning of the documents given, then a number of mutations of them, through everything that reads.
+ * Parses every prefix of the given documents, and COUNT mutations of them, and passes them to a session.
  *
  *     mutate COUNT FILE...
  *
- * Nothing may crash, hang, or read beyond the bytes: each document lies in memory of exactly its size, so that a
- * sanitizer sees a byte too many.
+ * Each document is in memory of exactly its size, so that a sanitizer detects an invalid read.
  */
 #include "expect.h"
 
 static uint64_t state = 0x9e3779b97f4a7c15;
 
-static uint64_t chance(void) {
+static uint64_t next_random(void) {
   state ^= state << 13;
   state ^= state >> 7;
   state ^= state << 17;
@@ -40,7 +39,7 @@ static void read_event(schedev_event *event) {
   schedev_text name = schedev_text_from("web_0");
   schedev_text resources[3];
   size_t count;
-  schedev_names names = {&name, 1, chance() % 2 == 0};
+  schedev_names names = {&name, 1, next_random() % 2 == 0};
   char body[128];
   size_t needed;
   read_text(event->event_id);
@@ -50,12 +49,12 @@ static void read_event(schedev_event *event) {
   read_text(event->resource_type);
   read_text(event->description);
   read_text(event->not_before_unreadable);
-  while (schedev_event_next_resources(event, &cursor, resources, 1 + chance() % 3, &count) == SCHEDEV_OK) {
+  while (schedev_event_next_resources(event, &cursor, resources, 1 + next_random() % 3, &count) == SCHEDEV_OK) {
     for (size_t i = 0; i < count; i++) {
       read_text(resources[i]);
     }
   }
-  EXPECT(schedev_event_resource(event, chance() % 4, &name) <= SCHEDEV_END);
+  EXPECT(schedev_event_resource(event, next_random() % 4, &name) <= SCHEDEV_END);
   schedev_status decided = schedev_decide(schedev_policy_sample(), event, &names, now, &decision);
   if (name.len == 0) {
     EXPECT(decided == SCHEDEV_ERROR_ARGUMENT);
@@ -66,7 +65,7 @@ static void read_event(schedev_event *event) {
   EXPECT(schedev_start_requests(&event->event_id, 1, body, sizeof body, &needed) <= SCHEDEV_ERROR_BUFFER_TOO_SMALL);
 }
 
-static void take(const char *body, size_t len) {
+static void read_document(const char *body, size_t len) {
   schedev_document document;
   schedev_error error;
   schedev_status status = schedev_document_parse(body, len, &document, &error);
@@ -85,7 +84,7 @@ static void take(const char *body, size_t len) {
       EXPECT(problem.offset < len);
     }
   }
-  /* The session meets the same bytes as an answer. */
+  /* The session gets the same bytes as a response. */
   schedev_step step;
   schedev_response response = SCHEDEV_RESPONSE_INIT;
   response.http_status = 200;
@@ -117,31 +116,31 @@ static size_t load(const char *path, char **bytes) {
   return len;
 }
 
-/* A few bytes changed, cut out, doubled or taken from another place. */
-static size_t mutate(char *bytes, size_t len, size_t room) {
+/* Changes, removes, duplicates or moves a few bytes. */
+static size_t mutate(char *bytes, size_t len, size_t capacity) {
   static const char marks[] = "{}[],:\"\\u0eE+-.tfn \n\0\xc3\xff";
-  for (uint64_t changes = 1 + chance() % 4; changes > 0 && len > 0; changes--) {
-    size_t at = (size_t)(chance() % len);
-    size_t span = 1 + (size_t)(chance() % (len - at < 24 ? len - at : 24));
-    switch (chance() % 5) {
+  for (uint64_t changes = 1 + next_random() % 4; changes > 0 && len > 0; changes--) {
+    size_t at = (size_t)(next_random() % len);
+    size_t span = 1 + (size_t)(next_random() % (len - at < 24 ? len - at : 24));
+    switch (next_random() % 5) {
     case 0:
-      bytes[at] = (char)(bytes[at] ^ (1 << chance() % 8));
+      bytes[at] = (char)(bytes[at] ^ (1 << next_random() % 8));
       break;
     case 1:
-      bytes[at] = marks[chance() % (sizeof marks - 1)];
+      bytes[at] = marks[next_random() % (sizeof marks - 1)];
       break;
     case 2:
       memmove(bytes + at, bytes + at + span, len - at - span);
       len -= span;
       break;
     case 3:
-      if (len + span <= room) {
+      if (len + span <= capacity) {
         memmove(bytes + at + span, bytes + at, len - at);
         len += span;
       }
       break;
     default:
-      memmove(bytes + at, bytes + chance() % (len - span + 1), span);
+      memmove(bytes + at, bytes + next_random() % (len - span + 1), span);
       break;
     }
   }
@@ -151,7 +150,7 @@ static size_t mutate(char *bytes, size_t len, size_t room) {
 int main(int argc, char **argv) {
   EXPECT(argc > 2);
   unsigned long count = strtoul(argv[1], NULL, 10);
-  unsigned long beginnings = 0;
+  unsigned long prefixes = 0;
   schedev_rule rule = {SCHEDEV_ACTION_PREPARE, SCHEDEV_SCOPE_ANY, 0, 0, 0, 0, false, false};
   schedev_text name = schedev_text_from("web_0");
   schedev_names names = {&name, 1, false};
@@ -165,11 +164,11 @@ int main(int argc, char **argv) {
   for (int i = 2; i < argc; i++) {
     char *whole;
     size_t len = load(argv[i], &whole);
-    for (size_t end = 0; end <= len; end++, beginnings++) {
+    for (size_t end = 0; end <= len; end++, prefixes++) {
       char *exact = (char *)malloc(end);
       EXPECT(exact != NULL || end == 0);
       memcpy(exact, whole, end);
-      take(exact, end);
+      read_document(exact, end);
       free(exact);
     }
     unsigned long share = count / (unsigned long)(argc - 2) + 1;
@@ -181,12 +180,12 @@ int main(int argc, char **argv) {
       char *exact = (char *)malloc(size);
       EXPECT(exact != NULL || size == 0);
       memcpy(exact, mutated, size);
-      take(exact, size);
+      read_document(exact, size);
       free(exact);
     }
     free(whole);
   }
-  printf("%lu beginnings and %lu mutations, %lu of them documents\n", beginnings,
+  printf("%lu prefixes and %lu mutations, %lu of them valid\n", prefixes,
          (count / (unsigned long)(argc - 2) + 1) * (unsigned long)(argc - 2), accepted);
   return 0;
 }

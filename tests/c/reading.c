@@ -1,9 +1,8 @@
 /*
- * Prints how a document reads, in the form of the corpus' expected files.
+ * Prints the contents of a document in the format of the corpus' expected files.
  *
- * Input: a line "NOW UNDERSCORED NAMES LENGTH", where NOW is a time and the rest are numbers; then for each name a line
- * with its length, and its bytes; then the document's LENGTH bytes. Lengths, because names and documents may hold NULs
- * and line ends.
+ * Input: a line "NOW UNDERSCORED NAMES LENGTH", where NOW is a time and the others are numbers; for each name, a line with
+ * its length, and its bytes; then the document of LENGTH bytes. Names and documents can contain NUL and line feeds.
  */
 #include "json.h"
 #include "scheduled_events.h"

@@ -1,4 +1,4 @@
-// The same as reading.c through scheduled_events.hpp: same input, same output.
+// The program of reading.c with scheduled_events.hpp: same input, same output.
 #include <cstdio>
 #include <iostream>
 #include <iterator>
@@ -79,17 +79,17 @@ std::string shown(const se::problem &problem, std::string_view body) {
 std::string reading(std::string_view body, const se::names &names, se::seconds_point now) {
   const auto read = se::document::try_parse(body);
   if (!read) {
-    const se::refusal &why = read.error();
+    const se::parse_failure &failure = read.error();
     try {
       (void)se::document::parse(body);
-      throw std::logic_error("parse() accepts what try_parse() refuses");
+      throw std::logic_error("parse() accepts a document that try_parse() refuses");
     } catch (const se::parse_error &thrown) {
-      if (thrown.why().offset() != why.offset()) {
+      if (thrown.failure().offset() != failure.offset()) {
         throw std::logic_error("parse() and try_parse() disagree");
       }
     }
-    return "{\"error\":{\"kind\":" + quoted(why.kind()) + ",\"line\":" + std::to_string(why.line()) +
-           ",\"column\":" + std::to_string(why.column()) + "}}";
+    return "{\"error\":{\"kind\":" + quoted(failure.kind()) + ",\"line\":" + std::to_string(failure.line()) +
+           ",\"column\":" + std::to_string(failure.column()) + "}}";
   }
   const auto incarnation = read->incarnation();
   std::string out = "{\"incarnation\":";

@@ -1,5 +1,5 @@
-/* A session from its start to its end, a restart in the middle included; and a tracker. Allocates nothing itself, so that
- * a tool that counts allocations counts the library's. */
+/* A session from start to end, with a restart, and a tracker. The program itself allocates nothing, so that valgrind counts
+ * the allocations of the library. */
 #include "expect.h"
 
 static union {
@@ -29,7 +29,7 @@ static schedev_session *begin(unsigned char *place) {
   config.names = &names;
   config.seed = 42;
   EXPECT(schedev_session_size() <= sizeof memory.bytes);
-  EXPECT(schedev_session_size() < 20000 && schedev_tracker_size() < 40000); /* As the header says. */
+  EXPECT(schedev_session_size() < 20000 && schedev_tracker_size() < 40000); /* The limits in the header. */
   EXPECT(schedev_session_init(place, sizeof memory.bytes, &config, &session) == SCHEDEV_OK);
   return session;
 }
@@ -56,13 +56,31 @@ static void answer(schedev_session *session, const char *body, int64_t now, uint
   EXPECT(outcome.kind == expected);
 }
 
+/* The step's record, without its time, is expected to be this one. */
+static void expect_record(const schedev_step *step, const char *expected) {
+  char record[SCHEDEV_STEP_JSON_MAX_BYTES];
+  size_t len = 0;
+  size_t needed = 0;
+  EXPECT(schedev_step_json(step, NULL, 0, &needed) == SCHEDEV_ERROR_BUFFER_TOO_SMALL);
+  EXPECT(schedev_step_json(step, record, sizeof record, &len) == SCHEDEV_OK && len == needed && strlen(record) == len);
+  EXPECT(strncmp(record, expected, strlen(expected)) == 0);
+  EXPECT(strncmp(record + strlen(expected), ",\"time\":\"2020-09-13T", 21) == 0);
+}
+
 static void expect_change(schedev_session *session, int64_t *now, uint32_t change) {
   schedev_step step = next(session, now);
   EXPECT(step.kind == SCHEDEV_STEP_CHANGE && step.change == change);
   EXPECT(schedev_text_equal(step.event.event_id, "a-1", 3) && step.event.has_mine && step.event.mine);
+  EXPECT(step.now_ms == *now);
+  if (change == SCHEDEV_CHANGE_STARTED) {
+    expect_record(&step,
+                  "{\"record\":\"change\",\"change\":\"started\",\"event_id\":\"a-1\",\"event_type\":\"Preempt\","
+                  "\"event_status\":\"Started\",\"resource_type\":null,\"resources\":null,\"not_before\":null,"
+                  "\"description\":null,\"event_source\":null,\"duration_in_seconds\":null,\"mine\":true");
+  }
 }
 
-static void a_life(void) {
+static void test_session(void) {
   static char snapshot[SCHEDEV_SNAPSHOT_MAX_BYTES];
   int64_t now = INT64_C(1600000000000);
   size_t len = 0;
@@ -125,24 +143,25 @@ static void a_life(void) {
   expect_change(session, &now, SCHEDEV_CHANGE_COMPLETED);
   step = next(session, &now);
   EXPECT(step.kind == SCHEDEV_STEP_RECOVER);
+  expect_record(&step, "{\"record\":\"recover\",\"event_id\":\"a-1\",\"event_ids\":[\"a-1\"],\"outcome\":null");
   EXPECT(schedev_session_recovered(session, step.event.event_id) == SCHEDEV_OK);
   EXPECT(next(session, &now).kind == SCHEDEV_STEP_GET && schedev_session_is_idle(session));
 }
 
-struct told {
-  uint32_t changes[8];
+struct changes {
+  uint32_t kinds[8];
   size_t count;
 };
 
 static void on_change(void *context, uint32_t change, const schedev_tracked_event *event) {
-  struct told *told = (struct told *)context;
-  EXPECT(told->count < 8 && schedev_text_equal(event->event_id, "a-1", 3));
-  told->changes[told->count++] = change;
+  struct changes *seen = (struct changes *)context;
+  EXPECT(seen->count < 8 && schedev_text_equal(event->event_id, "a-1", 3));
+  seen->kinds[seen->count++] = change;
 }
 
-static void a_tracker(void) {
+static void test_tracker(void) {
   schedev_tracker *tracker = NULL;
-  struct told told = {{0}, 0};
+  struct changes seen = {{0}, 0};
   const char *const bodies[] = {scheduled, scheduled, started, gone, gone};
   EXPECT(schedev_tracker_size() <= sizeof memory.bytes);
   EXPECT(schedev_tracker_init(memory.bytes, 10, &tracker) == SCHEDEV_ERROR_MEMORY_TOO_SMALL);
@@ -151,17 +170,17 @@ static void a_tracker(void) {
     schedev_document document;
     schedev_tracked_event event;
     EXPECT(schedev_document_parse(bodies[i], strlen(bodies[i]), &document, NULL) == SCHEDEV_OK);
-    EXPECT(schedev_tracker_observe(tracker, &document, &names, 0, on_change, &told, NULL) == SCHEDEV_OK);
+    EXPECT(schedev_tracker_observe(tracker, &document, &names, 0, on_change, &seen, NULL) == SCHEDEV_OK);
     EXPECT(schedev_tracker_event_count(tracker) == schedev_document_event_count(&document));
     EXPECT(schedev_tracker_event(tracker, 0, &event) == (i < 3 ? SCHEDEV_OK : SCHEDEV_END));
     EXPECT(schedev_tracker_approved(tracker, schedev_text_from("A-1")) ==
            (i < 3 ? SCHEDEV_OK : SCHEDEV_ERROR_UNKNOWN_EVENT));
   }
-  EXPECT(told.count == 3 && told.changes[0] == SCHEDEV_CHANGE_SCHEDULED && told.changes[1] == SCHEDEV_CHANGE_STARTED);
-  EXPECT(told.changes[2] == SCHEDEV_CHANGE_COMPLETED);
+  EXPECT(seen.count == 3 && seen.kinds[0] == SCHEDEV_CHANGE_SCHEDULED && seen.kinds[1] == SCHEDEV_CHANGE_STARTED);
+  EXPECT(seen.kinds[2] == SCHEDEV_CHANGE_COMPLETED);
 }
 
-static void a_full_tracker(void) {
+static void test_full_tracker(void) {
   static char body[64 * (SCHEDEV_TRACKER_EVENTS_MAX + 2)];
   schedev_tracker *tracker = NULL;
   schedev_document document;
@@ -178,8 +197,8 @@ static void a_full_tracker(void) {
 }
 
 int main(void) {
-  a_life();
-  a_tracker();
-  a_full_tracker();
+  test_session();
+  test_tracker();
+  test_full_tracker();
   return 0;
 }

@@ -1,4 +1,4 @@
-/* One document read by many threads at the same time, and a session in each: no object is shared but for reading. */
+/* Threads that read one document, and each run a session of their own. */
 #include <pthread.h>
 
 #include "expect.h"

@@ -1,7 +1,6 @@
 /*
- * A document parsed and every field read, in C against the Rust core doing the same, turn by turn in one process: with
- * the events gone over afterwards, and as they come. The ratios are those of the fastest rounds, which other work on the
- * machine disturbs least. The goal is 1.10.
+ * The time to parse a document and read every field, in C and in Rust, in one process, with schedev_document_next() and
+ * with schedev_document_parse_each(). Ratios are of the fastest rounds, which other load disturbs least. The goal is 1.10.
  */
 #include <scheduled_events.h>
 #include <stdio.h>
@@ -35,7 +34,7 @@ static uint64_t sum_of_names(const schedev_event *event) {
   return sum;
 }
 
-/* Reads, and goes over the events afterwards. */
+/* Parses, and reads the events in a second pass. */
 static uint64_t c_read(const char *data, size_t len) {
   schedev_document document;
   schedev_event_cursor cursor = SCHEDEV_CURSOR_INIT;
@@ -58,7 +57,7 @@ static void on_event(void *context, const schedev_event *event, const schedev_te
   *(uint64_t *)context += names == NULL ? sum + sum_of_names(event) : sum;
 }
 
-/* Takes the events as they come. */
+/* Reads the events in the same pass. */
 static uint64_t c_read_each(const char *data, size_t len) {
   schedev_document document;
   uint64_t sum = 0;
@@ -74,31 +73,31 @@ static double seconds(void) {
   return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* A document as Azure writes it: compact, in the documented order. */
+/* A compact document with members in the documented order, as Azure sends it. */
 static char *document(int events, int resources, size_t *len) {
-  size_t room = 64 + (size_t)events * (420 + (size_t)resources * 16);
-  char *text = malloc(room);
+  size_t capacity = 64 + (size_t)events * (420 + (size_t)resources * 16);
+  char *text = malloc(capacity);
   size_t at = 0;
   if (text == NULL) {
     exit(1);
   }
-  at += (size_t)snprintf(text, room, "{\"DocumentIncarnation\":2,\"Events\":[");
+  at += (size_t)snprintf(text, capacity, "{\"DocumentIncarnation\":2,\"Events\":[");
   for (int i = 0; i < events; i++) {
     at +=
-        (size_t)snprintf(text + at, room - at,
+        (size_t)snprintf(text + at, capacity - at,
                          "%s{\"EventId\":\"C7061BAC-AFDC-4513-B24B-%012X\",\"EventStatus\":\"Scheduled\",\"EventType\":"
                          "\"Freeze\",\"ResourceType\":\"VirtualMachine\",\"Resources\":[",
                          i > 0 ? "," : "", (unsigned)i);
     for (int k = 0; k < resources; k++) {
-      at += (size_t)snprintf(text + at, room - at, "%s\"WestNO_%d\"", k > 0 ? "," : "", k);
+      at += (size_t)snprintf(text + at, capacity - at, "%s\"WestNO_%d\"", k > 0 ? "," : "", k);
     }
     at +=
-        (size_t)snprintf(text + at, room - at,
+        (size_t)snprintf(text + at, capacity - at,
                          "],\"NotBefore\":\"Mon, 11 Apr 2022 22:26:58 GMT\",\"Description\":\"Virtual machine is being "
                          "paused because of a memory-preserving Live Migration operation.\",\"EventSource\":"
                          "\"Platform\",\"DurationInSeconds\":5}");
   }
-  at += (size_t)snprintf(text + at, room - at, "]}");
+  at += (size_t)snprintf(text + at, capacity - at, "]}");
   *len = at;
   return text;
 }
@@ -114,7 +113,7 @@ static void ratio(const char *name, int events, int resources) {
   volatile uint64_t kept = 0;
   for (int i = 1; i < 4; i++) {
     if (readers[i](text, len) != c_read(text, len) || c_read(text, len) == 0) {
-      fprintf(stderr, "error: C and core do not read the same\n");
+      fprintf(stderr, "error: C and core read different values\n");
       exit(1);
     }
   }
@@ -127,7 +126,7 @@ static void ratio(const char *name, int events, int resources) {
     double took = (seconds() - start) / (double)times * 1e9;
     fastest[i] = took < fastest[i] ? took : fastest[i];
   }
-  printf("%-2s %3d x %-4d %6zu B   afterwards: C %7.0f ns, core %7.0f ns, ratio %.2f   as they come: C %7.0f ns, core "
+  printf("%-2s %3d x %-4d %6zu B   second pass: C %7.0f ns, core %7.0f ns, ratio %.2f   one pass: C %7.0f ns, core "
          "%7.0f ns, ratio %.2f\n",
          name, events, resources, len, fastest[0], fastest[1], fastest[0] / fastest[1], fastest[2], fastest[3],
          fastest[2] / fastest[3]);

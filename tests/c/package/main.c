@@ -1,7 +1,7 @@
 #include <scheduled_events.h>
 #include <string.h>
 
-/* Succeeds where the library that runs is the one that was compiled for, and works. */
+/* Succeeds if the library has the version of the header and works. */
 int main(void) {
   static const char body[] = "{\"Events\":[{\"EventId\":\"a\"}]}";
   schedev_document document;

@@ -1,4 +1,4 @@
-//! What bench.c does through the C library, done with the Rust core.
+//! The Rust side of bench.c.
 
 use scheduled_events_core::{Document, Event, Text};
 
@@ -17,14 +17,14 @@ fn sum_of_event(event: &Event<'_>) -> u64 {
         + u64::from(event.duration_in_seconds().unwrap_or(0))
 }
 
-/// Reads every field as the events come, and adds them up.
+/// Reads every field in one pass, and adds them up.
 ///
 /// # Safety
 /// `data` points to `len` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn core_read_each(data: *const u8, len: usize) -> u64 {
     let mut sum = 0;
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let body = unsafe { core::slice::from_raw_parts(data, len) };
     let read = Document::parse_each(body, &mut [Text::plain(""); 16], |event, _, names| {
         sum += sum_of_event(event);
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn core_read_each(data: *const u8, len: usize) -> u64 {
 /// `data` points to `len` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn core_read(data: *const u8, len: usize) -> u64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let Ok(document) = Document::parse(unsafe { core::slice::from_raw_parts(data, len) }) else { return 0 };
     let mut sum = 0;
     for event in document.events() {
