@@ -64,7 +64,7 @@ static void expect_record(const schedev_step *step, const char *expected) {
   EXPECT(schedev_step_json(step, NULL, 0, &needed) == SCHEDEV_ERROR_BUFFER_TOO_SMALL);
   EXPECT(schedev_step_json(step, record, sizeof record, &len) == SCHEDEV_OK && len == needed && strlen(record) == len);
   EXPECT(strncmp(record, expected, strlen(expected)) == 0);
-  EXPECT(strncmp(record + strlen(expected), ",\"time\":\"2020-09-13T", 21) == 0);
+  EXPECT(strncmp(record + strlen(expected), ",\"time\":\"2020-09-13T", 20) == 0);
 }
 
 static void expect_change(schedev_session *session, int64_t *now, uint32_t change) {

@@ -1,4 +1,4 @@
-"""What the checks share: where things are, how they are built, and how a failure is told."""
+"""Paths, builds and assertions for the checks."""
 
 import os
 import pathlib
@@ -20,7 +20,7 @@ WORK = pathlib.Path(tempfile.mkdtemp(prefix="schedev-tests-"))
 
 
 class Failed(Exception):
-    """A check that did not hold."""
+    """A check failed."""
 
 
 def expect(condition, message):
@@ -29,7 +29,7 @@ def expect(condition, message):
 
 
 def run(*command, timeout=900, **more):
-    """Runs a command that must succeed; its output."""
+    """Runs a command that must succeed; returns its output."""
     command = [str(part) for part in command]
     if shutil.which(command[0]) is None:
         raise Failed(f"{command[0]} is not installed")
@@ -41,7 +41,7 @@ def run(*command, timeout=900, **more):
 
 
 def library():
-    """Builds the library as it ships, once, under the name that programs look for."""
+    """Builds the library as it is shipped, once, and gives it the name of its soname."""
     if not getattr(library, "built", False):
         run(ROOT / "ffi-c/build.sh", cwd=ROOT)
         link = LIBRARY / f"libscheduled_events.so.{abi()}"
@@ -56,7 +56,7 @@ def abi():
 
 
 def compile(source, *flags, compiler=None, std=None, name=None):
-    """Compiles a program of this folder against the shared library, all warnings errors."""
+    """Compiles a program of this folder with the shared library; warnings are errors."""
     source = pathlib.Path(source)
     cxx = source.suffix == ".cc"
     compiler = compiler or ("g++" if cxx else "gcc")

@@ -1,17 +1,19 @@
 /*
- * scheduled_events.h - read, track and decide on Azure Scheduled Events, without allocating
+ * scheduled_events.h - read Azure Scheduled Events, track them and decide what to do about them
  *
- * Azure announces reboots, freezes, redeploys, spot evictions and terminations to the software inside a virtual machine
- * through a small JSON document at http://169.254.169.254/metadata/scheduledevents. This library reads that document,
- * tells what changed since the last one, decides what to do about it and writes the approval. It has no I/O, no clock,
- * no threads and no heap: the program brings its own HTTP, and hands over time and memory.
+ * Azure announces reboots, freezes, redeploys, spot evictions and terminations to the software inside a virtual machine.
+ * The announcement is a small JSON document at http://169.254.169.254/metadata/scheduledevents. This library parses that
+ * document, reports what changed since the last one, decides what to do and writes the approval. It does no I/O, reads no
+ * clock, starts no thread and allocates no memory: the program provides HTTP, time and memory.
  *
- * cc agent.c $(pkg-config --cflags --libs scheduled_events) builds a program with it; CMake finds the package
- * scheduled_events, with the targets scheduled_events::scheduled_events and scheduled_events::static.
+ * To build a program: cc agent.c $(pkg-config --cflags --libs scheduled_events). The CMake package is scheduled_events; its
+ * targets are scheduled_events::scheduled_events and scheduled_events::static.
  *
- * There are two ways to use it. A session is the whole client as a state machine: it says when to poll, what to post,
- * when to prepare and when to recover. With functions of the program's own for time, HTTP and the work to be done, the
- * agent is this loop, and examples/c/agent.c is it in full, over libcurl:
+ * There are two ways to use the library.
+ *
+ * A session is the whole client as a state machine. It says when to poll, what to post, when to prepare and when to
+ * recover. With functions of your own for time, HTTP and the work to do, an agent is this loop. examples/c/agent.c is a
+ * complete one over libcurl.
  *
  *     schedev_session *session;
  *     schedev_session_config config = SCHEDEV_SESSION_CONFIG_INIT;
@@ -41,7 +43,7 @@
  *         status = schedev_session_prepared(session, step.event.event_id, SCHEDEV_PREPARATION_READY);
  *         break;
  *       case SCHEDEV_STEP_RECOVER:
- *         take_back();
+ *         return_to_service();
  *         status = schedev_session_recovered(session, step.event.event_id);
  *         break;
  *       default:
@@ -49,7 +51,7 @@
  *       }
  *     }
  *
- * The other objects are its parts, for programs that do the rest themselves:
+ * The other objects are the parts of a session, for programs that do the rest themselves:
  *
  *     schedev_document document;
  *     schedev_event_cursor cursor = SCHEDEV_CURSOR_INIT;
@@ -68,66 +70,68 @@
  *       printf("\n");
  *     }
  *
- * Texts come from outside, with whatever bytes stand in them: escape them before they reach a terminal, a log or a
- * shell.
+ * The texts of a document come from outside and can contain any character. Escape them before they reach a terminal, a
+ * log or a shell. schedev_step_json() does that.
  *
  * CONVENTIONS
  *
- * Arguments come in this order: the object, inputs, outputs. Functions that can fail return a schedev_status: 0 is
- * SCHEDEV_OK, 1 is SCHEDEV_END, and the rest are errors. Each function's @return lists those that it can return; beside
- * them any can return SCHEDEV_ERROR_INTERNAL, which no input is known to cause.
+ * Arguments are in this order: the object, inputs, outputs. A function that can fail returns a schedev_status: SCHEDEV_OK
+ * (0), SCHEDEV_END (1) or an error. Its @return lists the possible values. SCHEDEV_ERROR_INTERNAL is not listed: any
+ * function can return it, but no input is known that causes it.
  *
- * Outputs are written only on success; before that they may hold anything, and after a failure they hold what they held
- * before. There are two exceptions: `needed`, which tells the size of a result that did not fit, and `error`, which
- * tells why a document was refused. An object or a cursor that is changed is changed on success only, where nothing
- * else is said.
+ * Outputs are written only if the call succeeds, so they need not be initialised. There are two exceptions: `needed`, which
+ * is also written if a buffer is too small, and `error`, which describes why a document is refused. A call that fails does
+ * not change its objects and cursors, unless its description says so.
  *
- * Every enumeration travels as uint32_t in structs and arguments, so that its size never depends on a compiler; its
- * constants say what the numbers mean. A number that a function does not know is answered with SCHEDEV_ERROR_ARGUMENT.
- * A number that you do not know comes from a later version of the library: treat it as "other".
+ * Enumerations are passed as uint32_t in structs and arguments, so that their size does not depend on the compiler. A
+ * number that a function does not know is refused with SCHEDEV_ERROR_ARGUMENT. A number that your program does not know
+ * comes from a later version of the library: treat it as "other".
  *
- * NULL where a parameter may not be NULL is answered with SCHEDEV_ERROR_NULL, and a pointer that is not aligned for its
- * type with SCHEDEV_ERROR_ARGUMENT; parameters that may be NULL say so. An empty text, list or buffer is NULL and 0, or
- * anything and 0. Members are zero where the has_ member beside them is false. Lengths and sizes are in bytes, offsets
- * and indices count from 0. Every other number has its unit in its name; moments are seconds, or milliseconds (_ms),
- * since 1970-01-01T00:00:00Z.
+ * A parameter may be NULL only if its description says so; otherwise NULL is refused with SCHEDEV_ERROR_NULL. A pointer
+ * that is not aligned for its type is refused with SCHEDEV_ERROR_ARGUMENT. An empty text, array or buffer is any pointer
+ * with 0, NULL included.
  *
- * A function that writes to a buffer takes `capacity` and tells `needed`, the length of the result in bytes. With
- * capacity 0 it only tells. Results that are texts get a NUL behind them where there is room for one, which `needed`
- * does not count.
+ * If a has_ member of an output is false, the member that it belongs to is zero. Lengths and sizes are in bytes. Offsets
+ * and indices start at 0. Other numbers have their unit in their name. Times are counted from 1970-01-01T00:00:00Z, in
+ * seconds or milliseconds (_ms).
+ *
+ * A function that writes to a buffer takes its `capacity` and returns in `needed` the length of the result. With capacity
+ * 0 it only returns the length. A text is followed by a NUL if there is room for one; `needed` does not count it.
+ *
+ * A "static string" ends with NUL and is valid for ever.
  *
  * OWNERSHIP
  *
- * Nothing is allocated and nothing is freed. A document, an event, a text or a cursor is a view of the bytes that were
- * parsed: keep those alive and unchanged as long as you use it. What else a function is given it needs during the call
- * only. Structs may be copied. Outputs must overlap neither each other nor inputs.
+ * Nothing is allocated, and nothing has to be freed. Documents, events, texts and cursors are views of the bytes that were
+ * parsed: keep those bytes alive and unchanged while you use a view. Other arguments are needed during the call only.
+ * Structs may be copied. Outputs must not overlap each other or inputs.
  *
- * Sessions and trackers live in memory that you hand over, less than 20 KB for a session and 40 KB for a tracker, and
- * copy what they need of their arguments. They may not be moved. They need no end: the memory is yours again when you
- * are done.
+ * Sessions and trackers live in memory that you provide: less than 20 KB for a session, less than 40 KB for a tracker. They
+ * copy what they need of their arguments. Do not move or copy them. When you are done, reuse the memory.
  *
- * Objects that were never initialised, or are zeroed, are recognised and refused; freed memory cannot be.
+ * An object that is zeroed or not initialised is recognised and refused, as long as its memory is yours. A cursor of
+ * another document or event is recognised in most cases; see schedev_event_cursor and schedev_resource_cursor.
  *
  * THREADS
  *
- * There is no global state. Different objects can be used by different threads at the same time. One object can be read
- * by several threads at the same time: that is what a const pointer means. Whatever takes a pointer that is not const
- * needs that object for itself. No function blocks, or looks at the locale, the environment or errno.
+ * There is no global state. Different threads can use different objects at the same time. Several threads can read one
+ * object at the same time, which is what a const pointer means. A function that takes a pointer that is not const needs
+ * exclusive access to the object. No function blocks, and none uses the locale, the environment or errno.
  *
  * VERSIONS AND THE ABI
  *
- * Versions follow semver.org. The shared library's name ends in its ABI: libscheduled_events.so.0.1 for all versions
- * 0.1.x, and from 1.0 on the major version alone. A program runs with every library of its ABI that is as new as the
- * header that it was compiled with, or newer. So within one ABI:
+ * Versions follow semver.org. The name of the shared library ends with the version of the ABI: libscheduled_events.so.0.1
+ * for all versions 0.1.x, and only the major version from 1.0 on. A program runs with every library of the same ABI that is
+ * not older than the header it was compiled with. Within one ABI:
  *
- * - functions and constants may be added; none changes or goes away, and no number gets another meaning.
- * - structs with a leading struct_size, which you fill in, may grow at their end. The library takes every size that the
- *   struct has had, and for the members that are missing what their _INIT macro says. A larger one is refused with
- *   SCHEDEV_ERROR_ARGUMENT: it may ask for what this library cannot do.
- * - structs with `reserved` members, which the library fills in, keep their size: new members take the place of these.
- * - all others keep size and layout. What is called `opaque` has room to spare for what the library keeps in it.
+ * - Functions and constants may be added. None is changed or removed, and no number gets another meaning.
+ * - Structs with a leading struct_size, which the program fills in, may get new members at their end. The library accepts
+ *   every earlier size; missing members have the values of the _INIT macro. A larger size is refused with
+ *   SCHEDEV_ERROR_ARGUMENT, because it may ask for something that the library cannot do.
+ * - Structs with `reserved` members, which the library fills in, keep their size: new members replace reserved ones.
+ * - All other structs keep their size and layout. Members named `opaque` are larger than needed.
  *
- * This file is generated: edit the comments in ffi-c/src and ffi-c/header/scheduled_events.h.in instead.
+ * This file is generated. Edit the comments in ffi-c/src and ffi-c/header/scheduled_events.h.in instead.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -139,9 +143,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A result that must be looked at. */
+/* Marks functions whose result must be checked. */
 #if defined(SCHEDEV_MUST_USE)
-/* The program has its own. */
+/* The program defines its own. */
 #elif defined(__GNUC__) || defined(__clang__)
 #define SCHEDEV_MUST_USE __attribute__((warn_unused_result))
 #else
@@ -167,159 +171,153 @@ extern "C" {
 #define SCHEDEV_VERSION_STRING "0.1.0"
 
 /**
- * The version of the library that is linked, such as "0.1.0". Compare it with SCHEDEV_VERSION_STRING, the version of
- * the header, where a program is to run with the library that it was compiled for.
+ * Returns the version of the library at run time, such as "0.1.0". SCHEDEV_VERSION_STRING is the version of the header.
  *
- * @return a constant text that ends with NUL.
+ * @return a static string.
  */
 const char *schedev_version_string(void);
 
 /* ---- Status ------------------------------------------------------------------------------------------------------ */
 
 /**
- * What a call came to. 0 is success and 1 the end of an iteration; everything from 2 on is an error, and a call that
- * returns an error has written nothing, `needed` and a `schedev_error` excepted.
+ * The result of a call. 0 is success, 1 is the end of an iteration, and everything else is an error. A call that fails
+ * writes nothing but `needed` and a schedev_error.
  *
- * The numbers never change and are never used again. Later versions may add some: treat one that you do not know as an
- * error.
+ * The numbers never change. Later versions may add some: treat an unknown number as an error.
  */
 typedef enum schedev_status {
-  /** It is done. */
+  /** Success. */
   SCHEDEV_OK = 0,
-  /** There is nothing more, or nothing at that index. Not an error. */
+  /** No more items, or no item at this index. Not an error. */
   SCHEDEV_END = 1,
-  /** A pointer that must not be NULL is, or NULL comes with a length that is not 0. */
+  /** A pointer is NULL that must not be, or NULL was passed with a length that is not 0. */
   SCHEDEV_ERROR_NULL = 2,
-  /**
-   * A value is none of those that the parameter can have; or an object was never initialised; or a cursor belongs to
-   * another object.
-   */
+  /** An argument has an invalid value; or an object is not initialised; or a cursor belongs to another object. */
   SCHEDEV_ERROR_ARGUMENT = 3,
-  /** A text that the caller passed is not UTF-8. */
+  /** A text is not UTF-8. */
   SCHEDEV_ERROR_UTF8 = 4,
-  /** The buffer cannot hold the result; `needed` tells what it takes. */
+  /** The buffer is too small for the result; `needed` has the size. */
   SCHEDEV_ERROR_BUFFER_TOO_SMALL = 5,
-  /** The bytes are no Scheduled Events document; the `schedev_error` tells why and where. */
+  /** The bytes are not a Scheduled Events document. The schedev_error says what is wrong and where. */
   SCHEDEV_ERROR_PARSE = 6,
-  /** The text is no time, or one that does not exist. */
+  /** The text is not a valid time. */
   SCHEDEV_ERROR_TIME = 7,
-  /** A policy has more than SCHEDEV_RULES_MAX rules. */
+  /** The policy has more than SCHEDEV_RULES_MAX rules. */
   SCHEDEV_ERROR_TOO_MANY_RULES = 8,
-  /** More than SCHEDEV_NAMES_MAX names were passed. */
+  /** There are more than SCHEDEV_NAMES_MAX names. */
   SCHEDEV_ERROR_TOO_MANY_NAMES = 9,
   /** A name has more than SCHEDEV_NAME_MAX_BYTES bytes. */
   SCHEDEV_ERROR_NAME_TOO_LONG = 10,
-  /** The interval is below SCHEDEV_INTERVAL_MIN_MS. */
+  /** The interval is shorter than SCHEDEV_INTERVAL_MIN_MS. */
   SCHEDEV_ERROR_INTERVAL_TOO_SHORT = 11,
-  /** The memory that the caller hands over is smaller than the object's size. */
+  /** The memory is too small for the object. */
   SCHEDEV_ERROR_MEMORY_TOO_SMALL = 12,
-  /** The document holds more events than the tracker; nothing changed. */
+  /** The document has more events than the tracker can hold. The tracker is unchanged. */
   SCHEDEV_ERROR_TRACKER_FULL = 13,
-  /** No such event is followed, or it does not wait for this answer. */
+  /** There is no such event, or it does not wait for this answer. */
   SCHEDEV_ERROR_UNKNOWN_EVENT = 14,
-  /** The bytes are no snapshot, or not a whole one, or were changed. The session is empty. */
+  /** The snapshot is incomplete, was changed, or is not a snapshot. */
   SCHEDEV_ERROR_SNAPSHOT_DAMAGED = 15,
-  /** A later version of this library wrote the snapshot. The session is empty. */
+  /** The snapshot was written by a later version of this library. */
   SCHEDEV_ERROR_SNAPSHOT_VERSION = 16,
-  /** The snapshot holds more events than a session. The session is empty. */
+  /** The snapshot has more events than a session can hold. */
   SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS = 17,
-  /** A defect of this library was caught. Initialise the objects that took part anew. */
+  /** A bug in this library was caught. Initialise the objects that were passed again. */
   SCHEDEV_ERROR_INTERNAL = 255,
 } schedev_status;
 
 /**
- * What a status means, in a few words for a person.
+ * Returns a status as a message for people.
  *
  * @param code  a schedev_status, or any other number.
- * @return a constant text that ends with NUL; never NULL.
+ * @return a static string, never NULL.
  */
 const char *schedev_status_message(uint32_t code);
 
 /* ---- Texts ------------------------------------------------------------------------------------------------------- */
 
 /**
- * A text: a view of bytes that somebody else keeps. UTF-8, not ended by NUL. An empty or absent text has a length
- * of 0, and then the pointer may be NULL.
+ * A view of UTF-8 bytes that are kept elsewhere, without a NUL at the end. If the length is 0, the pointer may be NULL.
  *
- * Texts of a document point into the document's bytes and are as they stand there. Where `escaped` is false, as in
- * every real document so far, these bytes are the characters. Where it is true they hold escapes of JSON, such as
- * \u00e9: schedev_text_copy() decodes them, and every function that takes a text understands them.
+ * Texts of a document point into the document's bytes. If `escaped` is false, which is the case for all documents that
+ * Azure is known to send, the bytes are the characters. If it is true, the bytes have JSON escapes such as \u00e9:
+ * schedev_text_copy() decodes them, and every function that takes a text accepts them.
  */
 typedef struct schedev_text {
   /** The first byte. */
   const char *data;
   /** The length in bytes. */
   size_t len;
-  /** Whether the bytes hold escapes of JSON. */
+  /** Whether the bytes have JSON escapes. */
   bool escaped;
 } schedev_text;
 
 /**
- * The text of a C string.
+ * Returns a view of a C string.
  *
- * @param string  ends with NUL, and lives as long as the text is used; NULL is the empty text.
- * @return a view of it, the NUL left out.
+ * @param string  ends with NUL and must outlive the text; NULL is the empty text.
+ * @return the view, without the NUL.
  */
 schedev_text schedev_text_from(const char *string);
 
 /**
- * Copies a text, escapes decoded.
+ * Copies a text and decodes its escapes.
  *
- * To learn the size beforehand pass NULL and 0: the call then returns SCHEDEV_ERROR_BUFFER_TOO_SMALL, or SCHEDEV_OK for
- * an empty text. A buffer of `needed` + 1 bytes always gets its NUL. Mind that a decoded text can hold NULs of its own.
+ * To get the size first, pass NULL and 0: the call returns SCHEDEV_ERROR_BUFFER_TOO_SMALL, or SCHEDEV_OK for an empty
+ * text. A buffer of `needed` + 1 bytes has room for the NUL. A decoded text can contain NUL characters itself.
  *
  * @param text      the text.
- * @param buffer    receives the text, and a NUL behind it where there is room for one; NULL where capacity is 0.
- * @param capacity  the bytes that the buffer holds.
- * @param needed    receives the length of the decoded text in bytes, the NUL not counted, also where it does not fit.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_BUFFER_TOO_SMALL, and the buffer is as it was; SCHEDEV_ERROR_NULL;
+ * @param buffer    receives the text, and a NUL after it if there is room for one; NULL if capacity is 0.
+ * @param capacity  the size of the buffer in bytes.
+ * @param needed    receives the length of the decoded text in bytes, without the NUL, even if the buffer is too small.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_BUFFER_TOO_SMALL, and the buffer is unchanged; SCHEDEV_ERROR_NULL;
  *         SCHEDEV_ERROR_UTF8.
  */
 SCHEDEV_MUST_USE
 schedev_status schedev_text_copy(schedev_text text, char *buffer, size_t capacity, size_t *needed);
 
 /**
- * Whether a text, escapes decoded, equals these bytes exactly.
+ * Whether a text, decoded, equals these bytes.
  *
  * @param text  the text.
- * @param name  the bytes to compare with; NULL where len is 0.
- * @param len   their length.
- * @return whether they are equal; false for a NULL that comes with a length.
+ * @param name  the bytes to compare with; NULL if len is 0.
+ * @param len   the length of name.
+ * @return true if they are equal; false if name is NULL and len is not 0.
  */
 bool schedev_text_equal(schedev_text text, const char *name, size_t len);
 
 /**
- * Whether a text, escapes decoded, equals these bytes but for the case of ASCII letters, which is how Azure compares
- * event ids and the names of machines.
+ * Whether a text, decoded, equals these bytes if ASCII case is ignored. Azure compares event ids and names of machines
+ * in this way.
  *
  * @param text  the text.
- * @param name  the bytes to compare with; NULL where len is 0.
- * @param len   their length.
- * @return whether they are equal; false for a NULL that comes with a length.
+ * @param name  the bytes to compare with; NULL if len is 0.
+ * @param len   the length of name.
+ * @return true if they are equal; false if name is NULL and len is not 0.
  */
 bool schedev_text_equal_ignore_case(schedev_text text, const char *name, size_t len);
 
 /* ---- Times ------------------------------------------------------------------------------------------------------- */
 
 /**
- * Reads a time: RFC 1123 ("Mon, 19 Sep 2016 18:29:47 GMT") or ISO 8601 ("2018-04-12T16:58:30.1458776Z"). Fractions of
- * a second are cut off, an offset is converted, and no offset means UTC.
+ * Parses a time: RFC 1123 ("Mon, 19 Sep 2016 18:29:47 GMT") or ISO 8601 ("2018-04-12T16:58:30.1458776Z"). Fractions of a
+ * second are cut off. A time with an offset is converted to UTC; one without an offset is UTC.
  *
- * @param data     the text, UTF-8; NULL where len is 0.
+ * @param data     the text, UTF-8; NULL if len is 0.
  * @param len      its length in bytes.
- * @param seconds  receives the seconds since 1970-01-01T00:00:00Z, leap seconds not counted.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_TIME for what is no time; SCHEDEV_ERROR_UTF8; SCHEDEV_ERROR_NULL.
+ * @param seconds  receives the seconds since 1970-01-01T00:00:00Z, without leap seconds.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_TIME if it is not a valid time; SCHEDEV_ERROR_UTF8; SCHEDEV_ERROR_NULL.
  */
 SCHEDEV_MUST_USE
 schedev_status schedev_time_parse(const char *data, size_t len, int64_t *seconds);
 
 /**
- * Writes a moment as RFC 3339 in UTC, such as "2022-04-11T22:26:58Z".
+ * Formats a time as RFC 3339 in UTC, such as "2022-04-11T22:26:58Z".
  *
- * @param seconds   seconds since 1970-01-01T00:00:00Z.
- * @param buffer    receives the text, and a NUL where there is room for it; NULL where capacity is 0.
- * @param capacity  the bytes that the buffer holds; 32 are enough for any moment and its NUL.
- * @param needed    receives the length of the text in bytes, the NUL not counted, also where it does not fit.
+ * @param seconds   the seconds since 1970-01-01T00:00:00Z.
+ * @param buffer    receives the text, and a NUL after it if there is room for one; NULL if capacity is 0.
+ * @param capacity  the size of the buffer in bytes; 32 bytes are enough for every time.
+ * @param needed    receives the length of the text in bytes, without the NUL, even if the buffer is too small.
  * @return SCHEDEV_OK; SCHEDEV_ERROR_BUFFER_TOO_SMALL; SCHEDEV_ERROR_NULL.
  */
 SCHEDEV_MUST_USE
@@ -327,82 +325,81 @@ schedev_status schedev_time_format(int64_t seconds, char *buffer, size_t capacit
 
 /* ---- Errors ------------------------------------------------------------------------------------------------------ */
 
-/** Why a document was refused. */
+/** Why a document is refused. */
 typedef enum schedev_parse_error {
   /** No error. */
   SCHEDEV_PARSE_ERROR_NONE = 0,
-  /** The input ends inside a value: a cut-off body, or an empty one. */
+  /** The input ends before the document does: it is truncated, or empty. */
   SCHEDEV_PARSE_ERROR_UNEXPECTED_END = 1,
-  /** A byte that cannot stand there. */
+  /** A byte that JSON does not allow there. */
   SCHEDEV_PARSE_ERROR_UNEXPECTED_BYTE = 2,
-  /** A raw byte below 0x20 inside a string. */
+  /** A byte below 0x20 inside a string. */
   SCHEDEV_PARSE_ERROR_CONTROL_CHARACTER = 3,
-  /** A backslash that starts no escape of RFC 8259. */
+  /** A backslash that does not start an escape of RFC 8259. */
   SCHEDEV_PARSE_ERROR_INVALID_ESCAPE = 4,
-  /** Half of a surrogate pair. */
+  /** A \u escape that is half of a surrogate pair, without the other half. */
   SCHEDEV_PARSE_ERROR_LONE_SURROGATE = 5,
   /** Bytes that are not UTF-8. */
   SCHEDEV_PARSE_ERROR_INVALID_UTF8 = 6,
-  /** A number outside the grammar, such as "01" or "1.". */
+  /** A number that JSON does not allow, such as "01" or "1.". */
   SCHEDEV_PARSE_ERROR_INVALID_NUMBER = 7,
-  /** More than 32 objects and arrays inside each other. */
+  /** More than 32 nested objects and arrays. */
   SCHEDEV_PARSE_ERROR_TOO_DEEP = 8,
-  /** The document is a value, but no object. */
+  /** The document is not an object. */
   SCHEDEV_PARSE_ERROR_NOT_AN_OBJECT = 9,
-  /** The document has no "Events", or they are no array. */
+  /** The document has no "Events", or it is not an array. */
   SCHEDEV_PARSE_ERROR_NO_EVENTS = 10,
-  /** A member that the document defines stands twice in one object. */
+  /** An object has a known member twice. */
   SCHEDEV_PARSE_ERROR_REPEATED_MEMBER = 11,
-  /** Something follows the document. */
+  /** Data after the end of the document. */
   SCHEDEV_PARSE_ERROR_TRAILING_DATA = 12,
   /** A kind that this version of the header does not name. */
   SCHEDEV_PARSE_ERROR_OTHER = 255,
 } schedev_parse_error;
 
-/** Why a document was refused, and where. The caller's; written when a function returns SCHEDEV_ERROR_PARSE. */
+/** Why a document is refused, and where. Written if a function returns SCHEDEV_ERROR_PARSE. */
 typedef struct schedev_error {
   /** A schedev_parse_error. */
   uint32_t kind;
-  /** The line, from 1; lines end with a line feed. */
+  /** The line, from 1. Lines end with a line feed. */
   uint32_t line;
-  /** The column, from 1, in characters; a byte order mark is not counted. */
+  /** The column in characters, from 1. A byte order mark is not counted. */
   uint32_t column;
-  /** The byte, from 0; the length of the input where it ended too early. */
+  /** The offset of the invalid byte; the length of the input if it is truncated. */
   size_t offset;
 } schedev_error;
 
 /**
- * What is wrong, in a few words for a person, the place left aside: "unexpected byte".
+ * Returns what is wrong as a message for people, without the position.
  *
- * @param error  the error; NULL counts as no error.
- * @return a constant text that ends with NUL; never NULL.
+ * @param error  the error; NULL is no error.
+ * @return a static string, never NULL.
  */
 const char *schedev_error_message(const schedev_error *error);
 
 /**
- * A schedev_parse_error as a word: "unexpected-byte".
+ * Returns a schedev_parse_error as a word, such as "unexpected-byte".
  *
  * @param kind  a schedev_parse_error, or any other number.
- * @return a constant text that ends with NUL; "other" for a number that has no word.
+ * @return a static string; "other" if the number has no word.
  */
 const char *schedev_parse_error_word(uint32_t kind);
 
-/** A place in a text, as editors count. */
+/** A line and a column, as editors count them. */
 typedef struct schedev_position {
-  /** The line, from 1; lines end with a line feed. */
+  /** The line, from 1. Lines end with a line feed. */
   uint32_t line;
-  /** The column, from 1, in characters; a byte order mark is not counted. */
+  /** The column in characters, from 1. A byte order mark is not counted. */
   uint32_t column;
 } schedev_position;
 
 /**
- * The line and the column of a byte, such as the one of a schedev_problem. Runs over the text up to there, so it is for
- * messages, not for loops.
+ * Returns the line and column of an offset, such as that of a schedev_problem. It reads the text up to there.
  *
- * @param data      the text; NULL where len is 0.
+ * @param data      the text; NULL if len is 0.
  * @param len       its length in bytes.
- * @param offset    the byte, from 0; beyond the end it counts as the end.
- * @param position  receives the place.
+ * @param offset    the offset in bytes; the end of the text if it is larger than len.
+ * @param position  receives the line and column.
  * @return SCHEDEV_OK; SCHEDEV_ERROR_NULL.
  */
 SCHEDEV_MUST_USE
@@ -410,280 +407,281 @@ schedev_status schedev_position_of(const char *data, size_t len, size_t offset, 
 
 /* ---- Documents --------------------------------------------------------------------------------------------------- */
 
-/** What every cursor is before its first use: schedev_event_cursor cursor = SCHEDEV_CURSOR_INIT; */
+/** Initialises a cursor of any type: schedev_event_cursor cursor = SCHEDEV_CURSOR_INIT; */
 #define SCHEDEV_CURSOR_INIT                                                                                            \
   {                                                                                                                    \
     { 0 }                                                                                                              \
   }
 
 /**
- * A document that was checked: a view of the caller's bytes, which must stay as they are while it is used. Opaque; it
- * may be copied, and there is nothing to free.
+ * A parsed document: a view of the caller's bytes, which must stay unchanged while the document is used. Opaque. It may
+ * be copied, and there is nothing to free.
  */
 typedef struct schedev_document {
-  /** Not for the caller. */
+  /** Private. */
   uint64_t opaque[96];
 } schedev_document;
 
 /**
- * Checks a document and keeps a view of it.
+ * Parses a document.
  *
- * Parsing is strict about form: the bytes must be one JSON text (RFC 8259, UTF-8, a leading byte order mark allowed)
- * that is an object with an array Events, in which no known member stands twice. It is tolerant about meaning: unknown
- * members and words are skipped or kept, and what is odd in one event is a schedev_problem of that event.
+ * The document must be valid JSON (RFC 8259, UTF-8, with or without a byte order mark), an object with an array
+ * "Events", and must not repeat a known member of an object. Everything else is tolerated: unknown members are skipped,
+ * unknown words are kept, and each invalid member of an event is reported as a schedev_problem.
  *
- * There is no limit on events or resources but the length of the input. Time is linear in it; nothing is allocated.
+ * The number of events and resources is not limited. The time is linear in the length, and nothing is allocated.
  *
- * @param data      the body of the answer; it is not changed, and must outlive what is read from the document.
+ * @param data      the body of the HTTP response. It must outlive the document and all that is read from it.
  * @param len       its length in bytes.
- * @param document  receives the view.
- * @param error     receives kind and place where the document is refused; may be NULL.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_PARSE; SCHEDEV_ERROR_NULL.
+ * @param document  receives the document.
+ * @param error     receives what is wrong and where if the document is refused; may be NULL.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_PARSE; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT.
  */
 SCHEDEV_MUST_USE
 schedev_status schedev_document_parse(const char *data, size_t len, schedev_document *document, schedev_error *error);
 
-/** What stands in an incarnation. */
+/** The kind of an incarnation. */
 typedef enum schedev_incarnation_kind {
-  /** No incarnation, or one that cannot be understood. */
+  /** The document has no incarnation, or an invalid one. */
   SCHEDEV_INCARNATION_ABSENT = 0,
-  /** A whole number. */
+  /** An integer. */
   SCHEDEV_INCARNATION_NUMBER = 1,
-  /** A text. */
+  /** A string. */
   SCHEDEV_INCARNATION_TEXT = 2,
 } schedev_incarnation_kind;
 
 /**
- * The document's incarnation, which changes with every change of the document. Compare it for equality only: it skips
- * numbers, and starts again when nobody polled for a day.
+ * The document's incarnation, which changes whenever the document changes. Compare it for equality only: it skips
+ * numbers, and it starts again after a day without polls.
  */
 typedef struct schedev_incarnation {
   /** A schedev_incarnation_kind. */
   uint32_t kind;
-  /** The number; 0 for the other kinds. */
+  /** The integer; 0 for other kinds. */
   uint64_t number;
-  /** The text; empty for the other kinds. */
+  /** The string; empty for other kinds. */
   schedev_text text;
 } schedev_incarnation;
 
 /**
- * The document's incarnation.
+ * Returns the document's incarnation.
  *
  * @param document     the document.
- * @param incarnation  receives it.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT for a document that was not initialised.
+ * @param incarnation  receives the incarnation.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the document is not initialised.
  */
 SCHEDEV_MUST_USE
 schedev_status schedev_document_incarnation(const schedev_document *document, schedev_incarnation *incarnation);
 
 /**
- * How many events schedev_document_next() gives.
+ * Returns the number of events that schedev_document_next() gives.
  *
  * @param document  the document.
- * @return the count; 0 for NULL, or for a document that was not initialised.
+ * @return the number; 0 if document is NULL or not initialised.
  */
 size_t schedev_document_event_count(const schedev_document *document);
 
 /* ---- Events ------------------------------------------------------------------------------------------------------ */
 
-/** The longest EventId, in bytes. A real one is a GUID of 36. */
+/** The longest EventId, in bytes. Azure's are GUIDs of 36. */
 #define SCHEDEV_EVENT_ID_MAX_BYTES 64
 
-/** The impact that an event will have. */
+/** What happens to the machine. */
 typedef enum schedev_event_type {
-  /** The event names no type. */
+  /** The event has no type. */
   SCHEDEV_EVENT_TYPE_NONE = 0,
-  /** The machine pauses for a few seconds; memory, open files and connections survive. */
+  /** The machine pauses for a few seconds. Memory, open files and connections are kept. */
   SCHEDEV_EVENT_TYPE_FREEZE = 1,
-  /** The machine restarts; memory is lost. */
+  /** The machine restarts. Memory is lost. */
   SCHEDEV_EVENT_TYPE_REBOOT = 2,
-  /** The machine moves to another host; memory and temporary disks are lost. */
+  /** The machine moves to another host. Memory and temporary disks are lost. */
   SCHEDEV_EVENT_TYPE_REDEPLOY = 3,
-  /** The spot machine is evicted; temporary disks are lost. Notice: 30 seconds at least. */
+  /** The spot machine is evicted, with a notice of at least 30 seconds. Temporary disks are lost. */
   SCHEDEV_EVENT_TYPE_PREEMPT = 4,
-  /** The machine is to be deleted. */
+  /** The machine is deleted. */
   SCHEDEV_EVENT_TYPE_TERMINATE = 5,
-  /** A word that this library does not know; the event's text has it. */
+  /** A type that this library does not know. See event_type_text. */
   SCHEDEV_EVENT_TYPE_OTHER = 255,
 } schedev_event_type;
 
-/** How far an event has come. One that is over is absent from the document. */
+/** The progress of an event. An event that is over is no longer in the document. */
 typedef enum schedev_event_status {
-  /** The event names no status. */
+  /** The event has no status. */
   SCHEDEV_EVENT_STATUS_NONE = 0,
-  /** Announced; it can be approved. */
+  /** Announced. It can be approved. */
   SCHEDEV_EVENT_STATUS_SCHEDULED = 1,
-  /** Under way. */
+  /** In progress. */
   SCHEDEV_EVENT_STATUS_STARTED = 2,
-  /** A word that this library does not know; the event's text has it. */
+  /** A status that this library does not know. See event_status_text. */
   SCHEDEV_EVENT_STATUS_OTHER = 255,
 } schedev_event_status;
 
 /** Who caused an event. */
 typedef enum schedev_event_source {
-  /** The event names no source. */
+  /** The event has no source. */
   SCHEDEV_EVENT_SOURCE_NONE = 0,
-  /** Azure itself. */
+  /** Azure. */
   SCHEDEV_EVENT_SOURCE_PLATFORM = 1,
-  /** A person or program with rights on the machine. */
+  /** A user who has access to the machine's resource. */
   SCHEDEV_EVENT_SOURCE_USER = 2,
-  /** A word that this library does not know; the event's text has it. */
+  /** A source that this library does not know. See event_source_text. */
   SCHEDEV_EVENT_SOURCE_OTHER = 255,
 } schedev_event_source;
 
 /**
  * One event: a maintenance, an eviction or a deletion of one or more machines.
  *
- * The members are a reading: texts view the document's bytes, or constants of the library, and are empty where the
- * document says nothing. What the document says in a way that cannot be understood is absent too, and a
- * schedev_problem. The struct may be copied. It is for reading: functions that take an event, schedev_decide() among
- * them, look at the document's own words, not at what a caller wrote over these members.
+ * Texts are views of the document's bytes. Members that are absent or invalid in the document are empty here; invalid
+ * ones are also reported as schedev_problem. The struct may be copied. Writing to its members has no effect on functions
+ * that take an event, such as schedev_decide(): they read the document.
  */
 typedef struct schedev_event {
-  /** EventId: opaque, the same through the event's life. Compare it without ASCII case, echo it unchanged. */
+  /** EventId. It identifies the event for its whole life. Compare it ignoring ASCII case. */
   schedev_text event_id;
-  /** EventType, the word itself. */
+  /** EventType, as the document spells it. */
   schedev_text event_type_text;
-  /** EventStatus, the word itself. */
+  /** EventStatus, as the document spells it. */
   schedev_text event_status_text;
-  /** EventSource, the word itself. */
+  /** EventSource, as the document spells it. */
   schedev_text event_source_text;
-  /** ResourceType: "VirtualMachine" so far. */
+  /** ResourceType: "VirtualMachine". */
   schedev_text resource_type;
   /** Description: a sentence for people. */
   schedev_text description;
-  /** NotBefore as it stands, where no time can be read from it. */
+  /** NotBefore as the document spells it, if it is not a valid time. */
   schedev_text not_before_unreadable;
   /**
-   * NotBefore: the event does not start before this moment, unless it is approved. Seconds since
-   * 1970-01-01T00:00:00Z, if has_not_before.
+   * NotBefore: the event does not start before this time unless it is approved. Seconds since 1970-01-01T00:00:00Z,
+   * if has_not_before.
    */
   int64_t not_before_seconds;
-  /** Where the event stands in the document's Events, elements that are left out counted, from 0. */
+  /** The index of the event in Events, elements that are left out counted, from 0. */
   size_t index;
-  /** EventType, a schedev_event_type. */
+  /** EventType: a schedev_event_type. */
   uint32_t event_type;
-  /** EventStatus, a schedev_event_status. */
+  /** EventStatus: a schedev_event_status. */
   uint32_t event_status;
-  /** EventSource, a schedev_event_source. */
+  /** EventSource: a schedev_event_source. */
   uint32_t event_source;
-  /** DurationInSeconds: how long the interruption is expected to last, if has_duration. */
+  /** DurationInSeconds: the expected length of the interruption, if has_duration. */
   uint32_t duration_seconds;
   /**
-   * The first member with a problem among those that decisions rest on, a schedev_member; SCHEDEV_MEMBER_NONE where
-   * there is none. An event that has one is held, whatever a policy says.
+   * The first invalid member among those that decisions depend on: a schedev_member, SCHEDEV_MEMBER_NONE if all are
+   * valid. An event with an invalid one is held, whatever the policy.
    */
   uint32_t unreliable_member;
-  /** Whether NotBefore is known. It is blank once an event has started. */
+  /** Whether NotBefore is known. It is blank after the start of the event. */
   bool has_not_before;
-  /** Whether the duration is known; Azure writes -1 where it is not. */
+  /** Whether the duration is known. Azure writes -1 if it is not. */
   bool has_duration;
-  /** Whether ResourceType is there. */
+  /** Whether the event has a ResourceType. */
   bool has_resource_type;
-  /** Whether Resources is there. */
+  /** Whether the event has Resources. */
   bool has_resources;
-  /** Whether Description is there. */
+  /** Whether the event has a Description. */
   bool has_description;
-  /** Not for the caller. */
+  /** Private. */
   uint64_t opaque[48];
 } schedev_event;
 
 /**
- * Where an iteration over a document's events stands. Opaque; start with SCHEDEV_CURSOR_INIT. It is tied to the
- * document's bytes, and may be copied.
+ * A position among the events of a document. Opaque; initialise it with SCHEDEV_CURSOR_INIT. It may be copied.
+ *
+ * Start a new cursor for each document. A cursor of another document is refused with SCHEDEV_ERROR_ARGUMENT, unless that
+ * document was in the same memory with the same length and incarnation: then which events follow is unspecified.
  */
 typedef struct schedev_event_cursor {
-  /** Not for the caller. */
+  /** Private. */
   uint64_t opaque[8];
 } schedev_event_cursor;
 
 /**
- * The next event, in the document's order. An element of Events that is no object, has no EventId, or repeats one is
- * left out, and stands among the problems.
+ * Gives the next event, in the order of the document. Elements of Events that are not objects, have no EventId or repeat
+ * one are left out; schedev_document_next_problem() reports them.
  *
- * All but the first are read a second time for it, since nothing is stored: where that counts, see
- * schedev_document_parse_each().
+ * Nothing is stored, so that each event but the first is read a second time. schedev_document_parse_each() avoids that.
  *
  * @param document  the document.
- * @param cursor    where the iteration stands; moved on. It starts as SCHEDEV_CURSOR_INIT.
+ * @param cursor    the position, which moves to the next event. Start with SCHEDEV_CURSOR_INIT.
  * @param event     receives the event.
- * @return SCHEDEV_OK; SCHEDEV_END when there are no more; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT for a document or
- *         cursor that was not initialised, or a cursor of another document.
+ * @return SCHEDEV_OK; SCHEDEV_END after the last event; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the document or
+ *         the cursor is not initialised, or if the cursor belongs to another document.
  */
 SCHEDEV_MUST_USE
 schedev_status schedev_document_next(const schedev_document *document, schedev_event_cursor *cursor,
                                      schedev_event *event);
 
 /**
- * The name of a machine that the event concerns, by its place in Resources. Elements that are no strings do not count.
+ * Returns one name of the event's Resources. Elements that are not strings are not counted.
  *
- * Asking for 0, 1, 2 and so on goes over Resources once: the event remembers where it stands, which is why it is not
- * const. Going back starts again at the front. Where the event must not change, use schedev_event_next_resources().
+ * A loop from 0 upwards reads Resources once, because the event remembers its position; that is why it is not const. A
+ * lower index starts from the beginning again. schedev_event_next_resources() does the same for a const event.
  *
  * @param event  the event.
- * @param index  the place, from 0.
+ * @param index  the index of the name, from 0.
  * @param name   receives the name.
- * @return SCHEDEV_OK; SCHEDEV_END where there are fewer; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT for an event that
- *         was not initialised.
+ * @return SCHEDEV_OK; SCHEDEV_END if there are fewer names; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the event is
+ *         not initialised.
  */
 SCHEDEV_MUST_USE
 schedev_status schedev_event_resource(schedev_event *event, size_t index, schedev_text *name);
 
 /**
- * Where an iteration over an event's Resources stands. Opaque; start with SCHEDEV_CURSOR_INIT. It is tied to the
- * document's bytes, and may be copied.
+ * A position among the Resources of an event. Opaque; initialise it with SCHEDEV_CURSOR_INIT. It may be copied.
+ *
+ * Start a new cursor for each event. A cursor of another event is refused with SCHEDEV_ERROR_ARGUMENT, unless that event
+ * was parsed from the same memory.
  */
 typedef struct schedev_resource_cursor {
-  /** Not for the caller. */
+  /** Private. */
   uint64_t opaque[10];
 } schedev_resource_cursor;
 
 /**
- * The next names in the event's Resources, as many as the array has room for: a few dozen places spare most of the
- * calls, however many machines the event concerns. Elements that are no strings are skipped.
+ * Gives the next names of the event's Resources, as many as the array holds. Elements that are not strings are skipped.
  *
  * @param event     the event.
- * @param cursor    where the iteration stands; moved on. It starts as SCHEDEV_CURSOR_INIT.
- * @param names     receives the names, from the front.
- * @param capacity  the names that the array has room for, at least 1.
- * @param count     receives how many were written, at least 1. Fewer than capacity were the last.
- * @return SCHEDEV_OK; SCHEDEV_END when there are no more; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT for an event or
- *         cursor that was not initialised, a cursor of another event, or a capacity of 0.
+ * @param cursor    the position, which moves on. Start with SCHEDEV_CURSOR_INIT.
+ * @param names     receives the names.
+ * @param capacity  the number of names that the array holds, at least 1.
+ * @param count     receives the number of names written, at least 1. If it is less than capacity, there are no more.
+ * @return SCHEDEV_OK; SCHEDEV_END after the last name; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the event or the
+ *         cursor is not initialised, if the cursor belongs to another event, or if capacity is 0.
  */
 SCHEDEV_MUST_USE
 schedev_status schedev_event_next_resources(const schedev_event *event, schedev_resource_cursor *cursor,
                                             schedev_text *names, size_t capacity, size_t *count);
 
-/** The most names that schedev_event_callback is given with an event. */
-#define SCHEDEV_NAMES_AT_ONCE_MAX 16
+/** The most names that schedev_document_parse_each() passes with an event. */
+#define SCHEDEV_CALLBACK_NAMES_MAX 16
 
 /**
- * Shown an event by schedev_document_parse_each(). It must return normally: neither longjmp() nor an exception may
- * leave it.
+ * Called by schedev_document_parse_each() for each event. It must return normally: neither longjmp() nor a C++ exception
+ * may leave it.
  *
  * @param context  what was passed to schedev_document_parse_each().
- * @param event    the event, good until the callback returns; a copy is good as long as the document's bytes.
- * @param names    the names in the event's Resources, good as long as the event; NULL where they are more than
- *                 SCHEDEV_NAMES_AT_ONCE_MAX, and then schedev_event_next_resources() reads them.
- * @param count    how many they are; 0 where names is NULL.
+ * @param event    the event, valid until the callback returns. A copy is valid as long as the document's bytes are.
+ * @param names    the event's Resources, valid until the callback returns; NULL if there are more than
+ *                 SCHEDEV_CALLBACK_NAMES_MAX, which schedev_event_next_resources() reads.
+ * @param count    the number of names; 0 if names is NULL.
  */
 typedef void (*schedev_event_callback)(void *context, const schedev_event *event, const schedev_text *names,
                                        size_t count);
 
 /**
- * Checks a document as schedev_document_parse() does, and shows each event, and the names in its Resources, while it
- * reads it. That takes half the time of going over the events afterwards, which reads them a second time.
+ * Parses a document like schedev_document_parse(), and calls on_event for each event in the same pass.
  *
- * Nothing that was shown counts where the call fails. An event that repeats an id is shown too: where
- * schedev_document_event_count() is less than what was shown, schedev_document_next() gives those that stand.
+ * This is the fastest way to read a whole document: the schedev_document_next() loop reads the events a second time. If
+ * the call fails, discard what on_event was given: the document turned out to be invalid after those events. on_event is
+ * called for an event that repeats an id, too; schedev_document_next() leaves it out.
  *
- * @param data      the body of the answer; it is not changed, and must outlive what is read from the document.
+ * @param data      the body of the HTTP response. It must outlive the document and all that is read from it.
  * @param len       its length in bytes.
- * @param on_event  shown each event, in the document's order.
- * @param context   passed on to on_event.
- * @param document  receives the view.
- * @param error     receives kind and place where the document is refused; may be NULL.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_PARSE; SCHEDEV_ERROR_NULL.
+ * @param on_event  called for each event, in the order of the document.
+ * @param context   passed to on_event.
+ * @param document  receives the document.
+ * @param error     receives what is wrong and where if the document is refused; may be NULL.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_PARSE; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT.
  */
 SCHEDEV_MUST_USE
 schedev_status schedev_document_parse_each(const char *data, size_t len, schedev_event_callback on_event, void *context,
@@ -691,9 +689,9 @@ schedev_status schedev_document_parse_each(const char *data, size_t len, schedev
 
 /* ---- Problems ---------------------------------------------------------------------------------------------------- */
 
-/** The members that the document and its events define. */
+/** The members that documents and events define. */
 typedef enum schedev_member {
-  /** None of them. */
+  /** No member. */
   SCHEDEV_MEMBER_NONE = 0,
   SCHEDEV_MEMBER_EVENT_ID = 1,
   SCHEDEV_MEMBER_EVENT_STATUS = 2,
@@ -711,76 +709,79 @@ typedef enum schedev_member {
 } schedev_member;
 
 /**
- * A member's name on the wire: "EventId".
+ * Returns the name of a member as documents spell it, such as "EventId".
  *
  * @param member  a schedev_member, or any other number.
- * @return a constant text that ends with NUL; empty for a number that has no name.
+ * @return a static string; empty if the number has no name.
  */
 const char *schedev_member_name(uint32_t member);
 
-/** What is odd about a member. */
+/** What is wrong with a member. */
 typedef enum schedev_problem_kind {
-  /** The event has no EventId: it is left out. */
+  /** The event has no EventId. It is left out. */
   SCHEDEV_PROBLEM_MISSING = 1,
-  /** An event with this EventId stands earlier in the document: this one is left out. */
+  /** An earlier event of the document has the same EventId. This one is left out. */
   SCHEDEV_PROBLEM_REPEATED = 2,
   /** The EventId is empty. */
   SCHEDEV_PROBLEM_EMPTY = 3,
   /** The EventId has more than SCHEDEV_EVENT_ID_MAX_BYTES bytes. */
   SCHEDEV_PROBLEM_TOO_LONG = 4,
-  /** The member's value has a type that it cannot have. */
+  /** The value has the wrong JSON type. */
   SCHEDEV_PROBLEM_WRONG_TYPE = 5,
-  /** An element of Events is no object: it is left out. */
+  /** An element of Events is not an object. It is left out. */
   SCHEDEV_PROBLEM_NOT_AN_OBJECT = 6,
-  /** A number that is larger or smaller than its meaning allows. */
+  /** The number is outside the range that its meaning allows. */
   SCHEDEV_PROBLEM_OUT_OF_RANGE = 7,
-  /** A number with a fraction, or a text that is no number, where a whole number is meant. */
+  /** The value is not an integer: a number with a fraction, or a string that is not a number. */
   SCHEDEV_PROBLEM_NOT_AN_INTEGER = 8,
-  /** A NotBefore that is neither RFC 1123 nor ISO 8601, or a date that does not exist. */
+  /** NotBefore is neither an RFC 1123 nor an ISO 8601 time, or a date that does not exist. */
   SCHEDEV_PROBLEM_UNREADABLE_TIME = 9,
   /** A kind that this version of the header does not name. */
   SCHEDEV_PROBLEM_OTHER = 255,
 } schedev_problem_kind;
 
 /**
- * A schedev_problem_kind as a word: "unreadable-time".
+ * Returns a schedev_problem_kind as a word, such as "unreadable-time".
  *
  * @param kind  a schedev_problem_kind, or any other number.
- * @return a constant text that ends with NUL; "other" for a number that has no word.
+ * @return a static string; "other" if the number has no word.
  */
 const char *schedev_problem_kind_word(uint32_t kind);
 
-/** Something odd in one event, or in the document's own members, that does not refuse the document. */
+/**
+ * An invalid part of a document: a member of an event, a member of the document, or an element of Events. The rest of
+ * the document is used.
+ */
 typedef struct schedev_problem {
   /** A schedev_problem_kind. */
   uint32_t kind;
-  /** A schedev_member; SCHEDEV_MEMBER_NONE where no member is concerned, as for an element that is no object. */
+  /** A schedev_member; SCHEDEV_MEMBER_NONE if the problem is not in a member, as for an element that is not an object. */
   uint32_t member;
-  /** Where the event stands in the document's Events, elements that are left out counted, from 0. */
+  /** The index of the event in Events, elements that are left out counted, from 0. */
   size_t event_index;
-  /** The first byte of the value concerned, or of the event where a member is missing, from 0. */
+  /** The offset of the invalid value in the document, or of the event if a member is missing. */
   size_t offset;
-  /** Whether an event is concerned, not the document itself. */
+  /** Whether the problem is in an event, not in the document itself. */
   bool has_event;
 } schedev_problem;
 
 /**
- * Where an iteration over a document's problems stands. Opaque; start with SCHEDEV_CURSOR_INIT. It is tied to the
- * document's bytes, and may be copied.
+ * A position among the problems of a document. Opaque; initialise it with SCHEDEV_CURSOR_INIT. It may be copied. As for
+ * schedev_event_cursor, start a new one for each document.
  */
 typedef struct schedev_problem_cursor {
-  /** Not for the caller. */
+  /** Private. */
   uint64_t opaque[128];
 } schedev_problem_cursor;
 
 /**
- * The next problem: the document's own first, then those of each event, in the order in which they stand.
+ * Gives the next problem: those of the document itself first, then those of each event, in the order of the document.
  *
  * @param document  the document.
- * @param cursor    where the iteration stands; moved on. It starts as SCHEDEV_CURSOR_INIT.
+ * @param cursor    the position, which moves to the next problem. Start with SCHEDEV_CURSOR_INIT.
  * @param problem   receives the problem.
- * @return SCHEDEV_OK; SCHEDEV_END when there are no more; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT for a document or
- *         cursor that was not initialised, or a cursor of another document.
+ * @return SCHEDEV_OK; SCHEDEV_END after the last problem; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the document or
+ *         the cursor is not initialised, or if the cursor belongs to another document.
  */
 SCHEDEV_MUST_USE
 schedev_status schedev_document_next_problem(const schedev_document *document, schedev_problem_cursor *cursor,
@@ -788,36 +789,36 @@ schedev_status schedev_document_next_problem(const schedev_document *document, s
 
 /* ---- Names of this machine --------------------------------------------------------------------------------------- */
 
-/** The most names that a machine can have here. */
+/** The maximum number of names of a machine. */
 #define SCHEDEV_NAMES_MAX 8
 
 /** The longest name, in bytes. */
 #define SCHEDEV_NAME_MAX_BYTES 128
 
 /**
- * The names under which this machine stands in an event's Resources. No names at all, or a NULL in place of the struct,
- * means that they are unknown; then whose an event is cannot be told, and nothing is approved.
+ * The names of this machine in Resources. If there are none, or if a NULL takes the place of the struct, the names are
+ * unknown: it is unknown which events concern this machine, and nothing is approved. An empty name is refused with
+ * SCHEDEV_ERROR_ARGUMENT.
  *
- * Resources are resource names, not host names: the VM's name, or {scale-set}_{instance-id} in a uniform scale set.
- * The metadata service tells it (/metadata/instance/compute/name). Names match whole and without regard to the case of
- * ASCII letters.
+ * Resources are resource names, not host names: the name of the VM, or {scale-set}_{instance-id} in a uniform scale set.
+ * The metadata service returns it at /metadata/instance/compute/name. Names are compared as a whole, ignoring ASCII case.
  */
 typedef struct schedev_names {
-  /** The names, at most SCHEDEV_NAMES_MAX of at most SCHEDEV_NAME_MAX_BYTES bytes; NULL where there are none. */
+  /** The names, at most SCHEDEV_NAMES_MAX of at most SCHEDEV_NAME_MAX_BYTES bytes each; NULL if there are none. */
   const schedev_text *items;
-  /** How many. */
+  /** The number of names. */
   size_t count;
-  /** Whether the documents put one "_" before each resource's name, as API version 2017-03-01 does. */
+  /** Whether documents put a "_" before each name in Resources, as API version 2017-03-01 does. */
   bool underscored;
 } schedev_names;
 
 /**
- * Where this machine stands in the event's Resources.
+ * Returns the position of this machine in the event's Resources.
  *
  * @param event  the event.
- * @param names  the names of this machine; NULL where they are unknown.
- * @param rank   receives the place, from 0.
- * @return SCHEDEV_OK; SCHEDEV_END where the event does not name this machine, or the names are unknown;
+ * @param names  the names of this machine; NULL if they are unknown.
+ * @param rank   receives the index of the first of these names, from 0.
+ * @return SCHEDEV_OK; SCHEDEV_END if the event does not name this machine, or if the names are unknown;
  *         SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT; SCHEDEV_ERROR_UTF8; SCHEDEV_ERROR_TOO_MANY_NAMES;
  *         SCHEDEV_ERROR_NAME_TOO_LONG.
  */
@@ -826,42 +827,42 @@ schedev_status schedev_event_rank(const schedev_event *event, const schedev_name
 
 /* ---- Policies and decisions -------------------------------------------------------------------------------------- */
 
-/** The most rules that a policy holds. */
+/** The maximum number of rules of a policy. */
 #define SCHEDEV_RULES_MAX 32
 
-/** What is done about an event. */
+/** What to do about an event. */
 typedef enum schedev_action {
-  /** Report it, never approve it. */
+  /** Report it; never approve it. */
   SCHEDEV_ACTION_HOLD = 0,
-  /** Approve it at once. */
+  /** Approve it now. */
   SCHEDEV_ACTION_APPROVE = 1,
-  /** Prepare for it, and approve it once the host says that it is ready. */
+  /** Prepare for it, and approve it when the host reports that it is ready. */
   SCHEDEV_ACTION_PREPARE = 2,
-  /** Neither prepare nor approve; it is of no interest. */
+  /** Neither prepare nor approve it. */
   SCHEDEV_ACTION_IGNORE = 3,
 } schedev_action;
 
 /** Whose events a rule matches. */
 typedef enum schedev_scope {
-  /** Those whose Resources name this machine. */
+  /** Events whose Resources name this machine. */
   SCHEDEV_SCOPE_MINE = 0,
-  /** Those whose Resources do not. */
+  /** Events whose Resources do not. */
   SCHEDEV_SCOPE_OTHERS = 1,
-  /** All that the document announces. */
+  /** All events. */
   SCHEDEV_SCOPE_ANY = 2,
 } schedev_scope;
 
-/** Who approves an event that names several machines, this one among them, since an approval lets it proceed for all. */
+/** Which machine approves an event that names several machines. One approval is for all of them. */
 typedef enum schedev_leader {
-  /** The first machine in Resources. Nobody replaces it when it is dead; the event then starts at NotBefore. */
+  /** The first machine in Resources. If it is down, the event starts at NotBefore. */
   SCHEDEV_LEADER_FIRST_RESOURCE = 0,
-  /** Each machine waits in turn: the i-th in Resources, from 0, waits i times take_over_after_seconds. */
+  /** Each machine after a delay: the i-th in Resources, from 0, waits i times take_over_after_seconds. */
   SCHEDEV_LEADER_RANK = 1,
-  /** Every machine approves for itself. */
+  /** Every machine. */
   SCHEDEV_LEADER_EVERYONE = 2,
 } schedev_leader;
 
-/** The event types that a rule matches, to be joined with |. 0 is every type. */
+/** Event types that a rule matches; combine them with |. 0 matches every type. */
 typedef enum schedev_match_type {
   /** Every type. */
   SCHEDEV_MATCH_TYPE_ANY = 0,
@@ -870,186 +871,184 @@ typedef enum schedev_match_type {
   SCHEDEV_MATCH_TYPE_REDEPLOY = 4,
   SCHEDEV_MATCH_TYPE_PREEMPT = 8,
   SCHEDEV_MATCH_TYPE_TERMINATE = 16,
-  /** Every word beside those. */
+  /** Every other word. */
   SCHEDEV_MATCH_TYPE_OTHER = 32,
 } schedev_match_type;
 
-/** The event sources that a rule matches, to be joined with |. 0 is every source, and events that name none. */
+/** Event sources that a rule matches; combine them with |. 0 matches every source, and events without one. */
 typedef enum schedev_match_source {
   SCHEDEV_MATCH_SOURCE_ANY = 0,
   SCHEDEV_MATCH_SOURCE_PLATFORM = 1,
   SCHEDEV_MATCH_SOURCE_USER = 2,
-  /** Every word beside those. */
+  /** Every other word. */
   SCHEDEV_MATCH_SOURCE_OTHER = 4,
 } schedev_match_source;
 
 /**
- * One rule. It matches where everything that it names matches; a zeroed rule holds every event of this machine.
- * The layout is fixed: a later version that can match more will have another struct beside this one.
+ * One rule. It matches an event if all its conditions do. A zeroed rule holds every event of this machine.
+ *
+ * The layout is fixed: a later version with more conditions will add another struct.
  */
 typedef struct schedev_rule {
-  /** A schedev_action: what it does. */
+  /** What to do: a schedev_action. */
   uint32_t action;
-  /** A schedev_scope: whose events it matches. */
+  /** Whose events: a schedev_scope. */
   uint32_t scope;
-  /** schedev_match_type, joined with |. */
+  /** Event types: schedev_match_type, combined with |. */
   uint32_t event_types;
-  /** schedev_match_source, joined with |. */
+  /** Event sources: schedev_match_source, combined with |. */
   uint32_t event_sources;
-  /**
-   * The shortest interruption that it matches, this one included, if has_min_duration. An unknown duration never
-   * matches a range.
-   */
+  /** The shortest duration, inclusive, if has_min_duration. An unknown duration never matches a range. */
   uint32_t min_duration_seconds;
-  /** The longest interruption that it matches, this one included, if has_max_duration. */
+  /** The longest duration, inclusive, if has_max_duration. */
   uint32_t max_duration_seconds;
-  /** Whether there is a shortest interruption. */
+  /** Whether there is a shortest duration. */
   bool has_min_duration;
-  /** Whether there is a longest interruption. */
+  /** Whether there is a longest duration. */
   bool has_max_duration;
 } schedev_rule;
 
 /**
- * Rules in order, of which the first that matches decides, and who of several machines speaks for all. Start from
- * SCHEDEV_POLICY_INIT, which is the policy that holds everything.
+ * A list of rules; the first rule that matches an event decides about it. Initialise it with SCHEDEV_POLICY_INIT, which
+ * has no rules and holds every event.
  *
- * Some things no rule can change. An event that is not Scheduled is never approved, nor is one with a problem in a
- * member that decisions rest on, nor any while this machine's names are unknown; nor is another machine's Terminate.
+ * Whatever the rules, these are never approved: an event that is not Scheduled, an event with an invalid member that
+ * decisions depend on, a Terminate of another machine, and any event while the names of this machine are unknown.
  */
 typedef struct schedev_policy {
-  /** sizeof(schedev_policy), which lets the struct grow. */
+  /** sizeof(schedev_policy). */
   size_t struct_size;
-  /** The rules, first to last; NULL where there are none. */
+  /** The rules, in order; NULL if there are none. */
   const schedev_rule *rules;
-  /** How many, at most SCHEDEV_RULES_MAX. */
+  /** The number of rules, at most SCHEDEV_RULES_MAX. */
   size_t rule_count;
   /** A schedev_leader. */
   uint32_t leader;
-  /** For SCHEDEV_LEADER_RANK: the seconds to wait for each machine that stands before this one. */
+  /** For SCHEDEV_LEADER_RANK: the delay per machine before this one in Resources. */
   uint32_t take_over_after_seconds;
 } schedev_policy;
 
-/** The policy that holds everything, to start from. */
+/** Initialises a policy without rules, which holds every event. */
 #define SCHEDEV_POLICY_INIT                                                                                            \
   { sizeof(schedev_policy), NULL, 0, SCHEDEV_LEADER_FIRST_RESOURCE, 0 }
 
 /**
- * The preset that never approves anything: every event is held.
+ * Returns the preset that approves nothing: it has no rules, so that every event is held.
  *
- * @return a constant.
+ * @return a static policy.
  */
 const schedev_policy *schedev_policy_observe(void);
 
 /**
- * The preset that does what Microsoft's published sample does: approve what a user started (rule 1) and freezes of less
- * than nine seconds (rule 2), of this machine only; hold the rest.
+ * Returns the preset that is based on Microsoft's published sample: it approves events that a user caused (rule 1) and
+ * freezes of at most 8 seconds (rule 2), for this machine only, and holds everything else.
  *
- * @return a constant.
+ * @return a static policy.
  */
 const schedev_policy *schedev_policy_sample(void);
 
-/** Why a decision is as it is. */
+/** Why a decision was made. */
 typedef enum schedev_reason {
-  /** The rule is about events that a user started. */
+  /** The rule is for events that a user caused. */
   SCHEDEV_REASON_USER_INITIATED = 1,
-  /** The rule allows interruptions up to some length. */
+  /** The rule has a maximum duration, and the event is shorter. */
   SCHEDEV_REASON_SHORT_INTERRUPTION = 2,
   /** The rule matches. */
   SCHEDEV_REASON_RULE = 3,
   /** This machine's event, but no rule matches. */
   SCHEDEV_REASON_NO_RULE = 4,
-  /** The policy has no rules at all. */
+  /** The policy has no rules. */
   SCHEDEV_REASON_OBSERVING = 5,
-  /** The event does not name this machine, and no rule is about such events. */
+  /** The event does not name this machine, and no rule matches. */
   SCHEDEV_REASON_OTHER_MACHINE = 6,
-  /** Another machine's deletion is that machine's to approve, whatever a rule says. */
+  /** It is a Terminate of another machine. */
   SCHEDEV_REASON_OTHER_MACHINES_TERMINATE = 7,
-  /** This machine's name is not known. */
+  /** The names of this machine are unknown. */
   SCHEDEV_REASON_NAME_UNKNOWN = 8,
   /** The event has no EventType. */
   SCHEDEV_REASON_TYPE_UNKNOWN = 9,
-  /** The event is under way. */
+  /** The event has started. */
   SCHEDEV_REASON_ALREADY_STARTED = 10,
-  /** The event's status is absent, or a word that this library does not know. */
+  /** The event has no EventStatus, or one that this library does not know. */
   SCHEDEV_REASON_NOT_SCHEDULED = 11,
-  /** A member that decisions rest on has a problem; the decision names it. */
+  /** A member that decisions depend on is invalid; see the decision's member. */
   SCHEDEV_REASON_UNRELIABLE = 12,
-  /** The event names several machines, and another one approves for all. */
+  /** The event names several machines, and another one approves it. */
   SCHEDEV_REASON_ANOTHER_LEADS = 13,
   /** A reason that this version of the header does not name. */
   SCHEDEV_REASON_OTHER = 255,
 } schedev_reason;
 
-/** What is done about an event, and why. */
+/** What to do about an event, and why. */
 typedef struct schedev_decision {
   /** A schedev_action. */
   uint32_t action;
-  /** A schedev_reason. schedev_decision_reason() puts it into words. */
+  /** A schedev_reason. schedev_decision_reason() returns it as a message. */
   uint32_t reason;
-  /** For SCHEDEV_REASON_UNRELIABLE the schedev_member concerned. */
+  /** For SCHEDEV_REASON_UNRELIABLE: the invalid schedev_member. */
   uint32_t member;
-  /** The number of the rule that says so, from 1; 0 where no rule was asked. */
+  /** The number of the rule that matched, from 1; 0 if none did. */
   uint32_t rule;
   /**
-   * The seconds to wait, from when the event was first seen, before this machine approves it, if has_approve_after.
-   * With SCHEDEV_ACTION_PREPARE the host must be ready too.
+   * How long this machine waits before it approves the event, counted from when it first saw the event, if
+   * has_approve_after. With SCHEDEV_ACTION_PREPARE the host must be ready, too.
    */
   uint32_t approve_after_seconds;
-  /** Whether this machine ever approves the event. */
+  /** Whether this machine approves the event. */
   bool has_approve_after;
-  /** Whether the time that is left is known. */
+  /** Whether time_left_seconds is known. */
   bool has_time_left;
-  /** The seconds from now to NotBefore, negative once it has passed, if has_time_left. */
+  /** The seconds from now to NotBefore, if has_time_left. Negative after NotBefore. */
   int64_t time_left_seconds;
 } schedev_decision;
 
 /**
- * Decides about one event.
+ * Decides what to do about an event.
  *
- * @param policy       the policy; schedev_policy_sample() and schedev_policy_observe() are there to be used.
+ * @param policy       the policy: your own, schedev_policy_observe() or schedev_policy_sample().
  * @param event        the event.
- * @param names        the names of this machine; NULL where they are unknown, and then every event is held.
- * @param now_seconds  the time, in seconds since 1970-01-01T00:00:00Z; only the time that is left depends on it.
+ * @param names        the names of this machine; NULL if they are unknown, and then every event is held.
+ * @param now_seconds  the time, in seconds since 1970-01-01T00:00:00Z. Only time_left_seconds depends on it.
  * @param decision     receives the decision.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT for a policy that has a wrong struct_size or unknown
- *         constants, or an event that was not initialised; SCHEDEV_ERROR_TOO_MANY_RULES; SCHEDEV_ERROR_TOO_MANY_NAMES;
- *         SCHEDEV_ERROR_NAME_TOO_LONG; SCHEDEV_ERROR_UTF8.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the policy has an invalid struct_size or
+ *         unknown constants, or if the event is not initialised; SCHEDEV_ERROR_TOO_MANY_RULES;
+ *         SCHEDEV_ERROR_TOO_MANY_NAMES; SCHEDEV_ERROR_NAME_TOO_LONG; SCHEDEV_ERROR_UTF8.
  */
 SCHEDEV_MUST_USE
 schedev_status schedev_decide(const schedev_policy *policy, const schedev_event *event, const schedev_names *names,
                               int64_t now_seconds, schedev_decision *decision);
 
 /**
- * A decision's reason, in a few words for a person: "short interruption".
+ * Returns the reason of a decision as a message for people, such as "short interruption".
  *
  * @param decision  the decision; NULL has no reason.
- * @return a constant text that ends with NUL; empty where there is no reason.
+ * @return a static string; empty if there is no reason.
  */
 const char *schedev_decision_reason(const schedev_decision *decision);
 
 /**
- * A schedev_action as a word: "approve".
+ * Returns a schedev_action as a word, such as "approve".
  *
  * @param action  a schedev_action, or any other number.
- * @return a constant text that ends with NUL; "unknown" for a number that has no word.
+ * @return a static string; "unknown" if the number has no word.
  */
 const char *schedev_action_word(uint32_t action);
 
 /* ---- Approvals --------------------------------------------------------------------------------------------------- */
 
 /**
- * Writes the POST body that approves events: {"StartRequests":[{"EventId":"..."}]}. It lets Azure start them early, for
- * all their Resources. Ids are echoed as they were read.
+ * Writes the POST body that approves events: {"StartRequests":[{"EventId":"..."}]}. An approval lets Azure start the
+ * events now, for all machines in their Resources.
  *
- * To learn the size beforehand pass NULL and 0.
+ * To get the size first, pass NULL and 0.
  *
- * @param ids       the ids, such as those of schedev_event.
- * @param count     how many, at least 1.
- * @param buffer    receives the body, and a NUL behind it where there is room for one; NULL where capacity is 0.
- * @param capacity  the bytes that the buffer holds.
- * @param needed    receives the length of the body in bytes, the NUL not counted, also where it does not fit.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_BUFFER_TOO_SMALL, and the buffer is as it was; SCHEDEV_ERROR_NULL;
- *         SCHEDEV_ERROR_ARGUMENT for no ids at all; SCHEDEV_ERROR_UTF8.
+ * @param ids       the ids of the events.
+ * @param count     the number of ids, at least 1.
+ * @param buffer    receives the body, and a NUL after it if there is room for one; NULL if capacity is 0.
+ * @param capacity  the size of the buffer in bytes.
+ * @param needed    receives the length of the body in bytes, without the NUL, even if the buffer is too small.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_BUFFER_TOO_SMALL, and the buffer is unchanged; SCHEDEV_ERROR_NULL;
+ *         SCHEDEV_ERROR_ARGUMENT if count is 0; SCHEDEV_ERROR_UTF8.
  */
 SCHEDEV_MUST_USE
 schedev_status schedev_start_requests(const schedev_text *ids, size_t count, char *buffer, size_t capacity,
@@ -1057,115 +1056,116 @@ schedev_status schedev_start_requests(const schedev_text *ids, size_t count, cha
 
 /* ---- Trackers ---------------------------------------------------------------------------------------------------- */
 
-/** The most events that a tracker remembers. */
+/** The maximum number of events of a tracker. */
 #define SCHEDEV_TRACKER_EVENTS_MAX 256
 
 /**
- * A change in the life of one event. SCHEDULED or STARTED_WITHOUT_NOTICE comes first; then RESCHEDULED and UPDATED, any
- * number of times; STARTED at most once, after SCHEDULED; and one of COMPLETED, CANCELLED and ENDED last.
+ * A change of an event. The first one is SCHEDULED or STARTED_WITHOUT_NOTICE. RESCHEDULED and UPDATED follow any number
+ * of times, and STARTED at most once, after SCHEDULED. The last one is COMPLETED, CANCELLED or ENDED.
  */
 typedef enum schedev_change {
-  /** Seen for the first time, not started yet. */
+  /** New, and not started. */
   SCHEDEV_CHANGE_SCHEDULED = 1,
-  /** Under way, and seen scheduled before. */
+  /** Started; it was Scheduled before. */
   SCHEDEV_CHANGE_STARTED = 2,
-  /** Under way when it was first seen, as after a hardware failure. */
+  /** New, and already started, as after a hardware failure. */
   SCHEDEV_CHANGE_STARTED_WITHOUT_NOTICE = 3,
-  /** NotBefore moved. */
+  /** NotBefore changed. */
   SCHEDEV_CHANGE_RESCHEDULED = 4,
   /** Another member changed. */
   SCHEDEV_CHANGE_UPDATED = 5,
-  /** It was under way, and is gone. */
+  /** Gone after it had started. */
   SCHEDEV_CHANGE_COMPLETED = 6,
-  /** It was scheduled, not approved, NotBefore still ahead, and is gone. */
+  /** Gone before NotBefore, while it was Scheduled and not approved. */
   SCHEDEV_CHANGE_CANCELLED = 7,
-  /** It was scheduled, approved or past NotBefore, and is gone: whether it happened cannot be told. */
+  /** Gone while it was Scheduled, after its approval or after NotBefore: it is unknown whether it took place. */
   SCHEDEV_CHANGE_ENDED = 8,
 } schedev_change;
 
 /**
- * A schedev_change as a word: "started-without-notice".
+ * Returns a schedev_change as a word, such as "started-without-notice".
  *
  * @param change  a schedev_change, or any other number.
- * @return a constant text that ends with NUL; "unknown" for a number that has no word.
+ * @return a static string; "unknown" if the number has no word.
  */
 const char *schedev_change_word(uint32_t change);
 
 /**
- * What is remembered of an event after its document is gone. Its texts view the memory of the tracker or the session
- * that it comes from, and are good until that is told or asked the next thing.
+ * What a tracker or a session keeps of an event. The texts are views of the memory of that tracker or session, valid
+ * until the next call that takes it as a pointer that is not const.
  */
 typedef struct schedev_tracked_event {
-  /** The event's id, as it was first spelt. Of an id beyond SCHEDEV_EVENT_ID_MAX_BYTES it is the beginning and a hash. */
+  /** The event's id, as first seen. An id of more than SCHEDEV_EVENT_ID_MAX_BYTES is cut and ends with a hash. */
   schedev_text event_id;
-  /** The event's type as the wire spells it, at most 28 bytes of it; empty where the event names none. */
+  /** The event's type as the document spells it, cut to 28 bytes; empty if it has none. */
   schedev_text event_type_text;
   /**
-   * The last NotBefore that was known, in seconds since 1970-01-01T00:00:00Z, if has_not_before. Documents blank it
-   * when the event starts.
+   * The last known NotBefore, in seconds since 1970-01-01T00:00:00Z, if has_not_before. It is kept when the event
+   * starts, although documents blank it then.
    */
   int64_t not_before_seconds;
-  /** The last expected interruption, if has_duration. */
+  /** The expected length of the interruption, if has_duration. */
   uint32_t duration_seconds;
-  /** A schedev_event_status; SCHEDEV_EVENT_STATUS_OTHER also where it never had one. It never goes back from started. */
+  /** A schedev_event_status: STARTED from its start on, SCHEDULED, or OTHER if it never had one of these. */
   uint32_t event_status;
-  /** Whether NotBefore was ever known. */
+  /** Whether not_before_seconds is known. */
   bool has_not_before;
-  /** Whether the duration is known. */
+  /** Whether duration_seconds is known. */
   bool has_duration;
-  /** Whether it is known if the event concerns this machine; it is not while the names are unknown. */
+  /** Whether mine is known. It is not while the names of this machine are unknown. */
   bool has_mine;
   /** Whether the event concerns this machine, if has_mine. */
   bool mine;
-  /** Whether an approval of the event succeeded. */
+  /** Whether the event was approved. */
   bool approved;
 } schedev_tracked_event;
 
 /**
- * Remembers the events of the last document and tells what the next one changes. It lives in memory that the caller
- * hands over; there is nothing to free. A session has its own: this is for hosts that do everything else themselves.
+ * Keeps the events of the last document and reports what the next one changes. It lives in the caller's memory, and
+ * there is nothing to free. A session has its own tracker; this one is for programs that do not use a session.
  */
 typedef struct schedev_tracker schedev_tracker;
 
 /**
- * Told of each change by schedev_tracker_observe(). It must return normally: neither longjmp() nor an exception may
- * leave it; and it must not call functions with the same tracker.
+ * Called by schedev_tracker_observe() for each change. It must return normally: neither longjmp() nor a C++ exception may
+ * leave it. It must not call functions with the same tracker.
  *
  * @param context  what was passed to schedev_tracker_observe().
  * @param change   a schedev_change.
- * @param event    what is now known of the event, good until the callback returns.
+ * @param event    the event after the change, valid until the callback returns.
  */
 typedef void (*schedev_change_callback)(void *context, uint32_t change, const schedev_tracked_event *event);
 
-/** The bytes of memory that a tracker takes, wherever that memory starts. */
+/** Returns the size of memory that a tracker needs, in bytes, whatever the alignment of the memory. */
 size_t schedev_tracker_size(void);
 
 /**
- * Makes a tracker that has seen nothing.
+ * Initialises a tracker without events.
  *
- * @param memory   where it is to live, at any alignment; it must not move while the tracker is used.
- * @param size     the bytes there, at least schedev_tracker_size().
- * @param tracker  receives the tracker, which lies in that memory.
+ * @param memory   the memory for the tracker, with any alignment. It must not move while the tracker is used.
+ * @param size     its size in bytes, at least schedev_tracker_size().
+ * @param tracker  receives the tracker, a pointer into that memory.
  * @return SCHEDEV_OK; SCHEDEV_ERROR_MEMORY_TOO_SMALL; SCHEDEV_ERROR_NULL.
  */
 SCHEDEV_MUST_USE
 schedev_status schedev_tracker_init(void *memory, size_t size, schedev_tracker **tracker);
 
 /**
- * Takes a document and tells each change: those of known events first, then those that are gone, then new ones.
+ * Compares a document with the last one and reports each change: first those of events that are still there, then the
+ * events that are gone, then the new ones.
  *
- * Give it documents only: a failed poll, an empty body or a 304 says nothing, so it ends nothing.
+ * Pass documents only: a failed poll, an empty body or a 304 does not end an event.
  *
  * @param tracker      the tracker.
  * @param document     the newest document.
- * @param names        the names of this machine; NULL where they are unknown.
+ * @param names        the names of this machine; NULL if they are unknown.
  * @param now_seconds  the time, in seconds since 1970-01-01T00:00:00Z.
- * @param on_change    told of each change; may be NULL.
- * @param context      passed on to on_change.
- * @param needed       receives how many events the document holds where they are too many; may be NULL.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_TRACKER_FULL beyond SCHEDEV_TRACKER_EVENTS_MAX events, and then nothing is changed
- *         and nothing told; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT for a tracker or document that was not
- *         initialised; SCHEDEV_ERROR_TOO_MANY_NAMES; SCHEDEV_ERROR_NAME_TOO_LONG; SCHEDEV_ERROR_UTF8.
+ * @param on_change    called for each change; may be NULL.
+ * @param context      passed to on_change.
+ * @param needed       receives the number of events of the document if it has too many; may be NULL.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_TRACKER_FULL if the document has more than SCHEDEV_TRACKER_EVENTS_MAX events, and
+ *         then nothing is changed or reported; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the tracker or the document
+ *         is not initialised; SCHEDEV_ERROR_TOO_MANY_NAMES; SCHEDEV_ERROR_NAME_TOO_LONG; SCHEDEV_ERROR_UTF8.
  */
 SCHEDEV_MUST_USE
 schedev_status schedev_tracker_observe(schedev_tracker *tracker, const schedev_document *document,
@@ -1173,31 +1173,32 @@ schedev_status schedev_tracker_observe(schedev_tracker *tracker, const schedev_d
                                        schedev_change_callback on_change, void *context, size_t *needed);
 
 /**
- * Notes that an approval of this event succeeded, by which CANCELLED and ENDED are told apart.
+ * Records that an event was approved. If the event disappears while it is Scheduled, this is what distinguishes ENDED
+ * from CANCELLED.
  *
  * @param tracker   the tracker.
  * @param event_id  the event's id.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_UNKNOWN_EVENT; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT for a tracker that was
- *         not initialised; SCHEDEV_ERROR_UTF8.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_UNKNOWN_EVENT; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the tracker is not
+ *         initialised; SCHEDEV_ERROR_UTF8.
  */
 schedev_status schedev_tracker_approved(schedev_tracker *tracker, schedev_text event_id);
 
 /**
- * How many events are tracked.
+ * Returns the number of events in the tracker.
  *
  * @param tracker  the tracker.
- * @return the count; 0 for NULL, or for a tracker that was not initialised.
+ * @return the number; 0 if tracker is NULL or not initialised.
  */
 size_t schedev_tracker_event_count(const schedev_tracker *tracker);
 
 /**
- * One of the events that were in the last document, in no particular order.
+ * Returns one event of the last document. The events are in no particular order.
  *
  * @param tracker  the tracker.
- * @param index    from 0 up to schedev_tracker_event_count().
- * @param event    receives the event, whose texts are good until the next document is observed.
- * @return SCHEDEV_OK; SCHEDEV_END where there are fewer; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT for a tracker that
- *         was not initialised.
+ * @param index    the index, from 0 to schedev_tracker_event_count() - 1.
+ * @param event    receives the event. Its texts are valid until the next document is observed.
+ * @return SCHEDEV_OK; SCHEDEV_END if there are fewer events; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the tracker is
+ *         not initialised.
  */
 SCHEDEV_MUST_USE
 schedev_status schedev_tracker_event(const schedev_tracker *tracker, size_t index, schedev_tracked_event *event);
@@ -1205,62 +1206,62 @@ schedev_status schedev_tracker_event(const schedev_tracker *tracker, size_t inde
 /* ---- Sessions ---------------------------------------------------------------------------------------------------- */
 
 /**
- * The most events that a session follows at a time. This machine's own come first; others beyond it are counted and
- * reported.
+ * The maximum number of events that a session follows. If a document has more, this machine's events come first; the
+ * others are counted and reported.
  */
 #define SCHEDEV_SESSION_EVENTS_MAX 64
 
-/** The usual time between two polls, in milliseconds. */
+/** The default time between two polls, in milliseconds. */
 #define SCHEDEV_INTERVAL_MS 1000
 
 /** The shortest time between two polls, in milliseconds. */
 #define SCHEDEV_INTERVAL_MIN_MS 200
 
 /**
- * The whole client as a state machine without I/O: ask schedev_session_next() what to do, do it, and tell what came of
- * it. It lives in memory that the caller hands over; there is nothing to free.
+ * The client as a state machine without I/O. Call schedev_session_next() for the next step, perform it, and pass the
+ * result back. A session lives in the caller's memory, and there is nothing to free.
  *
- * A session keeps the pace of polling, tells changes, decides, says when to prepare, approves when the host is ready,
- * repeats what failed, and says when to recover. While a request is under way, or the host prepares, it goes on with
+ * A session schedules polls, reports changes, decides, asks for preparations, approves events when the host is ready,
+ * retries what failed, and asks for recoveries. While a request or a preparation is in progress, it goes on with
  * everything else.
  */
 typedef struct schedev_session schedev_session;
 
 /**
- * How a session is to behave. Start from SCHEDEV_SESSION_CONFIG_INIT: the policy that only observes, unknown names, a
- * poll each second.
+ * The configuration of a session. Initialise it with SCHEDEV_SESSION_CONFIG_INIT: a policy that only observes, unknown
+ * names, one poll per second.
  */
 typedef struct schedev_session_config {
-  /** sizeof(schedev_session_config), which lets the struct grow. */
+  /** sizeof(schedev_session_config). */
   size_t struct_size;
-  /** What to do about events; NULL is schedev_policy_observe(). It is copied. */
+  /** The policy; NULL is schedev_policy_observe(). It is copied. */
   const schedev_policy *policy;
-  /** The names of this machine; NULL until they are known. They are copied. */
+  /** The names of this machine; NULL if they are unknown. They are copied. */
   const schedev_names *names;
-  /** Any number that differs between machines; it spreads retries. */
+  /** A number that differs between machines, such as a random one. It spreads retries over time. */
   uint64_t seed;
-  /** Milliseconds between two polls, SCHEDEV_INTERVAL_MIN_MS at least. */
+  /** The time between two polls in milliseconds, at least SCHEDEV_INTERVAL_MIN_MS. */
   uint32_t interval_ms;
-  /** Decide and report, but neither prepare nor approve. */
+  /** Whether to only decide and report: no preparation, no approval. */
   bool dry_run;
 } schedev_session_config;
 
-/** The configuration to start from. */
+/** Initialises a configuration. */
 #define SCHEDEV_SESSION_CONFIG_INIT                                                                                    \
   { sizeof(schedev_session_config), NULL, NULL, 0, SCHEDEV_INTERVAL_MS, false }
 
-/** The bytes of memory that a session takes, wherever that memory starts. */
+/** Returns the size of memory that a session needs, in bytes, whatever the alignment of the memory. */
 size_t schedev_session_size(void);
 
 /**
- * Makes a session that has seen nothing.
+ * Initialises a session.
  *
- * @param memory   where it is to live, at any alignment; it must not move while the session is used.
- * @param size     the bytes there, at least schedev_session_size().
- * @param config   how it is to behave; it is not needed after the call.
- * @param session  receives the session, which lies in that memory.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_MEMORY_TOO_SMALL; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT for a wrong
- *         struct_size or unknown constants; SCHEDEV_ERROR_INTERVAL_TOO_SHORT; SCHEDEV_ERROR_TOO_MANY_NAMES;
+ * @param memory   the memory for the session, with any alignment. It must not move while the session is used.
+ * @param size     its size in bytes, at least schedev_session_size().
+ * @param config   the configuration, which is copied.
+ * @param session  receives the session, a pointer into that memory.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_MEMORY_TOO_SMALL; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if a struct_size is
+ *         invalid or a constant unknown; SCHEDEV_ERROR_INTERVAL_TOO_SHORT; SCHEDEV_ERROR_TOO_MANY_NAMES;
  *         SCHEDEV_ERROR_NAME_TOO_LONG; SCHEDEV_ERROR_TOO_MANY_RULES; SCHEDEV_ERROR_UTF8.
  */
 SCHEDEV_MUST_USE
@@ -1268,59 +1269,59 @@ schedev_status schedev_session_init(void *memory, size_t size, const schedev_ses
                                     schedev_session **session);
 
 /**
- * Sets this machine's names once they are known, or anew. The next poll decides all events again.
+ * Sets the names of this machine. The next document is decided with them.
  *
  * @param session  the session.
- * @param names    the names, which are copied; NULL where they are unknown.
- * @return SCHEDEV_OK; otherwise the names stay as they were: SCHEDEV_ERROR_TOO_MANY_NAMES; SCHEDEV_ERROR_NAME_TOO_LONG;
- *         SCHEDEV_ERROR_UTF8; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT for a session that was not initialised.
+ * @param names    the names, which are copied; NULL if they are unknown.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_TOO_MANY_NAMES; SCHEDEV_ERROR_NAME_TOO_LONG; SCHEDEV_ERROR_UTF8; SCHEDEV_ERROR_NULL;
+ *         SCHEDEV_ERROR_ARGUMENT if the session is not initialised. After an error the names are unchanged.
  */
 SCHEDEV_MUST_USE
 schedev_status schedev_session_set_names(schedev_session *session, const schedev_names *names);
 
-/** What the host is to do next. */
+/** What the program has to do next. */
 typedef enum schedev_step_kind {
-  /** Nothing to do before until_ms. Ask again then, or when there is something to tell the session. */
+  /** Nothing to do until until_ms, unless a preparation or a recovery ends earlier. */
   SCHEDEV_STEP_WAIT = 1,
   /**
    * Send GET http://169.254.169.254/metadata/scheduledevents?api-version=2020-07-01 with the header "Metadata: true",
-   * and If-None-Match where if_none_match is not empty, past all proxies; then feed the answer to
-   * schedev_session_on_response(), or its absence to schedev_session_on_failure(). Do not follow redirects.
+   * without a proxy, and do not follow redirects. Pass the response to schedev_session_on_response(), or call
+   * schedev_session_on_failure() if there is none.
    */
   SCHEDEV_STEP_GET = 2,
   /**
-   * Send body with POST to the same URL, with the same header, and feed back what comes of it likewise.
-   * schedev_session_posted() names the events that it approves.
+   * Send body with POST to the same URL, in the same way, with the same header. schedev_session_posted() returns the ids
+   * of the events that it approves.
    */
   SCHEDEV_STEP_POST = 3,
-  /** Get ready for event, and say so with schedev_session_prepared(), now or later. */
+  /** Prepare for event. Call schedev_session_prepared() when that has ended, now or later. */
   SCHEDEV_STEP_PREPARE = 4,
-  /** event is gone: take the machine back into service, and say so with schedev_session_recovered(), now or later. */
+  /** event is gone: return the machine to service. Call schedev_session_recovered() when that has ended, now or later. */
   SCHEDEV_STEP_RECOVER = 5,
-  /** To report: change happened to event. */
+  /** To report: event changed, see change. */
   SCHEDEV_STEP_CHANGE = 6,
-  /** To report: decision about event is new, or differs from the last one. */
+  /** To report: decision about event, which is new or has changed. */
   SCHEDEV_STEP_DECISION = 7,
-  /** To report: something is odd in the newest document, to whose bytes problem refers. */
+  /** To report: problem in the newest document. */
   SCHEDEV_STEP_PROBLEM = 8,
-  /** To report: the document holds more events than the session; the numbers of those it has no room for changed. */
+  /** To report: the document has more events than the session can follow, see untracked_own and untracked_others. */
   SCHEDEV_STEP_UNTRACKED = 9,
 } schedev_step_kind;
 
 /**
- * What the host is to do next: the kind, and the members that the kind says. The others are zero. Texts, the body
- * included, view the session's memory and are good until the session is told or asked the next thing.
+ * What the program has to do next. Each member names the kinds that it belongs to; for others it is zero. Texts are views
+ * of the session's memory, valid until the next call that changes the session.
  */
 typedef struct schedev_step {
-  /** A schedev_step_kind. Skip one that you do not know. */
+  /** A schedev_step_kind. Ignore a step of an unknown kind. */
   uint32_t kind;
-  /** GET, POST: how long the request may take, in milliseconds. The very first may take over two minutes. */
+  /** GET, POST: the time-out of the request in milliseconds. For the first request it is over two minutes. */
   uint32_t timeout_ms;
-  /** WAIT: when to ask again, in milliseconds on the same clock as the now_ms of the call. */
+  /** All kinds: the now_ms of the call that returned the step. */
+  int64_t now_ms;
+  /** WAIT: when to call schedev_session_next() again, on the same clock as now_ms. */
   int64_t until_ms;
-  /** GET: the ETag of the document that was read last; empty where there is none to send. */
-  schedev_text if_none_match;
-  /** POST: the body, JSON. */
+  /** POST: the body, which is JSON. */
   schedev_text body;
   /** PREPARE, RECOVER, CHANGE, DECISION: the event. */
   schedev_tracked_event event;
@@ -1330,69 +1331,86 @@ typedef struct schedev_step {
   schedev_problem problem;
   /** CHANGE: a schedev_change. */
   uint32_t change;
-  /** UNTRACKED: this machine's own events without room, those with the latest deadlines. The session is too small. */
+  /** UNTRACKED: the number of this machine's events that are not followed, those with the latest NotBefore. */
   size_t untracked_own;
-  /** UNTRACKED: other machines' events without room. */
+  /** UNTRACKED: the number of other machines' events that are not followed. */
   size_t untracked_others;
-  /** For later versions; zero. */
+  /** For later versions: zero. */
   uint64_t reserved[4];
 } schedev_step;
 
 /**
- * What to do now. Ask after everything that was told, and when a wait is over. Requests come one at a time: until the
- * answer to one is fed back, only other steps are said.
+ * Returns the next step. Call it after each call that changes the session, and when a wait is over. There is one request
+ * at a time: until its response or failure is passed back, only other steps are given.
  *
- * A step is said once. Take a snapshot after it, and store that before acting on it, where a restart must not repeat it.
+ * Each step is given once. Store a snapshot before you perform it, if it must not be given again after a restart.
  *
  * @param session  the session.
- * @param now_ms   the time, in milliseconds since 1970-01-01T00:00:00Z on a clock that does not step: read the wall
- *                 clock once, and add what a monotonic clock says has passed.
- * @param step     receives what to do.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT for a session that was not initialised.
+ * @param now_ms   the time, in milliseconds since 1970-01-01T00:00:00Z, from a clock that does not step: read the wall
+ *                 clock once and add the time that a monotonic clock measures.
+ * @param step     receives the step.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not initialised.
  */
 SCHEDEV_MUST_USE
 schedev_status schedev_session_next(schedev_session *session, int64_t now_ms, schedev_step *step);
 
-/** An HTTP answer. Start from SCHEDEV_RESPONSE_INIT. */
+/** The largest record of a step, in bytes, its NUL included. */
+#define SCHEDEV_STEP_JSON_MAX_BYTES 1024
+
+/**
+ * Writes a step as a JSON object on one line, without a line feed: a record as the command `scheduled-events watch
+ * --json` emits it. docs/records.md describes the members.
+ *
+ * PREPARE, RECOVER, CHANGE, DECISION, PROBLEM and UNTRACKED have a record: "prepare", "recover", "change" and so on. The
+ * others have none. What a session does not keep is null: an event's resources and description, and a problem's line and
+ * column. The outcome of "prepare" and "recover" is null, because the step is their beginning. Control characters,
+ * invisible characters and those that change the direction of text are escaped, so that the record is safe to print.
+ *
+ * @param step      a step from schedev_session_next(), before the next call that changes the session.
+ * @param buffer    receives the record, and a NUL after it if there is room for one; NULL if capacity is 0.
+ * @param capacity  the size of the buffer in bytes; SCHEDEV_STEP_JSON_MAX_BYTES are always enough.
+ * @param needed    receives the length of the record in bytes, without the NUL, even if the buffer is too small.
+ * @return SCHEDEV_OK; SCHEDEV_END if the step has no record; SCHEDEV_ERROR_BUFFER_TOO_SMALL, and the buffer is
+ *         unchanged; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT or SCHEDEV_ERROR_UTF8 if the step was changed.
+ */
+SCHEDEV_MUST_USE
+schedev_status schedev_step_json(const schedev_step *step, char *buffer, size_t capacity, size_t *needed);
+
+/** An HTTP response. Initialise it with SCHEDEV_RESPONSE_INIT. */
 typedef struct schedev_response {
-  /** sizeof(schedev_response), which lets the struct grow. */
+  /** sizeof(schedev_response). */
   size_t struct_size;
-  /** The body; NULL where body_len is 0. */
+  /** The body; NULL if body_len is 0. */
   const char *body;
-  /** Its length in bytes. */
+  /** The length of the body in bytes. */
   size_t body_len;
-  /**
-   * The ETag header as it stands; empty where there is none. One that is not printable ASCII, or longer than 128
-   * bytes, counts as none.
-   */
-  schedev_text etag;
   /** The status code. */
   uint32_t http_status;
-  /** The Retry-After header, if has_retry_after; the host converts a date. */
+  /** The Retry-After header in seconds, if has_retry_after. If the header has a date, convert it. */
   uint32_t retry_after_seconds;
-  /** Whether there is a Retry-After header. */
+  /** Whether the response has a Retry-After header. */
   bool has_retry_after;
 } schedev_response;
 
-/** The answer to start from. */
+/** Initialises a response. */
 #define SCHEDEV_RESPONSE_INIT                                                                                          \
-  { sizeof(schedev_response), NULL, 0, {NULL, 0, false}, 0, 0, false }
+  { sizeof(schedev_response), NULL, 0, 0, 0, false }
 
-/** What an answer, or its absence, led to. */
+/** The kinds of outcome of a request. */
 typedef enum schedev_outcome_kind {
-  /** A new document was taken in. */
+  /** A new document was applied. */
   SCHEDEV_OUTCOME_DOCUMENT = 1,
-  /** The document is the one that was read last. */
+  /** The document is the same as the last one. */
   SCHEDEV_OUTCOME_UNCHANGED = 2,
-  /** A document that had been superseded came again; it is not believed unless it stays. */
+  /** The service returned an older document again. It is ignored unless the service keeps returning it. */
   SCHEDEV_OUTCOME_STALE = 3,
-  /** The poll failed and ended nothing; the next comes after retry_in_ms. cause says why. */
+  /** The poll failed, see cause. It ends no event. The next poll follows after retry_in_ms. */
   SCHEDEV_OUTCOME_POLL_FAILED = 4,
   /** The approval succeeded. */
   SCHEDEV_OUTCOME_APPROVED = 5,
-  /** The approval failed, and is repeated later as long as the event is Scheduled. cause says why. */
+  /** The approval failed, see cause. It is tried again as long as the event is Scheduled. */
   SCHEDEV_OUTCOME_APPROVAL_FAILED = 6,
-  /** No request was under way; nothing was done. */
+  /** No request was in progress. Nothing was done. */
   SCHEDEV_OUTCOME_UNEXPECTED = 7,
   /** An outcome that this version of the header does not name. */
   SCHEDEV_OUTCOME_OTHER = 255,
@@ -1402,178 +1420,179 @@ typedef enum schedev_outcome_kind {
 typedef enum schedev_cause {
   /** It did not fail. */
   SCHEDEV_CAUSE_NONE = 0,
-  /** No answer in time. */
+  /** No response in time. */
   SCHEDEV_CAUSE_TIMEOUT = 1,
-  /** No connection could be made. */
+  /** The connection could not be established. */
   SCHEDEV_CAUSE_UNREACHABLE = 2,
-  /** The connection broke, or the answer is no HTTP. */
-  SCHEDEV_CAUSE_BROKEN_OFF = 3,
-  /** The answer is larger than the host accepts. */
+  /** The connection was lost, or the response is not HTTP. */
+  SCHEDEV_CAUSE_CONNECTION_LOST = 3,
+  /** The response is larger than the program accepts. */
   SCHEDEV_CAUSE_TOO_LARGE = 4,
-  /** A redirect, which is never followed; http_status has the status. */
+  /** A redirect, which must not be followed; see http_status. */
   SCHEDEV_CAUSE_REDIRECT = 5,
-  /** Another status than was hoped for; http_status has it. */
+  /** Another status than 200, such as 304 or 503; see http_status. */
   SCHEDEV_CAUSE_STATUS = 6,
-  /** 200 with an empty body, which says nothing. */
+  /** Status 200 with an empty body. */
   SCHEDEV_CAUSE_EMPTY_BODY = 7,
-  /** The body is no document; error has kind and place. */
+  /** The body is not a document; see error. */
   SCHEDEV_CAUSE_NOT_A_DOCUMENT = 8,
   /** A cause that this version of the header does not name. */
   SCHEDEV_CAUSE_OTHER = 255,
 } schedev_cause;
 
 /**
- * A schedev_cause as a word: "timeout".
+ * Returns a schedev_cause as a word, such as "timeout".
  *
  * @param cause  a schedev_cause, or any other number.
- * @return a constant text that ends with NUL; "other" for a number that has no word.
+ * @return a static string; "other" if the number has no word.
  */
 const char *schedev_cause_word(uint32_t cause);
 
-/** What an answer, or its absence, led to. */
+/** The outcome of a request. */
 typedef struct schedev_outcome {
   /** A schedev_outcome_kind. */
   uint32_t kind;
-  /** A schedev_cause, where something failed. */
+  /** A schedev_cause, if the request failed. */
   uint32_t cause;
-  /** The HTTP status, where that is the cause. */
+  /** The HTTP status, if that is the cause. */
   uint32_t http_status;
-  /** POLL_FAILED: milliseconds until the next poll. */
+  /** POLL_FAILED: the time until the next poll in milliseconds. */
   uint32_t retry_in_ms;
-  /** What is wrong with the body, where that is the cause. */
+  /** What is wrong with the body, if that is the cause. */
   schedev_error error;
-  /** For later versions; zero. */
+  /** For later versions: zero. */
   uint64_t reserved[2];
 } schedev_outcome;
 
 /**
- * Takes the answer to the request under way. Only a document can end an event; every other answer says nothing.
+ * Passes the response to the request in progress. Only a document can end an event.
  *
  * @param session   the session.
- * @param response  the answer; it is not needed after the call.
+ * @param response  the response. It is not needed after the call.
  * @param now_ms    the time, as for schedev_session_next().
- * @param outcome   receives what it led to; may be NULL.
- * @return SCHEDEV_OK, also where the request failed, which the outcome tells; SCHEDEV_ERROR_NULL;
- *         SCHEDEV_ERROR_ARGUMENT for a session that was not initialised, a wrong struct_size, or a status above 65535.
+ * @param outcome   receives the result; may be NULL.
+ * @return SCHEDEV_OK, also if the request failed, see outcome; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session
+ *         is not initialised, if struct_size is invalid, or if http_status is above 65535.
  */
 schedev_status schedev_session_on_response(schedev_session *session, const schedev_response *response, int64_t now_ms,
                                            schedev_outcome *outcome);
 
 /**
- * Notes that the request under way got no usable answer.
+ * Reports that the request in progress got no response.
  *
  * @param session  the session.
- * @param cause    SCHEDEV_CAUSE_TIMEOUT, SCHEDEV_CAUSE_UNREACHABLE, SCHEDEV_CAUSE_BROKEN_OFF or SCHEDEV_CAUSE_TOO_LARGE.
+ * @param cause    SCHEDEV_CAUSE_TIMEOUT, SCHEDEV_CAUSE_UNREACHABLE, SCHEDEV_CAUSE_CONNECTION_LOST or
+ *                 SCHEDEV_CAUSE_TOO_LARGE.
  * @param now_ms   the time, as for schedev_session_next().
- * @param outcome  receives what it led to; may be NULL.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT for a session that was not initialised, or another
+ * @param outcome  receives the result; may be NULL.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not initialised, or for another
  *         cause.
  */
 schedev_status schedev_session_on_failure(schedev_session *session, uint32_t cause, int64_t now_ms,
                                           schedev_outcome *outcome);
 
-/** The host's answer to SCHEDEV_STEP_PREPARE. */
+/** The result of a preparation, for schedev_session_prepared(). */
 typedef enum schedev_preparation {
-  /** Ready: Azure may go ahead. */
+  /** The host is ready for the event. */
   SCHEDEV_PREPARATION_READY = 1,
-  /** Not ready, and not going to be: the event is never approved. */
+  /** The host could not prepare. The event is never approved. */
   SCHEDEV_PREPARATION_FAILED = 2,
 } schedev_preparation;
 
 /**
- * The host's answer to SCHEDEV_STEP_PREPARE.
+ * Reports the result of a preparation, after SCHEDEV_STEP_PREPARE.
  *
  * @param session      the session.
  * @param event_id     the id of the step's event.
  * @param preparation  a schedev_preparation.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_UNKNOWN_EVENT where no preparation of this event is under way;
- *         SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT for a session that was not initialised, or another preparation;
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_UNKNOWN_EVENT if the session does not wait for a preparation of this event;
+ *         SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not initialised, or for another preparation;
  *         SCHEDEV_ERROR_UTF8.
  */
 schedev_status schedev_session_prepared(schedev_session *session, schedev_text event_id, uint32_t preparation);
 
 /**
- * The host's answer to SCHEDEV_STEP_RECOVER, whatever came of it; the event is forgotten.
+ * Reports the end of a recovery, successful or not, after SCHEDEV_STEP_RECOVER. The session forgets the event.
  *
  * @param session   the session.
  * @param event_id  the id of the step's event.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_UNKNOWN_EVENT where no recovery of this event is under way; SCHEDEV_ERROR_NULL;
- *         SCHEDEV_ERROR_ARGUMENT for a session that was not initialised; SCHEDEV_ERROR_UTF8.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_UNKNOWN_EVENT if the session does not wait for a recovery of this event;
+ *         SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not initialised; SCHEDEV_ERROR_UTF8.
  */
 schedev_status schedev_session_recovered(schedev_session *session, schedev_text event_id);
 
 /**
- * The id of an event that the POST under way approves.
+ * Returns the id of an event that the POST in progress approves.
  *
  * @param session   the session.
- * @param index     from 0.
- * @param event_id  receives the id, which is good until the session is told or asked the next thing.
- * @return SCHEDEV_OK; SCHEDEV_END where there are fewer; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT for a session that
- *         was not initialised.
+ * @param index     the index, from 0.
+ * @param event_id  receives the id, valid until the next call that changes the session.
+ * @return SCHEDEV_OK; SCHEDEV_END if there are fewer; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not
+ *         initialised.
  */
 SCHEDEV_MUST_USE
 schedev_status schedev_session_posted(const schedev_session *session, size_t index, schedev_text *event_id);
 
 /**
- * One of the events that are followed, those among them that are gone and not recovered from yet.
+ * Returns one event that the session follows. Events that are gone are followed until they are recovered from.
  *
  * @param session  the session.
- * @param index    from 0.
- * @param event    receives the event, whose texts are good until the session is told or asked the next thing.
- * @return SCHEDEV_OK; SCHEDEV_END where there are fewer; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT for a session that
- *         was not initialised.
+ * @param index    the index, from 0.
+ * @param event    receives the event. Its texts are valid until the next call that changes the session.
+ * @return SCHEDEV_OK; SCHEDEV_END if there are fewer; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not
+ *         initialised.
  */
 SCHEDEV_MUST_USE
 schedev_status schedev_session_event(const schedev_session *session, size_t index, schedev_tracked_event *event);
 
 /**
- * Whether an event was seen, in this run or before the snapshot.
+ * Whether the session has seen an event, including before a restored snapshot was taken.
  *
  * @param session  the session.
- * @return whether; false for NULL, or for a session that was not initialised.
+ * @return whether it has; false if session is NULL or not initialised.
  */
 bool schedev_session_has_seen_event(const schedev_session *session);
 
 /**
- * Whether the newest document, read since the start, announces nothing, and nothing is left to report, to prepare or to
- * recover from.
+ * Whether nothing is left to do: a document was read since the start, the newest one has no events, and nothing waits to
+ * be reported, prepared or recovered.
  *
  * @param session  the session.
- * @return whether; false for NULL, or for a session that was not initialised.
+ * @return whether it is idle; false if session is NULL or not initialised.
  */
 bool schedev_session_is_idle(const schedev_session *session);
 
 /* ---- Snapshots --------------------------------------------------------------------------------------------------- */
 
-/** The most bytes that a snapshot takes: a buffer of this size is never too small. */
+/** The largest snapshot, in bytes. */
 #define SCHEDEV_SNAPSHOT_MAX_BYTES 8192
 
 /**
- * Writes what a restart must not forget: binary, with a version and a checksum. Take one whenever the session was told
- * or said something, and store it before acting on what it said.
+ * Writes what the session must remember across a restart, in a binary format with a version and a checksum. Take a
+ * snapshot after each step and each call that changes the session, and store it before acting on the step.
  *
  * @param session   the session.
- * @param buffer    receives the snapshot; NULL where capacity is 0.
- * @param capacity  the bytes that the buffer holds; SCHEDEV_SNAPSHOT_MAX_BYTES are always enough.
- * @param needed    receives the length of the snapshot in bytes, also where it does not fit.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_BUFFER_TOO_SMALL, and the buffer is as it was; SCHEDEV_ERROR_NULL;
- *         SCHEDEV_ERROR_ARGUMENT for a session that was not initialised.
+ * @param buffer    receives the snapshot; NULL if capacity is 0.
+ * @param capacity  the size of the buffer in bytes; SCHEDEV_SNAPSHOT_MAX_BYTES are always enough.
+ * @param needed    receives the length of the snapshot in bytes, even if the buffer is too small.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_BUFFER_TOO_SMALL, and the buffer is unchanged; SCHEDEV_ERROR_NULL;
+ *         SCHEDEV_ERROR_ARGUMENT if the session is not initialised.
  */
 SCHEDEV_MUST_USE
 schedev_status schedev_session_snapshot(const schedev_session *session, char *buffer, size_t capacity, size_t *needed);
 
 /**
- * Takes up where a snapshot left off. Policy, names and pace stay as the session was configured.
+ * Restores a session from a snapshot. Policy, names and interval stay as the session was configured.
  *
- * What had been said and not been answered is said again: a preparation or a recovery that had not ended, a change that
- * had not been reported. Nothing is approved before the first document has confirmed that the event is still Scheduled.
+ * Steps that were given and not answered are given again: a preparation or a recovery that had not ended, a change that
+ * had not been reported. Nothing is approved until a document confirms that the event is still Scheduled.
  *
- * @param session  the session; what it knew is forgotten.
- * @param data     the snapshot; NULL where len is 0.
+ * @param session  the session. Its present state is lost.
+ * @param data     the snapshot; NULL if len is 0.
  * @param len      its length in bytes.
- * @return SCHEDEV_OK; otherwise the session is empty: SCHEDEV_ERROR_SNAPSHOT_DAMAGED; SCHEDEV_ERROR_SNAPSHOT_VERSION;
- *         SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS; or, and then it is as it was, SCHEDEV_ERROR_NULL;
- *         SCHEDEV_ERROR_ARGUMENT for a session that was not initialised.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_SNAPSHOT_DAMAGED, SCHEDEV_ERROR_SNAPSHOT_VERSION or
+ *         SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS, and the session is as after schedev_session_init();
+ *         SCHEDEV_ERROR_NULL or SCHEDEV_ERROR_ARGUMENT (the session is not initialised), and it is unchanged.
  */
 SCHEDEV_MUST_USE
 schedev_status schedev_session_restore(schedev_session *session, const char *data, size_t len);
