@@ -1,9 +1,8 @@
-//! Any bytes through the C ABI, called as C calls it, against core's reading of the same bytes: the document and its every
-//! field, decisions, approvals, a tracker, and a session that lives in lockstep with core's own.
+//! Compares the C ABI with core on any input: documents and all their fields, decisions, approvals, a tracker, and a session
+//! that gets the same calls as one of core.
 //!
-//! All memory has exactly the size that is told, and buffers the size that the input chooses, so that the sanitizer sees
-//! one byte too many. `unsafe` is what calling C's functions takes; every pointer here is to memory that lives through the
-//! call, as the header asks for.
+//! Memory has exactly the size that is passed, and buffers have a size that the input chooses, so that the sanitizer detects
+//! every invalid access. Calling the C functions is unsafe; all pointers here are to live memory, as the header requires.
 
 mod document;
 mod session;
@@ -28,17 +27,17 @@ pub fn run(data: &[u8]) {
     let _ = session::live(&mut Unstructured::new(data));
 }
 
-/// What stands in memory before a function writes there.
-const BEFORE: u8 = 0xa5;
+/// The contents of memory before a function writes to it.
+const UNWRITTEN: u8 = 0xa5;
 
-/// Calls a function that fills a buffer, and holds it to what the header says of buffers.
-fn fills(
+/// Calls a function that writes to a buffer, and checks the conventions of the header.
+fn check_buffer(
     expected: &[u8],
     capacity: usize,
     ends_with_nul: bool,
     call: impl FnOnce(*mut c_char, usize, *mut usize) -> schedev_status,
 ) {
-    let mut buffer = vec![BEFORE; capacity].into_boxed_slice();
+    let mut buffer = vec![UNWRITTEN; capacity].into_boxed_slice();
     let mut needed = usize::MAX;
     let place = if capacity == 0 { core::ptr::null_mut() } else { buffer.as_mut_ptr().cast() };
     let status = call(place, capacity, &raw mut needed);
@@ -54,10 +53,10 @@ fn fills(
             assert!(capacity == expected.len() || rest.len() == capacity - expected.len() - 1, "the NUL");
         }
     }
-    assert!(rest.iter().all(|&byte| byte == BEFORE), "more was written than was said");
+    assert!(rest.iter().all(|&byte| byte == UNWRITTEN), "bytes after the result were changed");
 }
 
-/// A capacity for a result of this length: too small, just enough, more than enough.
+/// A capacity for a result of this length: too small, exact or larger.
 fn capacity(u: &mut Unstructured<'_>, length: usize) -> Result<usize> {
     Ok(match u.int_in_range(0..=5_u8)? {
         0 => 0,
@@ -69,13 +68,13 @@ fn capacity(u: &mut Unstructured<'_>, length: usize) -> Result<usize> {
     })
 }
 
-/// The text that C sees, escapes decoded.
+/// A text of the C ABI, decoded.
 fn text(text: schedev_text) -> String {
     let mut needed = 0;
-    // SAFETY: a text that the library handed out, whose bytes live; the first call asks for the length alone.
+    // SAFETY: the library returned the text, and its bytes are alive.
     let decoded = unsafe {
         let _ = schedev_text_copy(text, core::ptr::null_mut(), 0, &raw mut needed);
-        let mut buffer = vec![BEFORE; needed];
+        let mut buffer = vec![UNWRITTEN; needed];
         assert_eq!(schedev_text_copy(text, buffer.as_mut_ptr().cast(), needed, &raw mut needed), SCHEDEV_OK);
         buffer
     };
@@ -86,17 +85,17 @@ fn plain(text: &str) -> schedev_text {
     schedev_text { data: text.as_ptr().cast(), len: text.len(), escaped: Flag::new(false) }
 }
 
-/// A constant text of the library.
+/// A static string of the library.
 fn word(word: *const c_char) -> &'static str {
-    // SAFETY: the library's constant texts end with NUL and live for ever.
+    // SAFETY: static strings of the library end with NUL and live for ever.
     unsafe { CStr::from_ptr(word) }.to_str().expect("UTF-8")
 }
 
-fn some<T>(there: Flag, value: T) -> Option<T> {
-    there.is_on().then_some(value)
+fn some<T>(present: Flag, value: T) -> Option<T> {
+    present.is_on().then_some(value)
 }
 
-/// The names of this machine, as C has them.
+/// The names of this machine for the C ABI.
 struct Names {
     items: Box<[schedev_text]>,
     underscored: bool,
@@ -112,7 +111,7 @@ impl Names {
     }
 }
 
-/// The same policy twice.
+/// One policy for the C ABI and for core.
 struct Policies {
     rules: Box<[schedev_rule]>,
     leader: (u32, u32),
@@ -148,7 +147,7 @@ impl Policies {
     }
 }
 
-/// One rule, written down twice.
+/// One rule for the C ABI and for core.
 fn rule(u: &mut Unstructured<'_>) -> Result<(schedev_rule, Rule)> {
     let kinds = [
         EventKind::Freeze,
@@ -188,9 +187,9 @@ fn rule(u: &mut Unstructured<'_>) -> Result<(schedev_rule, Rule)> {
     Ok((c, core))
 }
 
-/// A decision, whoever has made it.
+/// A decision of either side.
 #[derive(Debug, PartialEq)]
-struct Decided {
+struct DecisionView {
     action: u32,
     rule: u32,
     reason: String,
@@ -199,7 +198,7 @@ struct Decided {
     time_left: Option<i64>,
 }
 
-impl Decided {
+impl DecisionView {
     fn core(decision: &Decision) -> Self {
         Self {
             action: match decision.action {
@@ -229,7 +228,7 @@ impl Decided {
     }
 }
 
-/// The number that the header gives a member.
+/// The number of a member in the header.
 fn number_of(member: Member) -> u32 {
     match member {
         Member::EventId => 1,
@@ -247,16 +246,16 @@ fn number_of(member: Member) -> u32 {
     }
 }
 
-/// A problem, whoever has found it.
+/// A problem of either side.
 #[derive(Debug, PartialEq)]
-struct Odd {
+struct ProblemView {
     event: Option<usize>,
     member: u32,
     kind: &'static str,
     offset: usize,
 }
 
-impl Odd {
+impl ProblemView {
     fn core(problem: &Problem) -> Self {
         Self {
             event: problem.event,
@@ -276,9 +275,9 @@ impl Odd {
     }
 }
 
-/// An event that is followed, whoever follows it.
+/// A tracked event of either side.
 #[derive(Clone, Debug, PartialEq)]
-struct Followed {
+struct TrackedView {
     id: String,
     event_type: String,
     not_before: Option<i64>,
@@ -288,7 +287,7 @@ struct Followed {
     approved: bool,
 }
 
-impl Followed {
+impl TrackedView {
     fn core(event: &TrackedEvent) -> Self {
         Self {
             id: event.event_id().as_str().to_owned(),

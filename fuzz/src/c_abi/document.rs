@@ -1,4 +1,4 @@
-//! The document, its events and problems, what is decided about them, and a tracker that sees it.
+//! Documents, events, problems, decisions, approvals and trackers.
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -8,7 +8,7 @@ use scheduled_events_c_abi::schedev_status::{
     SCHEDEV_END, SCHEDEV_ERROR_PARSE, SCHEDEV_ERROR_TRACKER_FULL, SCHEDEV_ERROR_UNKNOWN_EVENT, SCHEDEV_OK,
 };
 use scheduled_events_c_abi::{
-    SCHEDEV_NAMES_AT_ONCE_MAX, SCHEDEV_TRACKER_EVENTS_MAX, schedev_change_word, schedev_decide, schedev_decision,
+    SCHEDEV_CALLBACK_NAMES_MAX, SCHEDEV_TRACKER_EVENTS_MAX, schedev_change_word, schedev_decide, schedev_decision,
     schedev_document, schedev_document_event_count, schedev_document_incarnation, schedev_document_next,
     schedev_document_next_problem, schedev_document_parse, schedev_document_parse_each, schedev_error, schedev_event,
     schedev_event_cursor, schedev_event_next_resources, schedev_event_rank, schedev_event_resource, schedev_names,
@@ -19,24 +19,24 @@ use scheduled_events_c_abi::{
 };
 use scheduled_events_core::{Document, Event, EventId, Position, StartRequests, Text, Tracker, UnixSeconds, VmNames};
 
-use super::{BEFORE, Decided, Followed, Names, Odd, Policies, capacity, fills, number_of, some, text, word};
+use super::{UNWRITTEN, DecisionView, TrackedView, Names, ProblemView, Policies, capacity, check_buffer, number_of, some, text, word};
 use crate::document::reading;
 use crate::grammar::{self, rarely};
 use crate::oracle::{EventReading, Incarnation, NotBefore, Reading};
 
 const EMPTY: &[u8] = br#"{"Events":[]}"#;
 
-/// A document as C holds it: the view beside its bytes.
+/// A document of the C ABI, and its bytes.
 struct Parsed {
     document: Box<schedev_document>,
     body: Box<[u8]>,
 }
 
 impl Parsed {
-    /// Reads the bytes, or compares how both sides refuse them.
+    /// Parses the bytes; if both sides refuse them, compares the errors.
     fn new(body: &[u8]) -> Option<Self> {
         let body: Box<[u8]> = body.into();
-        let mut document = Box::new(schedev_document { opaque: [u64::from(BEFORE); 96] });
+        let mut document = Box::new(schedev_document { opaque: [u64::from(UNWRITTEN); 96] });
         let before = document.opaque;
         let mut error = schedev_error { kind: 77, line: 0, column: 0, offset: 0 };
         // SAFETY: all four live, and the bytes as long as the view.
@@ -49,7 +49,7 @@ impl Parsed {
             }
             Err(refused) => {
                 assert_eq!(status, SCHEDEV_ERROR_PARSE);
-                assert_eq!(document.opaque, before, "written although it failed");
+                assert_eq!(document.opaque, before, "the document was written although the call failed");
                 let position = refused.position(&body);
                 assert_eq!(word(schedev_parse_error_word(error.kind)), refused.kind.word());
                 assert_eq!((error.line, error.column, error.offset), (position.line, position.column, refused.offset));
@@ -114,8 +114,8 @@ pub(super) fn read(u: &mut Unstructured<'_>, body: &[u8]) -> Result<()> {
     let core = parsed.core();
     let mut events = parsed.events();
     let problems = parsed.problems();
-    let all: Vec<_> = core.problems().map(|problem| Odd::core(&problem)).collect();
-    assert_eq!(problems.iter().map(Odd::c).collect::<Vec<_>>(), all);
+    let all: Vec<_> = core.problems().map(|problem| ProblemView::core(&problem)).collect();
+    assert_eq!(problems.iter().map(ProblemView::c).collect::<Vec<_>>(), all);
 
     let of_c = Reading {
         incarnation: parsed.incarnation(),
@@ -124,7 +124,7 @@ pub(super) fn read(u: &mut Unstructured<'_>, body: &[u8]) -> Result<()> {
     };
     assert_eq!(of_c, reading(&core));
 
-    as_they_come(&parsed);
+    events_in_one_pass(&parsed);
     let offset = u.int_in_range(0..=body.len() + 1)?;
     let mut position = MaybeUninit::uninit();
     // SAFETY: the bytes and the place live; the place is written, since nothing is NULL.
@@ -227,8 +227,8 @@ fn resources(u: &mut Unstructured<'_>, event: &mut schedev_event) -> Result<Vec<
     Ok(all)
 }
 
-/// The events as they come: all that core shows, those that repeat an id among them, with the same names.
-fn as_they_come(parsed: &Parsed) {
+/// Compares schedev_document_parse_each() with `Document::parse_each`.
+fn events_in_one_pass(parsed: &Parsed) {
     type Shown = (usize, String, Option<Vec<String>>);
     unsafe extern "C" fn note(
         context: *mut c_void,
@@ -259,7 +259,7 @@ fn as_they_come(parsed: &Parsed) {
     };
     assert_eq!(status, SCHEDEV_OK);
     let mut expected: Vec<Shown> = Vec::new();
-    let mut room = [Text::plain(""); SCHEDEV_NAMES_AT_ONCE_MAX];
+    let mut room = [Text::plain(""); SCHEDEV_CALLBACK_NAMES_MAX];
     let read = Document::parse_each(&parsed.body, &mut room, |event, _, names| {
         let names = names.map(|names| names.iter().map(Text::to_string).collect());
         expected.push((event.index(), event.event_id().to_string(), names));
@@ -268,13 +268,13 @@ fn as_they_come(parsed: &Parsed) {
     assert_eq!(shown, expected);
 }
 
-/// One text: copied into buffers of any size, and compared.
+/// Copies a text into buffers of any size, and compares it.
 fn texts(u: &mut Unstructured<'_>, c: schedev_text, core: Text<'_>) -> Result<()> {
     let decoded = core.to_string();
     assert_eq!(c.escaped.is_on(), core.as_str().is_none());
     // SAFETY: the text views the document, which lives; buffers and names are as long as they are said to be.
     unsafe {
-        fills(decoded.as_bytes(), capacity(u, decoded.len())?, true, |buffer, capacity, needed| {
+        check_buffer(decoded.as_bytes(), capacity(u, decoded.len())?, true, |buffer, capacity, needed| {
             schedev_text_copy(c, buffer, capacity, needed)
         });
         let equal = |name: &[u8]| schedev_text_equal(c, name.as_ptr().cast(), name.len());
@@ -307,7 +307,7 @@ fn decided(
         assert_eq!(schedev_decide(policy, c, names, now, decision.as_mut_ptr()), SCHEDEV_OK);
         decision.assume_init()
     };
-    assert_eq!(Decided::c(&decision), Decided::core(&policies.core.decide(core, known, UnixSeconds(now))));
+    assert_eq!(DecisionView::c(&decision), DecisionView::core(&policies.core.decide(core, known, UnixSeconds(now))));
     assert_eq!(c.unreliable_member, core.unreliable_member().map_or(0, number_of));
     let mut rank = usize::MAX;
     // SAFETY: all live.
@@ -328,14 +328,14 @@ fn approvals(u: &mut Unstructured<'_>, events: &[schedev_event], core: &Document
     let mut expected = vec![0; approval.len()];
     assert_eq!(approval.write(&mut expected), Ok(expected.len()));
     let room = capacity(u, expected.len())?;
-    fills(&expected, room, true, |buffer, capacity, needed| {
+    check_buffer(&expected, room, true, |buffer, capacity, needed| {
         // SAFETY: as many ids as are counted, whose texts view the document, which lives.
         unsafe { schedev_start_requests(views.as_ptr(), views.len(), buffer, capacity, needed) }
     });
     Ok(())
 }
 
-/// The document and then an empty one, seen by both trackers.
+/// Gives both trackers the document, and then an empty one.
 fn tracked(
     u: &mut Unstructured<'_>,
     parsed: &Parsed,
@@ -345,13 +345,13 @@ fn tracked(
     unsafe extern "C" fn note(context: *mut c_void, change: u32, event: *const schedev_tracked_event) {
         // SAFETY: the context is the list below, and the event is good during the call.
         unsafe {
-            let list: *mut Vec<(&str, Followed)> = context.cast();
-            (*list).push((word(schedev_change_word(change)), Followed::c(&*event)));
+            let list: *mut Vec<(&str, TrackedView)> = context.cast();
+            (*list).push((word(schedev_change_word(change)), TrackedView::c(&*event)));
         }
     }
-    // At an alignment that nobody chose well, with not a byte to spare.
+    // At any alignment, with memory of exactly the required size.
     let (size, shift) = (schedev_tracker_size(), u.int_in_range(0..=7_usize)?);
-    let mut memory = vec![BEFORE; size + shift].into_boxed_slice();
+    let mut memory = vec![UNWRITTEN; size + shift].into_boxed_slice();
     let mut tracker = core::ptr::null_mut();
     let mut core = Tracker::<SCHEDEV_TRACKER_EVENTS_MAX>::new();
     let empty = Parsed::new(EMPTY).expect("a document");
@@ -360,7 +360,7 @@ fn tracked(
         let place: *mut c_void = memory[shift..].as_mut_ptr().cast();
         assert_eq!(schedev_tracker_init(place, size, &raw mut tracker), SCHEDEV_OK);
         for (document, now) in [(parsed, now), (parsed, now), (&empty, now + u.int_in_range(0..=2_000_000_000_i64)?)] {
-            let (mut told, mut expected) = (Vec::<(&str, Followed)>::new(), Vec::new());
+            let (mut told, mut expected) = (Vec::<(&str, TrackedView)>::new(), Vec::new());
             let mut needed = 0;
             let status = schedev_tracker_observe(
                 tracker,
@@ -372,7 +372,7 @@ fn tracked(
                 &raw mut needed,
             );
             let seen = core.observe(&document.core(), known, UnixSeconds(now), |change, event| {
-                expected.push((change.word(), Followed::core(event)));
+                expected.push((change.word(), TrackedView::core(event)));
             });
             assert_eq!(told, expected);
             match seen {
@@ -383,7 +383,7 @@ fn tracked(
             let mut event = MaybeUninit::uninit();
             for (index, expected) in core.iter().enumerate().take(40) {
                 assert_eq!(schedev_tracker_event(tracker, index, event.as_mut_ptr()), SCHEDEV_OK);
-                assert_eq!(Followed::c(&event.assume_init()), Followed::core(expected));
+                assert_eq!(TrackedView::c(&event.assume_init()), TrackedView::core(expected));
             }
             assert_eq!(schedev_tracker_event(tracker, core.len(), event.as_mut_ptr()), SCHEDEV_END);
             for (event, expected) in parsed.events().iter().zip(parsed.core().events()).take(3) {

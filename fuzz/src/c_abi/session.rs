@@ -1,4 +1,4 @@
-//! A session behind the C ABI and one of core, told the same: they say the same, and their snapshots are the same bytes.
+//! A session of the C ABI and one of core get the same calls. Their steps, outcomes and snapshots must be equal.
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -21,38 +21,38 @@ use scheduled_events_core::{
     VmNames,
 };
 
-use super::{BEFORE, Decided, Followed, Names, Odd, Policies, capacity, fills, plain, text, word};
+use super::{UNWRITTEN, DecisionView, TrackedView, Names, ProblemView, Policies, capacity, check_buffer, plain, text, word};
 use crate::grammar::{self, rarely};
 
 type Core = Session<SCHEDEV_SESSION_EVENTS_MAX>;
 
-/// What a session says, whichever it is.
+/// A step of either side.
 #[derive(Debug, PartialEq)]
-enum Said {
+enum StepView {
     Wait(i64),
     Get(u32),
     Post(String, u32),
-    Prepare(Followed),
-    Recover(Followed),
-    Change(&'static str, Followed),
-    Decision(Decided, Followed),
-    Problem(Odd),
+    Prepare(TrackedView),
+    Recover(TrackedView),
+    Change(&'static str, TrackedView),
+    Decision(DecisionView, TrackedView),
+    Problem(ProblemView),
     Untracked(usize, usize),
 }
 
-impl Said {
+impl StepView {
     fn core(step: &Step<'_>) -> Self {
         match step {
             Step::Wait { until } => Self::Wait(until.0),
             Step::Get { timeout_ms } => Self::Get(*timeout_ms),
             Step::Post { body, timeout_ms } => Self::Post(String::from_utf8(body.to_vec()).unwrap(), *timeout_ms),
-            Step::Prepare { event } => Self::Prepare(Followed::core(event)),
-            Step::Recover { event } => Self::Recover(Followed::core(event)),
-            Step::Report(Report::Change { change, event }) => Self::Change(change.word(), Followed::core(event)),
+            Step::Prepare { event } => Self::Prepare(TrackedView::core(event)),
+            Step::Recover { event } => Self::Recover(TrackedView::core(event)),
+            Step::Report(Report::Change { change, event }) => Self::Change(change.word(), TrackedView::core(event)),
             Step::Report(Report::Decision { decision, event }) => {
-                Self::Decision(Decided::core(decision), Followed::core(event))
+                Self::Decision(DecisionView::core(decision), TrackedView::core(event))
             }
-            Step::Report(Report::Problem(problem)) => Self::Problem(Odd::core(problem)),
+            Step::Report(Report::Problem(problem)) => Self::Problem(ProblemView::core(problem)),
             Step::Report(Report::Untracked(untracked)) => Self::Untracked(untracked.own, untracked.others),
         }
     }
@@ -63,21 +63,21 @@ impl Said {
             1 => Self::Wait(step.until_ms),
             2 => Self::Get(step.timeout_ms),
             3 => Self::Post(text(step.body), step.timeout_ms),
-            4 => Self::Prepare(Followed::c(&step.event)),
-            5 => Self::Recover(Followed::c(&step.event)),
-            6 => Self::Change(word(schedev_change_word(step.change)), Followed::c(&step.event)),
-            7 => Self::Decision(Decided::c(&step.decision), Followed::c(&step.event)),
-            8 => Self::Problem(Odd::c(&step.problem)),
+            4 => Self::Prepare(TrackedView::c(&step.event)),
+            5 => Self::Recover(TrackedView::c(&step.event)),
+            6 => Self::Change(word(schedev_change_word(step.change)), TrackedView::c(&step.event)),
+            7 => Self::Decision(DecisionView::c(&step.decision), TrackedView::c(&step.event)),
+            8 => Self::Problem(ProblemView::c(&step.problem)),
             9 => Self::Untracked(step.untracked_own, step.untracked_others),
             other => panic!("{other} is no step"),
         }
     }
 }
 
-/// What an answer came to: number of the outcome, word of the cause, status, pause, and what is wrong with the body.
-type Came = (u32, &'static str, u16, u32, (&'static str, u32, u32, usize));
+/// An outcome of either side: its number, the word of the cause, status, retry, and what is wrong with the body.
+type OutcomeView = (u32, &'static str, u16, u32, (&'static str, u32, u32, usize));
 
-fn came_of_core(outcome: &RequestOutcome) -> Came {
+fn outcome_of_core(outcome: &RequestOutcome) -> OutcomeView {
     let (number, cause, retry_in_ms) = match *outcome {
         RequestOutcome::Document => (1, None, 0),
         RequestOutcome::Unchanged => (2, None, 0),
@@ -98,7 +98,7 @@ fn came_of_core(outcome: &RequestOutcome) -> Came {
     (number, cause.as_ref().map_or("none", Cause::word), status, retry_in_ms, refused)
 }
 
-fn came_of_c(outcome: &schedev_outcome) -> Came {
+fn outcome_of_c(outcome: &schedev_outcome) -> OutcomeView {
     assert_eq!(outcome.reserved, [0; 2]);
     let error = &outcome.error;
     let refused = (word(schedev_parse_error_word(error.kind)), error.line, error.column, error.offset);
@@ -106,7 +106,7 @@ fn came_of_c(outcome: &schedev_outcome) -> Came {
     (outcome.kind, word(schedev_cause_word(outcome.cause)), status, outcome.retry_in_ms, refused)
 }
 
-/// Both sessions, the memory of C's, and what they both know.
+/// Both sessions, and the memory of the C one.
 struct Pair {
     c: *mut schedev_session,
     core: Core,
@@ -133,7 +133,7 @@ pub(super) fn live(u: &mut Unstructured<'_>) -> Result<()> {
             14 => pair.restart(u)?,
             _ => pair.rename(u)?,
         }
-        pair.agree();
+        pair.compare();
     }
     pair.snapshot(u)
 }
@@ -159,9 +159,9 @@ impl Pair {
             interval_ms,
             dry_run: Flag::new(dry_run),
         };
-        // At an alignment that nobody chose well, with not a byte to spare.
+        // At any alignment, with memory of exactly the required size.
         let (size, shift) = (schedev_session_size(), u.int_in_range(0..=7_usize)?);
-        let mut memory = vec![BEFORE; size + shift];
+        let mut memory = vec![UNWRITTEN; size + shift];
         let mut c = core::ptr::null_mut();
         // SAFETY: the memory stays where it is, on the heap; all else lives through the call.
         let status = unsafe {
@@ -172,25 +172,25 @@ impl Pair {
         Ok(Self { c, core, _memory: memory, now: UnixMillis(1_700_000_000_000), incarnation: 0 })
     }
 
-    /// The next step of both, with a wait waited for.
-    fn next(&mut self) -> Said {
+    /// Compares the next steps. After a wait, the time is its end.
+    fn next(&mut self) -> StepView {
         let mut step = MaybeUninit::uninit();
         // SAFETY: the session lives; the step is written, since nothing is NULL. Its texts are read before the next call.
-        let said = unsafe {
+        let step = unsafe {
             assert_eq!(schedev_session_next(self.c, self.now.0, step.as_mut_ptr()), SCHEDEV_OK);
-            Said::c(&step.assume_init())
+            StepView::c(&step.assume_init())
         };
-        assert_eq!(said, Said::core(&self.core.next(self.now)));
-        if let Said::Wait(until) = said {
+        assert_eq!(step, StepView::core(&self.core.next(self.now)));
+        if let StepView::Wait(until) = step {
             self.now = UnixMillis(until);
         }
-        said
+        step
     }
 
     fn answer(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
-        // Mostly there is a request to answer.
+        // In most cases, go on to a request.
         for _ in 0..u.int_in_range(0..=8)? {
-            if matches!(self.next(), Said::Get(..) | Said::Post(..)) {
+            if matches!(self.next(), StepView::Get(..) | StepView::Post(..)) {
                 break;
             }
         }
@@ -217,10 +217,10 @@ impl Pair {
         let outcome = unsafe {
             let told = schedev_session_on_response(self.c, &raw const response, self.now.0, outcome.as_mut_ptr());
             assert_eq!(told, SCHEDEV_OK);
-            came_of_c(&outcome.assume_init())
+            outcome_of_c(&outcome.assume_init())
         };
         let response = Response { status, retry_after, body: &body };
-        assert_eq!(outcome, came_of_core(&self.core.on_response(&response, self.now)));
+        assert_eq!(outcome, outcome_of_core(&self.core.on_response(&response, self.now)));
         Ok(())
     }
 
@@ -237,15 +237,15 @@ impl Pair {
                 None => assert_eq!(status, SCHEDEV_ERROR_ARGUMENT),
                 Some(cause) => {
                     assert_eq!(status, SCHEDEV_OK);
-                    let expected = came_of_core(&self.core.on_failure(*cause, self.now));
-                    assert_eq!(came_of_c(&outcome.assume_init()), expected);
+                    let expected = outcome_of_core(&self.core.on_failure(*cause, self.now));
+                    assert_eq!(outcome_of_c(&outcome.assume_init()), expected);
                 }
             }
         }
         Ok(())
     }
 
-    /// The host says that it is ready, or not, or recovered: about some event, or about none.
+    /// Reports preparations and recoveries, of known and unknown events.
     fn host_answers(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
         let ids: Vec<_> = self.core.events().map(|event| event.event_id().as_str().to_owned()).collect();
         for id in ids.iter().map(String::as_str).chain(["nobody"]) {
@@ -288,17 +288,17 @@ impl Pair {
         snapshot
     }
 
-    /// A snapshot into a buffer of the size that the input chooses.
+    /// Takes a snapshot into a buffer of any size.
     fn snapshot(&self, u: &mut Unstructured<'_>) -> Result<()> {
         let expected = self.core_snapshot();
-        fills(&expected, capacity(u, expected.len())?, false, |buffer, capacity, needed| {
+        check_buffer(&expected, capacity(u, expected.len())?, false, |buffer, capacity, needed| {
             // SAFETY: the session lives, and the buffer has the capacity.
             unsafe { schedev_session_snapshot(self.c, buffer, capacity, needed) }
         });
         Ok(())
     }
 
-    /// Both take up a snapshot: their own, or one that was cut or changed.
+    /// Restores both from a snapshot, which may be truncated or changed.
     fn restart(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
         self.snapshot(u)?;
         let mut snapshot = self.core_snapshot();
@@ -323,8 +323,8 @@ impl Pair {
         Ok(())
     }
 
-    /// What can be asked is answered alike.
-    fn agree(&self) {
+    /// Compares the state of both.
+    fn compare(&self) {
         let mut event = MaybeUninit::uninit();
         let mut id = MaybeUninit::uninit();
         // SAFETY: the session lives; what succeeds has written, and is read before the session is told anything.
@@ -334,7 +334,7 @@ impl Pair {
             let mut count = 0;
             for (index, expected) in self.core.events().enumerate() {
                 assert_eq!(schedev_session_event(self.c, index, event.as_mut_ptr()), SCHEDEV_OK);
-                assert_eq!(Followed::c(&event.assume_init()), Followed::core(expected));
+                assert_eq!(TrackedView::c(&event.assume_init()), TrackedView::core(expected));
                 count += 1;
             }
             assert_eq!(schedev_session_event(self.c, count, event.as_mut_ptr()), SCHEDEV_END);
