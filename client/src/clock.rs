@@ -1,17 +1,16 @@
-//! Time: steady for the pace, and the time of day for what is due at a moment of the day.
+//! Two readings of time: a steady one that paces requests, and the time of day that event deadlines refer to.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use scheduled_events_core::UnixMillis;
 
+use crate::limits::{CLOCK_DRIFT_MAX_MS, CLOCK_STEP_MAX};
 use crate::platform::boot_time;
 
-/// How far the wall clock may have moved and still be believed. A machine that is frozen, moved to another host or given
-/// the right time is off by less; a year is somebody's mistake.
-pub const STEP_MAX: Duration = Duration::from_secs(3600);
-
-/// Tells the time without ever stepping: the wall clock is read once, and a monotonic clock that counts sleep too says
-/// how much later it is. A wall clock that is set back or forth while the program runs moves no poll and no back-off.
+/// A clock that never steps.
+///
+/// It reads the wall clock once, at the start, and adds what a monotonic clock that also counts suspended time has measured since.
+/// Setting the wall clock therefore moves no poll and no retry.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     anchor_ms: i64,
@@ -26,7 +25,7 @@ impl Clock {
         Self::at_speed(1)
     }
 
-    /// A clock anchored to the wall clock now, on which time passes so many times faster; 0 counts as 1.
+    /// A clock anchored to the wall clock now, on which time passes `speed` times faster; 0 counts as 1.
     ///
     /// ```
     /// use std::time::Duration;
@@ -42,52 +41,89 @@ impl Clock {
         Self { anchor_ms: wall_ms(), since: boot_time(), started: Instant::now(), speed: speed.max(1) }
     }
 
-    /// The time now, which never steps.
+    /// The time now. It never steps.
     pub fn now(&self) -> UnixMillis {
-        let passed = boot_time().saturating_sub(self.since).saturating_mul(self.speed);
-        UnixMillis(self.anchor_ms.saturating_add(millis(passed)))
+        let elapsed = boot_time().saturating_sub(self.since).saturating_mul(self.speed);
+        UnixMillis(self.anchor_ms.saturating_add(millis(elapsed)))
     }
 
-    /// The time of day, by which a `NotBefore` is meant: moved as the wall clock was since the start, unless that is
-    /// more than [`STEP_MAX`].
+    /// The time of day, which `NotBefore` refers to: [`now`](Self::now), corrected by the steps of the wall clock since the start
+    /// unless they exceed [`CLOCK_STEP_MAX`].
     ///
-    /// No clock of a virtual machine counts the seconds for which its host holds it; the wall clock is set right
-    /// afterwards, and then says how much less time is left.
+    /// No clock of a virtual machine counts the time for which its host freezes it. Time synchronisation sets the wall clock
+    /// afterwards, and only that shows how much less time is left.
     pub fn time_of_day(&self) -> UnixMillis {
-        UnixMillis(self.now().0.saturating_add(self.moved_ms()))
+        UnixMillis(self.now().0.saturating_add(self.accepted_step_ms()))
     }
 
-    /// How far the time of day has come apart from what the clock that commands are timed by has counted, in
-    /// milliseconds. It changes where the machine slept or stood still, and where its clock was set.
+    /// How far the time of day is ahead of the clock that times commands, in milliseconds. It changes when the machine is
+    /// suspended or frozen, and when its wall clock is set.
     pub fn skew_ms(&self) -> i64 {
-        let passed = millis(boot_time().saturating_sub(self.since));
-        passed.saturating_add(self.moved_ms()).saturating_sub(millis(self.started.elapsed()))
+        let elapsed = millis(boot_time().saturating_sub(self.since));
+        elapsed.saturating_add(self.accepted_step_ms()).saturating_sub(millis(self.started.elapsed()))
     }
 
-    /// How long so much of this clock's time really takes.
+    /// The real duration of `time` on this clock.
     pub fn real(&self, time: Duration) -> Duration {
         time / self.speed
     }
 
-    /// Whether the wall clock was moved by more than [`STEP_MAX`] since the start, so that it is not believed.
-    pub fn is_doubtful(&self) -> bool {
-        let moved = self.wall_moved_ms();
-        believed(moved) != moved
+    /// Whether the wall clock has stepped by more than [`CLOCK_STEP_MAX`] since the start, so that the step is ignored.
+    pub fn rejects_step(&self) -> bool {
+        let step = self.step_ms();
+        accepted(step) != step
     }
 
-    fn moved_ms(&self) -> i64 {
-        believed(self.wall_moved_ms())
+    fn accepted_step_ms(&self) -> i64 {
+        accepted(self.step_ms())
     }
 
-    fn wall_moved_ms(&self) -> i64 {
-        let passed = millis(boot_time().saturating_sub(self.since));
-        wall_ms().saturating_sub(self.anchor_ms).saturating_sub(passed)
+    fn step_ms(&self) -> i64 {
+        let elapsed = millis(boot_time().saturating_sub(self.since));
+        wall_ms().saturating_sub(self.anchor_ms).saturating_sub(elapsed)
     }
 }
 
-/// By how much the wall clock was moved, as far as it is believed.
-fn believed(moved_ms: i64) -> i64 {
-    if moved_ms.unsigned_abs() <= millis(STEP_MAX).unsigned_abs() { moved_ms } else { 0 }
+/// A [`Clock`] that reports when the wall clock was set.
+#[derive(Debug)]
+pub(crate) struct ClockMonitor {
+    pub(crate) clock: Clock,
+    /// The skew when the deadlines were set last.
+    skew_ms: i64,
+    rejects_step: bool,
+}
+
+/// What a [`ClockMonitor`] noticed since it was asked last.
+pub(crate) struct ClockChange {
+    /// The wall clock has stepped too far, and the step is ignored.
+    pub(crate) rejects_step: bool,
+    /// The time left until an event is no longer what running commands were given.
+    pub(crate) moves_deadlines: bool,
+}
+
+impl ClockMonitor {
+    pub(crate) fn new(clock: Clock) -> Self {
+        Self { clock, skew_ms: clock.skew_ms(), rejects_step: false }
+    }
+
+    pub(crate) fn check(&mut self) -> ClockChange {
+        let rejects_step = self.clock.rejects_step();
+        let skew_ms = self.clock.skew_ms();
+        let change = ClockChange {
+            rejects_step: rejects_step && !self.rejects_step,
+            moves_deadlines: skew_ms.abs_diff(self.skew_ms) >= CLOCK_DRIFT_MAX_MS,
+        };
+        self.rejects_step = rejects_step;
+        if change.moves_deadlines {
+            self.skew_ms = skew_ms;
+        }
+        change
+    }
+}
+
+/// The step of the wall clock that is accepted.
+fn accepted(step_ms: i64) -> i64 {
+    if step_ms.unsigned_abs() <= millis(CLOCK_STEP_MAX).unsigned_abs() { step_ms } else { 0 }
 }
 
 fn wall_ms() -> i64 {
@@ -103,23 +139,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wall_clock_that_was_moved_is_believed_up_to_an_hour() {
+    fn steps_of_up_to_an_hour_are_accepted() {
         for seconds in [0, 30, -30, 3_600, -3_600] {
-            assert_eq!(believed(seconds * 1_000), seconds * 1_000);
+            assert_eq!(accepted(seconds * 1_000), seconds * 1_000);
         }
         for seconds in [3_601, -3_601, 365 * 86_400, -365 * 86_400] {
-            assert_eq!(believed(seconds * 1_000), 0);
+            assert_eq!(accepted(seconds * 1_000), 0);
         }
     }
 
     #[test]
-    fn the_steady_clock_goes_on_and_the_skew_stays() {
+    fn the_clock_advances_and_its_skew_stays_constant() {
         let clock = Clock::start();
         let (before, skew) = (clock.now(), clock.skew_ms());
         std::thread::sleep(Duration::from_millis(20));
         assert!(clock.now().millis_since(before) >= 20);
-        assert!(clock.time_of_day().0.abs_diff(clock.now().0) < 1_000);
-        // Both are read one after the other, so a busy machine moves them apart a little.
-        assert!(clock.skew_ms().abs_diff(skew) < 1_000);
+        // The clocks are read one after the other, so a busy machine moves them apart.
+        assert!(clock.time_of_day().0.abs_diff(clock.now().0) < 5_000);
+        assert!(clock.skew_ms().abs_diff(skew) < 5_000);
     }
 }

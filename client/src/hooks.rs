@@ -1,7 +1,7 @@
-//! Commands that are run for the user: beside the polling, in a process group of their own, ended at their deadline.
+//! The user's commands. They run beside the polling, each in a process group of its own, and are ended at their deadline.
 //!
-//! A command gets the event as environment variables and as JSON on its standard input; event text never becomes part
-//! of a command line. What it prints goes to the log, line by line.
+//! A command gets the event as environment variables and as JSON on its standard input. Text from the event never becomes part of
+//! a command line. What the command prints goes to the log, line by line.
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -11,26 +11,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::limits::{COMMAND_GRACE, OUTPUT_LINE_MAX, VARIABLE_MAX};
 use crate::platform;
 use crate::record::EventRecord;
 
-/// How long a command that was asked to end has before it is ended for good.
-pub const GRACE: Duration = Duration::from_secs(2);
+/// How often a running command is checked.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How often a running command is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// The delay before starting a command is tried again after the system refused.
+const SPAWN_RETRY: Duration = Duration::from_millis(250);
 
-/// How often it is tried again to start a command for which the system had no room.
-const START_EVERY: Duration = Duration::from_millis(250);
+/// How long the last output of a command is waited for after its end. A process that it left behind may keep the pipe open.
+const OUTPUT_GRACE: Duration = Duration::from_millis(200);
 
-/// The longest line of a command's output that is kept whole.
-const LINE_MAX: u64 = 4096;
+/// Variables that systemd sets for the watcher, and that its commands must not see.
+const SUPERVISOR_VARIABLES: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"];
 
-/// The longest variable that a command gets, in bytes: Linux starts no command with one of 128 KiB. A longer one is left
-/// out, since half of a list misleads; standard input has it all.
-const VARIABLE_MAX: usize = 96 * 1024;
-
-/// A command line, split as a shell splits words, run without a shell.
+/// A command line, split into words as a shell does and run without a shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandLine {
     words: Vec<String>,
@@ -40,7 +37,7 @@ impl CommandLine {
     /// Splits the text into words.
     ///
     /// # Errors
-    /// A sentence that says what is wrong: no word, or a quote that is not closed.
+    /// A sentence that says what is wrong: there is no word, or a quote is not closed.
     ///
     /// ```
     /// use scheduled_events::hooks::CommandLine;
@@ -49,7 +46,8 @@ impl CommandLine {
     /// assert!(CommandLine::parse("drain 'now").is_err());
     /// ```
     pub fn parse(text: &str) -> Result<Self, String> {
-        let words = shell_words::split(text).map_err(|_| format!("a quote is not closed in the command {text:?}"))?;
+        let words =
+            shell_words::split(text).map_err(|_| format!("the command {text:?} has a quote that is not closed"))?;
         match words.first() {
             Some(program) if !program.is_empty() => Ok(Self { words }),
             _ => Err("the command is empty".into()),
@@ -61,10 +59,10 @@ impl CommandLine {
         &self.words
     }
 
-    /// Whether there is a program of this name now, as far as a look at the files tells.
-    pub fn is_found(&self) -> bool {
+    /// Whether the program exists. It may not be executable.
+    pub fn program_exists(&self) -> bool {
         let program = Path::new(&self.words[0]);
-        // As the system does it: a name with a folder is a path, any other is looked for.
+        // As the system does: a name with a folder is a path, any other one is searched for.
         if program.components().count() > 1 || program.has_root() {
             return program.exists();
         }
@@ -73,191 +71,206 @@ impl CommandLine {
             .any(|folder| folder.join(program).exists() || folder.join(program).with_extension("exe").exists())
     }
 
-    /// Starts the command for an event. `tell` is called from other threads: for each line that the command prints, and
-    /// once when it has ended. Where the system has no room for another process, that is tried again until the deadline.
+    /// Starts the command for an event. `on_event` is called on other threads: for each line that the command prints, and once
+    /// when the command has ended. If the system is out of processes or memory, starting is repeated until the deadline.
     pub fn start(
         &self,
         event: &EventRecord,
-        extra: &[(&str, &str)],
+        extra_variables: &[(&str, &str)],
         deadline: Option<Instant>,
-        tell: impl Fn(Told) + Clone + Send + 'static,
-    ) -> Running {
-        let control = Arc::new(Mutex::new(Control { deadline, end: false, end_for_good: false, ended: false }));
-        let running = Running { control: Arc::clone(&control) };
-        let mut command = process::Command::new(&self.words[0]);
-        command.args(&self.words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        for (name, value) in event.variables().into_iter().filter(|(_, value)| value.len() <= VARIABLE_MAX) {
-            // The system knows no variable with a zero byte in it.
-            command.env(format!("SCHEDULED_EVENTS_{name}"), value.replace('\0', ""));
-        }
-        command.envs(extra.iter().copied());
-        // What systemd told the watch is meant for the watch alone.
-        for name in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"] {
-            command.env_remove(name);
-        }
-        platform::in_own_group(&mut command);
+        on_event: impl Fn(CommandEvent) + Clone + Send + 'static,
+    ) -> RunningCommand {
+        let control = Arc::new(Mutex::new(Control { deadline, terminate: false, kill: false, has_ended: false }));
+        let running = RunningCommand { control: Arc::clone(&control) };
+        let mut command = self.prepare(event, extra_variables);
         let input = serde_json::to_vec(event).unwrap_or_default();
         let program = self.words[0].clone();
-        let not_started = move |error: &io::Error| Ended::NotStarted(format!("{program}: {error}"));
-        let (refused, teller) = (not_started.clone(), tell.clone());
-        let started = thread::Builder::new().spawn(move || {
-            let ended = match spawn(&mut command, &control) {
-                Ok(mut child) => attend(&mut child, input, &control, &tell).unwrap_or_else(|error| {
-                    platform::end_group(&mut child, true);
+        let not_started = move |error: &io::Error| CommandOutcome::NotStarted(format!("{program}: {error}"));
+        let (no_thread, report) = (not_started.clone(), on_event.clone());
+        let supervisor = thread::Builder::new().spawn(move || {
+            let outcome = match spawn(&mut command, &control) {
+                Ok(mut child) => supervise(&mut child, input, &control, &on_event).unwrap_or_else(|error| {
+                    platform::kill_group(&mut child);
                     let _ = child.wait();
                     not_started(&error)
                 }),
                 Err(error) => not_started(&error),
             };
-            locked(&control).ended = true;
-            tell(Told::Ended(ended));
+            lock(&control).has_ended = true;
+            on_event(CommandEvent::Ended(outcome));
         });
-        if let Err(error) = started {
-            locked(&running.control).ended = true;
-            teller(Told::Ended(refused(&error)));
+        if let Err(error) = supervisor {
+            lock(&running.control).has_ended = true;
+            report(CommandEvent::Ended(no_thread(&error)));
         }
         running
     }
-}
 
-/// Starts the process, as soon as the system has room for it.
-fn spawn(command: &mut process::Command, control: &Mutex<Control>) -> io::Result<Child> {
-    loop {
-        let error = match command.spawn() {
-            Err(error) if platform::passes(&error) => error,
-            started => return started,
-        };
-        if locked(control).why_end().is_some() {
-            return Err(error);
+    fn prepare(&self, event: &EventRecord, extra_variables: &[(&str, &str)]) -> process::Command {
+        let mut command = process::Command::new(&self.words[0]);
+        command.args(&self.words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        for (name, value) in event.variables().into_iter().filter(|(_, value)| value.len() <= VARIABLE_MAX) {
+            // A variable cannot contain a zero byte.
+            command.env(format!("SCHEDULED_EVENTS_{name}"), value.replace('\0', ""));
         }
-        thread::sleep(START_EVERY);
+        command.envs(extra_variables.iter().copied());
+        for name in SUPERVISOR_VARIABLES {
+            command.env_remove(name);
+        }
+        platform::new_group(&mut command);
+        command
     }
 }
 
-/// Gives the command its input, tells what it prints, and waits for its end.
-fn attend(
-    child: &mut Child,
-    input: Vec<u8>,
-    control: &Mutex<Control>,
-    tell: &(impl Fn(Told) + Clone + Send + 'static),
-) -> io::Result<Ended> {
-    feed(child, input)?;
-    let reading = [listen(child.stdout.take(), tell)?, listen(child.stderr.take(), tell)?];
-    let ended = wait(child, control);
-    finish(&reading);
-    Ok(ended)
-}
-
-/// What a running command has to tell.
+/// Something that a running command did.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
-    /// A line of its output, control characters and all.
+pub enum CommandEvent {
+    /// It printed a line. Control characters are not removed.
     Line(String),
-    /// It has ended.
-    Ended(Ended),
+    /// It ended.
+    Ended(CommandOutcome),
 }
 
 /// How a command ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum CommandOutcome {
     /// With exit code 0.
-    Well,
-    /// With another exit code, or by a signal.
-    Badly(String),
+    Succeeded,
+    /// With another exit code or by a signal, as described.
+    Failed(String),
     /// It was ended because its deadline had passed.
-    Late,
-    /// It was ended because the program stops.
+    DeadlinePassed,
+    /// It was ended through [`RunningCommand::terminate`] or [`RunningCommand::kill`].
     Stopped,
-    /// It could not be started.
+    /// It could not be started, for this reason.
     NotStarted(String),
 }
 
 /// A command that was started.
 #[derive(Clone, Debug)]
-pub struct Running {
+pub struct RunningCommand {
     control: Arc<Mutex<Control>>,
 }
 
 #[derive(Debug)]
 struct Control {
     deadline: Option<Instant>,
-    end: bool,
-    end_for_good: bool,
-    ended: bool,
+    terminate: bool,
+    kill: bool,
+    has_ended: bool,
 }
 
 impl Control {
-    /// Whether it is time for the command to end, and how that is told.
-    fn why_end(&self) -> Option<Ended> {
+    /// Why it is time for the command to end, if it is.
+    fn reason_to_end(&self) -> Option<CommandOutcome> {
         match self.deadline {
-            _ if self.end => Some(Ended::Stopped),
-            Some(deadline) if deadline <= Instant::now() => Some(Ended::Late),
+            _ if self.terminate => Some(CommandOutcome::Stopped),
+            Some(deadline) if deadline <= Instant::now() => Some(CommandOutcome::DeadlinePassed),
             _ => None,
         }
     }
 }
 
-fn locked(control: &Mutex<Control>) -> MutexGuard<'_, Control> {
+fn lock(control: &Mutex<Control>) -> MutexGuard<'_, Control> {
     control.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Running {
+impl RunningCommand {
     /// Moves the deadline, as when the event is rescheduled.
     pub fn set_deadline(&self, deadline: Option<Instant>) {
-        locked(&self.control).deadline = deadline;
+        lock(&self.control).deadline = deadline;
     }
 
-    /// Ends the command and all that it started: politely, and for good after [`GRACE`].
-    pub fn end(&self) {
-        locked(&self.control).end = true;
+    /// Asks the command and all its children to terminate, and kills them after [`COMMAND_GRACE`].
+    pub fn terminate(&self) {
+        lock(&self.control).terminate = true;
     }
 
-    /// Ends the command and all that it started, for good and at once.
-    pub fn end_for_good(&self) {
-        let mut control = locked(&self.control);
-        (control.end, control.end_for_good) = (true, true);
+    /// Kills the command and all its children.
+    pub fn kill(&self) {
+        let mut control = lock(&self.control);
+        (control.terminate, control.kill) = (true, true);
     }
 
     /// Whether the command has ended.
     pub fn has_ended(&self) -> bool {
-        locked(&self.control).ended
+        lock(&self.control).has_ended
     }
 }
 
-/// Waits for the command's end, and brings it about when it is time.
-fn wait(child: &mut Child, control: &Mutex<Control>) -> Ended {
-    let mut stopping: Option<(Instant, Ended)> = None;
+/// Starts the process, and repeats that while the system is out of processes or memory.
+fn spawn(command: &mut process::Command, control: &Mutex<Control>) -> io::Result<Child> {
+    loop {
+        let error = match command.spawn() {
+            Err(error) if platform::is_temporary_spawn_error(&error) => error,
+            result => return result,
+        };
+        if lock(control).reason_to_end().is_some() {
+            return Err(error);
+        }
+        thread::sleep(SPAWN_RETRY);
+    }
+}
+
+/// Writes the command's input, reports its output, and waits for its end.
+fn supervise(
+    child: &mut Child,
+    input: Vec<u8>,
+    control: &Mutex<Control>,
+    on_event: &(impl Fn(CommandEvent) + Clone + Send + 'static),
+) -> io::Result<CommandOutcome> {
+    write_input(child, input)?;
+    let readers = [read_lines(child.stdout.take(), on_event)?, read_lines(child.stderr.take(), on_event)?];
+    let outcome = wait(child, control);
+    let deadline = Instant::now() + OUTPUT_GRACE;
+    while readers.iter().any(|reader| !reader.is_finished()) && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(2));
+    }
+    Ok(outcome)
+}
+
+/// Waits for the command's end, and ends it when it is time.
+fn wait(child: &mut Child, control: &Mutex<Control>) -> CommandOutcome {
+    let mut ending: Option<(Instant, CommandOutcome)> = None;
     loop {
         match child.try_wait() {
             Ok(Some(status)) => {
-                if let Some((_, why)) = stopping {
-                    // The command is gone; what it started may not be.
-                    platform::end_group(child, true);
-                    return why;
+                if let Some((_, reason)) = ending {
+                    // The command has ended; its children may not have.
+                    platform::kill_group(child);
+                    return reason;
                 }
-                return if status.success() { Ended::Well } else { Ended::Badly(status.to_string()) };
+                return if status.success() {
+                    CommandOutcome::Succeeded
+                } else {
+                    CommandOutcome::Failed(status.to_string())
+                };
             }
             Ok(None) => {}
-            Err(error) => return Ended::Badly(error.to_string()),
+            Err(error) => return CommandOutcome::Failed(error.to_string()),
         }
-        let (why, for_good) = {
-            let control = locked(control);
-            (control.why_end(), control.end_for_good)
+        let (reason, kill) = {
+            let control = lock(control);
+            (control.reason_to_end(), control.kill)
         };
-        match (&stopping, why) {
-            (None, Some(why)) => {
-                platform::end_group(child, for_good);
-                stopping = Some((Instant::now(), why));
+        match (&ending, reason) {
+            (None, Some(reason)) => {
+                if kill {
+                    platform::kill_group(child);
+                } else {
+                    platform::terminate_group(child);
+                }
+                ending = Some((Instant::now(), reason));
             }
-            (Some((since, _)), _) if for_good || since.elapsed() >= GRACE => platform::end_group(child, true),
+            (Some((since, _)), _) if kill || since.elapsed() >= COMMAND_GRACE => platform::kill_group(child),
             _ => {}
         }
-        thread::sleep(LOOK_EVERY);
+        thread::sleep(CHECK_INTERVAL);
     }
 }
 
-/// Gives the command its input, which it need not read.
-fn feed(child: &mut Child, input: Vec<u8>) -> io::Result<()> {
+/// Writes the command's input on a thread of its own, since the command need not read it.
+fn write_input(child: &mut Child, input: Vec<u8>) -> io::Result<()> {
     if let Some(mut stdin) = child.stdin.take() {
         thread::Builder::new().spawn(move || {
             let _ = stdin.write_all(&input);
@@ -266,27 +279,19 @@ fn feed(child: &mut Child, input: Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-/// What a command printed last is told before its end, unless something that it left behind keeps the pipe open.
-fn finish(reading: &[thread::JoinHandle<()>]) {
-    let patience = Instant::now() + Duration::from_millis(200);
-    while reading.iter().any(|reader| !reader.is_finished()) && Instant::now() < patience {
-        thread::sleep(Duration::from_millis(2));
-    }
-}
-
-/// Tells the lines that come out of a pipe.
-fn listen(
+/// Reports the lines of a pipe, on a thread of its own.
+fn read_lines(
     pipe: Option<impl Read + Send + 'static>,
-    tell: &(impl Fn(Told) + Clone + Send + 'static),
+    on_event: &(impl Fn(CommandEvent) + Clone + Send + 'static),
 ) -> io::Result<thread::JoinHandle<()>> {
-    let tell = tell.clone();
+    let on_event = on_event.clone();
     thread::Builder::new().spawn(move || {
         let Some(pipe) = pipe else { return };
         let mut reader = BufReader::new(pipe);
         let mut line = Vec::new();
-        while reader.by_ref().take(LINE_MAX).read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+        while reader.by_ref().take(OUTPUT_LINE_MAX).read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
             let text = String::from_utf8_lossy(&line);
-            tell(Told::Line(text.trim_end_matches(['\n', '\r']).to_owned()));
+            on_event(CommandEvent::Line(text.trim_end_matches(['\n', '\r']).to_owned()));
             line.clear();
         }
     })
@@ -298,7 +303,7 @@ mod tests {
 
     use super::*;
 
-    fn run(command: &str, deadline: Option<Duration>) -> (Vec<String>, Ended) {
+    fn run(command: &str, timeout: Option<Duration>) -> (Vec<String>, CommandOutcome) {
         let event = EventRecord {
             event_id: "a'; touch /tmp/never; '".into(),
             event_type: Some("$(reboot)".into()),
@@ -306,43 +311,43 @@ mod tests {
         };
         let (sender, receiver) = mpsc::channel();
         let line = CommandLine::parse(command).unwrap();
-        let deadline = deadline.map(|after| Instant::now() + after);
-        let _running = line.start(&event, &[("SCHEDULED_EVENTS_CHANGE", "scheduled")], deadline, move |told| {
-            let _ = sender.send(told);
+        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        let _running = line.start(&event, &[("SCHEDULED_EVENTS_CHANGE", "scheduled")], deadline, move |event| {
+            let _ = sender.send(event);
         });
         let mut lines = Vec::new();
         loop {
-            match receiver.recv_timeout(Duration::from_secs(20)).expect("the command ends") {
-                Told::Line(line) => lines.push(line),
-                Told::Ended(ended) => return (lines, ended),
+            match receiver.recv_timeout(Duration::from_secs(40)).expect("the command ends") {
+                CommandEvent::Line(line) => lines.push(line),
+                CommandEvent::Ended(outcome) => return (lines, outcome),
             }
         }
     }
 
     #[test]
-    fn the_event_comes_as_environment_and_as_json_never_as_a_command_line() {
-        let (lines, ended) = run(
+    fn a_command_gets_the_event_as_environment_and_as_json_never_as_arguments() {
+        let (lines, outcome) = run(
             "sh -c 'echo \"$SCHEDULED_EVENTS_EVENT_ID|$SCHEDULED_EVENTS_EVENT_TYPE|$SCHEDULED_EVENTS_CHANGE\"'",
             None,
         );
         assert_eq!(lines, ["a'; touch /tmp/never; '|$(reboot)|scheduled"]);
-        assert_eq!(ended, Ended::Well);
+        assert_eq!(outcome, CommandOutcome::Succeeded);
         let (lines, _) = run("cat", None);
         let event: serde_json::Value = serde_json::from_str(&lines.concat()).unwrap();
         assert_eq!(event["event_type"], "$(reboot)");
     }
 
     #[test]
-    fn a_program_is_looked_for_as_the_system_does() {
-        for (line, found) in
+    fn programs_are_searched_for_in_path_unless_they_name_a_folder() {
+        for (line, exists) in
             [("sh -c 'exit 3'", true), ("/bin/sh", true), ("/nonexistent/sh", false), ("no-such-sh", false)]
         {
-            assert_eq!(CommandLine::parse(line).unwrap().is_found(), found, "{line}");
+            assert_eq!(CommandLine::parse(line).unwrap().program_exists(), exists, "{line}");
         }
     }
 
     #[test]
-    fn a_program_that_is_being_written_is_waited_for() {
+    fn a_program_that_is_being_written_starts_once_that_is_done() {
         let path = env::temp_dir().join(format!("scheduled-events-busy-{}", process::id()));
         std::fs::copy("/bin/true", &path).unwrap();
         let writer = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
@@ -350,30 +355,32 @@ mod tests {
             thread::sleep(Duration::from_millis(100));
             drop(writer);
         });
-        assert_eq!(run(path.to_str().unwrap(), Some(Duration::from_secs(15))).1, Ended::Well);
+        assert_eq!(run(path.to_str().unwrap(), Some(Duration::from_secs(30))).1, CommandOutcome::Succeeded);
         done.join().unwrap();
         std::fs::remove_file(path).unwrap();
     }
 
     #[test]
-    fn a_failure_is_told_with_its_code() {
-        assert!(matches!(run("sh -c 'exit 3'", None).1, Ended::Badly(why) if why.contains('3')));
+    fn a_failure_is_reported_with_the_exit_code_or_the_program() {
+        assert!(matches!(run("sh -c 'exit 3'", None).1, CommandOutcome::Failed(reason) if reason.contains('3')));
+        let outcome = run("/nonexistent/program", None).1;
         assert!(
-            matches!(run("/nonexistent/program", None).1, Ended::NotStarted(why) if why.contains("/nonexistent/program"))
+            matches!(&outcome, CommandOutcome::NotStarted(reason) if reason.contains("/nonexistent/program")),
+            "{outcome:?}"
         );
     }
 
     #[test]
-    fn a_hung_command_is_ended_at_its_deadline_with_all_that_it_started() {
-        // The shell ignores the polite signal, and so does the sleep that it starts.
-        let (lines, ended) =
-            run("sh -c 'trap \"\" TERM; sleep 600 & echo $!; wait; wait; sleep 600'", Some(Duration::from_millis(200)));
-        assert_eq!(ended, Ended::Late);
-        let sleeper = format!("/proc/{}/stat", lines[0]);
-        let gone = || std::fs::read_to_string(&sleeper).map_or(true, |stat| stat.contains(") Z "));
-        let patience = Instant::now() + Duration::from_secs(5);
-        while !gone() {
-            assert!(Instant::now() < patience, "process {} lives on", lines[0]);
+    fn a_command_past_its_deadline_is_killed_with_its_children() {
+        // The shell ignores SIGTERM, and so does its child.
+        let (lines, outcome) =
+            run("sh -c 'trap \"\" TERM; sleep 600 & echo $!; wait; wait; sleep 600'", Some(Duration::from_millis(500)));
+        assert_eq!(outcome, CommandOutcome::DeadlinePassed);
+        let stat = format!("/proc/{}/stat", lines[0]);
+        let has_ended = || std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "));
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !has_ended() {
+            assert!(Instant::now() < deadline, "process {} still runs", lines[0]);
             thread::sleep(Duration::from_millis(10));
         }
     }

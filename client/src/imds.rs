@@ -1,7 +1,7 @@
-//! The metadata service over HTTP: one request, one answer, nothing believed that was not asked for.
+//! The metadata service over HTTP (`docs/wire.md`, section 1).
 //!
-//! Plain HTTP, never through a proxy, never to where a redirect points; `Metadata: true` and `api-version` on every
-//! request; bodies, headers and time bounded.
+//! Plain HTTP, without a proxy, and without following redirects. Every request carries `Metadata: true` and `api-version`, and is
+//! never conditional. Bodies, heads and times are bounded.
 
 use std::error::Error as _;
 use std::io;
@@ -10,62 +10,49 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use scheduled_events_core::{Cause, limits};
+use scheduled_events_core::{Cause, VmNames, limits};
 use ureq::http::{HeaderMap, Uri, header};
 
-/// Where the metadata service lives on every Azure virtual machine in a virtual network.
+use crate::limits::{BODY_MAX, ERROR_BODY_MAX, HEAD_MAX};
+
+/// The address of the metadata service on every Azure virtual machine in a virtual network.
 pub const ENDPOINT: &str = "http://169.254.169.254";
 
-/// The API version that is asked for unless told otherwise: the newest documented one.
+/// The default API version: the newest documented one.
 pub const API_VERSION: &str = "2020-07-01";
 
-/// The version whose resources carry a leading underscore.
+/// The API version whose resource names start with an underscore.
 pub const UNDERSCORED_API_VERSION: &str = "2017-03-01";
 
-/// The longest body that is read. A document of a thousand events takes half a mebibyte.
-pub const BODY_MAX: u64 = 8 * 1024 * 1024;
-
-/// The longest body that is read where only the status counts.
-const REMARK_MAX: u64 = 64 * 1024;
-
-/// The longest head of an answer that is read: the service's own has less than one kibibyte.
-pub const HEAD_MAX: usize = 16 * 1024;
-
-/// The buffer for requests. A longer one goes out in parts; those of a watch have three kibibytes at most.
-const REQUEST_BUFFER: usize = 4 * 1024;
-
-/// The API version for the machine's own name.
+/// The API version of the request for the machine's own name.
 const NAME_API_VERSION: &str = "2021-02-01";
 
-/// The shortest time between two requests, whatever they ask for: the service answers 429 past five in a second.
+/// The request buffer, in bytes. A longer request is sent in parts; those of a watcher have at most 3 KiB.
+const REQUEST_BUFFER: usize = 4 * 1024;
+
+/// The shortest time between two requests of any kind. The service answers 429 beyond five a second.
 const SPACING: Duration = Duration::from_millis(limits::REQUEST_SPACING_MS as u64);
 
-/// What Azure allows in no name of a machine; a page of HTML has it, and would make every event another machine's.
+/// Characters that Azure allows in no machine name. They reject an HTML page, which would make every event another machine's.
 const NOT_IN_NAMES: &str = " <>\"/\\[]:|+=;,?*@&'`";
 
-/// How long the question for the machine's own name may take. It is asked again later, so it never holds up a poll for
-/// long.
-pub const NAME_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// An HTTP answer, whatever it says.
+/// A whole HTTP response of any status.
 #[derive(Clone, Debug, Default)]
-pub struct Answer {
+pub struct HttpResponse {
     /// The status code.
     pub status: u16,
-    /// The `ETag` header.
-    pub etag: Option<String>,
-    /// The `Retry-After` header in seconds, a date converted.
+    /// The `Retry-After` header in seconds. A date is converted.
     pub retry_after: Option<u32>,
     /// The body, at most [`BODY_MAX`] bytes.
     pub body: Vec<u8>,
 }
 
-/// No usable answer.
+/// Why there is no usable response.
 #[derive(Clone, Debug)]
-pub struct Failure {
-    /// Why, as a session wants to know it.
+pub struct RequestFailure {
+    /// The cause, for the session.
     pub cause: Cause,
-    /// What the transport says about it.
+    /// The message of the HTTP library.
     pub detail: String,
 }
 
@@ -75,16 +62,16 @@ pub struct Imds {
     agent: ureq::Agent,
     endpoint: String,
     events: String,
-    /// When the next request may go out; all clones keep the same pace.
+    /// When the next request may be sent. All clones share it.
     next: Arc<Mutex<Option<Instant>>>,
     speed: u32,
 }
 
 impl Imds {
-    /// Prepares requests to `endpoint`, a URL such as `http://169.254.169.254`; nothing is sent yet.
+    /// Prepares requests to `endpoint`, a URL such as `http://169.254.169.254`. Nothing is sent yet.
     ///
-    /// An endpoint that is neither that address nor a loopback address is refused unless `allow_any` is set: whoever
-    /// answers there decides when this machine's services are drained.
+    /// Endpoints other than that address and loopback addresses are rejected unless `allow_any` is set, since the responses
+    /// decide when this machine is drained.
     ///
     /// # Errors
     /// A sentence that says what is wrong with the endpoint or the version, and what to do.
@@ -98,7 +85,7 @@ impl Imds {
     /// ```
     pub fn new(endpoint: &str, api_version: &str, allow_any: bool) -> Result<Self, String> {
         let endpoint = endpoint.trim_end_matches('/');
-        let uri: Uri = endpoint.parse().map_err(|error| format!("the endpoint {endpoint:?} is no URL: {error}"))?;
+        let uri: Uri = endpoint.parse().map_err(|error| format!("the endpoint {endpoint:?} is not a URL: {error}"))?;
         if uri.scheme_str() != Some("http") {
             return Err(format!("the endpoint {endpoint:?} must start with http://, as {ENDPOINT} does"));
         }
@@ -108,9 +95,9 @@ impl Imds {
         {
             return Err(format!("the endpoint {endpoint:?} must be a scheme, a host and a port, as {ENDPOINT} is"));
         }
-        // A port that is none would be taken for 80 without a word.
+        // The HTTP library would silently replace an invalid port by 80.
         if uri.authority().is_some_and(|host| host.as_str() != host.host()) && uri.port_u16().is_none() {
-            return Err(format!("the endpoint {endpoint:?} names a port outside 0 to 65535"));
+            return Err(format!("the endpoint {endpoint:?} must have a port from 0 to 65535, or none"));
         }
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
         let local = host.eq_ignore_ascii_case("localhost")
@@ -122,7 +109,7 @@ impl Imds {
             ));
         }
         if api_version.is_empty() || !api_version.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
-            return Err(format!("{api_version:?} is no API version; the newest is {API_VERSION}"));
+            return Err(format!("{api_version:?} is not an API version; the newest is {API_VERSION}"));
         }
         let agent = ureq::Agent::config_builder()
             .proxy(None)
@@ -130,8 +117,8 @@ impl Imds {
             .max_redirects_will_error(false)
             .http_status_as_error(false)
             .max_response_header_size(HEAD_MAX)
-            // Both buffers are kept as long as the connection is, which is for months. That of answers has room for more
-            // than the longest head, since a longer one is recognised when it is there.
+            // The buffers live as long as the connection, which can be months. The input buffer is larger than the largest head,
+            // since the library detects a larger one only once it is buffered.
             .input_buffer_size(HEAD_MAX * 2)
             .output_buffer_size(REQUEST_BUFFER)
             .max_idle_connections(1)
@@ -142,22 +129,22 @@ impl Imds {
         Ok(Self { agent, endpoint: endpoint.to_owned(), events, next: Arc::default(), speed: 1 })
     }
 
-    /// Lets time pass so many times faster for the pace of requests, and for a watch that is made with this: a rehearsal
-    /// of months in hours, against a service of one's own that keeps up. Timeouts stay as they are. Azure's service
-    /// answers 429 past five requests a second, so this is nothing for a machine that is watched in earnest.
+    /// Makes time pass `speed` times faster for the spacing of requests, and for a watcher that is made with this. It rehearses
+    /// months in hours against a local service that keeps up. Timeouts stay as they are. Not for Azure's service, which answers
+    /// 429 beyond five requests a second.
     #[must_use]
     pub fn at_speed(self, speed: u32) -> Self {
         Self { speed: speed.max(1), ..self }
     }
 
-    /// How many times faster time passes than it really does.
+    /// How many times faster than real time passes.
     pub fn speed(&self) -> u32 {
         self.speed
     }
 
-    /// Waits until a request may go out. A watch keeps its polls and approvals apart by itself, but knows nothing of
-    /// the question for the name, which goes out beside them.
-    fn await_turn(&self) {
+    /// Waits until the next request may be sent. A session spaces its polls and approvals itself, but does not know of the request
+    /// for the name, which is sent by another thread.
+    fn wait_for_turn(&self) {
         let now = Instant::now();
         let turn = {
             let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
@@ -173,100 +160,97 @@ impl Imds {
         &self.endpoint
     }
 
-    /// Asks for the document.
+    /// Requests the document.
     ///
     /// # Errors
-    /// [`Failure`] where there is no whole answer in time; any status is an answer.
-    pub fn events(&self, if_none_match: Option<&str>, timeout: Duration) -> Result<Answer, Failure> {
-        self.await_turn();
-        let mut request = self.agent.get(&self.events).header("Metadata", "true");
-        if let Some(etag) = if_none_match {
-            request = request.header(header::IF_NONE_MATCH, etag);
-        }
-        answer(request.config().timeout_global(Some(timeout)).build().call(), |status| status == 200)
+    /// [`RequestFailure`] if no whole response arrives in time. Any status is a response.
+    pub fn events(&self, timeout: Duration) -> Result<HttpResponse, RequestFailure> {
+        self.wait_for_turn();
+        let request = self.agent.get(&self.events).header("Metadata", "true");
+        response(request.config().timeout_global(Some(timeout)).build().call(), |status| status == 200)
     }
 
     /// Posts an approval.
     ///
     /// # Errors
-    /// [`Failure`] where there is no whole answer in time; any status is an answer.
-    pub fn approve(&self, body: &[u8], timeout: Duration) -> Result<Answer, Failure> {
-        self.await_turn();
+    /// [`RequestFailure`] if no whole response arrives in time. Any status is a response.
+    pub fn approve(&self, body: &[u8], timeout: Duration) -> Result<HttpResponse, RequestFailure> {
+        self.wait_for_turn();
         let request = self.agent.post(&self.events).header("Metadata", "true").content_type("application/json");
-        // What the service says beside the status is undocumented, so nothing about it can make an approval fail.
-        answer(request.config().timeout_global(Some(timeout)).build().send(body), |_| false)
+        // The body of the response is undocumented, so nothing about it makes an approval fail.
+        response(request.config().timeout_global(Some(timeout)).build().send(body), |_| false)
     }
 
-    /// Asks for the machine's own name, as the `Resources` of its events spell it.
+    /// Requests the machine's own name, as the `Resources` of its events spell it.
     ///
     /// # Errors
-    /// A sentence that says why there is no name.
+    /// A sentence that says why the name is unknown.
     pub fn vm_name(&self, timeout: Duration) -> Result<String, String> {
         let url =
             format!("{}/metadata/instance/compute/name?api-version={NAME_API_VERSION}&format=text", self.endpoint);
-        self.await_turn();
+        self.wait_for_turn();
         let request = self.agent.get(url).header("Metadata", "true");
-        let answer = answer(request.config().timeout_global(Some(timeout)).build().call(), |status| status == 200)
+        let response = response(request.config().timeout_global(Some(timeout)).build().call(), |status| status == 200)
             .map_err(|failure| format!("{} ({})", failure.cause, failure.detail))?;
-        if answer.status != 200 {
-            return Err(format!("status {}", answer.status));
+        if response.status != 200 {
+            return Err(format!("status {}", response.status));
         }
-        let name = String::from_utf8(answer.body).map_err(|_| "the answer is not UTF-8".to_owned())?;
+        let name = String::from_utf8(response.body).map_err(|_| "the response is not UTF-8".to_owned())?;
         let name = name.trim();
         if name.is_empty()
-            || name.len() > 128
+            || name.len() > limits::NAME_MAX
             || name.chars().any(|char| char.is_control() || NOT_IN_NAMES.contains(char))
         {
-            return Err(format!("{:?} is no name of a machine", name.chars().take(60).collect::<String>()));
+            return Err(format!("{:?} is not a machine name", name.chars().take(60).collect::<String>()));
         }
         Ok(name.to_owned())
     }
 }
 
-/// What the service says with a status that refuses a request, and what may help.
-pub fn remark(answer: &Answer) -> String {
-    let said = String::from_utf8_lossy(&answer.body);
-    let body: serde_json::Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-    let said = body["error"].as_str().unwrap_or(said.trim());
-    let mut said: String = said.chars().take(300).collect();
-    let versions = body["newest-versions"].as_array().into_iter().flatten().filter_map(serde_json::Value::as_str);
-    let versions: Vec<_> = versions.collect();
-    let advice = match answer.status {
-        400 if !versions.is_empty() => format!("--api-version {} may help", versions.join(" or ")),
-        404 | 408 | 410 | 429 | 500..=599 => "try again in a minute".into(),
-        300..=399 => "redirects are not followed".into(),
-        _ => return said,
-    };
-    if !said.is_empty() {
-        said.push_str("; ");
+impl HttpResponse {
+    /// The reason that the service gives for refusing a request, with advice if there is any. Empty if it gives none.
+    pub fn error_message(&self) -> String {
+        let text = String::from_utf8_lossy(&self.body);
+        let body: serde_json::Value = serde_json::from_slice(&self.body).unwrap_or_default();
+        let mut message: String = body["error"].as_str().unwrap_or(text.trim()).chars().take(300).collect();
+        let versions = body["newest-versions"].as_array().into_iter().flatten().filter_map(serde_json::Value::as_str);
+        let versions: Vec<_> = versions.collect();
+        let advice = match self.status {
+            400 if !versions.is_empty() => format!("try --api-version {}", versions.join(" or ")),
+            404 | 408 | 410 | 429 | 500..=599 => "try again in a minute".into(),
+            300..=399 => "redirects are not followed".into(),
+            _ => return message,
+        };
+        if !message.is_empty() {
+            message.push_str("; ");
+        }
+        message + &advice
     }
-    said + &advice
 }
 
-/// Takes an answer. A body that cannot be read makes it unusable only where one is needed with its status: a 429 asks for
-/// patience, and an approval has succeeded, whatever follows.
-fn answer(
+/// These names, spelled as in the documents of this API version.
+pub fn names_for<'a>(names: &'a [&'a str], api_version: &str) -> VmNames<'a> {
+    let names = VmNames::new(names);
+    if api_version == UNDERSCORED_API_VERSION { names.underscored() } else { names }
+}
+
+/// Reads a response. An unreadable body is a failure only if the status needs one: a 429 still asks for patience, and an approval
+/// has succeeded whatever follows its status.
+fn response(
     result: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
     needs_body: impl Fn(u16) -> bool,
-) -> Result<Answer, Failure> {
+) -> Result<HttpResponse, RequestFailure> {
     let mut response = result.map_err(|error| failure(&error))?;
     let needed = needs_body(response.status().as_u16());
-    let limit = if needed { BODY_MAX } else { REMARK_MAX };
+    let limit = if needed { BODY_MAX } else { ERROR_BODY_MAX };
     let body = match response.body_mut().with_config().limit(limit).read_to_vec() {
         Err(error) if needed => return Err(failure(&error)),
         body => body.unwrap_or_default(),
     };
-    let text = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
-    Ok(Answer {
-        status: response.status().as_u16(),
-        etag: text(header::ETAG).map(str::to_owned),
-        retry_after: retry_after(response.headers()),
-        body,
-    })
+    Ok(HttpResponse { status: response.status().as_u16(), retry_after: retry_after(response.headers()), body })
 }
 
-/// `Retry-After`: seconds, or a date. A date is the service's, so it is held against the service's own clock where the
-/// answer tells that.
+/// `Retry-After` in seconds. A date is compared with the service's own clock if the response has a `Date`.
 fn retry_after(headers: &HeaderMap) -> Option<u32> {
     let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse() {
@@ -275,11 +259,11 @@ fn retry_after(headers: &HeaderMap) -> Option<u32> {
     let moment = httpdate::parse_http_date(text).ok()?;
     let date = headers.get(header::DATE).and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
     let wait = moment.duration_since(date.unwrap_or_else(SystemTime::now)).unwrap_or_default();
-    // A started second is waited for in full.
+    // Rounded up.
     u32::try_from(wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0))).ok()
 }
 
-fn failure(error: &ureq::Error) -> Failure {
+fn failure(error: &ureq::Error) -> RequestFailure {
     let cause = match error {
         ureq::Error::Timeout(_) => Cause::Timeout,
         ureq::Error::HostNotFound | ureq::Error::ConnectionFailed => Cause::Unreachable,
@@ -296,10 +280,10 @@ fn failure(error: &ureq::Error) -> Failure {
         },
         _ => Cause::ConnectionLost,
     };
-    Failure { cause, detail: error.to_string() }
+    RequestFailure { cause, detail: error.to_string() }
 }
 
-/// The body limit comes out of a reader, and so inside an I/O error.
+/// The error for a body beyond the limit comes from a reader, so it is inside an I/O error.
 fn wraps_too_large(error: &io::Error) -> bool {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<ureq::Error>());
     matches!(inner, Some(ureq::Error::BodyExceedsLimit(_)))
@@ -311,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn endpoints_that_are_refused_say_why() {
+    fn a_rejected_endpoint_is_reported_with_the_reason() {
         for (endpoint, reason) in [
             ("https://169.254.169.254", "must start with http://"),
             ("169.254.169.254", "must start with http://"),
@@ -322,7 +306,7 @@ mod tests {
             ("http://10.0.0.4", "--allow-endpoint"),
             ("http://169.254.169.254.example.com", "--allow-endpoint"),
             ("http://", "must start with http://"),
-            ("http://[::1", "is no URL"),
+            ("http://[::1", "is not a URL"),
         ] {
             let refused = Imds::new(endpoint, API_VERSION, false).expect_err(endpoint);
             assert!(refused.contains(reason), "{endpoint}: {refused}");
@@ -334,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_is_seconds_or_a_date() {
+    fn reads_retry_after_as_seconds_and_as_a_date() {
         let with = |value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::RETRY_AFTER, value.parse().unwrap());
@@ -345,7 +329,7 @@ mod tests {
         assert_eq!(with("Mon, 19 Sep 2016 18:29:47 GMT"), Some(0));
         let ahead = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(30));
         assert!(with(&ahead).is_some_and(|seconds| (28..=30).contains(&seconds)));
-        // A service whose clock is years off from ours.
+        // The service's clock is years behind ours.
         let mut headers = HeaderMap::new();
         headers.insert(header::DATE, "Mon, 19 Sep 2016 18:29:40 GMT".parse().unwrap());
         headers.insert(header::RETRY_AFTER, "Mon, 19 Sep 2016 18:29:47 GMT".parse().unwrap());

@@ -1,23 +1,24 @@
-//! The client of Azure Scheduled Events: it watches the metadata service, tells what changed, decides, prepares,
-//! approves and recovers, and survives faults and restarts while it does.
+//! The client of Azure Scheduled Events: it polls the metadata service, reports changes, decides, prepares, approves and
+//! recovers, and does so across faults and restarts.
 //!
-//! The decisions are those of [`scheduled_events_core`]; this crate carries bytes, keeps files and runs commands:
+//! [`scheduled_events_core`] makes the decisions. This crate adds HTTP, files, clocks and processes:
 //!
-//! * [`imds`]: HTTP to the metadata service, bounded in every way.
-//! * [`watch`]: the main job, around core's session.
-//! * [`hooks`]: commands run for an event. [`state`]: what a restart must not forget. [`policy_file`]: policies in TOML.
-//! * [`record`]: what a run has to say, as typed records and JSON Lines.
+//! * [`watch`]: the watcher, a session with all that it needs around it. Start here.
+//! * [`imds`]: HTTP requests to the metadata service.
+//! * [`state`]: the state file, which survives restarts. [`hooks`]: the user's commands. [`clock`]: time.
+//! * [`policy_file`]: policies in TOML. [`record`]: what a run reports, as JSON Lines. [`limits`]: all limits.
 //! * [`replay`]: a server that plays scenarios, for tests and demonstrations.
 //! * [`cli`]: the command `scheduled-events`.
 //!
-//! It does not discover the endpoint of machines outside a virtual network (give `--endpoint`), and it drains nothing by
-//! itself: preparing and recovering are commands or functions of the user's.
+//! The crate does not discover the endpoint of machines outside a virtual network, and it drains nothing by itself: preparing and
+//! recovering are the user's commands or functions.
 #![forbid(unsafe_code)]
 
 pub mod cli;
 pub mod clock;
 pub mod hooks;
 pub mod imds;
+pub mod limits;
 mod platform;
 pub mod policy_file;
 pub mod record;

@@ -1,24 +1,18 @@
-//! What differs between operating systems, and nothing else: one part for Unix, one for Windows, with the same functions.
+//! What differs between operating systems: one module for Unix and one for Windows, with the same functions.
 
 use std::fs::File;
 
 #[cfg(unix)]
-pub(crate) use unix::{
-    boot_time, end_group, in_own_group, lock, on_stop, passes, private, supervisor_listens, supervisor_patience,
-    survive_file_limits, sync_folder, tell_supervisor, tell_supervisor_of_stop, unlock,
-};
+pub(crate) use unix::*;
 #[cfg(windows)]
-pub(crate) use windows::{
-    boot_time, end_group, in_own_group, lock, on_stop, passes, private, supervisor_listens, supervisor_patience,
-    survive_file_limits, sync_folder, tell_supervisor, tell_supervisor_of_stop, unlock,
-};
+pub(crate) use windows::*;
 
-/// What came of the wish for a lock.
-pub(crate) enum Lock {
-    /// It is held until the file is closed, however this process ends.
+/// Result of trying to lock a file.
+pub(crate) enum LockAttempt {
+    /// This process has the lock until the file is closed.
+    Acquired(File),
+    /// Another process has the lock. The file is open for reading.
     Held(File),
-    /// Another process holds it; the file is open for reading.
-    Taken(File),
 }
 
 #[cfg(unix)]
@@ -42,12 +36,12 @@ mod unix {
     use signal_hook::iterator::Signals;
     use signal_hook::low_level::emulate_default_handler;
 
-    use super::Lock;
+    use super::LockAttempt;
 
-    /// How long a process that was asked to stop has for it, commands that it runs included.
-    const STOP_PATIENCE: Duration = Duration::from_secs(3);
+    /// How long the process has to stop, its commands included, before another signal ends it at once.
+    const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
-    /// Time since the machine started, sleep included; it never steps.
+    /// Time since the machine started, including suspended time. It never steps.
     pub(crate) fn boot_time() -> Duration {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         let clock = ClockId::Boottime;
@@ -56,109 +50,116 @@ mod unix {
         Duration::try_from(clock_gettime(clock)).unwrap_or_default()
     }
 
-    /// Makes the command the head of a process group of its own, so that it can be ended with all that it started.
-    pub(crate) fn in_own_group(command: &mut Command) {
+    /// Puts the command in a process group of its own, so that it can be ended with its children.
+    pub(crate) fn new_group(command: &mut Command) {
         command.process_group(0);
     }
 
-    /// Ends the command's process group: politely, or for good.
-    pub(crate) fn end_group(child: &mut Child, for_good: bool) {
-        let signal = if for_good { Signal::KILL } else { Signal::TERM };
+    /// Asks the command's process group to terminate.
+    pub(crate) fn terminate_group(child: &mut Child) {
+        signal_group(child, Signal::TERM);
+    }
+
+    /// Kills the command's process group.
+    pub(crate) fn kill_group(child: &mut Child) {
+        signal_group(child, Signal::KILL);
+    }
+
+    fn signal_group(child: &Child, signal: Signal) {
         if let Some(pid) = Pid::from_raw(child.id().cast_signed()) {
-            // It may be gone already, which is what was wanted.
+            // Fails if the group has already ended.
             let _ = kill_process_group(pid, signal);
         }
     }
 
-    /// New files are for this user alone, and a link in a file's place is not followed: in a folder where others may
-    /// write, it could lead anywhere.
+    /// Creates files for this user alone, and follows no symbolic link: in a folder where others can write, a link could lead
+    /// anywhere.
     pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
         options.mode(0o600).custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
     }
 
-    /// Opens the file and locks it.
-    pub(crate) fn lock(path: &Path) -> io::Result<Lock> {
+    /// Opens the file, and locks it unless another process has the lock.
+    pub(crate) fn lock(path: &Path) -> io::Result<LockAttempt> {
         let file = private(OpenOptions::new().read(true).write(true).create(true).truncate(false)).open(path)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Lock::Held(file)),
-            Err(Errno::WOULDBLOCK) => Ok(Lock::Taken(file)),
+            Ok(()) => Ok(LockAttempt::Acquired(file)),
+            Err(Errno::WOULDBLOCK) => Ok(LockAttempt::Held(file)),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Gives the lock back, whoever else has the file open.
+    /// Releases the lock, even if a forked process still has the file open.
     pub(crate) fn unlock(file: &File) {
         let _ = flock(file, FlockOperation::Unlock);
     }
 
-    /// A rename lasts once its folder is on disk.
+    /// Makes a rename in the folder durable.
     pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
         File::open(folder)?.sync_all()
     }
 
-    /// Whether a process could not be started for a reason that may pass: too many of them, or of their files, no memory,
-    /// or a program that is being written.
-    pub(crate) fn passes(error: &io::Error) -> bool {
-        let passing = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::TXTBSY];
-        Errno::from_io_error(error).is_some_and(|error| passing.contains(&error))
+    /// Whether starting a process failed for a reason that may go away: too many processes or open files, no memory, or a program
+    /// that is being written.
+    pub(crate) fn is_temporary_spawn_error(error: &io::Error) -> bool {
+        let temporary = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::TXTBSY];
+        Errno::from_io_error(error).is_some_and(|error| temporary.contains(&error))
     }
 
-    /// From now on a limit on the size of files fails a write, and does not end the process.
-    pub(crate) fn survive_file_limits() -> io::Result<()> {
+    /// From now on, a write beyond the limit on file sizes fails and does not end the process.
+    pub(crate) fn ignore_file_size_signal() -> io::Result<()> {
         signal_hook::flag::register(SIGXFSZ, Arc::default()).map(drop)
     }
 
-    /// Calls the function, from another thread, each time when a signal asks the process to stop: SIGINT, SIGTERM, or
-    /// SIGHUP from a terminal that is closed, unless whoever started the process wants that ignored, as nohup does. A
-    /// process that was asked and does not stop is ended by the next signal.
-    pub(crate) fn on_stop(stop: impl Fn() + Send + 'static) -> io::Result<()> {
-        let mut wanted = vec![SIGINT, SIGTERM];
+    /// Calls the function on another thread each time a signal asks the process to stop: SIGINT, SIGTERM, and SIGHUP unless the
+    /// process was started with SIGHUP ignored, as by nohup. A signal that arrives when the process should have stopped ends it.
+    pub(crate) fn on_stop_signal(stop: impl Fn() + Send + 'static) -> io::Result<()> {
+        let mut stop_signals = vec![SIGINT, SIGTERM];
         if !hang_up_is_ignored() {
-            wanted.push(SIGHUP);
+            stop_signals.push(SIGHUP);
         }
-        let mut signals = Signals::new(wanted)?;
-        let answer = move || {
-            let mut asked: Option<Instant> = None;
+        let mut signals = Signals::new(stop_signals)?;
+        let handle = move || {
+            let mut first: Option<Instant> = None;
             for signal in signals.forever() {
-                if asked.get_or_insert_with(Instant::now).elapsed() > STOP_PATIENCE {
+                if first.get_or_insert_with(Instant::now).elapsed() > STOP_TIMEOUT {
                     let _ = emulate_default_handler(signal);
                 }
                 stop();
             }
         };
-        thread::Builder::new().spawn(answer).map(drop)
+        thread::Builder::new().spawn(handle).map(drop)
     }
 
-    /// Linux tells by a mask whose lowest bit is signal 1.
+    /// Whether the process was started with SIGHUP ignored. Linux shows a mask whose lowest bit is signal 1, which is SIGHUP.
     fn hang_up_is_ignored() -> bool {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
         ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
     }
 
-    /// Whether systemd started the process and wants to hear how it is doing.
-    pub(crate) fn supervisor_listens() -> bool {
+    /// Whether systemd expects notifications.
+    pub(crate) fn has_supervisor() -> bool {
         std::env::var_os("NOTIFY_SOCKET").is_some_and(|socket| !socket.is_empty())
     }
 
-    /// The silence after which systemd gives the process up, if ever.
-    pub(crate) fn supervisor_patience() -> Option<Duration> {
+    /// The time without a keep-alive after which systemd considers the process hung, if there is one.
+    pub(crate) fn watchdog_timeout() -> Option<Duration> {
         sd_notify::watchdog_enabled()
     }
 
-    /// Tells systemd that the process is ready, what it is about, and that it is alive: those of the three that are news.
-    pub(crate) fn tell_supervisor(ready: bool, status: Option<&str>, alive: bool) {
-        let news = [
+    /// Notifies systemd that the process is ready, of its status, and that it is alive, as far as they are given.
+    pub(crate) fn notify_supervisor(ready: bool, status: Option<&str>, alive: bool) {
+        let notifications = [
             ready.then_some(NotifyState::Ready),
             status.map(NotifyState::Status),
             alive.then_some(NotifyState::Watchdog),
         ];
-        // Whoever does not listen any more misses nothing that the journal does not have.
-        let _ = sd_notify::notify(&news.into_iter().flatten().collect::<Vec<_>>());
+        // Nothing depends on it, and the journal has the same information.
+        let _ = sd_notify::notify(&notifications.into_iter().flatten().collect::<Vec<_>>());
     }
 
-    /// Tells systemd that the process is about to end.
-    pub(crate) fn tell_supervisor_of_stop() {
+    /// Notifies systemd that the process is stopping.
+    pub(crate) fn notify_stopping() {
         let _ = sd_notify::notify(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
     }
 }
@@ -178,37 +179,43 @@ mod windows {
 
     use signal_hook::consts::{SIGINT, SIGTERM};
 
-    use super::Lock;
+    use super::LockAttempt;
 
-    // The numbers below are Windows' own, from its documentation of CreateProcess, CreateFile and system errors.
+    // From the Windows documentation of CreateProcess, CreateFile and system error codes.
     const CREATE_NEW_PROCESS_GROUP: u32 = 0x200;
     const FILE_SHARE_READ: u32 = 1;
     const FILE_SHARE_WRITE: u32 = 2;
     const ERROR_SHARING_VIOLATION: i32 = 32;
 
-    /// Time since the process began to look; it never steps.
+    /// Time since the first call. It never steps.
     pub(crate) fn boot_time() -> Duration {
         static START: OnceLock<Instant> = OnceLock::new();
         START.get_or_init(Instant::now).elapsed()
     }
 
-    /// Keeps a Ctrl-C meant for this process from the command.
-    pub(crate) fn in_own_group(command: &mut Command) {
+    /// Puts the command in a process group of its own, so that a Ctrl-C for this process does not reach it.
+    pub(crate) fn new_group(command: &mut Command) {
         command.creation_flags(CREATE_NEW_PROCESS_GROUP);
     }
 
-    /// Ends the command with all that it started: by asking its windows to close, or for good.
-    pub(crate) fn end_group(child: &mut Child, for_good: bool) {
-        let mut taskkill = Command::new("taskkill");
-        taskkill.args(["/T", "/PID", &child.id().to_string()]);
-        if for_good {
-            taskkill.arg("/F");
-        }
-        let ended = taskkill.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
-        if for_good && !ended.is_ok_and(|status| status.success()) {
-            // It may be gone already, which is what was wanted.
+    /// Asks the windows of the command and its children to close.
+    pub(crate) fn terminate_group(child: &mut Child) {
+        taskkill(child, &[]);
+    }
+
+    /// Kills the command and its children.
+    pub(crate) fn kill_group(child: &mut Child) {
+        if !taskkill(child, &["/F"]) {
+            // Fails if it has already ended.
             let _ = child.kill();
         }
+    }
+
+    fn taskkill(child: &Child, options: &[&str]) -> bool {
+        let mut taskkill = Command::new("taskkill");
+        taskkill.args(options).args(["/T", "/PID", &child.id().to_string()]);
+        let status = taskkill.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
     }
 
     /// New files inherit the folder's access list.
@@ -217,30 +224,30 @@ mod windows {
     }
 
     /// Opens the file so that no other process can write it.
-    pub(crate) fn lock(path: &Path) -> io::Result<Lock> {
+    pub(crate) fn lock(path: &Path) -> io::Result<LockAttempt> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).share_mode(FILE_SHARE_READ);
         match options.open(path) {
-            Ok(file) => Ok(Lock::Held(file)),
+            Ok(file) => Ok(LockAttempt::Acquired(file)),
             Err(error) if error.raw_os_error() == Some(ERROR_SHARING_VIOLATION) => {
                 let shared = FILE_SHARE_READ | FILE_SHARE_WRITE;
-                OpenOptions::new().read(true).share_mode(shared).open(path).map(Lock::Taken)
+                OpenOptions::new().read(true).share_mode(shared).open(path).map(LockAttempt::Held)
             }
             Err(error) => Err(error),
         }
     }
 
-    /// The lock goes with the file.
+    /// Closing the file releases the lock.
     pub(crate) fn unlock(_file: &File) {}
 
-    /// A rename needs no more here.
+    /// Windows needs no more for a durable rename.
     #[allow(clippy::unnecessary_wraps)] // The same function as on Unix.
     pub(crate) fn sync_folder(_folder: &Path) -> io::Result<()> {
         Ok(())
     }
 
-    /// Calls the function, from another thread, each time when Ctrl-C asks the process to stop.
-    pub(crate) fn on_stop(stop: impl Fn() + Send + 'static) -> io::Result<()> {
+    /// Calls the function on another thread each time Ctrl-C asks the process to stop.
+    pub(crate) fn on_stop_signal(stop: impl Fn() + Send + 'static) -> io::Result<()> {
         let asked = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
             signal_hook::flag::register(signal, Arc::clone(&asked))?;
@@ -256,30 +263,30 @@ mod windows {
         thread::Builder::new().spawn(answer).map(drop)
     }
 
-    /// Whether a process could not be started for a reason that may pass.
-    pub(crate) fn passes(error: &io::Error) -> bool {
+    /// Whether starting a process failed for a reason that may go away.
+    pub(crate) fn is_temporary_spawn_error(error: &io::Error) -> bool {
         error.kind() == io::ErrorKind::OutOfMemory
     }
 
-    /// There is no such limit here.
+    /// Windows has no such limit.
     #[allow(clippy::unnecessary_wraps)] // The same function as on Unix.
-    pub(crate) fn survive_file_limits() -> io::Result<()> {
+    pub(crate) fn ignore_file_size_signal() -> io::Result<()> {
         Ok(())
     }
 
-    /// Nobody asks here how a process is doing.
-    pub(crate) fn supervisor_listens() -> bool {
+    /// Windows has no supervisor that expects notifications.
+    pub(crate) fn has_supervisor() -> bool {
         false
     }
 
-    /// Nobody gives a silent process up here.
-    pub(crate) fn supervisor_patience() -> Option<Duration> {
+    /// See [`has_supervisor`].
+    pub(crate) fn watchdog_timeout() -> Option<Duration> {
         None
     }
 
-    /// Nobody is to be told here.
-    pub(crate) fn tell_supervisor(_ready: bool, _status: Option<&str>, _alive: bool) {}
+    /// See [`has_supervisor`].
+    pub(crate) fn notify_supervisor(_ready: bool, _status: Option<&str>, _alive: bool) {}
 
-    /// Nobody is to be told here.
-    pub(crate) fn tell_supervisor_of_stop() {}
+    /// See [`has_supervisor`].
+    pub(crate) fn notify_stopping() {}
 }

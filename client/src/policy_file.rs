@@ -1,4 +1,4 @@
-//! Policies by name, or from a TOML file.
+//! Policies, by name or from a TOML file.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,22 +10,22 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer};
 use toml::Spanned;
 
-/// How long the machine named before this one is waited for, where a policy names no time.
+/// The take-over delay per rank if the policy gives none.
 const TAKE_OVER_AFTER: Duration = Duration::from_secs(30);
 
-/// A policy text that is refused: where, and why.
+/// A policy that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyError {
-    /// Line and column, both from 1; `None` where the text as a whole is meant.
+    /// Line and column, both from 1; `None` if the error concerns the whole text.
     pub position: Option<Position>,
     /// What is wrong.
     pub message: String,
 }
 
-/// The policy that `name` names: `observe`, `sample`, or the path of a TOML file.
+/// The policy of this name: `observe`, `sample`, or the path of a TOML file.
 ///
 /// # Errors
-/// A line that says what is wrong and what to do: `FILE:LINE:COLUMN: …` for what stands in a file.
+/// A sentence that says what is wrong, starting with `FILE:LINE:COLUMN: ` for errors in a file.
 pub fn load(name: &str) -> Result<Policy, String> {
     match name {
         "observe" => return Ok(Policy::observe()),
@@ -44,7 +44,7 @@ pub fn load(name: &str) -> Result<Policy, String> {
 /// Reads a policy from TOML.
 ///
 /// # Errors
-/// [`PolicyError`] with the place of what is wrong: unknown keys and words, durations that are none, too many rules.
+/// [`PolicyError`] with its position: an unknown key or word, an invalid duration, or too many rules.
 ///
 /// ```
 /// use scheduled_events::policy_file::parse;
@@ -66,14 +66,14 @@ pub fn parse(text: &str) -> Result<Policy, PolicyError> {
         position: error.span().map(|span| Position::of(text.as_bytes(), span.start)),
         message: error.message().to_owned(),
     })?;
-    let wrong = |rule: &Spanned<RuleEntry>, message| {
+    let error_at = |rule: &Spanned<RuleEntry>, message| {
         Err(PolicyError { position: Some(Position::of(text.as_bytes(), rule.span().start)), message })
     };
     if let Some(rule) = file.rule.get(MAX_RULES) {
-        return wrong(rule, format!("{} rules, of which {MAX_RULES} are allowed at most", file.rule.len()));
+        return error_at(rule, format!("{} rules; at most {MAX_RULES} are allowed", file.rule.len()));
     }
     if let Some(rule) = file.rule.iter().find(|rule| rule.get_ref().matches_no_duration()) {
-        return wrong(rule, "min_duration is longer than max_duration, so the rule matches nothing".to_owned());
+        return error_at(rule, "min_duration is longer than max_duration, so the rule matches nothing".to_owned());
     }
     let rules: Vec<_> = file.rule.into_iter().map(|rule| Rule::from(rule.into_inner())).collect();
     let mut policy = Policy::new(&rules).map_err(|error| PolicyError { position: None, message: error.to_string() })?;
@@ -124,7 +124,7 @@ impl From<RuleEntry> for Rule {
     }
 }
 
-/// `"Freeze"` or `["Freeze", "Reboot"]`. An empty list would match nothing, silently, so it is refused.
+/// `"Freeze"` or `["Freeze", "Reboot"]`. An empty list is an error, since it would silently match nothing.
 struct OneOrMany<T>(Vec<T>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
@@ -148,7 +148,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
                     words.push(word);
                 }
                 if words.is_empty() {
-                    return Err(de::Error::custom("an empty list matches nothing; leave the key out to match all"));
+                    return Err(de::Error::custom("an empty list matches nothing; omit the key to match everything"));
                 }
                 Ok(OneOrMany(words))
             }
@@ -204,7 +204,7 @@ impl<'de> Deserialize<'de> for LeaderEntry {
                     (LeaderEntry::Rank(_), Some(seconds)) => {
                         Ok(LeaderEntry::Rank(Duration::from_secs(u64::from(seconds))))
                     }
-                    (_, Some(_)) => Err(de::Error::custom("only the mode \"rank\" has take_over_after")),
+                    (_, Some(_)) => Err(de::Error::custom("take_over_after is only valid with the mode \"rank\"")),
                     (leader, None) => Ok(leader),
                 }
             }
@@ -235,7 +235,7 @@ fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D:
         Written::Number(seconds) => Ok(Some(seconds)),
         Written::Text(text) => {
             let duration = humantime::parse_duration(&text)
-                .map_err(|error| de::Error::custom(format!("{text:?} is no duration such as \"8s\": {error}")))?;
+                .map_err(|error| de::Error::custom(format!("{text:?} is not a duration such as \"8s\": {error}")))?;
             if duration.subsec_nanos() != 0 {
                 return Err(de::Error::custom(format!("{text:?} is not a whole number of seconds")));
             }
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_policy_of_the_manual() {
+    fn parses_the_example_of_the_documentation() {
         let policy = parse(
             r#"
             leader = { mode = "rank", take_over_after = "30s" }
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_a_rule_can_say() {
+    fn parses_every_key_of_a_rule() {
         let policy = parse(
             "leader = \"everyone\"\n[[rule]]\nevent = \"Freeze\"\nsource = \"User\"\nmin_duration = 1\nmax_duration = \
              \"1min 30s\"\nscope = \"any\"\naction = \"ignore\"",
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_shown_where_they_are() {
+    fn errors_have_a_position_and_name_the_mistake() {
         for (text, place, words) in [
             ("[[rule]]\naction = \"aprove\"", "2:10", "approve"),
             ("[[rule]]\nevent = [\"Frezee\"]\naction = \"hold\"", "2:10", "Frezee"),

@@ -1,7 +1,7 @@
-//! The state file: what a restart must not forget, written so that a crash leaves the old one or the new one.
+//! The state file: what a restart must know. It is replaced atomically, so a crash leaves the old file or the new one.
 //!
-//! The first line names the form and carries a CRC-32 of the rest, which is JSON: the session's snapshot, and the
-//! events in words for whoever looks into the file, and what was to be run for changes and has not ended.
+//! The first line names the format and has a CRC-32 of the rest, which is JSON: the session's snapshot, the tracked events in
+//! readable form, and the hooks that have not ended.
 
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
@@ -14,38 +14,33 @@ use std::time::{Duration, Instant};
 use scheduled_events_core::Change;
 use serde::{Deserialize, Serialize};
 
-use crate::platform::{self, Lock};
+use crate::limits::{LOCK_TIMEOUT, STATE_FILE_MAX};
+use crate::platform::{self, LockAttempt};
 use crate::record::EventRecord;
 
-const FORM: &str = "scheduled-events state 1";
+/// How the first line starts.
+const FORMAT: &str = "scheduled-events state 1";
 
-/// What such a line begins with whatever its version.
-const ANY_FORM: &str = "scheduled-events state ";
+/// How the first line starts in every version of the format.
+const ANY_FORMAT: &str = "scheduled-events state ";
 
-/// How long a lock that is held is waited for. A process that is killed while it starts a command leaves a copy of itself
-/// behind, which holds the lock for the moment until it has become that command.
-const LOCK_PATIENCE: Duration = Duration::from_secs(1);
-
-/// The largest state file that is read: a thousand events with a thousand resources each stay below it.
-const SIZE_MAX: u64 = 64 * 1024 * 1024;
-
-/// What is kept.
+/// The content of a state file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     /// The session's snapshot.
     pub session: Vec<u8>,
-    /// The events that are followed, with all their members.
+    /// The tracked events with all their members.
     pub events: Vec<EventRecord>,
-    /// What was to be run for changes and has not ended.
-    pub owed: Vec<Owed>,
+    /// The hooks that have not ended.
+    pub hooks: Vec<PendingHook>,
 }
 
-/// Something to be run for a change, which has not ended.
+/// The hook of a change that was reported, which has not ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Owed {
+pub struct PendingHook {
     /// The change.
     pub change: Change,
-    /// The event, as it was then.
+    /// The event, as it was at that time.
     pub event: EventRecord,
 }
 
@@ -53,25 +48,25 @@ pub struct Owed {
 #[derive(Debug)]
 pub struct StateFile {
     path: PathBuf,
-    /// Held as long as the state file is in use; the system releases it with the process, however it ends.
+    /// The system releases the lock when the process ends, in whatever way.
     lock: File,
-    /// The process that holds it. One that was forked from it has a copy, which must not keep the file in use.
+    /// The process that has the lock. A process forked from it has a copy of this value, which must not release the lock.
     process: u32,
 }
 
-/// What was found when a state file was opened.
-#[derive(Debug)]
-pub enum Found {
-    /// No file, so nothing to remember.
-    Nothing,
+/// What opening a state file found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoadResult {
+    /// There is no file.
+    Missing,
     /// The state of the last run.
     State(State),
-    /// A file that cannot be trusted; it was set aside for a person to look at.
+    /// The file is damaged and was moved out of the way.
     Damaged {
-        /// Where it lies now.
-        set_aside: PathBuf,
+        /// The file's new path.
+        quarantine: PathBuf,
         /// What is wrong with it.
-        why: String,
+        reason: String,
     },
 }
 
@@ -79,91 +74,94 @@ pub enum Found {
 struct Content {
     session: String,
     events: Vec<EventRecord>,
-    // Left out where there is none, as by versions that knew of none.
+    // Left out if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    owed: Vec<Owed>,
+    pending_hooks: Vec<PendingHook>,
 }
 
 impl StateFile {
     /// Opens the state file at `path`, which need not exist, and locks it.
     ///
-    /// A link is followed, so that the file is replaced where it is, and whoever uses it by another name holds the same lock.
+    /// Symbolic links are followed, so that the target is replaced and not the link, and all paths to a file use one lock.
     ///
     /// # Errors
-    /// A sentence that says what is wrong and what to do: the folder cannot be written, another process uses the file, or
-    /// it is none but a device, a pipe or a folder, which is not to be moved out of the way.
-    pub fn open(path: &Path) -> Result<(Self, Found), String> {
+    /// A sentence that says what is wrong: the folder cannot be written, another process uses the file, or the path is a device,
+    /// a pipe or a folder.
+    pub fn open(path: &Path) -> Result<(Self, LoadResult), String> {
         let path =
-            &followed(path).map_err(|error| format!("cannot read the state file {}: {error}", path.display()))?;
-        if fs::metadata(path).is_ok_and(|about| !about.is_file()) {
+            &follow_links(path).map_err(|error| format!("cannot read the state file {}: {error}", path.display()))?;
+        if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
             return Err(format!(
-                "cannot use the state file {}: it is no regular file; give --state another path",
+                "cannot use the state file {}: not a regular file; choose another path",
                 path.display()
             ));
         }
         let lock = lock(path)?;
         let file = Self { path: path.clone(), lock, process: process::id() };
-        let found = match read(path) {
-            Ok(None) => Found::Nothing,
-            Ok(Some(Ok(state))) => Found::State(state),
-            Ok(Some(Err(why))) => file.set_aside(&why)?,
+        let loaded = match read(path) {
+            Ok(None) => LoadResult::Missing,
+            Ok(Some(Ok(state))) => LoadResult::State(state),
+            Ok(Some(Err(reason))) => file.quarantine(&reason)?,
             Err(error) => return Err(format!("cannot read the state file {}: {error}", path.display())),
         };
-        Ok((file, found))
+        Ok((file, loaded))
     }
 
-    /// Moves the file out of the way, under a name that is not taken, and keeps it.
+    /// Renames the damaged file to the first free name of `FILE.damaged-1`, `FILE.damaged-2`, and so on.
     ///
     /// # Errors
-    /// A sentence that says what is wrong: the folder does not let itself be written.
-    pub fn set_aside(&self, why: &str) -> Result<Found, String> {
-        for number in 1.. {
-            let set_aside = beside(&self.path, &format!("damaged-{number}"));
-            if set_aside.exists() {
-                continue;
-            }
-            fs::rename(&self.path, &set_aside).map_err(|error| {
-                format!("the state file {} is damaged ({why}), and cannot be set aside: {error}", self.path.display())
-            })?;
-            return Ok(Found::Damaged { set_aside, why: why.to_owned() });
+    /// A sentence that says why the file cannot be renamed.
+    pub fn quarantine(&self, reason: &str) -> Result<LoadResult, String> {
+        let mut number = 1_u64;
+        let mut quarantine = sibling(&self.path, "damaged-1");
+        while quarantine.exists() {
+            number += 1;
+            quarantine = sibling(&self.path, &format!("damaged-{number}"));
         }
-        unreachable!("there are more numbers than files")
+        fs::rename(&self.path, &quarantine).map_err(|error| {
+            format!(
+                "the state file {} is damaged ({reason}) and cannot be moved to {}: {error}",
+                self.path.display(),
+                quarantine.display()
+            )
+        })?;
+        Ok(LoadResult::Damaged { quarantine, reason: reason.to_owned() })
     }
 
-    /// Replaces the file: a temporary one is written, synced and renamed, and the folder synced.
+    /// Replaces the file: writes a temporary one, syncs it, renames it, and syncs the folder.
     ///
     /// # Errors
-    /// The file then is what it was before.
+    /// An error of the system. The file is then unchanged.
     pub fn save(&self, state: &State) -> io::Result<()> {
-        let temporary = beside(&self.path, "tmp");
-        // A crash may have left one. Where others may write into the folder, one of them may have put it there: a file
-        // that is theirs to read, or a link to one that is not theirs to write.
+        let temporary = sibling(&self.path, "tmp");
+        // A crash may have left this file. In a folder where others can write, somebody else may have created it: a file that they
+        // can read, or a link to a file that they cannot write.
         match fs::remove_file(&temporary) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
         let mut file = platform::private(OpenOptions::new().write(true).create_new(true)).open(&temporary)?;
-        file.write_all(&written(state)?)?;
+        file.write_all(&format(state)?)?;
         file.sync_all()?;
         drop(file);
         fs::rename(&temporary, &self.path)?;
         sync_folder(&self.path)
     }
 
-    /// Where the file is.
+    /// The file's path, with links followed.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// Where a chain of links leads to, whether or not there is a file.
-fn followed(path: &Path) -> io::Result<PathBuf> {
-    /// As many as Linux follows.
+/// The end of a chain of symbolic links, which need not exist.
+fn follow_links(path: &Path) -> io::Result<PathBuf> {
+    /// As in Linux.
     const LINKS_MAX: u32 = 40;
     let mut path = path.to_owned();
     for _ in 0..LINKS_MAX {
         let Ok(target) = fs::read_link(&path) else { return Ok(path) };
-        // A path that is absolute takes the place of the folder.
+        // An absolute target replaces the folder.
         path = path.parent().unwrap_or(Path::new("")).join(target);
     }
     Err(io::Error::other("too many links"))
@@ -178,71 +176,71 @@ impl Drop for StateFile {
 }
 
 fn lock(path: &Path) -> Result<File, String> {
-    let lock_path = beside(path, "lock");
+    let lock_path = sibling(path, "lock");
     let failed =
         |error: &io::Error| format!("cannot use the state file {}: {}: {error}", path.display(), lock_path.display());
-    let deadline = Instant::now() + LOCK_PATIENCE;
+    let deadline = Instant::now() + LOCK_TIMEOUT;
     let mut lock = loop {
         match platform::lock(&lock_path).map_err(|error| failed(&error))? {
-            Lock::Held(lock) => break lock,
-            Lock::Taken(_) if Instant::now() < deadline => thread::sleep(Duration::from_millis(10)),
-            Lock::Taken(lock) => {
+            LockAttempt::Acquired(lock) => break lock,
+            LockAttempt::Held(_) if Instant::now() < deadline => thread::sleep(Duration::from_millis(10)),
+            LockAttempt::Held(lock) => {
                 let mut holder = String::new();
                 let _ = lock.take(20).read_to_string(&mut holder);
                 return Err(format!(
-                    "the state file {} is in use by process {}; stop that one, or give this one its own --state",
+                    "the state file {} is in use by process {}; stop that process or use another state file",
                     path.display(),
                     holder.trim()
                 ));
             }
         }
     };
-    let note = format!("{:<10}\n", std::process::id());
-    lock.set_len(0).and_then(|()| lock.write_all(note.as_bytes())).map_err(|error| failed(&error))?;
+    let holder = format!("{:<10}\n", process::id());
+    lock.set_len(0).and_then(|()| lock.write_all(holder.as_bytes())).map_err(|error| failed(&error))?;
     Ok(lock)
 }
 
-/// The file's state, or what is wrong with it; `None` where there is no file.
+/// The file's state or what is wrong with it; `None` if there is no file.
 fn read(path: &Path) -> io::Result<Option<Result<State, String>>> {
     let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened?,
     };
     let mut bytes = Vec::new();
-    file.take(SIZE_MAX).read_to_end(&mut bytes)?;
+    file.take(STATE_FILE_MAX).read_to_end(&mut bytes)?;
     Ok(Some(parse(&bytes)))
 }
 
 fn parse(bytes: &[u8]) -> Result<State, String> {
-    let text = std::str::from_utf8(bytes).map_err(|_| "it is not text")?;
-    let (head, content) = text.split_once('\n').ok_or("it has no first line")?;
-    let checksum = head.strip_prefix(FORM).ok_or_else(|| match head.strip_prefix(ANY_FORM) {
-        Some(other) => {
-            let version: String = other.chars().take_while(char::is_ascii_digit).take(9).collect();
-            format!("another version of this program wrote it: {ANY_FORM}{version}")
+    let text = std::str::from_utf8(bytes).map_err(|_| "it is not UTF-8 text")?;
+    let (head, content) = text.split_once('\n').ok_or("it has no complete first line")?;
+    let checksum = head.strip_prefix(FORMAT).ok_or_else(|| match head.strip_prefix(ANY_FORMAT) {
+        Some(rest) => {
+            let version: String = rest.chars().take_while(char::is_ascii_digit).take(9).collect();
+            format!("another version of this program wrote it: expected \"{FORMAT}\", found \"{ANY_FORMAT}{version}\"")
         }
-        None => format!("its first line is not {FORM:?}"),
+        None => format!("its first line does not start with {FORMAT:?}"),
     })?;
     if checksum.trim() != format!("{:08x}", crc32fast::hash(content.as_bytes())) {
-        return Err("its checksum is wrong, so it was cut off or changed".into());
+        return Err("its checksum does not match its content".into());
     }
     let content: Content = serde_json::from_str(content).map_err(|error| error.to_string())?;
-    let session = unhex(&content.session).ok_or("its snapshot is not hexadecimal")?;
-    Ok(State { session, events: content.events, owed: content.owed })
+    let session = decode_hex(&content.session).ok_or("its snapshot is not hexadecimal")?;
+    Ok(State { session, events: content.events, hooks: content.pending_hooks })
 }
 
-fn written(state: &State) -> io::Result<Vec<u8>> {
+fn format(state: &State) -> io::Result<Vec<u8>> {
     let mut session = String::with_capacity(state.session.len() * 2);
     for byte in &state.session {
         let _ = write!(session, "{byte:02x}");
     }
-    let mut content =
-        serde_json::to_string_pretty(&Content { session, events: state.events.clone(), owed: state.owed.clone() })?;
+    let content = Content { session, events: state.events.clone(), pending_hooks: state.hooks.clone() };
+    let mut content = serde_json::to_string_pretty(&content)?;
     content.push('\n');
-    Ok(format!("{FORM} {:08x}\n{content}", crc32fast::hash(content.as_bytes())).into_bytes())
+    Ok(format!("{FORMAT} {:08x}\n{content}", crc32fast::hash(content.as_bytes())).into_bytes())
 }
 
-fn unhex(text: &str) -> Option<Vec<u8>> {
+fn decode_hex(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes();
     if !digits.len().is_multiple_of(2) {
         return None;
@@ -250,15 +248,15 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
     digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
-/// `FILE.suffix`, beside the file.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+/// `FILE.suffix`, in the same folder.
+fn sibling(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");
     name.push(suffix);
     PathBuf::from(name)
 }
 
-/// A rename lasts once its folder is on disk.
+/// Makes a rename of the file durable.
 fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -280,41 +278,59 @@ mod tests {
 
     fn state() -> State {
         let event = EventRecord { event_id: "a\u{1b}[2J".into(), ..EventRecord::default() };
-        let owed = vec![Owed { change: Change::StartedWithoutNotice, event: event.clone() }];
-        State { session: vec![0, 1, 0xff], events: vec![event], owed }
+        let hooks = vec![PendingHook { change: Change::StartedWithoutNotice, event: event.clone() }];
+        State { session: vec![0, 1, 0xff], events: vec![event], hooks }
     }
 
     #[test]
-    fn what_is_saved_is_found_again() {
+    fn a_saved_state_is_loaded_again() {
         let folder = folder("saved");
         let path = folder.join("state");
-        let (file, found) = StateFile::open(&path).unwrap();
-        assert!(matches!(found, Found::Nothing));
+        let (file, loaded) = StateFile::open(&path).unwrap();
+        assert_eq!(loaded, LoadResult::Missing);
         file.save(&state()).unwrap();
         drop(file);
-        let (_, found) = StateFile::open(&path).unwrap();
-        assert!(matches!(found, Found::State(found) if found == state()));
+        let (_, loaded) = StateFile::open(&path).unwrap();
+        assert_eq!(loaded, LoadResult::State(state()));
         fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
-    fn a_file_cut_off_anywhere_is_set_aside_and_kept() {
-        let folder = folder("cut");
-        let path = folder.join("state");
-        let whole = written(&state()).unwrap();
-        for end in 0..whole.len() {
-            fs::write(&path, &whole[..end]).unwrap();
-            let (_, found) = StateFile::open(&path).unwrap();
-            let Found::Damaged { set_aside, .. } = found else { panic!("{end} bytes were trusted") };
-            assert_eq!(fs::read(&set_aside).unwrap(), whole[..end]);
-            fs::remove_file(set_aside).unwrap();
+    fn a_file_truncated_or_changed_at_any_byte_is_damaged() {
+        let whole = format(&state()).unwrap();
+        assert_eq!(parse(&whole), Ok(state()));
+        for index in 0..whole.len() {
+            assert!(parse(&whole[..index]).is_err(), "{index} bytes were accepted");
+            for bit in 0..8 {
+                let mut changed = whole.clone();
+                changed[index] ^= 1 << bit;
+                // The case of the checksum's digits does not matter.
+                let accepted = parse(&changed);
+                assert!(
+                    accepted.is_err() || accepted == Ok(state()) && changed.eq_ignore_ascii_case(&whole),
+                    "{index}"
+                );
+            }
         }
+    }
+
+    #[test]
+    fn damaged_files_are_kept_under_different_names() {
+        let folder = folder("damaged");
+        let path = folder.join("state");
+        for content in ["", "one", "two"] {
+            fs::write(&path, content).unwrap();
+            let (_, loaded) = StateFile::open(&path).unwrap();
+            let LoadResult::Damaged { quarantine, .. } = loaded else { panic!("{content:?} was accepted") };
+            assert_eq!(fs::read_to_string(&quarantine).unwrap(), content);
+        }
+        assert!(folder.join("state.damaged-3").exists() && !path.exists());
         fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
     #[cfg(unix)]
-    fn neither_a_link_nor_a_file_of_somebody_elses_in_the_way_is_written_to() {
+    fn a_link_or_file_in_place_of_the_temporary_file_or_the_lock_is_not_written() {
         use std::os::unix::fs::{PermissionsExt as _, symlink};
 
         let folder = folder("link");
@@ -339,7 +355,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn a_link_is_followed_to_the_file_and_its_lock() {
+    fn links_are_followed_to_the_file_and_its_lock() {
         use std::os::unix::fs::symlink;
 
         let folder = folder("followed");
@@ -360,46 +376,46 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn what_is_no_file_is_refused_and_stays_where_it_is() {
+    fn devices_pipes_and_folders_are_rejected_and_not_moved() {
         let folder = folder("device");
         let error = StateFile::open(Path::new("/dev/null")).unwrap_err();
-        assert!(error.contains("/dev/null: it is no regular file"), "{error}");
+        assert!(error.contains("/dev/null: not a regular file"), "{error}");
         assert!(!Path::new("/dev/null.lock").exists());
         let pipe = folder.join("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         for path in [&pipe, &folder] {
-            assert!(StateFile::open(path).unwrap_err().contains("it is no regular file"));
+            assert!(StateFile::open(path).unwrap_err().contains("not a regular file"));
         }
         assert!(pipe.exists());
         fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
-    fn a_file_of_another_version_is_called_that() {
+    fn a_file_of_another_version_is_reported_as_such() {
         let folder = folder("version");
         let path = folder.join("state");
         fs::write(&path, "scheduled-events state 2 00000000\n{}\n").unwrap();
-        let (_, found) = StateFile::open(&path).unwrap();
-        let Found::Damaged { set_aside, why } = found else { panic!("it was trusted") };
-        assert_eq!(why, "another version of this program wrote it: scheduled-events state 2");
-        assert!(set_aside.exists());
+        let (_, loaded) = StateFile::open(&path).unwrap();
+        let LoadResult::Damaged { quarantine, reason } = loaded else { panic!("it was accepted") };
+        assert!(reason.ends_with("found \"scheduled-events state 2\""), "{reason}");
+        assert!(quarantine.exists());
         fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
-    fn a_second_user_is_refused_and_told_who_has_it() {
+    fn a_second_user_is_rejected_with_the_process_of_the_first() {
         let folder = folder("second");
         let path = folder.join("state");
         let first = StateFile::open(&path).unwrap();
-        let refused = StateFile::open(&path).unwrap_err();
-        assert!(refused.contains(&format!("in use by process {}", std::process::id())), "{refused}");
+        let error = StateFile::open(&path).unwrap_err();
+        assert!(error.contains(&format!("in use by process {}", process::id())), "{error}");
         drop(first);
         assert!(StateFile::open(&path).is_ok());
         fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
-    fn a_lock_that_outlives_its_process_for_a_moment_is_waited_for() {
+    fn a_lock_that_is_released_soon_is_waited_for() {
         let folder = folder("moment");
         let path = folder.join("state");
         let first = StateFile::open(&path).unwrap();
@@ -413,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_not_there_is_an_error() {
+    fn a_missing_folder_is_an_error() {
         let error = StateFile::open(Path::new("/nonexistent/folder/state")).unwrap_err();
         assert!(error.contains("/nonexistent/folder/state"), "{error}");
     }

@@ -1,4 +1,4 @@
-//! The state file on a disk that is full, and on one that is read-only: run by `make test-mounts`, since it takes a mount.
+//! The state file on a full and on a read-only file system. `make test-mounts` runs it, since it needs to mount.
 
 #[path = "suite/support/mod.rs"]
 mod support;
@@ -7,44 +7,44 @@ use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
-use support::{Folder, STATE_NOT_WRITTEN, Stage, approved, eventually, freeze, started, watch_behind};
+use support::{FakeService, Folder, STATE_NOT_WRITTEN, eventually, freeze, started, wait_for_approval, watch_behind};
 
-/// A wrapper that gives what it runs a file system of its own at a place: 64 KiB, with these options.
+/// A wrapper that mounts a file system of 64 KiB for the program it runs, with these options.
 fn on_a_small_disk(place: &str, options: &str, then: &str) -> Vec<String> {
-    let unshare = std::env::var("UNSHARE").expect("`make test-mounts` runs this, and says how to get a mount");
+    let unshare = std::env::var("UNSHARE").expect("run this test with `make test-mounts`");
     let script = format!("mount -t tmpfs -o size=64k{options} none {place} && {then} exec \"$@\"");
     unshare.split_whitespace().map(str::to_owned).chain(["sh".into(), "-c".into(), script, "sh".into()]).collect()
 }
 
 #[test]
-fn a_full_disk_is_refused_at_once_and_one_that_becomes_full_stops_nothing() {
+fn a_full_disk_is_rejected_at_the_start_and_stops_nothing_later() {
     let folder = Folder::new();
     let place = folder.path("disk");
     fs::create_dir(&place).expect("a folder");
     let state = format!("{place}/state");
-    let service = Stage::start();
+    let service = FakeService::start();
     let full = on_a_small_disk(&place, "", &format!("cat /dev/zero > {place}/filler 2>/dev/null;"));
     let full: Vec<_> = full.iter().map(String::as_str).collect();
-    let refused = watch_behind(&full, &service, &state).finish().with_code(2);
-    assert!(refused.stderr.contains("error: cannot"), "{}", refused.stderr);
-    assert!(refused.stderr.contains("No space left on device"), "{}", refused.stderr);
+    let rejected = watch_behind(&full, &service, &state).finish().with_code(2);
+    assert!(rejected.stderr.contains("error: cannot"), "{}", rejected.stderr);
+    assert!(rejected.stderr.contains("No space left on device"), "{}", rejected.stderr);
     assert!(service.requests().is_empty());
 
     let small = on_a_small_disk(&place, "", "");
     let small: Vec<_> = small.iter().map(String::as_str).collect();
     let mut run = watch_behind(&small, &service, &state);
     service.await_polls(2);
-    // The place as the watch sees it.
+    // The file system as the watcher sees it.
     let inside = PathBuf::from(format!("/proc/{}/root{place}", run.id()));
     let before = fs::read(inside.join("state")).expect("a state file");
     let mut filler = fs::File::create(inside.join("filler")).expect("a file");
     while filler.write_all(&[0; 512]).is_ok() {}
     service.show(2, &[freeze("a")]);
-    run.says(STATE_NOT_WRITTEN);
-    run.says("No space left on device");
-    approved(&mut run, "a");
+    run.wait_for_stderr(STATE_NOT_WRITTEN);
+    run.wait_for_stderr("No space left on device");
+    wait_for_approval(&mut run, "a");
     assert_eq!(fs::read(inside.join("state")).expect("the old file"), before);
-    // Once there is room again, it is written with the next change, and a restart knows all.
+    // Once there is space again, the file is written, and a restart has the whole state.
     drop(filler);
     fs::remove_file(inside.join("filler")).expect("a file");
     service.show(3, &[started("a")]);
@@ -53,22 +53,22 @@ fn a_full_disk_is_refused_at_once_and_one_that_becomes_full_stops_nothing() {
     run.kill();
     let kept = folder.file("kept", after);
     let run = watch_behind(&["env"], &service, &kept);
-    run.says("taking up the last run's state, 1 events");
+    run.wait_for_stderr("restored the state of the last run: 1 event");
     service.await_polls(3);
     assert_eq!(service.posted(), ["a"]);
 }
 
 #[test]
-fn a_read_only_disk_is_refused_at_once_root_or_not() {
+fn a_read_only_disk_is_rejected_at_the_start_even_for_root() {
     let folder = Folder::new();
     let place = folder.path("disk");
     fs::create_dir(&place).expect("a folder");
-    let service = Stage::start();
+    let service = FakeService::start();
     let wrapper = on_a_small_disk(&place, ",ro", "");
     let wrapper: Vec<_> = wrapper.iter().map(String::as_str).collect();
-    let refused = watch_behind(&wrapper, &service, &format!("{place}/state")).finish().with_code(2);
-    assert!(refused.stderr.starts_with("error: cannot use the state file"), "{}", refused.stderr);
-    assert!(refused.stderr.contains("Read-only file system"), "{}", refused.stderr);
-    assert_eq!(refused.stderr.lines().count(), 1, "{}", refused.stderr);
+    let rejected = watch_behind(&wrapper, &service, &format!("{place}/state")).finish().with_code(2);
+    assert!(rejected.stderr.starts_with("error: cannot use the state file"), "{}", rejected.stderr);
+    assert!(rejected.stderr.contains("Read-only file system"), "{}", rejected.stderr);
+    assert_eq!(rejected.stderr.lines().count(), 1, "{}", rejected.stderr);
     assert!(service.requests().is_empty());
 }

@@ -6,8 +6,8 @@ use std::hash::{Hash, Hasher};
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyDictItems, PyDictKeys, PyDictValues, PyIterator, PyString, PyTuple};
+use scheduled_events::imds::names_for;
 use scheduled_events::record::EventRecord;
-use scheduled_events::watch::names_for;
 use scheduled_events_core::{Event as CoreEvent, Member, Text, UnixSeconds};
 use serde_json::json;
 

@@ -8,7 +8,8 @@ use std::time::Duration;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use scheduled_events::imds::{API_VERSION, ENDPOINT, Failure, Imds as Transport, NAME_TIMEOUT};
+use scheduled_events::imds::{API_VERSION, ENDPOINT, Imds as Transport, RequestFailure};
+use scheduled_events::limits::NAME_TIMEOUT;
 use scheduled_events_core::{StartRequests, limits};
 
 use crate::convert::span;
@@ -28,8 +29,6 @@ pub(crate) struct Imds {
 
 #[derive(Default)]
 struct Pace {
-    /// Of the document that was read last.
-    etag: Option<String>,
     /// The first request may wake the service up, which takes minutes.
     answered: bool,
 }
@@ -53,18 +52,11 @@ impl Imds {
 
     fn poll(&self, py: Python<'_>) -> PyResult<Option<Document>> {
         let (transport, timeout) = (self.transport.clone(), self.timeout());
-        let etag = self.pace.lock().unwrap_or_else(PoisonError::into_inner).etag.clone();
-        let answer =
-            waited(py, move || transport.events(etag.as_deref(), timeout))?.map_err(|failure| failed(py, &failure))?;
+        let answer = waited(py, move || transport.events(timeout))?.map_err(|failure| failed(py, &failure))?;
         self.pace.lock().unwrap_or_else(PoisonError::into_inner).answered = true;
         match answer.status {
-            304 => Ok(None),
             200 if answer.body.trim_ascii().is_empty() => Ok(None),
-            200 => {
-                let document = Document::of(py, &answer.body)?;
-                self.pace.lock().unwrap_or_else(PoisonError::into_inner).etag = answer.etag;
-                Ok(Some(document))
-            }
+            200 => Document::of(py, &answer.body).map(Some),
             status => Err(errors::refused(py, status, &answer.body)),
         }
     }
@@ -114,7 +106,7 @@ fn body(ids: &[String]) -> Vec<u8> {
     body
 }
 
-fn failed(py: Python<'_>, failure: &Failure) -> PyErr {
+fn failed(py: Python<'_>, failure: &RequestFailure) -> PyErr {
     errors::unreachable(py, failure.cause, &failure.detail)
 }
 

@@ -7,8 +7,8 @@ use pyo3::basic::CompareOp;
 use pyo3::exceptions::{PyOSError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDelta, PyMapping, PyString};
+use scheduled_events::imds::names_for;
 use scheduled_events::policy_file;
-use scheduled_events::watch::names_for;
 use scheduled_events_core::Policy as CorePolicy;
 
 use crate::convert::{Moment, Names};

@@ -8,8 +8,9 @@ use pyo3::exceptions::{
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyTuple};
 use scheduled_events::clock::Clock;
+use scheduled_events::imds::names_for;
+use scheduled_events::limits::EVENTS_MAX;
 use scheduled_events::record::{EventRecord, Record};
-use scheduled_events::watch::{EVENTS_MAX, names_for};
 use scheduled_events_core::record::CauseWord;
 use scheduled_events_core::{
     Cause, EventId, Preparation, RequestOutcome, Response, Session as CoreSession, SessionConfig, Step, TrackedEvent,

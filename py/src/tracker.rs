@@ -4,7 +4,8 @@ use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyList;
-use scheduled_events::watch::{EVENTS_MAX, names_for};
+use scheduled_events::imds::names_for;
+use scheduled_events::limits::EVENTS_MAX;
 use scheduled_events_core::record::{EventMembers, Record};
 use scheduled_events_core::{EventId, Text, Tracker as CoreTracker};
 

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use scheduled_events::imds::API_VERSION;
+use scheduled_events::imds::{API_VERSION, names_for};
 use scheduled_events::record::{EventRecord, HookOutcome, TimedRecord};
 use scheduled_events::state::StateFile;
-use scheduled_events::watch::{Ended, Handle, Host, Note, Options, Reply, Watch as ClientWatch, names_for};
+use scheduled_events::watch::{Host, Note, Reply, Severity, StopReason, Watcher, WatcherHandle, WatcherOptions};
 use scheduled_events_core::{Preparation, Session, SessionConfig, VmNames};
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ use crate::{errors, words};
 /// A running watch, behind the package's Watch.
 #[pyclass(frozen, module = "scheduled_events._native")]
 pub(crate) struct Watch {
-    handle: Handle,
+    handle: WatcherHandle,
     told: Mutex<Receiver<Told>>,
     tasks: Mutex<Receiver<Task>>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -42,7 +42,7 @@ pub(crate) struct Watch {
 enum Told {
     Record(Value),
     Note(u8, String),
-    Ended(Ended),
+    Ended(StopReason),
 }
 
 #[pymethods]
@@ -66,7 +66,7 @@ impl Watch {
         recovers: bool,
     ) -> PyResult<Self> {
         let transport = imds.get().transport.clone();
-        let options = Options {
+        let options = WatcherOptions {
             api_version: api_version.unwrap_or(API_VERSION).to_owned(),
             vm_names: vm_names.unwrap_or_default().0,
             policy: Policy::named(policy)?,
@@ -81,11 +81,11 @@ impl Watch {
         // A session is made on the stack, and a thread gives its stack back.
         let maker = thread::Builder::new().spawn(move || {
             let state = state.as_deref().map(StateFile::open).transpose()?;
-            ClientWatch::new(transport, options, state)
+            Watcher::new(transport, options, state)
         })?;
         let made = py.detach(|| maker.join());
         let watch = made.map_err(|_| PyRuntimeError::new_err("the watch could not be made"))?;
-        let mut watch = watch.map_err(|why| errors::state(py, &why.replace("--state", "state file")))?;
+        let mut watch = watch.map_err(|why| errors::state(py, &why))?;
         let handle = watch.handle();
         let ((sender, told), (task_sender, tasks)) = (mpsc::channel(), mpsc::channel());
         let mut host = Teller { told: sender.clone(), tasks: task_sender, prepares, recovers };
@@ -121,7 +121,7 @@ impl Watch {
                     return words::record(py, &record).map(Some);
                 }
                 Ok(Told::Note(level, text)) => return Ok(Some((level, text).into_pyobject(py)?.into_any())),
-                Ok(Told::Ended(Ended::Polls { answered: false })) => {
+                Ok(Told::Ended(StopReason::PollsDone { answered: false })) => {
                     let cause = self.cause.lock().unwrap_or_else(PoisonError::into_inner).take();
                     let cause = cause.as_deref().unwrap_or("no-document");
                     let message = format!("no poll of {} was answered with a document: {cause}", self.endpoint);
@@ -178,7 +178,7 @@ impl Drop for Watch {
 }
 
 /// Options that a session refuses are the caller's mistake, and told as that.
-fn check(options: &Options) -> Result<(), String> {
+fn check(options: &WatcherOptions) -> Result<(), String> {
     let names: Vec<&str> = options.vm_names.iter().map(String::as_str).collect();
     let interval_ms = u32::try_from(options.interval.as_millis()).unwrap_or(u32::MAX);
     let names = if names.is_empty() { VmNames::UNKNOWN } else { names_for(&names, &options.api_version) };
@@ -266,24 +266,13 @@ impl Host for Teller {
         let _ = self.told.send(Told::Record(serde_json::to_value(record).unwrap_or_default()));
     }
 
-    fn note(&mut self, note: Note<'_>) {
-        match note {
-            Note::Named(name) => self.say(INFO, &format!("this machine is {name}")),
-            Note::NameUnknown(why) => self.say(
-                WARNING,
-                &format!("this machine's own name could not be asked ({why}); until it is known, all is held"),
-            ),
-            Note::StateDamaged(what) => self.say(WARNING, what),
-            Note::StateNotSaved(why) => self.say(ERROR, &format!("the state file could not be written: {why}")),
-            Note::Restored { events: 0 } => {}
-            Note::Restored { events } => self.say(INFO, &format!("taking up the last run's state, {events} events")),
-            Note::Failed(why) => self.say(WARNING, why),
-            Note::Stale => self.say(WARNING, "an old document was served again; it is not believed yet"),
-            Note::ClockDoubtful => self.say(
-                WARNING,
-                "the wall clock was moved by more than an hour, which is not believed; if it is right now, start the watch again",
-            ),
-        }
+    fn note(&mut self, note: &Note) {
+        let level = match note.severity() {
+            Severity::Note => INFO,
+            Severity::Warning => WARNING,
+            Severity::Error => ERROR,
+        };
+        self.say(level, &note.to_string());
     }
 
     fn prepare(&mut self, event: &EventRecord, time_left: Option<Duration>, reply: Reply) {

@@ -7,7 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 use scheduled_events::clock::Clock;
 use scheduled_events::core::{Response, Session, SessionConfig, Step, VmNames};
 use scheduled_events::imds::{API_VERSION, Imds};
-use scheduled_events::watch::EVENTS_MAX;
+use scheduled_events::limits::EVENTS_MAX;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -42,7 +42,7 @@ fn client(endpoint: &str) -> Result<Box<dyn FnMut() -> Result<(), String>>, Stri
             match session.next(clock.now()) {
                 Step::Get { timeout_ms } => {
                     let timeout = Duration::from_millis(u64::from(timeout_ms));
-                    let answer = imds.events(None, timeout).map_err(|failure| failure.detail)?;
+                    let answer = imds.events(timeout).map_err(|failure| failure.detail)?;
                     let response = Response { status: answer.status, retry_after: None, body: &answer.body };
                     session.on_response(&response, clock.now());
                     polled = true;

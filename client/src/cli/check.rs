@@ -10,8 +10,8 @@ use super::args::CheckArgs;
 use super::document::Listing;
 use super::error::CommandError;
 use super::format::now;
+use crate::imds::names_for;
 use crate::policy_file;
-use crate::watch::names_for;
 
 pub(super) fn check(args: &CheckArgs) -> Result<(), CommandError> {
     let policy = policy_file::load(&args.policy.policy).map_err(CommandError::usage)?;

@@ -15,7 +15,7 @@ use crate::imds::{API_VERSION, Imds};
 use crate::policy_file;
 use crate::record::{EventRecord, HookOutcome, Record, TimedRecord};
 use crate::replay::{Server, ServerConfig};
-use crate::watch::{Ended, Handle, Host, Note, Options, Pulse, Reply, Watch};
+use crate::watch::{Host, Note, Reply, StopReason, WatchStatus, Watcher, WatcherHandle, WatcherOptions};
 
 /// The policy of the demonstration.
 const POLICY: &str = r#"
@@ -50,7 +50,7 @@ pub(super) fn demo(args: &DemoArgs) -> Result<(), CommandError> {
         printable(&args.scenario),
         args.speed,
     ));
-    let watch_options = Options {
+    let watch_options = WatcherOptions {
         api_version: API_VERSION.to_owned(),
         vm_names: vec![VM_NAME.to_owned()],
         policy,
@@ -60,14 +60,14 @@ pub(super) fn demo(args: &DemoArgs) -> Result<(), CommandError> {
         max_polls: None,
         timeout: None,
     };
-    let mut watch = Watch::new(imds, watch_options, None).map_err(CommandError::usage)?;
+    let mut watch = Watcher::new(imds, watch_options, None).map_err(CommandError::usage)?;
     stop_on_signals(watch.handle())?;
     let mut host = DemoHost { printer, server, over_since: None, handle: watch.handle() };
     let ended = watch.run(&mut host);
-    if ended == Ended::Stopped && host.over_since.is_some() {
+    if ended == StopReason::Stopped && host.over_since.is_some() {
         host.printer.message("The scenario ended between two polls; a lower --speed shows it.");
     }
-    if ended == Ended::Idle {
+    if ended == StopReason::Idle {
         host.printer.message(&format!(
             "\n{GOOD}All events have ended.{GOOD:#}\n\
              On a virtual machine:  {BOLD}scheduled-events watch --policy FILE.toml --prepare COMMAND --recover COMMAND{BOLD:#}\n\
@@ -83,7 +83,7 @@ struct DemoHost {
     server: Server,
     /// When the scenario ended with no event left.
     over_since: Option<Instant>,
-    handle: Handle,
+    handle: WatcherHandle,
 }
 
 impl DemoHost {
@@ -118,12 +118,12 @@ impl Host for DemoHost {
         }
     }
 
-    fn note(&mut self, note: Note<'_>) {
-        print_note(&note);
+    fn note(&mut self, note: &Note) {
+        print_note(note);
     }
 
-    fn pulse(&mut self, pulse: Pulse<'_>) -> Option<Duration> {
-        if self.server.finished() && pulse.answered && pulse.events == 0 {
+    fn heartbeat(&mut self, status: WatchStatus<'_>) -> Option<Duration> {
+        if self.server.finished() && status.answered && status.events == 0 {
             if self.over_since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
                 self.handle.stop();
             }

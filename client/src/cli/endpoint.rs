@@ -11,9 +11,9 @@ use super::document::Listing;
 use super::error::CommandError;
 use super::format::{GOOD, now, printable};
 use super::output::{diagnose, print_progress, print_progress_record};
-use crate::imds::{self, Answer, Imds, NAME_TIMEOUT};
+use crate::imds::{self, HttpResponse, Imds, names_for};
+use crate::limits::NAME_TIMEOUT;
 use crate::record::Record;
-use crate::watch::names_for;
 
 /// The first request enables the service for this machine, which takes up to two minutes.
 const FIRST_TIMEOUT: Duration = Duration::from_millis(limits::FIRST_TIMEOUT_MS as u64);
@@ -31,7 +31,7 @@ pub(super) fn connect(args: &ServiceArgs) -> Result<Imds, CommandError> {
 pub(super) fn list(args: &ListArgs) -> Result<(), CommandError> {
     let imds = connect(&args.service)?;
     let mut names: Vec<String> = args.machine.vm_name.clone();
-    let answer = patiently(|| imds.events(None, FIRST_TIMEOUT)).map_err(|failure| unreachable(&imds, &failure))?;
+    let answer = patiently(|| imds.events(FIRST_TIMEOUT)).map_err(|failure| unreachable(&imds, &failure))?;
     if answer.status != 200 {
         return Err(refused(&imds, &answer));
     }
@@ -93,7 +93,7 @@ fn patiently<T>(request: impl FnOnce() -> T) -> T {
     result
 }
 
-fn unreachable(imds: &Imds, failure: &imds::Failure) -> CommandError {
+fn unreachable(imds: &Imds, failure: &imds::RequestFailure) -> CommandError {
     CommandError::endpoint(format!(
         "cannot reach {}: {} ({}); on a machine outside Azure try `scheduled-events demo`",
         imds.endpoint(),
@@ -102,8 +102,8 @@ fn unreachable(imds: &Imds, failure: &imds::Failure) -> CommandError {
     ))
 }
 
-fn refused(imds: &Imds, answer: &Answer) -> CommandError {
-    let remark = imds::remark(answer);
+fn refused(imds: &Imds, answer: &HttpResponse) -> CommandError {
+    let remark = answer.error_message();
     let colon = if remark.is_empty() { "" } else { ": " };
     CommandError::endpoint(format!("{} refused with status {}{colon}{remark}", imds.endpoint(), answer.status))
 }

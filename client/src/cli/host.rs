@@ -11,9 +11,9 @@ use scheduled_events_core::{Change, Preparation};
 use super::output::diagnose;
 use super::printer::{RecordPrinter, print_note};
 use super::systemd::Supervisor;
-use crate::hooks::{CommandLine, Ended, Running, Told};
+use crate::hooks::{CommandEvent, CommandLine, CommandOutcome, RunningCommand};
 use crate::record::{EventRecord, HookOutcome, TimedRecord};
-use crate::watch::{Debt, Host, Note, Pulse, Reply, key};
+use crate::watch::{Completion, Host, Note, Reply, WatchStatus, event_key};
 
 /// How long a command may run if the event's start is unknown.
 const UNKNOWN_DEADLINE: Duration = Duration::from_secs(15 * 60);
@@ -38,8 +38,8 @@ pub(super) struct CommandHost {
     pub(super) recover: Option<CommandLine>,
     pub(super) on: Vec<(Change, CommandLine)>,
     supervisor: Supervisor,
-    preparing: HashMap<String, Running>,
-    recovering: Vec<Running>,
+    preparing: HashMap<String, RunningCommand>,
+    recovering: Vec<RunningCommand>,
     /// Commands for changes of this machine's events, and of others'.
     on_own: CommandQueue,
     on_others: CommandQueue,
@@ -49,7 +49,7 @@ pub(super) struct CommandHost {
 #[derive(Default)]
 struct CommandQueue {
     waiting: VecDeque<ChangeCommands>,
-    running: Vec<Vec<Running>>,
+    running: Vec<Vec<RunningCommand>>,
 }
 
 /// The commands for one change.
@@ -59,7 +59,7 @@ struct ChangeCommands {
     event: EventRecord,
     /// When the commands must have ended: when the event may start.
     due: Option<Instant>,
-    debt: Debt,
+    completion: Completion,
 }
 
 impl CommandQueue {
@@ -75,19 +75,19 @@ impl CommandQueue {
 }
 
 impl ChangeCommands {
-    fn start(self) -> Vec<Running> {
+    fn start(self) -> Vec<RunningCommand> {
         let label = format!("on {}", self.change);
         let left = self.due.map(|due| due.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero());
         let unfinished = Arc::new(AtomicUsize::new(self.commands.len()));
         let start = |command: CommandLine| {
-            let (label, unfinished, debt) = (label.clone(), Arc::clone(&unfinished), self.debt.clone());
+            let (label, unfinished, completion) = (label.clone(), Arc::clone(&unfinished), self.completion.clone());
             let extra = [("SCHEDULED_EVENTS_CHANGE", self.change.word())];
-            command.start(&self.event, &extra, Some(deadline(left)), move |told| match told {
-                Told::Line(line) => diagnose(&label, &line),
-                Told::Ended(ended) => {
+            command.start(&self.event, &extra, Some(deadline(left)), move |event| match event {
+                CommandEvent::Line(line) => diagnose(&label, &line),
+                CommandEvent::Ended(ended) => {
                     outcome(&label, HookOutcome::Done, &ended);
                     if unfinished.fetch_sub(1, Ordering::SeqCst) == 1 {
-                        debt.paid();
+                        completion.complete();
                     }
                 }
             })
@@ -122,9 +122,9 @@ impl CommandHost {
                 thread::sleep(Duration::from_millis(10));
             }
         };
-        all().for_each(Running::end);
+        all().for_each(RunningCommand::terminate);
         wait(TERMINATE_PATIENCE);
-        all().for_each(Running::end_for_good);
+        all().for_each(RunningCommand::kill);
         wait(KILL_PATIENCE);
     }
 }
@@ -134,8 +134,8 @@ impl Host for CommandHost {
         self.printer.record(record, event);
     }
 
-    fn note(&mut self, note: Note<'_>) {
-        print_note(&note);
+    fn note(&mut self, note: &Note) {
+        print_note(note);
     }
 
     fn prepare(&mut self, event: &EventRecord, time_left: Option<Duration>, reply: Reply) {
@@ -145,19 +145,19 @@ impl Host for CommandHost {
             return;
         };
         self.preparing.retain(|_, running| !running.has_ended());
-        let tell = move |told: Told| match told {
-            Told::Line(line) => diagnose("prepare", &line),
-            Told::Ended(ended) => match outcome("prepare", HookOutcome::Ready, &ended) {
+        let tell = move |event: CommandEvent| match event {
+            CommandEvent::Line(line) => diagnose("prepare", &line),
+            CommandEvent::Ended(ended) => match outcome("prepare", HookOutcome::Ready, &ended) {
                 HookOutcome::Ready => reply.prepared(Preparation::Ready, HookOutcome::Ready),
                 outcome => reply.prepared(Preparation::Failed, outcome),
             },
         };
         let running = command.start(event, &[], Some(deadline(time_left)), tell);
-        self.preparing.insert(key(&event.event_id), running);
+        self.preparing.insert(event_key(&event.event_id), running);
     }
 
     fn rescheduled(&mut self, event: &EventRecord, time_left: Option<Duration>) {
-        if let Some(running) = self.preparing.get(&key(&event.event_id)) {
+        if let Some(running) = self.preparing.get(&event_key(&event.event_id)) {
             running.set_deadline(Some(deadline(time_left)));
         }
     }
@@ -168,22 +168,28 @@ impl Host for CommandHost {
             return;
         };
         self.recovering.retain(|running| !running.has_ended());
-        let tell = move |told: Told| match told {
-            Told::Line(line) => diagnose("recover", &line),
-            Told::Ended(ended) => reply.recovered(outcome("recover", HookOutcome::Done, &ended)),
+        let tell = move |event: CommandEvent| match event {
+            CommandEvent::Line(line) => diagnose("recover", &line),
+            CommandEvent::Ended(ended) => reply.recovered(outcome("recover", HookOutcome::Done, &ended)),
         };
         let still_open = still_open.to_string();
         let extra = [("SCHEDULED_EVENTS_STILL_OPEN", still_open.as_str())];
         self.recovering.push(command.start(event, &extra, Some(deadline(None)), tell));
     }
 
-    fn pulse(&mut self, pulse: Pulse<'_>) -> Option<Duration> {
+    fn heartbeat(&mut self, status: WatchStatus<'_>) -> Option<Duration> {
         self.on_own.start();
         self.on_others.start();
-        self.supervisor.pulse(pulse)
+        self.supervisor.heartbeat(status)
     }
 
-    fn changed(&mut self, change: Change, event: &EventRecord, time_left: Option<Duration>, debt: Debt) -> bool {
+    fn changed(
+        &mut self,
+        change: Change,
+        event: &EventRecord,
+        time_left: Option<Duration>,
+        completion: Completion,
+    ) -> bool {
         let wanted = self.on.iter().filter(|(wanted, _)| *wanted == change);
         let commands: Vec<_> = wanted.map(|(_, command)| command.clone()).collect();
         if commands.is_empty() {
@@ -193,7 +199,7 @@ impl Host for CommandHost {
         // Others' events must not delay this machine's.
         let is_own = event.mine != Some(false);
         let queue = if is_own { &mut self.on_own } else { &mut self.on_others };
-        queue.waiting.push_back(ChangeCommands { commands, change, event: event.clone(), due, debt });
+        queue.waiting.push_back(ChangeCommands { commands, change, event: event.clone(), due, completion });
         queue.start();
         true
     }
@@ -204,13 +210,17 @@ fn deadline(time_left: Option<Duration>) -> Instant {
 }
 
 /// The outcome of a command, for its record: `success`, or why it failed. A failure is also printed.
-fn outcome(label: &str, success: HookOutcome, ended: &Ended) -> HookOutcome {
+fn outcome(label: &str, success: HookOutcome, ended: &CommandOutcome) -> HookOutcome {
     let (severity, problem, outcome) = match ended {
-        Ended::Well => return success,
-        Ended::Badly(why) => ("warning", format!("failed: {why}"), HookOutcome::Failed),
-        Ended::Late => ("warning", "took too long and was terminated".to_owned(), HookOutcome::TimedOut),
-        Ended::Stopped => ("warning", "was terminated, because the watcher stops".to_owned(), HookOutcome::Stopped),
-        Ended::NotStarted(why) => ("error", format!("could not be started: {why}"), HookOutcome::Failed),
+        CommandOutcome::Succeeded => return success,
+        CommandOutcome::Failed(why) => ("warning", format!("failed: {why}"), HookOutcome::Failed),
+        CommandOutcome::DeadlinePassed => {
+            ("warning", "took too long and was terminated".to_owned(), HookOutcome::TimedOut)
+        }
+        CommandOutcome::Stopped => {
+            ("warning", "was terminated, because the watcher stops".to_owned(), HookOutcome::Stopped)
+        }
+        CommandOutcome::NotStarted(why) => ("error", format!("could not be started: {why}"), HookOutcome::Failed),
     };
     diagnose(severity, &format!("the {label} command {problem}"));
     outcome

@@ -109,28 +109,8 @@ impl RecordPrinter {
 }
 
 /// Prints a note of a watcher to standard error.
-pub(super) fn print_note(note: &Note<'_>) {
-    match note {
-        Note::Named(name) => diagnose("note", &format!("this machine is {name}")),
-        Note::NameUnknown(why) => diagnose(
-            "warning",
-            &format!("this machine's own name could not be asked ({why}); until it is known, all is held"),
-        ),
-        Note::StateDamaged(what) => diagnose("warning", what),
-        Note::StateNotSaved(why) => {
-            diagnose("error", &format!("the state file could not be written, so a restart would forget: {why}"));
-        }
-        Note::Restored { events: 0 } => {}
-        Note::Restored { events } => {
-            diagnose("note", &format!("taking up the last run's state, {events} events"));
-        }
-        Note::Failed(why) => diagnose("warning", why),
-        Note::Stale => diagnose("warning", "an old document was served again; it is not believed yet"),
-        Note::ClockDoubtful => diagnose(
-            "warning",
-            "the wall clock was moved by more than an hour, which is not believed; if it is right now, start the watch again",
-        ),
-    }
+pub(super) fn print_note(note: &Note) {
+    diagnose(note.severity().word(), &note.to_string());
 }
 
 const fn change_style(change: Change) -> Style {

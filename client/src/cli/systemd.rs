@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::format::{count, printable};
 use crate::platform;
-use crate::watch::Pulse;
+use crate::watch::WatchStatus;
 
 /// The connection to systemd, if there is one.
 pub(super) struct Supervisor {
@@ -22,9 +22,9 @@ pub(super) struct Supervisor {
 impl Supervisor {
     pub(super) fn new() -> Self {
         Self {
-            listens: platform::supervisor_listens(),
+            listens: platform::has_supervisor(),
             // A third of the time after which systemd restarts the process.
-            every: platform::supervisor_patience().map(|patience| patience / 3).filter(|every| !every.is_zero()),
+            every: platform::watchdog_timeout().map(|patience| patience / 3).filter(|every| !every.is_zero()),
             alive_at: None,
             ready: false,
             status: String::new(),
@@ -32,16 +32,16 @@ impl Supervisor {
     }
 
     /// Reports the state if it changed, and that the watcher is alive. Returns how soon to call again.
-    pub(super) fn pulse(&mut self, pulse: Pulse<'_>) -> Option<Duration> {
+    pub(super) fn heartbeat(&mut self, watch: WatchStatus<'_>) -> Option<Duration> {
         if !self.listens {
             return None;
         }
-        let ready = pulse.answered && !self.ready;
-        let status = Some(status(pulse)).filter(|status| *status != self.status);
+        let ready = watch.answered && !self.ready;
+        let status = Some(status(watch)).filter(|status| *status != self.status);
         let late = |every| self.alive_at.is_none_or(|at| at.elapsed() >= every);
         let alive = self.every.is_some_and(late);
         if ready || status.is_some() || alive {
-            platform::tell_supervisor(ready, status.as_deref(), alive);
+            platform::notify_supervisor(ready, status.as_deref(), alive);
         }
         self.ready |= ready;
         if let Some(status) = status {
@@ -56,19 +56,19 @@ impl Supervisor {
     /// Reports that the process stops.
     pub(super) fn stopping(&self) {
         if self.listens {
-            platform::tell_supervisor_of_stop();
+            platform::notify_stopping();
         }
     }
 }
 
 /// The status that `systemctl status` shows.
-fn status(pulse: Pulse<'_>) -> String {
-    let about = match pulse.events {
-        _ if !pulse.answered => "waiting for the first document".to_owned(),
+fn status(watch: WatchStatus<'_>) -> String {
+    let about = match watch.events {
+        _ if !watch.answered => "waiting for the first document".to_owned(),
         0 => "no events".to_owned(),
         events => format!("following {}", count(events, "event")),
     };
-    match pulse.trouble {
+    match watch.failure {
         // Text from outside must not start a line of its own.
         Some(trouble) => format!("{about}; the last poll failed: {}", printable(trouble)),
         None => about,
@@ -81,11 +81,11 @@ mod tests {
 
     #[test]
     fn the_status_is_one_line() {
-        let pulse = Pulse { answered: false, events: 0, trouble: Some("status 500\nREADY=1") };
-        assert_eq!(status(pulse).lines().collect::<Vec<_>>().len(), 1, "{}", status(pulse));
-        assert!(status(pulse).starts_with("waiting for the first document; the last poll failed: status 500"));
-        assert_eq!(status(Pulse { answered: true, events: 0, trouble: None }), "no events");
-        assert_eq!(status(Pulse { answered: true, events: 1, trouble: None }), "following 1 event");
-        assert_eq!(status(Pulse { answered: true, events: 2, trouble: None }), "following 2 events");
+        let watch = WatchStatus { answered: false, events: 0, failure: Some("status 500\nREADY=1") };
+        assert_eq!(status(watch).lines().collect::<Vec<_>>().len(), 1, "{}", status(watch));
+        assert!(status(watch).starts_with("waiting for the first document; the last poll failed: status 500"));
+        assert_eq!(status(WatchStatus { answered: true, events: 0, failure: None }), "no events");
+        assert_eq!(status(WatchStatus { answered: true, events: 1, failure: None }), "following 1 event");
+        assert_eq!(status(WatchStatus { answered: true, events: 2, failure: None }), "following 2 events");
     }
 }

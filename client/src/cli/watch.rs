@@ -14,15 +14,15 @@ use super::printer::RecordPrinter;
 use crate::platform;
 use crate::policy_file;
 use crate::state::StateFile;
-use crate::watch::{Ended, Handle, Options, Watch};
+use crate::watch::{StopReason, Watcher, WatcherHandle, WatcherOptions};
 
 pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
     let policy = policy_file::load(&args.policy.policy).map_err(CommandError::usage)?;
     warn(&args, &policy);
     let imds = connect(&args.service)?;
-    platform::survive_file_limits().map_err(|error| signals(&error))?;
+    platform::ignore_file_size_signal().map_err(|error| signals(&error))?;
     let state = args.state.as_deref().map(StateFile::open).transpose().map_err(CommandError::usage)?;
-    let options = Options {
+    let options = WatcherOptions {
         api_version: args.service.api_version,
         vm_names: args.machine.vm_name,
         policy,
@@ -42,7 +42,7 @@ pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
     ));
     let endpoint = imds.endpoint().to_owned();
     let mut host = CommandHost::new(printer);
-    let mut watch = Watch::new(imds, options, state).map_err(CommandError::usage)?;
+    let mut watch = Watcher::new(imds, options, state).map_err(CommandError::usage)?;
     stop_on_signals(watch.handle())?;
     host.prepare = args.prepare;
     host.recover = args.recover;
@@ -51,8 +51,8 @@ pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
     host.stop();
     output::flush_on_exit();
     match ended {
-        Ended::Idle | Ended::Stopped | Ended::Polls { answered: true } => Ok(()),
-        Ended::Polls { answered: false } => {
+        StopReason::Idle | StopReason::Stopped | StopReason::PollsDone { answered: true } => Ok(()),
+        StopReason::PollsDone { answered: false } => {
             Err(CommandError::endpoint(format!("no poll of {endpoint} was answered with a document")))
         }
     }
@@ -78,7 +78,7 @@ fn warn(args: &WatchArgs, policy: &Policy) {
     }
     let on_changes = args.on.iter().map(|(_, command)| command);
     for command in [&args.prepare, &args.recover].into_iter().flatten().chain(on_changes) {
-        if !command.is_found() {
+        if !command.program_exists() {
             let program = &command.words()[0];
             diagnose("warning", &format!("cannot find the program {program:?}; commands are run without a shell"));
         }
@@ -86,8 +86,8 @@ fn warn(args: &WatchArgs, policy: &Policy) {
 }
 
 /// Stops the watcher on the signals that ask a process to end. It saves its state, and running commands are terminated.
-pub(super) fn stop_on_signals(handle: Handle) -> Result<(), CommandError> {
-    platform::on_stop(move || handle.stop()).map_err(|error| signals(&error))
+pub(super) fn stop_on_signals(handle: WatcherHandle) -> Result<(), CommandError> {
+    platform::on_stop_signal(move || handle.stop()).map_err(|error| signals(&error))
 }
 
 fn signals(error: &io::Error) -> CommandError {

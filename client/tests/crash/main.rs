@@ -1,13 +1,14 @@
-//! Crashes at every boundary: the real command is killed, again and again, as it enters a system call, and in the end
-//! every promise must have been kept.
+//! Crash tests: the program is killed repeatedly as it enters a system call, and must keep all its guarantees.
 //!
-//! Nothing in the command knows of this. `strace` sends SIGKILL as a thread enters its n-th `write`, `fsync`, `rename`,
-//! `sendto`… A seed chooses the events, what goes wrong at the service, the commands, and where up to four runs are
-//! killed; the last run goes on to its end. `CRASH_SEEDS` says how many seeds (a thousand), `CRASH_SEED` plays a single
-//! one. A seed fixes what is tried, not how the system schedules the threads, so that playing one again may differ.
+//! The program itself is unchanged. `strace` sends SIGKILL as a thread enters its n-th `write`, `fsync`, `rename`, `sendto` and so
+//! on. A seed chooses the events, the faults of the service, the commands, and where up to four runs are killed; the last run
+//! continues to its end. `CRASH_SEEDS` sets the number of seeds (1000), `CRASH_SEED` plays a single one. A seed does not fix how
+//! the system schedules threads, so playing it again may differ.
 //!
-//! A kill ends the process and not the machine: what was written and not synced is still there. That files are synced
-//! before they take effect is looked at in `the_state_file_is_on_disk_before_it_takes_effect`.
+//! A kill ends the process and not the machine: what was written but not synced is kept.
+//! `the_state_file_is_synced_before_it_is_renamed` checks the syncs.
+//!
+//! Read `plan` (what a seed means), `service` (what the service does), this file (how a seed is played), `oracle` (the guarantees).
 
 mod oracle;
 mod plan;
@@ -25,30 +26,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use oracle::{Broken, Transcript, judge};
-use scheduled_events::state::{Found, Owed, StateFile};
+use oracle::{Guarantee, Transcript};
+use scheduled_events::state::{LoadResult, PendingHook, StateFile};
 
 use plan::{CALLS, CHANGES, Kill, Plan};
 use service::{Service, api_version, marks};
-use support::{Folder, PATIENCE, PREPARE_ALL, Stage, VM, command, freeze, lines};
+use support::{FakeService, Folder, PATIENCE, PREPARE_ALL, VM, command, freeze, lines};
 
-/// Seeds at a time: most of it is waiting for the next poll.
+/// The number of seeds that are played at the same time: most of it is waiting for the next poll.
 const AT_A_TIME: usize = 48;
 
-/// What every event of this machine is approved by at once.
+/// A policy that approves all events of this machine at once.
 const APPROVE_ALL: &str = "[[rule]]\naction = \"approve\"\n";
 
-/// How the command is run beside being killed.
+/// How the program is run besides being killed.
 #[derive(Clone, Copy)]
 struct Trial {
-    /// More for strace: what a defective command would do.
+    /// Further injections of strace, which simulate a defect.
     tamper: &'static [&'static str],
-    /// How long the last run may take.
-    patience: Duration,
+    /// The timeout of a run.
+    timeout: Duration,
 }
 
-/// The command as it is.
-const SOUND: Trial = Trial { tamper: &[], patience: Duration::from_secs(2 * PATIENCE.as_secs()) };
+/// The program as it is.
+const UNCHANGED: Trial = Trial { tamper: &[], timeout: Duration::from_secs(2 * PATIENCE.as_secs()) };
 
 /// Plays one seed to its end.
 fn play(plan: Plan, trial: Trial) -> Transcript {
@@ -68,28 +69,28 @@ fn play(plan: Plan, trial: Trial) -> Transcript {
         }
         command.env("RUN", runs.len().to_string());
         let mut run = support::Run::start(command);
-        let deadline = Instant::now() + trial.patience;
+        let deadline = Instant::now() + trial.timeout;
         while run.is_running() && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(20));
         }
-        let goes_on = run.is_running();
-        let mut finished = if goes_on { run.kill() } else { run.finish() };
-        // Whether one that may have been stopped has ended by itself, the next one knows.
+        let timed_out = run.is_running();
+        let mut finished = if timed_out { run.kill() } else { run.finish() };
+        // A run that was to be stopped may have ended by itself, which the next run shows.
         let stopped = kill.is_some_and(|kill| kill.politely) && finished.code == Some(0);
         ended = finished.code == Some(0) && !stopped;
         runs.push(oracle::Run {
             kill,
-            killed: kill.is_some() && finished.code.is_none() && !goes_on || stopped,
+            killed: kill.is_some() && finished.code.is_none() && !timed_out || stopped,
             code: finished.code,
             records: finished.records(),
-            owed: owed(&folder.path("state"), &mut finished.stderr),
+            pending_hooks: pending_hooks(&folder.path("state"), &mut finished.stderr),
             stderr: finished.stderr,
         });
-        if ended || goes_on {
+        if ended || timed_out {
             break;
         }
     }
-    await_commands(&marks_folder);
+    await_hooks(&marks_folder);
     let log = service.log();
     Transcript {
         plan,
@@ -101,9 +102,9 @@ fn play(plan: Plan, trial: Trial) -> Transcript {
     }
 }
 
-/// The command's arguments. Its commands leave marks by opening files, and make no call at which the command is killed.
+/// The program's arguments. The hooks leave marks by opening files, and make no system call at which the program is killed.
 fn arguments(plan: &Plan, folder: &Folder, marks: &str, url: &str) -> Vec<String> {
-    let leaves = |word: &str, code: u8, pause: u64| {
+    let marking = |word: &str, code: u8, pause: u64| {
         let mark = format!(": > {marks}/$RUN.{word}.$SCHEDULED_EVENTS_EVENT_ID.$$");
         let pause = if pause == 0 { String::new() } else { format!("sleep 0.{pause:03}; ") };
         format!("sh -c '{mark}.begin; {pause}{mark}.end; exit {code}'")
@@ -119,63 +120,51 @@ fn arguments(plan: &Plan, folder: &Folder, marks: &str, url: &str) -> Vec<String
     option("--state", folder.path("state"));
     option("--policy", policy);
     if plan.prepares {
-        option("--prepare", leaves("prepare", u8::from(!plan.prepares_well), plan.pause));
-        option("--recover", leaves("recover", 0, plan.pause));
+        option("--prepare", marking("prepare", u8::from(!plan.preparation_succeeds), plan.pause));
+        option("--recover", marking("recover", 0, plan.pause));
     }
-    if plan.tells {
+    if plan.has_hooks {
         for change in CHANGES {
-            option("--on", format!("{change}={}", leaves("on-$SCHEDULED_EVENTS_CHANGE", 0, plan.pause)));
+            option("--on", format!("{change}={}", marking("on-$SCHEDULED_EVENTS_CHANGE", 0, plan.pause)));
         }
     }
     arguments
 }
 
-/// The command under strace, which kills it where it is told to. The tracer is a grandchild, so that the process that is
-/// waited for is the command itself.
+/// The program under strace, which kills it. The tracer is a grandchild, so that the child process is the program itself.
 fn under_strace(command: &Command, kill: Option<Kill>, tamper: &[&str]) -> Command {
-    let mut traced = Command::new("strace");
-    // Not with --seccomp-bpf, which would be faster, but loses the signals.
-    traced.args(["-D", "-f", "-qqq", "-o", "/dev/null"]);
-    let calls: Vec<_> = kill.iter().map(|kill| kill.call).chain(tamper.iter().map(|tamper| call_of(tamper))).collect();
-    traced.args(["-e", &format!("trace={}", calls.join(","))]);
-    for tamper in tamper {
-        traced.args(["-e", &format!("inject={tamper}")]);
-    }
+    let traced: Vec<_> = kill.iter().map(|kill| kill.call).chain(tamper.iter().map(|tamper| call_of(tamper))).collect();
+    let mut expressions = vec![format!("trace={}", traced.join(","))];
+    expressions.extend(tamper.iter().map(|tamper| format!("inject={tamper}")));
     if let Some(Kill { call, nth, politely }) = kill {
         let signal = if politely { "TERM" } else { "KILL" };
-        traced.args(["-e", &format!("inject={call}:signal={signal}:when={nth}")]);
+        expressions.push(format!("inject={call}:signal={signal}:when={nth}"));
     }
-    traced.arg(command.get_program()).args(command.get_args());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => traced.env(name, value),
-            None => traced.env_remove(name),
-        };
-    }
-    traced.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-    traced
+    // Not with --seccomp-bpf, which would be faster but loses the signals.
+    let mut wrapper = vec!["strace", "-D", "-f", "-qqq", "-o", "/dev/null"];
+    wrapper.extend(expressions.iter().flat_map(|expression| ["-e", expression]));
+    support::behind(&wrapper, command)
 }
 
 fn call_of(tamper: &str) -> &str {
     tamper.split(':').next().expect("a call")
 }
 
-/// What a run's state file says is still to be done, after its end. One that is damaged is complained of as the next run
-/// would.
-fn owed(path: &str, stderr: &mut String) -> Vec<Owed> {
+/// The pending hooks in the state file after a run. Damage is added to the diagnostics, as the next run would report it.
+fn pending_hooks(path: &str, stderr: &mut String) -> Vec<PendingHook> {
     match StateFile::open(Path::new(path)).expect("a state file that nobody holds").1 {
-        Found::Nothing => Vec::new(),
-        Found::State(state) => state.owed,
-        Found::Damaged { why, .. } => {
+        LoadResult::Missing => Vec::new(),
+        LoadResult::State(state) => state.hooks,
+        LoadResult::Damaged { reason, .. } => {
             stderr.push_str("the state file is damaged: ");
-            stderr.push_str(&why);
+            stderr.push_str(&reason);
             Vec::new()
         }
     }
 }
 
-/// A command outlives the run that started it, unless that run was asked to stop.
-fn await_commands(folder: &str) {
+/// Waits for the hooks of killed runs.
+fn await_hooks(folder: &str) {
     let deadline = Instant::now() + PATIENCE;
     let alive = |mark: &service::Mark| Path::new(&format!("/proc/{}", mark.process)).exists();
     while marks(folder).iter().any(alive) && Instant::now() < deadline {
@@ -183,8 +172,8 @@ fn await_commands(folder: &str) {
     }
 }
 
-/// Plays seeds, many at a time, and hands each transcript to `look`.
-fn play_all(seeds: std::ops::Range<u64>, trial: Trial, look: impl Fn(&Transcript) + Sync) {
+/// Plays the seeds, many at a time, and passes each transcript to `check`.
+fn play_all(seeds: std::ops::Range<u64>, trial: Trial, check: impl Fn(&Transcript) + Sync) {
     let next = AtomicU64::new(seeds.start);
     thread::scope(|scope| {
         for _ in 0..AT_A_TIME {
@@ -194,7 +183,7 @@ fn play_all(seeds: std::ops::Range<u64>, trial: Trial, look: impl Fn(&Transcript
                     if !seeds.contains(&seed) {
                         return;
                     }
-                    look(&play(Plan::new(seed), trial));
+                    check(&play(Plan::new(seed), trial));
                 }
             });
         }
@@ -205,7 +194,7 @@ fn number(name: &str) -> Option<u64> {
     env::var(name).ok().filter(|value| !value.is_empty()).map(|value| value.parse().expect("a number"))
 }
 
-/// What came about, so that a harness which no longer kills anything is noticed.
+/// Totals over all seeds, which show whether the harness still kills anything.
 #[derive(Default)]
 struct Totals {
     runs: usize,
@@ -214,7 +203,7 @@ struct Totals {
     approvals_failed: usize,
     commands: usize,
     commands_again: usize,
-    broken: Vec<String>,
+    violations: Vec<String>,
 }
 
 impl Totals {
@@ -231,26 +220,26 @@ impl Totals {
         begun.sort();
         begun.dedup();
         self.commands_again += seen.marks.iter().filter(|mark| !mark.ended).count() - begun.len();
-        let findings = judge(seen);
+        let findings = oracle::check(seen);
         if !findings.is_empty() {
-            self.broken.push(format!("seed {}: {findings:#?}\n{seen}", seen.plan.seed));
+            self.violations.push(format!("seed {}: {findings:#?}\n{seen}", seen.plan.seed));
         }
     }
 }
 
 #[test]
-fn killed_at_any_boundary_it_keeps_every_promise() {
+fn killed_at_any_system_call_it_keeps_all_guarantees() {
     let seeds = match number("CRASH_SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..number("CRASH_SEEDS").unwrap_or(1000),
     };
     let since = Instant::now();
     let totals = Mutex::new(Totals::default());
-    play_all(seeds.clone(), SOUND, |seen| totals.lock().expect("a lock").add(seen));
+    play_all(seeds.clone(), UNCHANGED, |seen| totals.lock().expect("a lock").add(seen));
     let totals = totals.into_inner().expect("a lock");
     let kills: u64 = totals.kills.values().sum();
     let by_call: Vec<_> = totals.kills.iter().map(|(call, kills)| format!("{call} {kills}")).collect();
-    // Written past the test runner, which keeps what a passing test prints.
+    // Directly to stderr, since the test runner hides what a passing test prints.
     let _ = writeln!(
         std::io::stderr().lock(),
         "{} seeds in {} s: {} runs, {kills} kills ({}), {} approvals of which {} failed, {} commands of which {} again",
@@ -263,66 +252,73 @@ fn killed_at_any_boundary_it_keeps_every_promise() {
         totals.commands,
         totals.commands_again,
     );
-    assert!(totals.broken.is_empty(), "{} seeds broke a promise:\n{}", totals.broken.len(), totals.broken.join("\n"));
+    assert!(
+        totals.violations.is_empty(),
+        "{} seeds violated a guarantee:\n{}",
+        totals.violations.len(),
+        totals.violations.join("\n")
+    );
     if seeds.end - seeds.start >= 100 {
         assert!(kills >= seeds.end - seeds.start, "too few kills");
         for (call, ..) in CALLS {
-            assert!(totals.kills.contains_key(call), "nothing was killed at {call}");
+            assert!(totals.kills.contains_key(call), "no run was killed at {call}");
         }
     }
 }
 
-/// A crash of the whole machine takes what was not synced, and no kill shows that. So the calls themselves are looked at.
+/// A crash of the machine loses what was not synced, which no kill shows. So this checks the system calls themselves.
 #[test]
-fn the_state_file_is_on_disk_before_it_takes_effect() {
-    let stage = Stage::start();
-    stage.show(2, &[freeze("a")]);
+fn the_state_file_is_synced_before_it_is_renamed() {
+    let service = FakeService::start();
+    service.show(2, &[freeze("a")]);
     let folder = Folder::new();
     let (file, calls) = (folder.path("state"), folder.path("calls"));
-    let watch = ["watch", "--endpoint", &stage.url(), "--state", &file, "--vm-name", VM, "--max-polls", "2"];
-    let mut traced = Command::new("strace");
+    let watch = ["watch", "--endpoint", &service.url(), "--state", &file, "--vm-name", VM, "--max-polls", "2"];
+    let mut traced = support::launch("strace");
     traced.args(["-f", "-qqq", "-y", "-e", "trace=write,fsync,fdatasync,rename,renameat,renameat2", "-o", &calls]);
-    traced.arg(env!("CARGO_BIN_EXE_scheduled-events")).args(watch);
+    traced.arg(support::PROGRAM).args(watch);
     let output = traced.output().expect("strace");
     assert!(output.status.success(), "{output:?}");
-    // Each line begins with a thread's number, and -y names the files: `12 fsync(7</tmp/folder/state.tmp>) = 0`.
+    // Each line starts with a thread id, and -y adds file names: `12 fsync(7</tmp/folder/state.tmp>) = 0`.
     let calls = lines(&calls);
     let folder = folder.path("");
     let folder = folder.trim_end_matches('/');
     let mut replaced = 0;
-    for (place, call) in calls.iter().enumerate() {
+    for (index, call) in calls.iter().enumerate() {
         if !call.contains(" rename") || !call.contains(&format!("\"{file}\"")) {
             continue;
         }
         replaced += 1;
         let temporary = call.split('"').nth(1).expect("a path");
         let of_temporary = |name: &str| {
-            calls[..place].iter().rposition(|call| call.contains(name) && call.contains(&format!("<{temporary}>")))
+            calls[..index].iter().rposition(|call| call.contains(name) && call.contains(&format!("<{temporary}>")))
         };
         let (written, synced) = (of_temporary(" write("), of_temporary("sync("));
-        assert!(written.is_some() && synced > written, "not synced before line {place} of {calls:#?}");
-        let next = calls[place + 1..].iter().find(|call| !call.contains(" write(2<"));
+        assert!(written.is_some() && synced > written, "not synced before line {index} of {calls:#?}");
+        let next = calls[index + 1..].iter().find(|call| !call.contains(" write(2<"));
         let folder_synced = next.is_some_and(|call| call.contains("fsync(") && call.contains(&format!("<{folder}>")));
-        assert!(folder_synced, "the folder is not synced after line {place} of {calls:#?}");
+        assert!(folder_synced, "the folder is not synced after line {index} of {calls:#?}");
     }
     assert!(replaced >= 2, "{calls:#?}");
 }
 
-/// A command whose state file never takes effect: each rename says that it succeeded, and does nothing.
-const FORGETFUL_SEEDS: u64 = 100;
-const FORGETFUL: Trial = Trial { tamper: &["rename:retval=0"], patience: Duration::from_secs(15) };
+/// A program whose state file is never replaced: each rename reports success and does nothing.
+const DEFECTIVE_SEEDS: u64 = 100;
+const DEFECTIVE: Trial = Trial { tamper: &["rename:retval=0"], timeout: Duration::from_secs(15) };
 
 #[test]
-fn a_command_that_forgets_is_caught() {
-    let caught = Mutex::new(BTreeMap::<Broken, u64>::new());
-    play_all(0..FORGETFUL_SEEDS, FORGETFUL, |seen| {
-        for (broken, _) in judge(seen) {
-            *caught.lock().expect("a lock").entry(broken).or_default() += 1;
+fn a_program_that_saves_nothing_is_detected() {
+    let detected = Mutex::new(BTreeMap::<Guarantee, u64>::new());
+    play_all(0..DEFECTIVE_SEEDS, DEFECTIVE, |seen| {
+        for (guarantee, _) in oracle::check(seen) {
+            *detected.lock().expect("a lock").entry(guarantee).or_default() += 1;
         }
     });
-    let caught = caught.into_inner().expect("a lock");
-    let _ = writeln!(std::io::stderr().lock(), "a command that forgets, {FORGETFUL_SEEDS} seeds: {caught:?}");
-    for broken in [Broken::PreparedAgain, Broken::ChangeAgain, Broken::RecoveryForgotten, Broken::CommandLost] {
-        assert!(caught.contains_key(&broken), "{broken} was not caught, but {caught:?}");
+    let detected = detected.into_inner().expect("a lock");
+    let _ = writeln!(std::io::stderr().lock(), "a program that saves nothing, {DEFECTIVE_SEEDS} seeds: {detected:?}");
+    for guarantee in
+        [Guarantee::PreparedAgain, Guarantee::ChangeAgain, Guarantee::RecoveryForgotten, Guarantee::HookLost]
+    {
+        assert!(detected.contains_key(&guarantee), "{guarantee} was not detected, but {detected:?}");
     }
 }

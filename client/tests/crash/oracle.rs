@@ -1,54 +1,53 @@
-//! The promises, checked from outside: from what the command told, what the service was asked, and what the commands
-//! left behind.
+//! The guarantees, checked from outside: from the records, the requests that the service received, and the marks of the hooks.
 //!
-//! A command that is killed before its record runs again; each such kill allows for one repetition. Everything else
-//! happens once.
+//! A hook runs again if a kill comes before its record is saved; each such kill allows one repetition. Everything else happens
+//! once.
 
 use std::fmt;
 
-use scheduled_events::state::Owed;
+use scheduled_events::state::PendingHook;
 use serde_json::Value;
 
-use crate::plan::{CHANGES, FOREIGN, Kill, Plan, Stand};
+use crate::plan::{CHANGES, EventState, FOREIGN, Kill, Plan};
 use crate::service::{Approval, Mark};
 
-/// One run of the command, up to its kill or its end.
+/// One run of the program, up to its kill or its end.
 #[derive(Debug)]
 pub(crate) struct Run {
-    /// Where it was to be killed.
+    /// Where it should be killed.
     pub(crate) kill: Option<Kill>,
-    /// Whether it was.
+    /// Whether it was killed.
     pub(crate) killed: bool,
     pub(crate) code: Option<i32>,
     pub(crate) records: Vec<Value>,
     pub(crate) stderr: String,
-    /// The commands for changes that its state file knows as not ended.
-    pub(crate) owed: Vec<Owed>,
+    /// The pending hooks in its state file.
+    pub(crate) pending_hooks: Vec<PendingHook>,
 }
 
-/// All that is known of a seed from outside.
+/// Everything that was observed while playing a seed.
 #[derive(Debug)]
 pub(crate) struct Transcript {
     pub(crate) plan: Plan,
     pub(crate) runs: Vec<Run>,
     pub(crate) approvals: Vec<Approval>,
     pub(crate) marks: Vec<Mark>,
-    /// Recoveries that began while their event was still shown.
+    /// Recoveries that started before their event had ended.
     pub(crate) early: Vec<String>,
     /// Whether the last run ended by itself.
     pub(crate) ended: bool,
 }
 
-/// A promise that was broken.
+/// A guarantee, named after its violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Broken {
-    /// The command failed, or left a state file that is not whole.
+pub(crate) enum Guarantee {
+    /// The program failed, or left a damaged state file.
     Failed,
-    /// It goes on for ever: something was not done, not approved again, or not recovered from.
+    /// The program never ends: an approval or a recovery is missing.
     NeverEnds,
-    /// A change was not told.
+    /// A change was not reported.
     ChangeLost,
-    /// A change was told again although the command had gone on since.
+    /// A change was reported again although it had been saved.
     ChangeAgain,
     PreparedAgain,
     ApprovedTooEarly,
@@ -57,34 +56,34 @@ pub(crate) enum Broken {
     RecoveryForgotten,
     RecoveredTooEarly,
     RecoveredAgain,
-    /// A command for a change did not run to its end.
-    CommandLost,
-    CommandAgain,
+    /// The hook of a reported change did not run to its end.
+    HookLost,
+    HookAgain,
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for Guarantee {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
     }
 }
 
-type Finding = (Broken, String);
+type Finding = (Guarantee, String);
 
-/// Every promise that was broken, with what shows it.
-pub(crate) fn judge(seen: &Transcript) -> Vec<Finding> {
+/// All violations, with their evidence.
+pub(crate) fn check(seen: &Transcript) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !seen.ended {
-        findings.push((Broken::NeverEnds, "the last run goes on".into()));
+        findings.push((Guarantee::NeverEnds, "the last run timed out".into()));
     }
     for (number, run) in seen.runs.iter().enumerate() {
         let ended_well =
             run.killed && run.code.is_none() || run.code == Some(0) || number + 1 == seen.runs.len() && !seen.ended;
         if !ended_well {
-            findings.push((Broken::Failed, format!("run {number} ended with {:?}", run.code)));
+            findings.push((Guarantee::Failed, format!("run {number} ended with {:?}", run.code)));
         }
-        for word in ["damaged", "panicked", "could not be written", "could not be started"] {
+        for word in ["damaged", "panicked", "cannot write", "could not be started"] {
             if run.stderr.contains(word) {
-                findings.push((Broken::Failed, format!("run {number} says: {}", run.stderr)));
+                findings.push((Guarantee::Failed, format!("run {number} reports: {}", run.stderr)));
             }
         }
     }
@@ -93,7 +92,7 @@ pub(crate) fn judge(seen: &Transcript) -> Vec<Finding> {
         seen.preparation(id, &mut findings);
         seen.approval(id, &mut findings);
         seen.recovery(id, &mut findings);
-        seen.commands(id, &mut findings);
+        seen.hooks(id, &mut findings);
     }
     findings
 }
@@ -124,16 +123,16 @@ impl Transcript {
         self.runs.iter().filter(|run| run.killed).count()
     }
 
-    /// The first run that told a record.
-    fn told(&self, passes: impl Fn(&Value) -> bool) -> Option<usize> {
+    /// The first run that reported such a record.
+    fn reported(&self, passes: impl Fn(&Value) -> bool) -> Option<usize> {
         self.runs.iter().position(|run| run.records.iter().any(&passes))
     }
 
-    fn told_outcome(&self, kind: &str, id: &str) -> Option<usize> {
-        self.told(|record| record["record"] == kind && record["event_id"] == id)
+    fn reported_outcome(&self, kind: &str, id: &str) -> Option<usize> {
+        self.reported(|record| record["record"] == kind && record["event_id"] == id)
     }
 
-    /// The runs in which a command began.
+    /// The runs in which this command started.
     fn begun(&self, word: &str, id: &str) -> Vec<usize> {
         let begun = self.marks.iter().filter(|mark| !mark.ended && mark.word == word && mark.id == id);
         begun.map(|mark| mark.run).collect()
@@ -143,19 +142,19 @@ impl Transcript {
         ended(&self.marks, word, id)
     }
 
-    /// Each change is told, in order, and again only where a kill came between its telling and its keeping.
+    /// Each change is reported, in order, and again only if a kill came between its report and the next save.
     fn changes(&self, id: &str, findings: &mut Vec<Finding>) {
         let expected = self.plan.changes(id);
         let mut next = 0;
         let mut last = String::new();
-        // Whether the run that told it is known to have kept that.
-        let (mut told_in, mut kept) = (0, false);
+        // The run that reported the last change, and whether that run is known to have saved it.
+        let (mut reported_in, mut saved) = (0, false);
         for (number, run) in self.runs.iter().enumerate() {
             for record in &run.records {
                 let change = record["change"].as_str().filter(|_| record["event_id"] == id);
                 let Some(change) = change else {
-                    // What is told of other events says nothing; these are told once everything is kept.
-                    kept |= told_in == number
+                    // These records are written after a save.
+                    saved |= reported_in == number
                         && ["prepare", "approval", "recover", "poll-failed"]
                             .iter()
                             .any(|kind| record["record"] == **kind);
@@ -163,48 +162,48 @@ impl Transcript {
                 };
                 if expected.get(next).is_some_and(|words| words.contains(&change)) {
                     next += 1;
-                } else if self.plan.moves_unseen && last != change {
-                    // What was missed shows in what comes after it; all that is told is told once, and the end is told.
-                } else if last != change || kept {
-                    let text = format!("{id}: {change} after {last}, {next} of {expected:?} told, kept: {kept}");
-                    findings.push((Broken::ChangeAgain, text));
+                } else if self.plan.changes_between_runs && last != change {
+                    // Changes between two runs are missed, but none is reported twice, and the end is reported.
+                } else if last != change || saved {
+                    let text = format!("{id}: {change} after {last}, {next} of {expected:?} reported, saved: {saved}");
+                    findings.push((Guarantee::ChangeAgain, text));
                 }
                 change.clone_into(&mut last);
-                (told_in, kept) = (number, false);
+                (reported_in, saved) = (number, false);
             }
         }
-        let all_told = if self.plan.moves_unseen {
+        let complete = if self.plan.changes_between_runs {
             last.is_empty() || ["completed", "ended", "cancelled"].contains(&last.as_str())
         } else {
             next == expected.len()
         };
-        if !all_told {
-            findings.push((Broken::ChangeLost, format!("{id}: only {next} of {expected:?} were told")));
+        if !complete {
+            findings.push((Guarantee::ChangeLost, format!("{id}: only {next} of {expected:?} were reported")));
         }
     }
 
     fn preparation(&self, id: &str, findings: &mut Vec<Finding>) {
         let begun = self.begun("prepare", id);
-        let mut complain =
-            |text: String| findings.push((Broken::PreparedAgain, format!("{id}: {text}, begun in runs {begun:?}")));
+        let mut violated =
+            |text: String| findings.push((Guarantee::PreparedAgain, format!("{id}: {text}, begun in runs {begun:?}")));
         if begun.len() > self.kills() + 1 || begun.windows(2).any(|two| two[0] == two[1]) {
-            complain("more often than it was killed".into());
+            violated("more often than the program was killed".into());
         }
-        let kept = self.told_outcome("prepare", id);
-        // An approval says as much.
+        let saved = self.reported_outcome("prepare", id);
+        // An approval follows a saved preparation, too.
         let approved = self.approvals.iter().find(|approval| approval.ids.iter().any(|other| other == id));
-        for run in [kept, approved.map(|approval| approval.run)].into_iter().flatten() {
+        for run in [saved, approved.map(|approval| approval.run)].into_iter().flatten() {
             if begun.iter().any(|&begun| begun > run) {
-                complain(format!("again after run {run} had kept its outcome"));
+                violated(format!("again after run {run} had saved its outcome"));
             }
         }
         if !begun.is_empty() && (!self.plan.prepares || id == FOREIGN || !self.plan.announces(id)) {
-            complain("nobody asked for that".into());
+            violated("the policy does not ask for it".into());
         }
     }
 
     fn approval(&self, id: &str, findings: &mut Vec<Finding>) {
-        let told = self.told(|record| {
+        let reported = self.reported(|record| {
             let ids = record["event_ids"].as_array();
             record["record"] == "approval"
                 && record["status"] == 200
@@ -214,15 +213,15 @@ impl Transcript {
         let approvals = self.approvals.iter().filter(|approval| approval.ids.iter().any(|other| other == id));
         for (number, approval) in approvals.enumerate() {
             let text = || format!("{id}: approval {number}: {approval:?}");
-            if self.plan.prepares && (!self.plan.prepares_well || !ended(&approval.marks, "prepare", id)) {
-                findings.push((Broken::ApprovedTooEarly, text()));
+            if self.plan.prepares && (!self.plan.preparation_succeeds || !ended(&approval.marks, "prepare", id)) {
+                findings.push((Guarantee::ApprovedTooEarly, text()));
             }
-            let scheduled = |&(shown, stand): &(&str, Stand)| shown == id && stand != Stand::Started;
+            let scheduled = |&(shown, state): &(&str, EventState)| shown == id && state != EventState::Started;
             if id == FOREIGN || !approval.late && !approval.shown.iter().any(scheduled) {
-                findings.push((Broken::ApprovedWrongly, text()));
+                findings.push((Guarantee::ApprovedWrongly, text()));
             }
-            if told.is_some_and(|run| approval.run > run) || answered == Some(approval.run) {
-                findings.push((Broken::ApprovedAgain, text()));
+            if reported.is_some_and(|run| approval.run > run) || answered == Some(approval.run) {
+                findings.push((Guarantee::ApprovedAgain, text()));
             }
             if approval.status == Some(200) {
                 answered = Some(approval.run);
@@ -233,43 +232,49 @@ impl Transcript {
     fn recovery(&self, id: &str, findings: &mut Vec<Finding>) {
         let begun = self.begun("recover", id);
         if !self.begun("prepare", id).is_empty() && !self.ended("recover", id) {
-            findings
-                .push((Broken::RecoveryForgotten, format!("{id}: prepared for, begun to recover in runs {begun:?}")));
+            findings.push((
+                Guarantee::RecoveryForgotten,
+                format!("{id}: prepared for, recovery started in runs {begun:?}"),
+            ));
         }
-        let kept = self.told_outcome("recover", id);
-        // A preparation that was ended at once leaves no mark, and is recovered from all the same.
-        let asked = self.told(|record| record["action"] == "prepare" && record["event_id"] == id).is_some();
+        let saved = self.reported_outcome("recover", id);
+        // A preparation that was ended at once leaves no mark, and is recovered from as well.
+        let asked = self.reported(|record| record["action"] == "prepare" && record["event_id"] == id).is_some();
         if begun.len() > self.kills() + 1
             || begun.windows(2).any(|two| two[0] == two[1])
-            || kept.is_some_and(|run| begun.iter().any(|&begun| begun > run))
+            || saved.is_some_and(|run| begun.iter().any(|&begun| begun > run))
             || !begun.is_empty() && !asked
         {
-            findings.push((Broken::RecoveredAgain, format!("{id}: in runs {begun:?}, kept in run {kept:?}")));
+            findings.push((Guarantee::RecoveredAgain, format!("{id}: in runs {begun:?}, saved in run {saved:?}")));
         }
         if self.early.iter().any(|early| early == id) {
-            findings.push((Broken::RecoveredTooEarly, format!("{id}: while it was still announced")));
+            findings.push((Guarantee::RecoveredTooEarly, format!("{id}: while it was still announced")));
         }
     }
 
-    /// For each change that was told its command runs to its end, and again only where a kill came before that was kept.
-    fn commands(&self, id: &str, findings: &mut Vec<Finding>) {
-        if !self.plan.tells {
+    /// The hook of each reported change runs to its end, and again only if a kill came before that was saved.
+    fn hooks(&self, id: &str, findings: &mut Vec<Finding>) {
+        if !self.plan.has_hooks {
             return;
         }
         for change in CHANGES {
             let word = format!("on-{change}");
             let begun = self.begun(&word, id);
-            let told = self.told(|record| record["change"] == change && record["event_id"] == id);
-            if told.is_some() && !self.ended(&word, id) {
-                findings.push((Broken::CommandLost, format!("{id}: {word} began in runs {begun:?}, told in {told:?}")));
+            let reported = self.reported(|record| record["change"] == change && record["event_id"] == id);
+            if reported.is_some() && !self.ended(&word, id) {
+                findings.push((
+                    Guarantee::HookLost,
+                    format!("{id}: {word} started in runs {begun:?}, reported in {reported:?}"),
+                ));
             }
             let called_for = |&run: &usize| {
-                let told = |record: &Value| record["change"] == change && record["event_id"] == id;
-                let owed = |owed: &Owed| owed.change.word() == change && owed.event.event_id == id;
-                self.runs[run].records.iter().any(told) || run > 0 && self.runs[run - 1].owed.iter().any(owed)
+                let reported = |record: &Value| record["change"] == change && record["event_id"] == id;
+                let pending = |hook: &PendingHook| hook.change.word() == change && hook.event.event_id == id;
+                self.runs[run].records.iter().any(reported)
+                    || run > 0 && self.runs[run - 1].pending_hooks.iter().any(pending)
             };
             if !begun.iter().all(called_for) || begun.windows(2).any(|two| two[0] == two[1]) {
-                findings.push((Broken::CommandAgain, format!("{id}: {word} began in runs {begun:?}")));
+                findings.push((Guarantee::HookAgain, format!("{id}: {word} started in runs {begun:?}")));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What a seed stands for: the course of some events, what the service does wrong, and where the command is killed.
+//! What a seed means: a timeline of events, the faults of the service, and where the program is killed.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use crate::support::{freeze, in_future, with};
 
-/// Numbers by chance, the same for the same seed: `SplitMix64`.
+/// A random number generator: `SplitMix64`.
 #[derive(Clone, Debug)]
-pub(crate) struct Chance(pub(crate) u64);
+pub(crate) struct Random(pub(crate) u64);
 
-impl Chance {
+impl Random {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -20,32 +20,31 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
-    /// From `low` to `high`, both possible.
-    pub(crate) fn within(&mut self, low: u64, high: u64) -> u64 {
+    /// A number from `low` to `high`, both included.
+    pub(crate) fn range(&mut self, low: u64, high: u64) -> u64 {
         low + self.next() % (high - low + 1)
     }
 
-    pub(crate) fn in_a_hundred(&mut self, cases: u64) -> bool {
-        self.within(1, 100) <= cases
+    pub(crate) fn percent(&mut self, cases: u64) -> bool {
+        self.range(1, 100) <= cases
     }
 
     pub(crate) fn one_of<'a, T>(&mut self, things: &'a [T]) -> &'a T {
-        &things[usize::try_from(self.within(0, things.len() as u64 - 1)).expect("an index")]
+        &things[usize::try_from(self.range(0, things.len() as u64 - 1)).expect("an index")]
     }
 }
 
-/// A boundary: the command is killed as one of its threads enters this system call for the n-th time. What comes before
-/// the call has happened then, the call itself has not.
+/// The program is killed as one of its threads enters this system call for the n-th time, before the call takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kill {
     pub(crate) call: &'static str,
     pub(crate) nth: u64,
-    /// Whether it is asked to stop instead. It then ends its commands, and those that it ends run again.
+    /// Whether it is terminated instead. It then ends its hooks, which run again in the next run.
     pub(crate) politely: bool,
 }
 
-/// The calls through which the command acts on anything outside, and how often a run makes each in one thread. The user's
-/// commands make none of them, so that only the watcher is hit; `wait4` is theirs a few times.
+/// The system calls with outside effects, and how often one thread of a run makes each. The hooks make none of them but a few
+/// `wait4`, so only the watcher is killed.
 pub(crate) const CALLS: [(&str, u64, u64); 11] = [
     ("write", 1, 24),    // a record, the state file, a command's input
     ("fsync", 1, 24),    // the state file, and its folder
@@ -66,38 +65,38 @@ impl fmt::Display for Kill {
     }
 }
 
-/// How far an event is, as the document says.
+/// The state of an event in the document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stand {
+pub(crate) enum EventState {
     Scheduled,
-    /// Scheduled, for another hour.
+    /// Scheduled, an hour later.
     Moved,
     Started,
 }
 
-/// When the document moves on.
+/// When the next scene follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Gate {
-    /// Once one run has read it so often. It asks for the next only when it has kept what it made of the last, so a run
-    /// that is killed before that sees the document again.
+    /// Once one run has read it this often. A run polls again only after saving what it read, so one that is killed before
+    /// that reads the document again.
     Read(u64),
-    /// Once it was read, and these events were approved.
+    /// Once it was read and these events were approved.
     Approved(Vec<&'static str>),
     Never,
 }
 
-/// A document, and when the next one takes its place.
+/// A document, and when it is replaced.
 #[derive(Clone, Debug)]
 pub(crate) struct Scene {
-    pub(crate) events: Vec<(&'static str, Stand)>,
+    pub(crate) events: Vec<(&'static str, EventState)>,
     pub(crate) gate: Gate,
 }
 
-/// The changes that come about here.
+/// The changes that occur in plans.
 pub(crate) const CHANGES: [&str; 7] =
     ["scheduled", "rescheduled", "started", "started-without-notice", "completed", "cancelled", "ended"];
 
-/// Another machine's event.
+/// The id of another machine's event.
 pub(crate) const FOREIGN: &str = "other";
 
 #[derive(Clone, Debug)]
@@ -107,61 +106,61 @@ pub(crate) struct Plan {
     /// Whether the policy prepares before it approves.
     pub(crate) prepares: bool,
     /// Whether the preparation succeeds.
-    pub(crate) prepares_well: bool,
+    pub(crate) preparation_succeeds: bool,
     /// How long preparing and recovering take, in milliseconds.
     pub(crate) pause: u64,
-    /// Whether the command asks for the machine's name.
+    /// Whether the program requests the machine's name.
     pub(crate) asks_name: bool,
-    /// Whether the document also moves on while nobody watches.
-    pub(crate) moves_unseen: bool,
-    /// Whether there are commands for changes.
-    pub(crate) tells: bool,
+    /// Whether the document may also change between two runs.
+    pub(crate) changes_between_runs: bool,
+    /// Whether there are hooks for changes.
+    pub(crate) has_hooks: bool,
     pub(crate) scenes: Vec<Scene>,
     pub(crate) kills: Vec<Kill>,
-    /// How many polls and approvals go wrong at most.
+    /// The largest numbers of polls and approvals that fail.
     pub(crate) faults: (u64, u64),
 }
 
 impl Plan {
     pub(crate) fn new(seed: u64) -> Self {
-        let mut chance = Chance(seed);
-        let prepares = chance.in_a_hundred(80);
-        let prepares_well = chance.in_a_hundred(85);
-        let approves = !prepares || prepares_well;
-        let kills = (0..chance.within(1, 4)).map(|_| {
-            let &(call, low, high) = chance.one_of(&CALLS);
-            Kill { call, nth: chance.within(low, high), politely: chance.in_a_hundred(15) }
+        let mut random = Random(seed);
+        let prepares = random.percent(80);
+        let preparation_succeeds = random.percent(85);
+        let approves = !prepares || preparation_succeeds;
+        let kills = (0..random.range(1, 4)).map(|_| {
+            let &(call, low, high) = random.one_of(&CALLS);
+            Kill { call, nth: random.range(low, high), politely: random.percent(15) }
         });
         Self {
             seed,
             prepares,
-            prepares_well,
+            preparation_succeeds,
             kills: kills.collect(),
-            pause: *chance.one_of(&[0, 0, 30, 250]),
-            asks_name: chance.in_a_hundred(20),
-            moves_unseen: chance.in_a_hundred(20),
-            tells: chance.in_a_hundred(50),
-            scenes: scenes(&mut chance, approves),
-            faults: (chance.within(0, 2), chance.within(0, 2)),
+            pause: *random.one_of(&[0, 0, 30, 250]),
+            asks_name: random.percent(20),
+            changes_between_runs: random.percent(20),
+            has_hooks: random.percent(50),
+            scenes: scenes(&mut random, approves),
+            faults: (random.range(0, 2), random.range(0, 2)),
         }
     }
 
-    /// The changes of an event, in their order; the end of one that did not start can be seen as either of two.
+    /// The changes of an event, in order. The end of an event that did not start can be reported as one of two changes.
     pub(crate) fn changes(&self, id: &str) -> Vec<&'static [&'static str]> {
         let mut changes: Vec<&'static [&'static str]> = Vec::new();
         let mut last = None;
         for scene in &self.scenes {
-            let stand = scene.events.iter().find(|(shown, _)| *shown == id).map(|(_, stand)| *stand);
-            match (last, stand) {
+            let state = scene.events.iter().find(|(shown, _)| *shown == id).map(|(_, state)| *state);
+            match (last, state) {
                 (before, now) if before == now => {}
-                (None, Some(Stand::Started)) => changes.push(&["started-without-notice"]),
+                (None, Some(EventState::Started)) => changes.push(&["started-without-notice"]),
                 (None, _) => changes.push(&["scheduled"]),
-                (Some(Stand::Started), None) => changes.push(&["completed"]),
+                (Some(EventState::Started), None) => changes.push(&["completed"]),
                 (Some(_), None) => changes.push(&["ended", "cancelled"]),
-                (Some(_), Some(Stand::Started)) => changes.push(&["started"]),
+                (Some(_), Some(EventState::Started)) => changes.push(&["started"]),
                 (Some(_), Some(_)) => changes.push(&["rescheduled"]),
             }
-            last = stand;
+            last = state;
         }
         changes
     }
@@ -175,45 +174,49 @@ impl Plan {
 
     /// Whether the event was ever announced before it started.
     pub(crate) fn announces(&self, id: &str) -> bool {
-        self.scenes.iter().flat_map(|scene| &scene.events).any(|&(shown, stand)| shown == id && stand != Stand::Started)
+        self.scenes
+            .iter()
+            .flat_map(|scene| &scene.events)
+            .any(|&(shown, state)| shown == id && state != EventState::Started)
     }
 }
 
-fn scenes(chance: &mut Chance, approves: bool) -> Vec<Scene> {
+fn scenes(random: &mut Random, approves: bool) -> Vec<Scene> {
     let mut scenes = Vec::new();
-    if chance.in_a_hundred(30) {
+    if random.percent(30) {
         scenes.push(Scene { events: Vec::new(), gate: Gate::Read(1) });
     }
-    let mut events = vec![("a", Stand::Scheduled)];
-    if chance.in_a_hundred(40) {
-        // Some start without notice.
-        events.push(("b", if chance.in_a_hundred(25) { Stand::Started } else { Stand::Scheduled }));
+    let mut events = vec![("a", EventState::Scheduled)];
+    if random.percent(40) {
+        // A few start without notice.
+        events.push(("b", if random.percent(25) { EventState::Started } else { EventState::Scheduled }));
     }
-    if chance.in_a_hundred(15) {
-        events.push((FOREIGN, Stand::Scheduled));
+    if random.percent(15) {
+        events.push((FOREIGN, EventState::Scheduled));
     }
-    if chance.in_a_hundred(20) {
+    if random.percent(20) {
         scenes.push(Scene { events: events.clone(), gate: Gate::Read(1) });
-        events[0].1 = Stand::Moved;
+        events[0].1 = EventState::Moved;
     }
-    let awaited = events.iter().filter(|(id, stand)| *id != FOREIGN && *stand != Stand::Started).map(|(id, _)| *id);
+    let awaited =
+        events.iter().filter(|(id, state)| *id != FOREIGN && *state != EventState::Started).map(|(id, _)| *id);
     let gate = match awaited.collect::<Vec<_>>() {
-        // Some are called off, or start, before they are approved.
-        awaited if approves && chance.in_a_hundred(85) => Gate::Approved(awaited),
-        _ => Gate::Read(chance.within(1, 3)),
+        // Some are cancelled or start before they are approved.
+        awaited if approves && random.percent(85) => Gate::Approved(awaited),
+        _ => Gate::Read(random.range(1, 3)),
     };
     scenes.push(Scene { events: events.clone(), gate });
-    if chance.in_a_hundred(50) {
-        // Azure takes its time, and the approved event stays as it is.
+    if random.percent(50) {
+        // The approved event does not start at once.
         scenes.push(Scene { events: events.clone(), gate: Gate::Read(2) });
     }
-    if chance.in_a_hundred(70) {
-        for (_, stand) in &mut events {
-            *stand = Stand::Started;
+    if random.percent(70) {
+        for (_, state) in &mut events {
+            *state = EventState::Started;
         }
         scenes.push(Scene { events: events.clone(), gate: Gate::Read(1) });
     }
-    while events.len() > 1 && chance.in_a_hundred(50) {
+    while events.len() > 1 && random.percent(50) {
         events.remove(0);
         scenes.push(Scene { events: events.clone(), gate: Gate::Read(1) });
     }
@@ -221,18 +224,18 @@ fn scenes(chance: &mut Chance, approves: bool) -> Vec<Scene> {
     scenes
 }
 
-/// An event as the document shows it.
-pub(crate) fn event(id: &str, stand: Stand) -> Value {
+/// The event in the document.
+pub(crate) fn event(id: &str, state: EventState) -> Value {
     let machine = if id == FOREIGN { "WestNO_1" } else { crate::support::VM };
     let event = with(freeze(id), &json!({ "Resources": [machine] }));
-    match stand {
-        Stand::Scheduled => event,
-        // The same moment however often it is asked for, or each poll would move it again.
-        Stand::Moved => {
+    match state {
+        EventState::Scheduled => event,
+        // The same time in each call, or each poll would reschedule the event.
+        EventState::Moved => {
             static LATER: std::sync::LazyLock<String> =
                 std::sync::LazyLock::new(|| in_future(Duration::from_secs(7200)));
             with(event, &json!({ "NotBefore": *LATER }))
         }
-        Stand::Started => with(event, &json!({ "EventStatus": "Started", "NotBefore": "" })),
+        EventState::Started => with(event, &json!({ "EventStatus": "Started", "NotBefore": "" })),
     }
 }

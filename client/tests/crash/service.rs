@@ -1,16 +1,16 @@
-//! The service of one seed: it moves on as the client gets on, goes wrong now and then, and notes what it was asked.
+//! The service of one seed: it advances with the client's progress, fails at random, and records requests.
 
 use std::fs;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use crate::plan::{Chance, Gate, Plan, Stand, event};
-use crate::support::{Reply, Request, Stage, document};
+use crate::plan::{EventState, Gate, Plan, Random, event};
+use crate::support::{FakeService, Reply, Request, document};
 
-/// What a command left behind: that it began, or how it ended.
+/// A file that a hook created at its start or its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
-    /// The run whose command it was.
+    /// The run that started the hook.
     pub(crate) run: usize,
     /// `prepare`, `recover`, or `on-` and a change.
     pub(crate) word: String,
@@ -19,17 +19,17 @@ pub(crate) struct Mark {
     pub(crate) ended: bool,
 }
 
-/// An approval, and how things stood when it came.
+/// An approval, with the state of the scenario at that time.
 #[derive(Clone, Debug)]
 pub(crate) struct Approval {
     pub(crate) run: usize,
-    /// Whether a newer run had asked for something already.
+    /// Whether a newer run had already sent a request.
     pub(crate) late: bool,
     pub(crate) ids: Vec<String>,
-    /// The status that was sent; none where the connection was closed instead.
+    /// The status of the response; `None` if the connection was closed instead.
     pub(crate) status: Option<u16>,
-    /// What was shown at that time.
-    pub(crate) shown: Vec<(&'static str, Stand)>,
+    /// The events in the document at that time.
+    pub(crate) shown: Vec<(&'static str, EventState)>,
     pub(crate) marks: Vec<Mark>,
 }
 
@@ -37,32 +37,32 @@ pub(crate) struct Approval {
 pub(crate) struct Log {
     plan: Plan,
     folder: String,
-    chance: Chance,
+    random: Random,
     faults_left: (u64, u64),
     scene: usize,
-    /// The newest run, and how often it has read the scene.
+    /// The newest run, and how often it has read this scene.
     run: usize,
     reads: u64,
     accepted: Vec<String>,
     pub(crate) approvals: Vec<Approval>,
     pub(crate) polls: u64,
     pub(crate) faults: u64,
-    /// Recoveries that began while their event was still shown.
+    /// Recoveries that started before their event had ended.
     pub(crate) early: Vec<String>,
 }
 
 pub(crate) struct Service {
-    stage: Stage,
+    service: FakeService,
     log: Arc<Mutex<Log>>,
 }
 
 impl Service {
-    /// A service for the plan; commands leave their marks in the folder.
+    /// Starts a service for the plan. The hooks leave their marks in the folder.
     pub(crate) fn start(plan: &Plan, folder: &str) -> Self {
         let log = Arc::new(Mutex::new(Log {
             plan: plan.clone(),
             folder: folder.to_owned(),
-            chance: Chance(!plan.seed),
+            random: Random(!plan.seed),
             faults_left: plan.faults,
             scene: 0,
             run: 0,
@@ -73,17 +73,17 @@ impl Service {
             faults: 0,
             early: Vec::new(),
         }));
-        let stage = Stage::start();
+        let service = FakeService::start();
         let shared = Arc::clone(&log);
-        stage.intercept(move |request| {
-            // The name is the stage's business.
+        service.intercept(move |request| {
+            // The fake service answers requests for the name.
             (!request.is_name()).then(|| shared.lock().expect("a lock").answer(request))
         });
-        Self { stage, log }
+        Self { service, log }
     }
 
     pub(crate) fn url(&self) -> String {
-        self.stage.url()
+        self.service.url()
     }
 
     pub(crate) fn log(&self) -> MutexGuard<'_, Log> {
@@ -91,9 +91,8 @@ impl Service {
     }
 }
 
-/// Each run asks for an API version of its own, so that a request which outlives its run is known as that one's. It names
-/// the seed and this process too: where a harness was interrupted, what it left behind may go on asking at a port that is
-/// another's by now.
+/// Each run requests an API version of its own, so that a late request is attributed to its run. It contains the seed and this
+/// process as well, in case a request of another harness arrives at this port.
 pub(crate) fn api_version(seed: u64, run: usize) -> String {
     format!("harness-{}-{seed}-{run}", std::process::id())
 }
@@ -109,13 +108,13 @@ impl Log {
         if run > self.run {
             (self.run, self.reads) = (run, 0);
             let last = self.scene + 1 == self.plan.scenes.len();
-            if self.plan.moves_unseen && !last && self.chance.in_a_hundred(50) {
+            if self.plan.changes_between_runs && !last && self.random.percent(50) {
                 self.scene += 1;
             }
         }
         let reply = if request.is_post() { self.on_post(run, late, request.ids()) } else { self.on_poll(late) };
-        if self.chance.in_a_hundred(10) {
-            return reply.after(Duration::from_millis(self.chance.within(1, 150)));
+        if self.random.percent(10) {
+            return reply.after(Duration::from_millis(self.random.range(1, 150)));
         }
         reply
     }
@@ -125,14 +124,14 @@ impl Log {
         let shown = &self.plan.scenes[self.scene].events;
         let early = marks(&self.folder).into_iter().filter(|mark| mark.word == "recover");
         self.early.extend(early.map(|mark| mark.id).filter(|id| shown.iter().any(|(shown, _)| shown == id)));
-        if self.faults_left.0 > 0 && self.chance.in_a_hundred(20) {
+        if self.faults_left.0 > 0 && self.random.percent(20) {
             self.faults_left.0 -= 1;
             self.faults += 1;
-            return match self.chance.within(0, 3) {
+            return match self.random.range(0, 3) {
                 0 => Reply::new(200, "", ""),
                 1 => Reply::raw("").close(),
                 2 => Reply::raw("HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n{\"DocumentIncarnation\":").close(),
-                _ => Reply::new(*self.chance.one_of(&[404, 410, 429, 500, 503]), "", "{}"),
+                _ => Reply::new(*self.random.one_of(&[404, 410, 429, 500, 503]), "", "{}"),
             };
         }
         if !late {
@@ -148,19 +147,19 @@ impl Log {
             }
             self.reads += 1;
         }
-        let events: Vec<_> = self.plan.scenes[self.scene].events.iter().map(|&(id, stand)| event(id, stand)).collect();
+        let events: Vec<_> = self.plan.scenes[self.scene].events.iter().map(|&(id, state)| event(id, state)).collect();
         Reply::new(200, "", document(self.scene as u64 + 1, &events))
     }
 
     fn on_post(&mut self, run: usize, late: bool, ids: Vec<String>) -> Reply {
         let mut status = Some(200);
         let mut accepts = true;
-        if self.faults_left.1 > 0 && self.chance.in_a_hundred(60) {
+        if self.faults_left.1 > 0 && self.random.percent(60) {
             self.faults_left.1 -= 1;
             self.faults += 1;
-            status = *self.chance.one_of(&[None, Some(400), Some(429), Some(500), Some(503)]);
-            // An answer that is lost says nothing about the request.
-            accepts = status.is_none() && self.chance.in_a_hundred(50);
+            status = *self.random.one_of(&[None, Some(400), Some(429), Some(500), Some(503)]);
+            // A lost response may belong to an accepted request.
+            accepts = status.is_none() && self.random.percent(50);
         }
         if accepts {
             self.accepted.extend(ids.iter().cloned());
@@ -177,7 +176,7 @@ impl Log {
     }
 }
 
-/// What the commands left behind, each as a file `RUN.WORD.ID.PID.begin` or `….end`.
+/// The marks of the hooks: files named `RUN.WORD.ID.PID.begin` or `RUN.WORD.ID.PID.end`.
 pub(crate) fn marks(folder: &str) -> Vec<Mark> {
     let entries = fs::read_dir(folder).expect("the folder");
     let mut names: Vec<_> = entries.map(|entry| entry.expect("an entry").file_name()).collect();

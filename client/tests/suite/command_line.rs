@@ -5,7 +5,7 @@ use std::net::TcpListener;
 
 use serde_json::{Value, json};
 
-use crate::support::{Folder, Reply, Run, Stage, VM, command, document, freeze, play, run, with};
+use crate::support::{FakeService, Folder, Reply, Run, VM, command, document, freeze, play, run, with};
 
 const SCENARIOS: [&str; 14] = [
     "live-migration",
@@ -129,7 +129,7 @@ fn a_refusal_is_exit_code_1_and_its_text_is_printed() {
     let url = server.url();
     let unknown_version = refused(&["list", "--endpoint", &url, "--api-version", "2030-01-01"], 1);
     assert!(unknown_version.contains("refused with status 400"), "{unknown_version}");
-    assert!(unknown_version.contains("; --api-version 2020-07-01"), "{unknown_version}");
+    assert!(unknown_version.contains("; try --api-version 2020-07-01"), "{unknown_version}");
 
     for (status, body, expected) in [
         (429, "Throttle Result: Too Many Requests", "Too Many Requests; try again in a minute"),
@@ -137,7 +137,7 @@ fn a_refusal_is_exit_code_1_and_its_text_is_printed() {
         (403, "", "status 403"),
         (404, "<html>\n<body>lost</body>\n</html>", "status 404"),
     ] {
-        let stage = Stage::start();
+        let stage = FakeService::start();
         stage.intercept(move |_| Some(Reply::new(status, "", body)));
         let url = stage.url();
         for arguments in [&["list", "--endpoint", &url][..], &["approve", "a", "--endpoint", &url]] {
@@ -145,7 +145,7 @@ fn a_refusal_is_exit_code_1_and_its_text_is_printed() {
             assert!(refusal.contains(expected), "{refusal}");
         }
     }
-    let stage = Stage::start();
+    let stage = FakeService::start();
     stage.show_body("");
     assert!(refused(&["list", "--endpoint", &stage.url()], 1).contains("empty body"));
     stage.show_body("{\"Events\":\n [}");
@@ -204,7 +204,7 @@ fn list_prints_a_table_or_records() {
 
 #[test]
 fn list_warns_if_the_machines_name_is_unknown() {
-    let stage = Stage::start();
+    let stage = FakeService::start();
     stage.set_name(None);
     stage.show(2, &[freeze("a"), with(freeze("b"), &json!({ "NotBefore": "soon" }))]);
     let finished = run(&["list", "--endpoint", &stage.url(), "--json"]).with_code(0);
@@ -222,7 +222,7 @@ fn list_warns_if_the_machines_name_is_unknown() {
 #[test]
 #[cfg(target_os = "linux")]
 fn an_output_that_cannot_be_written_is_an_error() {
-    let stage = Stage::start();
+    let stage = FakeService::start();
     stage.show(2, &[freeze("a")]);
     let url = stage.url();
     for arguments in [&["list", "--endpoint", &url][..], &["list", "--json", "--endpoint", &url], &["scenarios"]] {
@@ -246,7 +246,7 @@ fn an_output_that_cannot_be_written_is_an_error() {
 
 #[test]
 fn the_option_endpoint_overrides_the_environment() {
-    let stage = Stage::start();
+    let stage = FakeService::start();
     let mut from_environment = command(&["list"]);
     from_environment.env("SCHEDULED_EVENTS_ENDPOINT", stage.url());
     Run::start(from_environment).finish().with_code(0);
@@ -280,7 +280,7 @@ fn approve_fails_for_an_unknown_id() {
 
 #[test]
 fn approve_sends_ids_with_special_characters_unchanged() {
-    let stage = Stage::start();
+    let stage = FakeService::start();
     let ids = ["a\"b\\c", "\u{e9}\u{1f600}", "-dash", "with space", "\u{1}"];
     let url = stage.url();
     let mut arguments = vec!["approve", "--endpoint", &url, "--"];
@@ -379,7 +379,7 @@ fn demo_approves_a_short_freeze_without_preparation() {
 
 #[test]
 fn a_watcher_continues_when_its_reader_exits() {
-    let stage = Stage::start();
+    let stage = FakeService::start();
     stage.show(2, &[freeze("a")]);
     let url = stage.url();
     let arguments = ["watch", "--endpoint", &url, "--policy", "sample", "--interval", "200ms", "--vm-name", VM];
@@ -397,7 +397,7 @@ fn a_watcher_continues_when_its_reader_exits() {
 #[cfg(unix)]
 fn dropped_records_are_counted_and_reported() {
     const EVENTS: usize = 900;
-    let stage = Stage::start();
+    let service = FakeService::start();
     let resources: Vec<_> = (0..20).map(|number| format!("WestNO_{}", 1_000 + number)).collect();
     // More than the pipe and the queue hold: each event is announced, and then rescheduled three times.
     let show = |incarnation: u64, not_before: &str| {
@@ -405,16 +405,16 @@ fn dropped_records_are_counted_and_reported() {
             let members = json!({ "EventId": number.to_string(), "Resources": resources, "NotBefore": not_before });
             with(freeze(""), &members)
         };
-        stage.show_body(&document(incarnation, &(0..EVENTS).map(event).collect::<Vec<_>>()));
+        service.show_body(&document(incarnation, &(0..EVENTS).map(event).collect::<Vec<_>>()));
     };
-    let url = stage.url();
+    let url = service.url();
     let arguments = ["watch", "--json", "--endpoint", &url, "--interval", "200ms", "--vm-name", VM];
     show(2, "2099-01-01T00:00:00Z");
     let mut watcher = command(&arguments).spawn().expect("the command starts");
-    stage.await_polls(3);
+    service.await_polls(3);
     for hour in 1..4 {
         show(2 + hour, &format!("2099-01-01T0{hour}:00:00Z"));
-        stage.await_polls(3);
+        service.await_polls(3);
     }
     // Now something reads.
     let mut stdout = BufReader::new(watcher.stdout.take().expect("a pipe"));

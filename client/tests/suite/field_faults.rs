@@ -1,12 +1,12 @@
-//! The faults of other people's clients that concern talking HTTP, lines 19 to 23 of the project's list: one test for
-//! each, named after what those clients did.
+//! Regression tests for faults that other clients had in production, those that concern HTTP and the loop. Each test is named after
+//! the fault.
 
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
 use crate::support::{
-    Folder, PREPARE_ALL, Reply, Run, Stage, VM, assert_well_behaved, command, eventually, freeze, lines,
+    FakeService, Folder, PREPARE_ALL, Reply, Run, VM, assert_well_behaved, command, eventually, freeze, lines,
 };
 use crate::support::{started, together, with};
 
@@ -14,11 +14,11 @@ const PROXIES: [&str; 6] = ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PR
 
 #[test]
 fn fault_19_proxy_taken_from_the_environment() {
-    let stage = Stage::start();
-    stage.show(2, &[freeze("a")]);
-    // A proxy that listens, so that a client that asks it is seen to do so.
-    let proxy = Stage::start();
-    let url = stage.url();
+    let service = FakeService::start();
+    service.show(2, &[freeze("a")]);
+    // A proxy that records requests.
+    let proxy = FakeService::start();
+    let url = service.url();
     for arguments in [
         vec!["list"],
         vec!["approve", "a"],
@@ -32,27 +32,27 @@ fn fault_19_proxy_taken_from_the_environment() {
         Run::start(run).finish().with_code(0);
     }
     assert!(proxy.requests().is_empty(), "{:?}", proxy.requests());
-    assert_eq!(stage.posted(), ["a", "a"]);
-    assert_well_behaved(&stage.requests()[stage.requests().len() - 3..]);
+    assert_eq!(service.posted(), ["a", "a"]);
+    assert_well_behaved(&service.requests()[service.requests().len() - 3..]);
 }
 
 #[test]
 fn fault_19_redirects_followed() {
-    let witness = Stage::start();
+    let witness = FakeService::start();
     witness.show(9, &[freeze("trap")]);
     together([301, 302, 303, 307, 308], |status| {
-        let stage = Stage::start();
+        let service = FakeService::start();
         let location = format!("Location: {}/metadata/scheduledevents?api-version=2020-07-01\r\n", witness.url());
-        stage.intercept(move |_| Some(Reply::new(status, &location, "")));
-        let url = stage.url();
-        // Three kinds of requests: for the name, a poll, an approval.
+        service.intercept(move |_| Some(Reply::new(status, &location, "")));
+        let url = service.url();
+        // A request for the name, a poll and an approval.
         let mut run = Run::watch(&url, &["--policy", "sample"]);
         let failed = run.record("a failure", |record| record["record"] == "poll-failed");
         assert_eq!(failed["cause"], format!("redirect-{status}"));
-        run.says("own name could not be asked");
+        run.wait_for_stderr("cannot determine this machine's own name");
         for arguments in [vec!["list", "--endpoint", &url], vec!["approve", "trap", "--endpoint", &url]] {
-            let refused = crate::support::run(&arguments).with_code(1);
-            assert!(refused.stderr.contains("redirects are not followed"), "{}", refused.stderr);
+            let rejected = crate::support::run(&arguments).with_code(1);
+            assert!(rejected.stderr.contains("redirects are not followed"), "{}", rejected.stderr);
         }
     });
     assert!(witness.requests().is_empty(), "a redirect was followed: {:?}", witness.requests());
@@ -60,29 +60,29 @@ fn fault_19_redirects_followed() {
 
 #[test]
 fn fault_19_a_redirected_approval_is_repeated_where_it_belongs() {
-    let witness = Stage::start();
-    let stage = Stage::start();
-    stage.show(2, &[freeze("a")]);
+    let witness = FakeService::start();
+    let service = FakeService::start();
+    service.show(2, &[freeze("a")]);
     let location = format!("Location: {}/\r\n", witness.url());
     let mut redirects = 2;
-    stage.intercept(move |request| {
+    service.intercept(move |request| {
         let redirected = request.is_post() && redirects > 0;
         redirects -= i32::from(redirected);
         redirected.then(|| Reply::new(307, &location, ""))
     });
-    let mut run = Run::watch(&stage.url(), &["--policy", "sample"]);
+    let mut run = Run::watch(&service.url(), &["--policy", "sample"]);
     run.record("an approval", |record| record["record"] == "approval" && record["status"] == 200);
-    assert_eq!(stage.posted(), ["a", "a", "a"]);
+    assert_eq!(service.posted(), ["a", "a", "a"]);
     assert!(witness.requests().is_empty());
 }
 
 #[test]
 fn fault_19_a_time_out_of_a_second_is_too_short() {
-    let stage = Stage::start();
-    stage.show(2, &[freeze("a")]);
-    // The first call has its own test; this is any later one.
+    let service = FakeService::start();
+    service.show(2, &[freeze("a")]);
+    // Not the first request, which has a longer timeout.
     let mut answered = 0;
-    stage.intercept(move |request| {
+    service.intercept(move |request| {
         answered += i32::from(request.is_get());
         (answered == 2 || request.is_post())
             .then(|| {
@@ -94,27 +94,27 @@ fn fault_19_a_time_out_of_a_second_is_too_short() {
             })
             .map(|reply| reply.after(Duration::from_millis(2_500)))
     });
-    let mut run = Run::watch(&stage.url(), &["--policy", "sample"]);
+    let mut run = Run::watch(&service.url(), &["--policy", "sample"]);
     run.record("an approval", |record| record["record"] == "approval" && record["status"] == 200);
-    stage.await_polls(2);
+    service.await_polls(2);
     assert!(run.records().iter().all(|record| record["record"] != "poll-failed"), "{}", run.stdout());
-    assert_eq!(stage.posted(), ["a"]);
+    assert_eq!(service.posted(), ["a"]);
 }
 
 #[test]
 fn fault_20_any_status_but_200_ends_the_process() {
     together([204, 404, 408, 410, 418, 429, 500, 503, 999], |status| {
-        let stage = Stage::start();
-        stage.show(2, &[freeze("a")]);
-        let mut run = Run::watch(&stage.url(), &["--policy", "observe"]);
+        let service = FakeService::start();
+        service.show(2, &[freeze("a")]);
+        let mut run = Run::watch(&service.url(), &["--policy", "observe"]);
         run.change("scheduled", "a");
-        stage.intercept(move |request| request.is_get().then(|| Reply::new(status, "", "")));
+        service.intercept(move |request| request.is_get().then(|| Reply::new(status, "", "")));
         let cause = format!("status-{status}");
         run.record(&cause, |record| record["record"] == "poll-failed" && record["cause"] == *cause);
         if status != 418 {
-            // That one is the client's own fault, and worth another try much later only.
-            stage.intercept(|_| None);
-            stage.await_polls(2);
+            // After a 418, a permanent failure, the next poll would follow much later.
+            service.intercept(|_| None);
+            service.await_polls(2);
         }
         assert!(run.is_running());
         assert_eq!(run.records().iter().filter(|record| record["record"] == "change").count(), 1, "{}", run.stdout());
@@ -134,18 +134,18 @@ fn fault_20_four_equal_errors_panic() {
 
 #[test]
 fn fault_20_a_transport_error_skips_the_rest_of_the_round() {
-    let stage = Stage::start();
-    stage.show(2, &[freeze("a")]);
+    let service = FakeService::start();
+    service.show(2, &[freeze("a")]);
     let mut polls = 0;
-    stage.intercept(move |request| {
+    service.intercept(move |request| {
         polls += i32::from(request.is_get());
-        // The event is seen once; from then on every poll breaks off.
+        // The first poll succeeds, and the connection is lost in all others.
         (request.is_get() && polls > 1).then(|| Reply::raw("").close())
     });
-    stage.set_post_status(500);
-    let mut run = Run::watch(&stage.url(), &["--policy", "sample"]);
+    service.set_post_status(500);
+    let mut run = Run::watch(&service.url(), &["--policy", "sample"]);
     run.record("a failure", |record| record["cause"] == "connection-lost");
-    stage.set_post_status(200);
+    service.set_post_status(200);
     run.record("an approval", |record| record["record"] == "approval" && record["status"] == 200);
 }
 
@@ -154,18 +154,18 @@ fn fault_21_the_loop_blocks_while_the_drain_runs() {
     let folder = Folder::new();
     let log = folder.path("log");
     let policy = folder.file("policy.toml", PREPARE_ALL);
-    // The first drain never ends by itself.
+    // The first drain does not end.
     let prepare = format!(
-        "sh -c 'echo $SCHEDULED_EVENTS_EVENT_ID >> {log}; test $SCHEDULED_EVENTS_EVENT_ID = urgent || exec sleep 600'"
+        "sh -c 'echo $SCHEDULED_EVENTS_EVENT_ID >> {log}; test $SCHEDULED_EVENTS_EVENT_ID = urgent || exec sleep 100'"
     );
-    let stage = Stage::start();
-    stage.show(2, &[freeze("slow")]);
-    let mut run = Run::watch(&stage.url(), &["--policy", &policy, "--prepare", &prepare]);
+    let service = FakeService::start();
+    service.show(2, &[freeze("slow")]);
+    let mut run = Run::watch(&service.url(), &["--policy", &policy, "--prepare", &prepare]);
     eventually("the drain", || lines(&log).first().cloned());
     let urgent = with(freeze("urgent"), &json!({ "EventType": "Preempt", "DurationInSeconds": -1 }));
-    stage.show(3, &[freeze("slow"), urgent]);
+    service.show(3, &[freeze("slow"), urgent]);
     run.record("an approval", |record| record["record"] == "approval");
-    assert_eq!(stage.posted(), ["urgent"]);
+    assert_eq!(service.posted(), ["urgent"]);
     assert_eq!(lines(&log), ["slow", "urgent"]);
     run.terminate();
     run.finish().with_code(0);
@@ -173,28 +173,28 @@ fn fault_21_the_loop_blocks_while_the_drain_runs() {
 
 #[test]
 fn fault_21_polling_stops_after_one_event() {
-    let stage = Stage::start();
-    let mut run = Run::watch(&stage.url(), &["--policy", "sample"]);
+    let service = FakeService::start();
+    let mut run = Run::watch(&service.url(), &["--policy", "sample"]);
     for number in 0..3 {
         let id = format!("event-{number}");
-        stage.show(3 * number + 2, &[freeze(&id)]);
-        eventually("an approval", || stage.posted().contains(&id).then_some(()));
-        stage.show(3 * number + 3, &[started(&id)]);
+        service.show(3 * number + 2, &[freeze(&id)]);
+        eventually("an approval", || service.posted().contains(&id).then_some(()));
+        service.show(3 * number + 3, &[started(&id)]);
         run.change("started", &id);
-        stage.show(3 * number + 4, &[]);
+        service.show(3 * number + 4, &[]);
         run.change("completed", &id);
     }
-    assert_eq!(stage.posted(), ["event-0", "event-1", "event-2"]);
+    assert_eq!(service.posted(), ["event-0", "event-1", "event-2"]);
 }
 
 #[test]
 fn fault_22_post_without_the_metadata_header() {
-    let stage = Stage::start();
-    stage.show(2, &[freeze("a")]);
-    let mut run = Run::watch(&stage.url(), &["--policy", "sample"]);
+    let service = FakeService::start();
+    service.show(2, &[freeze("a")]);
+    let mut run = Run::watch(&service.url(), &["--policy", "sample"]);
     run.record("an approval", |record| record["record"] == "approval");
-    crate::support::run(&["approve", "b", "--endpoint", &stage.url()]).with_code(0);
-    let requests = stage.requests();
+    crate::support::run(&["approve", "b", "--endpoint", &service.url()]).with_code(0);
+    let requests = service.requests();
     let posts: Vec<_> = requests.into_iter().filter(crate::support::Request::is_post).collect();
     assert_eq!(posts.len(), 2);
     assert_well_behaved(&posts);
@@ -203,34 +203,34 @@ fn fault_22_post_without_the_metadata_header() {
 
 #[test]
 fn fault_22_retried_without_back_off() {
-    let stage = Stage::start();
-    stage.show(2, &[freeze("a")]);
-    stage.intercept(|request| (request.is_get() || request.is_post()).then(|| Reply::new(404, "", "{}")));
-    let run = Run::watch(&stage.url(), &["--policy", "sample", "--vm-name", VM]);
-    eventually("four polls", || (stage.polls() >= 4).then_some(()));
-    let arrivals: Vec<_> = stage.requests().iter().map(|request| request.arrived).collect();
+    let service = FakeService::start();
+    service.show(2, &[freeze("a")]);
+    service.intercept(|request| (request.is_get() || request.is_post()).then(|| Reply::new(404, "", "{}")));
+    let run = Run::watch(&service.url(), &["--policy", "sample", "--vm-name", VM]);
+    eventually("four polls", || (service.polls() >= 4).then_some(()));
+    let arrivals: Vec<_> = service.requests().iter().map(|request| request.arrived).collect();
     for (from, least) in [(0, 450), (1, 950), (2, 1_900)] {
         let gap = arrivals[from + 1].duration_since(arrivals[from]);
         assert!(gap > Duration::from_millis(least), "retry {from} after {gap:?}");
     }
-    let told: Vec<_> = run.records().iter().filter_map(|record| record["retry_in_ms"].as_u64()).collect();
-    assert!(told.windows(2).all(|two| two[0] <= two[1]), "{told:?}");
+    let delays: Vec<_> = run.records().iter().filter_map(|record| record["retry_in_ms"].as_u64()).collect();
+    assert!(delays.windows(2).all(|two| two[0] <= two[1]), "{delays:?}");
 }
 
 #[test]
 fn fault_23_a_sixty_second_poll_for_a_thirty_second_notice() {
-    let stage = Stage::start();
-    let url = stage.url();
+    let service = FakeService::start();
+    let url = service.url();
     let since = Instant::now();
     let finished =
         Run::start(command(&["watch", "--json", "--endpoint", &url, "--max-polls", "3", "--vm-name", VM])).finish();
     finished.with_code(0);
-    // Two pauses of a second each, unless told otherwise; and whatever one asks for, an hour at most.
+    // Two default intervals of a second; --interval accepts at most an hour.
     assert!(since.elapsed() < Duration::from_secs(25), "three polls took {:?}", since.elapsed());
-    for (interval, said) in
+    for (interval, message) in
         [("1d", "at most an hour"), ("100ms", "at least 200 ms"), ("0s", "at least 200 ms"), ("5", "")]
     {
-        let refused = crate::support::run(&["watch", "--interval", interval]).with_code(2);
-        assert!(refused.stderr.contains(said), "{}", refused.stderr);
+        let rejected = crate::support::run(&["watch", "--interval", interval]).with_code(2);
+        assert!(rejected.stderr.contains(message), "{}", rejected.stderr);
     }
 }

@@ -1,4 +1,4 @@
-//! The client's end-to-end tests, in one program so that they link once. Each module is a subject of its own.
+//! The client's end-to-end tests. They are one program, so that they link once; each module tests one subject.
 
 mod clocks;
 mod command_line;

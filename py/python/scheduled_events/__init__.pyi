@@ -514,9 +514,9 @@ class Client:
     def endpoint(self) -> str:
         """The endpoint, without a path."""
     def poll(self) -> Document | None:
-        """Ask for the document once; None where it is the one that was read last (304), or the body is empty.
+        """Ask for the document once; None if the body is empty, which does not mean that there are no events.
 
-        Neither says that there are no events. Raises EndpointError, or ParseError for a body that is no document.
+        Raises EndpointError, or ParseError for a body that is no document.
         """
     def approve(self, events: str | Event | Iterable[str | Event]) -> None:
         """Approve events, so that Azure may start them early, for all the machines they name."""

@@ -8,7 +8,7 @@ use scheduled_events::replay::{Scenario, Server, ServerConfig};
 use serde_json::json;
 
 use super::row::FREEZE;
-use crate::support::{Reply, Run, Stage, VM, document, eventually, freeze, started, with};
+use crate::support::{FakeService, Reply, Run, VM, document, eventually, freeze, started, with};
 
 /// Declares the tests, which run in the background, and their table.
 macro_rules! handwritten {
@@ -21,7 +21,7 @@ macro_rules! handwritten {
 
 handwritten! {
     fn retry_after_counts_even_if_the_body_of_the_429_is_short() {
-        let stage = Stage::start();
+        let stage = FakeService::start();
         let mut answers = 0;
         stage.intercept(move |_| {
             answers += 1;
@@ -43,7 +43,7 @@ handwritten! {
             });
             assert!(record["retry_in_ms"].as_u64() <= Some(4_000), "{record}");
         }
-        run.says("warning: connection failed");
+        run.wait_for_stderr("warning: poll failed: connection failed");
         let scenario = Scenario::parse(FREEZE).expect("a scenario");
         let config = ServerConfig::new(scenario).speed(60.0).vm_name(VM).listen(address);
         let _server = Server::start(config).expect("the port");
@@ -51,7 +51,7 @@ handwritten! {
     }
 
     fn malformed_headers_are_failed_polls() {
-        let stage = Stage::start();
+        let stage = FakeService::start();
         stage.show(2, &[freeze("a")]);
         let mut answers = vec!["HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", "HTTP/1.1 200 OK\r\n", "\0\0\0\0"];
         stage.intercept(move |_| answers.pop().map(|bytes| Reply::raw(bytes).close()));
@@ -64,7 +64,7 @@ handwritten! {
     fn an_old_document_that_is_served_again_ends_no_event() {
         let old = document(2, &[freeze("first"), freeze("second")]);
         let new = document(3, &[freeze("first"), freeze("second"), freeze("third")]);
-        let stage = Stage::start();
+        let stage = FakeService::start();
         stage.show_body(&old);
         let mut run = Run::watch(&stage.url(), &["--policy", "observe"]);
         run.change("scheduled", "second");
@@ -77,13 +77,13 @@ handwritten! {
             stage.show_body(&new);
             stage.await_polls(2);
         }
-        run.says("an old document was served again");
+        run.wait_for_stderr("ignored an outdated document");
         assert!(run.records().iter().all(|record| record["change"].is_null() || record["change"] == "scheduled"));
         assert_eq!(run.records().iter().filter(|record| record["record"] == "change").count(), 3);
     }
 
     fn an_event_that_is_absent_for_some_polls_is_not_approved_again() {
-        let stage = Stage::start();
+        let stage = FakeService::start();
         let other = || with(freeze("other"), &json!({ "Resources": ["other"] }));
         stage.show(2, &[freeze("a"), other()]);
         let mut run = Run::watch(&stage.url(), &["--policy", "sample"]);
@@ -102,7 +102,7 @@ handwritten! {
     }
 
     fn an_approval_is_not_repeated_once_its_event_is_started() {
-        let stage = Stage::start();
+        let stage = FakeService::start();
         stage.show(2, &[freeze("a")]);
         stage.set_post_status(500);
         let mut run = Run::watch(&stage.url(), &["--policy", "sample", "--until-idle"]);
@@ -120,7 +120,7 @@ handwritten! {
     }
 
     fn a_refused_id_does_not_delay_other_approvals() {
-        let stage = Stage::start();
+        let stage = FakeService::start();
         stage.show(2, &[freeze("bad"), freeze("good")]);
         stage.intercept(|request| {
             let bad = request.is_post() && request.ids().iter().any(|id| id == "bad");
@@ -133,7 +133,7 @@ handwritten! {
 
     fn a_permanent_error_is_retried_after_ten_seconds() {
         for status in [400, 405] {
-            let stage = Stage::start();
+            let stage = FakeService::start();
             stage.intercept(move |_| Some(Reply::new(status, "", "{}")));
             let mut run = Run::watch(&stage.url(), &["--vm-name", VM]);
             let failed = run.record("a failure", |record| record["record"] == "poll-failed");
@@ -145,7 +145,7 @@ handwritten! {
     }
 
     fn a_retry_after_of_an_hour_is_limited_to_60_seconds() {
-        let stage = Stage::start();
+        let stage = FakeService::start();
         stage.intercept(|_| Some(Reply::new(429, "Retry-After: 3600\r\n", "")));
         let mut run = Run::watch(&stage.url(), &["--vm-name", VM]);
         let failed = run.record("a failure", |record| record["record"] == "poll-failed");

@@ -4,8 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::time::Duration;
 
-use scheduled_events::clock::STEP_MAX;
-use scheduled_events::imds::{BODY_MAX, HEAD_MAX, NAME_TIMEOUT};
+use scheduled_events::limits::{BODY_MAX, CLOCK_STEP_MAX, HEAD_MAX, NAME_TIMEOUT};
 use scheduled_events::replay::fault::KINDS;
 use scheduled_events_core::limits;
 
@@ -51,7 +50,7 @@ fn limits_table() -> String {
         ("longest back-off", seconds(limits::BACK_OFF_MAX_MS)),
         ("longest `Retry-After`", format!("{} s", limits::RETRY_AFTER_MAX_S)),
         ("time during which an old document is ignored", seconds(limits::STALE_GRACE_MS)),
-        ("largest change of the wall clock that is accepted", format!("{} min", STEP_MAX.as_secs() / 60)),
+        ("largest change of the wall clock that is accepted", format!("{} min", CLOCK_STEP_MAX.as_secs() / 60)),
         ("events in one POST", limits::BATCH_MAX.to_string()),
     ];
     rows.iter().fold(String::new(), |text, (name, value)| text + &format!("| {name} | {value} |\n"))

@@ -100,7 +100,7 @@ rows! {
         faults: &["get.empty@1", "get.empty@3-6"],
         causes: &["empty-body"],
         retry: RetryDelay::Interval,
-        stderr: &["warning: the response is empty, expected a document"],
+        stderr: &["warning: poll failed: the response is empty, expected a document"],
         ..ROW
     };
     status_304 => Row {
@@ -108,7 +108,7 @@ rows! {
         faults: &["get.status:304@1", "get.status:304@4"],
         causes: &["status-304"],
         retry: RetryDelay::BackOff,
-        stderr: &["warning: status 304"],
+        stderr: &["warning: poll failed: status 304"],
         ..ROW
     };
     status_400 => Row {
@@ -116,7 +116,7 @@ rows! {
         faults: &["get.status:400@1", "post.status:400@1"],
         causes: &["status-400"],
         retry: RetryDelay::LongestBackOff,
-        stderr: &["warning: status 400", "warning: approval: status 400"],
+        stderr: &["warning: poll failed: status 400", "warning: approval failed: status 400"],
         posts: 2,
         ..ROW
     };
@@ -125,7 +125,7 @@ rows! {
         faults: &["get.status:404@1", "get.status:404@4", "post.status:404@1"],
         causes: &["status-404"],
         retry: RetryDelay::BackOff,
-        stderr: &["warning: status 404", "warning: approval: status 404"],
+        stderr: &["warning: poll failed: status 404", "warning: approval failed: status 404"],
         posts: 2,
         ..ROW
     };
@@ -134,7 +134,7 @@ rows! {
         faults: &["get.status:408@1", "get.status:408@4", "post.status:408@1"],
         causes: &["status-408"],
         retry: RetryDelay::BackOff,
-        stderr: &["warning: status 408", "warning: approval: status 408"],
+        stderr: &["warning: poll failed: status 408", "warning: approval failed: status 408"],
         posts: 2,
         ..ROW
     };
@@ -143,7 +143,7 @@ rows! {
         faults: &["status:410@0s-12s"],
         causes: &["status-410"],
         retry: RetryDelay::BackOff,
-        stderr: &["warning: status 410"],
+        stderr: &["warning: poll failed: status 410"],
         ..ROW
     };
     #[ignore = "takes 90 s"]
@@ -152,7 +152,7 @@ rows! {
         faults: &["status:410@0s-75s"],
         causes: &["status-410"],
         retry: RetryDelay::BackOff,
-        stderr: &["warning: status 410"],
+        stderr: &["warning: poll failed: status 410"],
         ..ROW
     };
     status_429 => Row {
@@ -160,7 +160,7 @@ rows! {
         faults: &["get.status:429@1", "get.status:429@4", "post.status:429@1"],
         causes: &["status-429"],
         retry: RetryDelay::BackOff,
-        stderr: &["warning: status 429", "warning: approval: status 429"],
+        stderr: &["warning: poll failed: status 429", "warning: approval failed: status 429"],
         posts: 2,
         ..ROW
     };
@@ -169,7 +169,7 @@ rows! {
         faults: &["get.retry-after:3@1", "post.retry-after:3@1"],
         causes: &["status-429"],
         retry: RetryDelay::RetryAfter(3),
-        stderr: &["warning: status 429", "warning: approval: status 429"],
+        stderr: &["warning: poll failed: status 429", "warning: approval failed: status 429"],
         posts: 2,
         never: &[Never::RequestWithin(3)],
         ..ROW
@@ -179,7 +179,7 @@ rows! {
         faults: &["get.retry-after:date+4@1", "post.retry-after:date+4@1"],
         causes: &["status-429"],
         retry: RetryDelay::RetryAfter(4),
-        stderr: &["warning: status 429", "warning: approval: status 429"],
+        stderr: &["warning: poll failed: status 429", "warning: approval failed: status 429"],
         posts: 2,
         never: &[Never::RequestWithin(3)],
         ..ROW
@@ -190,7 +190,7 @@ rows! {
         faults: &["get.retry-after:3600@1"],
         causes: &["status-429"],
         retry: RetryDelay::RetryAfterLimit,
-        stderr: &["warning: status 429"],
+        stderr: &["warning: poll failed: status 429"],
         never: &[Never::RequestWithin(60)],
         ..ROW
     };
@@ -199,7 +199,7 @@ rows! {
         faults: &["get.retry-after:soon@1", "post.retry-after:-1@1"],
         causes: &["status-429"],
         retry: RetryDelay::BackOff,
-        stderr: &["warning: status 429"],
+        stderr: &["warning: poll failed: status 429"],
         posts: 2,
         ..ROW
     };
@@ -208,7 +208,7 @@ rows! {
         faults: &["get.status:500@1-3", "post.status:500@1-2"],
         causes: &["status-500"],
         retry: RetryDelay::BackOff,
-        stderr: &["warning: status 500", "warning: approval: status 500"],
+        stderr: &["warning: poll failed: status 500", "warning: approval failed: status 500"],
         posts: 3,
         ..ROW
     };
@@ -217,7 +217,7 @@ rows! {
         faults: &["get.status:503@2-4", "post.status:503@1-3"],
         causes: &["status-503"],
         retry: RetryDelay::BackOff,
-        stderr: &["warning: status 503", "warning: approval: status 503"],
+        stderr: &["warning: poll failed: status 503", "warning: approval failed: status 503"],
         posts: 4,
         ..ROW
     };
@@ -256,7 +256,7 @@ rows! {
         faults: &["get.silence@3", "post.silence@1"],
         causes: &["timeout"],
         retry: RetryDelay::BackOff,
-        stderr: &["warning: the request timed out", "warning: approval: the request timed out"],
+        stderr: &["warning: poll failed: the request timed out", "warning: approval failed: the request timed out"],
         posts: 2,
         never: &[Never::TimeOutWithin(10)],
         ..ROW
@@ -272,7 +272,7 @@ rows! {
         scenario: LONG,
         causes: &["timeout"],
         retry: RetryDelay::BackOff,
-        stderr: &["warning: the request timed out"],
+        stderr: &["warning: poll failed: the request timed out"],
         never: &[Never::TimeOutWithin(10)],
         ..ROW
     };
@@ -287,7 +287,7 @@ rows! {
         scenario: LONG,
         causes: &["timeout"],
         retry: RetryDelay::BackOff,
-        stderr: &["warning: the request timed out"],
+        stderr: &["warning: poll failed: the request timed out"],
         never: &[Never::TimeOutWithin(10)],
         ..ROW
     };
@@ -309,7 +309,7 @@ rows! {
         faults: &["get.reset@1", "get.reset@4", "post.reset@1"],
         causes: &["connection-lost"],
         retry: RetryDelay::BackOff,
-        stderr: &["warning: connection lost", "warning: approval: connection lost"],
+        stderr: &["warning: poll failed: connection lost", "warning: approval failed: connection lost"],
         posts: 2,
         ..ROW
     };
@@ -318,7 +318,7 @@ rows! {
         faults: &["get.reset-mid-body@1", "get.reset-mid-body@4"],
         causes: &["connection-lost"],
         retry: RetryDelay::BackOff,
-        stderr: &["warning: connection lost"],
+        stderr: &["warning: poll failed: connection lost"],
         ..ROW
     };
     short_body => Row {
@@ -326,7 +326,7 @@ rows! {
         faults: &["get.short-body@1", "get.short-body@4"],
         causes: &["connection-lost"],
         retry: RetryDelay::BackOff,
-        stderr: &["warning: connection lost"],
+        stderr: &["warning: poll failed: connection lost"],
         ..ROW
     };
     not_http => Row {
@@ -334,7 +334,7 @@ rows! {
         faults: &["get.not-http@1", "get.not-http@4", "post.not-http@1"],
         causes: &["connection-lost"],
         retry: RetryDelay::BackOff,
-        stderr: &["warning: connection lost", "warning: approval: connection lost"],
+        stderr: &["warning: poll failed: connection lost", "warning: approval failed: connection lost"],
         posts: 2,
         ..ROW
     };
@@ -343,7 +343,7 @@ rows! {
         faults: &["get.endless-body@1"],
         causes: &["too-large"],
         retry: RetryDelay::BackOff,
-        stderr: &["warning: the response is too large"],
+        stderr: &["warning: poll failed: the response is too large"],
         never: &[Never::UseMemory(40)],
         ..ROW
     };
@@ -352,7 +352,7 @@ rows! {
         faults: &["get.huge-body:1GB@1"],
         causes: &["too-large"],
         retry: RetryDelay::BackOff,
-        stderr: &["warning: the response is too large"],
+        stderr: &["warning: poll failed: the response is too large"],
         never: &[Never::UseMemory(40)],
         ..ROW
     };
@@ -370,7 +370,7 @@ rows! {
         faults: &["get.long-header:50MB@1"],
         causes: &["too-large"],
         retry: RetryDelay::BackOff,
-        stderr: &["warning: the response is too large"],
+        stderr: &["warning: poll failed: the response is too large"],
         never: &[Never::UseMemory(40)],
         ..ROW
     };
@@ -379,7 +379,7 @@ rows! {
         faults: &["get.half-document@1", "get.half-document@4"],
         causes: &["not-a-document"],
         retry: RetryDelay::BackOff,
-        stderr: &["warning: invalid document: line 1, column"],
+        stderr: &["warning: poll failed: invalid document: line 1, column"],
         ..ROW
     };
     not_json => Row {
@@ -387,7 +387,7 @@ rows! {
         faults: &["get.not-json@1", "get.not-json@4"],
         causes: &["not-a-document"],
         retry: RetryDelay::BackOff,
-        stderr: &["warning: invalid document: line 1, column"],
+        stderr: &["warning: poll failed: invalid document: line 1, column"],
         ..ROW
     };
     gzip => Row {
@@ -395,7 +395,7 @@ rows! {
         faults: &["get.gzip@1", "get.gzip@4"],
         causes: &["not-a-document"],
         retry: RetryDelay::BackOff,
-        stderr: &["warning: invalid document: line 1, column"],
+        stderr: &["warning: poll failed: invalid document: line 1, column"],
         ..ROW
     };
     wrong_content_type => Row {
@@ -439,7 +439,7 @@ rows! {
         service: "serves an old document three times",
         faults: &["get.stale:3@10-12"],
         scenario: LATER,
-        stderr: &["warning: an old document was served again; it is not believed yet"],
+        stderr: &["warning: ignored an outdated document; it is accepted if the service keeps sending it"],
         ..ROW
     };
     incarnation_back_and_forth => Row {
@@ -466,7 +466,7 @@ rows! {
         service: "removes the event from two documents during the preparation",
         faults: &["get.vanish@4-5"],
         prepares: true,
-        stderr: &["warning: an old document was served again; it is not believed yet"],
+        stderr: &["warning: ignored an outdated document; it is accepted if the service keeps sending it"],
         changes: &["scheduled", "cancelled", "scheduled", "started", "completed"],
         hooks: &["prepare", "recover", "prepare", "recover"],
         never: &[Never::ApproveUnprepared],
@@ -486,7 +486,7 @@ rows! {
         faults: &["get.reset@1", "status:500@2-3", "get.empty@4", "get.not-json@5", "get.short-body@6", "post.reset@1"],
         causes: &["connection-lost", "status-500", "empty-body", "not-a-document", "connection-lost"],
         retry: RetryDelay::Any,
-        stderr: &["warning: the response is empty, expected a document"],
+        stderr: &["warning: poll failed: the response is empty, expected a document"],
         posts: 2,
         ..ROW
     };
@@ -500,7 +500,7 @@ rows! {
         ],
         causes: &["status-500"],
         retry: RetryDelay::BackOff,
-        stderr: &["warning: status 500"],
+        stderr: &["warning: poll failed: status 500"],
         ..ROW
     };
 }

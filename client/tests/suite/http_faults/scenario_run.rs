@@ -6,7 +6,7 @@ use std::time::Duration;
 use scheduled_events::replay::{ReplayEvent, Scenario, Server, ServerConfig};
 
 use super::row::{ALWAYS, Never, RetryDelay, Row, SLACK};
-use crate::support::{Finished, Folder, PREPARE_ALL, Request, Run, Stage, VM, lines, of_replay};
+use crate::support::{FakeService, Finished, Folder, PREPARE_ALL, Request, Run, VM, lines, of_replay};
 
 /// How much later than announced the next poll may be: a slow response, an approval and a busy machine delay it.
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
@@ -31,7 +31,7 @@ pub(crate) struct ScenarioRun {
 
 /// Runs a row to its end.
 pub(crate) fn run_row(name: &'static str, row: Row) -> ScenarioRun {
-    let witness = Stage::start();
+    let witness = FakeService::start();
     let (observer, events) = mpsc::channel();
     let scenario = Scenario::parse(row.scenario).unwrap_or_else(|error| panic!("{error}\n{}", row.scenario));
     let mut config = ServerConfig::new(scenario).speed(60.0).vm_name(VM).observer(observer);

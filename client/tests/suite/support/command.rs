@@ -1,7 +1,8 @@
-//! The real command as a child process.
+//! The program under test as a child process.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{self, Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -9,76 +10,112 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::stage::Stage;
-use super::{PATIENCE, VM};
+use super::fake_service::FakeService;
+use super::{INTERVAL, PATIENCE, VM};
 
-/// The command with these arguments, not started yet; the environment says nothing about endpoints, proxies or colours.
-pub fn command<S: AsRef<str>>(arguments: &[S]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_scheduled-events"));
-    command.args(arguments.iter().map(AsRef::as_ref));
-    for name in
-        ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy"]
-    {
-        command.env_remove(name);
-    }
-    for name in ["SCHEDULED_EVENTS_ENDPOINT", "CLICOLOR_FORCE", "CLICOLOR", "NO_COLOR"] {
-        command.env_remove(name);
-    }
+/// The program under test.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_scheduled-events");
+
+/// Variables that would change what the program does.
+const INHERITED_VARIABLES: [&str; 13] = [
+    "http_proxy",
+    "https_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "all_proxy",
+    "NO_PROXY",
+    "no_proxy",
+    "SCHEDULED_EVENTS_ENDPOINT",
+    "CLICOLOR_FORCE",
+    "CLICOLOR",
+    "NO_COLOR",
+    "NOTIFY_SOCKET",
+];
+
+/// Starts a program independently of how the tests were started: with the default action for all signals (nohup ignores
+/// SIGHUP), and so that it is killed when the thread that started it ends, which a killed test run does too.
+#[cfg(target_os = "linux")]
+const LAUNCHER: &[&str] = &["env", "--default-signal", "setpriv", "--pdeathsig", "KILL", "--"];
+#[cfg(not(target_os = "linux"))]
+const LAUNCHER: &[&str] = &["env"];
+
+/// A program behind the launcher, with pipes for its output.
+pub fn launch(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(LAUNCHER[0]);
+    command.args(&LAUNCHER[1..]).arg(program);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
+
+/// The program under test with these arguments, not started yet, in an environment that does not depend on the user's.
+pub fn command<S: AsRef<str>>(arguments: &[S]) -> Command {
+    let mut command = launch(PROGRAM);
+    command.args(arguments.iter().map(AsRef::as_ref));
+    for name in INHERITED_VARIABLES {
+        command.env_remove(name);
+    }
+    // Commands that outlive a killed watcher stop once this process has ended; see `WHILE_TEST_RUNS`.
+    command.env("TEST_PROCESS", process::id().to_string()).env("LC_ALL", "C");
+    command
+}
+
+/// A shell condition for loops in commands: true while the test process runs. A killed watcher leaves its commands behind.
+pub const WHILE_TEST_RUNS: &str = "kill -0 $TEST_PROCESS 2>/dev/null";
 
 /// Runs the command to its end.
 pub fn run<S: AsRef<str>>(arguments: &[S]) -> Finished {
     Run::start(command(arguments)).finish()
 }
 
-/// Runs the command to its end, with something on standard input.
+/// Runs the command to its end, with standard input.
 pub fn run_with_input<S: AsRef<str>>(arguments: &[S], input: &[u8]) -> Finished {
     let mut command = command(arguments);
     command.stdin(Stdio::piped());
     let mut run = Run::start(command);
     let mut stdin = run.child.stdin.take().expect("a pipe");
-    // A command that refuses its arguments does not read.
+    // A command that rejects its arguments does not read it.
     let _ = stdin.write_all(input);
     drop(stdin);
     run.finish()
 }
 
-/// The command behind a wrapper that it is handed to as its arguments.
+/// The command started by a wrapper, which gets it as its arguments. Both are behind the launcher.
 pub fn behind(wrapper: &[&str], plain: &Command) -> Command {
-    let mut whole = Command::new(wrapper[0]);
-    whole.args(&wrapper[1..]).arg(plain.get_program()).args(plain.get_args());
+    let mut whole = launch(wrapper[0]);
+    // The launcher's own program is not among its arguments.
+    whole.args(&wrapper[1..]).args(plain.get_args().skip(LAUNCHER.len() - 1));
     for (name, value) in plain.get_envs() {
         match value {
             Some(value) => whole.env(name, value),
             None => whole.env_remove(name),
         };
     }
-    whole.stdin(Stdio::null());
-    whole.stdout(Stdio::piped()).stderr(Stdio::piped());
+    if let Some(folder) = plain.get_current_dir() {
+        whole.current_dir(folder);
+    }
     whole
 }
 
-/// `watch --json` with a state file and the policy `sample`, behind a wrapper.
-pub fn watch_behind(wrapper: &[&str], service: &Stage, state: &str) -> Run {
+/// `watch --json` with a state file and the policy `sample`, started by a wrapper.
+pub fn watch_behind(wrapper: &[&str], service: &FakeService, state: &str) -> Run {
     let url = service.url();
     let every = ["watch", "--json", "--endpoint", &url, "--interval", "200ms", "--vm-name", VM];
     let plain = command(&[&every[..], &["--policy", "sample", "--state", state]].concat());
     Run::start(behind(wrapper, &plain))
 }
 
-/// Waits for an approval.
-pub fn approved(run: &mut Run, id: &str) {
+/// Waits until the event was approved.
+pub fn wait_for_approval(run: &mut Run, id: &str) {
     run.record("an approval", |record| {
         record["record"] == "approval" && record["status"] == 200 && record["event_ids"][0] == id
     });
 }
 
-/// What a watch says when its state file could not be written.
-pub const STATE_NOT_WRITTEN: &str = "error: the state file could not be written, so a restart would forget";
+/// The diagnostic for a state file that cannot be written.
+pub const STATE_NOT_WRITTEN: &str = "error: cannot write the state file, so a restart would lose the current state";
 
-/// A command that runs. It is killed when a test gives up on it.
+/// A running command. Dropping it kills the command.
 pub struct Run {
     child: Child,
     stdout: Arc<Mutex<Vec<u8>>>,
@@ -89,7 +126,7 @@ pub struct Run {
 /// A command that has ended.
 #[derive(Debug)]
 pub struct Finished {
-    /// `None` where a signal ended it.
+    /// `None` if a signal ended it.
     pub code: Option<i32>,
     pub stdout: String,
     pub stderr: String,
@@ -125,7 +162,7 @@ impl Run {
         text(&self.stderr)
     }
 
-    /// The records so far; a last line that is not complete yet is left out.
+    /// The records so far, without an incomplete last line.
     pub fn records(&self) -> Vec<Value> {
         records(&self.stdout())
     }
@@ -136,14 +173,20 @@ impl Run {
     /// When none does within [`PATIENCE`], or when the command ends before.
     pub fn record(&mut self, what: &str, passes: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + PATIENCE;
+        let mut checked = 0;
         loop {
             let ended = self.ended().is_some();
-            if let Some(record) = self.records().into_iter().find(&passes) {
-                return record;
+            let length = self.stdout.lock().expect("a lock").len();
+            // Parsing is expensive, so only new output is a reason for it.
+            if length != checked {
+                checked = length;
+                if let Some(record) = self.records().into_iter().find(&passes) {
+                    return record;
+                }
             }
             assert!(!ended, "ended without {what}\n{}\n{}", self.stdout(), self.stderr());
             assert!(Instant::now() < deadline, "no {what}\n{}\n{}", self.stdout(), self.stderr());
-            thread::sleep(Duration::from_millis(10));
+            thread::sleep(INTERVAL);
         }
     }
 
@@ -154,15 +197,15 @@ impl Run {
         })
     }
 
-    /// Waits until stderr holds a text.
+    /// Waits until stderr contains a text.
     ///
     /// # Panics
     /// When it does not within [`PATIENCE`].
-    pub fn says(&self, words: &str) {
+    pub fn wait_for_stderr(&self, text: &str) {
         let deadline = Instant::now() + PATIENCE;
-        while !self.stderr().contains(words) {
-            assert!(Instant::now() < deadline, "{words:?} was not said\n{}\n{}", self.stdout(), self.stderr());
-            thread::sleep(Duration::from_millis(10));
+        while !self.stderr().contains(text) {
+            assert!(Instant::now() < deadline, "{text:?} is not in stderr\n{}\n{}", self.stdout(), self.stderr());
+            thread::sleep(INTERVAL);
         }
     }
 
@@ -170,14 +213,14 @@ impl Run {
         self.child.try_wait().expect("a child").is_none()
     }
 
-    /// The largest amount of memory that the command has used so far, in kilobytes.
+    /// The command's peak memory so far, in KiB.
     pub fn memory_peak_kb(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("a process");
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("VmHWM");
         line.trim().trim_end_matches(" kB").parse().expect("a number")
     }
 
-    /// Ends the command as a crash would.
+    /// Kills the command.
     pub fn kill(mut self) -> Finished {
         self.child.kill().expect("a running child");
         self.finish()
@@ -196,24 +239,24 @@ impl Run {
         self.finish_within(PATIENCE)
     }
 
-    /// Waits for the command's end, which may take longer than usual.
+    /// Waits for the command's end, with a timeout of its own.
     ///
     /// # Panics
-    /// When it does not end within that time.
+    /// When the command does not end in time.
     pub fn finish_within(mut self, patience: Duration) -> Finished {
         let deadline = Instant::now() + patience;
         let status = loop {
             if let Some(status) = self.ended() {
                 break status;
             }
-            assert!(Instant::now() < deadline, "it goes on\n{}\n{}", self.stdout(), self.stderr());
-            thread::sleep(Duration::from_millis(10));
+            assert!(Instant::now() < deadline, "it still runs\n{}\n{}", self.stdout(), self.stderr());
+            thread::sleep(INTERVAL);
         };
         Finished { code: status.code(), stdout: self.stdout(), stderr: self.stderr() }
     }
 
-    /// How it ended, once all that it printed is here. Something that it left behind may hold its pipes open, so that
-    /// is waited for with measure.
+    /// The exit status, once the command has ended and its output is read. A process that it left behind may keep the pipes open, so
+    /// the wait for the output is short.
     fn ended(&mut self) -> Option<ExitStatus> {
         let status = self.child.try_wait().expect("a child")?;
         let deadline = Instant::now() + Duration::from_secs(2);
@@ -247,13 +290,13 @@ impl Finished {
         self.records().into_iter().filter(|record| record["record"] == kind).collect()
     }
 
-    /// The changes of one event, in their order.
+    /// The changes of one event, in order.
     pub fn changes(&self, id: &str) -> Vec<String> {
         let changes = self.of_kind("change").into_iter().filter(|record| record["event_id"] == id);
         changes.map(|record| record["change"].as_str().expect("a word").to_owned()).collect()
     }
 
-    /// The ids that were approved, once for each approval that succeeded.
+    /// The event ids of all successful approvals.
     pub fn approved(&self) -> Vec<String> {
         let done = self.of_kind("approval").into_iter().filter(|record| record["status"] == 200);
         let ids = done.flat_map(|record| record["event_ids"].as_array().expect("a list").clone());
@@ -261,7 +304,7 @@ impl Finished {
     }
 
     /// # Panics
-    /// When it ended with another code.
+    /// When the command ended with another code.
     #[track_caller]
     pub fn with_code(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "\n{}\n{}", self.stdout, self.stderr);
@@ -271,7 +314,7 @@ impl Finished {
 
 fn records(stdout: &str) -> Vec<Value> {
     let complete = stdout.rfind('\n').map_or("", |end| &stdout[..=end]);
-    let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("no record, {error}: {line}"));
+    let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("not a record, {error}: {line}"));
     complete.lines().map(parse).collect()
 }
 

@@ -1,13 +1,12 @@
-//! What the end-to-end tests share: the real command as a child process, a metadata service under a test's hand, and
-//! folders that go away again.
+//! What the end-to-end tests share: the program under test as a child process, a fake metadata service, and temporary folders.
 //!
-//! Tests wait for conditions, for at most [`PATIENCE`], and never hold a short time against a busy machine.
+//! Tests wait for conditions, for at most [`PATIENCE`], and never depend on a busy machine being fast.
 
-// Each test program uses its own part of this, as the module that it is to it.
+// Each test program includes this module and uses a part of it.
 #![allow(dead_code, unreachable_pub)]
 
 mod command;
-mod stage;
+mod fake_service;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,20 +18,24 @@ use std::time::{Duration, Instant, SystemTime};
 use scheduled_events::replay::{RecordedRequest, Scenario, Server, ServerConfig};
 use serde_json::{Value, json};
 
-#[allow(unused_imports)] // As above.
+#[allow(unused_imports)] // See above.
 pub use command::{
-    Finished, Run, STATE_NOT_WRITTEN, approved, behind, command, run, run_with_input, signal, watch_behind,
+    Finished, PROGRAM, Run, STATE_NOT_WRITTEN, WHILE_TEST_RUNS, behind, command, launch, run, run_with_input, signal,
+    wait_for_approval, watch_behind,
 };
 #[allow(unused_imports)]
-pub use stage::{Reply, Request, Stage};
+pub use fake_service::{FakeService, Reply, Request};
 
-/// Longer than anything here takes on a busy machine, shorter than a test runner's patience.
-pub const PATIENCE: Duration = Duration::from_secs(40);
+/// The timeout of all waits: longer than anything takes on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How often conditions are checked.
+const INTERVAL: Duration = Duration::from_millis(20);
 
 /// The machine under test.
 pub const VM: &str = "WestNO_0";
 
-/// Waits until the condition gives something.
+/// Waits until the condition returns something.
 ///
 /// # Panics
 /// When it does not within [`PATIENCE`].
@@ -42,12 +45,12 @@ pub fn eventually<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T 
         if let Some(found) = condition() {
             return found;
         }
-        assert!(Instant::now() < deadline, "{what} did not come about");
-        thread::sleep(Duration::from_millis(10));
+        assert!(Instant::now() < deadline, "{what} did not happen");
+        thread::sleep(INTERVAL);
     }
 }
 
-/// A folder of a test's own.
+/// A temporary folder.
 pub struct Folder(PathBuf);
 
 impl Folder {
@@ -65,7 +68,7 @@ impl Folder {
         self.0.join(name).to_str().expect("a plain path").to_owned()
     }
 
-    /// Writes a file and gives its path.
+    /// Writes a file and returns its path.
     pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
         let path = self.path(name);
         fs::write(&path, content).expect("a file");
@@ -92,12 +95,12 @@ impl Drop for Folder {
     }
 }
 
-/// The lines of a file that need not be there yet.
+/// The lines of a file, none if it does not exist.
 pub fn lines(path: &str) -> Vec<String> {
     fs::read_to_string(path).unwrap_or_default().lines().map(str::to_owned).collect()
 }
 
-/// Does something with each of several things at once, since most of it is waiting.
+/// Does the work for each item at the same time, since most of it is waiting.
 pub fn together<T: Send>(things: impl IntoIterator<Item = T>, work: impl Fn(T) + Sync) {
     let work = &work;
     thread::scope(|scope| {
@@ -107,8 +110,8 @@ pub fn together<T: Send>(things: impl IntoIterator<Item = T>, work: impl Fn(T) +
     });
 }
 
-/// A freeze of five seconds, of this machine, an hour ahead: what the policy `sample` approves at once. Its start is the
-/// same however often it is asked for.
+/// A freeze of this machine for five seconds, in an hour, which the policy `sample` approves at once. Its start is the same in
+/// each call.
 pub fn freeze(id: &str) -> Value {
     static START: LazyLock<String> = LazyLock::new(|| in_future(Duration::from_secs(3600)));
     json!({
@@ -118,12 +121,12 @@ pub fn freeze(id: &str) -> Value {
     })
 }
 
-/// The same, under way.
+/// The same event, started.
 pub fn started(id: &str) -> Value {
     with(freeze(id), &json!({ "EventStatus": "Started", "NotBefore": "" }))
 }
 
-/// An event with some members replaced.
+/// The event with some members replaced.
 pub fn with(mut event: Value, members: &Value) -> Value {
     for (name, value) in members.as_object().expect("an object") {
         event[name] = value.clone();
@@ -131,7 +134,7 @@ pub fn with(mut event: Value, members: &Value) -> Value {
     event
 }
 
-/// A moment from now as the service writes it.
+/// A time from now, as the service writes it.
 pub fn in_future(ahead: Duration) -> String {
     httpdate::fmt_http_date(SystemTime::now() + ahead)
 }
@@ -141,10 +144,10 @@ pub fn document(incarnation: u64, events: &[Value]) -> String {
     json!({ "DocumentIncarnation": incarnation, "Events": events }).to_string()
 }
 
-/// A policy that prepares for everything of this machine.
+/// A policy that prepares for all events of this machine.
 pub const PREPARE_ALL: &str = "[[rule]]\naction = \"prepare\"\n";
 
-/// A replay server of a scenario written in the test, sixty times faster than life, with faults.
+/// A replay server of this scenario with faults, sixty times faster than real time.
 pub fn play(scenario: &str, faults: &[&str]) -> Server {
     let scenario = Scenario::parse(scenario).unwrap_or_else(|error| panic!("{error}\n{scenario}"));
     let config = ServerConfig::new(scenario).speed(60.0).vm_name(VM);
@@ -152,7 +155,7 @@ pub fn play(scenario: &str, faults: &[&str]) -> Server {
     Server::start(config).expect("a port")
 }
 
-/// How a replay server's requests read here.
+/// The requests of a replay server, in the form of a [`FakeService`]'s.
 pub fn of_replay(requests: &[RecordedRequest]) -> Vec<Request> {
     let copy = |request: &RecordedRequest| Request {
         method: request.method.clone(),
@@ -164,10 +167,10 @@ pub fn of_replay(requests: &[RecordedRequest]) -> Vec<Request> {
     requests.iter().map(copy).collect()
 }
 
-/// What every request must carry, and that no six of them came within a second.
+/// Checks that every request is well-formed, and that no six of them arrive within a second.
 ///
-/// The sixth leaves a second after the first. A busy machine may hold the first up on its way, so some of that second
-/// is forgiven; a client that does not wait at all needs a few milliseconds.
+/// The client sends the sixth a second after the first. A busy machine may delay the first, so a shorter time is accepted; a
+/// client that does not wait at all needs a few milliseconds.
 pub fn assert_well_behaved(requests: &[Request]) {
     for request in requests {
         assert_eq!(request.header("Metadata"), ["true"], "{request:?}");
@@ -175,7 +178,7 @@ pub fn assert_well_behaved(requests: &[Request]) {
         for unwanted in ["X-Forwarded-For", "Proxy-Connection", "Accept-Encoding"] {
             assert!(request.header(unwanted).is_empty(), "{request:?}");
         }
-        // An absolute URL in the request line is how one talks to a proxy.
+        // A request to a proxy has an absolute URL here.
         assert!(request.target.starts_with('/'), "{request:?}");
     }
     for six in requests.windows(6) {

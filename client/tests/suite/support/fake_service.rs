@@ -1,7 +1,6 @@
-//! A metadata service under a test's hand: it shows what it is told to show, and notes what it is asked.
+//! A metadata service that the test controls: it serves what the test sets, and records its requests.
 //!
-//! The replay server is faithful, and moves on with time. Here nothing moves unless the test moves it, and any answer
-//! can be given, down to the bytes.
+//! Unlike the replay server it never changes by itself, and it can send any bytes as a response.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,7 +12,7 @@ use serde_json::Value;
 
 use super::eventually;
 
-/// A request as it came.
+/// A request that was received.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub method: String,
@@ -23,7 +22,7 @@ pub struct Request {
     pub arrived: Instant,
 }
 
-/// An answer, down to the bytes.
+/// A response, byte by byte.
 #[derive(Clone, Debug)]
 pub struct Reply {
     bytes: Vec<u8>,
@@ -31,11 +30,11 @@ pub struct Reply {
     close: bool,
 }
 
-/// Sees a request before the stage does, and may answer it.
+/// A function that may answer a request in place of the service.
 type Intercept = Box<dyn FnMut(&Request) -> Option<Reply> + Send>;
 
-/// A metadata service that shows what it is told to show.
-pub struct Stage {
+/// A metadata service that serves what the test sets.
+pub struct FakeService {
     address: SocketAddr,
     state: Arc<Mutex<State>>,
 }
@@ -46,7 +45,7 @@ struct State {
     post_status: u16,
     intercept: Option<Intercept>,
     requests: Vec<Request>,
-    forgets: bool,
+    keeps_requests: bool,
 }
 
 impl Request {
@@ -68,7 +67,7 @@ impl Request {
         self.target.starts_with("/metadata/instance/compute/name")
     }
 
-    /// The ids that a POST approves.
+    /// The event ids in a POST.
     pub fn ids(&self) -> Vec<String> {
         let body: Value = serde_json::from_slice(&self.body).expect("JSON");
         let requests = body["StartRequests"].as_array().expect("StartRequests").clone();
@@ -77,33 +76,33 @@ impl Request {
 }
 
 impl Reply {
-    /// An answer with a status, more header fields (each with its line end) and a body.
+    /// A response with a status, header fields (each with its line end) and a body.
     pub fn new(status: u16, fields: &str, body: impl AsRef<[u8]>) -> Self {
         let body = body.as_ref();
         let head = format!("HTTP/1.1 {status} Status\r\nContent-Length: {}\r\n{fields}\r\n", body.len());
         Self::raw([head.as_bytes(), body].concat())
     }
 
-    /// These bytes and nothing else.
+    /// Exactly these bytes.
     pub fn raw(bytes: impl Into<Vec<u8>>) -> Self {
         Self { bytes: bytes.into(), after: Duration::ZERO, close: false }
     }
 
-    /// Answers so much later.
+    /// Delays the response.
     #[must_use]
     pub fn after(self, after: Duration) -> Self {
         Self { after, ..self }
     }
 
-    /// Closes the connection behind the answer.
+    /// Closes the connection after the response.
     #[must_use]
     pub fn close(self) -> Self {
         Self { close: true, ..self }
     }
 }
 
-impl Stage {
-    /// A service of the machine `WestNO_0` with no events.
+impl FakeService {
+    /// Starts the service of the machine `WestNO_0`, without events.
     pub fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -113,10 +112,10 @@ impl Stage {
             post_status: 200,
             intercept: None,
             requests: Vec::new(),
-            forgets: false,
+            keeps_requests: true,
         }));
         let shared = Arc::clone(&state);
-        // Its threads end with the test's process.
+        // The threads end with the test process.
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let state = Arc::clone(&shared);
@@ -130,34 +129,34 @@ impl Stage {
         format!("http://{}", self.address)
     }
 
-    /// Shows these events from now on, under a new incarnation.
+    /// Serves these events from now on.
     pub fn show(&self, incarnation: u64, events: &[Value]) {
         self.show_body(&super::document(incarnation, events));
     }
 
-    /// Answers GET with this body from now on.
+    /// Serves this document from now on.
     pub fn show_body(&self, body: &str) {
         body.clone_into(&mut self.lock().document);
     }
 
-    /// The name that the machine gives from now on; with none the answer is 404.
+    /// Sets the machine's name; without one the service answers 404.
     pub fn set_name(&self, name: Option<&str>) {
         self.lock().name = name.map(str::to_owned);
     }
 
-    /// The status of POSTs from now on.
+    /// Sets the status of responses to POST.
     pub fn set_post_status(&self, status: u16) {
         self.lock().post_status = status;
     }
 
-    /// Lets the test answer requests itself, as far as it wants to.
+    /// Passes each request to the function first, which may answer it.
     pub fn intercept(&self, intercept: impl FnMut(&Request) -> Option<Reply> + Send + 'static) {
         self.lock().intercept = Some(Box::new(intercept));
     }
 
-    /// Keeps no request from now on: a test of millions has no room for them.
+    /// Stops recording requests, for tests that send millions.
     pub fn forget_requests(&self) {
-        self.lock().forgets = true;
+        self.lock().keeps_requests = false;
     }
 
     /// All requests so far.
@@ -165,17 +164,17 @@ impl Stage {
         self.lock().requests.clone()
     }
 
-    /// The ids of all POSTs so far.
+    /// The event ids in all POSTs so far.
     pub fn posted(&self) -> Vec<String> {
         self.requests().iter().filter(|request| request.is_post()).flat_map(Request::ids).collect()
     }
 
-    /// How many polls came so far.
+    /// The number of polls so far.
     pub fn polls(&self) -> usize {
         self.lock().requests.iter().filter(|request| request.is_get()).count()
     }
 
-    /// Waits for so many more polls, the answers to all but the last of which the client has had.
+    /// Waits for this number of further polls. The client has the responses to all of them but the last.
     pub fn await_polls(&self, more: usize) {
         let wanted = self.polls() + more;
         eventually("a poll", || (self.polls() >= wanted).then_some(()));
@@ -192,7 +191,7 @@ fn serve(stream: &TcpStream, state: &Mutex<State>) {
     while let Some(request) = read(&mut reader) {
         let reply = {
             let mut state = state.lock().expect("a lock");
-            if !state.forgets {
+            if state.keeps_requests {
                 state.requests.push(request.clone());
             }
             let mut intercept = state.intercept.take();

@@ -1,0 +1,57 @@
+//! The client's limits, in one place. The limits of a session, of polling among them, are core's:
+//! [`scheduled_events_core::limits`].
+
+use std::time::Duration;
+
+/// The number of events that a watcher tracks. An Azure placement group has up to a thousand machines.
+pub const EVENTS_MAX: usize = 1024;
+
+/// The largest body of a document, in bytes. A document of a thousand events has about 512 KiB.
+pub const BODY_MAX: u64 = 8 * 1024 * 1024;
+
+/// The largest body that is read where only the status matters, in bytes.
+pub const ERROR_BODY_MAX: u64 = 64 * 1024;
+
+/// The largest response head, in bytes. The metadata service sends less than 1 KiB.
+pub const HEAD_MAX: usize = 16 * 1024;
+
+/// The timeout of the request for the machine's own name. The watcher repeats it, so a short one is enough.
+pub const NAME_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The delay before the machine's own name is requested again. It doubles up to [`NAME_RETRY_MAX`]. It is short because all
+/// events are held until the name is known, and Azure announces some events only 30 seconds ahead.
+pub const NAME_RETRY_FIRST: Duration = Duration::from_secs(1);
+
+/// The longest delay before the machine's own name is requested again.
+pub const NAME_RETRY_MAX: Duration = Duration::from_secs(8);
+
+/// The delay before a failed write of the state file is repeated.
+pub const SAVE_RETRY: Duration = Duration::from_secs(1);
+
+/// How often an unchanged failure to write the state file is reported.
+pub const SAVE_FAILURE_REPEAT: Duration = Duration::from_secs(300);
+
+/// The largest state file that is read, in bytes. A thousand events with a thousand resources each stay below it.
+pub const STATE_FILE_MAX: u64 = 64 * 1024 * 1024;
+
+/// How long [`StateFile::open`](crate::state::StateFile::open) waits for the lock. A process that is killed while it forks
+/// leaves a child that holds the lock until it executes its program.
+pub const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The largest step of the wall clock that is accepted. Freezes, live migrations and time synchronisation cause smaller ones;
+/// a step of a year is a mistake.
+pub const CLOCK_STEP_MAX: Duration = Duration::from_secs(3600);
+
+/// The drift between the wall clock and the clock of running commands from which on the commands' deadlines are set again, in
+/// milliseconds.
+pub const CLOCK_DRIFT_MAX_MS: u64 = 1_000;
+
+/// The time between asking a command to terminate and killing it.
+pub const COMMAND_GRACE: Duration = Duration::from_secs(2);
+
+/// The longest line of a command's output, in bytes. Longer lines are split.
+pub const OUTPUT_LINE_MAX: u64 = 4096;
+
+/// The longest environment variable that a command receives, in bytes. Linux starts no program with one of 128 KiB. A longer
+/// variable is left out, since a truncated list would mislead; standard input has the whole event.
+pub const VARIABLE_MAX: usize = 96 * 1024;

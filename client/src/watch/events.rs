@@ -1,0 +1,70 @@
+//! The tracked events with all their members. The session keeps only what it needs to decide.
+
+use std::collections::{HashMap, HashSet};
+
+use scheduled_events_core::{Document, EventId, Session, Text, TrackedEvent, VmNames};
+
+use crate::limits::EVENTS_MAX;
+use crate::record::EventRecord;
+
+/// The newest record of each tracked event.
+#[derive(Default)]
+pub(super) struct EventRecords(HashMap<String, EventRecord>);
+
+impl EventRecords {
+    pub(super) fn new(events: Vec<EventRecord>) -> Self {
+        Self(events.into_iter().map(|event| (event_key(&event.event_id), event)).collect())
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Copies the document's events. A known `NotBefore` is kept where the document has none, as for Started events.
+    pub(super) fn apply(&mut self, document: &Document<'_>, names: VmNames<'_>) {
+        for event in document.events() {
+            let mut record = EventRecord::new(&event, names);
+            let key = event_key(&record.event_id);
+            let known = self.0.get(&key).and_then(|known| known.not_before);
+            record.not_before = record.not_before.or(known);
+            self.0.insert(key, record);
+        }
+    }
+
+    /// Drops the events that are not tracked any more.
+    pub(super) fn retain_tracked(&mut self, session: &Session<EVENTS_MAX>) {
+        if self.0.len() > session.events().count() {
+            let tracked: HashSet<_> = session.events().map(|event| event_key(event.event_id().as_str())).collect();
+            self.0.retain(|key, _| tracked.contains(key));
+        }
+    }
+
+    pub(super) fn get(&self, event_id: &str) -> Option<&EventRecord> {
+        self.0.get(&event_key(event_id))
+    }
+
+    /// The record of a tracked event: the members of its newest document, or those that the session keeps.
+    pub(super) fn of(&self, event: &TrackedEvent) -> EventRecord {
+        let Some(mut record) = self.get(event.event_id().as_str()).cloned() else {
+            return EventRecord::of_tracked(event);
+        };
+        record.update(event);
+        record
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &EventRecord> {
+        self.0.values()
+    }
+
+    /// All records, ordered by event id.
+    pub(super) fn sorted(&self) -> Vec<EventRecord> {
+        let mut events: Vec<_> = self.0.values().cloned().collect();
+        events.sort_by(|one, other| one.event_id.cmp(&other.event_id));
+        events
+    }
+}
+
+/// An event id as a map key. Ids are compared without ASCII case, and long ones as the session shortens them.
+pub(crate) fn event_key(event_id: &str) -> String {
+    EventId::new(&Text::plain(event_id)).as_str().to_ascii_lowercase()
+}

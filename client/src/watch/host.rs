@@ -1,0 +1,161 @@
+//! The host: the caller's side of a watcher, which acts and reports.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use scheduled_events_core::Change;
+
+use super::message::{Completion, Reply};
+use crate::record::{EventRecord, TimedRecord};
+
+/// Performs what a watcher decides: runs commands, calls functions, prints.
+///
+/// All methods are called on the watcher's thread and delay polling, so whatever takes time belongs on another thread.
+pub trait Host {
+    /// Reports a record, with the event that it is about if there is one.
+    fn record(&mut self, record: &TimedRecord<'_>, event: Option<&EventRecord>);
+
+    /// Reports something for the log, which is not a record.
+    fn note(&mut self, note: &Note);
+
+    /// Prepares the machine for the event. `time_left` is the time until the event may start, if that is known. The host reports
+    /// the result through `reply`.
+    fn prepare(&mut self, event: &EventRecord, time_left: Option<Duration>, reply: Reply);
+
+    /// The event was rescheduled or the wall clock was set: `time_left` is the new time until the event may start. The event need
+    /// not be one that is being prepared for.
+    fn rescheduled(&mut self, event: &EventRecord, time_left: Option<Duration>);
+
+    /// Takes the machine back into service after the event. `still_open` is the number of this machine's other events that have
+    /// not ended; the machine may have to stay out of service for one of them. The host reports the result through `reply`.
+    fn recover(&mut self, event: &EventRecord, still_open: usize, reply: Reply);
+
+    /// Called several times per poll, for supervision. The watcher calls it again within the returned time unless something hangs.
+    fn heartbeat(&mut self, status: WatchStatus<'_>) -> Option<Duration> {
+        let _ = status;
+        None
+    }
+
+    /// Starts the hooks for a change that was recorded, and returns whether there are any. The host reports their end through
+    /// `completion`. Until then the watcher does not stop by itself; if it is stopped or killed, the next run calls this again.
+    fn changed(
+        &mut self,
+        change: Change,
+        event: &EventRecord,
+        time_left: Option<Duration>,
+        completion: Completion,
+    ) -> bool {
+        let _ = (change, event, time_left, completion);
+        false
+    }
+}
+
+/// The state of a watcher.
+#[derive(Clone, Copy, Debug)]
+pub struct WatchStatus<'a> {
+    /// Whether a document was read since the start.
+    pub answered: bool,
+    /// The number of tracked events.
+    pub events: usize,
+    /// Why the last poll failed, if it did.
+    pub failure: Option<&'a str>,
+}
+
+/// A message for the log. `Display` writes it as a sentence without a full stop; [`severity`](Self::severity) classifies it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// The machine's own name is known now.
+    NameKnown(String),
+    /// The machine's own name could not be determined, for this reason. All events are held until it is known.
+    NameUnknown(String),
+    /// The state file is damaged and was moved out of the way. The watcher starts without state.
+    StateQuarantined {
+        /// The file's new path.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The state file could not be written, for this reason. The watcher continues and tries again.
+    StateNotSaved(String),
+    /// The state of the last run was restored.
+    StateRestored {
+        /// The number of tracked events.
+        events: usize,
+    },
+    /// A poll failed, for this reason.
+    PollFailed(String),
+    /// An approval failed, for this reason.
+    ApprovalFailed(String),
+    /// The service sent a document that it had already replaced.
+    StaleDocument,
+    /// The wall clock stepped too far, and the step is ignored.
+    ClockStepIgnored,
+}
+
+/// How important a [`Note`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// For information.
+    Note,
+    /// Something failed that the watcher handles.
+    Warning,
+    /// Something failed that needs a person.
+    Error,
+}
+
+impl Severity {
+    /// The word that starts a diagnostic: `note`, `warning` or `error`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Note => "note",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+impl Note {
+    /// How important the note is.
+    pub const fn severity(&self) -> Severity {
+        match self {
+            Self::NameKnown(_) | Self::StateRestored { .. } => Severity::Note,
+            Self::StateNotSaved(_) => Severity::Error,
+            Self::NameUnknown(_)
+            | Self::StateQuarantined { .. }
+            | Self::PollFailed(_)
+            | Self::ApprovalFailed(_)
+            | Self::StaleDocument
+            | Self::ClockStepIgnored => Severity::Warning,
+        }
+    }
+}
+
+impl fmt::Display for Note {
+    /// Texts from outside are written as they are: escape them before they reach a terminal.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NameKnown(name) => write!(f, "this machine is {name}"),
+            Self::NameUnknown(reason) => {
+                write!(f, "cannot determine this machine's own name ({reason}); all events are held until it is known")
+            }
+            Self::StateQuarantined { path, reason } => write!(
+                f,
+                "the state file is damaged ({reason}); it was moved to {}, and this run starts without state",
+                path.display()
+            ),
+            Self::StateNotSaved(reason) => {
+                write!(f, "cannot write the state file, so a restart would lose the current state: {reason}")
+            }
+            Self::StateRestored { events } => {
+                write!(f, "restored the state of the last run: {events} {}", if *events == 1 { "event" } else { "events" })
+            }
+            Self::PollFailed(reason) => write!(f, "poll failed: {reason}"),
+            Self::ApprovalFailed(reason) => write!(f, "approval failed: {reason}"),
+            Self::StaleDocument => f.write_str("ignored an outdated document; it is accepted if the service keeps sending it"),
+            Self::ClockStepIgnored => f.write_str(
+                "the wall clock was set by more than an hour, which is ignored; restart the watcher if the clock is right now",
+            ),
+        }
+    }
+}

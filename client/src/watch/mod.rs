@@ -1,0 +1,481 @@
+//! The watcher: polls the metadata service, reports changes, decides, prepares, approves and recovers.
+//!
+//! Core's [`Session`] makes every decision. This folder gives it what it does not have: a clock, HTTP, a state file, and a host
+//! that acts. Read it in this order:
+//!
+//! * `options`: how a watcher is configured.
+//! * `host`: the trait that the caller implements, and the notes for its log.
+//! * `message`: how other threads report to the watcher.
+//! * this file: [`Watcher`], the loop that does what the session says.
+//! * `transport`, `name`, `events`, `persistence`: its parts. Each has one responsibility and knows none of the others but the
+//!   event records.
+
+mod events;
+mod host;
+mod message;
+mod name;
+mod options;
+mod persistence;
+mod transport;
+
+use std::io;
+use std::panic::resume_unwind;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::Duration;
+
+use scheduled_events_core::record::CauseWord;
+use scheduled_events_core::{
+    Cause, Change, Report, RequestOutcome, Response, Session, SessionConfig, Step, Text, UnixMillis, UnixSeconds,
+};
+
+use crate::clock::{Clock, ClockMonitor};
+use crate::imds::{HttpResponse, Imds, RequestFailure, names_for};
+use crate::limits::EVENTS_MAX;
+use crate::record::{EventRecord, HookOutcome, Record};
+use crate::state::{LoadResult, PendingHook, StateFile};
+
+pub(crate) use events::event_key;
+pub use host::{Host, Note, Severity, WatchStatus};
+pub use message::{Completion, Reply, WatcherHandle};
+pub use options::WatcherOptions;
+
+use events::EventRecords;
+use message::Message;
+use name::MachineName;
+use persistence::Persistence;
+use transport::Transport;
+
+/// Why a watcher stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopReason {
+    /// An event was seen, and none is left.
+    Idle,
+    /// The requested number of polls is done.
+    PollsDone {
+        /// Whether at least one was answered with a document.
+        answered: bool,
+    },
+    /// It was stopped through its handle.
+    Stopped,
+}
+
+/// Watches one machine: a session with all that it needs around it.
+pub struct Watcher {
+    session: Box<Session<EVENTS_MAX>>,
+    options: WatcherOptions,
+    clock: ClockMonitor,
+    transport: Transport,
+    name: MachineName,
+    events: EventRecords,
+    persistence: Persistence,
+    polls: Polls,
+    /// The bytes of the newest document, which the offsets of problems refer to.
+    body: Vec<u8>,
+    /// The ids in the approval in flight.
+    posted: Vec<String>,
+    /// What loading the state file has to say, until there is a host.
+    load_note: Option<Note>,
+    messages: Receiver<Message>,
+    sender: Sender<Message>,
+}
+
+/// The polls of this run.
+#[derive(Default)]
+struct Polls {
+    started: u64,
+    /// Whether one was answered with a document.
+    answered: bool,
+    /// Why the last one failed, if it did.
+    failure: Option<String>,
+}
+
+impl Watcher {
+    /// Makes a watcher. With a state file it continues where the last run stopped.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong: an option out of range, a state file that cannot be written, or a thread that cannot be
+    /// started.
+    pub fn new(
+        imds: Imds,
+        options: WatcherOptions,
+        state_file: Option<(StateFile, LoadResult)>,
+    ) -> Result<Self, String> {
+        let session = new_session(&options)?;
+        let (sender, messages) = mpsc::channel();
+        let clock = ClockMonitor::new(Clock::at_speed(imds.speed()));
+        let transport = Transport::start(imds.clone(), sender.clone()).map_err(|error| no_thread(&error))?;
+        let name = MachineName::new(options.vm_names.clone(), options.api_version.clone(), imds, sender.clone());
+        let mut watcher = Self {
+            session,
+            options,
+            clock,
+            transport,
+            name,
+            events: EventRecords::default(),
+            persistence: Persistence::default(),
+            polls: Polls::default(),
+            body: Vec::new(),
+            posted: Vec::new(),
+            load_note: None,
+            messages,
+            sender,
+        };
+        if let Some((file, loaded)) = state_file {
+            (watcher.events, watcher.load_note) = watcher.persistence.restore(&mut watcher.session, &file, loaded)?;
+            // A dry run does nothing, so a later run must not find it done.
+            if !watcher.options.dry_run {
+                watcher.persistence.write_to(file, &watcher.session, &watcher.events)?;
+            }
+        }
+        Ok(watcher)
+    }
+
+    /// A handle that stops this watcher from another thread.
+    pub fn handle(&self) -> WatcherHandle {
+        WatcherHandle(self.sender.clone())
+    }
+
+    /// Watches until there is a reason to stop.
+    pub fn run(&mut self, host: &mut dyn Host) -> StopReason {
+        if let Some(note) = self.load_note.take() {
+            host.note(&note);
+        }
+        for hook in self.persistence.take_hooks() {
+            self.start_hook(hook, host);
+        }
+        if let Some(reason) = self.await_name(host) {
+            return reason;
+        }
+        let reason = loop {
+            if let Some(reason) = self.step(host) {
+                break reason;
+            }
+        };
+        self.persistence.retry_now();
+        self.save(host);
+        reason
+    }
+
+    /// Requests the machine's own name once before the first poll, so that the first decision already knows which events are its
+    /// own.
+    fn await_name(&mut self, host: &mut dyn Host) -> Option<StopReason> {
+        if self.name.is_known() {
+            return None;
+        }
+        self.name.request();
+        while let Ok(message) = self.messages.recv() {
+            let is_answer = matches!(message, Message::Name(_));
+            let reason = self.on_message(message, host);
+            if is_answer || reason.is_some() {
+                return reason;
+            }
+        }
+        None
+    }
+
+    /// Does what the session says next, or waits. Returns why the watcher stops, if it does.
+    fn step(&mut self, host: &mut dyn Host) -> Option<StopReason> {
+        // All messages at once, so that many commands that end together cause one write of the state file.
+        while let Ok(message) = self.messages.try_recv() {
+            if let Some(reason) = self.on_message(message, host) {
+                return Some(reason);
+            }
+        }
+        let wake_within = self.heartbeat(host);
+        // Checked before the next poll, which is already due if the last response was slow.
+        if self.options.until_idle && self.is_idle() {
+            return Some(StopReason::Idle);
+        }
+        self.check_clock(host);
+        let now = self.clock.clock.now();
+        let time_of_day = self.clock.clock.time_of_day();
+        let polls_done = self.polls_done();
+        match self.session.next(now) {
+            Step::Report(Report::Change { change, event }) => {
+                let event = self.events.of(event);
+                self.on_change(change, event, host);
+            }
+            Step::Report(report) => {
+                let event = match report {
+                    Report::Decision { event, .. } => self.events.get(event.event_id().as_str()),
+                    _ => None,
+                };
+                host.record(&Record::from_report(&report, Some(&self.body)).at(time_of_day.seconds()), event);
+            }
+            Step::Prepare { event } => {
+                let event = self.events.of(event);
+                self.save(host);
+                let reply = Reply::new(event.event_id.clone(), self.sender.clone());
+                host.prepare(&event, time_left(event.not_before, time_of_day), reply);
+            }
+            Step::Recover { event } => {
+                let event = self.events.of(event);
+                self.save(host);
+                let reply = Reply::new(event.event_id.clone(), self.sender.clone());
+                if self.options.dry_run {
+                    reply.recovered(HookOutcome::DryRun);
+                } else {
+                    host.recover(&event, self.open_own_events(), reply);
+                }
+            }
+            // The last poll may be so long ago that the next one is due without a wait.
+            Step::Get { .. } if polls_done => return Some(self.finish(host)),
+            Step::Get { timeout_ms } => {
+                let timeout = self.options.request_timeout(timeout_ms);
+                self.polls.started += 1;
+                self.save(host);
+                self.transport.get(timeout);
+            }
+            Step::Post { body, timeout_ms } => {
+                let (body, timeout) = (body.to_vec(), self.options.request_timeout(timeout_ms));
+                self.posted = self.session.posted().map(ToString::to_string).collect();
+                self.save(host);
+                self.transport.post(body, timeout);
+            }
+            Step::Wait { until } => return self.wait(until, wake_within, host),
+        }
+        None
+    }
+
+    /// Waits for a message, until the session or somebody else has something to do.
+    fn wait(&mut self, until: UnixMillis, wake_within: Option<Duration>, host: &mut dyn Host) -> Option<StopReason> {
+        self.save(host);
+        self.events.retain_tracked(&self.session);
+        if !self.session.awaits_answer() && self.polls_done() {
+            return Some(self.finish(host));
+        }
+        let clock = self.clock.clock;
+        let wait = clock.real(Duration::from_millis(until.millis_since(clock.now())));
+        let wait = [self.name.retry(), wake_within].into_iter().flatten().fold(wait, Duration::min);
+        match self.messages.recv_timeout(wait) {
+            Ok(message) => self.on_message(message, host),
+            // The watcher holds a sender itself, so the channel stays open.
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+        }
+    }
+
+    /// All polls are done: waits for the hooks that are still running.
+    fn finish(&mut self, host: &mut dyn Host) -> StopReason {
+        while self.persistence.has_hooks() {
+            let wait = self.heartbeat(host).unwrap_or(Duration::from_secs(3600));
+            let Ok(message) = self.messages.recv_timeout(wait) else { continue };
+            if let Some(reason) = self.on_message(message, host) {
+                return reason;
+            }
+        }
+        StopReason::PollsDone { answered: self.polls.answered }
+    }
+
+    fn on_message(&mut self, message: Message, host: &mut dyn Host) -> Option<StopReason> {
+        match message {
+            Message::Response(Ok(response)) => self.on_response(response, host),
+            Message::Response(Err(failure)) => self.on_failure(failure, host),
+            Message::Name(answer) => {
+                let note = self.name.on_answer(answer, |names| self.session.set_names(names));
+                if let Some(note) = note {
+                    host.note(&note);
+                }
+            }
+            Message::Prepared { event_id, preparation, outcome } => {
+                if self.session.prepared(&event_id, preparation) {
+                    self.save(host);
+                    let record = Record::Prepare { event_id: Text::plain(&event_id), outcome: Some(outcome) };
+                    host.record(&record.at(self.time_of_day()), self.events.get(&event_id));
+                }
+            }
+            Message::Recovered { event_id, outcome } => {
+                if self.session.recovered(&event_id) {
+                    // Saved before it is reported, so that a recovery that was reported never runs again.
+                    self.save(host);
+                    let record = Record::Recover {
+                        event_id: Text::plain(&event_id),
+                        event_ids: &[event_id.as_str()],
+                        outcome: Some(outcome),
+                    };
+                    host.record(&record.at(self.time_of_day()), self.events.get(&event_id));
+                }
+            }
+            Message::Completed(number) => self.persistence.complete_hook(number),
+            Message::Stop => return Some(StopReason::Stopped),
+        }
+        None
+    }
+
+    fn on_response(&mut self, http: HttpResponse, host: &mut dyn Host) {
+        let now = self.set_time();
+        let response = Response { status: http.status, retry_after: http.retry_after, body: &http.body };
+        let (name, events) = (&self.name, &mut self.events);
+        let outcome = self.session.on_response_with(&response, now, |document| {
+            name.with_names(|names| events.apply(document, names));
+        });
+        // A request that is refused for good is reported with the reason that the service gives.
+        let is_permanent = matches!(http.status, 400..=499) && !matches!(http.status, 404 | 408 | 410 | 429);
+        let detail = is_permanent.then(|| http.error_message()).filter(|message| !message.is_empty());
+        let status = http.status;
+        if outcome == RequestOutcome::Document {
+            self.body = http.body;
+            // Saved before anything is reported: an event that was reported stays known, even if it ends before the restart after
+            // a crash.
+            self.save(host);
+        }
+        self.on_outcome(outcome, Some(status), detail, host);
+    }
+
+    fn on_failure(&mut self, failure: RequestFailure, host: &mut dyn Host) {
+        let now = self.set_time();
+        let outcome = self.session.on_failure(failure.cause, now);
+        self.on_outcome(outcome, None, Some(failure.detail), host);
+    }
+
+    /// Reports what a request led to.
+    fn on_outcome(
+        &mut self,
+        outcome: RequestOutcome,
+        status: Option<u16>,
+        detail: Option<String>,
+        host: &mut dyn Host,
+    ) {
+        match outcome {
+            RequestOutcome::Document | RequestOutcome::Unchanged => {
+                self.polls.answered = true;
+                self.polls.failure = None;
+            }
+            RequestOutcome::Stale => host.note(&Note::StaleDocument),
+            RequestOutcome::PollFailed { cause, retry_in_ms } => {
+                let reason = describe(cause, detail);
+                host.note(&Note::PollFailed(reason.clone()));
+                self.polls.failure = Some(reason);
+                let record = Record::PollFailed { cause: CauseWord(cause), retry_in_ms };
+                host.record(&record.at(self.time_of_day()), None);
+            }
+            RequestOutcome::Approved | RequestOutcome::ApprovalFailed { .. } => {
+                if let RequestOutcome::ApprovalFailed { cause } = outcome {
+                    host.note(&Note::ApprovalFailed(describe(cause, detail)));
+                }
+                self.save(host);
+                let posted = std::mem::take(&mut self.posted);
+                let event_ids: Vec<_> = posted.iter().map(String::as_str).collect();
+                let event = event_ids.first().and_then(|id| self.events.get(id));
+                let record = Record::Approval { event_ids: &event_ids, status };
+                host.record(&record.at(self.time_of_day()), event);
+            }
+            _ => {}
+        }
+    }
+
+    fn on_change(&mut self, change: Change, event: EventRecord, host: &mut dyn Host) {
+        if change == Change::Rescheduled {
+            host.rescheduled(&event, time_left(event.not_before, self.clock.clock.time_of_day()));
+        }
+        let names = event.resource_names();
+        let record = Record::Change { change, event: event.members(names.as_deref()) };
+        host.record(&record.at(self.time_of_day()), Some(&event));
+        self.start_hook(PendingHook { change, event }, host);
+    }
+
+    fn start_hook(&mut self, hook: PendingHook, host: &mut dyn Host) {
+        let number = self.persistence.next_hook();
+        let completion = Completion::new(number, self.sender.clone());
+        let left = time_left(hook.event.not_before, self.clock.clock.time_of_day());
+        let started = host.changed(hook.change, &hook.event, left, completion);
+        self.persistence.change_reported(number, started.then_some(hook));
+    }
+
+    /// Commands are timed by a clock that does not count suspended time. When it and the time of day have come apart, running
+    /// preparations get new deadlines.
+    fn check_clock(&mut self, host: &mut dyn Host) {
+        let change = self.clock.check();
+        if change.rejects_step {
+            host.note(&Note::ClockStepIgnored);
+        }
+        if change.moves_deadlines {
+            let time_of_day = self.clock.clock.time_of_day();
+            for event in self.events.iter().filter(|event| event.not_before.is_some()) {
+                host.rescheduled(event, time_left(event.not_before, time_of_day));
+            }
+        }
+    }
+
+    /// Passes the time of day on to the session. Returns the time now.
+    fn set_time(&mut self) -> UnixMillis {
+        let clock = self.clock.clock;
+        let now = clock.now();
+        self.session.set_time_of_day_ahead(clock.time_of_day().0.saturating_sub(now.0));
+        now
+    }
+
+    /// The time for records.
+    fn time_of_day(&self) -> UnixSeconds {
+        self.clock.clock.time_of_day().seconds()
+    }
+
+    fn heartbeat(&self, host: &mut dyn Host) -> Option<Duration> {
+        host.heartbeat(WatchStatus {
+            answered: self.polls.answered,
+            events: self.events.len(),
+            failure: self.polls.failure.as_deref(),
+        })
+    }
+
+    fn save(&mut self, host: &mut dyn Host) {
+        if let Some(note) = self.persistence.save(&self.session, &self.events) {
+            host.note(&note);
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        !self.session.awaits_answer()
+            && self.session.is_idle()
+            && self.session.has_seen_event()
+            && !self.persistence.has_hooks()
+    }
+
+    fn polls_done(&self) -> bool {
+        self.options.max_polls.is_some_and(|max| self.polls.started >= max)
+    }
+
+    /// The number of this machine's events that have not ended.
+    fn open_own_events(&self) -> usize {
+        self.session.events().filter(|event| event.mine() == Some(true) && !event.is_gone()).count()
+    }
+}
+
+/// Makes the session on a stack of its own. It is large and passes through the stack more than once; a thread gives its stack
+/// back.
+fn new_session(options: &WatcherOptions) -> Result<Box<Session<EVENTS_MAX>>, String> {
+    let names: Vec<&str> = options.vm_names.iter().map(String::as_str).collect();
+    let config = SessionConfig {
+        names: names_for(&names, &options.api_version),
+        policy: options.policy.clone(),
+        interval_ms: u32::try_from(options.interval.as_millis()).unwrap_or(u32::MAX),
+        dry_run: options.dry_run,
+        seed: seed(),
+    };
+    let session = thread::scope(|scope| {
+        let maker = thread::Builder::new().spawn_scoped(scope, || Session::new(&config).map(Box::new))?;
+        Ok(maker.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    });
+    session.map_err(|error| no_thread(&error))?.map_err(|error| error.to_string())
+}
+
+fn no_thread(error: &io::Error) -> String {
+    format!("cannot start another thread: {error}")
+}
+
+fn time_left(not_before: Option<UnixSeconds>, now: UnixMillis) -> Option<Duration> {
+    not_before.map(|start| Duration::from_millis(UnixMillis::from(start).millis_since(now)))
+}
+
+fn describe(cause: Cause, detail: Option<String>) -> String {
+    match detail {
+        Some(detail) => format!("{cause} ({detail})"),
+        None => cause.to_string(),
+    }
+}
+
+/// Differs between machines and runs. It spreads retries, and needs no secrecy.
+fn seed() -> u64 {
+    let now = Clock::start().now().0.unsigned_abs();
+    now.rotate_left(20) ^ u64::from(std::process::id())
+}

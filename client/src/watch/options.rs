@@ -1,0 +1,53 @@
+//! What a watcher is configured with.
+
+use std::time::Duration;
+
+use scheduled_events_core::{Policy, limits};
+
+use crate::imds::API_VERSION;
+
+/// The options of a [`Watcher`](super::Watcher).
+#[derive(Clone, Debug)]
+pub struct WatcherOptions {
+    /// The API version to request.
+    pub api_version: String,
+    /// This machine's names. If empty, the watcher asks the metadata service.
+    pub vm_names: Vec<String>,
+    /// The rules that decide about events.
+    pub policy: Policy,
+    /// The time between two polls, at least [`limits::INTERVAL_MIN_MS`].
+    pub interval: Duration,
+    /// Decide and report, but neither prepare nor approve.
+    pub dry_run: bool,
+    /// Stop once an event was seen and none is left.
+    pub until_idle: bool,
+    /// Stop after this number of polls.
+    pub max_polls: Option<u64>,
+    /// An upper bound for the timeout of each request. Without it, the first request may take two minutes, since it may have to
+    /// activate the service.
+    pub timeout: Option<Duration>,
+}
+
+impl Default for WatcherOptions {
+    /// Observes the machine, with the newest API version and one poll a second.
+    fn default() -> Self {
+        Self {
+            api_version: API_VERSION.to_owned(),
+            vm_names: Vec::new(),
+            policy: Policy::observe(),
+            interval: Duration::from_millis(u64::from(limits::INTERVAL_MS)),
+            dry_run: false,
+            until_idle: false,
+            max_polls: None,
+            timeout: None,
+        }
+    }
+}
+
+impl WatcherOptions {
+    /// The timeout of a request to which the session gives `timeout_ms`.
+    pub(super) fn request_timeout(&self, timeout_ms: u32) -> Duration {
+        let usual = Duration::from_millis(u64::from(timeout_ms));
+        self.timeout.map_or(usual, |timeout| timeout.min(usual))
+    }
+}

@@ -1,0 +1,152 @@
+//! What survives a restart: the session's snapshot, the event records and the hooks that have not ended.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use scheduled_events_core::Session;
+
+use super::events::EventRecords;
+use super::host::Note;
+use crate::limits::{EVENTS_MAX, SAVE_FAILURE_REPEAT, SAVE_RETRY};
+use crate::state::{LoadResult, PendingHook, State, StateFile};
+
+/// The state file, what it holds, and when to write it again.
+#[derive(Default)]
+pub(super) struct Persistence {
+    file: Option<StateFile>,
+    /// The session's newest snapshot. A buffer that is used again.
+    snapshot: Vec<u8>,
+    /// The snapshot in the file.
+    saved: Vec<u8>,
+    /// The hooks that have not ended, by numbers of this run.
+    hooks: BTreeMap<u64, PendingHook>,
+    next_hook: u64,
+    /// Whether the hooks differ from those in the file.
+    hooks_changed: bool,
+    /// When a failed write is repeated.
+    retry_at: Option<Instant>,
+    /// The failed write that was reported last, and when.
+    reported: Option<(String, Instant)>,
+}
+
+impl Persistence {
+    /// Restores what the file held into the session. Returns the event records, and what the log should say.
+    pub(super) fn restore(
+        &mut self,
+        session: &mut Session<EVENTS_MAX>,
+        file: &StateFile,
+        loaded: LoadResult,
+    ) -> Result<(EventRecords, Option<Note>), String> {
+        let loaded = match loaded {
+            LoadResult::State(state) => match session.restore(&state.session) {
+                Ok(()) => {
+                    let events = state.events.len();
+                    self.hooks = (0..).zip(state.hooks).collect();
+                    let note = (events > 0).then_some(Note::StateRestored { events });
+                    return Ok((EventRecords::new(state.events), note));
+                }
+                Err(error) => file.quarantine(&error.to_string())?,
+            },
+            other => other,
+        };
+        let note = match loaded {
+            LoadResult::Damaged { quarantine, reason } => Some(Note::StateQuarantined { path: quarantine, reason }),
+            LoadResult::State(_) | LoadResult::Missing => None,
+        };
+        Ok((EventRecords::default(), note))
+    }
+
+    /// Writes to the file from now on, and for the first time at once: whether that is possible is better known now than when
+    /// the first event appears.
+    pub(super) fn write_to(
+        &mut self,
+        file: StateFile,
+        session: &Session<EVENTS_MAX>,
+        events: &EventRecords,
+    ) -> Result<(), String> {
+        self.take_snapshot(session);
+        let state = self.state(events);
+        file.save(&state).map_err(|error| format!("cannot write the state file {}: {error}", file.path().display()))?;
+        self.saved = state.session;
+        self.file = Some(file);
+        Ok(())
+    }
+
+    /// The hooks that the last run did not complete. They are forgotten here, to be added again.
+    pub(super) fn take_hooks(&mut self) -> Vec<PendingHook> {
+        std::mem::take(&mut self.hooks).into_values().collect()
+    }
+
+    /// The number of the next hook.
+    pub(super) fn next_hook(&mut self) -> u64 {
+        self.next_hook += 1;
+        self.next_hook
+    }
+
+    /// Remembers that a change was reported, and its hook if one was started. Both are saved together: after a crash before that,
+    /// the change is reported again, and the hook started again.
+    pub(super) fn change_reported(&mut self, number: u64, hook: Option<PendingHook>) {
+        self.hooks.extend(hook.map(|hook| (number, hook)));
+        self.hooks_changed = true;
+    }
+
+    /// Forgets a hook that has ended. The next save includes that; after a crash before it, the hook runs again.
+    pub(super) fn complete_hook(&mut self, number: u64) {
+        self.hooks.remove(&number);
+        self.hooks_changed = true;
+    }
+
+    pub(super) fn has_hooks(&self) -> bool {
+        !self.hooks.is_empty()
+    }
+
+    /// Writes the file if anything changed. A failure stops nothing: the state in memory is right, and the write is repeated.
+    /// Returns what the log should say.
+    pub(super) fn save(&mut self, session: &Session<EVENTS_MAX>, events: &EventRecords) -> Option<Note> {
+        if self.file.is_none() || self.retry_at.is_some_and(|at| Instant::now() < at) {
+            return None;
+        }
+        self.take_snapshot(session);
+        if self.snapshot == self.saved && !self.hooks_changed {
+            return None;
+        }
+        let state = self.state(events);
+        let file = self.file.as_ref()?;
+        let Err(error) = file.save(&state) else {
+            self.saved = state.session;
+            self.hooks_changed = false;
+            self.retry_at = None;
+            self.reported = None;
+            return None;
+        };
+        let reason = format!("{}: {error}", file.path().display());
+        self.retry_at = Some(Instant::now() + SAVE_RETRY);
+        let is_reported = |(known, at): &(String, Instant)| *known == reason && at.elapsed() < SAVE_FAILURE_REPEAT;
+        if self.reported.as_ref().is_some_and(is_reported) {
+            return None;
+        }
+        self.reported = Some((reason.clone(), Instant::now()));
+        Some(Note::StateNotSaved(reason))
+    }
+
+    /// Lets the next save write at once, even if the last one failed just now.
+    pub(super) fn retry_now(&mut self) {
+        self.retry_at = None;
+    }
+
+    fn take_snapshot(&mut self, session: &Session<EVENTS_MAX>) {
+        self.snapshot.resize(self.snapshot.capacity(), 0);
+        let length = match session.snapshot(&mut self.snapshot) {
+            Ok(length) => length,
+            Err(small) => {
+                self.snapshot.resize(small.needed, 0);
+                session.snapshot(&mut self.snapshot).unwrap_or(0)
+            }
+        };
+        self.snapshot.truncate(length);
+    }
+
+    fn state(&self, events: &EventRecords) -> State {
+        State { session: self.snapshot.clone(), events: events.sorted(), hooks: self.hooks.values().cloned().collect() }
+    }
+}
