@@ -137,10 +137,8 @@ handwritten! {
             stage.intercept(move |_| Some(Reply::new(status, "", "{}")));
             let mut run = Run::watch(&stage.url(), &["--vm-name", VM]);
             let failed = run.record("a failure", |record| record["record"] == "poll-failed");
-            assert_eq!(
-                failed,
-                json!({"record": "poll-failed", "cause": format!("status-{status}"), "retry_in_ms": 10_000})
-            );
+            assert_eq!(failed["cause"], format!("status-{status}"));
+            assert_eq!(failed["retry_in_ms"], 10_000);
         }
     }
 
@@ -149,7 +147,7 @@ handwritten! {
         stage.intercept(|_| Some(Reply::new(429, "Retry-After: 3600\r\n", "")));
         let mut run = Run::watch(&stage.url(), &["--vm-name", VM]);
         let failed = run.record("a failure", |record| record["record"] == "poll-failed");
-        assert_eq!(failed, json!({"record": "poll-failed", "cause": "status-429", "retry_in_ms": 60_000}));
+        assert_eq!((&failed["cause"], &failed["retry_in_ms"]), (&json!("status-429"), &json!(60_000)));
         thread::sleep(Duration::from_secs(12));
         assert_eq!(stage.requests().len(), 1, "a request within 12 s, longer than any back-off");
     }
