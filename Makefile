@@ -69,7 +69,7 @@ lint: ## run Clippy; warnings are errors
 	$(CARGO) clippy $(WORKSPACE) --test stack --test mounts --test crash --test soak -- -D warnings
 
 test-fast: ## run unit tests and fast integration tests
-	$(CARGO) test $(WORKSPACE) --lib --bins --test suite --test portable -- $(SLOW:%=--skip %)
+	RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test $(WORKSPACE) --lib --bins --test suite --test portable -- $(SLOW:%=--skip %)
 
 test-rust: ## run all tests of `cargo test` but the sweeps of `make test-sweeps`
 	@tests/setup client
