@@ -48,7 +48,7 @@ symbols() {
 # callers PROGRAM: the functions that call a panicking one, without the panicking ones themselves.
 callers() {
     "$objdump" --disassemble --demangle --no-show-raw-insn "$1" | awk -v panics="$panics" '
-        /^[0-9a-f]+ <\$[atd]/ { next }  # ARM's mapping symbols
+        /^[0-9a-f]+ <\$[atd]/ { next }  # mapping symbols of ARM
         /^[0-9a-f]+ <.*>:$/ { caller = $0; sub(/^[0-9a-f]+ </, "", caller); sub(/>:$/, "", caller); sub(/::h[0-9a-f]+$/, "", caller); next }
         caller ~ panics { next }
         /<.*>/ {
