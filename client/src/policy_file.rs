@@ -1,7 +1,6 @@
 //! Policies, by name or from a TOML file.
 
 use std::path::Path;
-use std::time::Duration;
 
 use scheduled_events_core::{
     Action, EventKind, EventSources, EventTypes, Leader, MAX_RULES, Policy, Position, Rule, Scope, SourceKind,
@@ -10,8 +9,8 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer};
 use toml::Spanned;
 
-/// The take-over delay per rank if the policy gives none.
-const TAKE_OVER_AFTER: Duration = Duration::from_secs(30);
+/// The take-over delay per rank in seconds, if the policy gives none.
+const TAKE_OVER_AFTER: u32 = 30;
 
 /// A policy that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +76,7 @@ pub fn parse(text: &str) -> Result<Policy, PolicyError> {
     }
     let rules: Vec<_> = file.rule.into_iter().map(|rule| Rule::from(rule.into_inner())).collect();
     let mut policy = Policy::new(&rules).map_err(|error| PolicyError { position: None, message: error.to_string() })?;
-    policy.leader = file.leader.map_or_else(Leader::default, Leader::from);
+    policy.leader = file.leader.map_or_else(Leader::default, |entry| entry.0);
     Ok(policy)
 }
 
@@ -158,23 +157,21 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
     }
 }
 
-enum LeaderEntry {
-    FirstResource,
-    Rank(Duration),
-    Everyone,
-}
-
-impl From<LeaderEntry> for Leader {
-    fn from(entry: LeaderEntry) -> Self {
-        match entry {
-            LeaderEntry::FirstResource => Self::FirstResource,
-            LeaderEntry::Everyone => Self::Everyone,
-            LeaderEntry::Rank(after) => {
-                Self::Rank { take_over_after: u32::try_from(after.as_secs()).unwrap_or(u32::MAX) }
-            }
-        }
+/// The leader that `mode` names. `take_over_after` is the seconds of the mode `rank`, 30 by default.
+///
+/// # Errors
+/// A message that names the wrong mode and the known ones, or a `take_over_after` for a mode that has none.
+pub fn leader(mode: &str, take_over_after: Option<u32>) -> Result<Leader, String> {
+    match (mode, take_over_after) {
+        ("first-resource", None) => Ok(Leader::FirstResource),
+        ("rank", seconds) => Ok(Leader::Rank { take_over_after: seconds.unwrap_or(TAKE_OVER_AFTER) }),
+        ("everyone", None) => Ok(Leader::Everyone),
+        ("first-resource" | "everyone", Some(_)) => Err("take_over_after is only valid with the mode \"rank\"".to_owned()),
+        _ => Err(format!("unknown leader {mode:?}; expected first-resource, rank or everyone")),
     }
 }
+
+struct LeaderEntry(Leader);
 
 impl<'de> Deserialize<'de> for LeaderEntry {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -190,23 +187,12 @@ impl<'de> Deserialize<'de> for LeaderEntry {
             }
 
             fn visit_str<E: de::Error>(self, mode: &str) -> Result<Self::Value, E> {
-                match mode {
-                    "first-resource" => Ok(LeaderEntry::FirstResource),
-                    "rank" => Ok(LeaderEntry::Rank(TAKE_OVER_AFTER)),
-                    "everyone" => Ok(LeaderEntry::Everyone),
-                    _ => Err(E::unknown_variant(mode, &["first-resource", "rank", "everyone"])),
-                }
+                leader(mode, None).map(LeaderEntry).map_err(E::custom)
             }
 
             fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
                 let table = LeaderTable::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                match (self.visit_str(&table.mode)?, table.take_over_after) {
-                    (LeaderEntry::Rank(_), Some(seconds)) => {
-                        Ok(LeaderEntry::Rank(Duration::from_secs(u64::from(seconds))))
-                    }
-                    (_, Some(_)) => Err(de::Error::custom("take_over_after is only valid with the mode \"rank\"")),
-                    (leader, None) => Ok(leader),
-                }
+                leader(&table.mode, table.take_over_after).map(LeaderEntry).map_err(de::Error::custom)
             }
         }
 
@@ -233,15 +219,21 @@ fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D:
 
     match Written::deserialize(deserializer)? {
         Written::Number(seconds) => Ok(Some(seconds)),
-        Written::Text(text) => {
-            let duration = humantime::parse_duration(&text)
-                .map_err(|error| de::Error::custom(format!("{text:?} is not a duration such as \"8s\": {error}")))?;
-            if duration.subsec_nanos() != 0 {
-                return Err(de::Error::custom(format!("{text:?} is not a whole number of seconds")));
-            }
-            u32::try_from(duration.as_secs()).map(Some).map_err(|_| de::Error::custom(format!("{text:?} is too long")))
-        }
+        Written::Text(text) => duration_in_seconds(&text).map(Some).map_err(de::Error::custom),
     }
+}
+
+/// The seconds of a duration such as `"8s"` or `"1min 30s"`.
+///
+/// # Errors
+/// A message that names the text, when it is not a duration of whole seconds that fits in 32 bits.
+pub fn duration_in_seconds(text: &str) -> Result<u32, String> {
+    let duration = humantime::parse_duration(text)
+        .map_err(|error| format!("{text:?} is not a duration such as \"8s\": {error}"))?;
+    if duration.subsec_nanos() != 0 {
+        return Err(format!("{text:?} is not a whole number of seconds"));
+    }
+    u32::try_from(duration.as_secs()).map_err(|_| format!("{text:?} is too long"))
 }
 
 #[cfg(test)]
