@@ -1,4 +1,4 @@
-"""A service on asyncio that goes on serving while it watches, and drains on its own loop."""
+"""An asyncio service that watches while it serves, and drains on its own event loop."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ import scheduled_events as se
 
 
 class Service:
-    """Counts to a second, again and again; a stand-in for something useful."""
+    """Counts requests, in place of a real service."""
 
     def __init__(self) -> None:
         self.accepting = True

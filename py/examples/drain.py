@@ -1,4 +1,4 @@
-"""Drain before anything that hurts, approve once drained, come back when it is over; a restart forgets nothing."""
+"""Drain before an event, approve it once drained, and recover after it. A restart continues from the state file."""
 
 import logging
 import sys
@@ -15,7 +15,7 @@ POLICY = se.Policy(
 
 
 def drain(event: se.Event) -> bool:
-    """Take this machine out of service. False, or an exception, would keep the event from being approved."""
+    """Take this machine out of service. If it returns False or raises, the event is not approved."""
     left = event.not_before - datetime.now(timezone.utc) if event.not_before else None
     print(f"draining for {event.event_type}, time left: {left}", flush=True)
     return True

@@ -1,4 +1,4 @@
-"""Microsoft's sample of 2017: say which events concern this host. The original has 37 lines."""
+"""Microsoft's sample of 2017, written with this package: print the events that concern this host."""
 
 import scheduled_events as se
 
@@ -11,7 +11,7 @@ def main() -> None:
                 print(
                     f"+ Scheduled Event. {this_host} is scheduled for {event.event_type} not before {event.not_before}"
                 )
-                # Add logic for handling events here
+                # Handle the event here.
 
 
 if __name__ == "__main__":

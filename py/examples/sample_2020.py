@@ -1,6 +1,6 @@
-"""Microsoft's sample of 2020: approve what a user started and freezes below nine seconds, log the rest.
+"""Microsoft's sample of 2020, written with this package: approve what a user started and short freezes, log the rest.
 
-The original has 79 lines, waits for a key before each document, and approves other machines' events too.
+The original waits for a key before each poll and approves other machines' events too; this one does neither.
 """
 
 import scheduled_events as se

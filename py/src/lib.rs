@@ -1,8 +1,10 @@
-//! The Python module `scheduled_events._native`: core and client, converted and nothing else.
+//! The Python module `scheduled_events._native`: it converts between Python and the crates `core` and `client`.
 //!
-//! What Python spells better than Rust (exceptions, enumerations, records, the client's front) stands in the package
-//! beside it, `python/scheduled_events`.
-// The documentation of what Python sees is Python's, and arguments are extracted for one call.
+//! The package beside it, `python/scheduled_events`, has what is simpler in Python: exceptions, enumerations, record
+//! classes and the client. A Rust type `PyX` is the class `X` of Python.
+//!
+//! The order to read: `body`, `event`, `document`; `words` and `convert`; then one file for each class or function.
+// Docstrings follow Python's conventions, and Python's arguments are owned by the call.
 #![allow(clippy::doc_markdown, clippy::needless_pass_by_value, clippy::too_many_arguments)]
 
 mod body;
@@ -22,7 +24,7 @@ mod words;
 
 use pyo3::prelude::*;
 
-/// What the package `scheduled_events` is made of; use that one.
+/// The native part of the package `scheduled_events`; import that one.
 #[pymodule]
 mod _native {
     use std::sync::OnceLock;
@@ -34,32 +36,34 @@ mod _native {
     #[pymodule_export]
     use crate::command::run;
     #[pymodule_export]
-    use crate::document::{Document, parse};
+    use crate::document::{PyDocument, parse};
     #[pymodule_export]
-    use crate::event::{Event, event_of_bytes};
+    use crate::event::{PyEvent, unpickle_event};
     #[pymodule_export]
-    use crate::imds::{Imds, start_requests};
+    use crate::imds::{PyImds, start_requests};
     #[pymodule_export]
-    use crate::policy::{Policy, Rule, rule_of_text};
+    use crate::policy::{PyPolicy, PyRule, unpickle_policy};
     #[pymodule_export]
-    use crate::replay::{Replay, replay, scenarios};
+    use crate::replay::{PyReplay, replay, scenarios};
     #[pymodule_export]
-    use crate::session::Session;
+    use crate::session::PySession;
     #[pymodule_export]
-    use crate::tracker::Tracker;
+    use crate::tracker::PyTracker;
     #[pymodule_export]
-    use crate::watch::{Task, Watch};
+    use crate::watch::{PyTask, PyWatch};
+    #[pymodule_export]
+    use crate::words::{printable, record_examples, record_members};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        // Objects that are looked up once belong to one interpreter, and each interpreter has builtins of its own.
+        // Cached Python objects belong to one interpreter, and each interpreter has its own builtins.
         static INTERPRETER: OnceLock<usize> = OnceLock::new();
         let builtins = module.py().import("builtins")?.as_ptr() as usize;
         if *INTERPRETER.get_or_init(|| builtins) != builtins {
-            return Err(PyImportError::new_err("scheduled_events works in one interpreter of a process only"));
+            return Err(PyImportError::new_err("scheduled_events supports one interpreter in a process"));
         }
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-        PyMapping::register::<Event>(module.py())?;
-        PyMapping::register::<Document>(module.py())
+        PyMapping::register::<PyEvent>(module.py())?;
+        PyMapping::register::<PyDocument>(module.py())
     }
 }

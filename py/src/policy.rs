@@ -1,53 +1,39 @@
-//! `Policy` and `Rule`: written as TOML, so that Python and policy files know the same words and the same mistakes.
+//! `Policy` and `Rule`: core's, built from Python values or read from TOML.
 
-use std::fmt::Write as _;
+use std::collections::HashMap;
+use std::fmt::{Display, Write as _};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
-use pyo3::basic::CompareOp;
-use pyo3::exceptions::{PyOSError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDelta, PyMapping, PyString};
+use pyo3::types::{PyDelta, PyDict, PyString};
 use scheduled_events::imds::names_for;
 use scheduled_events::policy_file;
-use scheduled_events_core::Policy as CorePolicy;
+use scheduled_events_core::{Action, EventKind, EventSources, EventTypes, Leader, Policy, Rule, Scope, SourceKind};
 
 use crate::convert::{Moment, Names};
 use crate::errors;
-use crate::event::Event;
-use crate::words::{action, record_class};
+use crate::event::PyEvent;
+use crate::words::{Enumeration, record_class};
 
-/// What `Policy.sample()` is, as a file would spell it.
-const SAMPLE: &str = r#"
-[[rule]]
-source = ["User"]
-action = "approve"
-[[rule]]
-event = ["Freeze"]
-max_duration = 8
-action = "approve"
-"#;
-
-/// One rule of a policy: what it matches, and what is done.
+/// One rule of a policy: which events it matches, and what is done about them.
 ///
 /// ``event`` and ``source`` are one word or several, None for all. Durations are inclusive: seconds, a timedelta, or a
-/// text such as "2min".
-#[pyclass(frozen, module = "scheduled_events")]
-pub(crate) struct Rule {
-    action: String,
+/// text such as "2min". Raises PolicyError for unknown words.
+#[pyclass(frozen, name = "Rule", module = "scheduled_events")]
+pub(crate) struct PyRule {
+    rule: Rule,
+    /// The event types it matches; None for all.
     #[pyo3(get)]
     event: Option<Vec<String>>,
+    /// The event sources it matches; None for all.
     #[pyo3(get)]
     source: Option<Vec<String>>,
-    #[pyo3(get)]
-    min_duration: Option<u32>,
-    #[pyo3(get)]
-    max_duration: Option<u32>,
-    #[pyo3(get)]
-    scope: String,
 }
 
 #[pymethods]
-impl Rule {
+impl PyRule {
     #[new]
     #[pyo3(signature = (action, *, event=None, source=None, min_duration=None, max_duration=None, scope="mine"))]
     fn new(
@@ -60,22 +46,20 @@ impl Rule {
         scope: &str,
     ) -> PyResult<Self> {
         let (event, source) = (event.map(words).transpose()?, source.map(words).transpose()?);
-        let mut text = "[[rule]]\n".to_owned();
-        for (name, words) in [("event", &event), ("source", &source)] {
-            if let Some(words) = words {
-                let _ = writeln!(text, "{name} = {}", list(words));
-            }
+        let mut rule = Rule::new(known(py, "action", action, &Action::ALL)?);
+        if let Some(words) = &event {
+            rule.event_types = EventTypes::of(&several(py, "event", words, &EventKind::ALL)?);
         }
-        for (name, duration) in [("min_duration", min_duration), ("max_duration", max_duration)] {
-            if let Some(duration) = duration {
-                let _ = writeln!(text, "{name} = {}", duration_of(duration)?);
-            }
+        if let Some(words) = &source {
+            rule.sources = EventSources::of(&several(py, "source", words, &SourceKind::ALL)?);
         }
-        let _ = write!(text, "scope = {}\naction = {}\n", quoted(scope), quoted(action));
-        let policy = policy_file::parse(&text).map_err(|error| errors::policy_text(py, &error.message))?;
-        let rule = policy.rules().first().ok_or_else(|| PyValueError::new_err("no rule"))?;
-        let (min_duration, max_duration) = (rule.min_duration, rule.max_duration);
-        Ok(Self { action: action.to_owned(), event, source, min_duration, max_duration, scope: scope.to_owned() })
+        rule.min_duration = min_duration.map(duration).transpose()?;
+        rule.max_duration = max_duration.map(duration).transpose()?;
+        rule.scope = known(py, "scope", scope, &Scope::ALL)?;
+        if rule.min_duration.zip(rule.max_duration).is_some_and(|(min, max)| min > max) {
+            return Err(errors::policy(py, "min_duration is longer than max_duration, so the rule matches nothing"));
+        }
+        Ok(Self { rule, event, source })
     }
 
     #[classattr]
@@ -86,150 +70,128 @@ impl Rule {
     /// What is done: an Action.
     #[getter]
     fn action<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        py.import("scheduled_events._words")?.getattr("Action")?.call1((&self.action,))
+        Enumeration::Action.member(py, self.rule.action.word())
     }
 
-    fn __richcmp__(&self, other: &Self, op: CompareOp) -> PyResult<bool> {
-        match op {
-            CompareOp::Eq => Ok(self.toml() == other.toml()),
-            CompareOp::Ne => Ok(self.toml() != other.toml()),
-            _ => Err(PyTypeError::new_err("rules have no order")),
-        }
+    /// The shortest interruption it matches, in seconds.
+    #[getter]
+    fn min_duration(&self) -> Option<u32> {
+        self.rule.min_duration
+    }
+
+    /// The longest interruption it matches, in seconds.
+    #[getter]
+    fn max_duration(&self) -> Option<u32> {
+        self.rule.max_duration
+    }
+
+    /// Whose events it matches: ``mine``, ``others`` or ``any``.
+    #[getter]
+    fn scope(&self) -> &'static str {
+        self.rule.scope.word()
+    }
+
+    fn __eq__(&self, other: &Self) -> bool {
+        self.rule == other.rule
     }
 
     fn __hash__(&self) -> u64 {
-        use std::hash::{DefaultHasher, Hash, Hasher};
+        let Rule { action, event_types, sources, .. } = self.rule;
         let mut hasher = DefaultHasher::new();
-        self.toml().hash(&mut hasher);
+        (action, event_types, sources).hash(&mut hasher);
         hasher.finish()
     }
 
     fn __repr__(&self) -> String {
-        let mut text = format!("Rule({:?}", self.action);
+        let mut text = format!("Rule({:?}", self.rule.action.word());
         for (name, words) in [("event", &self.event), ("source", &self.source)] {
             if let Some(words) = words {
                 let _ = write!(text, ", {name}={words:?}");
             }
         }
-        for (name, seconds) in [("min_duration", self.min_duration), ("max_duration", self.max_duration)] {
+        for (name, seconds) in [("min_duration", self.min_duration()), ("max_duration", self.max_duration())] {
             if let Some(seconds) = seconds {
                 let _ = write!(text, ", {name}={seconds}");
             }
         }
-        if self.scope != "mine" {
-            let _ = write!(text, ", scope={:?}", self.scope);
+        if self.rule.scope != Scope::Mine {
+            let _ = write!(text, ", scope={:?}", self.scope());
         }
         text + ")"
     }
 
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
-        Ok((py.import("scheduled_events._native")?.getattr("_rule")?, (self.toml(),)))
+    fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<((&'static str,), Bound<'py, PyDict>)> {
+        let options = PyDict::new(py);
+        options.set_item("event", &self.event)?;
+        options.set_item("source", &self.source)?;
+        options.set_item("min_duration", self.min_duration())?;
+        options.set_item("max_duration", self.max_duration())?;
+        options.set_item("scope", self.scope())?;
+        Ok(((self.rule.action.word(),), options))
     }
 }
 
-impl Rule {
-    fn toml(&self) -> String {
-        let mut text = "[[rule]]\n".to_owned();
-        for (name, words) in [("event", &self.event), ("source", &self.source)] {
-            if let Some(words) = words {
-                let _ = writeln!(text, "{name} = {}", list(words));
-            }
-        }
-        for (name, seconds) in [("min_duration", self.min_duration), ("max_duration", self.max_duration)] {
-            if let Some(seconds) = seconds {
-                let _ = writeln!(text, "{name} = {seconds}");
-            }
-        }
-        let _ = write!(text, "scope = {}\naction = {}\n", quoted(&self.scope), quoted(&self.action));
-        text
-    }
-}
-
-/// Rules in order, of which the first that matches decides.
+/// Rules in order; the first that matches an event decides.
 ///
-/// Some things no rule can change: only Scheduled events are approved, none with a problem in a member that decisions
-/// rest on, none while this machine's name is unknown, and never another machine's Terminate.
-#[pyclass(frozen, module = "scheduled_events")]
-pub(crate) struct Policy {
-    pub(crate) core: CorePolicy,
-    /// The policy as a file would spell it.
-    toml: String,
-}
+/// Four limits hold whatever the rules are: only Scheduled events are approved, none with a problem in a member that
+/// the decision depends on, none while this machine's name is unknown, and never another machine's Terminate.
+#[pyclass(frozen, name = "Policy", module = "scheduled_events")]
+pub(crate) struct PyPolicy(Policy);
 
-impl Policy {
-    fn read(py: Python<'_>, toml: String, name: &str) -> PyResult<Self> {
-        let core = policy_file::parse(&toml).map_err(|error| errors::policy(py, &error, name))?;
-        Ok(Self { core, toml })
+impl PyPolicy {
+    fn read(py: Python<'_>, toml: &str, name: &str) -> PyResult<Self> {
+        policy_file::parse(toml).map(Self).map_err(|error| errors::policy_file(py, &error, name))
     }
 
-    /// A policy that an argument names: one, `observe`, `sample`, or a file.
-    pub(crate) fn named(argument: Option<&Bound<'_, PyAny>>) -> PyResult<CorePolicy> {
-        let Some(argument) = argument else { return Ok(CorePolicy::observe()) };
+    /// The policy that an argument names: a `Policy`, `observe`, `sample`, or a file. None is `observe`.
+    pub(crate) fn named(argument: Option<&Bound<'_, PyAny>>) -> PyResult<Policy> {
+        let Some(argument) = argument else { return Ok(Policy::observe()) };
         if let Ok(policy) = argument.cast::<Self>() {
-            return Ok(policy.get().core.clone());
+            return Ok(policy.get().0.clone());
         }
         match argument.extract::<String>().as_deref() {
-            Ok("observe") => Ok(CorePolicy::observe()),
-            Ok("sample") => Ok(CorePolicy::sample()),
-            _ => Ok(Self::from_file(argument.py(), argument.extract()?)?.core),
+            Ok("observe") => Ok(Policy::observe()),
+            Ok("sample") => Ok(Policy::sample()),
+            _ => Ok(Self::from_file(argument.py(), argument.extract()?)?.0),
         }
     }
 }
 
 #[pymethods]
-impl Policy {
+impl PyPolicy {
     #[new]
     #[pyo3(signature = (rules=Vec::new(), leader=None), text_signature = "(rules=(), leader=None)")]
-    fn new(py: Python<'_>, rules: Vec<Py<Rule>>, leader: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
-        let mut toml = String::new();
+    fn new(py: Python<'_>, rules: Vec<Py<PyRule>>, leader: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        let rules: Vec<Rule> = rules.iter().map(|rule| rule.get().rule).collect();
+        let mut policy = Policy::new(&rules).map_err(|error| errors::policy(py, &error.to_string()))?;
         if let Some(leader) = leader {
-            if leader.is_instance_of::<PyString>() {
-                let _ = writeln!(toml, "leader = {}", quoted(&leader.extract::<String>()?));
-            } else {
-                let leader = leader.cast::<PyMapping>()?;
-                let mut members = Vec::new();
-                for item in leader.items()?.iter() {
-                    let (name, value): (String, Bound<'_, PyAny>) = item.extract()?;
-                    let text = if name == "mode" { quoted(&value.extract::<String>()?) } else { duration_of(&value)? };
-                    members.push(format!("{} = {text}", quoted(&name)));
-                }
-                let _ = writeln!(toml, "leader = {{ {} }}", members.join(", "));
-            }
+            policy.leader = leader_of(leader)?;
         }
-        for rule in rules {
-            toml += &rule.get().toml();
-        }
-        let core = policy_file::parse(&toml).map_err(|error| errors::policy_text(py, &error.message))?;
-        Ok(Self { core, toml })
+        Ok(Self(policy))
     }
 
     /// The policy that never approves anything: every event is held. It is the default everywhere.
     #[staticmethod]
     fn observe() -> Self {
-        Self { core: CorePolicy::observe(), toml: String::new() }
+        Self(Policy::observe())
     }
 
-    /// The policy of Microsoft's published sample: approve what a user started, and freezes of less than nine seconds.
+    /// Approves what a user started, and freezes shorter than nine seconds, of this machine; holds the rest.
     #[staticmethod]
     fn sample() -> Self {
-        Self { core: CorePolicy::sample(), toml: SAMPLE.to_owned() }
+        Self(Policy::sample())
     }
 
     /// Reads a policy from TOML. Raises PolicyError with .line and .column.
     #[staticmethod]
-    fn from_toml(py: Python<'_>, text: String) -> PyResult<Self> {
+    fn from_toml(py: Python<'_>, text: &str) -> PyResult<Self> {
         Self::read(py, text, "")
     }
 
-    /// Reads a policy from a TOML file. Raises PolicyError, or OSError where the file cannot be read.
+    /// Reads a policy from a TOML file. Raises PolicyError, or OSError if the file cannot be read.
     #[staticmethod]
     fn from_file(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        Self::read(py, read(&path)?, &format!("{}:", path.display()))
-    }
-
-    /// The policy as TOML, as from_toml reads it.
-    fn to_toml(&self) -> &str {
-        &self.toml
+        Self::read(py, &read(&path)?, &format!("{}:", path.display()))
     }
 
     /// Decides about one event at the moment ``now``, for the machine of these names.
@@ -237,79 +199,48 @@ impl Policy {
     fn decide<'py>(
         &self,
         py: Python<'py>,
-        event: &Bound<'py, Event>,
+        event: &Bound<'py, PyEvent>,
         vm_names: Option<Names>,
         now: Option<Moment>,
         api_version: &str,
     ) -> PyResult<Bound<'py, PyAny>> {
         let vm_names = vm_names.unwrap_or_default();
         let event = event.get().core();
-        let decision = self.core.decide(&event, names_for(&vm_names.borrowed(), api_version), Moment::or_now(now));
-        let fields =
-            (action(py, decision.action)?, decision.rule, decision.reason.to_string(), event.event_id().to_string());
+        let decision = self.0.decide(&event, names_for(&vm_names.borrowed(), api_version), Moment::or_now(now));
+        let action = Enumeration::Action.member(py, decision.action.word())?;
+        let fields = (action, decision.rule, decision.reason.to_string(), event.event_id().to_string());
         record_class(py, "Decision")?.call1(fields)
     }
 
-    fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        let Ok(other) = other.cast::<Self>() else { return Ok(py.NotImplemented()) };
-        Ok((self.core == other.get().core).into_pyobject(py)?.to_owned().into_any().unbind())
+    fn __eq__(&self, other: &Self) -> bool {
+        self.0 == other.0
     }
 
     fn __hash__(&self) -> usize {
-        self.core.rules().len()
+        self.0.rules().len()
     }
 
     fn __repr__(&self) -> String {
-        if self.core == CorePolicy::observe() {
+        if self.0 == Policy::observe() {
             return "Policy.observe()".to_owned();
         }
-        if self.core == CorePolicy::sample() {
+        if self.0 == Policy::sample() {
             return "Policy.sample()".to_owned();
         }
-        format!("<Policy of {} rules>", self.core.rules().len())
+        format!("<Policy of {} rules>", self.0.rules().len())
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
-        Ok((py.get_type::<Self>().getattr("from_toml")?, (self.toml.clone(),)))
+        let text = serde_json::to_string(&self.0).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok((py.import("scheduled_events._native")?.getattr("_policy")?, (text,)))
     }
 }
 
-/// The rule of this text, for pickles.
+/// Restores a pickled policy.
 #[pyfunction]
-#[pyo3(name = "_rule")]
-pub(crate) fn rule_of_text(py: Python<'_>, text: &str) -> PyResult<Rule> {
-    let words: toml_rule::Words =
-        toml_rule::read(text).ok_or_else(|| errors::policy_text(py, "the text is no rule"))?;
-    let policy = policy_file::parse(text).map_err(|error| errors::policy(py, &error, ""))?;
-    let rule = policy.rules().first().ok_or_else(|| errors::policy_text(py, "the text is no rule"))?;
-    let (min_duration, max_duration) = (rule.min_duration, rule.max_duration);
-    let toml_rule::Words { action, event, source, scope } = words;
-    Ok(Rule { action, event, source, min_duration, max_duration, scope })
-}
-
-/// The words of a rule that [`Rule::toml`] has written: each on a line of its own, in JSON's spelling.
-mod toml_rule {
-    #[derive(Default)]
-    pub(super) struct Words {
-        pub(super) action: String,
-        pub(super) event: Option<Vec<String>>,
-        pub(super) source: Option<Vec<String>>,
-        pub(super) scope: String,
-    }
-
-    pub(super) fn read(text: &str) -> Option<Words> {
-        let mut words = Words::default();
-        for (name, value) in text.lines().filter_map(|line| line.split_once(" = ")) {
-            match name {
-                "action" => words.action = serde_json::from_str(value).ok()?,
-                "scope" => words.scope = serde_json::from_str(value).ok()?,
-                "event" => words.event = serde_json::from_str(value).ok()?,
-                "source" => words.source = serde_json::from_str(value).ok()?,
-                _ => {}
-            }
-        }
-        Some(words)
-    }
+#[pyo3(name = "_policy")]
+pub(crate) fn unpickle_policy(text: &str) -> PyResult<PyPolicy> {
+    serde_json::from_str(text).map(PyPolicy).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 /// One word or several.
@@ -320,30 +251,54 @@ fn words(argument: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     argument.try_iter()?.map(|word| word?.extract()).collect()
 }
 
-/// A duration in TOML: seconds, a `timedelta`, or a text such as `"2min"`.
-fn duration_of(argument: &Bound<'_, PyAny>) -> PyResult<String> {
-    if argument.is_instance_of::<PyString>() {
-        return Ok(quoted(&argument.extract::<String>()?));
+fn several<T: Copy + Display>(py: Python<'_>, what: &str, words: &[String], all: &[T]) -> PyResult<Vec<T>> {
+    if words.is_empty() {
+        let message = format!("an empty list for {what} matches nothing; omit {what} to match everything");
+        return Err(errors::policy(py, &message));
+    }
+    words.iter().map(|word| known(py, what, word, all)).collect()
+}
+
+/// The value that `word` names, of all that core knows; `what` names the argument in the error.
+fn known<T: Copy + Display>(py: Python<'_>, what: &str, word: &str, all: &[T]) -> PyResult<T> {
+    all.iter().copied().find(|value| value.to_string() == word).ok_or_else(|| {
+        let words: Vec<_> = all.iter().map(T::to_string).collect();
+        errors::policy(py, &format!("unknown {what} {word:?}; expected one of {}", words.join(", ")))
+    })
+}
+
+/// A leader: a mode, or a `dict` of a mode and its options.
+fn leader_of(argument: &Bound<'_, PyAny>) -> PyResult<Leader> {
+    let refused = |message: &str| errors::policy(argument.py(), message);
+    if let Ok(mode) = argument.extract::<String>() {
+        return policy_file::leader(&mode, None).map_err(|message| refused(&message));
+    }
+    let mut table: HashMap<String, Bound<'_, PyAny>> = argument.extract()?;
+    let mode: String = table.remove("mode").ok_or_else(|| refused("leader has no mode"))?.extract()?;
+    let take_over_after = table.remove("take_over_after").map(|seconds| duration(&seconds)).transpose()?;
+    if let Some(key) = table.keys().next() {
+        return Err(refused(&format!("unknown key {key:?} of leader; expected mode or take_over_after")));
+    }
+    policy_file::leader(&mode, take_over_after).map_err(|message| refused(&message))
+}
+
+/// A duration in seconds: a number, a `timedelta`, or a text such as `"2min"`.
+fn duration(argument: &Bound<'_, PyAny>) -> PyResult<u32> {
+    let py = argument.py();
+    if let Ok(text) = argument.cast::<PyString>() {
+        return policy_file::duration_in_seconds(&text.to_cow()?).map_err(|message| errors::policy(py, &message));
     }
     let seconds = if argument.is_instance_of::<PyDelta>() {
-        let seconds: f64 = argument.call_method0("total_seconds")?.extract()?;
-        if seconds.fract() != 0.0 {
-            return Err(PyValueError::new_err("a duration has whole seconds"));
+        let seconds = argument.call_method0("total_seconds")?;
+        if !seconds.call_method0("is_integer")?.is_truthy()? {
+            return Err(errors::policy(py, &format!("{} is not a whole number of seconds", argument.str()?)));
         }
-        format!("{seconds:.0}")
+        seconds.call_method0("__int__")?
     } else {
-        argument.extract::<i64>()?.to_string()
+        argument.clone()
     };
-    Ok(seconds)
-}
-
-/// A text as TOML and JSON both spell it.
-fn quoted(text: &str) -> String {
-    serde_json::to_string(text).unwrap_or_default()
-}
-
-fn list(words: &[String]) -> String {
-    serde_json::to_string(words).unwrap_or_default()
+    let range = || errors::policy(py, &format!("a duration is 0 to {} seconds, not {seconds}", u32::MAX));
+    u32::try_from(seconds.extract::<i64>()?).map_err(|_| range())
 }
 
 fn read(path: &Path) -> PyResult<String> {

@@ -10,17 +10,17 @@ use scheduled_events::replay::{Fault, Scenario, Server, ServerConfig};
 
 use crate::errors;
 
-/// Azure's metadata service, imitated: a context manager that gives the URL.
-#[pyclass(frozen, module = "scheduled_events")]
-pub(crate) struct Replay {
+/// A running imitation of Azure's metadata service: a context manager that returns the URL.
+#[pyclass(frozen, name = "Replay", module = "scheduled_events")]
+pub(crate) struct PyReplay {
     server: Mutex<Option<Server>>,
     url: String,
 }
 
-/// Serves a scenario as Azure's metadata service would, until the ``with`` block ends or close() is called.
+/// Serves a scenario like Azure's metadata service, until the ``with`` block ends or close() is called.
 ///
-/// ``scenario`` is a built-in name or a TOML file; ``speed`` 60 turns minutes into seconds; ``faults`` are written as
-/// the command's ``--fault``. Scenario time begins with the first request for events.
+/// ``scenario`` is a built-in name or a TOML file; ``speed`` 60 turns minutes into seconds; ``faults`` have the
+/// form of the command's ``--fault``. Scenario time starts with the first request for events.
 #[pyfunction]
 #[pyo3(signature = (scenario, *, speed=1.0, faults=Vec::new(), vm_name="WestNO_0", listen="127.0.0.1:0", seed=None),
        text_signature = "(scenario, *, speed=1.0, faults=(), vm_name='WestNO_0', listen='127.0.0.1:0', seed=None)")]
@@ -33,8 +33,10 @@ pub(crate) fn replay(
     vm_name: &str,
     listen: &str,
     seed: Option<u64>,
-) -> PyResult<Replay> {
-    let listen = listen.parse().map_err(|_| PyValueError::new_err(format!("{listen:?} is no address with a port")))?;
+) -> PyResult<PyReplay> {
+    let listen = listen
+        .parse()
+        .map_err(|_| PyValueError::new_err(format!("{listen:?} is not an address with a port, such as 127.0.0.1:0")))?;
     let mut config =
         ServerConfig::new(load(py, &scenario.str()?.to_cow()?)?).speed(speed).vm_name(vm_name).listen(listen);
     for fault in faults {
@@ -48,10 +50,10 @@ pub(crate) fn replay(
         _ => error.into(),
     })?;
     let url = server.url();
-    Ok(Replay { server: Mutex::new(Some(server)), url })
+    Ok(PyReplay { server: Mutex::new(Some(server)), url })
 }
 
-/// The names of the built-in scenarios, each with a sentence about it.
+/// The names of the built-in scenarios, each with its description.
 #[pyfunction]
 pub(crate) fn scenarios(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let dict = PyDict::new(py);
@@ -67,21 +69,21 @@ fn load(py: Python<'_>, name: &str) -> PyResult<Scenario> {
     }
     if !Path::new(name).exists() {
         let nearest = Scenario::nearest(name).map_or(String::new(), |nearest| format!("; did you mean {nearest:?}?"));
-        return Err(errors::config(py, &format!("there is no scenario {name:?}, and no such file{nearest}")));
+        return Err(errors::config(py, &format!("no scenario and no file is called {name:?}{nearest}")));
     }
     let text = std::fs::read_to_string(name)?;
     Scenario::parse(&text).map_err(|error| errors::config(py, &format!("{name}:{error}")))
 }
 
 #[pymethods]
-impl Replay {
-    /// The endpoint to give to a client, such as ``http://127.0.0.1:40123``.
+impl PyReplay {
+    /// The endpoint for a client, such as ``http://127.0.0.1:40123``.
     #[getter]
     fn url(&self) -> &str {
         &self.url
     }
 
-    /// Whether every event of the scenario has appeared and gone.
+    /// Whether every event of the scenario has appeared and ended.
     #[getter]
     fn finished(&self) -> PyResult<bool> {
         let server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
@@ -106,7 +108,7 @@ impl Replay {
         PyList::new(py, requests.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// Ends the server and frees its port.
+    /// Stops the server and frees its port.
     fn close(&self, py: Python<'_>) {
         let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
         py.detach(|| drop(server));

@@ -1,6 +1,6 @@
-//! A watch: the client's own, on a thread of its own, told to Python as it is asked.
+//! `Watch`: the client's watcher on its own thread, whose records Python fetches.
 //!
-//! That thread never needs the interpreter's lock, so that a busy interpreter delays no poll and no approval.
+//! That thread never takes the interpreter's lock, so a busy interpreter delays no poll and no approval.
 
 use std::path::PathBuf;
 use std::process;
@@ -16,44 +16,45 @@ use scheduled_events::record::{EventRecord, HookOutcome, TimedRecord};
 use scheduled_events::state::StateFile;
 use scheduled_events::watch::{Host, Note, Reply, Severity, StopReason, Watcher, WatcherHandle, WatcherOptions};
 use scheduled_events_core::{Preparation, Session, SessionConfig, VmNames};
-use serde_json::Value;
 
 use crate::convert::{Names, span};
-use crate::event::Event;
-use crate::imds::{Imds, SLICE};
-use crate::policy::Policy;
+use crate::event::{PyEvent, event_object};
+use crate::imds::{PyImds, SLICE};
+use crate::policy::PyPolicy;
 use crate::{errors, words};
 
-/// A running watch, behind the package's Watch.
-#[pyclass(frozen, module = "scheduled_events._native")]
-pub(crate) struct Watch {
+/// A running watcher, for the package's Watch.
+#[pyclass(frozen, name = "Watch", module = "scheduled_events._native")]
+pub(crate) struct PyWatch {
     handle: WatcherHandle,
-    told: Mutex<Receiver<Told>>,
-    tasks: Mutex<Receiver<Task>>,
+    outputs: Mutex<Receiver<Output>>,
+    tasks: Mutex<Receiver<PyTask>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Why the last poll failed.
     cause: Mutex<Option<String>>,
     endpoint: String,
-    /// The process that watches. One that was forked from it has this object, but not its threads.
+    /// The process that runs the watcher. A process that is forked from it has this object, but no thread behind it.
     process: u32,
 }
 
-/// What a watch has to tell.
-enum Told {
-    Record(Value),
+/// What a watcher reports.
+enum Output {
+    /// A record in JSON.
+    Record(String),
+    /// A log level and a message.
     Note(u8, String),
-    Ended(StopReason),
+    Stopped(StopReason),
 }
 
 #[pymethods]
-impl Watch {
+impl PyWatch {
     #[new]
     #[pyo3(signature = (imds, *, policy, vm_names, api_version, interval, until_idle, max_polls, dry_run, state,
                         prepares, recovers))]
-    #[allow(clippy::fn_params_excessive_bools)] // They come by name.
+    #[allow(clippy::fn_params_excessive_bools)] // Python passes them by name.
     fn new(
         py: Python<'_>,
-        imds: &Bound<'_, Imds>,
+        imds: &Bound<'_, PyImds>,
         policy: Option<&Bound<'_, PyAny>>,
         vm_names: Option<Names>,
         api_version: Option<&str>,
@@ -69,35 +70,35 @@ impl Watch {
         let options = WatcherOptions {
             api_version: api_version.unwrap_or(API_VERSION).to_owned(),
             vm_names: vm_names.unwrap_or_default().0,
-            policy: Policy::named(policy)?,
+            policy: PyPolicy::named(policy)?,
             interval: span(interval, "interval")?,
             dry_run,
             until_idle,
             max_polls,
             timeout: imds.get().timeout,
         };
-        check(&options).map_err(|why| errors::config(py, &why))?;
+        check(&options).map_err(|message| errors::config(py, &message))?;
         let endpoint = transport.endpoint().to_owned();
-        // A session is made on the stack, and a thread gives its stack back.
-        let maker = thread::Builder::new().spawn(move || {
+        // A session is built on the stack, and the stack of a thread is freed with it.
+        let builder = thread::Builder::new().spawn(move || {
             let state = state.as_deref().map(StateFile::open).transpose()?;
             Watcher::new(transport, options, state)
         })?;
-        let made = py.detach(|| maker.join());
-        let watch = made.map_err(|_| PyRuntimeError::new_err("the watch could not be made"))?;
-        let mut watch = watch.map_err(|why| errors::state(py, &why))?;
-        let handle = watch.handle();
-        let ((sender, told), (task_sender, tasks)) = (mpsc::channel(), mpsc::channel());
-        let mut host = Teller { told: sender.clone(), tasks: task_sender, prepares, recovers };
+        let built = py.detach(|| builder.join());
+        let watcher = built.map_err(|_| PyRuntimeError::new_err("the thread that builds the watcher panicked"))?;
+        let mut watcher = watcher.map_err(|message| errors::state(py, &message))?;
+        let handle = watcher.handle();
+        let ((sender, outputs), (task_sender, tasks)) = (mpsc::channel(), mpsc::channel());
+        let mut host = PyHost { outputs: sender.clone(), tasks: task_sender, prepares, recovers };
         let thread = thread::Builder::new().name("scheduled-events-watch".into()).spawn(move || {
-            let ended = watch.run(&mut host);
-            // The state file is free again before the end is told.
-            drop((watch, host));
-            let _ = sender.send(Told::Ended(ended));
+            let reason = watcher.run(&mut host);
+            // Unlock the state file before the end is reported.
+            drop((watcher, host));
+            let _ = sender.send(Output::Stopped(reason));
         })?;
         Ok(Self {
             handle,
-            told: Mutex::new(told),
+            outputs: Mutex::new(outputs),
             tasks: Mutex::new(tasks),
             thread: Mutex::new(Some(thread)),
             cause: Mutex::default(),
@@ -106,35 +107,37 @@ impl Watch {
         })
     }
 
-    /// The next record, or a pair of a log level and a message; None at the end.
+    /// Returns the next record, or a log level and a message; None at the end.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         if self.is_elsewhere() {
-            return Err(errors::base(py, "the watch runs in the process that this one was forked from"));
+            return Err(errors::base(py, "the watch belongs to the parent process; start one after the fork"));
         }
         loop {
-            let told = py.detach(|| self.told.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(SLICE));
-            match told {
-                Ok(Told::Record(record)) => {
-                    if let Some(cause) = record.get("cause").and_then(Value::as_str) {
-                        *self.cause.lock().unwrap_or_else(PoisonError::into_inner) = Some(cause.to_owned());
+            let output = py.detach(|| self.outputs.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(SLICE));
+            match output {
+                Ok(Output::Record(json)) => {
+                    let record = words::record(py, &json)?;
+                    if record.getattr("record")?.eq("poll-failed")? {
+                        let cause = record.getattr("cause")?.extract()?;
+                        *self.cause.lock().unwrap_or_else(PoisonError::into_inner) = Some(cause);
                     }
-                    return words::record(py, &record).map(Some);
+                    return Ok(Some(record));
                 }
-                Ok(Told::Note(level, text)) => return Ok(Some((level, text).into_pyobject(py)?.into_any())),
-                Ok(Told::Ended(StopReason::PollsDone { answered: false })) => {
+                Ok(Output::Note(level, text)) => return Ok(Some((level, text).into_pyobject(py)?.into_any())),
+                Ok(Output::Stopped(StopReason::PollsDone { answered: false })) => {
                     let cause = self.cause.lock().unwrap_or_else(PoisonError::into_inner).take();
                     let cause = cause.as_deref().unwrap_or("no-document");
-                    let message = format!("no poll of {} was answered with a document: {cause}", self.endpoint);
+                    let message = format!("no poll of {} returned a document: {cause}", self.endpoint);
                     let status = cause.strip_prefix("status-").and_then(|status| status.parse().ok());
-                    return Err(errors::no_answer(py, &message, cause, status));
+                    return Err(errors::no_response(py, &message, cause, status));
                 }
-                Ok(Told::Ended(_)) => return Ok(None),
+                Ok(Output::Stopped(_)) => return Ok(None),
                 Err(RecvTimeoutError::Timeout) => py.check_signals()?,
                 Err(RecvTimeoutError::Disconnected) => {
-                    // After the end has been told nothing more is; anything else is a defect.
+                    // The end was reported before, or the thread panicked.
                     let joined = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
                     return match joined.map(|thread| py.detach(|| thread.join())) {
-                        Some(Err(_)) => Err(PyRuntimeError::new_err("the watch broke down")),
+                        Some(Err(_)) => Err(PyRuntimeError::new_err("the watcher panicked")),
                         _ => Ok(None),
                     };
                 }
@@ -142,15 +145,15 @@ impl Watch {
         }
     }
 
-    /// The next preparation or recovery; None when no more will come.
-    fn task(&self, py: Python<'_>) -> Option<Task> {
+    /// Returns the next preparation or recovery; None when the watcher has ended.
+    fn task(&self, py: Python<'_>) -> Option<PyTask> {
         if self.is_elsewhere() {
             return None;
         }
         py.detach(|| self.tasks.lock().unwrap_or_else(PoisonError::into_inner).recv().ok())
     }
 
-    /// Ends the watch, and waits until its state is kept.
+    /// Stops the watcher and waits until its state is saved.
     fn close(&self, py: Python<'_>) {
         if self.is_elsewhere() {
             return;
@@ -163,13 +166,13 @@ impl Watch {
     }
 }
 
-impl Watch {
+impl PyWatch {
     fn is_elsewhere(&self) -> bool {
         self.process != process::id()
     }
 }
 
-impl Drop for Watch {
+impl Drop for PyWatch {
     fn drop(&mut self) {
         if !self.is_elsewhere() {
             self.handle.stop();
@@ -177,7 +180,7 @@ impl Drop for Watch {
     }
 }
 
-/// Options that a session refuses are the caller's mistake, and told as that.
+/// Checks the options that a session would refuse.
 fn check(options: &WatcherOptions) -> Result<(), String> {
     let names: Vec<&str> = options.vm_names.iter().map(String::as_str).collect();
     let interval_ms = u32::try_from(options.interval.as_millis()).unwrap_or(u32::MAX);
@@ -188,25 +191,26 @@ fn check(options: &WatcherOptions) -> Result<(), String> {
     }
 }
 
-/// A preparation or recovery that is to be done for an event.
-#[pyclass(frozen, module = "scheduled_events._native")]
-pub(crate) struct Task {
+/// A preparation for an event, or a recovery from it, that Python performs.
+#[pyclass(frozen, name = "Task", module = "scheduled_events._native")]
+pub(crate) struct PyTask {
     recovery: bool,
-    record: EventRecord,
+    /// The event's JSON object.
+    object: String,
     time_left: Option<Duration>,
     reply: Mutex<Option<Reply>>,
 }
 
 #[pymethods]
-impl Task {
+impl PyTask {
     #[getter]
     fn is_recovery(&self) -> bool {
         self.recovery
     }
 
     #[getter]
-    fn event(&self, py: Python<'_>) -> PyResult<Event> {
-        Event::of_record(py, &self.record)
+    fn event(&self, py: Python<'_>) -> PyResult<PyEvent> {
+        PyEvent::from_object(py, self.object.as_bytes())
     }
 
     #[getter]
@@ -214,10 +218,10 @@ impl Task {
         self.time_left.map(|left| left.as_secs_f64())
     }
 
-    /// Says how it ended.
-    fn done(&self, well: bool) {
+    /// Reports whether it succeeded. Only the first report counts.
+    fn complete(&self, success: bool) {
         let Some(reply) = self.reply.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
-        match (self.recovery, well) {
+        match (self.recovery, success) {
             (false, true) => reply.prepared(Preparation::Ready, HookOutcome::Ready),
             (false, false) => reply.prepared(Preparation::Failed, HookOutcome::Failed),
             (true, true) => reply.recovered(HookOutcome::Done),
@@ -225,23 +229,22 @@ impl Task {
         }
     }
 
-    /// It may have been done or not, so that a restart has to do it again.
+    /// Reports nothing: whether it succeeded is unknown, and a restart repeats it.
     fn abandon(&self) {
         drop(self.reply.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }
 
-impl Drop for Task {
+impl Drop for PyTask {
     fn drop(&mut self) {
-        // What nobody has done was not done.
-        self.done(false);
+        self.complete(false);
     }
 }
 
-/// The host of the client's watch: passes everything on.
-struct Teller {
-    told: Sender<Told>,
-    tasks: Sender<Task>,
+/// The watcher's host: passes records, notes and tasks to Python.
+struct PyHost {
+    outputs: Sender<Output>,
+    tasks: Sender<PyTask>,
     prepares: bool,
     recovers: bool,
 }
@@ -250,20 +253,21 @@ const INFO: u8 = 20;
 const WARNING: u8 = 30;
 const ERROR: u8 = 40;
 
-impl Teller {
-    fn say(&self, level: u8, text: &str) {
-        let _ = self.told.send(Told::Note(level, harmless(text)));
+impl PyHost {
+    fn log(&self, level: u8, text: String) {
+        let _ = self.outputs.send(Output::Note(level, text));
     }
 
     fn task(&self, event: &EventRecord, recovery: bool, time_left: Option<Duration>, reply: Reply) {
-        let task = Task { recovery, record: event.clone(), time_left, reply: Mutex::new(Some(reply)) };
+        let object = event_object(event);
+        let task = PyTask { recovery, object, time_left, reply: Mutex::new(Some(reply)) };
         let _ = self.tasks.send(task);
     }
 }
 
-impl Host for Teller {
+impl Host for PyHost {
     fn record(&mut self, record: &TimedRecord<'_>, _event: Option<&EventRecord>) {
-        let _ = self.told.send(Told::Record(serde_json::to_value(record).unwrap_or_default()));
+        let _ = self.outputs.send(Output::Record(words::json(record)));
     }
 
     fn note(&mut self, note: &Note) {
@@ -272,14 +276,17 @@ impl Host for Teller {
             Severity::Warning => WARNING,
             Severity::Error => ERROR,
         };
-        self.say(level, &note.to_string());
+        self.log(level, note.to_string());
     }
 
     fn prepare(&mut self, event: &EventRecord, time_left: Option<Duration>, reply: Reply) {
         if self.prepares {
             self.task(event, false, time_left, reply);
         } else {
-            self.say(WARNING, "an event is to be prepared for, but nothing prepares; it is held");
+            self.log(
+                WARNING,
+                "the policy says to prepare, but there is no function for it; the event is held".to_owned(),
+            );
             reply.prepared(Preparation::Failed, HookOutcome::NoCommand);
         }
     }
@@ -293,13 +300,4 @@ impl Host for Teller {
             reply.recovered(HookOutcome::NoCommand);
         }
     }
-}
-
-/// Text from outside, with what would act on a terminal spelt out.
-fn harmless(text: &str) -> String {
-    let mut harmless = String::with_capacity(text.len());
-    for char in text.chars() {
-        if char.is_control() { harmless.extend(char.escape_unicode()) } else { harmless.push(char) }
-    }
-    harmless
 }

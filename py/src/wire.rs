@@ -1,14 +1,22 @@
-//! Access by the wire's names, with the values that Python's `json` would have given.
+//! Members of a document or an event by their JSON names, with the values that Python's `json` gives.
 
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString};
 use scheduled_events_core::Members;
 
-/// The value of the member `name` of the object that `object` begins with; of several the last one, as in a `dict`.
+use crate::words::loads;
+
+/// The value of the member `name` of the object at the start of `object`; the last one if there are several, as in a `dict`.
 pub(crate) fn member<'py>(py: Python<'py>, object: &str, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
     let found = Members::of(object).filter(|(member, _)| *member == *name).last();
     found.map(|(_, raw)| value(py, raw)).transpose()
+}
+
+/// Whether the object at the start of `object` has the member `name`.
+pub(crate) fn contains(object: &str, name: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let Ok(name) = name.cast::<PyString>() else { return Ok(false) };
+    let name = name.to_cow()?;
+    Ok(Members::of(object).any(|(member, _)| member == *name))
 }
 
 /// All members as a `dict`.
@@ -20,22 +28,11 @@ pub(crate) fn dict<'py>(py: Python<'py>, object: &str) -> PyResult<Bound<'py, Py
     Ok(dict)
 }
 
-/// What `json.loads` makes of the value. Plain texts and small numbers take a shorter way to the same.
+/// What `json.loads` makes of the value.
 pub(crate) fn value<'py>(py: Python<'py>, raw: &str) -> PyResult<Bound<'py, PyAny>> {
-    static LOADS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    if let Some(text) = raw.strip_prefix('"').and_then(|text| text.strip_suffix('"'))
-        && !text.contains('\\')
-    {
-        return Ok(PyString::new(py, text).into_any());
+    // Most values are strings without escapes, which need no call of Python.
+    match raw.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
+        Some(text) if !text.contains('\\') => Ok(PyString::new(py, text).into_any()),
+        _ => loads(py, raw),
     }
-    match raw {
-        "null" => return Ok(py.None().into_bound(py)),
-        _ if raw.len() < 18 => {
-            if let Ok(number) = raw.parse::<i64>() {
-                return Ok(number.into_pyobject(py)?.into_any());
-            }
-        }
-        _ => {}
-    }
-    LOADS.import(py, "json", "loads")?.call1((raw,))
 }

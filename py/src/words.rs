@@ -1,83 +1,86 @@
-//! The package's enumerations and record classes, looked up once.
+//! The package's enumerations and record classes.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyDict;
-use scheduled_events_core::Action;
+use pyo3::types::{PyDict, PyString, PyTuple};
+use scheduled_events_core::record::{EXAMPLES, KINDS, Printable};
 use serde::Serialize;
-use serde_json::Value;
 
-/// The members of the enumerations, in the order of core's.
-pub(crate) struct Words {
-    pub(crate) types: Vec<Known>,
-    pub(crate) statuses: Vec<Known>,
-    pub(crate) sources: Vec<Known>,
-    pub(crate) actions: Vec<Known>,
+/// An enumeration of the package, `scheduled_events._words`.
+#[derive(Clone, Copy)]
+pub(crate) enum Enumeration {
+    EventType,
+    EventStatus,
+    EventSource,
+    Action,
 }
 
-/// A known word, and the enumeration's member for it.
-pub(crate) struct Known {
-    pub(crate) word: &'static str,
-    pub(crate) member: Py<PyAny>,
-}
+impl Enumeration {
+    /// The member for `word`, or the word itself as a `str` if the enumeration does not have it.
+    pub(crate) fn member<'py>(self, py: Python<'py>, word: &str) -> PyResult<Bound<'py, PyAny>> {
+        let word = PyString::new(py, word);
+        let member = self.members(py)?.get_item(&word)?;
+        Ok(member.unwrap_or_else(|| word.into_any()))
+    }
 
-impl Words {
-    /// The enumerations of the package.
-    pub(crate) fn get(py: Python<'_>) -> PyResult<&Self> {
-        static WORDS: PyOnceLock<Words> = PyOnceLock::new();
-        WORDS.get_or_try_init(py, || {
-            let module = py.import("scheduled_events._words")?;
-            let members = |name: &str, words: &[&'static str]| -> PyResult<Vec<Known>> {
-                let kind = module.getattr(name)?;
-                words.iter().map(|word| Ok(Known { word, member: kind.call1((*word,))?.unbind() })).collect()
-            };
-            Ok(Self {
-                types: members("EventType", &["Freeze", "Reboot", "Redeploy", "Preempt", "Terminate"])?,
-                statuses: members("EventStatus", &["Scheduled", "Started"])?,
-                sources: members("EventSource", &["Platform", "User"])?,
-                actions: members("Action", &["approve", "prepare", "hold", "ignore"])?,
-            })
-        })
+    fn members(self, py: Python<'_>) -> PyResult<&Bound<'_, PyDict>> {
+        static MEMBERS: [PyOnceLock<Py<PyDict>>; 4] = [const { PyOnceLock::new() }; 4];
+        let (place, name) = match self {
+            Self::EventType => (0, "EventType"),
+            Self::EventStatus => (1, "EventStatus"),
+            Self::EventSource => (2, "EventSource"),
+            Self::Action => (3, "Action"),
+        };
+        let members = MEMBERS[place].get_or_try_init(py, || {
+            let all = py.import("scheduled_events._words")?.getattr("MEMBERS")?;
+            PyResult::Ok(all.get_item(name)?.cast_into::<PyDict>()?.unbind())
+        })?;
+        Ok(members.bind(py))
     }
 }
 
-/// The action as a member of the enumeration `Action`.
-pub(crate) fn action(py: Python<'_>, action: Action) -> PyResult<Py<PyAny>> {
-    Ok(Words::get(py)?.actions[action as usize].member.clone_ref(py))
-}
-
-/// A class or function of the package's `_records`.
+/// A class of the package's `_records`.
 pub(crate) fn record_class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     py.import("scheduled_events._records")?.getattr(name)
 }
 
-/// The package's object for a record of the client.
-pub(crate) fn record<'py>(py: Python<'py>, record: &impl Serialize) -> PyResult<Bound<'py, PyAny>> {
-    let value = serde_json::to_value(record).unwrap_or_default();
-    record_class(py, "from_dict")?.call1((python(py, &value)?,))
+/// The JSON of a record, from which [`record`] makes the package's object.
+pub(crate) fn json(record: &impl Serialize) -> String {
+    serde_json::to_string(record).unwrap_or_default()
 }
 
-/// A JSON value as Python's `json` would read it.
-pub(crate) fn python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
-    Ok(match value {
-        Value::Null => py.None().into_bound(py),
-        Value::Bool(value) => value.into_pyobject(py)?.to_owned().into_any(),
-        Value::Number(number) => match (number.as_i64(), number.as_u64()) {
-            (Some(number), _) => number.into_pyobject(py)?.into_any(),
-            (None, Some(number)) => number.into_pyobject(py)?.into_any(),
-            (None, None) => number.as_f64().into_pyobject(py)?,
-        },
-        Value::String(text) => text.into_pyobject(py)?.into_any(),
-        Value::Array(values) => {
-            let values = values.iter().map(|value| python(py, value)).collect::<PyResult<Vec<_>>>()?;
-            values.into_pyobject(py)?
-        }
-        Value::Object(members) => {
-            let dict = PyDict::new(py);
-            for (name, value) in members {
-                dict.set_item(name, python(py, value)?)?;
-            }
-            dict.into_any()
-        }
-    })
+/// The package's object for a record in JSON.
+pub(crate) fn record<'py>(py: Python<'py>, json: &str) -> PyResult<Bound<'py, PyAny>> {
+    record_class(py, "from_dict")?.call1((loads(py, json)?,))
+}
+
+/// What Python's `json.loads` makes of the text.
+pub(crate) fn loads<'py>(py: Python<'py>, json: &str) -> PyResult<Bound<'py, PyAny>> {
+    static LOADS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    LOADS.import(py, "json", "loads")?.call1((json,))
+}
+
+/// The members of each kind of record, without `record` and `time`.
+#[pyfunction]
+#[pyo3(name = "_record_members")]
+pub(crate) fn record_members(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let kinds = PyDict::new(py);
+    for kind in KINDS {
+        kinds.set_item(kind.name, PyTuple::new(py, kind.members().map(|member| member.name).collect::<Vec<_>>())?)?;
+    }
+    Ok(kinds)
+}
+
+/// An example of each kind of record in JSON, for tests.
+#[pyfunction]
+#[pyo3(name = "_record_examples")]
+pub(crate) fn record_examples() -> Vec<String> {
+    EXAMPLES.iter().map(json).collect()
+}
+
+/// The text with each character escaped that would act on a terminal, or hide or reorder the text around it.
+#[pyfunction]
+#[pyo3(name = "_printable")]
+pub(crate) fn printable(text: &str) -> String {
+    Printable(text).to_string()
 }

@@ -1,4 +1,4 @@
-"""What several tests need."""
+"""Fixtures of several tests."""
 
 import os
 import sys
@@ -29,5 +29,5 @@ def event(document: se.Document) -> se.Event:
 
 @pytest.fixture
 def environment() -> "dict[str, str]":
-    """The environment for programs: this Python's, and nothing of the endpoint."""
+    """The environment for programs that use this Python."""
     return {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONUNBUFFERED": "1"}

@@ -1,4 +1,4 @@
-"""The corpus that all languages share reads the same here."""
+"""The corpus that all languages read: the same documents, the same results."""
 
 import json
 from datetime import datetime
@@ -19,14 +19,14 @@ def case(name: str) -> "tuple[bytes, dict[str, Any]]":
     return (CORPUS / f"{name}.json").read_bytes(), expected
 
 
-def test_the_corpus_is_whole() -> None:
+def test_every_document_of_the_corpus_has_an_expected_result() -> None:
     documents = {path.name.removesuffix(".json") for path in CORPUS.glob("*.json")}
     documents -= {name for name in documents if name.endswith(".expected")}
     assert documents == set(CASES)
     assert len(CASES) > 200
 
 
-def record(event: se.Event, mine: "bool | None") -> "dict[str, Any]":
+def attributes(event: se.Event, mine: "bool | None") -> "dict[str, Any]":
     return {
         "event_id": event.event_id,
         "event_type": event.event_type,
@@ -42,7 +42,7 @@ def record(event: se.Event, mine: "bool | None") -> "dict[str, Any]":
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_reading(name: str) -> None:
+def test_a_document_reads_as_expected(name: str) -> None:
     body, expected = case(name)
     if "error" in expected:
         with pytest.raises(se.ParseError) as caught:
@@ -56,12 +56,20 @@ def test_reading(name: str) -> None:
     assert type(document.incarnation) is type(expected["incarnation"])
 
     def mine(event: se.Event) -> "bool | None":
-        spelt = [*names, *(f"_{name}" for name in names if version == "2017-03-01")]
-        return event.concerns(spelt) if names else None
+        all_names = [*names, *(f"_{name}" for name in names if version == "2017-03-01")]
+        return event.concerns(all_names) if names else None
 
-    assert [record(event, mine(event)) for event in document.events] == expected["events"]
-    told = ("event", "member", "kind", "line", "column")
-    assert [{name: getattr(problem, name) for name in told} for problem in document.problems] == expected["problems"]
+    assert [attributes(event, mine(event)) for event in document.events] == expected["events"]
+    records = [event.to_dict(names, api_version=version) for event in document.events]
+    assert records == [{"record": "event", **event} for event in expected["events"]]
+    assert document.to_dict() == {
+        "record": "document",
+        "incarnation": expected["incarnation"],
+        "events": len(expected["events"]),
+        "problems": len(expected["problems"]),
+    }
+    members = ("event", "member", "kind", "line", "column")
+    assert [{name: getattr(problem, name) for name in members} for problem in document.problems] == expected["problems"]
     now = datetime.fromisoformat(expected["now"].replace("Z", "+00:00"))
     decisions = [se.Policy.sample().decide(event, names, now, api_version=version) for event in document.events]
     assert [
@@ -74,7 +82,7 @@ def ascii_upper(text: str) -> str:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_items_are_what_json_gives(name: str) -> None:
+def test_items_equal_those_of_json(name: str) -> None:
     body, expected = case(name)
     if "error" in expected:
         return
@@ -97,7 +105,7 @@ def test_items_are_what_json_gives(name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [bytearray, memoryview, lambda body: body.decode("utf-8", "surrogateescape")])
-def test_every_kind_of_input_reads_the_same(kind: Any) -> None:
+def test_every_input_type_reads_the_same(kind: Any) -> None:
     for path in sorted(Path(CORPUS).glob("[a-f]*.json")):
         body = path.read_bytes()
         if path.name.endswith(".expected.json"):
@@ -112,10 +120,10 @@ def test_every_kind_of_input_reads_the_same(kind: Any) -> None:
             assert se.parse(kind(body)) == expected
 
 
-def test_a_flow_through_the_tracker() -> None:
+def test_a_tracker_follows_a_flow_of_documents() -> None:
     tracker = se.Tracker(["North_0"])
-    told = []
+    seen = []
     for step in ["flow-1-nothing-yet", "flow-2-scheduled", "flow-3-started", "flow-4-gone", "flow-5-incarnation-reset"]:
         changes = tracker.observe(se.parse(case(step)[0]), now=0)
-        told.append([(change.change, change.event_type) for change in changes])
-    assert told[:4] == [[], [("scheduled", "Freeze")], [("started", "Freeze")], [("completed", "Freeze")]]
+        seen.append([(change.change, change.event_type) for change in changes])
+    assert seen[:4] == [[], [("scheduled", "Freeze")], [("started", "Freeze")], [("completed", "Freeze")]]

@@ -1,4 +1,4 @@
-"""The client and its watch, against the replay server."""
+"""The client and its watches, against the replay server."""
 
 import asyncio
 import gc
@@ -22,7 +22,7 @@ import scheduled_events as se
 PREPARE = se.Policy([se.Rule("prepare")])
 
 
-def test_one_poll_after_the_other() -> None:
+def test_a_client_polls_and_approves() -> None:
     with se.replay("user-reboot", speed=60, vm_name="web_0") as url, se.Client(url, timeout=5) as client:
         assert client.vm_name() == "web_0"
         assert client.endpoint == url
@@ -42,7 +42,7 @@ def test_one_poll_after_the_other() -> None:
         assert caught.value.status == 400
         assert caught.value.cause is None
         for nothing in ([], "", [""]):
-            with pytest.raises(ValueError, match="no EventId"):
+            with pytest.raises(ValueError, match="at least one event"):
                 client.approve(nothing)
     with pytest.raises(se.Error, match="closed"):
         client.poll()
@@ -61,7 +61,7 @@ def test_one_poll_after_the_other() -> None:
         ("endless-body", None, ("too-large", "timeout")),
     ],
 )
-def test_what_the_endpoint_does_wrong(fault: str, status: "int | None", cause: Any) -> None:
+def test_an_endpoint_s_failure_has_a_status_or_a_cause(fault: str, status: "int | None", cause: Any) -> None:
     with se.replay("preempt", faults=[fault]) as url, se.Client(url, timeout=0.5) as client:
         with pytest.raises(se.EndpointError) as caught:
             client.poll()
@@ -69,13 +69,12 @@ def test_what_the_endpoint_does_wrong(fault: str, status: "int | None", cause: A
         assert caught.value.cause == cause or caught.value.cause in (cause or ())
 
 
-def test_what_says_nothing_is_none_and_what_is_no_document_raises() -> None:
+def test_an_empty_body_is_none_and_other_bodies_raise() -> None:
     with se.replay("preempt", faults=["empty@1", "not-json@2"]) as url, se.Client(url) as client:
         assert client.poll() is None
         with pytest.raises(se.ParseError):
             client.poll()
-        assert client.poll() is not None
-        assert client.poll() is not None
+        assert client.poll() == client.poll() != None  # noqa: E711
     with pytest.raises(se.EndpointError) as caught:
         se.Client(url, timeout=2).poll()
     assert caught.value.cause == "unreachable"
@@ -83,7 +82,7 @@ def test_what_says_nothing_is_none_and_what_is_no_document_raises() -> None:
         se.Client(url, timeout=2).vm_name()
 
 
-def test_options_that_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_invalid_options_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for endpoint in ("https://169.254.169.254", "http://example.com", "nothing"):
         with pytest.raises(se.ConfigError):
             se.Client(endpoint)
@@ -113,7 +112,7 @@ def test_options_that_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         se.replay("preempt", listen="here")
 
 
-def test_a_watch_from_start_to_end(tmp_path: Path) -> None:
+def test_a_watch_reports_an_event_from_start_to_end(tmp_path: Path) -> None:
     threads: list[str] = []
     seen: list[tuple[str, se.Event]] = []
 
@@ -151,7 +150,7 @@ def test_a_watch_from_start_to_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("worker", [lambda _: False, lambda _: 1 / 0, None])
-def test_what_fails_to_prepare_is_never_approved(worker: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_event_whose_preparation_fails_is_not_approved(worker: Any, caplog: pytest.LogCaptureFixture) -> None:
     server = se.replay("user-reboot", speed=300)
     with server as url, se.Client(url) as client, caplog.at_level(logging.INFO, "scheduled_events"):
         records = list(client.watch(PREPARE, prepare=worker, until_idle=True, interval=0.3))
@@ -163,8 +162,8 @@ def test_what_fails_to_prepare_is_never_approved(worker: Any, caplog: pytest.Log
     assert f"this machine is {VM}" in logged
 
 
-async def drained_by_and_by(event: se.Event) -> None:
-    """Drain as a coroutine does: not before somebody awaits it."""
+async def drain_later(event: se.Event) -> None:
+    """Drain when it is awaited."""
     await asyncio.sleep(0.05)
     drained.append(event.event_id)
 
@@ -172,12 +171,12 @@ async def drained_by_and_by(event: se.Event) -> None:
 drained: "list[str]" = []
 
 
-def test_a_coroutine_that_nobody_awaits_is_no_preparation(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_coroutine_that_is_not_awaited_fails_the_preparation(caplog: pytest.LogCaptureFixture) -> None:
     with se.replay("user-reboot", speed=60) as url, se.Client(url, vm_names=VM) as client:
         with pytest.raises(TypeError, match="aio"):
-            client.watch(PREPARE, prepare=drained_by_and_by)
+            client.watch(PREPARE, prepare=drain_later)
         records = []
-        for record in client.watch(PREPARE, prepare=partial(drained_by_and_by), interval=0.2):
+        for record in client.watch(PREPARE, prepare=partial(drain_later), interval=0.2):
             records.append(record)
             if isinstance(record, se.Prepare):
                 break
@@ -187,10 +186,10 @@ def test_a_coroutine_that_nobody_awaits_is_no_preparation(caplog: pytest.LogCapt
     assert not drained
 
 
-def test_aio_awaits_whatever_is_to_be_awaited() -> None:
+def test_aio_awaits_what_a_worker_returns() -> None:
     async def main() -> None:
         with se.replay("user-reboot", speed=60) as url:
-            async with se.aio.watch(url, policy=PREPARE, prepare=partial(drained_by_and_by), vm_names=VM) as watch:
+            async with se.aio.watch(url, policy=PREPARE, prepare=partial(drain_later), vm_names=VM) as watch:
                 async for record in watch:
                     if isinstance(record, se.Prepare):
                         assert (record.outcome, drained) == ("ready", [record.event_id])
@@ -201,7 +200,7 @@ def test_aio_awaits_whatever_is_to_be_awaited() -> None:
     assert drained
 
 
-def test_what_a_loop_took_down_with_it_is_done_again_after_a_restart(tmp_path: Path) -> None:
+def test_a_preparation_that_ends_with_its_loop_is_repeated_after_a_restart(tmp_path: Path) -> None:
     state = tmp_path / "state"
     begun = []
 
@@ -213,7 +212,7 @@ def test_what_a_loop_took_down_with_it_is_done_again_after_a_restart(tmp_path: P
         watch = se.aio.watch(url, policy=PREPARE, prepare=drain, vm_names=VM, state=state, interval=0.2)
         with pytest.raises(asyncio.TimeoutError):
             asyncio.run(asyncio.wait_for(forever(watch, begun), 10))
-        # Whatever is said of it now is kept.
+        # Time to save the state, in case that the preparation is reported as failed.
         time.sleep(1)
         asyncio.run(watch.aclose())
         again = threading.Event()
@@ -223,7 +222,7 @@ def test_what_a_loop_took_down_with_it_is_done_again_after_a_restart(tmp_path: P
 
 
 async def forever(watch: "se.aio.Watch", begun: "list[str]") -> None:
-    """Read the records until something has begun, and break off then."""
+    """Read the records until the preparation has begun, then raise."""
     async for _ in watch:
         for _ in range(100):
             if begun:
@@ -231,7 +230,7 @@ async def forever(watch: "se.aio.Watch", begun: "list[str]") -> None:
             await asyncio.sleep(0.05)
 
 
-def test_a_thread_that_cannot_be_started_costs_no_preparation(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_runs_even_if_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     start = threading.Thread.start
     refused = []
 
@@ -251,8 +250,8 @@ def test_a_thread_that_cannot_be_started_costs_no_preparation(monkeypatch: pytes
     assert len(done) == 2
 
 
-def test_a_time_out_is_a_watch_s_too() -> None:
-    # Slower than the time-out, and not as slow as what the first request has otherwise.
+def test_a_client_s_timeout_applies_to_its_watches() -> None:
+    # Slower than this time-out, faster than the default of the first request.
     with se.replay("user-reboot", faults=["slow-body:3"]) as url:
         client = se.Client(url, timeout=0.5, vm_names=VM)
         with client, pytest.raises(se.EndpointError) as caught:
@@ -261,26 +260,26 @@ def test_a_time_out_is_a_watch_s_too() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_forked_process_has_no_part_in_a_watch(tmp_path: Path) -> None:
+def test_a_forked_process_cannot_use_the_parent_s_watch(tmp_path: Path) -> None:
     state = tmp_path / "state"
     with se.replay("user-reboot", speed=1) as url, se.Client(url, vm_names=VM) as client:
         watch = client.watch(state=state, interval=0.2)
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
-            said = b"nothing"
+            result = b"nothing"
             try:
                 next(watch)
             except se.Error:
-                said = b"refused"
+                result = b"refused"
             watch.close()
             del watch
-            os.write(writer, said)
+            os.write(writer, result)
             time.sleep(600)
         try:
             assert os.read(reader, 100) == b"refused"
             watch.close()
-            # The child has all files open that were open then.
+            # The child inherited the open state file, but not its lock.
             client.watch(state=state, max_polls=1).close()
         finally:
             os.kill(child, signal.SIGKILL)
@@ -289,7 +288,7 @@ def test_a_forked_process_has_no_part_in_a_watch(tmp_path: Path) -> None:
             os.close(writer)
 
 
-def test_polling_goes_on_while_a_worker_works() -> None:
+def test_polling_continues_while_a_worker_runs() -> None:
     release = threading.Event()
     server = se.replay("user-reboot", speed=60)
     with server as url, se.Client(url) as client:
@@ -309,7 +308,7 @@ def test_polling_goes_on_while_a_worker_works() -> None:
         assert kinds[:2] == ["prepare", "approval"]
 
 
-def test_a_watch_that_finds_nobody_says_so_at_its_end() -> None:
+def test_a_watch_without_any_answer_raises_at_its_end() -> None:
     with se.Client("http://127.0.0.1:9", vm_names=VM) as client:
         watch = client.watch(max_polls=1)
         assert isinstance(next(watch), se.PollFailed)
@@ -324,7 +323,7 @@ def test_a_watch_that_finds_nobody_says_so_at_its_end() -> None:
         assert caught.value.status == 500
 
 
-def test_a_watch_can_be_closed_from_anywhere() -> None:
+def test_a_watch_can_be_closed_from_another_thread() -> None:
     with se.replay("preempt", faults=["silence"]) as url, se.Client(url, vm_names=VM) as client:
         watch = client.watch()
         closer = threading.Timer(0.3, watch.close)
@@ -341,7 +340,7 @@ def test_a_watch_can_be_closed_from_anywhere() -> None:
     assert open_watch.closed
 
 
-def test_whoever_breaks_off_leaves_no_thread_behind() -> None:
+def test_breaking_out_of_a_watch_leaves_no_thread() -> None:
     def ours() -> "list[str]":
         names = [(Path("/proc/self/task") / task / "comm").read_text() for task in os.listdir("/proc/self/task")]
         return [name for name in names if name.startswith("scheduled-even")]
@@ -351,10 +350,20 @@ def test_whoever_breaks_off_leaves_no_thread_behind() -> None:
         for _ in client.watch(prepare=print):
             break
         gc.collect()
-        patience = time.monotonic() + 5
-        while ours() and time.monotonic() < patience:
+        deadline = time.monotonic() + 5
+        while ours() and time.monotonic() < deadline:
             time.sleep(0.05)
         assert ours() == []
+
+
+UNSAFE = "\u202e\u2066\u200f\ufeff"
+
+
+def test_log_messages_escape_what_acts_on_terminals(caplog: pytest.LogCaptureFixture) -> None:
+    with se.replay("user-reboot", vm_name=f"web{UNSAFE}") as url, caplog.at_level(logging.INFO, "scheduled_events"):
+        list(se.Client(url).watch(max_polls=2, interval=0.2))
+    assert r"web\u{202e}\u{2066}\u{200f}\u{feff}" in caplog.text
+    assert not set(UNSAFE) & set(caplog.text)
 
 
 def test_dry_runs_and_policies_by_name(tmp_path: Path) -> None:
@@ -368,7 +377,7 @@ def test_dry_runs_and_policies_by_name(tmp_path: Path) -> None:
     assert [decision.action for decision in decisions] == ["approve"]
 
 
-def test_records_are_the_command_s(environment: "dict[str, str]") -> None:
+def test_a_watch_has_the_command_s_records(environment: "dict[str, str]") -> None:
     policy = ["--policy", "sample", "--json", "--until-idle"]
     with se.replay("user-reboot", speed=60, seed=7) as url:
         command = [sys.executable, "-m", "scheduled_events", "watch", "--endpoint", url, *policy]
@@ -390,7 +399,7 @@ def test_records_are_the_command_s(environment: "dict[str, str]") -> None:
     assert kinds == ["change", "decision", "approval", "change", "change"]
 
 
-# A shell that runs the tests in the background has SIGINT ignored, which programs inherit.
+# Programs inherit an ignored SIGINT from a shell that runs the tests in the background.
 SCRIPT = """
 import signal, sys, scheduled_events as se
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -408,7 +417,7 @@ client = se.Client(sys.argv[1])
         "print('aio', flush=True); asyncio.run(main())",
     ],
 )
-def test_ctrl_c_ends_at_once(body: str, environment: "dict[str, str]") -> None:
+def test_ctrl_c_ends_a_program_at_once(body: str, environment: "dict[str, str]") -> None:
     with se.replay("preempt", faults=["get.silence@2-", *(["get.silence@1"] if "poll" in body else [])]) as url:
         script = SCRIPT.format(body="print('ready', flush=True)\n" + body)
         program = subprocess.Popen(
@@ -429,7 +438,7 @@ def test_ctrl_c_ends_at_once(body: str, environment: "dict[str, str]") -> None:
         assert program.returncode == -signal.SIGINT
 
 
-def test_a_program_that_forgets_its_watch_ends_cleanly(environment: "dict[str, str]") -> None:
+def test_a_program_that_does_not_close_its_watch_ends_cleanly(environment: "dict[str, str]") -> None:
     with se.replay("preempt", speed=60) as url:
         script = SCRIPT.format(body="watch = client.watch(prepare=print, recover=print)\nnext(watch)\nprint('done')")
         done = subprocess.run(
@@ -438,7 +447,7 @@ def test_a_program_that_forgets_its_watch_ends_cleanly(environment: "dict[str, s
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
 
-def test_a_restart_takes_up_the_state(tmp_path: Path, environment: "dict[str, str]") -> None:
+def test_a_restart_continues_from_the_state(tmp_path: Path, environment: "dict[str, str]") -> None:
     state, log = tmp_path / "state", tmp_path / "log"
     body = (
         "import time\n"
@@ -460,7 +469,7 @@ def test_a_restart_takes_up_the_state(tmp_path: Path, environment: "dict[str, st
     assert log.read_text().split() == ["prepare", "recover"]
 
 
-def test_aio_from_start_to_end() -> None:
+def test_aio_reports_an_event_from_start_to_end() -> None:
     async def main(url: str) -> "tuple[list[Any], list[str]]":
         seen: list[str] = []
 
@@ -492,7 +501,7 @@ def test_aio_is_cancelled_at_once_and_survives_a_time_out() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         assert time.monotonic() - since < 0.5
-        # It is still there, until it is closed.
+        # The watch stays open until it is closed.
         waiting = asyncio.ensure_future(watch.__anext__())
         await asyncio.sleep(0.1)
         await watch.aclose()

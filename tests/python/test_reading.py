@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import scheduled_events as se
 
 
-def test_attributes(event: se.Event) -> None:
+def test_attributes_are_the_meaning_of_the_members(event: se.Event) -> None:
     assert event.event_type is se.EventType.FREEZE
     assert event.event_status is se.EventStatus.SCHEDULED
     assert event.event_source is se.EventSource.PLATFORM
@@ -36,24 +36,24 @@ def test_attributes(event: se.Event) -> None:
     assert event.concerns(["x", "WESTNO_0"])
     assert not event.concerns("WestNO")
     for empty in ("", [""]):
-        with pytest.raises(ValueError, match="a machine's name is empty"):
+        with pytest.raises(ValueError, match="a machine's name must not be empty"):
             event.concerns(empty)
 
 
-def test_a_document_tells_whether_it_concerns_a_machine() -> None:
+def test_a_document_concerns_the_machines_of_its_events() -> None:
     events = [{"EventId": "a", "Resources": ["vm_0"]}, {"EventId": "b"}, {"EventId": "c", "Resources": ["vm_1", "é"]}]
     document = se.parse(json.dumps({"Events": events}))
     assert [document.concerns(name) for name in ("VM_1", "é", "vm_2", "vm", ["x", "vm_0"], [])] == [
         *(True, True, False, False, True, False)
     ]
     assert not se.parse(b'{"Events":[]}').concerns("vm_0")
-    with pytest.raises(ValueError, match="a machine's name is empty"):
+    with pytest.raises(ValueError, match="a machine's name must not be empty"):
         document.concerns("")
     with pytest.raises(TypeError):
         document.concerns(3)  # type: ignore[arg-type]
 
 
-def test_words_are_texts(event: se.Event) -> None:
+def test_words_are_strings(event: se.Event) -> None:
     kind = event.event_type
     assert kind == "Freeze"
     assert {"Freeze": 1}[kind] == 1
@@ -76,7 +76,7 @@ def test_events_cannot_be_changed(event: se.Event) -> None:
         event["EventId"] = "b"  # type: ignore[index]
 
 
-def test_documents_and_events_differ_where_anything_does() -> None:
+def test_documents_and_events_with_any_difference_are_unequal() -> None:
     events = [
         se.parse(json.dumps({"Events": [{"EventId": "a", **members}]})).events[0]
         for members in ({"NotBefore": "foo"}, {"NotBefore": "bar"}, {"Unknown": 1}, {"Unknown": 2}, {})
@@ -109,7 +109,7 @@ def test_events_compare_hash_copy_and_pickle(event: se.Event, document: se.Docum
     assert repr(document) == "<Document incarnation=2 events=1>"
 
 
-def test_items(event: se.Event, document: se.Document) -> None:
+def test_items_are_those_of_a_dict(event: se.Event, document: se.Document) -> None:
     assert isinstance(event, collections.abc.Mapping)
     assert isinstance(document, collections.abc.Mapping)
     assert event["NotBefore"] == "Mon, 11 Apr 2022 22:26:58 GMT"
@@ -139,7 +139,7 @@ def test_items(event: se.Event, document: se.Document) -> None:
         unknown["DocumentIncarnation"]
 
 
-def test_the_sequence_of_events() -> None:
+def test_events_are_a_sequence() -> None:
     ids = [f"id-{number}" for number in range(5)]
     document = se.parse(json.dumps({"Events": [{"EventId": event_id} for event_id in ids]}))
     events = document.events
@@ -166,7 +166,7 @@ def test_the_sequence_of_events() -> None:
         events.index("a")
 
 
-def test_patterns(event: se.Event) -> None:
+def test_events_match_patterns(event: se.Event) -> None:
     scope: dict[str, Any] = {"se": se, "event": event}
     exec(
         "match event:\n case se.Event(event_id, se.EventType.FREEZE, 'Scheduled'): a = event_id\n"
@@ -177,7 +177,7 @@ def test_patterns(event: se.Event) -> None:
     assert scope["b"] == "WestNO_0"
 
 
-def test_what_is_no_document() -> None:
+def test_other_input_is_a_parse_error() -> None:
     with pytest.raises(se.ParseError) as caught:
         se.parse('{"DocumentIncarnation":1,\n "Events":[}')
     error = caught.value
@@ -195,11 +195,11 @@ def test_what_is_no_document() -> None:
     assert (caught.value.kind, caught.value.offset) == ("invalid-utf8", 12)
     with pytest.raises(se.ParseError):
         se.loads("")
-    # A view with gaps is read as its bytes say.
+    # A view with gaps.
     assert se.parse(memoryview(b"".join(bytes([byte, 0]) for byte in DOCUMENT))[::2]).incarnation == 2
 
 
-def test_times_outside_of_what_python_knows_are_none() -> None:
+def test_times_outside_of_python_s_years_are_none() -> None:
     texts = ["9999-12-31T23:59:59-10:00", "0001-01-01T00:00:00+10:00"]
     for text in texts:
         event = se.parse(json.dumps({"Events": [{"EventId": "a", "NotBefore": text}]})).events[0]
@@ -226,7 +226,7 @@ EVENTS = st.fixed_dictionaries(
 
 @settings(deadline=None)
 @given(st.lists(EVENTS, max_size=5), st.none() | st.integers(0, 2**64 - 1) | TEXTS, st.booleans(), st.booleans())
-def test_what_json_writes_is_read_back(events: Any, incarnation: Any, ascii_only: bool, pretty: bool) -> None:
+def test_documents_that_json_writes_are_read(events: Any, incarnation: Any, ascii_only: bool, pretty: bool) -> None:
     seen: set[str] = set()
     unique = []
     for event in events:
@@ -257,7 +257,7 @@ def test_what_json_writes_is_read_back(events: Any, incarnation: Any, ascii_only
 @pytest.mark.parametrize(
     "names", [[], ["a"], [*"abcd"], [*"abcde"], ["a", "\n"], ["x" * 255], ["a", "x" * 256], ["ä", ""]], ids=len
 )
-def test_names_are_read_however_many_and_wherever(names: "list[str]", before: int) -> None:
+def test_any_number_of_resources_at_any_offset_is_read(names: "list[str]", before: int) -> None:
     raw = {"EventId": "1", "Description": " " * before, "Resources": names}
     document = se.parse(json.dumps({"Events": [raw, {"EventId": "2"}]}, ensure_ascii=False))
     event, other = document.events
@@ -273,7 +273,7 @@ def test_names_are_read_however_many_and_wherever(names: "list[str]", before: in
 
 @settings(deadline=None)
 @given(st.datetimes(datetime(1, 1, 1)))
-def test_moments_are_read_as_they_are_written(moment: datetime) -> None:
+def test_every_time_is_read(moment: datetime) -> None:
     moment = moment.replace(microsecond=0, tzinfo=timezone.utc)
     written = moment.isoformat().replace("+00:00", "Z")
     (event,) = se.parse(json.dumps({"Events": [{"EventId": "1", "NotBefore": written}]})).events
@@ -282,7 +282,7 @@ def test_moments_are_read_as_they_are_written(moment: datetime) -> None:
 
 @settings(deadline=None)
 @given(st.binary(max_size=200))
-def test_no_bytes_do_anything_but_parse_or_be_refused(data: bytes) -> None:
+def test_any_bytes_parse_or_raise_parse_error(data: bytes) -> None:
     for body in (data, b'{"Events":[' + data + b"]}", DOCUMENT[: len(data)] + data):
         try:
             document = se.parse(body)
@@ -292,14 +292,14 @@ def test_no_bytes_do_anything_but_parse_or_be_refused(data: bytes) -> None:
             assert len([*map(repr, document.events)]) == len(document.events)
 
 
-def test_ten_threads_at_once(document: se.Document) -> None:
+def test_ten_threads_read_at_once(document: se.Document) -> None:
     failures: list[BaseException] = []
     tracker, start = se.Tracker("WestNO_0"), threading.Barrier(10)
 
     def work() -> None:
         try:
             start.wait()
-            for _ in range(2000):
+            for _ in range(500):
                 event = se.parse(DOCUMENT).events[0]
                 assert event == document.events[0]
                 assert event.resources == ("WestNO_0", "WestNO_1")
@@ -322,7 +322,7 @@ def rss() -> int:
         return int(statm.read().split()[1]) * 4096
 
 
-def test_a_million_parses_leave_nothing_behind() -> None:
+def test_parsing_leaks_no_memory() -> None:
     def parse(times: int) -> None:
         for _ in range(times):
             for event in se.parse(DOCUMENT).events:
@@ -337,12 +337,12 @@ def test_a_million_parses_leave_nothing_behind() -> None:
                 pass
 
     parse(10_000)
-    refuse(1_000)
+    refuse(10_000)
     gc.collect()
     before, objects = rss(), len(gc.get_objects())
     references = sys.getrefcount(se.EventType.FREEZE), sys.getrefcount(DOCUMENT)
-    parse(1_000_000)
-    refuse(20_000)
+    parse(100_000)
+    refuse(10_000)
     gc.collect()
     assert rss() - before < 1 << 20
     assert abs(len(gc.get_objects()) - objects) < 50

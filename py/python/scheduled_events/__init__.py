@@ -1,7 +1,7 @@
-"""Azure Scheduled Events: read, track, decide, approve.
+"""Azure Scheduled Events: read them, track them, decide about them and approve them.
 
-Reading: ``parse``. Deciding: ``Tracker``, ``Policy``, ``Session``. Doing: ``Client``, and ``aio`` for asyncio. Testing:
-``replay`` imitates Azure's metadata service.
+``parse`` reads a document. ``Tracker``, ``Policy`` and ``Session`` need no network. ``Client`` talks to the metadata
+service; ``aio`` does so for asyncio. ``replay`` imitates the service, for tests.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ._errors import (
     SnapshotError,
     StateError,
 )
+from ._json import JSONDecodeError, dump, dumps, load, loads
 from ._native import (
     Document,
     Event,
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 
 
 class _Lazy(ModuleType):
-    """A module that is imported when something of it is asked for."""
+    """A module that is imported at the first access to its attributes."""
 
     def __getattr__(self, name: str) -> Any:
         import importlib  # noqa: PLC0415
@@ -63,12 +64,9 @@ class _Lazy(ModuleType):
         return getattr(importlib.import_module(self.__name__), name)
 
 
-# asyncio takes longer to import than all the rest, and most scripts do without it. A function __getattr__ of this
-# package could wait as well, but with one the interpreter caches no name of the package, parse among them.
+# Importing asyncio takes longer than importing the rest of this package. A function __getattr__ of this package could
+# delay it too, but then the interpreter caches no attribute of the package.
 aio = _Lazy(f"{__name__}.aio")
-
-# The name under which scripts written for `json` look for it.
-loads = parse
 
 __all__ = [
     "Action",
@@ -86,6 +84,7 @@ __all__ = [
     "EventStatus",
     "EventType",
     "Get",
+    "JSONDecodeError",
     "ParseError",
     "Policy",
     "PolicyError",
@@ -107,6 +106,9 @@ __all__ = [
     "Watch",
     "__version__",
     "aio",
+    "dump",
+    "dumps",
+    "load",
     "loads",
     "parse",
     "replay",

@@ -1,4 +1,4 @@
-"""Azure Scheduled Events: read, track, decide, approve."""
+"""Azure Scheduled Events: read them, track them, decide about them and approve them."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ _Duration: TypeAlias = int | str | timedelta
 # --- words
 
 class EventType(str, Enum):
-    """The impact that an event will have."""
+    """The expected impact of an event."""
 
     FREEZE = "Freeze"
     REBOOT = "Reboot"
@@ -31,7 +31,7 @@ class EventType(str, Enum):
     TERMINATE = "Terminate"
 
 class EventStatus(str, Enum):
-    """How far an event has come. One that is over is absent from the document."""
+    """The progress of an event. An event that has ended is absent from the document."""
 
     SCHEDULED = "Scheduled"
     STARTED = "Started"
@@ -43,7 +43,7 @@ class EventSource(str, Enum):
     USER = "User"
 
 class Action(str, Enum):
-    """What is done about an event."""
+    """What a policy decides to do about an event."""
 
     APPROVE = "approve"
     PREPARE = "prepare"
@@ -53,89 +53,102 @@ class Action(str, Enum):
 # --- errors
 
 class Error(Exception):
-    """The base of all errors of this package."""
+    """The base class of this package's errors."""
 
     def __init__(self, message: str, **details: object) -> None: ...
 
 class ParseError(Error, ValueError):
-    """The bytes are no Scheduled Events document."""
+    """The input is not a Scheduled Events document."""
 
     kind: str
     """What is wrong, as a word: ``unexpected-byte``."""
     offset: int
-    """The byte at which it is wrong, from 0; a str's bytes are those of its UTF-8."""
+    """The position in bytes, from 0; for a str, in its UTF-8 encoding."""
     line: int
     """The line, from 1."""
     column: int
     """The column in characters, from 1."""
 
+JSONDecodeError = ParseError
+
 class EndpointError(Error):
-    """The metadata service could not be reached, or refused."""
+    """The metadata service did not respond, or responded with an error."""
 
     status: int | None
-    """The status of the answer, where there was one."""
+    """The status of the response; None if there was none."""
     cause: str | None
-    """Why there was no answer, as a word: ``timeout``, ``unreachable``."""
+    """Why there was no response, as a word: ``timeout``, ``unreachable``."""
 
 class PolicyError(Error, ValueError):
-    """A policy's text is refused."""
+    """A policy is invalid."""
 
     line: int | None
-    """The line, from 1, where the text has one to name."""
+    """The line, from 1; None if the error has no position."""
     column: int | None
     """The column, from 1."""
 
 class ConfigError(Error, ValueError):
-    """An option is out of its range."""
+    """An option is out of range."""
 
 class StateError(Error):
     """The state file cannot be used."""
 
 class SnapshotError(Error, ValueError):
-    """The bytes are no session's snapshot."""
+    """The bytes are not a snapshot of a session."""
 
 class CapacityError(Error):
-    """A document holds more events than a tracker."""
+    """A document has more events than a tracker holds."""
 
     needed: int
-    """How many it holds."""
+    """How many it has."""
 
 # --- reading
 
 def parse(data: bytes | bytearray | memoryview | str, /) -> Document:
-    """Read a document, as the metadata service gives it. Raises ParseError.
+    """Parse a Scheduled Events document. Raises ParseError if the input is not one.
 
-    Texts are made only when they are read. What is odd in one event is among the document's problems.
+    Anything invalid inside one event is among the document's problems. Strings are made only when they are read.
     """
 
 def loads(data: bytes | bytearray | memoryview | str, /) -> Document:
-    """Read a document: ``parse``, under the name that scripts written for ``json`` look for."""
+    """Parse a document: ``parse``, under the name that scripts written for ``json`` use."""
+
+def load(file: Any, /) -> Document:
+    """Parse the document in a file, like ``json.load``."""
+
+def dumps(obj: Any, *, default: Callable[[Any], Any] | None = None, **options: Any) -> str:
+    """Return ``obj`` as JSON, like ``json.dumps``; it may contain documents and events."""
+
+def dump(obj: Any, file: Any, *, default: Callable[[Any], Any] | None = None, **options: Any) -> None:
+    """Write ``obj`` as JSON to a file, like ``json.dump``; it may contain documents and events."""
 
 @final
 class Document(Mapping[str, Any]):
-    """A Scheduled Events document, checked once.
+    """A Scheduled Events document, validated when it is parsed.
 
-    Items by the wire's names (``document["Events"]``) give what a script written for ``json.loads`` expects.
+    Items by their JSON names (``document["Events"]``) are what a script written for ``json.loads`` expects.
     """
 
     __match_args__: ClassVar[tuple[str, str]] = ...
     @property
     def incarnation(self) -> int | str | None:
-        """Changes with every change of the document; good for equality, for nothing else."""
+        """Changes whenever the document changes; compare it for equality only."""
     @property
     def events(self) -> tuple[Event, ...]:
-        """The events, in the document's order; those without an id of their own are left out, and are problems."""
+        """The events, in the document's order. Those without an id of their own are left out, and are problems."""
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What is odd in the document."""
+        """What is invalid in the document."""
     def concerns(self, vm_names: _Names) -> bool:
-        """Tell whether an event of the document concerns one of these names."""
+        """Whether an event of the document concerns one of these names."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the document's own record, as the command prints it with ``--json``."""
     @overload
     def __getitem__(self, key: Literal["Events"], /) -> list[Event]: ...
     @overload
     def __getitem__(self, key: str, /) -> Any: ...
     def get(self, key: str, default: Any = None, /) -> Any:
-        """Give the member of this name on the wire, or the default."""
+        """Return the member of this JSON name, or the default."""
     def __contains__(self, key: object, /) -> bool: ...
     def __iter__(self) -> Iterator[str]: ...
     def __len__(self) -> int: ...
@@ -145,45 +158,47 @@ class Document(Mapping[str, Any]):
 
 @final
 class Event(Mapping[str, Any]):
-    """One event: a maintenance, an eviction or a deletion of one or more virtual machines.
+    """One event: maintenance, an eviction or a deletion of one or more virtual machines.
 
-    Attributes give what the document means; what it does not say, or says unreadably, is None. Items by the wire's
-    names (``event["EventId"]``) give what ``json.loads`` would have given.
+    Attributes are the meaning of the members; one that is absent or invalid is None. Items by their JSON names
+    (``event["EventId"]``) are what ``json.loads`` gives.
     """
 
     __match_args__: ClassVar[tuple[str, str, str]] = ...
     @property
     def event_id(self) -> str:
-        """The event's id: opaque; compare it without ASCII case, echo it unchanged."""
+        """The event's id: opaque; compare it without ASCII case, and return it unchanged."""
     @property
     def event_type(self) -> EventType | str | None:
-        """The impact to expect; a word that this package does not know is a plain text."""
+        """The expected impact: an ``EventType``, or a str for a word that this package does not know."""
     @property
     def event_status(self) -> EventStatus | str | None:
-        """How far the event has come."""
+        """The event's progress."""
     @property
     def event_source(self) -> EventSource | str | None:
         """Who caused the event."""
     @property
     def resource_type(self) -> str | None:
-        """``VirtualMachine`` so far."""
+        """``VirtualMachine``."""
     @property
     def resources(self) -> tuple[str, ...]:
-        """The names of the machines concerned; empty where the document names none."""
+        """The names of the machines that the event affects; empty if the document has none."""
     @property
     def not_before(self) -> datetime | None:
-        """The moment before which the event does not start unless it is approved: aware, in UTC."""
+        """The earliest time at which the event starts without an approval: an aware datetime in UTC."""
     @property
     def description(self) -> str | None:
-        """A sentence about the event."""
+        """Azure's description of the event."""
     @property
     def duration_in_seconds(self) -> int | None:
-        """How many seconds the interruption is expected to last; None where it is unknown (-1 on the wire)."""
+        """The expected length of the interruption in seconds; None if it is unknown, which Azure writes as -1."""
     def concerns(self, vm_names: _Names) -> bool:
-        """Tell whether one of these names stands among the resources, compared whole and without ASCII case."""
+        """Whether one of these names is among the resources. Whole names are compared, without ASCII case."""
+    def to_dict(self, vm_names: _Names | None = None, *, api_version: str = "2020-07-01") -> dict[str, Any]:
+        """Return the event's record, as the command prints it with ``--json``. Without names, ``mine`` is None."""
     def __getitem__(self, key: str, /) -> Any: ...
     def get(self, key: str, default: Any = None, /) -> Any:
-        """Give the member of this name on the wire, or the default."""
+        """Return the member of this JSON name, or the default."""
     def __contains__(self, key: object, /) -> bool: ...
     def __iter__(self) -> Iterator[str]: ...
     def __len__(self) -> int: ...
@@ -197,10 +212,10 @@ class Record:
 
     __match_args__: ClassVar[tuple[str, ...]] = ...
     record: str
-    """The record's kind, as the command spells it."""
+    """The kind of record."""
     def __init__(self, *args: Any, **fields: Any) -> None: ...
     def to_dict(self) -> dict[str, Any]:
-        """Give the record as the command prints it."""
+        """Return the record as the command prints it."""
     def __eq__(self, other: object) -> bool: ...
     def __hash__(self) -> int: ...
     def __setattr__(self, name: str, value: object) -> None: ...
@@ -211,7 +226,7 @@ class Change(Record):
 
     @property
     def change(self) -> str:
-        """Give ``scheduled``, ``started``, ``rescheduled``, ``completed``, ``cancelled`` and so on."""
+        """``scheduled``, ``started``, ``rescheduled``, ``completed``, ``cancelled`` or another change."""
     @property
     def event_id(self) -> str: ...
     @property
@@ -219,94 +234,120 @@ class Change(Record):
     @property
     def event_status(self) -> str | None: ...
     @property
+    def resource_type(self) -> str | None: ...
+    @property
+    def resources(self) -> tuple[str, ...] | None: ...
+    @property
     def not_before(self) -> datetime | None:
-        """The last start that was known."""
+        """The last known one."""
+    @property
+    def description(self) -> str | None: ...
+    @property
+    def event_source(self) -> str | None: ...
+    @property
+    def duration_in_seconds(self) -> int | None: ...
     @property
     def mine(self) -> bool | None:
-        """Whether it concerns this machine; None while its name is unknown."""
+        """Whether the event affects this machine; None while its name is unknown."""
     @property
-    def time(self) -> datetime:
-        """When the change was seen."""
+    def time(self) -> datetime | None: ...
 
 class Decision(Record):
-    """What is done about an event, and why."""
+    """What the policy decides about an event."""
 
     @property
     def action(self) -> Action: ...
     @property
     def rule(self) -> int | None:
-        """The rule that says so, from 1."""
+        """The number of the rule that matched, from 1."""
     @property
     def reason(self) -> str:
-        """Why, for a person."""
+        """Why, for people."""
     @property
     def event_id(self) -> str: ...
+    @property
+    def time(self) -> datetime | None: ...
 
 class Approval(Record):
-    """An approval was answered; the status is None without an answer."""
+    """An approval was posted. The status is None if there was no response."""
 
     @property
     def event_ids(self) -> tuple[str, ...]: ...
     @property
     def status(self) -> int | None: ...
+    @property
+    def time(self) -> datetime | None: ...
 
 class Prepare(Record):
-    """A preparation ended; as a step of a session, it is due, and the outcome is None."""
+    """A preparation ended. As a step of a session: start it; the outcome is None."""
 
     @property
     def event_id(self) -> str: ...
     @property
     def outcome(self) -> str | None:
-        """``ready``, ``failed``, or ``no-command`` where nothing prepares."""
+        """``ready``, ``failed``, or ``no-command`` if there is no function for it."""
     @property
     def event(self) -> Event | None:
         """The event, in a step."""
+    @property
+    def time(self) -> datetime | None: ...
 
 class Recover(Record):
-    """A recovery ended; as a step of a session, it is due, and the outcome is None."""
+    """A recovery ended. As a step of a session: start it; the outcome is None."""
 
     @property
     def event_id(self) -> str: ...
     @property
     def outcome(self) -> str | None:
-        """``done``, ``failed``, or ``no-command`` where nothing recovers."""
+        """``done``, ``failed``, or ``no-command`` if there is no function for it."""
+    @property
+    def event_ids(self) -> tuple[str, ...]:
+        """All events that the recovery is for."""
     @property
     def event(self) -> Event | None:
         """The event, in a step."""
+    @property
+    def time(self) -> datetime | None: ...
 
 class PollFailed(Record):
-    """A poll failed; nothing ended by that."""
+    """A poll failed. It ends no event."""
 
     @property
     def cause(self) -> str: ...
     @property
     def retry_in_ms(self) -> int: ...
+    @property
+    def time(self) -> datetime | None: ...
 
 class Problem(Record):
-    """Something odd in a document."""
+    """A part of the document is invalid."""
 
     @property
     def event(self) -> int | None:
-        """Its place in the document's Events, left-out ones counted; None for the document itself."""
+        """Its index in the document's Events, left-out ones counted; None for the document itself."""
     @property
     def member(self) -> str | None: ...
     @property
     def kind(self) -> str: ...
     @property
-    def line(self) -> int: ...
+    def line(self) -> int | None: ...
     @property
-    def column(self) -> int: ...
+    def column(self) -> int | None: ...
     @property
     def offset(self) -> int | None:
-        """The byte, from 0; None in a watch's record."""
+        """The position in bytes, from 0; None in a watch's record."""
+    @property
+    def time(self) -> datetime | None: ...
 
 class Untracked(Record):
-    """More events are announced than can be followed."""
+    """The document has more events than the watch can follow."""
 
     @property
     def own(self) -> int: ...
     @property
     def others(self) -> int: ...
+    @property
+    def time(self) -> datetime | None: ...
 
 class _Step:
     __match_args__: ClassVar[tuple[str, ...]] = ...
@@ -315,11 +356,11 @@ class _Step:
     def __hash__(self) -> int: ...
 
 class Get(_Step):
-    """Send the GET."""
+    """Send the GET request."""
 
     @property
     def timeout(self) -> float:
-        """How long the request may take, in seconds."""
+        """The request's time-out in seconds."""
 
 class Post(_Step):
     """Send this body with POST."""
@@ -328,12 +369,12 @@ class Post(_Step):
     def body(self) -> bytes: ...
     @property
     def timeout(self) -> float:
-        """How long the request may take, in seconds."""
+        """The request's time-out in seconds."""
     @property
     def event_ids(self) -> tuple[str, ...]: ...
 
 class Wait(_Step):
-    """Nothing to do before this moment."""
+    """Do nothing before this time."""
 
     @property
     def until(self) -> datetime: ...
@@ -341,7 +382,7 @@ class Wait(_Step):
     def seconds(self) -> float: ...
 
 class Report(_Step):
-    """Something to tell people."""
+    """A record for people and logs."""
 
     @property
     def record(self) -> Change | Decision | Problem | Untracked: ...
@@ -352,25 +393,25 @@ _AnyRecord: TypeAlias = Change | Decision | Approval | Prepare | Recover | PollF
 
 @final
 class Tracker:
-    """Remembers the events of the last document, and tells what the next one changes. It holds 1024 events."""
+    """Remembers the events of the last document, and reports what the next one changes. It holds 1024 events."""
 
     def __new__(cls, vm_names: _Names | None = None, *, api_version: str = "2020-07-01") -> Self: ...
     def observe(self, document: Document, now: _Moment | None = None) -> list[Change]:
-        """Take a document and give the changes since the last one. Raises CapacityError, and then changes nothing.
+        """Apply a document and return the changes since the last one. Raises CapacityError, and then changes nothing.
 
-        Give it documents only: a failed poll, an empty body or a 304 says nothing, so it ends nothing.
+        Give it documents only: a failed poll or an empty body ends no event.
         """
     def approved(self, event_id: str) -> bool:
-        """Note that an approval succeeded, by which ``cancelled`` and ``ended`` are told apart."""
+        """Note that an approval succeeded, which distinguishes ``ended`` from ``cancelled``."""
     def __len__(self) -> int: ...
     def __bool__(self) -> bool: ...
 
 @final
 class Rule:
-    """One rule of a policy: what it matches, and what is done.
+    """One rule of a policy: which events it matches, and what is done about them.
 
     ``event`` and ``source`` are one word or several, None for all. Durations are inclusive: seconds, a timedelta, or a
-    text such as "2min". Raises PolicyError for words that do not exist.
+    text such as "2min". Raises PolicyError for unknown words.
     """
 
     __match_args__: ClassVar[tuple[str, str, str]] = ...
@@ -396,33 +437,33 @@ class Rule:
     def max_duration(self) -> int | None: ...
     @property
     def scope(self) -> str: ...
+    def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, Any]]: ...
     def __eq__(self, value: object, /) -> bool: ...
     def __hash__(self) -> int: ...
 
 @final
 class Policy:
-    """Rules in order, of which the first that matches decides.
+    """Rules in order; the first that matches an event decides.
 
-    Some things no rule can change: only Scheduled events are approved, none with a problem in a member that decisions
-    rest on, none while this machine's name is unknown, and never another machine's Terminate. ``leader`` says which
-    of several machines approves: "first-resource", "everyone", "rank", or ``{"mode": "rank", "take_over_after": 30}``.
+    Four limits hold whatever the rules are: only Scheduled events are approved, none with a problem in a member that
+    the decision depends on, none while this machine's name is unknown, and never another machine's Terminate.
+    ``leader`` chooses which of several machines approves: "first-resource", "everyone", "rank", or
+    ``{"mode": "rank", "take_over_after": 30}``.
     """
 
-    def __new__(cls, rules: Sequence[Rule] = (), leader: str | Mapping[str, Any] | None = None) -> Self: ...
+    def __new__(cls, rules: Sequence[Rule] = (), leader: str | dict[str, Any] | None = None) -> Self: ...
     @staticmethod
     def observe() -> Policy:
         """The policy that never approves anything. It is the default everywhere."""
     @staticmethod
     def sample() -> Policy:
-        """The policy of Microsoft's published sample: approve what a user started, and short freezes."""
+        """Approves what a user started, and freezes shorter than nine seconds, of this machine; holds the rest."""
     @staticmethod
     def from_toml(text: str) -> Policy:
         """Read a policy from TOML. Raises PolicyError with .line and .column."""
     @staticmethod
     def from_file(path: str | os.PathLike[str]) -> Policy:
-        """Read a policy from a TOML file. Raises PolicyError, or OSError where the file cannot be read."""
-    def to_toml(self) -> str:
-        """Give the policy as TOML, as from_toml reads it."""
+        """Read a policy from a TOML file. Raises PolicyError, or OSError if the file cannot be read."""
     def decide(
         self,
         event: Event,
@@ -436,14 +477,14 @@ class Policy:
     def __hash__(self) -> int: ...
 
 def start_requests(events: str | Event | Iterable[str | Event]) -> bytes:
-    """Write the body that approves these events: ids, or events themselves."""
+    """Return the request body that approves these events: ids or events."""
 
 @final
 class Session:
-    """The whole client, without I/O: ask next() what to do, do it, and tell what came of it.
+    """The whole client without I/O: ask next() what to do, do it, and feed the result back.
 
-    It keeps the pace of polling, tells changes, decides, says when to prepare, when to approve and when to recover, and
-    survives restarts through snapshot() and restore(). ``now`` is everywhere the current time by default.
+    It paces the polls, reports changes, decides when to prepare, approve and recover, and survives restarts through
+    snapshot() and restore(). ``now`` is the current time by default, from a clock that never steps.
     """
 
     def __new__(
@@ -457,7 +498,7 @@ class Session:
         api_version: str = "2020-07-01",
     ) -> Self: ...
     def next(self, now: _Moment | None = None) -> Get | Post | Wait | Prepare | Recover | Report:
-        """Tell what to do now."""
+        """Return what to do now."""
     def on_response(
         self,
         status: int,
@@ -465,40 +506,40 @@ class Session:
         retry_after: float | None = None,
         now: _Moment | None = None,
     ) -> PollFailed | Approval | None:
-        """Take the answer to the request under way."""
+        """Apply the response to the request."""
     def on_failure(self, cause: str | BaseException, now: _Moment | None = None) -> PollFailed | Approval | None:
-        """Take note that the request under way got no answer.
+        """Note that the request failed.
 
-        ``cause`` is "timeout", "unreachable", "connection-lost" or "too-large", or the exception that says so.
+        ``cause`` is "timeout", "unreachable", "connection-lost", "too-large", or an exception.
         """
     def prepared(self, event_id: str, ready: bool = True) -> bool:
-        """Answer Prepare. False where no preparation of this event is under way."""
+        """Complete a Prepare. False if no preparation for this event is in progress."""
     def recovered(self, event_id: str) -> bool:
-        """Answer Recover. False where no recovery of this event is under way."""
+        """Complete a Recover. False if no recovery from this event is in progress."""
     def set_names(self, vm_names: _Names) -> None:
-        """Set this machine's names once they are known, or anew."""
+        """Set or replace this machine's names."""
     def snapshot(self) -> bytes:
-        """Give what a restart must not forget."""
+        """Return what a restart needs, for restore()."""
     def restore(self, snapshot: bytes) -> None:
-        """Take up where a snapshot left off. Raises SnapshotError for bytes that no session wrote."""
+        """Continue from a snapshot. Raises SnapshotError for bytes that no session wrote."""
     @property
     def awaits_answer(self) -> bool:
-        """Whether a request is under way, whose answer was not fed back yet."""
+        """Whether a request is in progress: its response was not fed back yet."""
     @property
     def has_seen_event(self) -> bool:
         """Whether an event was seen, in this run or before the snapshot."""
     @property
     def is_idle(self) -> bool:
-        """Whether the newest document announces nothing, and nothing is left to do."""
+        """Whether the newest document has no events, and nothing is left to do."""
 
 # --- doing
 
 class Client:
-    """A connection to the metadata service; a context manager.
+    """A client of the metadata service; a context manager.
 
-    The endpoint is by default the environment's SCHEDULED_EVENTS_ENDPOINT, or http://169.254.169.254. One that is
-    neither that address nor on this machine needs ``allow_endpoint``. Without a ``timeout`` in seconds the first
-    request may take 130 and every later one 10.
+    The endpoint is by default the environment's SCHEDULED_EVENTS_ENDPOINT, or http://169.254.169.254. Any other address
+    that is not on this machine needs ``allow_endpoint``. Without a ``timeout`` in seconds the first request may take
+    130 and every later one 10.
     """
 
     def __init__(
@@ -514,14 +555,14 @@ class Client:
     def endpoint(self) -> str:
         """The endpoint, without a path."""
     def poll(self) -> Document | None:
-        """Ask for the document once; None if the body is empty, which does not mean that there are no events.
+        """Request the document once; None if the body is empty, which does not mean that there are no events.
 
-        Raises EndpointError, or ParseError for a body that is no document.
+        Raises EndpointError, or ParseError if the body is not a document.
         """
     def approve(self, events: str | Event | Iterable[str | Event]) -> None:
-        """Approve events, so that Azure may start them early, for all the machines they name."""
+        """Approve events: Azure may then start them early, on all machines that they name."""
     def vm_name(self) -> str:
-        """Ask for this machine's name, as the resources of its events spell it; the given name, if one was."""
+        """Return this machine's name as events spell it: the first of ``vm_names``, or requested from the service."""
     def watch(
         self,
         policy: _Policy | None = None,
@@ -534,21 +575,21 @@ class Client:
         max_polls: int | None = None,
         dry_run: bool = False,
     ) -> Watch:
-        """Do the main job: poll, tell changes, decide, prepare, approve, recover. Iterate over its records.
+        """Poll, report changes, decide, prepare, approve and recover. Iterate over the returned watch's records.
 
         ``policy`` is a Policy, "observe" (the default: nothing is approved), "sample" or a TOML file's path.
-        ``prepare`` and ``recover`` are called with the event, each on a thread of its own beside the polling; False or
-        an exception means that it failed, anything else that it is done. ``state`` is a file that a restart takes up.
+        ``prepare`` and ``recover`` are called with the event, each on its own thread; False or an exception means that
+        it failed, anything else that it succeeded. ``state`` is a file from which a restart continues.
         """
     def close(self) -> None:
-        """End the client's watches; further calls raise Error."""
+        """Close the client's watches. Further calls raise Error."""
     def __enter__(self) -> Self: ...
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None: ...
 
 class Watch:
-    """A running watch: an iterator over its records, and a context manager that ends it."""
+    """A running watcher: an iterator over its records, and a context manager that closes it."""
 
     def __init__(self, native: Any, prepare: _Worker | None, recover: _Worker | None) -> None: ...
     @property
@@ -557,9 +598,9 @@ class Watch:
     def __iter__(self) -> Self: ...
     def __next__(self) -> _AnyRecord: ...
     def close(self) -> None:
-        """End the watch: its state is kept, and whoever waits for a record waits no longer.
+        """Stop the watcher and save its state. An iteration that waits for a record ends.
 
-        A function that prepares or recovers runs on; what it says is no longer heard.
+        A function that prepares or recovers continues to run; its result is ignored.
         """
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -578,29 +619,29 @@ def replay(
     listen: str = "127.0.0.1:0",
     seed: int | None = None,
 ) -> Replay:
-    """Serve a scenario as Azure's metadata service would, until the ``with`` block ends or close() is called.
+    """Serve a scenario like Azure's metadata service, until the ``with`` block ends or close() is called.
 
-    ``scenario`` is a built-in name or a TOML file; ``speed`` 60 turns minutes into seconds; ``faults`` are written as
-    the command's ``--fault``. Scenario time begins with the first request for events.
+    ``scenario`` is a built-in name or a TOML file; ``speed`` 60 turns minutes into seconds; ``faults`` have the form of
+    the command's ``--fault``. Scenario time starts with the first request for events.
     """
 
 def scenarios() -> dict[str, str]:
-    """Give the names of the built-in scenarios, each with a sentence about it."""
+    """Return the names of the built-in scenarios, each with its description."""
 
 @final
 class Replay:
-    """Azure's metadata service, imitated: a context manager that gives the URL."""
+    """A running imitation of Azure's metadata service: a context manager that returns the URL."""
 
     @property
     def url(self) -> str:
-        """The endpoint to give to a client, such as ``http://127.0.0.1:40123``."""
+        """The endpoint for a client, such as ``http://127.0.0.1:40123``."""
     @property
     def finished(self) -> bool:
-        """Whether every event of the scenario has appeared and gone."""
+        """Whether every event of the scenario has appeared and ended."""
     def requests(self) -> list[dict[str, Any]]:
-        """Give the requests so far, oldest first: method, target, headers, body and status."""
+        """Return the requests so far, oldest first: method, target, headers, body and status."""
     def close(self) -> None:
-        """End the server and free its port."""
+        """Stop the server and free its port."""
     def __enter__(self) -> str: ...
     def __exit__(self, *_args: object) -> None: ...
 
@@ -620,6 +661,7 @@ __all__ = [
     "EventStatus",
     "EventType",
     "Get",
+    "JSONDecodeError",
     "ParseError",
     "Policy",
     "PolicyError",
@@ -641,6 +683,9 @@ __all__ = [
     "Watch",
     "__version__",
     "aio",
+    "dump",
+    "dumps",
+    "load",
     "loads",
     "parse",
     "replay",

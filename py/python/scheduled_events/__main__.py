@@ -9,8 +9,8 @@ from ._native import run
 
 
 def main() -> int:
-    """Run the command with the program's arguments, and give its exit code."""
-    # The command handles its signals itself; Python's handler would only run once it is over.
+    """Run the command with the program's arguments and return its exit code."""
+    # The command handles signals itself; Python's handler would run only after it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     return run(["scheduled-events", *sys.argv[1:]])
 

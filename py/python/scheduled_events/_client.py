@@ -1,4 +1,4 @@
-"""The client: one connection to the metadata service, and the watches on it."""
+"""The client of the metadata service, and its watches."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from . import _native
 from ._errors import Error
 
-TYPE_CHECKING = False  # As typing's, which takes longer to import than this package.
+TYPE_CHECKING = False  # Like typing's, which takes longer to import than this package.
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
     _Worker = Callable[[Event], object]
 
-_CO_COROUTINE = 0x80  # As inspect's, whose import takes longer than all else that a watch does first.
+_CO_COROUTINE = 0x80  # Like inspect's, which takes longer to import than a watch takes to start.
 
 
 class _Abandoned(BaseException):
-    """Nobody can tell any more whether it was done: a restart has to do it again."""
+    """Whether it succeeded is unknown: a restart repeats it."""
 
 
 def start_requests(events: str | Event | Iterable[str | Event]) -> bytes:
-    """Write the body that approves these events: ids, or events themselves."""
+    """Return the request body that approves these events: ids or events."""
     return _native._start_requests(_ids(events))
 
 
@@ -32,16 +32,16 @@ def _ids(events: str | Event | Iterable[str | Event]) -> list[str]:
     if isinstance(events, (str, _native.Event)):
         events = [events]
     elif isinstance(events, (bytes, bytearray, _native.Document)):
-        raise TypeError(f"ids or events are approved, not {type(events).__name__}; a document's are its events")
+        raise TypeError(f"expected ids or events, not {type(events).__name__}; a document has .events")
     return [event if isinstance(event, str) else event.event_id for event in events]
 
 
 class Client:
-    """A connection to the metadata service; a context manager.
+    """A client of the metadata service; a context manager.
 
-    The endpoint is by default the environment's SCHEDULED_EVENTS_ENDPOINT, or http://169.254.169.254. One that is
-    neither that address nor on this machine needs ``allow_endpoint``: whoever answers there decides when this machine's
-    services are drained. Without a ``timeout`` in seconds the first request may take 130 and every later one 10.
+    The endpoint is by default the environment's SCHEDULED_EVENTS_ENDPOINT, or http://169.254.169.254. Any other address
+    that is not on this machine needs ``allow_endpoint``: that server decides when this machine's services are drained.
+    Without a ``timeout`` in seconds the first request may take 130 and every later one 10.
     """
 
     def __init__(
@@ -70,21 +70,21 @@ class Client:
         return self._open().endpoint
 
     def poll(self) -> Document | None:
-        """Ask for the document once; None if the body is empty, which does not mean that there are no events.
+        """Request the document once; None if the body is empty, which does not mean that there are no events.
 
-        Raises EndpointError, or ParseError for a body that is no document.
+        Raises EndpointError, or ParseError if the body is not a document.
         """
         return self._open().poll()
 
     def approve(self, events: str | Event | Iterable[str | Event]) -> None:
-        """Approve events, so that Azure may start them early, for all the machines they name."""
+        """Approve events: Azure may then start them early, on all machines that they name."""
         ids = _ids(events)
         if not ids or not all(ids):
-            raise ValueError("there is no EventId to approve")
+            raise ValueError("expected at least one event to approve, and no empty id")
         self._open().approve(ids)
 
     def vm_name(self) -> str:
-        """Ask for this machine's name, as the resources of its events spell it; the given name, if one was."""
+        """Return this machine's name as events spell it: the first of ``vm_names``, or requested from the service."""
         imds = self._open()
         return self._vm_names[0] if self._vm_names else imds.vm_name()
 
@@ -100,15 +100,15 @@ class Client:
         max_polls: int | None = None,
         dry_run: bool = False,
     ) -> Watch:
-        """Do the main job: poll, tell changes, decide, prepare, approve, recover. Iterate over its records.
+        """Poll, report changes, decide, prepare, approve and recover. Iterate over the returned watch's records.
 
         ``policy`` is a Policy, "observe" (the default: nothing is approved), "sample" or a TOML file's path.
-        ``prepare`` and ``recover`` are called with the event, each on a thread of its own beside the polling; False or
-        an exception means that it failed, anything else that it is done. ``state`` is a file that a restart takes up.
+        ``prepare`` and ``recover`` are called with the event, each on its own thread; False or an exception means that
+        it failed, anything else that it succeeded. ``state`` is a file from which a restart continues.
         """
         for worker in (prepare, recover):
             if getattr(getattr(worker, "__code__", None), "co_flags", 0) & _CO_COROUTINE:
-                raise TypeError(f"{worker!r} is a coroutine function; scheduled_events.aio.watch() runs those")
+                raise TypeError(f"{worker!r} is a coroutine function; use scheduled_events.aio.watch() for those")
         native = _native.Watch(
             self._open(),
             policy=policy,
@@ -122,7 +122,7 @@ class Client:
             prepares=prepare is not None,
             recovers=recover is not None,
         )
-        import weakref  # noqa: PLC0415 - scripts that only poll do without it
+        import weakref  # noqa: PLC0415 - only watches need it
 
         watch = Watch(native, prepare, recover)
         self._watches = [reference for reference in self._watches if reference() is not None]
@@ -130,7 +130,7 @@ class Client:
         return watch
 
     def close(self) -> None:
-        """End the client's watches; further calls raise Error."""
+        """Close the client's watches. Further calls raise Error."""
         self._imds = None
         for reference in self._watches:
             watch = reference()
@@ -149,7 +149,7 @@ class Client:
 
 
 class Watch:
-    """A running watch: an iterator over its records, and a context manager that ends it."""
+    """A running watcher: an iterator over its records, and a context manager that closes it."""
 
     def __init__(self, native: _native.Watch, prepare: _Worker | None, recover: _Worker | None) -> None:
         self._native = native
@@ -168,19 +168,19 @@ class Watch:
 
     def __next__(self) -> Any:
         while not self._closed:
-            told = self._native.next()
-            if told is None:
+            output = self._native.next()
+            if output is None:
                 self._closed = True
-            elif isinstance(told, tuple):
-                _log(*told)
+            elif isinstance(output, tuple):
+                _log(*output)
             else:
-                return told
+                return output
         raise StopIteration
 
     def close(self) -> None:
-        """End the watch: its state is kept, and whoever waits for a record waits no longer.
+        """Stop the watcher and save its state. An iteration that waits for a record ends.
 
-        A function that prepares or recovers runs on; what it says is no longer heard.
+        A function that prepares or recovers continues to run; its result is ignored.
         """
         self._closed = True
         self._native.close()
@@ -192,7 +192,7 @@ class Watch:
         self.close()
 
     def __del__(self) -> None:
-        # Whoever breaks out of a loop over the records has no name to close it by.
+        # A loop over the records that ends with `break` leaves nothing to close the watch with.
         if not getattr(self, "_closed", True):
             self.close()
 
@@ -206,7 +206,7 @@ _open_watches: list[Callable[[], Watch | None]] = []
 
 
 def _close_at_exit(watch: Watch) -> None:
-    """See to it that no thread waits inside a watch while the interpreter is taken down."""
+    """Make sure that no thread waits in the watch while the interpreter shuts down."""
     import atexit  # noqa: PLC0415 - only watches need it
     import weakref  # noqa: PLC0415
 
@@ -224,43 +224,43 @@ def _close_all() -> None:
 
 
 def _dispatch(native: _native.Watch, prepare: _Worker | None, recover: _Worker | None) -> None:
-    """Start what prepares and recovers, each on a thread of its own: a slow one holds up no other."""
+    """Call the workers, each on its own thread, so that a slow one delays no other."""
     while (task := native.task()) is not None:
         worker = recover if task.is_recovery else prepare
         try:
             _start(_do, task, worker)
         except RuntimeError as error:
-            _log(30, "there is no room for another thread, so the next event waits for this one", error)
+            _log(30, "cannot start another thread; the next event waits until this one is done", error)
             _do(task, worker)
 
 
 def _do(task: _native.Task, worker: _Worker | None) -> None:
     what = "recovery" if task.is_recovery else "preparation"
-    well = False
+    success = False
     try:
         answer = None if worker is None else worker(task.event)
         if hasattr(answer, "__await__"):
-            # Nothing of it was done yet.
             getattr(answer, "close", bool)()
-            _log(40, f"the {what} failed: it gave {answer!r}, and only scheduled_events.aio.watch() awaits that")
+            _log(40, f"the {what} failed: it returned {answer!r}, which only scheduled_events.aio.watch() awaits")
         else:
-            well = answer is not False
+            success = answer is not False
     except _Abandoned:
         task.abandon()
         _log(10, f"the {what} was abandoned")
     except BaseException as error:
         _log(40, f"the {what} failed", error)
     finally:
-        task.done(well)
+        task.complete(success)
 
 
 def _start(target: Callable[..., None], *args: Any) -> None:
-    import threading  # noqa: PLC0415 - scripts that only read do without it
+    import threading  # noqa: PLC0415 - only workers need it
 
     threading.Thread(target=target, args=args, name="scheduled-events", daemon=True).start()
 
 
 def _log(level: int, message: str, error: BaseException | None = None) -> None:
-    import logging  # noqa: PLC0415 - only those who have something to say need it
+    import logging  # noqa: PLC0415 - only messages need it
 
-    logging.getLogger("scheduled_events").log(level, "%s", message, exc_info=error)
+    # Messages contain text from outside this machine.
+    logging.getLogger("scheduled_events").log(level, "%s", _native._printable(message), exc_info=error)

@@ -1,4 +1,4 @@
-"""What can go wrong, under one base."""
+"""The exceptions, under one base class."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 class Error(Exception):
-    """The base of all errors of this package."""
+    """The base class of this package's errors."""
 
     def __init__(self, message: str, **details: object) -> None:
         super().__init__(message)
@@ -16,15 +16,15 @@ class Error(Exception):
             setattr(self, name, value)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _again, (type(self), self.args, dict(self.__dict__))
+        return _rebuild, (type(self), self.args, dict(self.__dict__))
 
 
-def _again(kind: type[Error], args: tuple[str], details: dict[str, Any]) -> Error:
+def _rebuild(kind: type[Error], args: tuple[str], details: dict[str, Any]) -> Error:
     return kind(*args, **details)
 
 
 class ParseError(Error, ValueError):
-    """The bytes are no Scheduled Events document."""
+    """The input is not a Scheduled Events document."""
 
     kind = ""
     offset = 0
@@ -33,21 +33,21 @@ class ParseError(Error, ValueError):
 
 
 class EndpointError(Error):
-    """The metadata service could not be reached, or refused."""
+    """The metadata service did not respond, or responded with an error."""
 
     status = None
     cause = None
 
 
 class PolicyError(Error, ValueError):
-    """A policy's text is refused."""
+    """A policy is invalid."""
 
     line = None
     column = None
 
 
 class ConfigError(Error, ValueError):
-    """An option is out of its range."""
+    """An option is out of range."""
 
 
 class StateError(Error):
@@ -55,11 +55,11 @@ class StateError(Error):
 
 
 class SnapshotError(Error, ValueError):
-    """The bytes are no session's snapshot."""
+    """The bytes are not a snapshot of a session."""
 
 
 class CapacityError(Error):
-    """A document holds more events than a tracker."""
+    """A document has more events than a tracker holds."""
 
     needed = 0
 

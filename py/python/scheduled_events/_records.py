@@ -1,9 +1,13 @@
-"""What a watch has to say: the command's JSON records, and the steps of a session, as frozen objects."""
+"""The records of a watch and the steps of a session, as frozen objects.
+
+The native part has the one definition of a record's members; the classes below add positions and defaults.
+"""
 
 from __future__ import annotations
 
 from datetime import datetime, timezone
 
+from . import _native
 from ._words import Action
 
 TYPE_CHECKING = False
@@ -11,14 +15,15 @@ if TYPE_CHECKING:
     from typing import Any
 
 _TIMES = frozenset({"not_before", "time"})
+_LISTS = frozenset({"event_ids", "resources"})
 
 
 class Frozen:
-    """Fields that never change, and compare and hash by their values."""
+    """Fields that cannot be changed; objects compare and hash by their values."""
 
     __slots__ = ()
     __match_args__: tuple[str, ...] = ()
-    _defaults: dict[str, Any] = {}  # noqa: RUF012 - never changed
+    _defaults: dict[str, Any] = {}  # noqa: RUF012 - constant
 
     def __init__(self, *args: Any, **fields: Any) -> None:
         names = self.__match_args__
@@ -69,67 +74,66 @@ class Record(Frozen):
     _members: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the record as the command prints it."""
-        members = {name: _plain(getattr(self, name)) for name in self._members}
-        if members["time"] is None:
-            del members["time"]
-        return {"record": self.record, **members}
+        """Return the record as the command prints it."""
+        fields = {"record": self.record, **{name: _plain(getattr(self, name)) for name in self._members}}
+        if self.time is not None:  # type: ignore[attr-defined]
+            fields["time"] = _plain(self.time)  # type: ignore[attr-defined]
+        return fields
 
 
-def _record(name: str, about: str, members: str, more: tuple[str, ...] = (), order: str = "", **defaults: Any) -> Any:
-    members += " time"
-    fields = (*(order or members).replace(" time", "").split(), *more, "time")
-    defaults = {"time": None, **defaults}
+_MEMBERS = _native._record_members()
+
+
+def _record(kind: str, about: str, *, first: str = "", more: str = "", defaults: dict[str, Any] | None = None) -> Any:
+    """Make the class for a kind of record.
+
+    Its fields are the record's members, those of ``first`` before the others; then ``more``, which are not part of the
+    record, and ``time``.
+    """
+    members = _MEMBERS[kind]
+    others = (name for name in members if name not in first.split())
+    fields = (*first.split(), *others, *more.split(), "time")
     return type(
-        "".join(word.title() for word in name.split("-")),
+        "".join(word.title() for word in kind.split("-")),
         (Record,),
         {
             "__slots__": fields,
             "__doc__": about,
             "__module__": "scheduled_events",
             "__match_args__": fields,
-            "record": name,
-            "_members": tuple(members.split()),
-            "_defaults": defaults,
+            "record": kind,
+            "_members": members,
+            "_defaults": {**dict.fromkeys((*more.split(), "time")), **(defaults or {})},
         },
     )
 
 
 Change = _record(
-    "change",
-    "An event changed.",
-    "change event_id event_type event_status resource_type resources not_before description event_source"
-    " duration_in_seconds mine",
+    "change", "An event changed.", defaults=dict.fromkeys(name for name in _MEMBERS["event"] if name != "event_id")
 )
 Decision = _record(
     "decision",
-    "What is done about an event, and why.",
-    "event_id action rule reason",
-    order="action rule reason event_id",
-    event_id=None,
+    "What the policy decides about an event.",
+    first="action rule reason",
+    defaults={"event_id": None},
 )
-Approval = _record("approval", "An approval was answered; the status is None without an answer.", "event_ids status")
+Approval = _record("approval", "An approval was posted. The status is None if there was no response.")
 Prepare = _record(
     "prepare",
-    "A preparation ended; as a step of a session, it is due, and the outcome is None.",
-    "event_id outcome",
-    ("event",),
-    outcome=None,
-    event=None,
+    "A preparation ended. As a step of a session: start it; the outcome is None.",
+    more="event",
+    defaults={"outcome": None},
 )
 Recover = _record(
     "recover",
-    "A recovery ended; as a step of a session, it is due, and the outcome is None.",
-    "event_id event_ids outcome",
-    ("event", "event_ids"),
-    order="event_id outcome",
-    event_ids=(),
-    outcome=None,
-    event=None,
+    "A recovery ended. As a step of a session: start it; the outcome is None.",
+    first="event_id outcome",
+    more="event",
+    defaults={"event_ids": (), "outcome": None},
 )
-PollFailed = _record("poll-failed", "A poll failed; nothing ended by that.", "cause retry_in_ms")
-Problem = _record("problem", "Something odd in a document.", "event member kind line column", ("offset",), offset=None)
-Untracked = _record("untracked", "More events are announced than can be followed.", "own others")
+PollFailed = _record("poll-failed", "A poll failed. It ends no event.")
+Problem = _record("problem", "A part of the document is invalid.", more="offset")
+Untracked = _record("untracked", "The document has more events than the watch can follow.")
 
 _KINDS = (Change, Decision, Approval, Prepare, Recover, PollFailed, Problem, Untracked)
 _RECORDS = {kind.record: kind for kind in _KINDS}
@@ -140,39 +144,39 @@ def _step(name: str, about: str, *fields: str) -> Any:
     return type(name, (Frozen,), body)
 
 
-Get = _step("Get", "Send the GET.", "timeout")
+Get = _step("Get", "Send the GET request.", "timeout")
 Post = _step("Post", "Send this body with POST.", "body", "timeout", "event_ids")
-Wait = _step("Wait", "Nothing to do before this moment.", "until", "seconds")
-Report = _step("Report", "Something to tell people.", "record")
+Wait = _step("Wait", "Do nothing before this time.", "until", "seconds")
+Report = _step("Report", "A record for people and logs.", "record")
 
 Record.__module__ = "scheduled_events"
 
 
 def from_dict(fields: dict[str, Any]) -> Any:
-    """Make the record that a dictionary of the command's form spells."""
+    """Make the record of a dictionary as the command prints it."""
     kind = _RECORDS[fields.pop("record")]
     for name in _TIMES.intersection(fields):
         if fields[name] is not None:
-            fields[name] = _moment(fields[name])
-    for name in ("event_ids", "resources"):
-        if fields.get(name) is not None:
+            fields[name] = _datetime(fields[name])
+    for name in _LISTS.intersection(fields):
+        if fields[name] is not None:
             fields[name] = tuple(fields[name])
     if "action" in fields:
         fields["action"] = Action(fields["action"])
     return kind(**fields)
 
 
-def _moment(text: str) -> datetime | None:
+def _datetime(text: str) -> datetime | None:
     try:
         return datetime.fromisoformat(text.replace("Z", "+00:00"))
     except (ValueError, OverflowError):
-        # A year that Python does not know, as an offset from the first or the last one gives it.
+        # A year that Python does not have.
         return None
 
 
-def _plain(value: datetime | tuple[str, ...] | Action | str | int | None) -> object:
+def _plain(value: datetime | tuple[str, ...] | str | int | None) -> object:
     if isinstance(value, datetime):
         return value.astimezone(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
     if isinstance(value, tuple):
         return list(value)
-    return str(value) if isinstance(value, Action) else value
+    return str(value) if isinstance(value, str) else value

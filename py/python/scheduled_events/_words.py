@@ -1,4 +1,4 @@
-"""The words of the wire and of the policies, as enumerations that are texts."""
+"""The words of documents and policies, as enumerations of strings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class _Word(str, Enum):
-    """A text with a name: it compares, hashes, prints and formats as the text itself."""
+    """A member compares, hashes, prints and formats as its string."""
 
     def __str__(self) -> str:
         return str.__str__(self)
@@ -19,7 +19,7 @@ class _Word(str, Enum):
 
 
 class EventType(_Word):
-    """The impact that an event will have."""
+    """The expected impact of an event."""
 
     FREEZE = "Freeze"
     REBOOT = "Reboot"
@@ -29,7 +29,7 @@ class EventType(_Word):
 
 
 class EventStatus(_Word):
-    """How far an event has come. One that is over is absent from the document."""
+    """The progress of an event. An event that has ended is absent from the document."""
 
     SCHEDULED = "Scheduled"
     STARTED = "Started"
@@ -43,7 +43,7 @@ class EventSource(_Word):
 
 
 class Action(_Word):
-    """What is done about an event."""
+    """What a policy decides to do about an event."""
 
     APPROVE = "approve"
     PREPARE = "prepare"
@@ -51,6 +51,9 @@ class Action(_Word):
     IGNORE = "ignore"
 
 
-for _enumeration in (EventType, EventStatus, EventSource, Action):
-    _enumeration.__module__ = "scheduled_events"
-del _enumeration
+MEMBERS = {
+    enumeration.__name__: {str(member): member for member in enumeration}
+    for enumeration in (EventType, EventStatus, EventSource, Action)
+}
+
+EventType.__module__ = EventStatus.__module__ = EventSource.__module__ = Action.__module__ = "scheduled_events"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ._client import _Worker
     from ._native import Event, Policy
 
-    _Told = tuple[int, str] | Record | BaseException | None
+    _Output = tuple[int, str] | Record | BaseException | None
 
 __all__ = ["Watch", "watch"]
 
@@ -39,11 +39,11 @@ def watch(
     api_version: str | None = None,
     allow_endpoint: bool = False,
 ) -> Watch:
-    """Do the main job beside the event loop; iterate over the records with ``async for``.
+    """Watch beside the event loop; iterate over the records with ``async for``.
 
-    The arguments are those of Client and Client.watch. What ``prepare`` and ``recover`` give to be awaited, as
-    coroutine functions do, runs on the loop; they themselves run on threads. Cancelling whoever iterates takes effect
-    at once; close the watch with ``await watch.aclose()`` or ``async with``.
+    The arguments are those of Client and Client.watch. ``prepare`` and ``recover`` are called on threads; an awaitable
+    that they return, like that of a coroutine function, runs on the loop. Cancelling the iteration takes effect at
+    once; close the watch with ``await watch.aclose()`` or ``async with``.
     """
     client = Client(endpoint, api_version=api_version, vm_names=vm_names, allow_endpoint=allow_endpoint)
     return Watch(
@@ -62,7 +62,7 @@ def watch(
 
 
 class Watch:
-    """A watch as an asynchronous iterator and context manager. It starts when it is first asked."""
+    """A watch as an asynchronous iterator and context manager. It starts with the first iteration."""
 
     def __init__(
         self, client: Client, options: dict[str, Any], prepare: _Worker | None, recover: _Worker | None
@@ -70,32 +70,32 @@ class Watch:
         self._client = client
         self._options = options
         self._workers = (prepare, recover)
-        self._queue: asyncio.Queue[_Told] | None = None
+        self._queue: asyncio.Queue[_Output] | None = None
         self._watch: SyncWatch | None = None
         self._ended = False
 
-    def _start(self) -> asyncio.Queue[_Told]:
+    def _start(self) -> asyncio.Queue[_Output]:
         loop = asyncio.get_running_loop()
-        queue: asyncio.Queue[_Told] = asyncio.Queue()
+        queue: asyncio.Queue[_Output] = asyncio.Queue()
         prepare, recover = (_on_loop(worker, loop) for worker in self._workers)
         self._watch = self._client.watch(prepare=prepare, recover=recover, **self._options)
-        # The thread below knows nothing of this object, so that one who is forgotten can be collected, and ends.
+        # The thread below does not refer to this object, so that an abandoned watch can be collected and stops.
         native = self._watch._native
 
-        def tell(told: _Told) -> None:
+        def send(output: _Output) -> None:
             try:
-                loop.call_soon_threadsafe(queue.put_nowait, told)
+                loop.call_soon_threadsafe(queue.put_nowait, output)
             except RuntimeError:
-                # The loop is closed, so nobody listens any more.
+                # The loop is closed.
                 native.close()
 
         def pump() -> None:
             try:
-                while (told := native.next()) is not None:
-                    tell(told)
-                tell(None)
+                while (output := native.next()) is not None:
+                    send(output)
+                send(None)
             except BaseException as error:
-                tell(error)
+                send(error)
 
         threading.Thread(target=pump, name="scheduled-events-aio", daemon=True).start()
         self._queue = queue
@@ -109,17 +109,17 @@ class Watch:
             raise StopAsyncIteration
         queue = self._queue or self._start()
         while True:
-            told = await queue.get()
-            if isinstance(told, tuple):
-                _log(*told)
+            output = await queue.get()
+            if isinstance(output, tuple):
+                _log(*output)
                 continue
-            if told is None or isinstance(told, BaseException):
+            if output is None or isinstance(output, BaseException):
                 await self.aclose()
-                raise StopAsyncIteration if told is None else told
-            return told
+                raise StopAsyncIteration if output is None else output
+            return output
 
     async def aclose(self) -> None:
-        """End the watch; its state is kept."""
+        """Stop the watcher and save its state."""
         self._ended = True
         self._client.close()
         if self._queue is not None:
@@ -133,7 +133,7 @@ class Watch:
 
 
 def _on_loop(worker: _Worker | None, loop: asyncio.AbstractEventLoop) -> _Worker | None:
-    """Let what a worker gives to be awaited run on the loop, while a thread waits for it."""
+    """Run an awaitable that the worker returns on the loop, while the worker's thread waits for it."""
     if worker is None:
         return None
 
@@ -148,11 +148,11 @@ def _on_loop(worker: _Worker | None, loop: asyncio.AbstractEventLoop) -> _Worker
         try:
             return asyncio.run_coroutine_threadsafe(running, loop).result()
         except (CancelledError, RuntimeError) as error:
-            # A loop that is taken down cancels what runs on it, or does not let it begin. Whoever cancels it and keeps
-            # the loop has decided that it failed.
-            patience = time.monotonic() + (5 if isinstance(error, CancelledError) else 0)
+            # A loop that shuts down cancels its tasks, or starts none. If the loop stays open, somebody cancelled this
+            # task alone: it failed.
+            deadline = time.monotonic() + (5 if isinstance(error, CancelledError) else 0)
             while not loop.is_closed():
-                if time.monotonic() >= patience:
+                if time.monotonic() >= deadline:
                     raise
                 time.sleep(0.05)
             for unfinished in (running, answer):

@@ -38,15 +38,15 @@ def watch(
     api_version: str | None = None,
     allow_endpoint: bool = False,
 ) -> Watch:
-    """Do the main job beside the event loop; iterate over the records with ``async for``.
+    """Watch beside the event loop; iterate over the records with ``async for``.
 
-    The arguments are those of Client and Client.watch. What ``prepare`` and ``recover`` give to be awaited, as
-    coroutine functions do, runs on the loop; they themselves run on threads. Cancelling whoever iterates takes effect
-    at once; close the watch with ``await watch.aclose()`` or ``async with``.
+    The arguments are those of Client and Client.watch. ``prepare`` and ``recover`` are called on threads; an awaitable
+    that they return, like that of a coroutine function, runs on the loop. Cancelling the iteration takes effect at
+    once; close the watch with ``await watch.aclose()`` or ``async with``.
     """
 
 class Watch:
-    """A watch as an asynchronous iterator and context manager. It starts when it is first asked."""
+    """A watch as an asynchronous iterator and context manager. It starts with the first iteration."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Watch:
         self,
     ) -> Change | Decision | Approval | Prepare | Recover | PollFailed | Problem | Untracked: ...
     async def aclose(self) -> None:
-        """End the watch; its state is kept."""
+        """Stop the watcher and save its state."""
     async def __aenter__(self) -> Self: ...
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /

@@ -1,13 +1,13 @@
-"""A fixture for pytest: ``scheduled_events_replay``, Azure's metadata service as a scenario.
+"""A fixture for pytest: ``scheduled_events_replay`` serves scenarios like Azure's metadata service.
 
-It is there as soon as the package is installed::
+pytest finds it once the package is installed::
 
     def test_my_service_drains(scheduled_events_replay):
         url = scheduled_events_replay("preempt", speed=60, faults=["status:500@2"], vm_name="web_0")
         ...
 
-Each call starts a server of its own and gives its URL; the test's end stops them all. The servers themselves, whose
-``requests()`` tell what was asked, are in ``scheduled_events_replay.servers``.
+Each call starts a server and returns its URL; all servers stop when the test ends. ``scheduled_events_replay.servers``
+lists them; their ``requests()`` return the requests that they received.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 class Replays:
-    """Starts replay servers, and remembers them."""
+    """Starts replay servers and keeps them."""
 
     def __init__(self) -> None:
         self.servers: list[_native.Replay] = []
 
     def __call__(self, scenario: str, **options: Any) -> str:
-        """Start a server, as ``scheduled_events.replay`` does, and give its URL."""
+        """Start a server, as ``scheduled_events.replay`` does, and return its URL."""
         server = _native.replay(scenario, **options)
         self.servers.append(server)
         return server.url
@@ -37,7 +37,7 @@ class Replays:
 
 @pytest.fixture
 def scheduled_events_replay() -> Iterator[Replays]:
-    """Replay servers that end with the test."""
+    """Replay servers that stop when the test ends."""
     replays = Replays()
     yield replays
     for server in replays.servers:
