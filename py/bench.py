@@ -1,8 +1,8 @@
-"""Compare with orjson, msgspec, json and requests, in one run: ratios, since times move from machine to machine.
+"""Compare with orjson, msgspec, json and requests in one run, and print ratios: times depend on the machine.
 
     pip install orjson msgspec requests && python py/bench.py [--json FILE]
 
-Rivals that are not installed are named and left out. Times are medians of rounds that take turns.
+Competitors that are not installed are left out. Times are medians of interleaved rounds.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ import scheduled_events as se
 
 ROUNDS = 25
 OWN = "WestNO_1"
-# What was shown: title, unit, and the times.
-SHOWN: list[dict[str, Any]] = []
+# The results: title, unit and times.
+RESULTS: list[dict[str, Any]] = []
 
 
 def document(events: int, resources: int) -> bytes:
-    """Write a document of so many events, each with so many resources, as Azure does."""
+    """Return a document as Azure writes it, with this many events of this many resources each."""
     names = [f"WestNO_{number}" for number in range(resources)]
     written = [
         {
@@ -47,34 +47,34 @@ def document(events: int, resources: int) -> bytes:
 
 
 def attributes(data: bytes) -> None:
-    """Read the four members that scripts read, a datetime among them."""
+    """Read the four members that most scripts read, with the time as a datetime."""
     for event in se.parse(data).events:
         event.event_type, event.event_status, event.resources, event.not_before  # noqa: B018
 
 
 def items(data: bytes) -> None:
-    """Read the same as a script written for dictionaries does."""
+    """Read the same four members as items."""
     for event in se.parse(data)["Events"]:
         event["EventType"], event["EventStatus"], event["Resources"], event["NotBefore"]
 
 
 def member(data: bytes) -> bool:
-    """Look for the own name."""
+    """Look for this machine's name in the resources."""
     return any([OWN in event.resources for event in se.parse(data).events])
 
 
 def concerns(data: bytes) -> bool:
-    """Look for the own name as Azure compares names."""
+    """Look for this machine's name with ``Document.concerns``."""
     return se.parse(data).concerns(OWN)
 
 
 def event_concerns(data: bytes) -> bool:
-    """Look for the own name in one event after the other."""
+    """Look for this machine's name with ``Event.concerns``."""
     return any([event.concerns(OWN) for event in se.parse(data).events])
 
 
 def with_loads(loads: Callable[[bytes], Any]) -> tuple[Callable[[bytes], object], Callable[[bytes], object]]:
-    """Do the same with a function that gives dictionaries."""
+    """Do the same with a function that returns dictionaries."""
 
     def read(data: bytes) -> None:
         for event in loads(data)["Events"]:
@@ -87,7 +87,7 @@ def with_loads(loads: Callable[[bytes], Any]) -> tuple[Callable[[bytes], object]
 
 
 def with_msgspec(msgspec: Any) -> tuple[Callable[[bytes], object], Callable[[bytes], object]]:
-    """Do the same with msgspec's structures, the fastest typed reading."""
+    """Do the same with msgspec's structures."""
     texts = ["EventId", "EventStatus", "EventType", "ResourceType", "NotBefore", "Description", "EventSource"]
     fields = [*((name, str, "") for name in texts), ("Resources", list[str], []), ("DurationInSeconds", int, -1)]
     event_type = msgspec.defstruct("Event", fields)
@@ -105,7 +105,7 @@ def with_msgspec(msgspec: Any) -> tuple[Callable[[bytes], object], Callable[[byt
 
 
 def measure(functions: dict[str, Callable[[bytes], object]], data: bytes) -> dict[str, float]:
-    """Give nanoseconds a call, medians of rounds that take turns."""
+    """Return nanoseconds per call, as medians of interleaved rounds."""
     calls = max(1, 400_000 // len(data))
     times: dict[str, list[float]] = {name: [] for name in functions}
     for _ in range(ROUNDS):
@@ -118,15 +118,15 @@ def measure(functions: dict[str, Callable[[bytes], object]], data: bytes) -> dic
 
 
 def show(title: str, times: dict[str, float], unit: str = "ns") -> None:
-    """Print times, and what others take in multiples of the first."""
-    SHOWN.append({"title": title, "unit": unit, "values": times})
+    """Print the times, and their ratios to the first."""
+    RESULTS.append({"title": title, "unit": unit, "values": times})
     first = next(iter(times.values()))
     shown = [f"{name} {value:,.0f} {unit} ({value / first:.2f}x)" for name, value in times.items()]
     print(f"{title:34} {', '.join(shown)}")
 
 
 def child(code: str, *arguments: str) -> list[float]:
-    """Run code in a Python of its own, and give the numbers that it prints."""
+    """Run code in a new Python process, and return the numbers that it prints."""
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
     return [float(word) for word in done.stdout.split()]
 
@@ -152,31 +152,35 @@ for _ in range(3):
 
 
 def optional(name: str) -> Any:
-    """Import a rival, or say that it is not there."""
+    """Import a competitor, or print that it is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError:
-        print(f"{name} is not installed, and left out")
+        print(f"{name} is not installed and is left out")
         return None
 
 
 def main() -> None:
-    """Measure everything."""
+    """Run all benchmarks."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--json", metavar="FILE", help="write the figures to this file too")
+    options.add_argument("--json", metavar="FILE", help="also write the results to this file")
     chosen = options.parse_args()
     orjson, msgspec, requests = (optional(name) for name in ("orjson", "msgspec", "requests"))
-    rivals = {"json": with_loads(json.loads)}
+    competitors = {"json": with_loads(json.loads)}
     if orjson:
-        rivals = {"orjson": with_loads(orjson.loads), **rivals}
+        competitors = {"orjson": with_loads(orjson.loads), **competitors}
     if msgspec:
-        rivals = {"msgspec": with_msgspec(msgspec), **rivals}
+        competitors = {"msgspec": with_msgspec(msgspec), **competitors}
     for name, events, resources in [("S 1x2", 1, 2), ("M 10x4", 10, 4), ("L 100x10", 100, 10), ("X 1x1000", 1, 1000)]:
         data = document(events, resources)
-        reads = {"attributes": attributes, "items": items, **{rival: both[0] for rival, both in rivals.items()}}
+        reads = {
+            "attributes": attributes,
+            "items": items,
+            **{competitor: both[0] for competitor, both in competitors.items()},
+        }
         show(f"{name}: read four members", measure(reads, data))
         finds = {"concerns": concerns, "of each event": event_concerns, "in resources": member}
-        finds.update({rival: both[1] for rival, both in rivals.items()})
+        finds.update({competitor: both[1] for competitor, both in competitors.items()})
         show(f"{name}: own name among resources", measure(finds, data))
         unread: dict[str, Callable[[bytes], object]] = {"parse": se.parse, "json": json.loads}
         if orjson:
@@ -195,10 +199,12 @@ def main() -> None:
         show("resident", sizes, "KiB")
 
     if chosen.json:
-        versions = {rival.__name__: rival.__version__ for rival in (orjson, msgspec, requests) if rival}
+        versions = {
+            competitor.__name__: competitor.__version__ for competitor in (orjson, msgspec, requests) if competitor
+        }
         run = {"date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "python": platform.python_version()}
         with open(chosen.json, "w", encoding="utf-8") as file:
-            json.dump({"run": run, "versions": versions, "shown": SHOWN}, file, indent=2)
+            json.dump({"run": run, "versions": versions, "shown": RESULTS}, file, indent=2)
 
 
 if __name__ == "__main__":
