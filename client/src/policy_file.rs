@@ -166,7 +166,9 @@ pub fn leader(mode: &str, take_over_after: Option<u32>) -> Result<Leader, String
         ("first-resource", None) => Ok(Leader::FirstResource),
         ("rank", seconds) => Ok(Leader::Rank { take_over_after: seconds.unwrap_or(TAKE_OVER_AFTER) }),
         ("everyone", None) => Ok(Leader::Everyone),
-        ("first-resource" | "everyone", Some(_)) => Err("take_over_after is only valid with the mode \"rank\"".to_owned()),
+        ("first-resource" | "everyone", Some(_)) => {
+            Err("take_over_after is only valid with the mode \"rank\"".to_owned())
+        }
         _ => Err(format!("unknown leader {mode:?}; expected first-resource, rank or everyone")),
     }
 }
