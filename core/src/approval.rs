@@ -1,14 +1,14 @@
-//! The body that approves events.
+//! The request body that approves events.
 
 use crate::error::BufferTooSmall;
 use crate::fixed_str::hex_digit;
 use crate::json::Text;
 use crate::slice_writer::SliceWriter;
 
-/// A POST body that approves events: `{"StartRequests":[{"EventId":"…"}]}`.
+/// The body of a POST request that approves events: `{"StartRequests":[{"EventId":"…"}]}`.
 ///
-/// It lets Azure start the events early, **for all their resources**. Ids are echoed as they were read. Microsoft's page
-/// on Scheduled Events, "Start an event", describes it.
+/// It lets Azure start the events early, **for all their resources**. Ids are sent as they were received. `docs/wire.md`,
+/// section 1, describes the request.
 ///
 /// ```
 /// use scheduled_events_core::StartRequests;
@@ -26,82 +26,81 @@ pub struct StartRequests<'a, Id> {
 }
 
 impl<'a, Id: WriteDecoded> StartRequests<'a, Id> {
-    /// Approves these events. Whatever spells the id will do: a [`Text`], an [`EventId`](crate::EventId), a
-    /// `&str`.
+    /// Approves these events. An id can be a [`Text`], an [`EventId`](crate::EventId) or a `&str`.
     pub const fn new(ids: &'a [Id]) -> Self {
         Self { ids }
     }
 
-    /// Writes the body to the front of `buffer` and tells its length in bytes.
+    /// Writes the body to the front of `buffer` and returns its length in bytes.
     ///
     /// # Errors
-    /// [`BufferTooSmall`] when it does not fit; it tells the bytes needed.
+    /// [`BufferTooSmall`] with the number of bytes needed.
     pub fn write(&self, buffer: &mut [u8]) -> Result<usize, BufferTooSmall> {
-        self.fill(SliceWriter::new(buffer)).written().map(<[u8]>::len)
+        self.write_to(SliceWriter::new(buffer)).written().map(<[u8]>::len)
     }
 
     /// The length of the body in bytes.
     pub fn len(&self) -> usize {
-        self.fill(SliceWriter::new(&mut [])).length()
+        self.write_to(SliceWriter::new(&mut [])).length()
     }
 
-    /// serde-json-core would write the same bytes, but a program that links its serializer carries its panics with it.
-    fn fill<'b>(&self, mut room: SliceWriter<'b>) -> SliceWriter<'b> {
-        room.bytes(br#"{"StartRequests":["#);
-        let mut before: &[u8] = br#"{"EventId":""#;
+    /// serde-json-core would write the same bytes, but its serializer contains panics.
+    fn write_to<'b>(&self, mut writer: SliceWriter<'b>) -> SliceWriter<'b> {
+        writer.bytes(br#"{"StartRequests":["#);
+        let mut start: &[u8] = br#"{"EventId":""#;
         for id in self.ids {
-            room.bytes(before);
-            id.write_decoded(|part| inside_string(&mut room, part));
-            room.bytes(br#""}"#);
-            before = br#",{"EventId":""#;
+            writer.bytes(start);
+            id.write_decoded(|part| write_escaped(&mut writer, part));
+            writer.bytes(br#""}"#);
+            start = br#",{"EventId":""#;
         }
-        room.bytes(b"]}");
-        room
+        writer.bytes(b"]}");
+        writer
     }
 
-    /// Whether nothing is approved; such a body has no use.
+    /// Whether the body approves no event.
     pub const fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 }
 
-/// An id that can be written without [`core::fmt`], which a program that only approves then need not link.
+/// An id that can be written without [`core::fmt`], so that a program that only approves does not link that.
 pub trait WriteDecoded {
-    /// Tells the id's text, decoded, part by part.
-    fn write_decoded(&self, tell: impl FnMut(&str));
+    /// Calls `write` with the parts of the id's decoded text, in order.
+    fn write_decoded(&self, write: impl FnMut(&str));
 }
 
 impl<T: AsRef<str> + ?Sized> WriteDecoded for T {
-    fn write_decoded(&self, mut tell: impl FnMut(&str)) {
-        tell(self.as_ref());
+    fn write_decoded(&self, mut write: impl FnMut(&str)) {
+        write(self.as_ref());
     }
 }
 
 impl WriteDecoded for Text<'_> {
-    fn write_decoded(&self, mut tell: impl FnMut(&str)) {
+    fn write_decoded(&self, mut write: impl FnMut(&str)) {
         match self.as_str() {
-            Some(text) => tell(text),
-            None => self.chars().for_each(|char| tell(char.encode_utf8(&mut [0; 4]))),
+            Some(text) => write(text),
+            None => self.chars().for_each(|char| write(char.encode_utf8(&mut [0; 4]))),
         }
     }
 }
 
-/// Writes what stands inside a string of JSON.
-fn inside_string(room: &mut SliceWriter<'_>, text: &str) {
+/// Writes the inside of a JSON string.
+fn write_escaped(writer: &mut SliceWriter<'_>, text: &str) {
     for byte in text.bytes() {
         match byte {
-            b'"' => room.bytes(b"\\\""),
-            b'\\' => room.bytes(b"\\\\"),
-            b'\x08' => room.bytes(b"\\b"),
-            b'\t' => room.bytes(b"\\t"),
-            b'\n' => room.bytes(b"\\n"),
-            b'\x0c' => room.bytes(b"\\f"),
-            b'\r' => room.bytes(b"\\r"),
+            b'"' => writer.bytes(b"\\\""),
+            b'\\' => writer.bytes(b"\\\\"),
+            b'\x08' => writer.bytes(b"\\b"),
+            b'\t' => writer.bytes(b"\\t"),
+            b'\n' => writer.bytes(b"\\n"),
+            b'\x0c' => writer.bytes(b"\\f"),
+            b'\r' => writer.bytes(b"\\r"),
             0..=0x1f => {
-                room.bytes(if byte < 0x10 { b"\\u000" } else { b"\\u001" });
-                room.byte(hex_digit(byte));
+                writer.bytes(if byte < 0x10 { b"\\u000" } else { b"\\u001" });
+                writer.byte(hex_digit(byte));
             }
-            _ => room.byte(byte),
+            _ => writer.byte(byte),
         }
     }
 }
@@ -116,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    /// The same body as serde writes it.
+    /// The same body for serde.
     #[derive(Serialize)]
     #[serde(rename_all = "PascalCase")]
     struct Body<'a> {
@@ -131,7 +130,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_length_is_told_exactly_and_the_ids_come_back(ids in proptest::collection::vec(any::<String>(), 0..5)) {
+        fn the_length_is_exact_and_json_readers_find_the_ids(ids in proptest::collection::vec(any::<String>(), 0..5)) {
             let approval = StartRequests::new(&ids);
             let needed = approval.len();
             let mut buffer = std::vec![0; needed];
@@ -141,7 +140,7 @@ mod tests {
             let back: Vec<_> = requests.iter().map(|request| request["EventId"].as_str().unwrap()).collect();
             prop_assert_eq!(back, ids.iter().map(String::as_str).collect::<Vec<_>>());
 
-            // Two other writers agree, to the byte.
+            // Two other writers produce the same bytes.
             let body = Body { start_requests: ids.iter().map(|event_id| Request { event_id }).collect() };
             let mut theirs = std::vec![0; needed];
             prop_assert_eq!(serde_json_core::to_slice(&body, &mut theirs), Ok(needed));

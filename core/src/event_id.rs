@@ -1,4 +1,4 @@
-//! An event's id, kept beyond the document that named it.
+//! An event's id that outlives its document.
 
 use core::fmt;
 
@@ -8,16 +8,16 @@ use crate::fixed_str::{self, from_utf8, hex_digit};
 use crate::hash::Hash;
 use crate::json::Text;
 
-/// The longest `EventId` that is kept whole, in bytes of UTF-8. A real one is a GUID of 36.
+/// The longest `EventId` that is kept whole, in UTF-8 bytes. Azure's ids are GUIDs of 36 bytes.
 pub const EVENT_ID_MAX: usize = 64;
 
-/// How much of a longer id is kept before its hash: `prefix`, `~`, 16 hexadecimal digits.
+/// How much of a longer id is kept: `prefix`, `~`, 16 hexadecimal digits.
 const PREFIX: usize = EVENT_ID_MAX - 17;
 
-/// An event's id, kept beyond the document that named it: spelt as Azure spelt it, compared without ASCII case.
+/// An event's id that outlives its document. It keeps its case, and is compared without ASCII case.
 ///
-/// An id longer than [`EVENT_ID_MAX`] bytes is kept as its beginning, `~` and a hash, so that the event is followed
-/// and reported all the same; such an event has a [`Problem`](crate::Problem) and is never approved.
+/// Of an id longer than [`EVENT_ID_MAX`] bytes it keeps the beginning, `~` and a hash, so that the event can be tracked and
+/// reported. Such an event has a [`Problem`](crate::Problem) and is never approved.
 ///
 /// ```
 /// use scheduled_events_core::{EventId, Text};
@@ -34,19 +34,19 @@ pub struct EventId {
 }
 
 impl EventId {
-    /// Keeps the id that the text spells.
+    /// Copies the decoded text.
     pub fn new(id: &Text<'_>) -> Self {
         let (text, whole) = fixed_str::truncated(id, EVENT_ID_MAX);
         if whole { Self { text } } else { Self::shortened(id) }
     }
 
-    /// Whether the text, decoded, is short enough to be kept whole.
+    /// Whether the decoded text is short enough to be kept whole.
     pub(crate) fn keeps_whole(id: &Text<'_>) -> bool {
         id.raw().len() <= EVENT_ID_MAX || id.decoded_len() <= EVENT_ID_MAX
     }
 
-    /// Keeps an id that was kept before; `None` where it is too long for that.
-    pub(crate) fn kept(id: &str) -> Option<Self> {
+    /// Copies an id that was an `EventId` before; `None` if it is too long to be one.
+    pub(crate) fn from_str(id: &str) -> Option<Self> {
         fixed_str::from_str(id).map(|text| Self { text })
     }
 
@@ -55,7 +55,7 @@ impl EventId {
         let (prefix, _) = fixed_str::truncated::<EVENT_ID_MAX>(id, PREFIX);
         let mut bytes = [0; EVENT_ID_MAX];
         let mut length: usize = 0;
-        // Seventeen bytes were left free for the mark and the digits.
+        // The prefix leaves 17 bytes for the mark and the digits.
         for (to, from) in bytes.iter_mut().zip(prefix.bytes().chain([b'~']).chain(digits)) {
             *to = from;
             length = length.saturating_add(1);
@@ -63,7 +63,7 @@ impl EventId {
         Self { text: from_utf8(bytes, length) }
     }
 
-    /// The id, in the spelling that was seen first.
+    /// The id, in the case in which it was first seen.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_id_is_kept_as_its_beginning_and_its_hash() {
+    fn a_long_id_is_shortened_to_its_beginning_and_a_hash() {
         let long = format!("{}é{}", "x".repeat(46), "y".repeat(60));
         let expected = format!("{}~{:016x}", "x".repeat(46), Hash::of_id(&Text::plain(&long)));
         assert_eq!(EventId::new(&Text::plain(&long)).as_str(), expected);
@@ -115,11 +115,11 @@ mod tests {
         let whole = "z".repeat(EVENT_ID_MAX);
         assert_eq!(EventId::new(&Text::plain(&whole)).as_str(), whole);
         assert_eq!(EventId::new(&Text::plain(&format!("{whole}z"))).as_str().len(), EVENT_ID_MAX);
-        assert!(EventId::kept(&format!("{whole}z")).is_none());
+        assert!(EventId::from_str(&format!("{whole}z")).is_none());
     }
 
     #[test]
-    fn what_is_kept_whole_counts_as_it_reads() {
+    fn the_length_limit_applies_to_the_decoded_id() {
         for (raw, whole) in [
             ("z".repeat(64), true),
             ("z".repeat(65), false),

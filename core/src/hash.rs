@@ -1,19 +1,18 @@
-//! A hash of 64 bits: for table look-ups, for telling whether a text is the one that was seen last, and as the
-//! checksum of snapshots.
+//! A 64-bit hash for table look-ups, for detecting changed texts, and as the checksum of snapshots.
 //!
-//! It guards against accidents, not against somebody who wants collisions: who can write documents can make two that look
-//! alike, and ids that are slow to look up, a few milliseconds for a thousand. Where that would hide an event, the real
-//! bytes are compared too. Two inputs of one length never collide when they differ in one word of eight bytes
-//! only. The bytes alone count, not the pieces in which they come, nor the processor.
+//! It detects accidents, not attacks: the author of a document can create collisions, and ids that are slow to look up, a
+//! few milliseconds for a thousand. Where a collision would hide an event, the bytes themselves are compared too. Two
+//! inputs of one length that differ in a single word of eight bytes never collide. The hash depends only on the bytes, not
+//! on how they are divided into calls, nor on the processor.
 
 use crate::json::Text;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Hash {
     state: u64,
-    /// The bytes that do not fill a word yet, the first one lowest.
+    /// The bytes of the incomplete word, the first one lowest.
     word: u64,
-    /// How many bytes there were.
+    /// The number of bytes so far.
     length: u64,
 }
 
@@ -31,7 +30,7 @@ impl Hash {
         hash.finish()
     }
 
-    /// The hash of an id as it reads, without ASCII case. A few other characters count as one, too.
+    /// The hash of a decoded id, ASCII case ignored. A few other pairs of characters hash alike, too.
     pub(crate) fn of_id(id: &Text<'_>) -> u64 {
         let mut hash = Self::new();
         match id.as_str() {
@@ -51,7 +50,7 @@ impl Hash {
         }
     }
 
-    /// A bijection of the state for each word.
+    /// For each word a bijection of the state.
     const fn mix(&mut self, word: u64) {
         self.state = (self.state.rotate_left(23) ^ word).wrapping_mul(FACTOR);
     }
@@ -84,7 +83,7 @@ impl Hash {
         }
     }
 
-    /// Hashes a text as it reads, and an end mark, so that `"a","b"` differs from `"ab",""`.
+    /// Hashes a decoded text and an end mark, so that `"a","b"` differs from `"ab",""`.
     pub(crate) fn text(&mut self, text: &Text<'_>) {
         match text.as_str() {
             Some(text) => self.bytes(text.as_bytes()),
@@ -93,8 +92,8 @@ impl Hash {
         self.byte(0xff);
     }
 
-    // Not through a pointer: what is behind one might unwind, for all that a caller knows, and the C library would carry
-    // what it takes to catch that.
+    // Generic instead of a function pointer, which could unwind as far as the compiler knows: the C library would then
+    // contain landing pads.
     #[cold]
     fn chars(&mut self, text: &Text<'_>, take: impl Fn(&mut Self, &[u8])) {
         let mut utf8 = [0; 4];
@@ -128,9 +127,9 @@ mod tests {
         hash.finish()
     }
 
-    /// Snapshots and shortened ids carry hashes, so that they must not change.
+    /// Snapshots and shortened ids contain hashes, so these must not change.
     #[test]
-    fn stays_what_it_is() {
+    fn known_hashes_do_not_change() {
         for (text, expected) in [
             ("", 0x9718_0a97_bedc_8359),
             ("a", 0x56df_24b2_0f42_6817),
@@ -141,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_counts_as_it_reads() {
+    fn a_text_is_hashed_decoded() {
         let hash = |text: &Text<'_>| {
             let mut hash = Hash::new();
             hash.text(text);
@@ -157,14 +156,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn only_the_bytes_count(bytes: Vec<u8>, cut in 0_usize..100, other in 0_usize..100) {
+        fn the_division_into_calls_does_not_matter(bytes: Vec<u8>, cut in 0_usize..100, other in 0_usize..100) {
             let (first, rest) = bytes.split_at(cut.min(bytes.len()));
             let (second, third) = rest.split_at(other.min(rest.len()));
             prop_assert_eq!(of(&[first, second, third]), Hash::of(&bytes));
         }
 
         #[test]
-        fn a_changed_byte_is_always_seen(mut bytes in prop::collection::vec(any::<u8>(), 1..200), place: prop::sample::Index, change in 1..=u8::MAX) {
+        fn a_changed_byte_changes_the_hash(mut bytes in prop::collection::vec(any::<u8>(), 1..200), place: prop::sample::Index, change in 1..=u8::MAX) {
             let before = Hash::of(&bytes);
             let place = place.index(bytes.len());
             bytes[place] ^= change;
@@ -175,7 +174,7 @@ mod tests {
         }
 
         #[test]
-        fn case_does_not_count(id in "\\PC{0,40}") {
+        fn ascii_case_does_not_change_the_hash_of_an_id(id in "\\PC{0,40}") {
             let mut hashes = [id.clone(), id.to_ascii_uppercase(), id.to_ascii_lowercase()]
                 .map(|id| Hash::of_id(&Text::plain(&id)))
                 .to_vec();

@@ -1,19 +1,19 @@
-//! The members of an object, as they stand there.
+//! The members of an object, with their values as JSON.
 
 use crate::json::{Scanner, Text};
 
-/// The members of a JSON object in their order, known or not, each value as the bytes have it.
+/// Iterator over the members of a JSON object, known and unknown: each name, and the value as JSON.
 ///
-/// It is for whoever needs a member that this crate does not read, or a known one in its own spelling.
+/// Use it with [`Event::object`](crate::Event::object) to read a member that this crate does not know.
 ///
 /// ```
 /// use scheduled_events_core::Members;
 ///
-/// let mut members = Members::of(r#"{"EventId":"a", "DurationInSeconds": -1, "New": {"b": [2]}}"#);
+/// let mut members = Members::new(r#"{"EventId":"a", "DurationInSeconds": -1, "New": {"b": [2]}}"#);
 /// let (name, value) = members.find(|(name, _)| *name == *"DurationInSeconds").unwrap();
 /// assert_eq!((name.as_str(), value), (Some("DurationInSeconds"), "-1"));
 /// assert_eq!(members.next().unwrap().1, r#"{"b": [2]}"#);
-/// assert_eq!(Members::of("no object").count(), 0);
+/// assert_eq!(Members::new("no object").count(), 0);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Members<'a> {
@@ -22,8 +22,8 @@ pub struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    /// The members of the object that `text` begins with. They end where the text stops to be JSON.
-    pub fn of(text: &'a str) -> Self {
+    /// The members of the object at the start of `text`. The iterator ends at the first byte that is not JSON.
+    pub fn new(text: &'a str) -> Self {
         let mut scanner = Scanner::new(text, 0, 0);
         scanner.skip_space();
         Self { inside: scanner.open_object().is_ok().then_some(scanner), first: true }

@@ -1,14 +1,14 @@
-//! The names of this virtual machine, as an event's `Resources` would spell them.
+//! The names of this virtual machine, as in an event's `Resources`.
 
 use crate::event::Event;
 use crate::hash::Hash;
 use crate::json::Text;
 
-/// The names under which this virtual machine stands in an event's `Resources`.
+/// The names of this virtual machine in an event's `Resources`.
 ///
-/// Resources are *resource* names, not host names: the VM's name, or `{scale-set}_{instance-id}` in a uniform scale set.
-/// Ask the metadata service for it (`/metadata/instance/compute/name`). Names match whole and without regard to the
-/// case of ASCII letters; `vm1` never matches `vm10`.
+/// They are *resource* names, not host names: the VM's name, or `{scale-set}_{instance-id}` in a uniform scale set. The
+/// metadata service returns it at `/metadata/instance/compute/name`. Whole names are compared, ASCII case ignored: `vm1`
+/// does not match `vm10`.
 ///
 /// ```
 /// use scheduled_events_core::{Document, VmNames};
@@ -28,10 +28,10 @@ pub struct VmNames<'a> {
 }
 
 impl<'a> VmNames<'a> {
-    /// No name is known: whose an event is cannot be told, so nothing is approved.
+    /// No name is known. Whether an event affects this machine is then unknown, and nothing is approved.
     pub const UNKNOWN: Self = Self { names: &[], underscored: false };
 
-    /// The names of this machine; none at all means that they are unknown.
+    /// The names of this machine; an empty slice means that they are unknown.
     pub const fn new(names: &'a [&'a str]) -> Self {
         Self { names, underscored: false }
     }
@@ -47,7 +47,7 @@ impl<'a> VmNames<'a> {
         self.names.is_empty()
     }
 
-    /// The names, as they were given.
+    /// The names.
     pub fn iter(&self) -> impl Iterator<Item = &'a str> {
         self.names.iter().copied()
     }
@@ -64,11 +64,11 @@ impl<'a> VmNames<'a> {
         }
     }
 
-    /// Where this machine stands in the event's `Resources`, counted from 0; `None` where it does not.
+    /// The index of this machine in the event's `Resources`; `None` if it is not among them.
     pub fn rank(&self, event: &Event<'_>) -> Option<usize> {
         let mut rank: usize = 0;
         for resource in event.resources() {
-            if self.contain(&resource) {
+            if self.contains(&resource) {
                 return Some(rank);
             }
             rank = rank.saturating_add(1);
@@ -76,7 +76,7 @@ impl<'a> VmNames<'a> {
         None
     }
 
-    fn contain(&self, resource: &Text<'_>) -> bool {
+    fn contains(&self, resource: &Text<'_>) -> bool {
         self.names.iter().any(|name| {
             resource.eq_ignore_ascii_case(name)
                 || self.underscored && {
@@ -89,7 +89,7 @@ impl<'a> VmNames<'a> {
         })
     }
 
-    /// Whether the event concerns this machine; `None` while no name is known.
+    /// Whether the event affects this machine; `None` if no name is known.
     pub fn owns(&self, event: &Event<'_>) -> Option<bool> {
         if self.is_unknown() { None } else { Some(self.rank(event).is_some()) }
     }
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_compared_whole_and_with_its_underscore_only_where_documents_have_one() {
+    fn whole_names_match_and_the_underscore_is_optional_if_documents_have_one() {
         for (resource, plain, underscored) in [
             ("web", true, true),
             ("WEB", true, true),
@@ -115,8 +115,8 @@ mod tests {
         ] {
             let resource = Text::from_raw(resource, resource.contains('\\'));
             let names = VmNames::new(&["db", "web"]);
-            assert_eq!(names.contain(&resource), plain, "{resource}");
-            assert_eq!(names.underscored().contain(&resource), underscored, "{resource}");
+            assert_eq!(names.contains(&resource), plain, "{resource}");
+            assert_eq!(names.underscored().contains(&resource), underscored, "{resource}");
             assert_eq!((names.is_underscored(), names.underscored().is_underscored()), (false, true));
         }
     }

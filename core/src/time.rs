@@ -1,4 +1,4 @@
-//! Time as the document writes it and as this crate counts it.
+//! Times: parsing, writing, and arithmetic.
 
 use core::fmt;
 
@@ -8,9 +8,9 @@ use serde::{Serialize, Serializer};
 use crate::error::BufferTooSmall;
 use crate::slice_writer::SliceWriter;
 
-/// A moment: whole seconds since 1970-01-01T00:00:00Z, leap seconds not counted.
+/// A time in whole seconds since 1970-01-01T00:00:00Z, leap seconds not counted.
 ///
-/// Displayed and serialised as RFC 3339 in UTC.
+/// It is displayed and serialized as RFC 3339 in UTC.
 ///
 /// ```
 /// use scheduled_events_core::UnixSeconds;
@@ -25,24 +25,24 @@ use crate::slice_writer::SliceWriter;
 pub struct UnixSeconds(pub i64);
 
 impl UnixSeconds {
-    /// Reads RFC 1123 (`Mon, 19 Sep 2016 18:29:47 GMT`) or ISO 8601 as RFC 3339 profiles it
-    /// (`2018-04-12T16:58:30.1458776Z`), and cuts fractions of a second off.
+    /// Parses RFC 1123 (`Mon, 19 Sep 2016 18:29:47 GMT`) or the RFC 3339 profile of ISO 8601
+    /// (`2018-04-12T16:58:30.1458776Z`), truncated to seconds. Returns `None` for any other text, and for a date or time
+    /// that does not exist.
     ///
-    /// The weekday is not looked at, since Microsoft's own documentation has wrong ones. An offset is converted; no
-    /// offset means UTC. White space around the time is skipped. `None` for whatever else, dates and times that do not
-    /// exist among it.
+    /// The weekday is ignored, since Microsoft's documentation has examples with wrong ones. A time without an offset is
+    /// UTC. White space around the time is skipped.
     pub fn parse(text: &str) -> Option<Self> {
         fixed(text.as_bytes()).or_else(|| free(text)).map(Self)
     }
 
-    /// The longest text that [`write`](Self::write) writes, in bytes: a year of twelve digits and a sign. One of four
-    /// digits takes 20.
+    /// The longest text that [`write`](Self::write) writes, in bytes: a year of twelve digits and a sign. A year of four
+    /// digits takes 20 bytes.
     pub const WRITTEN_MAX: usize = 29;
 
-    /// Writes the moment as RFC 3339 in UTC to the front of `buffer`, without [`core::fmt`].
+    /// Writes the time as RFC 3339 in UTC to the front of `buffer`, without [`core::fmt`].
     ///
     /// # Errors
-    /// [`BufferTooSmall`] when it does not fit; it tells the bytes needed.
+    /// [`BufferTooSmall`] with the number of bytes needed.
     ///
     /// ```
     /// use scheduled_events_core::UnixSeconds;
@@ -54,18 +54,18 @@ impl UnixSeconds {
         let (days, second) = (self.0.div_euclid(DAY), self.0.rem_euclid(DAY));
         let (year, month, day) = civil(days);
         let (hour, minute, second) = (second.div_euclid(3600), second.div_euclid(60) % 60, second % 60);
-        let mut room = SliceWriter::new(buffer);
-        decimal(&mut room, year, 4);
+        let mut writer = SliceWriter::new(buffer);
+        decimal(&mut writer, year, 4);
         for (mark, number) in [(b'-', month), (b'-', day), (b'T', hour), (b':', minute), (b':', second)] {
-            room.byte(mark);
-            decimal(&mut room, number, 2);
+            writer.byte(mark);
+            decimal(&mut writer, number, 2);
         }
-        room.byte(b'Z');
+        writer.byte(b'Z');
         // What was written is ASCII.
-        room.written().map(|text| core::str::from_utf8(text).unwrap_or_default())
+        writer.written().map(|text| core::str::from_utf8(text).unwrap_or_default())
     }
 
-    /// The seconds from `earlier` to here; negative when this moment is the earlier one.
+    /// The seconds from `earlier` to this time; negative if this time is earlier.
     pub const fn since(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0)
     }
@@ -91,7 +91,7 @@ impl<'de> Deserialize<'de> for UnixSeconds {
             type Value = UnixSeconds;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a time as RFC 3339 writes it")
+                f.write_str("a time in RFC 3339 or RFC 1123 format")
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<UnixSeconds, E> {
@@ -103,26 +103,26 @@ impl<'de> Deserialize<'de> for UnixSeconds {
     }
 }
 
-/// A moment for the pace of polling: milliseconds since 1970-01-01T00:00:00Z.
+/// A time in milliseconds since 1970-01-01T00:00:00Z, for the timing of requests.
 ///
-/// A [`Session`](crate::Session) wants these from a clock that never steps: anchor the wall clock once, then add what a
-/// monotonic clock says has passed. Arithmetic saturates.
+/// A [`Session`](crate::Session) needs a clock that never steps: read the wall clock once, then add the time that a
+/// monotonic clock has measured since. Arithmetic saturates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnixMillis(pub i64);
 
 impl UnixMillis {
-    /// The moment so many milliseconds later.
+    /// The time `millis` milliseconds later.
     #[must_use]
     pub const fn plus(self, millis: u32) -> Self {
         Self(self.0.saturating_add(millis as i64))
     }
 
-    /// The whole second that this moment lies in.
+    /// The whole second of this time.
     pub const fn seconds(self) -> UnixSeconds {
         UnixSeconds(self.0.div_euclid(1000))
     }
 
-    /// The milliseconds from `earlier` to here, 0 when this moment is the earlier one.
+    /// The milliseconds from `earlier` to this time; 0 if this time is earlier.
     pub const fn millis_since(self, earlier: Self) -> u64 {
         let passed = self.0.saturating_sub(earlier.0);
         match passed {
@@ -138,8 +138,8 @@ impl From<UnixSeconds> for UnixMillis {
     }
 }
 
-/// Writes the number in decimal, filled up with zeros to `width`, its sign counted.
-fn decimal(room: &mut SliceWriter<'_>, number: i64, width: usize) {
+/// Writes the number in decimal, padded with zeros to `width`, which includes the sign.
+fn decimal(writer: &mut SliceWriter<'_>, number: i64, width: usize) {
     let mut digits = [b'0'; 20];
     let mut count: usize = 0;
     let mut rest = number.unsigned_abs();
@@ -152,11 +152,11 @@ fn decimal(room: &mut SliceWriter<'_>, number: i64, width: usize) {
         }
     }
     if number < 0 {
-        room.byte(b'-');
+        writer.byte(b'-');
     }
     let width = width.saturating_sub(usize::from(number < 0)).max(count);
     for digit in digits.iter().skip(digits.len().saturating_sub(width)) {
-        room.byte(*digit);
+        writer.byte(*digit);
     }
 }
 
@@ -164,7 +164,7 @@ const DAY: i64 = 86_400;
 /// 1970-01-01, counted from 0000-03-01.
 const FIRST_DAY: i64 = 719_468;
 
-/// RFC 1123 as Azure writes it, every digit at its place: `Mon, 19 Sep 2016 18:29:47 GMT`.
+/// RFC 1123 at fixed positions, as Azure writes it: `Mon, 19 Sep 2016 18:29:47 GMT`.
 fn fixed(text: &[u8]) -> Option<i64> {
     let &[w1, w2, w3, b',', b' ', d1, d2, b' ', m1, m2, m3, b' ', ref rest @ ..] = text else { return None };
     let &[y1, y2, y3, y4, b' ', h1, h2, b':', i1, i2, b':', s1, s2, b' ', b'G', b'M', b'T'] = rest else {
@@ -183,7 +183,7 @@ fn fixed(text: &[u8]) -> Option<i64> {
     Some(moment(days(year, month(&[m1, m2, m3])?, day)?, second_of_day(hour, minute, second)?))
 }
 
-/// Whatever else is read, with white space around it.
+/// All other forms, with white space around them.
 #[inline(never)]
 fn free(text: &str) -> Option<i64> {
     let text = text.trim_matches([' ', '\t']).as_bytes();
@@ -218,10 +218,10 @@ fn rfc_1123(text: &[u8]) -> Option<i64> {
     Some(moment(days(year, month, day)?, second))
 }
 
-/// The month of a name, from 1.
+/// The number of a month's name, from 1.
 fn month(name: &[u8]) -> Option<u32> {
     let &[first, second, third] = name else { return None };
-    // ASCII letters in lower case; no other byte becomes one of these.
+    // Lower case; only letters become these.
     match &[first | 0x20, second | 0x20, third | 0x20] {
         b"jan" => Some(1),
         b"feb" => Some(2),
@@ -274,7 +274,7 @@ fn iso_8601(text: &[u8]) -> Option<i64> {
     Some(local.saturating_sub(offset))
 }
 
-/// `hour ":" minute ":" second` in seconds, and what follows it.
+/// `hour ":" minute ":" second` in seconds, and the rest of the text.
 fn time_of_day(text: &[u8]) -> Option<(u32, &[u8])> {
     let (hour, text) = field(text, 2)?;
     let (minute, text) = field(text.strip_prefix(b":")?, 2)?;
@@ -289,7 +289,7 @@ fn second_of_day(hour: u32, minute: u32, second: u32) -> Option<u32> {
     Some(hour.wrapping_mul(3600).wrapping_add(minute.wrapping_mul(60)).wrapping_add(second))
 }
 
-/// A number of exactly `width` digits, and what follows it.
+/// A number of exactly `width` digits, and the rest of the text.
 fn field(text: &[u8], width: usize) -> Option<(u32, &[u8])> {
     let (number, rest) = text.split_at_checked(width)?;
     Some((digits(number, width..=width)?, rest))
@@ -303,13 +303,13 @@ fn digits(text: &[u8], widths: core::ops::RangeInclusive<usize>) -> Option<u32> 
     Some(text.iter().fold(0, |value: u32, byte| value.wrapping_mul(10).wrapping_add(u32::from(byte & 0xf))))
 }
 
-/// Seconds since 1970-01-01 at this second of the day that is so many days after 0000-03-01.
+/// Seconds since 1970-01-01 of this second of the day that is `days` days after 0000-03-01.
 #[inline]
 fn moment(days: u32, second: u32) -> i64 {
     i64::from(days).wrapping_sub(FIRST_DAY).wrapping_mul(DAY).wrapping_add(second.into())
 }
 
-/// Days from 0000-03-01 to a date of the Gregorian calendar, `None` where the date does not exist.
+/// Days from 0000-03-01 to a Gregorian date; `None` if the date does not exist.
 fn days(year: u32, month: u32, day: u32) -> Option<u32> {
     if !(1..=9999).contains(&year) || !(1..=12).contains(&month) || day < 1 || day > month_length(year, month) {
         return None;
@@ -330,7 +330,7 @@ fn month_length(year: u32, month: u32) -> u32 {
     }
 }
 
-/// The date so many days after 1970-01-01: the way of [`days`] back.
+/// The date that is `days` days after 1970-01-01: the inverse of [`days`].
 fn civil(days: i64) -> (i64, i64, i64) {
     let days = days.saturating_add(FIRST_DAY);
     let (cycle, day_of_cycle) = (days.div_euclid(146_097), days.rem_euclid(146_097));
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_azure_and_its_mocks_send() {
+    fn parses_rfc_1123_and_iso_8601_times() {
         for (text, expected) in [
             ("Mon, 19 Sep 2016 18:29:47 GMT", "2016-09-19T18:29:47Z"),
             ("Fri, 19 Sep 2016 18:29:47 GMT", "2016-09-19T18:29:47Z"),
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_time() {
+    fn rejects_other_texts() {
         for text in [
             "",
             "now",
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_between_two_moments() {
+    fn differences_saturate() {
         assert_eq!(UnixSeconds(7).since(UnixSeconds(5)), 2);
         assert_eq!(UnixSeconds(5).since(UnixSeconds(7)), -2);
         assert_eq!(UnixSeconds(i64::MAX).since(UnixSeconds(-1)), i64::MAX);
@@ -440,16 +440,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_told_as_such() {
+    fn a_deserialization_error_names_the_expected_format() {
         let refused = serde_json::from_str::<UnixSeconds>("\"soon\"").unwrap_err().to_string();
         assert!(
-            refused.starts_with("invalid value: string \"soon\", expected a time as RFC 3339 writes it"),
+            refused.starts_with("invalid value: string \"soon\", expected a time in RFC 3339 or RFC 1123 format"),
             "{refused}"
         );
     }
 
     #[test]
-    fn the_longest_text_fits_and_nothing_shorter_does() {
+    fn write_needs_exactly_the_length_of_the_text() {
         for (moment, expected) in [
             (i64::MIN, "-292277022657-01-27T08:29:52Z"),
             (i64::MAX, "292277026596-12-04T15:30:07Z"),
@@ -466,13 +466,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_displayed_reads_back(seconds in -62_135_596_800_i64..=253_402_300_799) {
+        fn a_displayed_time_parses_back(seconds in -62_135_596_800_i64..=253_402_300_799) {
             let moment = UnixSeconds(seconds);
             prop_assert_eq!(UnixSeconds::parse(&moment.to_string()), Some(moment));
         }
 
         #[test]
-        fn as_azure_writes_it_is_read_as_any_other_way(
+        fn both_parsers_of_rfc_1123_agree(
             seconds in -62_135_596_800_i64..=253_402_300_799, place in 0_usize..29, byte in prop::sample::select(b"059:, AaGz\0".to_vec()),
         ) {
             let iso = UnixSeconds(seconds).to_string();
@@ -481,16 +481,16 @@ mod tests {
             let text = std::format!("Mon, {} {month} {} {} GMT", &iso[8..10], &iso[..4], &iso[11..19]);
             prop_assert_eq!(fixed(text.as_bytes()), Some(seconds));
             prop_assert_eq!(free(&text), Some(seconds));
-            let mut odd = text.into_bytes();
-            odd[place] = byte;
-            let odd = std::string::String::from_utf8(odd).unwrap();
-            if let Some(read) = fixed(odd.as_bytes()) {
-                prop_assert_eq!(free(&odd), Some(read));
+            let mut changed = text.into_bytes();
+            changed[place] = byte;
+            let changed = std::string::String::from_utf8(changed).unwrap();
+            if let Some(read) = fixed(changed.as_bytes()) {
+                prop_assert_eq!(free(&changed), Some(read));
             }
         }
 
         #[test]
-        fn no_text_makes_it_panic(text in ".{0,40}", seconds: i64) {
+        fn no_text_panics(text in ".{0,40}", seconds: i64) {
             let _ = UnixSeconds::parse(&text);
             let _ = UnixSeconds(seconds).to_string();
         }

@@ -70,7 +70,7 @@ impl PyDocument {
 
     fn dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
-        for (name, raw) in Members::of(self.object()) {
+        for (name, raw) in Members::new(self.object()) {
             let value = if name == *"Events" { self.list(py).into_any() } else { wire::value(py, raw)? };
             dict.set_item(name.to_string(), value)?;
         }

@@ -8,7 +8,7 @@ use crate::words::loads;
 
 /// The value of the member `name` of the object at the start of `object`; the last one if there are several, as in a `dict`.
 pub(crate) fn member<'py>(py: Python<'py>, object: &str, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let found = Members::of(object).filter(|(member, _)| *member == *name).last();
+    let found = Members::new(object).filter(|(member, _)| *member == *name).last();
     found.map(|(_, raw)| value(py, raw)).transpose()
 }
 
@@ -16,13 +16,13 @@ pub(crate) fn member<'py>(py: Python<'py>, object: &str, name: &str) -> PyResult
 pub(crate) fn contains(object: &str, name: &Bound<'_, PyAny>) -> PyResult<bool> {
     let Ok(name) = name.cast::<PyString>() else { return Ok(false) };
     let name = name.to_cow()?;
-    Ok(Members::of(object).any(|(member, _)| member == *name))
+    Ok(Members::new(object).any(|(member, _)| member == *name))
 }
 
 /// All members as a `dict`.
 pub(crate) fn dict<'py>(py: Python<'py>, object: &str) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
-    for (name, raw) in Members::of(object) {
+    for (name, raw) in Members::new(object) {
         dict.set_item(name.to_string(), value(py, raw)?)?;
     }
     Ok(dict)

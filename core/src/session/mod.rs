@@ -248,7 +248,7 @@ impl<const N: usize> Session<N> {
     }
 
     fn progress_of(&mut self, event_id: &str) -> Option<(u16, &mut EventProgress)> {
-        let slot = self.tracker.find(&EventId::kept(event_id)?)?;
+        let slot = self.tracker.find(&EventId::from_str(event_id)?)?;
         Some((slot, self.progress.get_mut(usize::from(slot))?))
     }
 

@@ -260,7 +260,7 @@ impl Reader<'_> {
     }
 
     fn event(&mut self) -> Option<TrackedEvent> {
-        let event_id = EventId::kept(self.text()?)?;
+        let event_id = EventId::from_str(self.text()?)?;
         let event_type = fixed_str::from_str(self.text()?)?;
         let status = match self.byte()? {
             0 => TrackedStatus::Unclear,
@@ -330,7 +330,7 @@ mod tests {
     fn content() -> Vec<u8> {
         let mut session = session();
         let event = TrackedEvent {
-            event_id: EventId::kept("a").unwrap(),
+            event_id: EventId::from_str("a").unwrap(),
             event_type: heapless::String::new(),
             status: TrackedStatus::Scheduled,
             flags: Flags::default(),

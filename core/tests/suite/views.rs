@@ -19,7 +19,7 @@ fn members_end_where_the_text_stops_to_be_json() {
         ("[1]", vec![]),
         ("1", vec![]),
     ] {
-        let mut members = Members::of(text);
+        let mut members = Members::new(text);
         let read: Vec<_> = members.by_ref().map(|(name, value)| (name.to_string(), value)).collect();
         let expected: Vec<_> = expected.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         assert_eq!(read, expected, "{text}");

@@ -169,7 +169,7 @@ fn times_in_records() {
     }
     for (text, found) in [(r#""soon""#, "string \"soon\""), ("5", "integer `5`")] {
         let error = serde_json::from_str::<UnixSeconds>(text).unwrap_err().to_string();
-        assert!(error.contains(found) && error.contains("a time as RFC 3339 writes it"), "{error}");
+        assert!(error.contains(found) && error.contains("a time in RFC 3339 or RFC 1123 format"), "{error}");
     }
 }
 
