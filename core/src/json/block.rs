@@ -225,7 +225,7 @@ pub(super) use bytes as masks;
 
 /// The same masks from single bytes.
 #[cfg(any(test, not(target_pointer_width = "64")))]
-mod bytes {
+pub(super) mod bytes {
     use super::{BLOCK, Marks, WIDE, is_special};
 
     pub(in crate::json) fn special(block: &[u8; BLOCK]) -> u32 {
@@ -248,7 +248,7 @@ mod bytes {
 
 /// The same masks from 64-bit words.
 #[cfg(any(test, all(target_pointer_width = "64", not(all(target_arch = "x86_64", target_feature = "sse2")))))]
-mod words {
+pub(super) mod words {
     use super::{BLOCK, Marks, WIDE, halves};
 
     const ONES: u64 = 0x0101_0101_0101_0101;
