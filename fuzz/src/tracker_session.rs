@@ -191,8 +191,9 @@ impl Host {
             RequestOutcome::Document => {
                 body.clone_into(&mut self.body);
                 let document = Document::parse(body.as_bytes()).unwrap();
-                self.exceeded |=
-                    document.events().filter(|event| !is_over(event)).count() + self.session.events().count() > CAPACITY;
+                self.exceeded |= document.events().filter(|event| !is_over(event)).count()
+                    + self.session.events().count()
+                    > CAPACITY;
             }
             RequestOutcome::Unchanged | RequestOutcome::Stale => assert_eq!(self.snapshot(), before),
             other => panic!("{other:?} for {body}"),
@@ -346,7 +347,9 @@ impl Host {
         let known = self.events.get(&id).filter(|event| !event.ended).cloned();
         match (change, known) {
             (Change::Scheduled | Change::StartedWithoutNotice, None) => {
-                let before = self.events.insert(id, EventState { started: change != Change::Scheduled, ..EventState::default() });
+                let before = self
+                    .events
+                    .insert(id, EventState { started: change != Change::Scheduled, ..EventState::default() });
                 assert!(before.is_none_or(|event| !event.prepare_issued), "new before the recovery");
             }
             (Change::Scheduled, Some(event)) => {

@@ -47,7 +47,8 @@ fn generate(here: &Path) -> Result<String, String> {
         match line.strip_prefix('@') {
             Some(name) => {
                 let declaration = declarations.remove(name);
-                header += &declaration.ok_or_else(|| format!("the template has @{name}, but there is no such declaration"))?;
+                header += &declaration
+                    .ok_or_else(|| format!("the template has @{name}, but there is no such declaration"))?;
             }
             None => header += line,
         }

@@ -19,7 +19,10 @@ use scheduled_events_c_abi::{
 };
 use scheduled_events_core::{Document, Event, EventId, Position, StartRequests, Text, Tracker, UnixSeconds, VmNames};
 
-use super::{UNWRITTEN, DecisionView, TrackedView, Names, ProblemView, Policies, capacity, check_buffer, number_of, some, text, word};
+use super::{
+    DecisionView, Names, Policies, ProblemView, TrackedView, UNWRITTEN, capacity, check_buffer, number_of, some, text,
+    word,
+};
 use crate::document::reading;
 use crate::grammar::{self, rarely};
 use crate::oracle::{EventReading, Incarnation, NotBefore, Reading};

@@ -21,7 +21,9 @@ use scheduled_events_core::{
     VmNames,
 };
 
-use super::{UNWRITTEN, DecisionView, TrackedView, Names, ProblemView, Policies, capacity, check_buffer, plain, text, word};
+use super::{
+    DecisionView, Names, Policies, ProblemView, TrackedView, UNWRITTEN, capacity, check_buffer, plain, text, word,
+};
 use crate::grammar::{self, rarely};
 
 type Core = Session<SCHEDEV_SESSION_EVENTS_MAX>;

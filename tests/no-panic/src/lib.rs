@@ -228,7 +228,14 @@ pub fn the_rest(input: &[u8], text: &str, names: &[&str], number: i64) {
 
 fn the_error(error: ParseError, input: &[u8]) {
     let position = error.position(input);
-    reach((shown(&error), shown(&error.message()), error.kind.word(), error.kind.message(), shown(&position), error == black_box(error)));
+    reach((
+        shown(&error),
+        shown(&error.message()),
+        error.kind.word(),
+        error.kind.message(),
+        shown(&position),
+        error == black_box(error),
+    ));
     reach(Position::of(input, error.offset));
     reach(shown(&BufferTooSmall { needed: error.offset }));
     reach::<ParseErrorKind>(error.kind);
