@@ -1,10 +1,10 @@
-//! What happens next to an Azure virtual machine, read from the Scheduled Events document.
+//! Azure Scheduled Events: parse the document, track events, decide, and approve.
 //!
-//! Azure announces reboots, freezes, redeploys, spot evictions and terminations to the software inside a virtual
-//! machine through one small JSON document. This crate reads that document, tells what changed since the last one,
-//! decides what to do about it and writes the approval. It is the part that a privileged agent can link without
-//! worry: it never allocates, never recurses, never panics, and works in time linear in its input. Its only `unsafe`
-//! calls SSE2 on x86-64, in one small module; on other processors the compiler forbids any.
+//! Azure announces reboots, freezes, redeploys, spot evictions and terminations to the software in a virtual machine
+//! with a small JSON document. This crate parses that document, reports what changed since the last one, decides what to
+//! do and writes the approval. It is made for privileged agents: it never allocates, never recurses, never panics, and
+//! takes time linear in its input. The only `unsafe` code calls SSE2 instructions on x86-64, in one small module; on other
+//! processors the crate forbids `unsafe`.
 //!
 //! ```
 //! use scheduled_events_core::{Action, Document, Policy, StartRequests, UnixSeconds, VmNames};
@@ -29,20 +29,25 @@
 //!
 //! The parts, each built on the ones before it:
 //!
-//! * [`Document`] and [`Event`]: a checked view of the caller's bytes. What is odd in one event is a [`Problem`] of
-//!   that event; everything else stands.
+//! * [`Document`] and [`Event`]: a checked view of the caller's bytes. An invalid value in one event is a [`Problem`] of
+//!   that event and affects nothing else.
 //! * [`Tracker`]: what changed between two documents, as [`Change`]s.
-//! * [`Policy`]: which event is approved, prepared for, held or ignored, and why ([`Decision`]).
-//! * [`StartRequests`]: the body that approves events.
-//! * [`Session`]: the whole client as a state machine without I/O; it says when to poll, what to post, when to prepare
-//!   and when to recover, and survives restarts through a snapshot.
-//! * [`record`]: what a host logs about all this, as records for any serde writer.
+//! * [`Policy`]: whether an event is approved, prepared for, held or ignored, and why ([`Decision`]).
+//! * [`StartRequests`]: the request body that approves events.
+//! * [`Session`]: the client as a state machine without I/O. It decides when to poll, what to post, when to prepare and
+//!   when to recover, and continues after a restart from a snapshot.
+//! * [`record`]: what a host logs, as records for any serde writer.
+//!
+//! # Features
+//!
+//! * `fast-path` (default): reads documents in the form in which Azure writes them faster, on 64-bit processors. The
+//!   results are the same without it.
 //!
 //! # What this crate does not do
 //!
-//! No network, no files, no threads, no clock: time is an argument everywhere, and the caller carries bytes to and
-//! from the metadata service. It keeps no text of an event beyond its id and type. It knows nothing of Kubernetes,
-//! load balancers or clusters: *prepare* and *recover* are said, and the host does them.
+//! It has no network, files, threads or clock: the time is always an argument, and the caller exchanges bytes with the
+//! metadata service. The tracker stores no text of an event but its id and type. The crate knows nothing of Kubernetes,
+//! load balancers or clusters: it asks the host to *prepare* and to *recover*, and the host knows how.
 #![no_std]
 #![cfg_attr(all(target_arch = "x86_64", target_feature = "sse2"), deny(unsafe_code))]
 #![cfg_attr(not(all(target_arch = "x86_64", target_feature = "sse2")), forbid(unsafe_code))]

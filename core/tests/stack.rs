@@ -1,4 +1,4 @@
-//! How much of the stack core takes, and that no document, however large or nested, makes it take more.
+//! How much stack core needs, and that no document makes it need more.
 
 use std::fmt::Write;
 use std::hint::black_box;
@@ -13,7 +13,7 @@ use scheduled_events_core::{
 const PAINTED: usize = 128 * 1024;
 const COLOUR: u8 = 0xa5;
 
-/// Paints the stack below this frame, and tells where that is.
+/// Paints the stack below this frame and returns its address.
 #[inline(never)]
 #[allow(clippy::large_stack_arrays)] // The point of it.
 fn paint() -> usize {
@@ -21,7 +21,7 @@ fn paint() -> usize {
     black_box(&mut painted).as_ptr().expose_provenance()
 }
 
-/// How many bytes lost their colour, counted from the deepest that did.
+/// How many bytes from the deepest changed one on are not painted any more.
 #[inline(never)]
 fn unpainted(start: usize) -> usize {
     let bytes = with_exposed_provenance::<u8>(start);
@@ -39,7 +39,7 @@ fn unpainted(start: usize) -> usize {
     PAINTED - untouched
 }
 
-/// The stack that a call takes, in bytes, what it returns to its caller on the stack counted.
+/// The stack that a call needs, in bytes, including its result in the caller's frame.
 fn stack_of<T: Send>(call: impl Fn() -> T + Send + Sync) -> usize {
     #[inline(never)]
     fn called<T>(call: &dyn Fn() -> T) {
@@ -65,7 +65,7 @@ fn hide<T>(value: T) {
     let _ = black_box(value);
 }
 
-/// One event with everything in it, thirty more, odd ones and repeated ones among them.
+/// Events with all members, and many more, with problems and repeated ids among them.
 fn body() -> String {
     let mut events = vec![
         r#"{"EventId":"C7061BAC-AFDC-4513-B24B-AA5F13A16123","EventStatus":"Scheduled","EventType":"Freeze",
@@ -73,10 +73,19 @@ fn body() -> String {
         "Description":"caf\u00e9 \ud83d\ude00","EventSource":"Platform","DurationInSeconds":"5"}"#
             .to_owned(),
     ];
-    events.extend((0..80).map(|n| format!(r#"{{"EventId":"{n:064}","EventStatus":"Scheduled","Resources":["vm"]}}"#)));
-    events.extend((70..80).map(|n| format!(r#"{{"EventId":"{n:064}","NotBefore":[[[{{"a":1}}]]],"EventType":7}}"#)));
+    // The same with the white space of an indented document.
+    events.push(events[0].replace("C706", "D706").replace(",\"", ",\n  \"").replace('[', "[\n  "));
+    let events_of = |ids: std::ops::Range<u32>, members: &str| {
+        ids.map(|id| format!(r#"{{"EventId":"{id:064}",{members}}}"#)).collect::<Vec<_>>()
+    };
+    events.extend(events_of(0..40, r#""EventStatus":"Scheduled","Resources":["vm"]"#));
+    events.extend(events_of(30..40, r#""NotBefore":[[[{"a":1}]]],"EventType":7"#));
+    events.extend(events_of(40..80, r#""EventStatus":"Scheduled","Resources":["vm"]"#));
     format!(r#"{{"DocumentIncarnation":1,"Events":[{}]}}"#, events.join(","))
 }
+
+/// The most stack for parsing a document.
+const PARSE_MAX: usize = 1600;
 
 const NOW: UnixSeconds = UnixSeconds(1_649_715_600);
 
@@ -85,7 +94,7 @@ fn session() -> Box<Session<128>> {
     Box::new(Session::new(&SessionConfig { policy, ..SessionConfig::new(VmNames::new(&["vm"])) }).unwrap())
 }
 
-/// Drives a session, in places as deep as it comes, for some steps.
+/// Drives a session for some steps.
 fn drive(session: &mut Session<128>, body: &[u8], steps: u32) {
     let mut now = UnixMillis::from(NOW);
     for _ in 0..steps {
@@ -118,10 +127,10 @@ fn calls_stay_within_their_stack() {
     let now = UnixMillis::from(NOW);
 
     let measured = [
-        ("parse, accepted", 2048, stack_of(|| Document::parse(black_box(body)).is_ok())),
-        ("parse, refused", 2048, stack_of(|| Document::parse(black_box(broken)).is_ok())),
-        ("events", 2048, stack_of(|| black_box(&document).events().for_each(hide))),
-        ("problems", 2048, stack_of(|| black_box(&document).problems().for_each(hide))),
+        ("parse, accepted", PARSE_MAX, stack_of(|| Document::parse(black_box(body)).is_ok())),
+        ("parse, refused", PARSE_MAX, stack_of(|| Document::parse(black_box(broken)).is_ok())),
+        ("events", 1700, stack_of(|| black_box(&document).events().for_each(hide))),
+        ("problems", 1600, stack_of(|| black_box(&document).problems().for_each(hide))),
         (
             "observe",
             2560,
@@ -137,7 +146,7 @@ fn calls_stay_within_their_stack() {
             stack_of(|| {
                 let mut session = session.lock().unwrap();
                 session.on_failure(scheduled_events_core::Cause::Timeout, now);
-                // Whatever it is due to ask for next, the longest way is to take a document in.
+                // The deepest call applies a document.
                 for minute in 1..9 {
                     drive_once(&mut session, body, now.plus(minute * 60_000));
                 }
@@ -169,7 +178,7 @@ fn drive_once(session: &mut Session<128>, body: &[u8], now: UnixMillis) {
     }
 }
 
-/// 64 KiB of stack, in which recursion over a hostile document would end the process at once.
+/// Runs the call with 64 KiB of stack: recursion over a hostile document would overflow it.
 fn in_a_small_thread<T: Send>(call: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         thread::Builder::new().stack_size(64 * 1024).spawn_scoped(scope, call).unwrap().join().unwrap()
@@ -184,7 +193,7 @@ fn eight_hostile_mebibytes_are_refused_or_read() {
         text.push_str(before);
         let count = (SIZE - before.len() - after.len()) / unit.len();
         (0..count).for_each(|_| text.push_str(unit));
-        // A list must not end with its comma.
+        // A list does not end with a comma.
         if unit.ends_with(',') {
             text.pop();
         }
@@ -253,7 +262,7 @@ fn a_million_different_events_are_read_in_a_small_thread() {
     assert_eq!(untracked, Some(400_000 - 16));
 }
 
-/// What a small session reports of a large document: how many events it has no room for.
+/// How many events of a large document a small session reports as untracked.
 fn untracked(body: &[u8]) -> Option<usize> {
     let mut session = Session::<16>::new(&SessionConfig::new(VmNames::new(&["vm"]))).unwrap();
     let now = UnixMillis::from(NOW);

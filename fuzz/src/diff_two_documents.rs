@@ -1,4 +1,4 @@
-//! Two documents, one after the other, through a tracker: each difference is told once, in its word, and nothing else.
+//! A tracker observes two documents: it reports each difference once, with the right word, and nothing else.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ pub fn run(data: &[u8]) {
     let _ = check(&mut Unstructured::new(data));
 }
 
-/// An id as it is compared.
+/// An id in the form in which it is compared.
 fn key(id: &str) -> String {
     EventId::new(&Text::plain(id)).as_str().to_ascii_lowercase()
 }
@@ -23,7 +23,7 @@ fn is_over(spec: &Spec) -> bool {
     matches!(spec.status.as_deref(), Some("Completed" | "Canceled" | "Cancelled"))
 }
 
-/// What counts of a list: of events with one id, the first.
+/// The events that count: of several with one id, the first.
 fn distinct(specs: Vec<Spec>) -> Vec<Spec> {
     let mut kept: Vec<Spec> = Vec::new();
     for spec in specs {
@@ -92,7 +92,7 @@ fn check(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
     Ok(())
 }
 
-/// The changes told, by the events' ids; no event has two.
+/// The reported changes by event id; no event has two.
 fn observe(
     tracker: &mut Tracker<ROOM>,
     document: &Document<'_>,
@@ -106,7 +106,7 @@ fn observe(
     Ok(told)
 }
 
-/// What may be told of an event that was there.
+/// The changes that are allowed for an event that was there.
 fn difference(before: &Spec, now: Option<&Spec>) -> Vec<Option<Change>> {
     let started = |spec: &Spec| spec.status.as_deref() == Some("Started");
     let scheduled = |spec: &Spec| spec.status.as_deref() == Some("Scheduled");

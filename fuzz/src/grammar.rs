@@ -1,10 +1,10 @@
-//! Documents built from arbitrary bytes by a grammar, so that most of them are accepted.
+//! Generates documents from arbitrary bytes with a grammar, so that most of them are accepted.
 
 use std::fmt::Write;
 
 use arbitrary::{Result, Unstructured};
 
-/// An event as it is meant, before it is spelt.
+/// The meaning of an event, before it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spec {
     pub id: String,
@@ -48,7 +48,7 @@ pub fn spec(u: &mut Unstructured<'_>) -> Result<Spec> {
     })
 }
 
-/// Once in `n` times; never when the bytes have run out, so that what is left is spelt plainly.
+/// True once in `n` times; never after the bytes have run out, so that the rest is written plainly.
 pub fn rarely(u: &mut Unstructured<'_>, n: u8) -> Result<bool> {
     Ok(!u.ratio(n - 1, n)?)
 }
@@ -57,7 +57,7 @@ fn word(u: &mut Unstructured<'_>, words: &[&str]) -> Result<Option<String>> {
     Ok(if rarely(u, 12)? { None } else { Some((*u.choose(words)?).to_owned()) })
 }
 
-/// Spells the events, in one of the countless ways that mean the same.
+/// Writes the events in one of many equivalent ways.
 pub fn document(u: &mut Unstructured<'_>, incarnation: Option<u64>, events: &[Spec]) -> Result<String> {
     let mut text = String::new();
     space(u, &mut text)?;
@@ -170,7 +170,7 @@ fn event(u: &mut Unstructured<'_>, text: &mut String, spec: &Spec) -> Result<()>
     space(u, text)
 }
 
-/// A member that nobody knows, and a comma.
+/// An unknown member and a comma.
 fn unknown(u: &mut Unstructured<'_>, text: &mut String) -> Result<()> {
     let values =
         ["1e9", "[[[]]]", "{\"Events\":[{}]}", "\"\\ud83d\\ude00\"", "[true,false,null,-0.0E-0]", "{\"a\":{}}"];
@@ -205,7 +205,7 @@ fn number(u: &mut Unstructured<'_>, text: &mut String, number: u64) -> Result<()
     Ok(())
 }
 
-/// A string with some of its characters escaped that need not be.
+/// A string with some needless escapes.
 fn string(u: &mut Unstructured<'_>, text: &mut String, value: &str) -> Result<()> {
     let eager = rarely(u, 16)?;
     text.push('"');

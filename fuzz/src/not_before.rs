@@ -1,7 +1,7 @@
-//! Times, against jiff.
+//! Times, compared with jiff.
 //!
-//! Whatever core reads as a time, jiff reads as the same moment; whatever jiff writes in one of the two forms, core
-//! reads. jiff is given the text without the weekday, which core does not look at, and without white space around it.
+//! jiff reads every time that core reads, as the same time; core reads every time that jiff writes in one of the two
+//! forms. jiff gets the text without the weekday, which core ignores, and without white space around it.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;

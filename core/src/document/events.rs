@@ -2,7 +2,7 @@
 
 use super::Document;
 use crate::event::{EVENT_DEPTH, Event, NameBuffer};
-use crate::json::Scanner;
+use crate::json::{Scanner, Text};
 
 impl<'a> Document<'a> {
     /// The events in the document's order. An element that is not an object, has no `EventId`, or repeats one is left out
@@ -37,6 +37,12 @@ impl<'a> Document<'a> {
             return Some(*event);
         }
         self.read_next_event(cursor)
+    }
+
+    /// The ids of all events, duplicates included.
+    pub(super) fn ids(&self) -> impl Iterator<Item = Text<'a>> + use<'a> {
+        let elements = Elements::new(self.text, self.events_offset, self.has_problems);
+        elements.filter_map(|element| element.event).filter(Event::has_id).map(|event| event.event_id())
     }
 
     #[inline(never)]

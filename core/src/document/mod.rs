@@ -11,7 +11,7 @@ pub use events::{EventCursor, Events};
 pub use problems::Problems;
 use serde::{Serialize, Serializer};
 
-use crate::duplicate_ids::{DuplicateIdFinder, DuplicateIds};
+use crate::duplicate_ids::{self, DuplicateIds, IdHashes};
 use crate::error::{ExpectedToken, ParseError, ParseErrorKind};
 use crate::event::{Event, Member, NameBuffer, ProblemKind};
 use crate::hash::Hash;
@@ -63,6 +63,7 @@ pub struct Document<'a> {
     events_offset: usize,
     /// How many elements of `Events` have an id, duplicates included.
     ids: usize,
+    /// While the document is read, the ids that may be duplicates.
     duplicates: DuplicateIds,
     /// Whether there is any problem in the `Events` array.
     has_problems: bool,
@@ -142,9 +143,22 @@ impl<'a> Document<'a> {
         each: &mut impl FnMut(&Event<'a>, Range<usize>, Option<&[Text<'a>]>),
     ) -> Result<(), ParseError> {
         match core::str::from_utf8(input) {
-            Ok(text) => self.read(text, names, each),
-            Err(error) => Err(self.not_utf8(input, error.valid_up_to(), names, each)),
+            Ok(text) => self.read(text, names, each)?,
+            Err(error) => return Err(self.not_utf8(input, error.valid_up_to(), names, each)),
         }
+        if !self.duplicates.is_empty() {
+            self.resolve_duplicates();
+        }
+        Ok(())
+    }
+
+    /// Removes the ids from [`duplicates`](Self::duplicates) that only have the hash of an earlier one.
+    #[cold]
+    #[inline(never)]
+    fn resolve_duplicates(&mut self) {
+        let suspects = core::mem::replace(&mut self.duplicates, DuplicateIds::NONE);
+        self.duplicates = duplicate_ids::resolve(suspects, || self.ids());
+        self.has_problems |= !self.duplicates.is_empty();
     }
 
     /// The error for input whose bytes at `offset` are not UTF-8. An error in the text before them comes first.
@@ -251,20 +265,24 @@ impl<'a> Document<'a> {
             scanner.value()?;
         }
         // A second element is rare; only then is the search for duplicate ids needed.
-        if scanner.next_element(&mut first)? { self.read_more_events(scanner, names, each) } else { Ok(()) }
+        if !scanner.next_element(&mut first)? {
+            return Ok(());
+        }
+        self.duplicates = self.read_more_events(scanner, names, each)?;
+        Ok(())
     }
 
-    /// Reads the elements after the first one, starting at the second.
-    #[inline(never)] // So that the stack of the search for duplicates is free again when the document is returned.
+    /// Reads the elements after the first one, starting at the second. Returns the ids that may be duplicates.
+    #[inline(never)] // Documents with one event do not need its stack.
     fn read_more_events(
         &mut self,
         scanner: &mut Scanner<'a>,
         names: &mut NameBuffer<'_, 'a>,
         each: &mut impl FnMut(&Event<'a>, Range<usize>, Option<&[Text<'a>]>),
-    ) -> Result<(), ParseError> {
-        let mut finder = DuplicateIdFinder::new(self.text);
+    ) -> Result<DuplicateIds, ParseError> {
+        let mut hashes = IdHashes::new();
         if let Some(event) = &self.first {
-            finder.insert(&event.event_id(), event.id_offset());
+            hashes.insert(&event.event_id());
         }
         let mut index: usize = 1;
         loop {
@@ -276,7 +294,7 @@ impl<'a> Document<'a> {
                 if event.has_id() {
                     self.ids = self.ids.saturating_add(1);
                     each(&event, event.offset()..scanner.offset(), names.names());
-                    finder.insert(&event.event_id(), event.id_offset());
+                    hashes.insert(&event.event_id());
                 }
             } else {
                 self.has_problems = true;
@@ -284,12 +302,9 @@ impl<'a> Document<'a> {
             }
             index = index.saturating_add(1);
             if !scanner.next_element(&mut false)? {
-                break;
+                return Ok(hashes.suspects());
             }
         }
-        self.duplicates = finder.duplicates();
-        self.has_problems |= !self.duplicates.is_empty();
-        Ok(())
     }
 
     /// `DocumentIncarnation`: changes with every change of the document. Compare it for equality only.

@@ -44,18 +44,21 @@ impl Member {
 impl<'a> Event<'a> {
     /// Reads the object's members from the first one on, as long as they are as expected. Returns those that it has read;
     /// the scanner is after the last of them. `DurationInSeconds`, the last member, is left to the plain path.
-    #[inline]
+    #[inline(never)] // Its stack frame is free again when the plain path runs.
     pub(super) fn read_in_usual_order(
         &mut self,
         scanner: &mut Scanner<'a>,
         names: &mut NameBuffer<'_, 'a>,
     ) -> MemberSet {
         let mut seen = MemberSet::EMPTY;
-        if !is_enabled() {
-            return seen;
+        if is_enabled() && scanner.text().len() <= Span::ALWAYS_FITS {
+            let separator = scanner.separator();
+            // In parts, so that their stack frames are not on top of each other.
+            let _ = self
+                .read_members_before_resources(&separator, scanner, &mut seen)
+                .and_then(|name| self.read_expected_names(name, &separator, scanner, names, &mut seen))
+                .and_then(|name| self.read_members_after_resources(name, &separator, scanner, &mut seen));
         }
-        let _ = self.read_expected_members(scanner, names, &mut seen);
-        // The time is read here, because this function's stack frame is smaller.
         if seen.contains(Member::NotBefore)
             && let Some(span) = self.layout.span(Member::NotBefore)
             && self.set_not_before(span.text_in(scanner.text(), self.offset)).is_some()
@@ -65,28 +68,31 @@ impl<'a> Event<'a> {
         seen
     }
 
-    /// `None` if a member is not as expected.
     #[inline(never)]
-    fn read_expected_members(
+    fn read_members_before_resources(
         &mut self,
+        separator: &Separator,
         scanner: &mut Scanner<'a>,
-        names: &mut NameBuffer<'_, 'a>,
         seen: &mut MemberSet,
-    ) -> Option<()> {
-        if scanner.text().len() > Span::ALWAYS_FITS {
-            return None;
-        }
-        let separator = &scanner.separator();
+    ) -> Option<&'a [u8]> {
         let name = scanner.rest().strip_prefix(b"\"")?;
         let name = self.read_expected_text(Member::EventId, name, separator, scanner, seen)?;
         let name = self.read_expected_text(Member::EventStatus, name, separator, scanner, seen)?;
         let name = self.read_expected_text(Member::EventType, name, separator, scanner, seen)?;
-        let name = self.read_expected_text(Member::ResourceType, name, separator, scanner, seen)?;
-        let name = self.read_expected_names(name, separator, scanner, names, seen)?;
+        self.read_expected_text(Member::ResourceType, name, separator, scanner, seen)
+    }
+
+    #[inline(never)]
+    fn read_members_after_resources(
+        &mut self,
+        name: &'a [u8],
+        separator: &Separator,
+        scanner: &mut Scanner<'a>,
+        seen: &mut MemberSet,
+    ) -> Option<&'a [u8]> {
         let name = self.read_expected_text(Member::NotBefore, name, separator, scanner, seen)?;
         let name = self.read_expected_text(Member::Description, name, separator, scanner, seen)?;
-        let _ = self.read_expected_text(Member::EventSource, name, separator, scanner, seen)?;
-        Some(())
+        self.read_expected_text(Member::EventSource, name, separator, scanner, seen)
     }
 
     /// Reads a member if it is this one and its value is a string without escapes. `name` starts after the opening quote of
@@ -140,45 +146,16 @@ impl<'a> Event<'a> {
 }
 
 impl<'a> NameBuffer<'_, 'a> {
-    /// Reads strings without escapes from the start of the array on. Returns whether that was the whole array, and leaves
-    /// the scanner after the last name if not.
+    /// Reads strings without escapes from the start of the array on, separated by a comma alone or all alike. Returns whether
+    /// that was the whole array, and leaves the scanner after the last name if not.
+    #[inline]
     pub(super) fn read_plain_names(&mut self, scanner: &mut Scanner<'a>) -> bool {
         if !is_enabled() {
             return false;
         }
-        let compact = scanner.peek() == Some(b'"');
-        compact && self.read_compact_names(scanner) || self.read_separated_names(scanner)
-    }
-
-    /// Reads names that are separated by a comma alone.
-    #[inline(always)]
-    #[allow(clippy::inline_always)] // It has one caller.
-    fn read_compact_names(&mut self, scanner: &mut Scanner<'a>) -> bool {
-        let first = scanner.rest_of_text().strip_prefix('"');
-        self.read_names(scanner, first, 2, |after| after.strip_prefix(",\""))
-    }
-
-    /// Reads names that are separated by a comma and white space.
-    #[inline(never)] // So that it takes no registers from the other function.
-    fn read_separated_names(&mut self, scanner: &mut Scanner<'a>) -> bool {
-        let separator = &scanner.separator();
-        let rest = scanner.rest_of_text();
-        let first = if self.count == 0 { rest.strip_prefix('"') } else { separator.strip(rest) };
-        self.read_names(scanner, first, separator.len(), |after| separator.strip(after))
-    }
-
-    /// Reads names without escapes; returns whether the array ends after them. `next` is the text after the first name's
-    /// opening quote, `strip_separator` returns the same for the others, and `separator` is the separator's length.
-    #[inline(always)]
-    #[allow(clippy::inline_always)] // So that each caller has a loop for its separator.
-    fn read_names(
-        &mut self,
-        scanner: &mut Scanner<'a>,
-        mut next: Option<&'a str>,
-        separator: usize,
-        strip_separator: impl Fn(&'a str) -> Option<&'a str>,
-    ) -> bool {
+        let separator = scanner.separator();
         let mut last = scanner.rest_of_text();
+        let mut next = last.strip_prefix('"');
         let mut ends = PlainEnds::new(next.unwrap_or_default());
         let mut count = self.count;
         while let Some(inside) = next
@@ -188,9 +165,13 @@ impl<'a> NameBuffer<'_, 'a> {
                 *entry = Text::plain(name);
             }
             count = count.wrapping_add(1);
-            ends.skip(separator);
             last = after;
-            next = strip_separator(after);
+            let (length, rest) = match after.strip_prefix(",\"") {
+                Some(rest) => (2, Some(rest)),
+                None => (separator.len(), separator.strip(after)),
+            };
+            ends.skip(length);
+            next = rest;
         }
         self.count = count;
         scanner.step_to(last.as_bytes());

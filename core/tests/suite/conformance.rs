@@ -1,4 +1,4 @@
-//! RFC 8259, case by case: `tests/conformance` says what must be accepted and what refused.
+//! RFC 8259, case by case: the files in `tests/conformance` list what must be accepted and what refused.
 
 use std::collections::HashSet;
 use std::fs;
@@ -11,7 +11,7 @@ struct Case {
     accepted: bool,
     value: Vec<u8>,
     reason: String,
-    /// Whether the verdict holds for the value as a text of its own, too.
+    /// Whether the verdict also holds for the value as a whole text.
     bare: bool,
 }
 
@@ -68,14 +68,14 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// The value in a place of a document, marked `@`.
+/// The document with the value in the place marked `@`.
 fn placed(document: &str, value: &[u8]) -> Vec<u8> {
     let (before, after) = document.split_once('@').unwrap();
     [before.as_bytes(), value, after.as_bytes()].concat()
 }
 
 #[test]
-fn every_case_is_judged_as_the_rfc_says() {
+fn every_case_is_accepted_or_refused_as_the_rfc_says() {
     let cases = cases();
     let mut wrong = Vec::new();
     let mut counts = [0, 0];
@@ -93,7 +93,7 @@ fn every_case_is_judged_as_the_rfc_says() {
                 wrong.push(format!("{} in {document}: {:?}, but {}", case.name, verdict.err(), case.reason));
             }
         }
-        // As a member of an event a value stands two levels deeper.
+        // As a member of an event, a value is nested two levels deeper.
         if !case.accepted || !case.name.contains("depth") && !case.name.contains("nest") {
             for member in ["EventId", "EventType", "Resources", "NotBefore", "DurationInSeconds", "Unknown"] {
                 let document = format!(r#"{{"Events":[{{"{member}":@}}]}}"#);
@@ -113,16 +113,16 @@ fn every_case_is_judged_as_the_rfc_says() {
 }
 
 #[test]
-fn names_are_unique_and_reasons_given() {
+fn case_names_are_unique_and_have_reasons() {
     let mut names = HashSet::new();
     for case in cases() {
         assert!(!case.reason.is_empty(), "{}", case.name);
-        assert!(names.insert(case.name.clone()), "{} stands twice", case.name);
+        assert!(names.insert(case.name.clone()), "{} is there twice", case.name);
     }
 }
 
 #[test]
-fn serde_json_agrees_but_for_depth_and_the_size_of_numbers() {
+fn serde_json_agrees_except_for_depth_and_large_numbers() {
     for case in cases() {
         let body = placed(r#"{"DocumentIncarnation":1,"Events":[],"Unknown":@}"#, &case.value);
         let theirs = serde_json::from_slice::<serde_json::Value>(&body);

@@ -1,4 +1,4 @@
-//! Core's integration tests, in one program so that they link once. Each module is a subject of its own.
+//! Core's integration tests, in one program so that they link once. Each module has one subject.
 
 mod batches;
 mod common;

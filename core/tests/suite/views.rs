@@ -1,4 +1,4 @@
-//! What is read a second time from bytes that were not checked, and what is remembered of an event.
+//! Views of a document and of single events, in every layout, and what a tracker stores of an event.
 
 use scheduled_events_core::record::EventMembers;
 use scheduled_events_core::{
@@ -7,7 +7,7 @@ use scheduled_events_core::{
 };
 
 #[test]
-fn members_end_where_the_text_stops_to_be_json() {
+fn members_end_at_the_first_byte_that_is_not_json() {
     for (text, expected) in [
         (r#"  { "a" : 1 , "\u0062":[2, {}] ,"a":"x" } rest"#, vec![("a", "1"), ("b", "[2, {}]"), ("a", "\"x\"")]),
         (r#"{"a":1,"b":}"#, vec![("a", "1")]),
@@ -23,7 +23,7 @@ fn members_end_where_the_text_stops_to_be_json() {
         let read: Vec<_> = members.by_ref().map(|(name, value)| (name.to_string(), value)).collect();
         let expected: Vec<_> = expected.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         assert_eq!(read, expected, "{text}");
-        assert!(members.next().is_none(), "{text}: ended, and goes on");
+        assert!(members.next().is_none(), "{text}: the end is not the last item");
     }
 }
 
@@ -62,7 +62,7 @@ fn a_layout_finds_the_members_in_a_copy_of_the_object() {
 }
 
 #[test]
-fn one_event_alone() {
+fn errors_of_a_single_event() {
     for (body, kind, offset) in [
         (&b"  7"[..], ParseErrorKind::NotAnObject, 2),
         (b"[}", ParseErrorKind::UnexpectedByte, 1),
@@ -70,15 +70,15 @@ fn one_event_alone() {
         (br#"{"EventId":"a"} ,"#, ParseErrorKind::TrailingData, 16),
         (br#"{"EventId":"a","EventId":"a"}"#, ParseErrorKind::RepeatedMember, 15),
         (br#"{,"EventId":"a"}"#, ParseErrorKind::UnexpectedByte, 1),
-        // What stood before the first one does not separate the others.
+        // White space before the first member does not replace the commas between the others.
         (b"{\n \"EventId\":\"a\"\n \"EventStatus\":\"b\",\"EventType\":\"c\"}", ParseErrorKind::UnexpectedByte, 18),
         (b"{\"EventId\":\"a\",\"Resources\":[\n \"a\"\n \"b\",\"bbbbbbbb\"]}", ParseErrorKind::UnexpectedByte, 35),
-        // Where it would be due, had it not stood before.
+        // Where it is expected next, and was read before.
         (br#"{"EventStatus":"a","EventId":"b","EventStatus":"a","EventType":"c"}"#, ParseErrorKind::RepeatedMember, 33),
-        // Members that are no texts, too.
+        // The same for members that are not texts.
         (br#"{"Resources":[],"ResourceType":"a","Resources":[]}"#, ParseErrorKind::RepeatedMember, 35),
         (br#"{"DurationInSeconds":1,"EventSource":"a","DurationInSeconds":1}"#, ParseErrorKind::RepeatedMember, 41),
-        // Where it was due, and once more.
+        // Where it is expected, and once more.
         (br#"{"ResourceType":"a","Resources":[],"Resources":[]}"#, ParseErrorKind::RepeatedMember, 35),
         (br#"{"EventSource":"a","DurationInSeconds":1,"DurationInSeconds":1}"#, ParseErrorKind::RepeatedMember, 41),
     ] {
@@ -93,7 +93,7 @@ const TWO: &[u8] = br#"{"Events":[{"EventId":"a","EventType":"Freeze","EventStat
     {"EventId":"c","EventStatus":"Waiting"}]}"#;
 
 #[test]
-fn what_is_remembered_of_an_event() {
+fn a_tracker_stores_the_members_of_an_event() {
     let document = Document::parse(TWO).unwrap();
     let mut tracker = Tracker::<4>::default();
     assert!(tracker.is_empty());
@@ -121,7 +121,7 @@ fn what_is_remembered_of_an_event() {
 }
 
 #[test]
-fn an_approval_is_noted_and_tells_ended_from_cancelled() {
+fn an_approved_event_that_is_gone_has_ended_and_is_not_cancelled() {
     let scheduled = Document::parse(
         br#"{"Events":[{"EventId":"a","EventStatus":"Scheduled","NotBefore":"2016-09-19T18:29:47Z"}]}"#,
     )
@@ -149,21 +149,21 @@ fn an_approval_is_noted_and_tells_ended_from_cancelled() {
 }
 
 #[test]
-fn what_is_over_takes_no_room() {
+fn an_ended_event_takes_no_slot() {
     let three = br#"{"Events":[{"EventId":"a"},{"EventId":"b","EventStatus":"Completed"},{"EventId":"c"}]}"#;
     let document = Document::parse(three).unwrap();
-    let told = Tracker::<1>::new().observe(&document, VmNames::UNKNOWN, UnixSeconds(0), |_, _| ());
-    assert_eq!(told, Err(TrackerFull { needed: 2 }));
+    let observed = Tracker::<1>::new().observe(&document, VmNames::UNKNOWN, UnixSeconds(0), |_, _| ());
+    assert_eq!(observed, Err(TrackerFull { needed: 2 }));
     let mut changes = Vec::new();
     let mut tracker = Tracker::<2>::new();
-    let told = tracker.observe(&document, VmNames::UNKNOWN, UnixSeconds(0), |change, _| changes.push(change));
-    assert_eq!((told, tracker.len()), (Ok(0), 2));
+    let observed = tracker.observe(&document, VmNames::UNKNOWN, UnixSeconds(0), |change, _| changes.push(change));
+    assert_eq!((observed, tracker.len()), (Ok(0), 2));
     assert_eq!(changes, [Change::Scheduled, Change::Scheduled]);
 }
 
-/// What a tracker tells of one event whose members change from document to document.
+/// The changes that a tracker reports for one event, for a sequence of documents.
 #[test]
-fn the_life_of_one_event() {
+fn changes_of_one_event() {
     let early = r#""NotBefore":"2016-09-19T18:29:47Z""#;
     let late = r#""NotBefore":"2016-09-19T19:29:47Z""#;
     for (documents, expected) in [
@@ -201,9 +201,9 @@ fn the_life_of_one_event() {
             let comma = if members.is_empty() { "" } else { "," };
             let body = format!(r#"{{"Events":[{{"EventId":"a"{comma}{members}}}]}}"#);
             let document = Document::parse(body.as_bytes()).unwrap();
-            let told =
+            let observed =
                 tracker.observe(&document, VmNames::UNKNOWN, UnixSeconds(0), |change, _| changes.push(change.word()));
-            assert_eq!(told, Ok(0));
+            assert_eq!(observed, Ok(0));
         }
         assert_eq!(changes, expected, "{documents:?}");
     }
@@ -237,7 +237,7 @@ fn a_cursor_visits_the_events_of_the_iterator() {
 }
 
 #[test]
-fn names_are_kept_where_there_is_room_and_are_those_of_their_event() {
+fn parse_each_passes_the_names_of_each_event_if_they_fit() {
     let body = br#"{"Events":[{"EventId":"a","Resources":["vm_0","vm_1"]},{"EventId":"b"},
         {"EventId":"c","Resources":["x","y","z"]},{"EventId":"d","Resources":["vm_0"]}]}"#;
     let mut kept = Vec::new();
@@ -250,7 +250,7 @@ fn names_are_kept_where_there_is_room_and_are_those_of_their_event() {
 }
 
 #[test]
-fn what_is_wrong_first_is_told_first_broken_utf8_among_it() {
+fn the_first_error_is_reported_before_invalid_utf8() {
     for (body, kind, offset) in [
         (&b"{\"Events\":[],}\xff"[..], ParseErrorKind::UnexpectedByte, 13),
         (b"{\"Events\":[]}}\xff", ParseErrorKind::TrailingData, 13),
@@ -262,9 +262,9 @@ fn what_is_wrong_first_is_told_first_broken_utf8_among_it() {
     }
 }
 
-/// However members and names are laid out, an event reads the same.
+/// An event reads the same in every layout of its members and names.
 #[test]
-fn the_layout_of_an_event_makes_no_difference() {
+fn white_space_makes_no_difference() {
     let pretty = r#"{
         "EventId": "a",
         "EventStatus": "Scheduled",
@@ -278,7 +278,7 @@ fn the_layout_of_an_event_makes_no_difference() {
             "vm_4"
         ],
         "NotBefore": "Mon, 19 Sep 2016 18:29:47 GMT",
-        "Description": "some maintenance that takes a while, and is told of in more than sixty-four bytes",
+        "Description": "some maintenance that takes a while, with a description of more than sixty-four b",
         "EventSource": "Platform",
         "DurationInSeconds": 12
     }"#;
@@ -291,7 +291,7 @@ fn the_layout_of_an_event_makes_no_difference() {
         pretty.replace('\n', "\r\n\t"),
         compact.replace(",\"", ", \""),
         compact.replace(",\"", " , \""),
-        // Separators of many lengths, and such as differ from the one before.
+        // Separators of several lengths, and separators that differ from the first.
         compact.replace(",\"", &format!(",{}\"", " ".repeat(14))),
         compact.replace(",\"", &format!(",{}\"", " ".repeat(15))),
         pretty.replacen("\n        \"EventType", "\n \"EventType", 1).replacen("\n            \"vm_3", "\n\"vm_3", 1),
@@ -321,9 +321,9 @@ fn the_layout_of_an_event_makes_no_difference() {
     }
 }
 
-/// What is no name among names neither hides one nor passes unnoticed.
+/// An element that is not a string hides no name, and is a problem.
 #[test]
-fn names_between_other_values_are_all_read() {
+fn names_between_other_values_are_read() {
     let array = r#"["a",7,"b",7,"c",{"d":["e"]},"f","g",null,"h\n","i"]"#;
     let body = format!(r#"{{"Events":[{{"EventId":"a","Resources":{array}}}]}}"#);
     let mut seen = Vec::new();

@@ -1,4 +1,4 @@
-//! The words and sentences that core says, to people and in records: each of them, as tables.
+//! Tables of all words and messages of core.
 
 use std::fmt::Display;
 
@@ -9,7 +9,7 @@ use scheduled_events_core::{
 };
 
 #[test]
-fn what_is_wrong_with_a_document() {
+fn parse_errors() {
     use ParseErrorKind as Kind;
     for (kind, word, message) in [
         (Kind::UnexpectedEnd, "unexpected-end", "the document ends too early"),
@@ -35,7 +35,7 @@ fn what_is_wrong_with_a_document() {
 }
 
 #[test]
-fn why_a_request_failed() {
+fn causes_of_failed_requests() {
     let error: ParseError = Document::parse(b"[]").unwrap_err();
     let position = Position { line: 1, column: 7 };
     for (cause, word, sentence) in [
@@ -57,7 +57,7 @@ fn why_a_request_failed() {
 }
 
 #[test]
-fn what_is_refused() {
+fn other_errors() {
     let refused: [(&dyn Display, String); 9] = [
         (
             &SessionConfigError::IntervalTooShort,
@@ -81,7 +81,7 @@ fn what_is_refused() {
 }
 
 #[test]
-fn changes_and_actions() {
+fn words_of_changes_and_actions() {
     let words =
         ["scheduled", "started", "started-without-notice", "rescheduled", "updated", "completed", "cancelled", "ended"];
     for (change, word) in Change::ALL.into_iter().zip(words) {
@@ -107,7 +107,7 @@ fn reports_that_name_no_event() {
 }
 
 #[test]
-fn members_and_the_words_of_the_wire() {
+fn members_and_event_words() {
     for (member, name) in [
         (Member::EventId, "EventId"),
         (Member::EventStatus, "EventStatus"),
@@ -123,7 +123,7 @@ fn members_and_the_words_of_the_wire() {
     ] {
         assert_eq!((member.name(), member.to_string().as_str()), (name, name));
     }
-    // Known words and unknown ones, however the document spells them.
+    // Known and unknown words, with escapes.
     let body =
         br#"{"EventId":"a","EventType":"Fr\u0065eze","EventStatus":"Wait\u0069ng","Resources":["a",1,"\u0062"]}"#;
     let event = Event::parse(body).unwrap();
@@ -135,7 +135,7 @@ fn members_and_the_words_of_the_wire() {
 }
 
 #[test]
-fn texts_and_ids() {
+fn texts_and_ids_are_decoded() {
     let escaped = Text::from_raw(r#"caf\u00e9 \"\ud83d\ude00\"\n"#, true);
     let plain = Text::plain("café \"😀\"\n");
     for text in [escaped, plain] {
@@ -151,7 +151,7 @@ fn texts_and_ids() {
     assert!(Text::plain(r"a\nb").chars().eq(['a', '\\', 'n', 'b']));
     let all = Text::from_raw(r#"\b\f\n\r\t\/\\\""#, true);
     assert_eq!(all.to_string(), "\u{8}\u{c}\n\r\t/\\\"");
-    // What was not checked does no harm.
+    // Texts that were not checked do not panic.
     for (raw, read) in [(r"\x", "x"), (r"\", ""), (r"\u00", "\0"), (r"\udc00", "\u{fffd}"), (r"\ud83d", "\u{1f400}")] {
         assert_eq!(Text::from_raw(raw, true).to_string(), read, "{raw}");
     }
@@ -161,7 +161,7 @@ fn texts_and_ids() {
 }
 
 #[test]
-fn times_in_records() {
+fn times_are_rfc_3339_in_json() {
     let moment = UnixSeconds(1_474_309_787);
     assert_eq!(serde_json::to_string(&moment).unwrap(), r#""2016-09-19T18:29:47Z""#);
     for text in [r#""2016-09-19T18:29:47Z""#, r#""Mon, 19 Sep 2016 18:29:47 GMT""#] {
@@ -174,7 +174,7 @@ fn times_in_records() {
 }
 
 #[test]
-fn an_approval_of_any_character() {
+fn an_approval_escapes_every_character() {
     let id: String = (0..=0x7f_u8).map(char::from).chain("é😀".chars()).collect();
     let ids = [id.as_str(), ""];
     let approval = StartRequests::new(&ids);
@@ -182,14 +182,14 @@ fn an_approval_of_any_character() {
     assert_eq!(approval.write(&mut body), Ok(body.len()));
     let expected = serde_json::json!({ "StartRequests": [{ "EventId": id }, { "EventId": "" }] });
     assert_eq!(String::from_utf8(body).unwrap(), serde_json::to_string(&expected).unwrap());
-    // The same id as a document spells it.
-    let spelt = serde_json::to_string(&id).unwrap();
-    let inside = spelt.strip_prefix('"').and_then(|spelt| spelt.strip_suffix('"')).unwrap();
+    // The same id with escapes, as in a document.
+    let escaped = serde_json::to_string(&id).unwrap();
+    let inside = escaped.strip_prefix('"').and_then(|escaped| escaped.strip_suffix('"')).unwrap();
     let texts = [Text::from_raw(inside, true)];
     let approval = StartRequests::new(&texts);
     let mut again = vec![0; approval.len()];
     assert_eq!(approval.write(&mut again), Ok(again.len()));
-    assert_eq!(again, format!(r#"{{"StartRequests":[{{"EventId":{spelt}}}]}}"#).into_bytes());
+    assert_eq!(again, format!(r#"{{"StartRequests":[{{"EventId":{escaped}}}]}}"#).into_bytes());
     assert!(!approval.is_empty());
     let nothing = StartRequests::<&str>::new(&[]);
     let mut body = [0; 20];
