@@ -3,8 +3,8 @@
 //! Results and records go to standard output, diagnostics to standard error. Exit codes: 0 success; 1 the endpoint cannot
 //! be reached or refuses, or the output cannot be written; 2 usage error; 3 the input is not a valid document.
 //!
-//! Read [`args`] for what the command accepts, then the module of a subcommand. [`output`] writes, [`format`] and
-//! [`printer`] turn facts into text.
+//! Read `args` for what the command accepts, then the module of a subcommand. `output` writes, `format` and
+//! `printer` turn facts into text.
 
 mod args;
 mod check;

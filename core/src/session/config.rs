@@ -10,11 +10,11 @@ use crate::policy::Policy;
 #[derive(Clone, Debug)]
 pub struct SessionConfig<'a> {
     /// The names of this machine, or [`VmNames::UNKNOWN`] until they are known: at most
-    /// [`NAMES_MAX`](crate::limits::NAMES_MAX) names of at most [`NAME_MAX`](crate::limits::NAME_MAX) bytes.
+    /// [`NAMES_MAX`] names of at most [`NAME_MAX`] bytes.
     pub names: VmNames<'a>,
     /// What to do about events.
     pub policy: Policy,
-    /// The time between two polls, in milliseconds: at least [`INTERVAL_MIN_MS`](crate::limits::INTERVAL_MIN_MS).
+    /// The time between two polls, in milliseconds: at least [`INTERVAL_MIN_MS`].
     pub interval_ms: u32,
     /// Decide and report, but do not prepare or approve.
     pub dry_run: bool,
@@ -33,11 +33,11 @@ impl<'a> SessionConfig<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SessionConfigError {
-    /// The interval is shorter than [`INTERVAL_MIN_MS`](crate::limits::INTERVAL_MIN_MS).
+    /// The interval is shorter than [`INTERVAL_MIN_MS`].
     IntervalTooShort,
-    /// There are more than [`NAMES_MAX`](crate::limits::NAMES_MAX) names.
+    /// There are more than [`NAMES_MAX`] names.
     TooManyNames,
-    /// A name is longer than [`NAME_MAX`](crate::limits::NAME_MAX) bytes.
+    /// A name is longer than [`NAME_MAX`] bytes.
     NameTooLong,
 }
 
