@@ -100,14 +100,18 @@ impl<'a> Iterator for Events<'a> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let Document { ids, duplicates, .. } = self.document;
-        let returned = self.cursor.ids.saturating_sub(duplicates.count_before(self.cursor.ids));
-        let left = ids.saturating_sub(duplicates.count()).saturating_sub(returned);
-        (left, Some(left))
+        (self.len(), Some(self.len()))
     }
 }
 
-impl ExactSizeIterator for Events<'_> {}
+impl ExactSizeIterator for Events<'_> {
+    // The provided method compares both bounds, and could panic as far as the compiler knows.
+    fn len(&self) -> usize {
+        let Document { ids, duplicates, .. } = self.document;
+        let returned = self.cursor.ids.saturating_sub(duplicates.count_before(self.cursor.ids));
+        ids.saturating_sub(duplicates.count()).saturating_sub(returned)
+    }
+}
 
 /// One element of the `Events` array.
 pub(super) struct Element<'a> {

@@ -392,7 +392,8 @@ impl<'a> Record<'a> {
         Self::Document {
             incarnation: document.incarnation(),
             events: document.events().len(),
-            problems: document.problems().count(),
+            // `count` panics on overflow.
+            problems: document.problems().fold(0, |count: usize, _| count.saturating_add(1)),
         }
     }
 

@@ -8,6 +8,9 @@
 use core::fmt::{self, Write};
 use core::hint::black_box;
 
+use scheduled_events_core::record::{
+    self, CauseWord, EXAMPLES, EventMembers, HookOutcome, KINDS, Printable, PrintableJson, Record, ResourceList,
+};
 use scheduled_events_core::{
     Action, BufferTooSmall, Cause, Change, Decision, Document, EVENT_ID_MAX, Event, EventCursor, EventId, EventKind,
     EventSource, EventSources, EventStatus, EventType, EventTypes, Incarnation, Leader, MAX_RULES, Member, NotBefore,
@@ -259,6 +262,7 @@ fn the_document(document: &Document<'_>, text: &str, names: VmNames<'_>, number:
     while let Some(event) = document.next_event(&mut cursor) {
         the_event(&event, text);
     }
+    the_records(document, text, names, number);
     for Problem { event, member, offset, kind, .. } in document.problems() {
         reach::<(_, _, _, ProblemKind)>((event, member, offset, kind));
         reach((kind.word(), member.map(Member::name), member.map(|member| shown(&member))));
@@ -273,6 +277,26 @@ fn the_document(document: &Document<'_>, text: &str, names: VmNames<'_>, number:
     let kept = [EventId::new(&Text::plain(text)), EventId::new(&Text::plain(text))];
     reach(StartRequests::new(black_box(&kept)).write(black_box(&mut [0; 300])));
     reach((kept[0] == kept[1], kept[0].as_str().len() <= EVENT_ID_MAX, shown(&kept[0]), kept[0].as_ref().len()));
+}
+
+/// Records are built here; the caller brings the serde writer, which may contain panics.
+fn the_records(document: &Document<'_>, text: &str, names: VmNames<'_>, number: i64) {
+    reach(Record::from_document(document).kind());
+    for problem in document.problems() {
+        reach(Record::from_problem(&problem, black_box(Some(text.as_bytes()))));
+    }
+    for event in document.events() {
+        let decision = Policy::sample().decide(&event, names, UnixSeconds(number));
+        reach(Record::from_decision(&decision, event.event_id()));
+        let members = EventMembers::from_event(&event, names);
+        ResourceList::Document(event.resources()).iter().for_each(reach);
+        reach(members);
+    }
+    ResourceList::Names(black_box(&[text])).iter().for_each(reach);
+    EXAMPLES.iter().for_each(reach);
+    KINDS.iter().for_each(|kind| kind.members().for_each(reach));
+    reach((text.chars().any(record::is_unsafe_to_print), shown(&Printable(text)), shown(&PrintableJson(text))));
+    reach((shown(&CauseWord(black_box(Cause::Timeout))), black_box(HookOutcome::Failed).word()));
 }
 
 fn the_event(event: &Event<'_>, text: &str) {
@@ -360,6 +384,7 @@ fn the_policies(number: i64) {
 }
 
 fn the_tracked(event: &TrackedEvent) {
+    reach(EventMembers::from_tracked(event));
     reach((event.event_id().as_str(), event.event_type(), event.not_before(), event.duration_in_seconds()));
     reach((event.mine(), event.is_approved(), event.is_gone(), event.status() == TrackedStatus::Unclear));
 }
@@ -400,12 +425,16 @@ fn the_session(input: &[u8], text: &str, names: VmNames<'_>, number: i64) {
     session.set_time_of_day_ahead(black_box(number));
     for _ in 0..black_box(9) {
         match session.next(now) {
-            Step::Report(report) => reach(shown(&report)),
+            Step::Report(report) => {
+                reach(shown(&report));
+                reach(Record::from_report(&report, Some(input)).at(UnixSeconds(number)));
+            }
             other => reach(other),
         }
         let status = black_box(200);
         let response = Response { status, retry_after: black_box(Some(9)), body: input };
         the_outcome(session.on_response(&response, now));
+        the_outcome(session.on_response_with(&response, now, |document| reach(document.incarnation())));
         the_outcome(session.on_failure(black_box(Cause::Redirect(301)), now));
         reach((session.prepared(text, Preparation::Failed), session.recovered(text), session.posted().for_each(reach)));
         session.events().for_each(the_tracked);
