@@ -1,8 +1,11 @@
 //! The document: checked once, then read without errors and without storage.
 //!
 //! This file parses the document; [`events`] visits its events, [`problems`] lists what is invalid in it.
+//! `fast_path` reads the start of documents as Azure writes them, and is optional.
 
 mod events;
+#[cfg(all(feature = "fast-path", target_pointer_width = "64"))]
+mod fast_path;
 mod problems;
 
 use core::ops::Range;
@@ -10,6 +13,9 @@ use core::ops::Range;
 pub use events::{EventCursor, Events};
 pub use problems::Problems;
 use serde::{Serialize, Serializer};
+
+#[cfg(all(feature = "fast-path", target_pointer_width = "64"))]
+use fast_path::UsualStart;
 
 use crate::duplicate_ids::{self, DuplicateIds, IdHashes};
 use crate::error::{ExpectedToken, ParseError, ParseErrorKind};
@@ -192,6 +198,16 @@ impl<'a> Document<'a> {
         let mut incarnation_seen = false;
         let mut first = true;
         scanner.open_object()?;
+        #[cfg(all(feature = "fast-path", target_pointer_width = "64"))]
+        match self.read_usual_start(&mut scanner) {
+            UsualStart::Nothing => {}
+            start => {
+                (incarnation_seen, first) = (true, false);
+                if start == UsualStart::IncarnationAndEventsName {
+                    self.read_events(&mut scanner, names, each)?;
+                }
+            }
+        }
         while let Some((name_offset, name)) = scanner.next_member(&mut first)? {
             let repeated = Err(ParseError::new(ParseErrorKind::RepeatedMember, name_offset));
             match Member::of_document(&name) {
@@ -233,6 +249,7 @@ impl<'a> Document<'a> {
         Ok(())
     }
 
+    #[inline(never)] // It has two callers.
     fn read_events(
         &mut self,
         scanner: &mut Scanner<'a>,

@@ -6,7 +6,7 @@
 use super::layout::Span;
 use super::read::id_problem;
 use super::{Event, Member, MemberSet, NameBuffer};
-use crate::json::fast_path::{Expected, PlainEnds, Separator, plain_string, value};
+use crate::json::fast_path::{Expected, PlainEnds, Separator, is_enabled, plain_string, short_integer, value};
 use crate::json::{Quoted, Scanner, Text};
 
 impl Member {
@@ -24,7 +24,8 @@ impl Member {
             Self::NotBefore => text.strip_prefix(b"NotBefore\":"),
             Self::Description => text.strip_prefix(b"Description\":"),
             Self::EventSource => text.strip_prefix(b"EventSource\":"),
-            Self::DurationInSeconds | Self::DocumentIncarnation | Self::Events => None,
+            Self::DurationInSeconds => text.strip_prefix(b"DurationInSeconds\":"),
+            Self::DocumentIncarnation | Self::Events => None,
         }
     }
 
@@ -43,7 +44,7 @@ impl Member {
 
 impl<'a> Event<'a> {
     /// Reads the object's members from the first one on, as long as they are as expected. Returns those that it has read;
-    /// the scanner is after the last of them. `DurationInSeconds`, the last member, is left to the plain path.
+    /// the scanner is after the last of them.
     #[inline(never)] // Its stack frame is free again when the plain path runs.
     pub(super) fn read_in_usual_order(
         &mut self,
@@ -89,10 +90,18 @@ impl<'a> Event<'a> {
         separator: &Separator,
         scanner: &mut Scanner<'a>,
         seen: &mut MemberSet,
-    ) -> Option<&'a [u8]> {
+    ) -> Option<()> {
         let name = self.read_expected_text(Member::NotBefore, name, separator, scanner, seen)?;
         let name = self.read_expected_text(Member::Description, name, separator, scanner, seen)?;
-        self.read_expected_text(Member::EventSource, name, separator, scanner, seen)
+        let name = self.read_expected_text(Member::EventSource, name, separator, scanner, seen)?;
+        let number = Member::DurationInSeconds.strip_name(name)?;
+        let (seconds, after) = short_integer(number.strip_prefix(b" ").unwrap_or(number))?;
+        scanner.step_to(after);
+        seen.insert(Member::DurationInSeconds);
+        if self.set_duration(seconds).is_some() {
+            self.layout.problems.insert(Member::DurationInSeconds);
+        }
+        Some(())
     }
 
     /// Reads a member if it is this one and its value is a string without escapes. `name` starts after the opening quote of
@@ -179,21 +188,9 @@ impl<'a> NameBuffer<'_, 'a> {
     }
 }
 
-/// Whether this path is used. Tests disable it to compare it with the plain one.
-#[cfg(not(test))]
-const fn is_enabled() -> bool {
-    true
-}
-
-#[cfg(test)]
-fn is_enabled() -> bool {
-    !tests::DISABLED.get()
-}
-
 #[cfg(test)]
 mod tests {
     use std::borrow::ToOwned;
-    use std::cell::Cell;
     use std::fmt::Write;
     use std::format;
     use std::fs;
@@ -205,10 +202,7 @@ mod tests {
 
     use super::*;
     use crate::document::Document;
-
-    std::thread_local! {
-        pub(super) static DISABLED: Cell<bool> = const { Cell::new(false) };
-    }
+    use crate::json::fast_path::DISABLED;
 
     /// Everything that can be read from the document, as text.
     fn reading(body: &[u8]) -> String {

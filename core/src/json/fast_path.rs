@@ -5,8 +5,24 @@
 
 use core::slice;
 
-use super::Scanner;
 use super::block::{BLOCK, WIDE, masks};
+use super::{Integer, Scanner};
+
+/// Whether this path is used. Tests disable it to compare it with the plain one.
+#[cfg(not(test))]
+pub(crate) const fn is_enabled() -> bool {
+    true
+}
+
+#[cfg(test)]
+pub(crate) fn is_enabled() -> bool {
+    !DISABLED.get()
+}
+
+#[cfg(test)]
+std::thread_local! {
+    pub(crate) static DISABLED: core::cell::Cell<bool> = const { core::cell::Cell::new(false) };
+}
 
 impl<'a> Scanner<'a> {
     /// The whole text.
@@ -115,6 +131,26 @@ fn after_plain(bytes: &[u8]) -> Option<&[u8]> {
             ends => return rest.get(ends.trailing_zeros() as usize & BLOCK.wrapping_sub(1)..),
         }
     }
+}
+
+/// Reads a whole number of at most nine digits. Returns it and the text after it.
+#[inline(always)]
+#[allow(clippy::inline_always)] // As for `plain_string`.
+pub(crate) fn short_integer(text: &[u8]) -> Option<(Integer, &[u8])> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    let negative = digits.len() != text.len();
+    let mut magnitude: u32 = 0;
+    let mut rest = digits;
+    while let [byte @ b'0'..=b'9', after @ ..] = rest {
+        // A leading zero is not allowed, and a tenth digit may overflow.
+        if digits.len().wrapping_sub(after.len()) > 9 || magnitude == 0 && rest.len() != digits.len() {
+            return None;
+        }
+        magnitude = magnitude.wrapping_mul(10).wrapping_add(u32::from(byte & 0xf));
+        rest = after;
+    }
+    let is_whole = matches!(rest, [b',' | b'}' | b' ' | b'\n' | b'\r', ..]) && rest.len() != digits.len();
+    is_whole.then(|| (Integer::Exactly { negative: negative && magnitude != 0, magnitude: magnitude.into() }, rest))
 }
 
 /// The ends of many short strings that follow each other. It tests 64 bytes at once for all strings in them, and the next
@@ -293,6 +329,30 @@ mod tests {
             }
         }
         assert_eq!(plain_string(Expected::Unknown, b"near the end\""), None);
+    }
+
+    #[test]
+    fn short_integers_are_whole_and_have_an_end() {
+        for (text, number) in [
+            ("0,", Some((false, 0))),
+            ("-1}", Some((true, 1))),
+            ("123456789\n", Some((false, 123_456_789))),
+            ("-0 ", Some((false, 0))),
+            ("1234567890,", None),
+            ("01,", None),
+            ("1.5,", None),
+            ("1e2,", None),
+            ("-,", None),
+            ("7", None),
+            ("", None),
+        ] {
+            let read = short_integer(text.as_bytes()).map(|(number, after)| {
+                assert_eq!(after, &text.as_bytes()[text.len() - 1..]);
+                number
+            });
+            let expected = number.map(|(negative, magnitude)| Integer::Exactly { negative, magnitude });
+            assert_eq!(read, expected, "{text}");
+        }
     }
 
     proptest! {
