@@ -12,7 +12,15 @@ export PROPTEST_CASES="${PROPTEST_CASES:-2}"
 export MIRIFLAGS="${MIRIFLAGS:--Zmiri-disable-isolation}"
 
 # Tests over large inputs show nothing here that they do not show natively.
-slow='--skip twelve_hundred --skip a_thousand --skip nothing_but_repeats --skip gone_over_again --skip wherever_they_stand --skip any_order --skip nesting_ends'
+slow='both_paths_read_the_corpus_alike both_paths_read_the_conformance_cases_alike
+    ids_that_all_have_one_hash_are_compared_in_linear_time only_the_first_event_of_an_id_remains
+    ids_of_equal_hashes_are_different_events control_bidirectional_and_invisible_characters_are_unsafe
+    events_of_one_bucket_can_be_removed_in_any_order'
+skip=
+for test in $slow; do
+    grep -rqs "fn $test()" core/src || { echo "error: there is no test $test to leave out" >&2; exit 1; }
+    skip="$skip --skip $test"
+done
 
 targets="$(rustc -vV | sed -n 's/^host: //p') s390x-unknown-linux-gnu i686-unknown-linux-gnu"
 logs=$(mktemp -d)
@@ -20,16 +28,16 @@ trap 'rm -rf "$logs"' EXIT
 # Side by side, since each keeps one core busy for minutes. Their sysroots are built one after the other.
 for target in $targets; do cargo +nightly miri setup --target "$target"; done
 for target in $targets; do
-    # shellcheck disable=SC2086 # $slow is split into words
+    # shellcheck disable=SC2086 # $skip is split into words
     {
         cargo +nightly miri test --locked --package scheduled-events-core --lib --test portable \
-            --target "$target" -- $slow >"$logs/$target" 2>&1 && touch "$logs/$target.passed"
+            --target "$target" -- $skip >"$logs/$target" 2>&1 && touch "$logs/$target.passed"
     } &
 done
 wait
 failed=
 for target in $targets; do
-    echo "$target: $PROPTEST_CASES cases of each property; left out, since they take long: $slow"
+    echo "$target: $PROPTEST_CASES cases of each property; left out, since they take long:$skip"
     cat "$logs/$target"
     [ -e "$logs/$target.passed" ] || failed="$failed $target"
 done
