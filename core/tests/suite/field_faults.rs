@@ -6,7 +6,7 @@ use scheduled_events_core::{
     Response, Rule, SnapshotError, TrackedEvent, UnixSeconds, VmNames,
 };
 
-use crate::common::{Host, OTHER, START, Setup, Spec, VM, document, event};
+use crate::common::{Host, OTHER, START, Setup, Spec, VM, document, event, steps_after};
 
 fn policy(action: Action) -> Policy {
     Policy::new(&[Rule::new(action)]).unwrap()
@@ -14,12 +14,6 @@ fn policy(action: Action) -> Policy {
 
 fn host(action: Action) -> Host<8> {
     Host::new(Setup::new(policy(action)))
-}
-
-/// Serves a document and returns the steps that follow.
-fn steps_after(host: &mut Host<8>, events: &[Spec]) -> Vec<String> {
-    host.serve(events);
-    host.take_steps()
 }
 
 #[test]

@@ -2,15 +2,7 @@
 
 use scheduled_events_core::{Action, BufferTooSmall, Leader, Policy, Rule, SnapshotError, TrackedEvent, UnixMillis};
 
-use crate::common::{Host, OTHER, START, Setup, VM, event, invariants};
-
-fn setup(action: Action) -> Setup {
-    Setup::new(Policy::new(&[Rule::new(action)]).unwrap())
-}
-
-fn host<const N: usize>(action: Action) -> Host<N> {
-    Host::new(setup(action))
-}
+use crate::common::{Host, OTHER, START, Setup, VM, event, host, invariants, setup};
 
 /// A scenario with all kinds of steps. The process is killed once, after this many steps.
 fn scenario(killed_after: usize) -> Host<4> {

@@ -8,8 +8,8 @@ pub mod invariants;
 use std::fmt;
 
 use scheduled_events_core::{
-    Cause, Change, Decision, EventId, Policy, Preparation, Report, RequestOutcome, Response, Session, SessionConfig,
-    Step, Text, UnixMillis, UnixSeconds, Untracked, VmNames,
+    Action, Cause, Change, Decision, EventId, Policy, Preparation, Report, RequestOutcome, Response, Rule, Session,
+    SessionConfig, Step, Text, UnixMillis, UnixSeconds, Untracked, VmNames,
 };
 
 /// The time at which every test starts.
@@ -451,4 +451,25 @@ impl<const N: usize> Host<N> {
         self.recovering.clear();
         self.note(Exchange::Restarted);
     }
+}
+
+/// A configuration with one rule, which matches every event of this machine.
+pub fn setup(action: Action) -> Setup {
+    Setup::new(Policy::new(&[Rule::new(action)]).unwrap())
+}
+
+/// A host of a session with one rule, which matches every event of this machine.
+pub fn host<const N: usize>(action: Action) -> Host<N> {
+    Host::new(setup(action))
+}
+
+/// Serves these events and returns the steps that follow.
+pub fn steps_after<const N: usize>(host: &mut Host<N>, events: &[Spec]) -> Vec<String> {
+    host.serve(events);
+    host.take_steps()
+}
+
+/// What [`Host::take_steps`] returns if there were none.
+pub fn no_steps() -> Vec<String> {
+    Vec::new()
 }
