@@ -18,7 +18,7 @@ WORKSPACE = --locked --workspace
 	check-format lint test-fast test-rust test-c test-python \
 	docs bare-metal platforms msrv deny test-stack sizes prove-no-panic coverage verify-c check-bench \
 	test-fuzz fuzz \
-	crash soak test-mounts check-systemd test-systemd test-sweeps miri advisories mutants \
+	crash soak test-mounts check-systemd test-systemd test-long-waits test-sweeps miri advisories mutants \
 	header faults-table records-page bench bench-poll bench-python bench-sizes bench-check bench-c performance
 
 help: ## list these targets
@@ -150,6 +150,9 @@ check-systemd: ## check that systemd understands the unit, and how much the unit
 test-systemd: ## run the unit under a real systemd: ready, watched, restarted, stopped
 	@tests/setup systemd
 	@client/systemd/try
+
+test-long-waits: ## run the tests of HTTP faults that wait for more than a minute
+	$(CARGO) test $(WORKSPACE) --test suite http_faults -- --ignored
 
 test-sweeps: ## compare the session with a naive model over every short sequence of what can happen
 	$(CARGO) test $(WORKSPACE) --test suite -- reference::
