@@ -27,3 +27,8 @@ pub mod state;
 pub mod watch;
 
 pub use scheduled_events_core as core;
+
+// Runs the example of the repository's README as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
