@@ -3,6 +3,7 @@
 mod clocks;
 mod command_line;
 mod commands;
+mod documentation;
 mod documents;
 mod field_faults;
 mod http_faults;
