@@ -5,7 +5,10 @@ use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::support::run;
+use scheduled_events::policy_file;
+use scheduled_events_core::{Action, Document, UnixSeconds, VmNames};
+
+use crate::support::{Folder, VM, document, freeze, run, with};
 
 /// The root of the repository.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
@@ -147,6 +150,25 @@ fn the_readme_lists_all_subcommands() {
     assert!(missing.is_empty(), "README.md: the table of commands does not list {missing:?}");
 }
 
+#[test]
+fn the_policy_in_the_readme_decides_as_stated_there() {
+    let folder = Folder::new();
+    let policy = policy_file::load(&folder.file("drain.toml", block("README.md", "toml"))).expect("a policy");
+    for (duration, machine, expected) in [
+        (8, VM, Action::Approve),
+        (9, VM, Action::Prepare),
+        (-1, VM, Action::Prepare), // Unknown: it matches no rule with a duration.
+        (9, "WestNO_9", Action::Hold),
+    ] {
+        let event = with(freeze("a"), &serde_json::json!({ "DurationInSeconds": duration, "Resources": [machine] }));
+        let body = document(1, &[event]);
+        let document = Document::parse(body.as_bytes()).expect("a document");
+        let event = document.events().next().expect("an event");
+        let decision = policy.decide(&event, VmNames::new(&[VM]), UnixSeconds(0));
+        assert_eq!(decision.action, expected, "README.md, drain.toml: a freeze of {duration} s of {machine}");
+    }
+}
+
 /// What is wrong, one line each, with file and line number.
 #[derive(Default)]
 struct Errors(Vec<String>);
@@ -231,6 +253,16 @@ fn table(page: &str, head: &str) -> Vec<Line> {
     let rows = lines(page).into_iter().skip_while(|line| line.text != head);
     // The second row separates the head from the rest.
     rows.skip(2).take_while(|line| line.text.starts_with('|')).collect()
+}
+
+/// The only block of code in this language.
+fn block(page: &str, language: &str) -> String {
+    let (text, fence) = (read(page), format!("\n```{language}\n"));
+    let mut blocks = text.split(&fence).skip(1);
+    let (Some(block), None) = (blocks.next(), blocks.next()) else {
+        panic!("{page}: expected one block of {language}")
+    };
+    block.split_once("\n```").expect("the end of the block").0.to_owned()
 }
 
 /// The anchors of a page's headings, as GitHub makes them.
