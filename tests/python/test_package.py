@@ -1,8 +1,10 @@
-"""The package as a whole: names, the command, the examples, the fixture, subinterpreters and forks."""
+"""The package as a whole: names, the command, the examples, the pages, the fixture, subinterpreters and forks."""
 
 import importlib.metadata
+import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +105,44 @@ def test_the_samples_are_shorter_than_microsoft_s() -> None:
 def test_every_example_is_tested() -> None:
     tested = {"sample_2017", "sample_2020", "drain", "asyncio_service", "drop_in"}
     assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
+
+
+def blocks(page: str) -> "list[str]":
+    """The blocks of Python on a page."""
+    return re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
+
+
+def test_the_example_of_the_readme_runs(environment: "dict[str, str]") -> None:
+    (example,) = blocks("README.md")
+    done = run("-c", example, environment=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    # What the two functions print is between the records.
+    lines = done.stdout.splitlines()
+    for start in ["Reboot ", "Approval(", "Change(change='completed'", "<Event ", "Recover("]:
+        assert any(line.startswith(start) for line in lines), (start, done.stdout)
+
+
+def test_the_examples_of_the_package_s_readme_run(environment: "dict[str, str]", tmp_path: Path) -> None:
+    watching, testing, reading = blocks("py/README.md")
+    with se.replay("user-reboot", speed=60) as url:
+        environment = {**environment, "SCHEDULED_EVENTS_ENDPOINT": url}
+        # It watches until it is killed.
+        command = [sys.executable, "-c", watching]
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as program:
+            timer = threading.Timer(60, program.kill)
+            timer.start()
+            assert program.stdout is not None
+            approved = any(line.startswith("Approval(") for line in program.stdout)
+            timer.cancel()
+            program.kill()
+        assert approved
+    (tmp_path / "test_it.py").write_text(testing)
+    done = run("-m", "pytest", "-p", "no:cacheprovider", "test_it.py", environment=environment, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
+    names: dict[str, Any] = {}
+    exec(reading, names)
+    assert names["json"].loads('{"Events":[]}')["Events"] == []
 
 
 def test_the_fixture_serves_a_scenario(scheduled_events_replay: Any) -> None:
