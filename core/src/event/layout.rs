@@ -1,6 +1,6 @@
 //! Where an event's members are in its object.
 
-use super::{Event, Member, MemberSet};
+use super::member::{Member, MemberSet};
 use crate::json::Text;
 use crate::time::UnixSeconds;
 
@@ -51,13 +51,6 @@ impl EventLayout {
             duration_in_seconds: u32::MAX,
             problems: MemberSet::EMPTY,
         }
-    }
-
-    /// Returns the event of this layout over the bytes of its object: the text that [`Event::object`] returned.
-    ///
-    /// Other bytes do not panic: a text that does not fit into them is empty.
-    pub const fn event<'b>(&self, object: &'b str) -> Event<'b> {
-        Event { object, offset: 0, layout: *self }
     }
 
     #[inline]

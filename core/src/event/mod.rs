@@ -184,6 +184,15 @@ impl<'a> Event<'a> {
     }
 }
 
+impl EventLayout {
+    /// Returns the event of this layout over the bytes of its object: the text that [`Event::object`] returned.
+    ///
+    /// Other bytes do not panic: a text that does not fit into them is empty.
+    pub const fn event<'b>(&self, object: &'b str) -> Event<'b> {
+        Event { object, offset: 0, layout: *self }
+    }
+}
+
 impl fmt::Debug for Event<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Event")

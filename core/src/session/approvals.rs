@@ -1,40 +1,12 @@
-//! Approvals: which events are due, the body that approves them, and which events were approved before.
+//! Approvals: which events are due, the body that approves them, and the results of the POST.
 
+use super::approved_ids::ApprovalSlots;
 use super::limits::{BATCH_MAX, BODY_MAX};
 use super::{Session, response::Cause, response::RequestOutcome};
 use crate::approval::StartRequests;
 use crate::event_id::EventId;
 use crate::time::UnixMillis;
 use crate::tracker::{Flags, Tracker};
-
-/// The slots of the events that one POST approves.
-pub(super) type ApprovalSlots = heapless::Vec<u16, BATCH_MAX>;
-
-/// How many approved events are remembered after they are gone.
-pub(super) const APPROVED_IDS: usize = 16;
-
-/// Hashes of the ids of approved events that are gone, a ring: an event that returns is not approved again.
-#[derive(Clone, Debug, Default)]
-pub(super) struct ApprovedIds {
-    pub(super) hashes: [u64; APPROVED_IDS],
-    pub(super) next: u8,
-}
-
-impl ApprovedIds {
-    pub(super) fn insert(&mut self, hash: u64) {
-        if self.contains(hash) {
-            return;
-        }
-        if let Some(oldest) = self.hashes.get_mut(usize::from(self.next)) {
-            *oldest = hash;
-        }
-        self.next = self.next.saturating_add(1) % 16;
-    }
-
-    pub(super) fn contains(&self, hash: u64) -> bool {
-        self.hashes.contains(&hash)
-    }
-}
 
 impl<const N: usize> Session<N> {
     /// The earliest time at which an event may be approved.

@@ -10,12 +10,13 @@
 //! - `response`: classifies the answer to a request; `documents` recognises repeated and stale documents.
 //! - `apply`: updates the tracked events from a new document.
 //! - `event_progress`: what the session keeps about one event, and the next step for it.
-//! - `approvals`: selects and writes approvals.
+//! - `approvals`: selects and writes approvals; `approved_ids` holds which events they are for.
 //! - `pacer`: when the next request may be sent.
 //! - `snapshot`: what survives a restart.
 
 mod apply;
 mod approvals;
+mod approved_ids;
 mod config;
 mod documents;
 mod event_progress;
@@ -37,7 +38,7 @@ use crate::fixed_str;
 use crate::names::VmNames;
 use crate::policy::Policy;
 use crate::tracker::{TrackedEvent, Tracker};
-use approvals::{ApprovalSlots, ApprovedIds};
+use approved_ids::{ApprovalSlots, ApprovedIds};
 use documents::Documents;
 use event_progress::{EventProgress, PreparationState};
 use limits::{BODY_MAX, INTERVAL_MIN_MS, NAME_MAX, NAMES_MAX, PROBLEMS_MAX};

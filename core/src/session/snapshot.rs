@@ -35,7 +35,7 @@
 use core::fmt;
 
 use super::Session;
-use super::approvals::APPROVED_IDS;
+use super::approved_ids::APPROVED_IDS;
 use super::event_progress::{EventProgress, PreparationState};
 use crate::error::BufferTooSmall;
 use crate::event_id::EventId;
