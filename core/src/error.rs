@@ -64,7 +64,7 @@ impl ParseError {
     /// assert_eq!(error.message().to_string(), "expected `,` or `}` after a member, found `]`");
     /// ```
     pub const fn message(&self) -> impl fmt::Display + use<> {
-        Message(*self)
+        ErrorMessage(*self)
     }
 }
 
@@ -78,7 +78,7 @@ impl Eq for ParseError {}
 
 impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at byte {}", Message(*self), self.offset)
+        write!(f, "{} at byte {}", ErrorMessage(*self), self.offset)
     }
 }
 
@@ -134,9 +134,9 @@ impl ExpectedToken {
 }
 
 /// The message of an error.
-struct Message(ParseError);
+struct ErrorMessage(ParseError);
 
-impl fmt::Display for Message {
+impl fmt::Display for ErrorMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ParseError { kind, expected, found, .. } = self.0;
         match (kind, expected, found) {
@@ -151,21 +151,21 @@ impl fmt::Display for Message {
             }
             (ParseErrorKind::InvalidUtf8, _, Some(byte)) => write!(f, "byte 0x{byte:02x} is not valid UTF-8 here"),
             (ParseErrorKind::TrailingData, _, Some(byte)) => {
-                write!(f, "expected the end of the document, found {}", Found(byte))
+                write!(f, "expected the end of the document, found {}", FoundByte(byte))
             }
             (ParseErrorKind::UnexpectedEnd, Some(expected), _) => {
                 write!(f, "expected {}, but the document ends", expected.words())
             }
-            (_, Some(expected), Some(byte)) => write!(f, "expected {}, found {}", expected.words(), Found(byte)),
+            (_, Some(expected), Some(byte)) => write!(f, "expected {}, found {}", expected.words(), FoundByte(byte)),
             _ => f.write_str(kind.message()),
         }
     }
 }
 
 /// A byte of the input, printable.
-struct Found(u8);
+struct FoundByte(u8);
 
-impl fmt::Display for Found {
+impl fmt::Display for FoundByte {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             b'`' => f.write_str("a backtick"),

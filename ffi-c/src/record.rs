@@ -52,7 +52,7 @@ pub unsafe extern "C" fn schedev_step_json(
         let mut counter = Counter(0);
         write_json(&mut counter, &record).map_err(|_| SCHEDEV_ERROR_INTERNAL)?;
         buffer.fill_text(counter.0, |target| {
-            let mut writer = SliceWriter { rest: target };
+            let mut writer = BufferWriter { rest: target };
             write_json(&mut writer, &record).map_err(|_| SCHEDEV_ERROR_INTERNAL)?;
             Ok(counter.0)
         })
@@ -127,11 +127,11 @@ impl Write for Counter {
 }
 
 /// Writes to a slice; an error if it is too short.
-struct SliceWriter<'a> {
+struct BufferWriter<'a> {
     rest: &'a mut [u8],
 }
 
-impl Write for SliceWriter<'_> {
+impl Write for BufferWriter<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let (target, rest) = core::mem::take(&mut self.rest).split_at_mut_checked(text.len()).ok_or(fmt::Error)?;
         target.copy_from_slice(text.as_bytes());

@@ -27,7 +27,7 @@ use crate::{errors, words};
 #[pyclass(frozen, name = "Watch", module = "scheduled_events._native")]
 pub(crate) struct PyWatch {
     handle: WatcherHandle,
-    outputs: Mutex<Receiver<Output>>,
+    outputs: Mutex<Receiver<WatchOutput>>,
     tasks: Mutex<Receiver<PyTask>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Why the last poll failed.
@@ -38,7 +38,7 @@ pub(crate) struct PyWatch {
 }
 
 /// What a watcher reports.
-enum Output {
+enum WatchOutput {
     /// A record in JSON.
     Record(String),
     /// A log level and a message.
@@ -94,7 +94,7 @@ impl PyWatch {
             let reason = watcher.run(&mut host);
             // Unlock the state file before the end is reported.
             drop((watcher, host));
-            let _ = sender.send(Output::Stopped(reason));
+            let _ = sender.send(WatchOutput::Stopped(reason));
         })?;
         Ok(Self {
             handle,
@@ -115,7 +115,7 @@ impl PyWatch {
         loop {
             let output = py.detach(|| self.outputs.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(SLICE));
             match output {
-                Ok(Output::Record(json)) => {
+                Ok(WatchOutput::Record(json)) => {
                     let record = words::record(py, &json)?;
                     if record.getattr("record")?.eq("poll-failed")? {
                         let cause = record.getattr("cause")?.extract()?;
@@ -123,15 +123,15 @@ impl PyWatch {
                     }
                     return Ok(Some(record));
                 }
-                Ok(Output::Note(level, text)) => return Ok(Some((level, text).into_pyobject(py)?.into_any())),
-                Ok(Output::Stopped(StopReason::PollsDone { answered: false })) => {
+                Ok(WatchOutput::Note(level, text)) => return Ok(Some((level, text).into_pyobject(py)?.into_any())),
+                Ok(WatchOutput::Stopped(StopReason::PollsDone { answered: false })) => {
                     let cause = self.cause.lock().unwrap_or_else(PoisonError::into_inner).take();
                     let cause = cause.as_deref().unwrap_or("no-document");
                     let message = format!("no poll of {} returned a document: {cause}", self.endpoint);
                     let status = cause.strip_prefix("status-").and_then(|status| status.parse().ok());
                     return Err(errors::no_response(py, &message, cause, status));
                 }
-                Ok(Output::Stopped(_)) => return Ok(None),
+                Ok(WatchOutput::Stopped(_)) => return Ok(None),
                 Err(RecvTimeoutError::Timeout) => py.check_signals()?,
                 Err(RecvTimeoutError::Disconnected) => {
                     // The end was reported before, or the thread panicked.
@@ -243,7 +243,7 @@ impl Drop for PyTask {
 
 /// The watcher's host: passes records, notes and tasks to Python.
 struct PyHost {
-    outputs: Sender<Output>,
+    outputs: Sender<WatchOutput>,
     tasks: Sender<PyTask>,
     prepares: bool,
     recovers: bool,
@@ -255,7 +255,7 @@ const ERROR: u8 = 40;
 
 impl PyHost {
     fn log(&self, level: u8, text: String) {
-        let _ = self.outputs.send(Output::Note(level, text));
+        let _ = self.outputs.send(WatchOutput::Note(level, text));
     }
 
     fn task(&self, event: &EventRecord, recovery: bool, time_left: Option<Duration>, reply: Reply) {
@@ -267,7 +267,7 @@ impl PyHost {
 
 impl Host for PyHost {
     fn record(&mut self, record: &TimedRecord<'_>, _event: Option<&EventRecord>) {
-        let _ = self.outputs.send(Output::Record(words::json(record)));
+        let _ = self.outputs.send(WatchOutput::Record(words::json(record)));
     }
 
     fn note(&mut self, note: &Note) {

@@ -25,7 +25,7 @@ const LINGER: Duration = Duration::from_secs(5);
 
 /// A complete request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct HttpRequest {
+pub(super) struct ReplayRequest {
     pub(super) method: String,
     pub(super) target: String,
     pub(super) headers: Vec<(String, String)>,
@@ -33,7 +33,7 @@ pub(super) struct HttpRequest {
     pub(super) keep_alive: bool,
 }
 
-impl HttpRequest {
+impl ReplayRequest {
     /// The values of a header field, its name compared without case.
     pub(super) fn header<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let fields = self.headers.iter();
@@ -43,13 +43,13 @@ impl HttpRequest {
 
 /// A response without its framing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct HttpResponse {
+pub(super) struct ReplayResponse {
     pub(super) status: u16,
     pub(super) headers: Vec<(&'static str, String)>,
     pub(super) body: Vec<u8>,
 }
 
-impl HttpResponse {
+impl ReplayResponse {
     pub(super) fn new(status: u16) -> Self {
         Self { status, ..Self::default() }
     }
@@ -96,9 +96,9 @@ impl HttpResponse {
 
 /// What [`RequestReader::next`] found on the connection.
 pub(super) enum NextRequest {
-    Request(HttpRequest),
+    Request(ReplayRequest),
     /// A request that is malformed or over a limit. The connection ends after this response.
-    Refused(HttpResponse),
+    Refused(ReplayResponse),
     /// The client closed the connection or sent nothing for too long.
     Closed,
 }
@@ -202,13 +202,13 @@ pub(super) fn drain(mut stream: &TcpStream) {
 }
 
 enum RequestFrame {
-    Complete(HttpRequest, usize),
+    Complete(ReplayRequest, usize),
     Incomplete { expects_continue: bool },
-    Refused(HttpResponse),
+    Refused(ReplayResponse),
 }
 
 fn refused(status: u16, message: &str) -> RequestFrame {
-    RequestFrame::Refused(HttpResponse::json(status, super::wire::error_body(message)))
+    RequestFrame::Refused(ReplayResponse::json(status, super::wire::error_body(message)))
 }
 
 /// Parses the first request in `bytes` and returns it with its length.
@@ -225,7 +225,7 @@ fn frame(bytes: &[u8]) -> RequestFrame {
         }
         Err(_) => return refused(400, "Bad request. Not an HTTP request"),
     };
-    let mut request = HttpRequest {
+    let mut request = ReplayRequest {
         method: head.method.unwrap_or_default().to_owned(),
         target: head.path.unwrap_or_default().to_owned(),
         headers: head
@@ -233,7 +233,7 @@ fn frame(bytes: &[u8]) -> RequestFrame {
             .iter()
             .map(|field| (field.name.to_owned(), String::from_utf8_lossy(field.value).into_owned()))
             .collect(),
-        ..HttpRequest::default()
+        ..ReplayRequest::default()
     };
     let has_token = |name: &str, token: &str| {
         request.header(name).flat_map(|value| value.split(',')).any(|it| it.trim().eq_ignore_ascii_case(token))
@@ -261,7 +261,7 @@ enum RequestBody {
     Refused(Box<RequestFrame>),
 }
 
-fn body(request: &HttpRequest, rest: &[u8]) -> RequestBody {
+fn body(request: &ReplayRequest, rest: &[u8]) -> RequestBody {
     let refuse = |status, message: &str| RequestBody::Refused(Box::new(refused(status, message)));
     let mut lengths = request.header("Content-Length");
     let length = lengths.next();
@@ -359,7 +359,7 @@ pub(super) fn reason(status: u16) -> &'static str {
 mod tests {
     use super::*;
 
-    fn complete(text: &str) -> (HttpRequest, usize) {
+    fn complete(text: &str) -> (ReplayRequest, usize) {
         match frame(text.as_bytes()) {
             RequestFrame::Complete(request, length) => (request, length),
             RequestFrame::Incomplete { .. } => panic!("incomplete: {text}"),

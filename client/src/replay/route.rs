@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::fault_plan::RequestKind;
-use super::http::{HttpRequest, HttpResponse};
+use super::http::{ReplayRequest, ReplayResponse};
 use super::wire::{self, ApiVersion};
 
 /// A request that the service answers.
@@ -30,23 +30,23 @@ const NAME_PATH: &str = "/metadata/instance/compute/name";
 /// Routes a request by everything but its body.
 ///
 /// Checks in this order: path (404), method (405), the Metadata header, X-Forwarded-For and the query (400).
-pub(super) fn route(request: &HttpRequest) -> Result<Route, HttpResponse> {
+pub(super) fn route(request: &ReplayRequest) -> Result<Route, ReplayResponse> {
     let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
     let instance = match path {
         EVENTS_PATH => false,
         NAME_PATH => true,
-        _ => return Err(HttpResponse::json(404, wire::error_body("Not found"))),
+        _ => return Err(ReplayResponse::json(404, wire::error_body("Not found"))),
     };
     let post = match (request.method.as_str(), instance) {
         ("GET", _) => false,
         ("POST", false) => true,
         _ => {
             let allow = if instance { "GET" } else { "GET, POST" };
-            return Err(HttpResponse::json(405, wire::error_body("Method not allowed")).with("Allow", allow));
+            return Err(ReplayResponse::json(405, wire::error_body("Method not allowed")).with("Allow", allow));
         }
     };
     if !request.header("Metadata").eq(["true"]) {
-        return Err(HttpResponse::json(400, wire::MISSING_HEADER));
+        return Err(ReplayResponse::json(400, wire::MISSING_HEADER));
     }
     if request.header("X-Forwarded-For").next().is_some() {
         return Err(bad_request("Requests with an X-Forwarded-For header are not served"));
@@ -61,7 +61,7 @@ pub(super) fn route(request: &HttpRequest) -> Result<Route, HttpResponse> {
     }
     let value = |wanted: &str| parameters.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
     let version = value("api-version").filter(|_| repeated.is_none());
-    let bad_version = || HttpResponse::json(400, wire::bad_version(instance));
+    let bad_version = || ReplayResponse::json(400, wire::bad_version(instance));
     if instance {
         if !version.is_some_and(wire::is_instance_version) {
             return Err(bad_version());
@@ -77,7 +77,7 @@ pub(super) fn route(request: &HttpRequest) -> Result<Route, HttpResponse> {
 }
 
 /// Parses the body of a POST into the `EventIds` that it approves.
-pub(super) fn start_requests(body: &[u8]) -> Result<Vec<String>, HttpResponse> {
+pub(super) fn start_requests(body: &[u8]) -> Result<Vec<String>, ReplayResponse> {
     let body: ApprovalBody = serde_json::from_slice(body)
         .map_err(|error| bad_request(&format!("The body is not a list of StartRequests: {error}")))?;
     if body.start_requests.is_empty() {
@@ -86,8 +86,8 @@ pub(super) fn start_requests(body: &[u8]) -> Result<Vec<String>, HttpResponse> {
     Ok(body.start_requests.into_iter().map(|request| request.event_id).collect())
 }
 
-pub(super) fn bad_request(message: &str) -> HttpResponse {
-    HttpResponse::json(400, wire::error_body(&format!("Bad request. {message}")))
+pub(super) fn bad_request(message: &str) -> ReplayResponse {
+    ReplayResponse::json(400, wire::error_body(&format!("Bad request. {message}")))
 }
 
 /// Unknown members are ignored: the example in the 2017 documentation has a `DocumentIncarnation`.
@@ -137,12 +137,12 @@ fn decode(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn request(method: &str, target: &str, headers: &[(&str, &str)]) -> HttpRequest {
-        HttpRequest {
+    fn request(method: &str, target: &str, headers: &[(&str, &str)]) -> ReplayRequest {
+        ReplayRequest {
             method: method.into(),
             target: target.into(),
             headers: headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
-            ..HttpRequest::default()
+            ..ReplayRequest::default()
         }
     }
 

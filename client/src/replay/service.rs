@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use super::document::{ReplayDocument, Transition};
 use super::fault_kind::RetryTime;
 use super::fault_plan::{AnswerFault, Damage, FaultPlan, FaultPlanner};
-use super::http::{HttpRequest, HttpResponse};
+use super::http::{ReplayRequest, ReplayResponse};
 use super::report::{RecordedRequest, ReplayEvent};
 use super::route::{self, Route};
 use super::timeline::Timeline;
@@ -37,7 +37,7 @@ pub(super) enum ServiceAction {
 
 /// A response and how to send it.
 pub(super) struct Delivery {
-    pub(super) response: HttpResponse,
+    pub(super) response: ReplayResponse,
     pub(super) damage: Option<Damage>,
     pub(super) slow_headers: Duration,
     pub(super) slow_body: Duration,
@@ -85,7 +85,7 @@ impl Service {
     }
 
     /// Processes a request, with the delay that its faults demand, and records it.
-    pub(super) fn handle(&self, request: &HttpRequest) -> ServiceAction {
+    pub(super) fn handle(&self, request: &ReplayRequest) -> ServiceAction {
         let arrived = Instant::now();
         let (plan, action) = match route::route(request) {
             Err(refusal) => (FaultPlan::default(), ServiceAction::respond(refusal, &FaultPlan::default())),
@@ -114,8 +114,8 @@ impl Service {
 
     /// Records a request that could not be parsed.
     pub(super) fn record_refusal(&self, status: u16) {
-        let request = HttpRequest::default();
-        let action = ServiceAction::respond(HttpResponse::new(status), &FaultPlan::default());
+        let request = ReplayRequest::default();
+        let action = ServiceAction::respond(ReplayResponse::new(status), &FaultPlan::default());
         self.record(&request, Instant::now(), &action, Vec::new());
     }
 
@@ -175,7 +175,7 @@ impl Service {
         state.planner.plan(route.kind(), arrived.saturating_duration_since(first))
     }
 
-    fn decide(&self, route: Route, request: &HttpRequest, plan: &FaultPlan) -> ServiceAction {
+    fn decide(&self, route: Route, request: &ReplayRequest, plan: &FaultPlan) -> ServiceAction {
         let is_get = matches!(route, Route::EventsGet(_));
         match &plan.answer {
             Some(AnswerFault::Reset) => return ServiceAction::Reset,
@@ -186,19 +186,19 @@ impl Service {
                 return ServiceAction::respond(status_response(429).with("Retry-After", retry_after(value)), plan);
             }
             Some(AnswerFault::Redirect(code, location)) => {
-                return ServiceAction::respond(HttpResponse::new(*code).with("Location", location), plan);
+                return ServiceAction::respond(ReplayResponse::new(*code).with("Location", location), plan);
             }
             // These two have no document, so they do not start the scenario.
-            Some(AnswerFault::Empty) if is_get => return ServiceAction::respond(HttpResponse::json(200, ""), plan),
+            Some(AnswerFault::Empty) if is_get => return ServiceAction::respond(ReplayResponse::json(200, ""), plan),
             Some(AnswerFault::NotJson) if is_get => {
-                return ServiceAction::respond(HttpResponse::json(200, "not json"), plan);
+                return ServiceAction::respond(ReplayResponse::json(200, "not json"), plan);
             }
             _ => {}
         }
         let mut response = match route {
             Route::EventsGet(version) => self.document(version, request, plan),
             Route::EventsPost => self.approve(request),
-            Route::Name => HttpResponse::text(200, self.vm_name.as_bytes()),
+            Route::Name => ReplayResponse::text(200, self.vm_name.as_bytes()),
         };
         if response.status != 200 {
             return ServiceAction::respond(response, plan);
@@ -206,11 +206,11 @@ impl Service {
         let needs_body = !plan.slow_body.is_zero()
             || matches!(plan.answer, Some(AnswerFault::Damage(_) | AnswerFault::HalfDocument | AnswerFault::Gzip));
         if response.body.is_empty() && needs_body {
-            response = HttpResponse::json(200, PLACEHOLDER_BODY);
+            response = ReplayResponse::json(200, PLACEHOLDER_BODY);
         }
         let response = match plan.answer {
             Some(AnswerFault::Empty) => response.body(""),
-            Some(AnswerFault::NotJson) => HttpResponse::json(200, "not json"),
+            Some(AnswerFault::NotJson) => ReplayResponse::json(200, "not json"),
             Some(AnswerFault::HalfDocument) => {
                 let half = response.body.len() / 2;
                 response.body.truncate(half);
@@ -225,7 +225,7 @@ impl Service {
         ServiceAction::respond(response, plan)
     }
 
-    fn document(&self, version: ApiVersion, request: &HttpRequest, plan: &FaultPlan) -> HttpResponse {
+    fn document(&self, version: ApiVersion, request: &ReplayRequest, plan: &FaultPlan) -> ReplayResponse {
         let mut state = self.lock();
         let begins = state.clock.is_none();
         let clock =
@@ -255,12 +255,12 @@ impl Service {
         let etag = format!("\"{}{mark}\"", altered.incarnation);
         let conditional = plan.answer.is_none() && plan.slow_body.is_zero();
         if conditional && request.header("If-None-Match").any(|value| matches_etag(value, &etag)) {
-            return HttpResponse::new(304).with("ETag", etag);
+            return ReplayResponse::new(304).with("ETag", etag);
         }
-        HttpResponse::json(200, wire::render(&altered, version, clock.epoch)).with("ETag", etag)
+        ReplayResponse::json(200, wire::render(&altered, version, clock.epoch)).with("ETag", etag)
     }
 
-    fn approve(&self, request: &HttpRequest) -> HttpResponse {
+    fn approve(&self, request: &ReplayRequest) -> ReplayResponse {
         let ids = match route::start_requests(&request.body) {
             Ok(ids) => ids,
             Err(refusal) => return refusal,
@@ -277,10 +277,10 @@ impl Service {
         state.advance();
         drop(state);
         self.changed.notify_all();
-        HttpResponse::new(200)
+        ReplayResponse::new(200)
     }
 
-    fn record(&self, request: &HttpRequest, arrived: Instant, action: &ServiceAction, faults: Vec<String>) {
+    fn record(&self, request: &ReplayRequest, arrived: Instant, action: &ServiceAction, faults: Vec<String>) {
         let status = match action {
             ServiceAction::Respond(delivery) => Some(delivery.response.status),
             _ => None,
@@ -340,13 +340,13 @@ impl ServiceState {
 
 impl Delivery {
     /// A response sent without faults.
-    pub(super) fn plain(response: HttpResponse) -> Self {
+    pub(super) fn plain(response: ReplayResponse) -> Self {
         Self { response, damage: None, slow_headers: Duration::ZERO, slow_body: Duration::ZERO }
     }
 }
 
 impl ServiceAction {
-    fn respond(mut response: HttpResponse, plan: &FaultPlan) -> Self {
+    fn respond(mut response: ReplayResponse, plan: &FaultPlan) -> Self {
         if let Some(content_type) = &plan.content_type {
             response = response.with("Content-Type", content_type);
         }
@@ -378,13 +378,13 @@ fn to_event(transition: Transition, epoch: SystemTime) -> ReplayEvent {
 }
 
 /// The response of the service for a status.
-fn status_response(status: u16) -> HttpResponse {
+fn status_response(status: u16) -> ReplayResponse {
     match status {
-        204 | 304 => HttpResponse::new(status),
+        204 | 304 => ReplayResponse::new(status),
         // Captured in public from a throttled POST.
-        429 => HttpResponse::text(429, "Throttle Result: Too Many Requests"),
-        200..=399 => HttpResponse::json(status, "{}"),
-        _ => HttpResponse::json(status, wire::error_body(super::http::reason(status))),
+        429 => ReplayResponse::text(429, "Throttle Result: Too Many Requests"),
+        200..=399 => ReplayResponse::json(status, "{}"),
+        _ => ReplayResponse::json(status, wire::error_body(super::http::reason(status))),
     }
 }
 

@@ -10,10 +10,10 @@ use crate::imds::Imds;
 
 /// Sends requests on a thread of its own. Each one is answered by a [`Message::Response`].
 pub(super) struct Transport {
-    requests: Sender<Request>,
+    requests: Sender<HttpRequest>,
 }
 
-enum Request {
+enum HttpRequest {
     Get { timeout: Duration },
     Post { body: Vec<u8>, timeout: Duration },
 }
@@ -28,20 +28,20 @@ impl Transport {
 
     /// Requests the document.
     pub(super) fn get(&self, timeout: Duration) {
-        let _ = self.requests.send(Request::Get { timeout });
+        let _ = self.requests.send(HttpRequest::Get { timeout });
     }
 
     /// Posts an approval.
     pub(super) fn post(&self, body: Vec<u8>, timeout: Duration) {
-        let _ = self.requests.send(Request::Post { body, timeout });
+        let _ = self.requests.send(HttpRequest::Post { body, timeout });
     }
 }
 
-fn serve(imds: &Imds, requests: &Receiver<Request>, responses: &Sender<Message>) {
+fn serve(imds: &Imds, requests: &Receiver<HttpRequest>, responses: &Sender<Message>) {
     for request in requests {
         let response = match request {
-            Request::Get { timeout } => imds.events(timeout),
-            Request::Post { body, timeout } => imds.approve(&body, timeout),
+            HttpRequest::Get { timeout } => imds.events(timeout),
+            HttpRequest::Post { body, timeout } => imds.approve(&body, timeout),
         };
         if responses.send(Message::Response(response)).is_err() {
             return;
