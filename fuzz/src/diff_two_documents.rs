@@ -61,34 +61,34 @@ fn check(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
     for (document, specs) in [(&first, &before), (&second, &after)] {
         if live(specs) > ROOM {
             let (unchanged, needed) = (tracker.len(), live(specs));
-            let told = observe(&mut tracker, document, names);
-            assert_eq!(told, Err(TrackerFull { needed }));
+            let reported = observe(&mut tracker, document, names);
+            assert_eq!(reported, Err(TrackerFull { needed }));
             assert_eq!(tracker.len(), unchanged);
             return Ok(());
         }
         if std::ptr::eq(specs, &raw const before) {
-            let told = observe(&mut tracker, document, names).unwrap();
-            assert_eq!(told.len(), live(specs));
-            assert!(told.values().all(|change| matches!(change, Change::Scheduled | Change::StartedWithoutNotice)));
+            let reported = observe(&mut tracker, document, names).unwrap();
+            assert_eq!(reported.len(), live(specs));
+            assert!(reported.values().all(|change| matches!(change, Change::Scheduled | Change::StartedWithoutNotice)));
         }
     }
-    let told = observe(&mut tracker, &second, names).unwrap();
+    let reported = observe(&mut tracker, &second, names).unwrap();
     for spec in before.iter().filter(|spec| !is_over(spec)) {
         let now = after.iter().find(|other| key(&other.id) == key(&spec.id));
-        let change = told.get(&key(&spec.id)).copied();
+        let change = reported.get(&key(&spec.id)).copied();
         let expected = difference(spec, now);
         assert!(expected.contains(&change), "{spec:?}, then {now:?}: {change:?}, not one of {expected:?}");
     }
     for spec in &after {
         if !before.iter().any(|other| key(&other.id) == key(&spec.id) && !is_over(other)) {
-            let change = told.get(&key(&spec.id)).copied();
+            let change = reported.get(&key(&spec.id)).copied();
             let started = spec.status.as_deref() == Some("Started");
             let expected = if started { Change::StartedWithoutNotice } else { Change::Scheduled };
             assert_eq!(change, (!is_over(spec)).then_some(expected), "{spec:?}");
         }
     }
     assert_eq!(tracker.len(), live(&after));
-    assert!(observe(&mut tracker, &second, names).unwrap().is_empty(), "nothing is told twice");
+    assert!(observe(&mut tracker, &second, names).unwrap().is_empty(), "nothing is reported twice");
     Ok(())
 }
 
@@ -98,12 +98,12 @@ fn observe(
     document: &Document<'_>,
     names: VmNames<'_>,
 ) -> Result<HashMap<String, Change>, TrackerFull> {
-    let mut told = HashMap::new();
+    let mut reported = HashMap::new();
     tracker.observe(document, names, NOW, |change, event| {
-        let before = told.insert(event.event_id().as_str().to_ascii_lowercase(), change);
+        let before = reported.insert(event.event_id().as_str().to_ascii_lowercase(), change);
         assert_eq!(before, None, "two changes of one event at once");
     })?;
-    Ok(told)
+    Ok(reported)
 }
 
 /// The changes that are allowed for an event that was there.

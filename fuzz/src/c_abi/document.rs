@@ -132,8 +132,8 @@ pub(super) fn read(u: &mut Unstructured<'_>, body: &[u8]) -> Result<()> {
     let mut position = MaybeUninit::uninit();
     // SAFETY: the bytes and the place live; the place is written, since nothing is NULL.
     let position = unsafe {
-        let told = schedev_position_of(parsed.body.as_ptr().cast(), body.len(), offset, position.as_mut_ptr());
-        assert_eq!(told, SCHEDEV_OK);
+        let status = schedev_position_of(parsed.body.as_ptr().cast(), body.len(), offset, position.as_mut_ptr());
+        assert_eq!(status, SCHEDEV_OK);
         position.assume_init()
     };
     assert_eq!(Position { line: position.line, column: position.column }, Position::of(body, offset));
@@ -191,24 +191,24 @@ fn event_reading(u: &mut Unstructured<'_>, event: &mut schedev_event) -> Result<
 
 /// The names, an array at a time, and again one by one; some of them in any order.
 fn resources(u: &mut Unstructured<'_>, event: &mut schedev_event) -> Result<Vec<String>> {
-    let room = u.int_in_range(1..=5_usize)?;
+    let capacity = u.int_in_range(1..=5_usize)?;
     let mut all = Vec::new();
     let mut cursor = schedev_resource_cursor { opaque: [0; 10] };
     loop {
-        let mut names = vec![MaybeUninit::<schedev_text>::uninit(); room].into_boxed_slice();
+        let mut names = vec![MaybeUninit::<schedev_text>::uninit(); capacity].into_boxed_slice();
         let mut count = 0;
-        // SAFETY: the array has exactly this room; as many as were counted are written.
+        // SAFETY: the array has this capacity; the first `count` names are written.
         unsafe {
             let place = names.as_mut_ptr().cast();
-            let status = schedev_event_next_resources(event, &raw mut cursor, place, room, &raw mut count);
+            let status = schedev_event_next_resources(event, &raw mut cursor, place, capacity, &raw mut count);
             if status == SCHEDEV_END {
                 break;
             }
             assert_eq!(status, SCHEDEV_OK);
-            assert!((1..=room).contains(&count));
+            assert!((1..=capacity).contains(&count));
             all.extend(names[..count].iter().map(|name| text(name.assume_init())));
         }
-        if count < room && rarely(u, 2)? {
+        if count < capacity && rarely(u, 2)? {
             break;
         }
     }
@@ -262,8 +262,8 @@ fn events_in_one_pass(parsed: &Parsed) {
     };
     assert_eq!(status, SCHEDEV_OK);
     let mut expected: Vec<Shown> = Vec::new();
-    let mut room = [Text::plain(""); SCHEDEV_CALLBACK_NAMES_MAX];
-    let read = Document::parse_each(&parsed.body, &mut room, |event, _, names| {
+    let mut buffer = [Text::plain(""); SCHEDEV_CALLBACK_NAMES_MAX];
+    let read = Document::parse_each(&parsed.body, &mut buffer, |event, _, names| {
         let names = names.map(|names| names.iter().map(Text::to_string).collect());
         expected.push((event.index(), event.event_id().to_string(), names));
     });
@@ -275,7 +275,7 @@ fn events_in_one_pass(parsed: &Parsed) {
 fn texts(u: &mut Unstructured<'_>, c: schedev_text, core: Text<'_>) -> Result<()> {
     let decoded = core.to_string();
     assert_eq!(c.escaped.is_on(), core.as_str().is_none());
-    // SAFETY: the text views the document, which lives; buffers and names are as long as they are said to be.
+    // SAFETY: the text views the document, which lives; and each length is that of its buffer or name.
     unsafe {
         check_buffer(decoded.as_bytes(), capacity(u, decoded.len())?, true, |buffer, capacity, needed| {
             schedev_text_copy(c, buffer, capacity, needed)
@@ -330,8 +330,8 @@ fn approvals(u: &mut Unstructured<'_>, events: &[schedev_event], core: &Document
     let approval = StartRequests::new(&ids);
     let mut expected = vec![0; approval.len()];
     assert_eq!(approval.write(&mut expected), Ok(expected.len()));
-    let room = capacity(u, expected.len())?;
-    check_buffer(&expected, room, true, |buffer, capacity, needed| {
+    let size = capacity(u, expected.len())?;
+    check_buffer(&expected, size, true, |buffer, capacity, needed| {
         // SAFETY: as many ids as are counted, whose texts view the document, which lives.
         unsafe { schedev_start_requests(views.as_ptr(), views.len(), buffer, capacity, needed) }
     });
@@ -363,7 +363,7 @@ fn tracked(
         let place: *mut c_void = memory[shift..].as_mut_ptr().cast();
         assert_eq!(schedev_tracker_init(place, size, &raw mut tracker), SCHEDEV_OK);
         for (document, now) in [(parsed, now), (parsed, now), (&empty, now + u.int_in_range(0..=2_000_000_000_i64)?)] {
-            let (mut told, mut expected) = (Vec::<(&str, TrackedView)>::new(), Vec::new());
+            let (mut reported, mut expected) = (Vec::<(&str, TrackedView)>::new(), Vec::new());
             let mut needed = 0;
             let status = schedev_tracker_observe(
                 tracker,
@@ -371,13 +371,13 @@ fn tracked(
                 names,
                 now,
                 Some(note),
-                (&raw mut told).cast(),
+                (&raw mut reported).cast(),
                 &raw mut needed,
             );
             let seen = core.observe(&document.core(), known, UnixSeconds(now), |change, event| {
                 expected.push((change.word(), TrackedView::core(event)));
             });
-            assert_eq!(told, expected);
+            assert_eq!(reported, expected);
             match seen {
                 Ok(_) => assert_eq!((status, needed), (SCHEDEV_OK, 0)),
                 Err(full) => assert_eq!((status, needed), (SCHEDEV_ERROR_TRACKER_FULL, full.needed)),

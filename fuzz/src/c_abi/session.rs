@@ -217,8 +217,8 @@ impl Pair {
         let mut outcome = MaybeUninit::uninit();
         // SAFETY: the session lives, and the response through the call; the outcome is written, since all is sound.
         let outcome = unsafe {
-            let told = schedev_session_on_response(self.c, &raw const response, self.now.0, outcome.as_mut_ptr());
-            assert_eq!(told, SCHEDEV_OK);
+            let status = schedev_session_on_response(self.c, &raw const response, self.now.0, outcome.as_mut_ptr());
+            assert_eq!(status, SCHEDEV_OK);
             outcome_of_c(&outcome.assume_init())
         };
         let response = Response { status, retry_after, body: &body };
@@ -285,7 +285,7 @@ impl Pair {
 
     fn core_snapshot(&self) -> Vec<u8> {
         let mut snapshot = vec![0; SCHEDEV_SNAPSHOT_MAX_BYTES];
-        let length = self.core.snapshot(&mut snapshot).expect("room enough");
+        let length = self.core.snapshot(&mut snapshot).expect("a buffer that is large enough");
         snapshot.truncate(length);
         snapshot
     }
@@ -329,7 +329,7 @@ impl Pair {
     fn compare(&self) {
         let mut event = MaybeUninit::uninit();
         let mut id = MaybeUninit::uninit();
-        // SAFETY: the session lives; what succeeds has written, and is read before the session is told anything.
+        // SAFETY: the session is alive, and outputs of successful calls are read before the next call that changes it.
         unsafe {
             assert_eq!(schedev_session_is_idle(self.c), self.core.is_idle());
             assert_eq!(schedev_session_has_seen_event(self.c), self.core.has_seen_event());
