@@ -7,7 +7,7 @@ use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
-use support::{FakeService, Folder, STATE_NOT_WRITTEN, eventually, freeze, started, wait_for_approval, watch_behind};
+use support::{FakeService, Folder, STATE_NOT_WRITTEN, eventually, freeze, started, wait_for_approval, watch_wrapped};
 
 /// A wrapper that mounts a file system of 64 KiB for the program it runs, with these options.
 fn on_a_small_disk(place: &str, options: &str, then: &str) -> Vec<String> {
@@ -25,14 +25,14 @@ fn a_full_disk_is_rejected_at_the_start_and_stops_nothing_later() {
     let service = FakeService::start();
     let full = on_a_small_disk(&place, "", &format!("cat /dev/zero > {place}/filler 2>/dev/null;"));
     let full: Vec<_> = full.iter().map(String::as_str).collect();
-    let rejected = watch_behind(&full, &service, &state).finish().with_code(2);
+    let rejected = watch_wrapped(&full, &service, &state).finish().with_code(2);
     assert!(rejected.stderr.contains("error: cannot"), "{}", rejected.stderr);
     assert!(rejected.stderr.contains("No space left on device"), "{}", rejected.stderr);
     assert!(service.requests().is_empty());
 
     let small = on_a_small_disk(&place, "", "");
     let small: Vec<_> = small.iter().map(String::as_str).collect();
-    let mut run = watch_behind(&small, &service, &state);
+    let mut run = watch_wrapped(&small, &service, &state);
     service.await_polls(2);
     // The file system as the watcher sees it.
     let inside = PathBuf::from(format!("/proc/{}/root{place}", run.id()));
@@ -52,7 +52,7 @@ fn a_full_disk_is_rejected_at_the_start_and_stops_nothing_later() {
     let after = eventually("a state file", || fs::read(inside.join("state")).ok().filter(|state| *state != before));
     run.kill();
     let kept = folder.file("kept", after);
-    let run = watch_behind(&["env"], &service, &kept);
+    let run = watch_wrapped(&["env"], &service, &kept);
     run.wait_for_stderr("restored the state of the last run: 1 event");
     service.await_polls(3);
     assert_eq!(service.posted(), ["a"]);
@@ -66,7 +66,7 @@ fn a_read_only_disk_is_rejected_at_the_start_even_for_root() {
     let service = FakeService::start();
     let wrapper = on_a_small_disk(&place, ",ro", "");
     let wrapper: Vec<_> = wrapper.iter().map(String::as_str).collect();
-    let rejected = watch_behind(&wrapper, &service, &format!("{place}/state")).finish().with_code(2);
+    let rejected = watch_wrapped(&wrapper, &service, &format!("{place}/state")).finish().with_code(2);
     assert!(rejected.stderr.starts_with("error: cannot use the state file"), "{}", rejected.stderr);
     assert!(rejected.stderr.contains("Read-only file system"), "{}", rejected.stderr);
     assert_eq!(rejected.stderr.lines().count(), 1, "{}", rejected.stderr);

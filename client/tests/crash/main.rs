@@ -143,7 +143,7 @@ fn under_strace(command: &Command, kill: Option<Kill>, tamper: &[&str]) -> Comma
     // Not with --seccomp-bpf, which would be faster but loses the signals.
     let mut wrapper = vec!["strace", "-D", "-f", "-qqq", "-o", "/dev/null"];
     wrapper.extend(expressions.iter().flat_map(|expression| ["-e", expression]));
-    support::behind(&wrapper, command)
+    support::wrap(&wrapper, command)
 }
 
 fn call_of(tamper: &str) -> &str {

@@ -137,20 +137,20 @@ fn a_refusal_is_exit_code_1_and_its_text_is_printed() {
         (403, "", "status 403"),
         (404, "<html>\n<body>lost</body>\n</html>", "status 404"),
     ] {
-        let stage = FakeService::start();
-        stage.intercept(move |_| Some(Reply::new(status, "", body)));
-        let url = stage.url();
+        let service = FakeService::start();
+        service.intercept(move |_| Some(Reply::new(status, "", body)));
+        let url = service.url();
         for arguments in [&["list", "--endpoint", &url][..], &["approve", "a", "--endpoint", &url]] {
             let refusal = refused(&[arguments, &[]].concat(), 1);
             assert!(refusal.contains(expected), "{refusal}");
         }
     }
-    let stage = FakeService::start();
-    stage.show_body("");
-    assert!(refused(&["list", "--endpoint", &stage.url()], 1).contains("empty body"));
-    stage.show_body("{\"Events\":\n [}");
-    let refusal = refused(&["list", "--endpoint", &stage.url()], 3);
-    assert!(refusal.starts_with(&format!("error: {}:2:3: ", stage.url())), "{refusal}");
+    let service = FakeService::start();
+    service.show_body("");
+    assert!(refused(&["list", "--endpoint", &service.url()], 1).contains("empty body"));
+    service.show_body("{\"Events\":\n [}");
+    let refusal = refused(&["list", "--endpoint", &service.url()], 3);
+    assert!(refusal.starts_with(&format!("error: {}:2:3: ", service.url())), "{refusal}");
 }
 
 /// A freeze that waits for its approval.
@@ -204,17 +204,17 @@ fn list_prints_a_table_or_records() {
 
 #[test]
 fn list_warns_if_the_machines_name_is_unknown() {
-    let stage = FakeService::start();
-    stage.set_name(None);
-    stage.show(2, &[freeze("a"), with(freeze("b"), &json!({ "NotBefore": "soon" }))]);
-    let finished = run(&["list", "--endpoint", &stage.url(), "--json"]).with_code(0);
+    let service = FakeService::start();
+    service.set_name(None);
+    service.show(2, &[freeze("a"), with(freeze("b"), &json!({ "NotBefore": "soon" }))]);
+    let finished = run(&["list", "--endpoint", &service.url(), "--json"]).with_code(0);
     assert!(finished.stderr.starts_with("warning: "), "{}", finished.stderr);
     let kinds: Vec<_> = finished.records().iter().map(|record| record["record"].clone()).collect();
     assert_eq!(kinds, ["document", "event", "event", "problem"]);
     assert_eq!(finished.records()[1]["mine"], Value::Null);
     // Without events the name is not needed.
-    stage.show(3, &[]);
-    let finished = run(&["list", "--endpoint", &stage.url()]).with_code(0);
+    service.show(3, &[]);
+    let finished = run(&["list", "--endpoint", &service.url()]).with_code(0);
     assert!(finished.stdout.starts_with("no events (incarnation 3)"), "{}", finished.stdout);
     assert_eq!(finished.stderr, "");
 }
@@ -222,9 +222,9 @@ fn list_warns_if_the_machines_name_is_unknown() {
 #[test]
 #[cfg(target_os = "linux")]
 fn an_output_that_cannot_be_written_is_an_error() {
-    let stage = FakeService::start();
-    stage.show(2, &[freeze("a")]);
-    let url = stage.url();
+    let service = FakeService::start();
+    service.show(2, &[freeze("a")]);
+    let url = service.url();
     for arguments in [&["list", "--endpoint", &url][..], &["list", "--json", "--endpoint", &url], &["scenarios"]] {
         let mut command = command(arguments);
         let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
@@ -246,14 +246,14 @@ fn an_output_that_cannot_be_written_is_an_error() {
 
 #[test]
 fn the_option_endpoint_overrides_the_environment() {
-    let stage = FakeService::start();
+    let service = FakeService::start();
     let mut from_environment = command(&["list"]);
-    from_environment.env("SCHEDULED_EVENTS_ENDPOINT", stage.url());
+    from_environment.env("SCHEDULED_EVENTS_ENDPOINT", service.url());
     Run::start(from_environment).finish().with_code(0);
-    let mut given = command(&["list", "--endpoint", &stage.url()]);
+    let mut given = command(&["list", "--endpoint", &service.url()]);
     given.env("SCHEDULED_EVENTS_ENDPOINT", NOWHERE);
     Run::start(given).finish().with_code(0);
-    assert_eq!(stage.polls(), 2);
+    assert_eq!(service.polls(), 2);
 }
 
 #[test]
@@ -280,13 +280,13 @@ fn approve_fails_for_an_unknown_id() {
 
 #[test]
 fn approve_sends_ids_with_special_characters_unchanged() {
-    let stage = FakeService::start();
+    let service = FakeService::start();
     let ids = ["a\"b\\c", "\u{e9}\u{1f600}", "-dash", "with space", "\u{1}"];
-    let url = stage.url();
+    let url = service.url();
     let mut arguments = vec!["approve", "--endpoint", &url, "--"];
     arguments.extend(ids);
     run(&arguments).with_code(0);
-    assert_eq!(stage.posted(), ids);
+    assert_eq!(service.posted(), ids);
 }
 
 #[test]
@@ -379,15 +379,15 @@ fn demo_approves_a_short_freeze_without_preparation() {
 
 #[test]
 fn a_watcher_continues_when_its_reader_exits() {
-    let stage = FakeService::start();
-    stage.show(2, &[freeze("a")]);
-    let url = stage.url();
+    let service = FakeService::start();
+    service.show(2, &[freeze("a")]);
+    let url = service.url();
     let arguments = ["watch", "--endpoint", &url, "--policy", "sample", "--interval", "200ms", "--vm-name", VM];
     let mut watcher = command(&arguments);
     let mut child = watcher.spawn().expect("the command starts");
     drop((child.stdout.take(), child.stderr.take()));
-    crate::support::eventually("an approval", || (!stage.posted().is_empty()).then_some(()));
-    stage.await_polls(2);
+    crate::support::eventually("an approval", || (!service.posted().is_empty()).then_some(()));
+    service.await_polls(2);
     assert!(child.try_wait().expect("a child").is_none(), "the watcher exited");
     child.kill().expect("a running child");
     child.wait().expect("a child");

@@ -398,7 +398,7 @@ fn sighup_stops_the_watcher_and_its_commands_unless_it_was_started_with_it_ignor
     let arguments = ["watch", "--json", "--endpoint", &fixture.service.url(), "--interval", "200ms", "--vm-name", VM];
     // As nohup does.
     let ignoring =
-        crate::support::behind(&["sh", "-c", "trap '' HUP; exec \"$@\"", "sh"], &crate::support::command(&arguments));
+        crate::support::wrap(&["sh", "-c", "trap '' HUP; exec \"$@\"", "sh"], &crate::support::command(&arguments));
     let run = Run::start(ignoring);
     fixture.service.await_polls(2);
     crate::support::signal(run.id(), Signal::HUP);

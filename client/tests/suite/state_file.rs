@@ -12,7 +12,7 @@ use scheduled_events::state::{LoadResult, StateFile};
 use scheduled_events::watch::{Watcher, WatcherOptions};
 
 use crate::support::{
-    FakeService, Folder, PROGRAM, STATE_NOT_WRITTEN, eventually, freeze, started, wait_for_approval, watch_behind,
+    FakeService, Folder, PROGRAM, STATE_NOT_WRITTEN, eventually, freeze, started, wait_for_approval, watch_wrapped,
 };
 
 /// The state of a run that has approved an event, as the program wrote it.
@@ -20,7 +20,7 @@ fn real_state(folder: &Folder) -> Vec<u8> {
     let service = FakeService::start();
     service.show(2, &[freeze("a")]);
     let state = folder.path("real");
-    let mut run = watch_behind(&["env"], &service, &state);
+    let mut run = watch_wrapped(&["env"], &service, &state);
     wait_for_approval(&mut run, "a");
     run.kill();
     fs::read(state).expect("a state file")
@@ -72,7 +72,7 @@ fn a_write_beyond_the_file_size_limit_fails_without_ending_the_watcher() {
     // Enough for a state without events, and too small for one with an event.
     let size = real_state(&folder).len();
     let limited = format!("ulimit -f {}; exec \"$@\"", size / 512);
-    let mut run = watch_behind(&["sh", "-c", &limited, "sh"], &service, &state);
+    let mut run = watch_wrapped(&["sh", "-c", &limited, "sh"], &service, &state);
     service.await_polls(2);
     let before = fs::read(&state).expect("a state file");
     assert!(before.len() < size / 512 * 512, "the limit allows a state without events");
@@ -119,7 +119,7 @@ fn a_read_only_folder_is_rejected_at_the_start_and_stops_nothing_later() {
         // The wrapper runs the copy in place of the program.
         let instead = format!("shift; exec {program} \"$@\"");
         wrapper.extend(["sh", "-c", &instead, "sh"]);
-        watch_behind(&wrapper, &service, &state)
+        watch_wrapped(&wrapper, &service, &state)
     };
     mode(0o555);
     let rejected = start().finish().with_code(2);
@@ -154,7 +154,7 @@ fn the_state_file_and_its_siblings_are_private_under_any_umask() {
     fs::set_permissions(&state, Permissions::from_mode(0o600)).expect("a mode");
     let service = FakeService::start();
     service.show(2, &[freeze("a")]);
-    let mut run = watch_behind(&["sh", "-c", "umask 0; exec \"$@\"", "sh"], &service, &state);
+    let mut run = watch_wrapped(&["sh", "-c", "umask 0; exec \"$@\"", "sh"], &service, &state);
     wait_for_approval(&mut run, "a");
     service.await_polls(2);
     let mut seen = Vec::new();

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{FakeService, Folder, PATIENCE, PREPARE_ALL, Reply, Run, VM, behind, command, eventually, freeze};
+use crate::support::{FakeService, Folder, PATIENCE, PREPARE_ALL, Reply, Run, VM, command, eventually, freeze, wrap};
 
 /// The receiving end of systemd's notification socket.
 struct Systemd {
@@ -114,7 +114,7 @@ fn keep_alives_stop_while_the_loop_hangs() {
     // A disk that is slow after the two calls that create the state file.
     let path = systemd.folder.path("state");
     let disk = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "inject=fsync:delay_enter=5000000:when=3+"];
-    let mut watch = behind(&disk, &systemd.service(&service, &["--state", &path]));
+    let mut watch = wrap(&disk, &systemd.service(&service, &["--state", &path]));
     watch.stdout(Stdio::null()).stderr(Stdio::null());
     let mut watch = watch.spawn().expect("strace starts");
     systemd.await_line("WATCHDOG=1", 3);

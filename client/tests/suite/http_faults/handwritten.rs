@@ -21,14 +21,14 @@ macro_rules! handwritten {
 
 handwritten! {
     fn retry_after_counts_even_if_the_body_of_the_429_is_short() {
-        let stage = FakeService::start();
+        let service = FakeService::start();
         let mut answers = 0;
-        stage.intercept(move |_| {
+        service.intercept(move |_| {
             answers += 1;
             let bytes = "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 3\r\nContent-Length: 100\r\n\r\nThrottle";
             (answers == 1).then(|| Reply::raw(bytes).close())
         });
-        let mut run = Run::watch(&stage.url(), &["--vm-name", VM]);
+        let mut run = Run::watch(&service.url(), &["--vm-name", VM]);
         let failed = run.record("a failure", |record| record["record"] == "poll-failed");
         assert_eq!(failed["cause"], "status-429");
         assert!(failed["retry_in_ms"].as_u64() > Some(2_000), "{failed}");
@@ -51,11 +51,11 @@ handwritten! {
     }
 
     fn malformed_headers_are_failed_polls() {
-        let stage = FakeService::start();
-        stage.show(2, &[freeze("a")]);
+        let service = FakeService::start();
+        service.show(2, &[freeze("a")]);
         let mut answers = vec!["HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", "HTTP/1.1 200 OK\r\n", "\0\0\0\0"];
-        stage.intercept(move |_| answers.pop().map(|bytes| Reply::raw(bytes).close()));
-        let mut run = Run::watch(&stage.url(), &["--policy", "sample", "--vm-name", VM]);
+        service.intercept(move |_| answers.pop().map(|bytes| Reply::raw(bytes).close()));
+        let mut run = Run::watch(&service.url(), &["--policy", "sample", "--vm-name", VM]);
         run.record("an approval", |record| record["record"] == "approval");
         let failures = run.records().iter().filter(|record| record["record"] == "poll-failed").count();
         assert_eq!(failures, 3, "{}", run.stdout());
@@ -64,18 +64,18 @@ handwritten! {
     fn an_old_document_that_is_served_again_ends_no_event() {
         let old = document(2, &[freeze("first"), freeze("second")]);
         let new = document(3, &[freeze("first"), freeze("second"), freeze("third")]);
-        let stage = FakeService::start();
-        stage.show_body(&old);
-        let mut run = Run::watch(&stage.url(), &["--policy", "observe"]);
+        let service = FakeService::start();
+        service.show_body(&old);
+        let mut run = Run::watch(&service.url(), &["--policy", "observe"]);
         run.change("scheduled", "second");
-        stage.show_body(&new);
+        service.show_body(&new);
         run.change("scheduled", "third");
         // As if several servers shared the address, and one were late.
         for _ in 0..3 {
-            stage.show_body(&old);
-            stage.await_polls(2);
-            stage.show_body(&new);
-            stage.await_polls(2);
+            service.show_body(&old);
+            service.await_polls(2);
+            service.show_body(&new);
+            service.await_polls(2);
         }
         run.wait_for_stderr("ignored an outdated document");
         assert!(run.records().iter().all(|record| record["change"].is_null() || record["change"] == "scheduled"));
@@ -83,59 +83,59 @@ handwritten! {
     }
 
     fn an_event_that_is_absent_for_some_polls_is_not_approved_again() {
-        let stage = FakeService::start();
+        let service = FakeService::start();
         let other = || with(freeze("other"), &json!({ "Resources": ["other"] }));
-        stage.show(2, &[freeze("a"), other()]);
-        let mut run = Run::watch(&stage.url(), &["--policy", "sample"]);
+        service.show(2, &[freeze("a"), other()]);
+        let mut run = Run::watch(&service.url(), &["--policy", "sample"]);
         run.record("an approval", |record| record["record"] == "approval");
         for round in 0..3 {
-            stage.show(3 + 2 * round, &[other()]);
-            stage.await_polls(2);
-            stage.show(4 + 2 * round, &[freeze("a"), other()]);
-            stage.await_polls(2);
+            service.show(3 + 2 * round, &[other()]);
+            service.await_polls(2);
+            service.show(4 + 2 * round, &[freeze("a"), other()]);
+            service.await_polls(2);
         }
-        stage.await_polls(2);
-        assert_eq!(stage.posted(), ["a"]);
-        stage.show(20, &[started("a"), other()]);
+        service.await_polls(2);
+        assert_eq!(service.posted(), ["a"]);
+        service.show(20, &[started("a"), other()]);
         run.change("started", "a");
         assert!(run.is_running());
     }
 
     fn an_approval_is_not_repeated_once_its_event_is_started() {
-        let stage = FakeService::start();
-        stage.show(2, &[freeze("a")]);
-        stage.set_post_status(500);
-        let mut run = Run::watch(&stage.url(), &["--policy", "sample", "--until-idle"]);
-        eventually("two attempts", || (stage.posted().len() >= 2).then_some(()));
-        stage.show(3, &[started("a")]);
+        let service = FakeService::start();
+        service.show(2, &[freeze("a")]);
+        service.set_post_status(500);
+        let mut run = Run::watch(&service.url(), &["--policy", "sample", "--until-idle"]);
+        eventually("two attempts", || (service.posted().len() >= 2).then_some(()));
+        service.show(3, &[started("a")]);
         run.change("started", "a");
-        stage.set_post_status(200);
-        let attempts = stage.posted().len();
-        stage.await_polls(12);
-        assert_eq!(stage.posted().len(), attempts, "a Started event was approved");
-        stage.show(4, &[]);
+        service.set_post_status(200);
+        let attempts = service.posted().len();
+        service.await_polls(12);
+        assert_eq!(service.posted().len(), attempts, "a Started event was approved");
+        service.show(4, &[]);
         let finished = run.finish().with_code(0);
         assert!(finished.approved().is_empty());
         assert_eq!(finished.changes("a"), ["scheduled", "started", "completed"]);
     }
 
     fn a_refused_id_does_not_delay_other_approvals() {
-        let stage = FakeService::start();
-        stage.show(2, &[freeze("bad"), freeze("good")]);
-        stage.intercept(|request| {
+        let service = FakeService::start();
+        service.show(2, &[freeze("bad"), freeze("good")]);
+        service.intercept(|request| {
             let bad = request.is_post() && request.ids().iter().any(|id| id == "bad");
             bad.then(|| Reply::new(400, "", r#"{"error":"Bad request. There is no event bad"}"#))
         });
-        let mut run = Run::watch(&stage.url(), &["--policy", "sample"]);
+        let mut run = Run::watch(&service.url(), &["--policy", "sample"]);
         let done = run.record("an approval", |record| record["record"] == "approval" && record["status"] == 200);
         assert_eq!(done["event_ids"], json!(["good"]));
     }
 
     fn a_permanent_error_is_retried_after_ten_seconds() {
         for status in [400, 405] {
-            let stage = FakeService::start();
-            stage.intercept(move |_| Some(Reply::new(status, "", "{}")));
-            let mut run = Run::watch(&stage.url(), &["--vm-name", VM]);
+            let service = FakeService::start();
+            service.intercept(move |_| Some(Reply::new(status, "", "{}")));
+            let mut run = Run::watch(&service.url(), &["--vm-name", VM]);
             let failed = run.record("a failure", |record| record["record"] == "poll-failed");
             assert_eq!(failed["cause"], format!("status-{status}"));
             assert_eq!(failed["retry_in_ms"], 10_000);
@@ -143,12 +143,12 @@ handwritten! {
     }
 
     fn a_retry_after_of_an_hour_is_limited_to_60_seconds() {
-        let stage = FakeService::start();
-        stage.intercept(|_| Some(Reply::new(429, "Retry-After: 3600\r\n", "")));
-        let mut run = Run::watch(&stage.url(), &["--vm-name", VM]);
+        let service = FakeService::start();
+        service.intercept(|_| Some(Reply::new(429, "Retry-After: 3600\r\n", "")));
+        let mut run = Run::watch(&service.url(), &["--vm-name", VM]);
         let failed = run.record("a failure", |record| record["record"] == "poll-failed");
         assert_eq!((&failed["cause"], &failed["retry_in_ms"]), (&json!("status-429"), &json!(60_000)));
         thread::sleep(Duration::from_secs(12));
-        assert_eq!(stage.requests().len(), 1, "a request within 12 s, longer than any back-off");
+        assert_eq!(service.requests().len(), 1, "a request within 12 s, longer than any back-off");
     }
 }

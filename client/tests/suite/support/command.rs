@@ -40,7 +40,7 @@ const LAUNCHER: &[&str] = &["env", "--default-signal", "setpriv", "--pdeathsig",
 #[cfg(not(target_os = "linux"))]
 const LAUNCHER: &[&str] = &["env"];
 
-/// A program behind the launcher, with pipes for its output.
+/// A program that the launcher starts, with pipes for its output.
 pub fn launch(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(LAUNCHER[0]);
     command.args(&LAUNCHER[1..]).arg(program);
@@ -80,8 +80,8 @@ pub fn run_with_input<S: AsRef<str>>(arguments: &[S], input: &[u8]) -> Finished 
     run.finish()
 }
 
-/// The command started by a wrapper, which gets it as its arguments. Both are behind the launcher.
-pub fn behind(wrapper: &[&str], plain: &Command) -> Command {
+/// The command started by a wrapper, which gets it as its arguments. The launcher starts the wrapper.
+pub fn wrap(wrapper: &[&str], plain: &Command) -> Command {
     let mut whole = launch(wrapper[0]);
     // The launcher's own program is not among its arguments.
     whole.args(&wrapper[1..]).args(plain.get_args().skip(LAUNCHER.len() - 1));
@@ -98,11 +98,11 @@ pub fn behind(wrapper: &[&str], plain: &Command) -> Command {
 }
 
 /// `watch --json` with a state file and the policy `sample`, started by a wrapper.
-pub fn watch_behind(wrapper: &[&str], service: &FakeService, state: &str) -> Run {
+pub fn watch_wrapped(wrapper: &[&str], service: &FakeService, state: &str) -> Run {
     let url = service.url();
     let every = ["watch", "--json", "--endpoint", &url, "--interval", "200ms", "--vm-name", VM];
     let plain = command(&[&every[..], &["--policy", "sample", "--state", state]].concat());
-    Run::start(behind(wrapper, &plain))
+    Run::start(wrap(wrapper, &plain))
 }
 
 /// Waits until the event was approved.
