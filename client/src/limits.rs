@@ -1,5 +1,5 @@
 //! The client's limits, in one place. The limits of a session, of polling among them, are core's:
-//! [`scheduled_events_core::limits`].
+//! [`scheduled_events_core::limits`]. Those of the replay server are beside its code.
 
 use std::time::Duration;
 
@@ -46,6 +46,24 @@ pub const CLOCK_STEP_MAX: Duration = Duration::from_secs(3600);
 /// milliseconds.
 pub const CLOCK_DRIFT_MAX_MS: u64 = 1_000;
 
+/// How long a command may run if the start of its event is unknown, or the event has ended.
+pub const COMMAND_TIME: Duration = Duration::from_secs(15 * 60);
+
+/// The least time that a command gets, even if its event may start sooner.
+pub const COMMAND_TIME_MIN: Duration = Duration::from_secs(5);
+
+/// The most time that a command gets, even if its event is announced further ahead.
+pub const COMMAND_TIME_MAX: Duration = Duration::from_secs(30 * 86_400);
+
+/// For how many changes the `--on` commands run at once: so many for this machine's events, and so many for others'.
+pub const HOOKS_AT_ONCE: usize = 8;
+
+/// How long a watcher that stops waits for its commands, after it asked them to terminate.
+pub const EXIT_TERMINATE_WAIT: Duration = Duration::from_millis(1_200);
+
+/// How long a watcher that stops waits for its commands, after it killed them.
+pub const EXIT_KILL_WAIT: Duration = Duration::from_millis(300);
+
 /// The time between asking a command to terminate and killing it.
 pub const COMMAND_GRACE: Duration = Duration::from_secs(2);
 
@@ -55,3 +73,18 @@ pub const OUTPUT_LINE_MAX: u64 = 4096;
 /// The longest environment variable that a command receives, in bytes. Linux starts no program with one of 128 KiB. A longer
 /// variable is left out, since a truncated list would mislead; standard input has the whole event.
 pub const VARIABLE_MAX: usize = 96 * 1024;
+
+/// A stream counts as stalled when a text takes longer than this to write.
+pub const OUTPUT_STALL: Duration = Duration::from_millis(500);
+
+/// The most bytes that wait for a stalled stream. Further records are dropped and counted.
+pub const OUTPUT_QUEUE_MAX: usize = 1 << 20;
+
+/// How long the exit waits for output that is not yet written.
+pub const EXIT_OUTPUT_WAIT: Duration = Duration::from_secs(1);
+
+/// The longest time between two polls that `--interval` accepts.
+pub const INTERVAL_MAX: Duration = Duration::from_secs(3600);
+
+/// The take-over delay for each machine before this one, in seconds, if a policy with the leader `rank` gives none.
+pub const TAKE_OVER_AFTER_SECONDS: u32 = 30;

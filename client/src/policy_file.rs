@@ -9,8 +9,7 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer};
 use toml::Spanned;
 
-/// The take-over delay per rank in seconds, if the policy gives none.
-const TAKE_OVER_AFTER: u32 = 30;
+use crate::limits::TAKE_OVER_AFTER_SECONDS;
 
 /// A policy that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,14 +156,15 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
     }
 }
 
-/// The leader that `mode` names. `take_over_after` is the seconds of the mode `rank`, 30 by default.
+/// The leader that `mode` names. `take_over_after` is the seconds of the mode `rank`,
+/// [`TAKE_OVER_AFTER_SECONDS`] by default.
 ///
 /// # Errors
 /// A message that names the wrong mode and the known ones, or a `take_over_after` for a mode that has none.
 pub fn leader(mode: &str, take_over_after: Option<u32>) -> Result<Leader, String> {
     match (mode, take_over_after) {
         ("first-resource", None) => Ok(Leader::FirstResource),
-        ("rank", seconds) => Ok(Leader::Rank { take_over_after: seconds.unwrap_or(TAKE_OVER_AFTER) }),
+        ("rank", seconds) => Ok(Leader::Rank { take_over_after: seconds.unwrap_or(TAKE_OVER_AFTER_SECONDS) }),
         ("everyone", None) => Ok(Leader::Everyone),
         ("first-resource" | "everyone", Some(_)) => {
             Err("take_over_after is only valid with the mode \"rank\"".to_owned())
@@ -287,6 +287,15 @@ mod tests {
         assert_eq!(policy.rules(), [expected]);
         assert_eq!(policy.leader, Leader::Everyone);
         assert_eq!(parse("").unwrap(), Policy::observe());
+    }
+
+    #[test]
+    fn the_modes_of_a_leader_are_the_words_of_core() {
+        for mode in ["first-resource", "everyone"] {
+            assert_eq!(serde_json::to_value(leader(mode, None).unwrap()).unwrap(), mode);
+        }
+        let rank = serde_json::json!({ "rank": { "take_over_after": TAKE_OVER_AFTER_SECONDS } });
+        assert_eq!(serde_json::to_value(leader("rank", None).unwrap()).unwrap(), rank);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use scheduled_events_core::{Change, UnixSeconds, limits};
 
 use crate::hooks::CommandLine;
 use crate::imds::{API_VERSION, ENDPOINT};
+use crate::limits::INTERVAL_MAX;
 use crate::replay::Fault;
 
 /// Watch Azure Scheduled Events: decide, prepare, approve and recover
@@ -43,8 +44,8 @@ pub(super) enum Command {
                       --recover 'systemctl start app' --on scheduled='logger -t azure maintenance ahead'\n\n\
                       A COMMAND is split into words as a shell does it, and run without a shell. It receives the event in\n\
                       environment variables (SCHEDULED_EVENTS_EVENT_ID, SCHEDULED_EVENTS_EVENT_TYPE, one per member) and as\n\
-                      JSON on standard input. It is terminated when the event may start (NotBefore), or after 15 minutes\n\
-                      if that time is unknown."
+                      JSON on standard input. It is terminated when the event may start (NotBefore). If that time is\n\
+                      unknown, or the event has ended, it is terminated after 15 minutes."
     )]
     Watch(WatchArgs),
     /// Approve events by id: Azure may then start them early, on all machines they affect
@@ -256,7 +257,7 @@ fn interval(text: &str) -> Result<Duration, String> {
             limits::INTERVAL_MIN_MS
         ));
     }
-    if interval > Duration::from_secs(3600) {
+    if interval > INTERVAL_MAX {
         return Err("expected at most an hour; the notice of an event can be as short as 30 seconds".into());
     }
     Ok(interval)
@@ -289,4 +290,23 @@ fn fault_help() -> String {
     }
     help + "The prefixes `get.`, `post.` and `name.` select requests by method or purpose; `@3-5` and `@3-` select them by \
             number, `@0s-70s` by time."
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::limits::COMMAND_TIME;
+
+    #[test]
+    fn the_help_of_watch_names_every_change_and_the_time_of_a_command() {
+        let mut cli = Cli::command();
+        let help = cli.find_subcommand_mut("watch").expect("the subcommand").render_long_help().to_string();
+        for change in Change::ALL {
+            assert!(help.contains(change.word()), "{change}");
+        }
+        assert!(help.contains(&format!("after {} minutes", COMMAND_TIME.as_secs() / 60)), "{help}");
+        assert!(help.contains(&format!("at least {}ms", limits::INTERVAL_MIN_MS)), "{help}");
+    }
 }

@@ -12,24 +12,11 @@ use super::output::diagnose;
 use super::printer::{RecordPrinter, print_note};
 use super::systemd::Supervisor;
 use crate::hooks::{CommandEvent, CommandLine, CommandOutcome, RunningCommand};
+use crate::limits::{
+    COMMAND_TIME, COMMAND_TIME_MAX, COMMAND_TIME_MIN, EXIT_KILL_WAIT, EXIT_TERMINATE_WAIT, HOOKS_AT_ONCE,
+};
 use crate::record::{EventRecord, HookOutcome, TimedRecord};
 use crate::watch::{Completion, Host, Note, Reply, WatchStatus, event_key};
-
-/// How long a command may run if the event's start is unknown.
-const UNKNOWN_DEADLINE: Duration = Duration::from_secs(15 * 60);
-
-/// The least time that a command gets, even if the event is due.
-const LEAST_TIME: Duration = Duration::from_secs(5);
-
-/// The most time that a command gets, even if the event is announced further ahead.
-const MOST_TIME: Duration = Duration::from_secs(30 * 86_400);
-
-/// For how many changes commands run at once: so many for this machine's events, and so many for others'.
-const CHANGES_AT_ONCE: usize = 8;
-
-/// How long commands may take to end after they are asked to, and after they are killed.
-const TERMINATE_PATIENCE: Duration = Duration::from_millis(1_200);
-const KILL_PATIENCE: Duration = Duration::from_millis(300);
 
 /// Prints records and runs the user's commands.
 pub(super) struct CommandHost {
@@ -66,7 +53,7 @@ impl CommandQueue {
     /// Starts as many waiting commands as may run.
     fn start(&mut self) {
         self.running.retain(|commands| commands.iter().any(|running| !running.has_ended()));
-        while self.running.len() < CHANGES_AT_ONCE
+        while self.running.len() < HOOKS_AT_ONCE
             && let Some(waiting) = self.waiting.pop_front()
         {
             self.running.push(waiting.start());
@@ -123,9 +110,9 @@ impl CommandHost {
             }
         };
         all().for_each(RunningCommand::terminate);
-        wait(TERMINATE_PATIENCE);
+        wait(EXIT_TERMINATE_WAIT);
         all().for_each(RunningCommand::kill);
-        wait(KILL_PATIENCE);
+        wait(EXIT_KILL_WAIT);
     }
 }
 
@@ -145,14 +132,14 @@ impl Host for CommandHost {
             return;
         };
         self.preparing.retain(|_, running| !running.has_ended());
-        let tell = move |event: CommandEvent| match event {
+        let on_event = move |event: CommandEvent| match event {
             CommandEvent::Line(line) => diagnose("prepare", &line),
             CommandEvent::Ended(ended) => match outcome("prepare", HookOutcome::Ready, &ended) {
                 HookOutcome::Ready => reply.prepared(Preparation::Ready, HookOutcome::Ready),
                 outcome => reply.prepared(Preparation::Failed, outcome),
             },
         };
-        let running = command.start(event, &[], Some(deadline(time_left)), tell);
+        let running = command.start(event, &[], Some(deadline(time_left)), on_event);
         self.preparing.insert(event_key(&event.event_id), running);
     }
 
@@ -168,13 +155,13 @@ impl Host for CommandHost {
             return;
         };
         self.recovering.retain(|running| !running.has_ended());
-        let tell = move |event: CommandEvent| match event {
+        let on_event = move |event: CommandEvent| match event {
             CommandEvent::Line(line) => diagnose("recover", &line),
             CommandEvent::Ended(ended) => reply.recovered(outcome("recover", HookOutcome::Done, &ended)),
         };
         let still_open = still_open.to_string();
         let extra = [("SCHEDULED_EVENTS_STILL_OPEN", still_open.as_str())];
-        self.recovering.push(command.start(event, &extra, Some(deadline(None)), tell));
+        self.recovering.push(command.start(event, &extra, Some(deadline(None)), on_event));
     }
 
     fn heartbeat(&mut self, status: WatchStatus<'_>) -> Option<Duration> {
@@ -195,7 +182,7 @@ impl Host for CommandHost {
         if commands.is_empty() {
             return false;
         }
-        let due = time_left.filter(|_| !change.is_end()).map(|left| Instant::now() + left.min(MOST_TIME));
+        let due = time_left.filter(|_| !change.is_end()).map(|left| Instant::now() + left.min(COMMAND_TIME_MAX));
         // Others' events must not delay this machine's.
         let is_own = event.mine != Some(false);
         let queue = if is_own { &mut self.on_own } else { &mut self.on_others };
@@ -206,7 +193,7 @@ impl Host for CommandHost {
 }
 
 fn deadline(time_left: Option<Duration>) -> Instant {
-    Instant::now() + time_left.map_or(UNKNOWN_DEADLINE, |left| left.clamp(LEAST_TIME, MOST_TIME))
+    Instant::now() + time_left.map_or(COMMAND_TIME, |left| left.clamp(COMMAND_TIME_MIN, COMMAND_TIME_MAX))
 }
 
 /// The outcome of a command, for its record: `success`, or why it failed. A failure is also printed.

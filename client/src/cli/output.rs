@@ -2,30 +2,22 @@
 //!
 //! A command that answers one question writes directly and waits for its reader, as `scheduled-events list | less`
 //! should. A watcher must not wait: a log that nobody reads must not delay the next poll. After [`start_writers`] each
-//! stream has a thread that writes. The caller waits until its text is written, but not for longer than [`STALL`]. After
-//! that it does not wait until the reader has caught up, and text beyond [`QUEUE_MAX`] is dropped and counted.
+//! stream has a thread that writes. The caller waits until its text is written, but not for longer than
+//! [`OUTPUT_STALL`]. After that it does not wait until the reader has caught up, and text beyond [`OUTPUT_QUEUE_MAX`]
+//! is dropped and counted.
 
 use std::io::{self, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
-use std::time::Duration;
 
 use serde::Serialize;
 
 use super::error::CommandError;
 use super::format::{BAD, CAUTION, printable};
+use crate::limits::{EXIT_OUTPUT_WAIT, OUTPUT_QUEUE_MAX, OUTPUT_STALL};
 use crate::record::write_json;
-
-/// A stream counts as stalled when a text takes longer than this to write.
-const STALL: Duration = Duration::from_millis(500);
-
-/// How long the exit waits for texts that are not yet written.
-const EXIT_PATIENCE: Duration = Duration::from_secs(1);
-
-/// The most bytes that wait for a stalled stream.
-const QUEUE_MAX: usize = 1 << 20;
 
 static OUTPUT: Stream = Stream::new(Target::Output);
 static ERRORS: Stream = Stream::new(Target::Errors);
@@ -73,7 +65,7 @@ pub(super) fn flush_on_exit() {
     for stream in [&OUTPUT, &ERRORS] {
         // The queue is in order: once this empty text is written, so are those before it.
         if let Some(written) = stream.enqueue(b"") {
-            let _ = written.recv_timeout(EXIT_PATIENCE);
+            let _ = written.recv_timeout(EXIT_OUTPUT_WAIT);
         }
     }
 }
@@ -95,7 +87,7 @@ struct Stream {
     queue: OnceLock<Sender<Queued>>,
     /// The bytes in the queue.
     queued_bytes: AtomicUsize,
-    /// Whether a text took longer than [`STALL`], and the queue has not been empty since.
+    /// Whether a text took longer than [`OUTPUT_STALL`], and the queue has not been empty since.
     stalled: AtomicBool,
     /// The number of texts that were dropped and not yet reported.
     dropped: AtomicU64,
@@ -130,7 +122,7 @@ impl Stream {
         }
         if let Some(written) = self.enqueue(text)
             && !self.stalled.load(Ordering::SeqCst)
-            && written.recv_timeout(STALL) == Err(RecvTimeoutError::Timeout)
+            && written.recv_timeout(OUTPUT_STALL) == Err(RecvTimeoutError::Timeout)
         {
             self.stalled.store(true, Ordering::SeqCst);
         }
@@ -142,7 +134,7 @@ impl Stream {
     fn enqueue(&self, text: &[u8]) -> Option<Receiver<()>> {
         let queue = self.queue.get()?;
         let before = self.queued_bytes.fetch_add(text.len(), Ordering::SeqCst);
-        if before > 0 && !text.is_empty() && before.saturating_add(text.len()) > QUEUE_MAX {
+        if before > 0 && !text.is_empty() && before.saturating_add(text.len()) > OUTPUT_QUEUE_MAX {
             self.queued_bytes.fetch_sub(text.len(), Ordering::SeqCst);
             self.dropped.fetch_add(1, Ordering::SeqCst);
             return None;
