@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use scheduled_events::imds::API_VERSION;
 use scheduled_events::policy_file;
 use scheduled_events_core::{Action, Document, UnixSeconds, VmNames};
 
@@ -99,6 +100,31 @@ fn the_readme_states_the_minimum_rust_version() {
         }
     }
     errors.check(stated);
+}
+
+#[test]
+fn examples_and_signatures_have_the_default_api_version() {
+    for file in [
+        "README.md",
+        "examples/c/agent.c",
+        "examples/c/agent.cc",
+        "ffi-c/src/step.rs",
+        "py/examples/drop_in.py",
+        "py/python/scheduled_events/__init__.pyi",
+        "py/src/event.rs",
+        "py/src/policy.rs",
+        "py/src/session.rs",
+        "py/src/tracker.rs",
+    ] {
+        let text = read(file);
+        let parts = ["api-version=", "api_version=\"", "api_version: str = \""].into_iter();
+        let versions: Vec<_> = parts.flat_map(|before| text.split(before).skip(1)).collect();
+        assert!(!versions.is_empty(), "{file} names no API version");
+        assert!(
+            versions.iter().all(|rest| rest.starts_with(API_VERSION)),
+            "{file} names another version than {API_VERSION}"
+        );
+    }
 }
 
 #[test]

@@ -8,7 +8,6 @@ mod documents;
 mod field_faults;
 mod http_faults;
 mod main_job;
-mod pages;
 mod records;
 mod replay_server;
 mod restart;
