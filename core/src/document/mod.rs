@@ -14,9 +14,6 @@ pub use events::{EventCursor, Events};
 pub use problems::Problems;
 use serde::{Serialize, Serializer};
 
-#[cfg(all(feature = "fast-path", target_pointer_width = "64"))]
-use fast_path::UsualStart;
-
 use crate::duplicate_ids::{self, DuplicateIds, IdHashes};
 use crate::error::{ExpectedToken, ParseError, ParseErrorKind};
 use crate::event::{Event, Member, NameBuffer, ProblemKind};
@@ -195,22 +192,23 @@ impl<'a> Document<'a> {
         let mut scanner = Scanner::new(text, start, 0);
         scanner.expect_object()?;
         self.text = text;
-        let mut incarnation_seen = false;
-        let mut first = true;
         scanner.open_object()?;
         #[cfg(all(feature = "fast-path", target_pointer_width = "64"))]
-        match self.read_usual_start(&mut scanner) {
-            UsualStart::Nothing => {}
-            start => {
-                (incarnation_seen, first) = (true, false);
-                if start == UsualStart::IncarnationAndEventsName {
-                    self.read_events(&mut scanner, names, each)?;
-                }
-            }
-        }
-        while let Some((name_offset, name)) = scanner.next_member(&mut first)? {
+        let (mut incarnation_seen, mut at_events) = self.read_usual_start(&mut scanner);
+        #[cfg(not(all(feature = "fast-path", target_pointer_width = "64")))]
+        let (mut incarnation_seen, mut at_events) = (false, false);
+
+        let mut first = !incarnation_seen;
+        loop {
+            let offset = scanner.offset();
+            let (name_offset, member) = if core::mem::take(&mut at_events) {
+                (offset, Some(Member::Events))
+            } else {
+                let Some((name_offset, name)) = scanner.next_member(&mut first)? else { break };
+                (name_offset, Member::of_document(&name))
+            };
             let repeated = Err(ParseError::new(ParseErrorKind::RepeatedMember, name_offset));
-            match Member::of_document(&name) {
+            match member {
                 Some(Member::DocumentIncarnation) if incarnation_seen => return repeated,
                 Some(Member::DocumentIncarnation) => {
                     incarnation_seen = true;
@@ -249,7 +247,6 @@ impl<'a> Document<'a> {
         Ok(())
     }
 
-    #[inline(never)] // It has two callers.
     fn read_events(
         &mut self,
         scanner: &mut Scanner<'a>,
