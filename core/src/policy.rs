@@ -44,7 +44,8 @@ impl Policy {
     }
 
     /// The preset modelled on Microsoft's published sample. For this machine's events only: approves those that a user
-    /// initiated (rule 1) and freezes of less than nine seconds (rule 2). Holds all others.
+    /// initiated (rule 1) and freezes of less than nine seconds (rule 2). Holds all others. Unlike the sample, it approves an
+    /// event of several machines on the first of them only, and holds an event that cannot be read completely.
     pub fn sample() -> Self {
         let user = Rule { sources: EventSources::of(&[SourceKind::User]), ..Rule::new(Action::Approve) };
         let short_freeze = Rule {

@@ -257,7 +257,8 @@ pub struct EventPosition {
 }
 
 /// Gives the next event, in the order of the document. Elements of Events that are not objects, have no EventId or repeat
-/// one are left out; schedev_document_next_problem() reports them.
+/// one are left out; schedev_document_next_problem() reports them. Only the first 64 ids of a document are compared; trackers
+/// and sessions compare all of them.
 ///
 /// Nothing is stored, so that each event but the first is read a second time. schedev_document_parse_each() avoids that.
 ///

@@ -261,7 +261,8 @@ pub extern "C" fn schedev_policy_observe() -> *const schedev_policy {
 }
 
 /// Returns the preset that is based on Microsoft's published sample: it approves events that a user caused (rule 1) and
-/// freezes of at most 8 seconds (rule 2), for this machine only, and holds everything else.
+/// freezes of at most 8 seconds (rule 2), for this machine only, and holds everything else. It is stricter than the sample:
+/// an event of several machines is approved by the first of them only, and one with an invalid member is held.
 ///
 /// @return a static policy.
 #[unsafe(no_mangle)]

@@ -17,7 +17,8 @@ use crate::tagged::{self, Holder, object, started};
 pub enum schedev_problem_kind {
     /// The event has no EventId. It is left out.
     SCHEDEV_PROBLEM_MISSING = 1,
-    /// An earlier event of the document has the same EventId. This one is left out.
+    /// An earlier event of the document has the same EventId. This one is left out. Only the first 64 ids of a document are
+    /// compared.
     SCHEDEV_PROBLEM_REPEATED = 2,
     /// The EventId is empty.
     SCHEDEV_PROBLEM_EMPTY = 3,

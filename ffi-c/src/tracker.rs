@@ -195,7 +195,8 @@ pub unsafe extern "C" fn schedev_tracker_init(
 /// Compares a document with the last one and reports each change: first those of events that are still there, then the
 /// events that are gone, then the new ones.
 ///
-/// Pass documents only: a failed poll, an empty body or a 304 does not end an event.
+/// Pass documents only: a failed poll, an empty body or a 304 does not end an event. If several events have one id, the
+/// first one counts.
 ///
 /// @param tracker      the tracker.
 /// @param document     the newest document.

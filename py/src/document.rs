@@ -28,7 +28,8 @@ pub(crate) fn parse(data: &Bound<'_, PyAny>) -> PyResult<PyDocument> {
 /// Items by their JSON names (``document["Events"]``) are what a script written for ``json.loads`` expects.
 #[pyclass(frozen, mapping, name = "Document", module = "scheduled_events")]
 pub(crate) struct PyDocument {
-    /// The events, in the document's order. Those without an id of their own are left out, and are problems.
+    /// The events, in the document's order. Those without an id, or with the id of an earlier one, are left out, and are
+    /// problems. Only the first 64 ids are compared.
     #[pyo3(get)]
     events: Py<PyTuple>,
     /// Changes whenever the document changes; compare it for equality only.

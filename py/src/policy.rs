@@ -176,7 +176,8 @@ impl PyPolicy {
         Self(Policy::observe())
     }
 
-    /// Approves what a user started, and freezes shorter than nine seconds, of this machine; holds the rest.
+    /// Approves events that a user caused, and freezes shorter than nine seconds, as Microsoft's sample of 2020 does; holds
+    /// the others. Unlike the sample, it approves only events whose first resource is this machine.
     #[staticmethod]
     fn sample() -> Self {
         Self(Policy::sample())

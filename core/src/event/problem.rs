@@ -28,7 +28,8 @@ pub struct Problem {
 pub enum ProblemKind {
     /// The event has no `EventId`: it is left out.
     Missing,
-    /// An earlier event of the document has this `EventId`: this one is left out.
+    /// An earlier event of the document has this `EventId`: this one is left out. A document compares its first
+    /// [`DUPLICATE_ID_WINDOW`](crate::DUPLICATE_ID_WINDOW) ids; a session compares all.
     Repeated,
     /// The `EventId` is empty.
     Empty,

@@ -135,7 +135,11 @@ class Document(Mapping[str, Any]):
         """Changes whenever the document changes; compare it for equality only."""
     @property
     def events(self) -> tuple[Event, ...]:
-        """The events, in the document's order. Those without an id of their own are left out, and are problems."""
+        """The events, in the document's order.
+
+        Those without an id, or with the id of an earlier one, are left out, and are problems. Only the first 64 ids are
+        compared.
+        """
     @property
     def problems(self) -> tuple[Problem, ...]:
         """What is invalid in the document."""
@@ -457,7 +461,10 @@ class Policy:
         """The policy that never approves anything. It is the default everywhere."""
     @staticmethod
     def sample() -> Policy:
-        """Approves what a user started, and freezes shorter than nine seconds, of this machine; holds the rest."""
+        """Approve events that a user caused, and freezes shorter than nine seconds, as Microsoft's sample of 2020 does.
+
+        Hold the others. Unlike the sample, approve only events whose first resource is this machine.
+        """
     @staticmethod
     def from_toml(text: str) -> Policy:
         """Read a policy from TOML. Raises PolicyError with .line and .column."""
