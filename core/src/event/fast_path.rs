@@ -162,9 +162,36 @@ impl<'a> NameBuffer<'_, 'a> {
         if !is_enabled() {
             return false;
         }
+        // Measured: one loop for both takes a fifth longer.
+        scanner.peek() == Some(b'"') && self.read_compact_names(scanner) || self.read_spaced_names(scanner)
+    }
+
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // It has one caller.
+    fn read_compact_names(&mut self, scanner: &mut Scanner<'a>) -> bool {
+        let first = scanner.rest_of_text().strip_prefix('"');
+        self.read_separated_names(scanner, first, 2, |after| after.strip_prefix(",\""))
+    }
+
+    #[inline(never)] // So that it takes no registers from compact names.
+    fn read_spaced_names(&mut self, scanner: &mut Scanner<'a>) -> bool {
         let separator = scanner.separator();
+        let rest = scanner.rest_of_text();
+        let first = if self.count == 0 { rest.strip_prefix('"') } else { separator.strip(rest) };
+        self.read_separated_names(scanner, first, separator.len(), |after| separator.strip(after))
+    }
+
+    /// Reads names from `next` on, which starts after the opening quote. `strip` removes what separates them, `length` bytes.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // So that each caller has a loop of its own.
+    fn read_separated_names(
+        &mut self,
+        scanner: &mut Scanner<'a>,
+        mut next: Option<&'a str>,
+        length: usize,
+        strip: impl Fn(&'a str) -> Option<&'a str>,
+    ) -> bool {
         let mut last = scanner.rest_of_text();
-        let mut next = last.strip_prefix('"');
         let mut ends = PlainEnds::new(next.unwrap_or_default());
         let mut count = self.count;
         while let Some(inside) = next
@@ -174,13 +201,9 @@ impl<'a> NameBuffer<'_, 'a> {
                 *entry = Text::plain(name);
             }
             count = count.wrapping_add(1);
-            last = after;
-            let (length, rest) = match after.strip_prefix(",\"") {
-                Some(rest) => (2, Some(rest)),
-                None => (separator.len(), separator.strip(after)),
-            };
             ends.skip(length);
-            next = rest;
+            last = after;
+            next = strip(after);
         }
         self.count = count;
         scanner.step_to(last.as_bytes());
