@@ -357,6 +357,9 @@ typedef enum schedev_parse_error {
   SCHEDEV_PARSE_ERROR_OTHER = 255,
 } schedev_parse_error;
 
+/** The size of schedev_error.message, the NUL included. No message is longer. */
+#define SCHEDEV_ERROR_MESSAGE_MAX_BYTES 128
+
 /** Why a document is refused, and where. Written if a function returns SCHEDEV_ERROR_PARSE. */
 typedef struct schedev_error {
   /** A schedev_parse_error. */
@@ -367,13 +370,18 @@ typedef struct schedev_error {
   uint32_t column;
   /** The offset of the invalid byte; the length of the input if it is truncated. */
   size_t offset;
+  /**
+   * What was found and what was expected, in printable ASCII and with a NUL at its end: read it with
+   * schedev_error_message().
+   */
+  char message[SCHEDEV_ERROR_MESSAGE_MAX_BYTES];
 } schedev_error;
 
 /**
- * Returns what is wrong as a message for people, without the position.
+ * Returns what is wrong as a message for people, without the position: what was found and what was expected.
  *
  * @param error  the error; NULL is no error.
- * @return a static string, never NULL.
+ * @return a string, never NULL: the error's own message, valid as long as the error, or a static one.
  */
 const char *schedev_error_message(const schedev_error *error);
 

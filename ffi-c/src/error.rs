@@ -1,5 +1,6 @@
 //! Parse errors, and positions in a document.
 
+use core::fmt::{self, Write};
 use std::ffi::{CStr, c_char};
 
 use scheduled_events_core::{ParseError, ParseErrorKind, Position};
@@ -85,6 +86,9 @@ fn kind_of(number: u32) -> Option<&'static (schedev_parse_error, &'static CStr, 
     KINDS.iter().find(|(kind, ..)| *kind as u32 == number)
 }
 
+/// The size of schedev_error.message, the NUL included. No message is longer.
+pub const SCHEDEV_ERROR_MESSAGE_MAX_BYTES: usize = 128;
+
 /// Why a document is refused, and where. Written if a function returns SCHEDEV_ERROR_PARSE.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -97,29 +101,66 @@ pub struct schedev_error {
     pub column: u32,
     /// The offset of the invalid byte; the length of the input if it is truncated.
     pub offset: usize,
+    /// What was found and what was expected, in printable ASCII and with a NUL at its end: read it with
+    /// schedev_error_message().
+    pub message: [c_char; SCHEDEV_ERROR_MESSAGE_MAX_BYTES],
 }
 
 impl schedev_error {
-    pub(crate) const NONE: Self = Self { kind: SCHEDEV_PARSE_ERROR_NONE as u32, line: 0, column: 0, offset: 0 };
+    pub(crate) const NONE: Self = Self {
+        kind: SCHEDEV_PARSE_ERROR_NONE as u32,
+        line: 0,
+        column: 0,
+        offset: 0,
+        message: [0; SCHEDEV_ERROR_MESSAGE_MAX_BYTES],
+    };
 
-    pub(crate) const fn new(error: ParseError, position: Position) -> Self {
-        Self {
+    pub(crate) fn new(error: ParseError, position: Position) -> Self {
+        let mut result = Self {
             kind: schedev_parse_error::from_core(error.kind) as u32,
             line: position.line,
             column: position.column,
             offset: error.offset,
-        }
+            ..Self::NONE
+        };
+        let mut message = Message { buffer: &mut result.message, length: 0 };
+        // A message that does not fit ends early.
+        let _ = write!(message, "{}", error.message());
+        result
     }
 }
 
-/// Returns what is wrong as a message for people, without the position.
+/// Writes a text of ASCII, and leaves a NUL at its end.
+struct Message<'b> {
+    buffer: &'b mut [c_char; SCHEDEV_ERROR_MESSAGE_MAX_BYTES],
+    length: usize,
+}
+
+impl Write for Message<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for byte in text.bytes() {
+            let next = self.length.wrapping_add(1);
+            let place = self.buffer.get_mut(self.length).filter(|_| next < SCHEDEV_ERROR_MESSAGE_MAX_BYTES);
+            *place.ok_or(fmt::Error)? = c_char::from_ne_bytes([byte]);
+            self.length = next;
+        }
+        Ok(())
+    }
+}
+
+/// Returns what is wrong as a message for people, without the position: what was found and what was expected.
 ///
 /// @param error  the error; NULL is no error.
-/// @return a static string, never NULL.
+/// @return a string, never NULL: the error's own message, valid as long as the error, or a static one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn schedev_error_message(error: *const schedev_error) -> *const c_char {
     // SAFETY: by the conventions of the header it is NULL or points to an error.
-    let kind = unsafe { error.as_ref() }.map_or(SCHEDEV_PARSE_ERROR_NONE as u32, |error| error.kind);
+    let error = unsafe { error.as_ref() };
+    // An error that the caller made has no message, or none that ends.
+    if let Some(error) = error.filter(|error| error.message[0] != 0 && error.message.contains(&0)) {
+        return error.message.as_ptr();
+    }
+    let kind = error.map_or(SCHEDEV_PARSE_ERROR_NONE as u32, |error| error.kind);
     kind_of(kind).map_or(c"the document was refused", |(_, _, message)| message).as_ptr()
 }
 
@@ -191,5 +232,30 @@ mod tests {
             let (_, word, message) = kind_of(schedev_parse_error::from_core(kind) as u32).unwrap();
             assert_eq!((word.to_str(), message.to_str()), (Ok(kind.word()), Ok(kind.message())));
         }
+    }
+    #[test]
+    fn the_message_names_what_was_found_and_expected() {
+        let message = |error: &schedev_error| {
+            // SAFETY: the error lives, and the string ends with a NUL.
+            unsafe { CStr::from_ptr(schedev_error_message(error)) }.to_str().unwrap().to_owned()
+        };
+        for body in [
+            &b"{\"Events\":[}"[..],
+            b"",
+            b"{\"Events\":[]]",
+            b"{\"Events\":[\"\\ud83d\\n\"]}",
+            b"[]",
+            b"{\"a\":\"\x1b\"}",
+        ] {
+            let error = scheduled_events_core::Document::parse(body).unwrap_err();
+            assert_eq!(message(&schedev_error::new(error, error.position(body))), error.message().to_string());
+        }
+        let mut own = schedev_error { kind: SCHEDEV_PARSE_ERROR_TOO_DEEP as u32, ..schedev_error::NONE };
+        assert_eq!(message(&own), "more than 32 nested objects and arrays");
+        own.message = [1; SCHEDEV_ERROR_MESSAGE_MAX_BYTES];
+        assert_eq!(message(&own), "more than 32 nested objects and arrays");
+        let mut long = Message { buffer: &mut own.message, length: 0 };
+        assert!(write!(long, "{}", "x".repeat(SCHEDEV_ERROR_MESSAGE_MAX_BYTES)).is_err());
+        assert_eq!(long.length, SCHEDEV_ERROR_MESSAGE_MAX_BYTES - 1);
     }
 }

@@ -13,10 +13,11 @@ SIZE(schedev_status, 4);
 SIZE(schedev_text, 24);
 PLACE(schedev_text, len, 8);
 PLACE(schedev_text, escaped, 16);
-SIZE(schedev_error, 24);
+SIZE(schedev_error, 152);
 PLACE(schedev_error, line, 4);
 PLACE(schedev_error, column, 8);
 PLACE(schedev_error, offset, 16);
+PLACE(schedev_error, message, 24);
 SIZE(schedev_position, 8);
 SIZE(schedev_incarnation, 40);
 PLACE(schedev_incarnation, number, 8);
@@ -73,9 +74,9 @@ PLACE(schedev_step, problem, 152);
 PLACE(schedev_step, change, 184);
 PLACE(schedev_step, untracked_own, 192);
 PLACE(schedev_step, reserved, 208);
-SIZE(schedev_outcome, 56);
+SIZE(schedev_outcome, 184);
 PLACE(schedev_outcome, error, 16);
-PLACE(schedev_outcome, reserved, 40);
+PLACE(schedev_outcome, reserved, 168);
 #endif
 
 SIZE(schedev_document, 768);

@@ -41,7 +41,8 @@ impl Parsed {
         let body: Box<[u8]> = body.into();
         let mut document = Box::new(schedev_document { opaque: [u64::from(UNWRITTEN); 96] });
         let before = document.opaque;
-        let mut error = schedev_error { kind: 77, line: 0, column: 0, offset: 0 };
+        let mut error =
+            schedev_error { kind: 77, line: 0, column: 0, offset: 0, message: [0; SCHEDEV_ERROR_MESSAGE_MAX_BYTES] };
         // SAFETY: all four live, and the bytes as long as the view.
         let status =
             unsafe { schedev_document_parse(body.as_ptr().cast(), body.len(), &raw mut *document, &raw mut error) };
@@ -56,6 +57,9 @@ impl Parsed {
                 let position = refused.position(&body);
                 assert_eq!(word(schedev_parse_error_word(error.kind)), refused.kind.word());
                 assert_eq!((error.line, error.column, error.offset), (position.line, position.column, refused.offset));
+                // SAFETY: the error lives.
+                let message = unsafe { schedev_error_message(&raw const error) };
+                assert_eq!(word(message), refused.message().to_string());
                 None
             }
         }

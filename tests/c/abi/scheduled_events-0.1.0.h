@@ -357,6 +357,9 @@ typedef enum schedev_parse_error {
   SCHEDEV_PARSE_ERROR_OTHER = 255,
 } schedev_parse_error;
 
+/** The size of schedev_error.message, the NUL included. No message is longer. */
+#define SCHEDEV_ERROR_MESSAGE_MAX_BYTES 128
+
 /** Why a document is refused, and where. Written if a function returns SCHEDEV_ERROR_PARSE. */
 typedef struct schedev_error {
   /** A schedev_parse_error. */
@@ -367,13 +370,18 @@ typedef struct schedev_error {
   uint32_t column;
   /** The offset of the invalid byte; the length of the input if it is truncated. */
   size_t offset;
+  /**
+   * What was found and what was expected, in printable ASCII and with a NUL at its end: read it with
+   * schedev_error_message().
+   */
+  char message[SCHEDEV_ERROR_MESSAGE_MAX_BYTES];
 } schedev_error;
 
 /**
- * Returns what is wrong as a message for people, without the position.
+ * Returns what is wrong as a message for people, without the position: what was found and what was expected.
  *
  * @param error  the error; NULL is no error.
- * @return a static string, never NULL.
+ * @return a string, never NULL: the error's own message, valid as long as the error, or a static one.
  */
 const char *schedev_error_message(const schedev_error *error);
 
@@ -597,7 +605,8 @@ typedef struct schedev_event_cursor {
 
 /**
  * Gives the next event, in the order of the document. Elements of Events that are not objects, have no EventId or repeat
- * one are left out; schedev_document_next_problem() reports them.
+ * one are left out; schedev_document_next_problem() reports them. Only the first 64 ids of a document are compared; trackers
+ * and sessions compare all of them.
  *
  * Nothing is stored, so that each event but the first is read a second time. schedev_document_parse_each() avoids that.
  *
@@ -720,7 +729,10 @@ const char *schedev_member_name(uint32_t member);
 typedef enum schedev_problem_kind {
   /** The event has no EventId. It is left out. */
   SCHEDEV_PROBLEM_MISSING = 1,
-  /** An earlier event of the document has the same EventId. This one is left out. */
+  /**
+   * An earlier event of the document has the same EventId. This one is left out. Only the first 64 ids of a document are
+   * compared.
+   */
   SCHEDEV_PROBLEM_REPEATED = 2,
   /** The EventId is empty. */
   SCHEDEV_PROBLEM_EMPTY = 3,
@@ -941,7 +953,8 @@ const schedev_policy *schedev_policy_observe(void);
 
 /**
  * Returns the preset that is based on Microsoft's published sample: it approves events that a user caused (rule 1) and
- * freezes of at most 8 seconds (rule 2), for this machine only, and holds everything else.
+ * freezes of at most 8 seconds (rule 2), for this machine only, and holds everything else. It is stricter than the sample:
+ * an event of several machines is approved by the first of them only, and one with an invalid member is held.
  *
  * @return a static policy.
  */
@@ -1154,7 +1167,8 @@ schedev_status schedev_tracker_init(void *memory, size_t size, schedev_tracker *
  * Compares a document with the last one and reports each change: first those of events that are still there, then the
  * events that are gone, then the new ones.
  *
- * Pass documents only: a failed poll, an empty body or a 304 does not end an event.
+ * Pass documents only: a failed poll, an empty body or a 304 does not end an event. If several events have one id, the
+ * first one counts.
  *
  * @param tracker      the tracker.
  * @param document     the newest document.
