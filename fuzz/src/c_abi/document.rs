@@ -8,14 +8,15 @@ use scheduled_events_c_abi::schedev_status::{
     SCHEDEV_END, SCHEDEV_ERROR_PARSE, SCHEDEV_ERROR_TRACKER_FULL, SCHEDEV_ERROR_UNKNOWN_EVENT, SCHEDEV_OK,
 };
 use scheduled_events_c_abi::{
-    SCHEDEV_CALLBACK_NAMES_MAX, SCHEDEV_TRACKER_EVENTS_MAX, schedev_change_word, schedev_decide, schedev_decision,
-    schedev_document, schedev_document_event_count, schedev_document_incarnation, schedev_document_next,
-    schedev_document_next_problem, schedev_document_parse, schedev_document_parse_each, schedev_error, schedev_event,
-    schedev_event_cursor, schedev_event_next_resources, schedev_event_rank, schedev_event_resource, schedev_names,
-    schedev_parse_error_word, schedev_policy, schedev_position_of, schedev_problem, schedev_problem_cursor,
-    schedev_resource_cursor, schedev_start_requests, schedev_text, schedev_text_copy, schedev_text_equal,
-    schedev_text_equal_ignore_case, schedev_tracked_event, schedev_tracker_approved, schedev_tracker_event,
-    schedev_tracker_event_count, schedev_tracker_init, schedev_tracker_observe, schedev_tracker_size,
+    SCHEDEV_CALLBACK_NAMES_MAX, SCHEDEV_ERROR_MESSAGE_MAX_BYTES, SCHEDEV_TRACKER_EVENTS_MAX, schedev_change_word,
+    schedev_decide, schedev_decision, schedev_document, schedev_document_event_count, schedev_document_incarnation,
+    schedev_document_next, schedev_document_next_problem, schedev_document_parse, schedev_document_parse_each,
+    schedev_error, schedev_error_message, schedev_event, schedev_event_cursor, schedev_event_next_resources,
+    schedev_event_rank, schedev_event_resource, schedev_names, schedev_parse_error_word, schedev_policy,
+    schedev_position_of, schedev_problem, schedev_problem_cursor, schedev_resource_cursor, schedev_start_requests,
+    schedev_text, schedev_text_copy, schedev_text_equal, schedev_text_equal_ignore_case, schedev_tracked_event,
+    schedev_tracker_approved, schedev_tracker_event, schedev_tracker_event_count, schedev_tracker_init,
+    schedev_tracker_observe, schedev_tracker_size,
 };
 use scheduled_events_core::{Document, Event, EventId, Position, StartRequests, Text, Tracker, UnixSeconds, VmNames};
 
