@@ -7,18 +7,17 @@
 set -eu
 cd "$(dirname "$0")/../.."
 
-export PROPTEST_CASES="${PROPTEST_CASES:-2}"
+export PROPTEST_CASES="${PROPTEST_CASES:-1}"
 # Proptest reads the time and the environment.
 export MIRIFLAGS="${MIRIFLAGS:--Zmiri-disable-isolation}"
 
 # Tests over large inputs show nothing here that they do not show natively.
 slow='both_paths_read_the_corpus_alike both_paths_read_the_conformance_cases_alike
-    ids_that_all_have_one_hash_are_compared_in_linear_time only_the_first_event_of_an_id_remains
-    ids_of_equal_hashes_are_different_events control_bidirectional_and_invisible_characters_are_unsafe
+    both_paths_read_random_documents_alike control_bidirectional_and_invisible_characters_are_unsafe
     events_of_one_bucket_can_be_removed_in_any_order'
-skip=
+skip='--skip duplicate_ids::'
 for test in $slow; do
-    grep -rqs "fn $test()" core/src || { echo "error: there is no test $test to leave out" >&2; exit 1; }
+    grep -rqs "fn $test(" core/src || { echo "error: there is no test $test to leave out" >&2; exit 1; }
     skip="$skip --skip $test"
 done
 
