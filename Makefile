@@ -6,8 +6,6 @@ PREFIX ?= /usr/local
 SECONDS ?= 20
 SEEDS ?= 500
 POLLS ?= 86400
-# Most of the client's tests wait for the next poll, so many run at a time.
-TEST_THREADS ?= 16
 # Modules of tests that take more than a few seconds: `make check` leaves them out.
 SLOW = reference:: invariants:: http_faults:: clocks:: commands:: restart:: state_file:: systemd:: stalled_readers:: \
 	every_beginning
@@ -18,7 +16,7 @@ WORKSPACE = --locked --workspace
 	check-format lint test-fast test-rust test-c test-python \
 	docs bare-metal platforms msrv deny test-stack sizes prove-no-panic coverage verify-c check-bench \
 	test-fuzz fuzz \
-	crash soak test-mounts check-systemd test-systemd test-long-waits test-sweeps miri advisories mutants \
+	crash soak test-mounts check-systemd test-systemd test-sweeps miri advisories mutants \
 	header faults-table records-page bench bench-poll bench-python bench-sizes bench-check bench-c performance
 
 help: ## list these targets
@@ -69,11 +67,11 @@ lint: ## run Clippy; warnings are errors
 	$(CARGO) clippy $(WORKSPACE) --test stack --test mounts --test crash --test soak -- -D warnings
 
 test-fast: ## run unit tests and fast integration tests
-	RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test $(WORKSPACE) --lib --bins --test suite --test portable -- $(SLOW:%=--skip %)
+	$(CARGO) test $(WORKSPACE) --lib --bins --test suite --test portable -- $(SLOW:%=--skip %)
 
 test-rust: ## run all tests of `cargo test` but the sweeps of `make test-sweeps`
 	@tests/setup client
-	RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test $(WORKSPACE) -- --skip reference::
+	$(CARGO) test $(WORKSPACE) -- --skip reference::
 
 test-c: ## test the C library, its headers, examples and packages
 	@tests/setup c
@@ -150,9 +148,6 @@ check-systemd: ## check that systemd understands the unit, and how much the unit
 test-systemd: ## run the unit under a real systemd: ready, watched, restarted, stopped
 	@tests/setup systemd
 	@client/systemd/try
-
-test-long-waits: ## run the tests of HTTP faults that wait for more than a minute
-	$(CARGO) test $(WORKSPACE) --test suite http_faults -- --ignored
 
 test-sweeps: ## compare the session with a naive model over every short sequence of what can happen
 	$(CARGO) test $(WORKSPACE) --test suite -- reference::

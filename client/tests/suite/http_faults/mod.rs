@@ -5,10 +5,8 @@
 //! - `rows` has the rows. Each is a test, and a line of `docs/faults.md`.
 //! - `scenario_run` runs a row and checks it.
 //! - `handwritten` has the cases that need more control over the service than the replay server gives.
-//! - `background` runs all of them at the same time, since they mostly wait.
 //! - `page` writes `docs/faults.md`.
 
-mod background;
 mod handwritten;
 mod page;
 mod row;

@@ -9,7 +9,7 @@ use scheduled_events::replay::fault::KINDS;
 use scheduled_events_core::limits;
 
 use super::row::{ALWAYS, ROW, Row};
-use super::rows::{ROWS, RowEntry};
+use super::rows::ROWS;
 
 /// With this environment variable, the test writes the page.
 const WRITE: &str = "SCHEDULED_EVENTS_WRITE_FAULTS_PAGE";
@@ -65,8 +65,7 @@ fn table() -> String {
         "| The service … | result | next poll | standard error | the client never … | test and its `--fault` |\n\
          |---|---|---|---|---|---|\n"
             .to_owned();
-    for RowEntry { name, row, ignored } in ROWS {
-        let ignored = if *ignored { " (ignored by default)" } else { "" };
+    for (name, row) in ROWS {
         let stderr = code(row.stderr, "; ");
         let never = row.never.iter().map(|never| never.text()).collect::<Vec<_>>().join("; ");
         let faults = code(row.faults, " ").replace("{witness}", "http://…");
@@ -76,7 +75,7 @@ fn table() -> String {
             row.retry.text(),
             stderr,
             never,
-            format!("**{name}**{ignored} {faults}").trim_end().to_owned(),
+            format!("**{name}** {faults}").trim_end().to_owned(),
         ];
         let cells = cells.map(|cell| if cell.is_empty() { "–".to_owned() } else { cell.replace('|', "\\|") });
         let _ = writeln!(text, "| {} |", cells.join(" | "));

@@ -4,6 +4,7 @@
 //! A fault of the first poll applies before the event is known, one of the fourth poll while the event is open.
 
 use super::row::{Never, ROW, RetryDelay, Row};
+use super::scenario_run::run_row;
 
 /// The default Freeze, with an incarnation that starts again.
 const RESET: &str = r#"
@@ -64,25 +65,12 @@ const CROWD: &str = r#"
     started_for = "8min"
 "#;
 
-/// A row and its test.
-pub(crate) struct RowEntry {
-    /// The name of the test.
-    pub(crate) name: &'static str,
-    pub(crate) row: Row,
-    /// The test has `#[ignore]`, because it takes more than a minute.
-    pub(crate) ignored: bool,
-}
-
 /// Declares the rows, and a test for each.
 macro_rules! rows {
-    ($($(#[$ignore:meta])? $name:ident => $row:expr;)*) => {
-        /// All rows.
-        pub(crate) const ROWS: &[RowEntry] = &[$(RowEntry {
-            name: stringify!($name),
-            row: $row,
-            ignored: !concat!("" $(, stringify!($ignore))?).is_empty(),
-        }),*];
-        $(#[test] $(#[$ignore])? fn $name() { super::background::join(stringify!($name)); })*
+    ($($name:ident => $row:expr;)*) => {
+        /// All rows, by the names of their tests.
+        pub(crate) const ROWS: &[(&str, Row)] = &[$((stringify!($name), $row)),*];
+        $(#[test] fn $name() { run_row(stringify!($name), $row).check(); })*
     };
 }
 
@@ -146,7 +134,6 @@ rows! {
         stderr: &["warning: poll failed: status 410"],
         ..ROW
     };
-    #[ignore = "takes 90 s"]
     status_410_for_75_seconds => Row {
         service: "answers 410 to all requests for 75 s, as during an update",
         faults: &["status:410@0s-75s"],
@@ -184,7 +171,6 @@ rows! {
         never: &[Never::RequestWithin(3)],
         ..ROW
     };
-    #[ignore = "takes 70 s"]
     retry_after_of_an_hour => Row {
         service: "answers 429 with a `Retry-After` of an hour",
         faults: &["get.retry-after:3600@1"],
@@ -297,7 +283,6 @@ rows! {
         never: &[Never::TimeOutWithin(15)],
         ..ROW
     };
-    #[ignore = "takes 130 s"]
     first_response_of_two_minutes => Row {
         service: "takes 120 s for the first response, as after 24 hours without a request",
         faults: &["first-call-delay:120"],
