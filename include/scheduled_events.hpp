@@ -607,9 +607,10 @@ public:
     c_.reset(made);
   }
   /// Calls `on_change(change, const tracked_event &)` for each change. An exception of on_change is thrown again after the
-  /// whole document was applied. Throws error if the document has too many events, and then nothing is changed.
+  /// whole document was applied. Throws error if the document has too many events, and then nothing is changed. Returns
+  /// how many events were ignored because their id repeats one, beyond those that are problems of the document.
   template <class OnChange>
-  void observe(const document &next, const names &mine, seconds_point now, OnChange on_change) {
+  std::size_t observe(const document &next, const names &mine, seconds_point now, OnChange on_change) {
     struct state {
       OnChange &on_change;
       std::exception_ptr thrown;
@@ -625,11 +626,13 @@ public:
       }
     };
     const schedev_names own = mine.c();
-    detail::check(
-        schedev_tracker_observe(c_.get(), &next.c(), &own, now.time_since_epoch().count(), report, &context, nullptr));
+    std::size_t ignored = 0;
+    detail::check(schedev_tracker_observe(c_.get(), &next.c(), &own, now.time_since_epoch().count(), report, &context,
+                                          &ignored, nullptr));
     if (context.thrown) {
       std::rethrow_exception(context.thrown);
     }
+    return ignored;
   }
   /// Records that an event was approved; false if there is no such event.
   bool approved(std::string_view id) { return schedev_tracker_approved(c_.get(), detail::view(id)) == SCHEDEV_OK; }

@@ -158,6 +158,7 @@ fn runs_a_session_and_a_tracker_at_any_alignment() {
             Some(count_change),
             (&raw mut count).cast(),
             core::ptr::null_mut(),
+            core::ptr::null_mut(),
         );
         assert_eq!((observed, count), (SCHEDEV_OK, 1));
     }

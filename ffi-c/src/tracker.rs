@@ -196,7 +196,8 @@ pub unsafe extern "C" fn schedev_tracker_init(
 /// events that are gone, then the new ones.
 ///
 /// Pass documents only: a failed poll, an empty body or a 304 does not end an event. If several events have one id, the
-/// first one counts.
+/// first one counts and the others are ignored. Those among the first events of a document are its problems, which
+/// schedev_document_next_problem() returns; the tracker counts the others.
 ///
 /// @param tracker      the tracker.
 /// @param document     the newest document.
@@ -204,6 +205,7 @@ pub unsafe extern "C" fn schedev_tracker_init(
 /// @param now_seconds  the time, in seconds since 1970-01-01T00:00:00Z.
 /// @param on_change    called for each change; may be NULL.
 /// @param context      passed to on_change.
+/// @param ignored      receives how many events the tracker ignored because of their ids; may be NULL.
 /// @param needed       receives the number of events of the document if it has too many; may be NULL.
 /// @return SCHEDEV_OK; SCHEDEV_ERROR_TRACKER_FULL if the document has more than SCHEDEV_TRACKER_EVENTS_MAX events, and
 ///         then nothing is changed or reported; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the tracker or the document
@@ -217,11 +219,12 @@ pub unsafe extern "C" fn schedev_tracker_observe(
     now_seconds: i64,
     on_change: schedev_change_callback,
     context: *mut c_void,
+    ignored: *mut usize,
     needed: *mut usize,
 ) -> schedev_status {
     boundary(|| {
         let (tracker, document) = (checked!(object_mut(tracker)), checked!(object(document)));
-        let needed = checked!(optional_output(needed));
+        let (ignored, needed) = (checked!(optional_output(ignored)), checked!(optional_output(needed)));
         let report = |change, event: &TrackedEvent| {
             if let Some(on_change) = on_change {
                 let event = schedev_tracked_event::from_core(event);
@@ -231,10 +234,16 @@ pub unsafe extern "C" fn schedev_tracker_observe(
         };
         let now = UnixSeconds(now_seconds);
         let observe = |names: VmNames<'_>| tracker.observe(&document.view, names, now, report);
-        checked!(with_names(names, observe)).map(|_| ()).map_err(|full| {
-            needed.write(full.needed);
-            SCHEDEV_ERROR_TRACKER_FULL
-        })
+        match checked!(with_names(names, observe)) {
+            Ok(count) => {
+                ignored.write(count);
+                Ok(())
+            }
+            Err(full) => {
+                needed.write(full.needed);
+                Err(SCHEDEV_ERROR_TRACKER_FULL)
+            }
+        }
     })
 }
 

@@ -163,6 +163,13 @@ def session():
 
 
 @check
+def tracker_in_cxx():
+    """A tracker through C++."""
+    run(compile("tracker.cc"))
+    return "as expected"
+
+
+@check
 def threads():
     """Threads share a document and run a session each."""
     return run(compile("threads.c", "-pthread")).strip()

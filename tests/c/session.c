@@ -169,8 +169,10 @@ static void test_tracker(void) {
   for (size_t i = 0; i < 5; i++) {
     schedev_document document;
     schedev_tracked_event event;
+    size_t ignored = 7;
     EXPECT(schedev_document_parse(bodies[i], strlen(bodies[i]), &document, NULL) == SCHEDEV_OK);
-    EXPECT(schedev_tracker_observe(tracker, &document, &names, 0, on_change, &seen, NULL) == SCHEDEV_OK);
+    EXPECT(schedev_tracker_observe(tracker, &document, &names, 0, on_change, &seen, &ignored, NULL) == SCHEDEV_OK);
+    EXPECT(ignored == 0);
     EXPECT(schedev_tracker_event_count(tracker) == schedev_document_event_count(&document));
     EXPECT(schedev_tracker_event(tracker, 0, &event) == (i < 3 ? SCHEDEV_OK : SCHEDEV_END));
     EXPECT(schedev_tracker_approved(tracker, schedev_text_from("A-1")) ==
@@ -180,11 +182,30 @@ static void test_tracker(void) {
   EXPECT(seen.kinds[2] == SCHEDEV_CHANGE_COMPLETED);
 }
 
+/* A document compares its first 64 ids; the tracker ignores the ids that repeat after those. */
+static void test_repeated_ids(void) {
+  static char body[64 * 70];
+  schedev_tracker *tracker = NULL;
+  schedev_document document;
+  size_t ignored = 7;
+  size_t len = (size_t)snprintf(body, sizeof body, "{\"Events\":[{\"EventId\":\"0\"}");
+  for (int i = 1; i < 66; i++) {
+    len += (size_t)snprintf(body + len, sizeof body - len, ",{\"EventId\":\"%d\"}", i);
+  }
+  len += (size_t)snprintf(body + len, sizeof body - len, ",{\"EventId\":\"65\"},{\"EventId\":\"65\"}]}");
+  EXPECT(schedev_document_parse(body, len, &document, NULL) == SCHEDEV_OK);
+  EXPECT(schedev_tracker_init(memory.bytes, sizeof memory.bytes, &tracker) == SCHEDEV_OK);
+  EXPECT(schedev_tracker_observe(tracker, &document, NULL, 0, NULL, NULL, &ignored, NULL) == SCHEDEV_OK);
+  EXPECT(ignored == 2 && schedev_tracker_event_count(tracker) == 66);
+  EXPECT(schedev_tracker_observe(tracker, &document, NULL, 0, NULL, NULL, NULL, NULL) == SCHEDEV_OK);
+}
+
 static void test_full_tracker(void) {
   static char body[64 * (SCHEDEV_TRACKER_EVENTS_MAX + 2)];
   schedev_tracker *tracker = NULL;
   schedev_document document;
   size_t needed = 0;
+  size_t ignored = 7;
   size_t len = (size_t)snprintf(body, sizeof body, "{\"Events\":[{\"EventId\":\"0\"}");
   for (int i = 1; i <= SCHEDEV_TRACKER_EVENTS_MAX; i++) {
     len += (size_t)snprintf(body + len, sizeof body - len, ",{\"EventId\":\"%d\"}", i);
@@ -192,13 +213,15 @@ static void test_full_tracker(void) {
   len += (size_t)snprintf(body + len, sizeof body - len, "]}");
   EXPECT(schedev_document_parse(body, len, &document, NULL) == SCHEDEV_OK);
   EXPECT(schedev_tracker_init(memory.bytes, sizeof memory.bytes, &tracker) == SCHEDEV_OK);
-  EXPECT(schedev_tracker_observe(tracker, &document, NULL, 0, on_change, NULL, &needed) == SCHEDEV_ERROR_TRACKER_FULL);
-  EXPECT(needed == SCHEDEV_TRACKER_EVENTS_MAX + 1 && schedev_tracker_event_count(tracker) == 0);
+  EXPECT(schedev_tracker_observe(tracker, &document, NULL, 0, on_change, NULL, &ignored, &needed) ==
+         SCHEDEV_ERROR_TRACKER_FULL);
+  EXPECT(needed == SCHEDEV_TRACKER_EVENTS_MAX + 1 && ignored == 7 && schedev_tracker_event_count(tracker) == 0);
 }
 
 int main(void) {
   test_session();
   test_tracker();
+  test_repeated_ids();
   test_full_tracker();
   return 0;
 }

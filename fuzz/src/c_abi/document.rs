@@ -235,7 +235,7 @@ fn resources(u: &mut Unstructured<'_>, event: &mut schedev_event) -> Result<Vec<
     Ok(all)
 }
 
-/// Compares schedev_document_parse_each() with `Document::parse_each`.
+/// Compares `schedev_document_parse_each()` with `Document::parse_each`.
 fn events_in_one_pass(parsed: &Parsed) {
     type Shown = (usize, String, Option<Vec<String>>);
     unsafe extern "C" fn note(
@@ -369,7 +369,7 @@ fn tracked(
         assert_eq!(schedev_tracker_init(place, size, &raw mut tracker), SCHEDEV_OK);
         for (document, now) in [(parsed, now), (parsed, now), (&empty, now + u.int_in_range(0..=2_000_000_000_i64)?)] {
             let (mut reported, mut expected) = (Vec::<(&str, TrackedView)>::new(), Vec::new());
-            let mut needed = 0;
+            let (mut ignored, mut needed) = (usize::MAX, usize::MAX);
             let status = schedev_tracker_observe(
                 tracker,
                 &raw const *document.document,
@@ -377,6 +377,7 @@ fn tracked(
                 now,
                 Some(note),
                 (&raw mut reported).cast(),
+                &raw mut ignored,
                 &raw mut needed,
             );
             let seen = core.observe(&document.core(), known, UnixSeconds(now), |change, event| {
@@ -384,8 +385,10 @@ fn tracked(
             });
             assert_eq!(reported, expected);
             match seen {
-                Ok(_) => assert_eq!((status, needed), (SCHEDEV_OK, 0)),
-                Err(full) => assert_eq!((status, needed), (SCHEDEV_ERROR_TRACKER_FULL, full.needed)),
+                Ok(count) => assert_eq!((status, ignored, needed), (SCHEDEV_OK, count, usize::MAX)),
+                Err(full) => {
+                    assert_eq!((status, ignored, needed), (SCHEDEV_ERROR_TRACKER_FULL, usize::MAX, full.needed));
+                }
             }
             assert_eq!(schedev_tracker_event_count(tracker), core.len());
             let mut event = MaybeUninit::uninit();

@@ -80,8 +80,8 @@
  * function can return it, but no input is known that causes it.
  *
  * Outputs are written only if the call succeeds, so they need not be initialised. There are two exceptions: `needed`, which
- * is also written if a buffer is too small, and `error`, which describes why a document is refused. A call that fails does
- * not change its objects and cursors, unless its description says so.
+ * is also written if a buffer or a tracker is too small, and `error`, which describes why a document is refused. A call
+ * that fails does not change its objects and cursors, unless its description says so.
  *
  * Enumerations are passed as uint32_t in structs and arguments, so that their size does not depend on the compiler. A
  * number that a function does not know is refused with SCHEDEV_ERROR_ARGUMENT. A number that your program does not know
@@ -1168,7 +1168,8 @@ schedev_status schedev_tracker_init(void *memory, size_t size, schedev_tracker *
  * events that are gone, then the new ones.
  *
  * Pass documents only: a failed poll, an empty body or a 304 does not end an event. If several events have one id, the
- * first one counts.
+ * first one counts and the others are ignored. Those among the first events of a document are its problems, which
+ * schedev_document_next_problem() returns; the tracker counts the others.
  *
  * @param tracker      the tracker.
  * @param document     the newest document.
@@ -1176,6 +1177,7 @@ schedev_status schedev_tracker_init(void *memory, size_t size, schedev_tracker *
  * @param now_seconds  the time, in seconds since 1970-01-01T00:00:00Z.
  * @param on_change    called for each change; may be NULL.
  * @param context      passed to on_change.
+ * @param ignored      receives how many events the tracker ignored because of their ids; may be NULL.
  * @param needed       receives the number of events of the document if it has too many; may be NULL.
  * @return SCHEDEV_OK; SCHEDEV_ERROR_TRACKER_FULL if the document has more than SCHEDEV_TRACKER_EVENTS_MAX events, and
  *         then nothing is changed or reported; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the tracker or the document
@@ -1184,7 +1186,8 @@ schedev_status schedev_tracker_init(void *memory, size_t size, schedev_tracker *
 SCHEDEV_MUST_USE
 schedev_status schedev_tracker_observe(schedev_tracker *tracker, const schedev_document *document,
                                        const schedev_names *names, int64_t now_seconds,
-                                       schedev_change_callback on_change, void *context, size_t *needed);
+                                       schedev_change_callback on_change, void *context, size_t *ignored,
+                                       size_t *needed);
 
 /**
  * Records that an event was approved. If the event disappears while it is Scheduled, this is what distinguishes ENDED
