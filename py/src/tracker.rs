@@ -19,14 +19,20 @@ use crate::{errors, words};
 /// Give it documents only: a failed poll or an empty body ends no event. It holds 1024 events.
 #[pyclass(frozen, name = "Tracker", module = "scheduled_events")]
 pub(crate) struct PyTracker {
-    core: Mutex<Box<Tracker<EVENTS_MAX>>>,
+    state: Mutex<State>,
     vm_names: Names,
     api_version: String,
 }
 
+struct State {
+    core: Box<Tracker<EVENTS_MAX>>,
+    /// What the last observation returned.
+    ignored: usize,
+}
+
 impl PyTracker {
-    fn lock(&self) -> MutexGuard<'_, Box<Tracker<EVENTS_MAX>>> {
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -35,8 +41,8 @@ impl PyTracker {
     #[new]
     #[pyo3(signature = (vm_names=None, *, api_version="2020-07-01"))]
     fn new(vm_names: Option<Names>, api_version: &str) -> Self {
-        let core = Mutex::new(Box::new(Tracker::new()));
-        Self { core, vm_names: vm_names.unwrap_or_default(), api_version: api_version.to_owned() }
+        let state = Mutex::new(State { core: Box::new(Tracker::new()), ignored: 0 });
+        Self { state, vm_names: vm_names.unwrap_or_default(), api_version: api_version.to_owned() }
     }
 
     /// Applies a document and returns the changes since the last one: a list of Change.
@@ -54,23 +60,35 @@ impl PyTracker {
         let names = self.vm_names.borrowed();
         let names = names_for(&names, &self.api_version);
         let mut records = Vec::new();
-        let observed = self.lock().observe(&document, names, now, |change, event| {
-            let event = members_of(Some(&document), event);
-            records.push(words::json(&Record::Change { change, event }.at(now)));
-        });
+        let observed = {
+            let State { core, ignored } = &mut *self.lock();
+            let observed = core.observe(&document, names, now, |change, event| {
+                let event = members_of(Some(&document), event);
+                records.push(words::json(&Record::Change { change, event }.at(now)));
+            });
+            observed.map(|count| *ignored = count)
+        };
         observed.map_err(|full| errors::capacity(py, full.needed, EVENTS_MAX))?;
         let changes: PyResult<Vec<_>> = records.iter().map(|record| words::record(py, record)).collect();
         PyList::new(py, changes?)
     }
 
+    /// How many events of the last document were ignored because an earlier event has the same id.
+    ///
+    /// Those among the first 64 ids are not counted: ``Document.events`` leaves them out, and they are problems.
+    #[getter]
+    fn ignored(&self) -> usize {
+        self.lock().ignored
+    }
+
     /// Notes that an approval of this event succeeded, which distinguishes ``ended`` from ``cancelled``.
     fn approved(&self, event_id: &str) -> bool {
-        self.lock().approved(&EventId::new(&Text::plain(event_id)))
+        self.lock().core.approved(&EventId::new(&Text::plain(event_id)))
     }
 
     /// How many events are tracked.
     fn __len__(&self) -> usize {
-        self.lock().len()
+        self.lock().core.len()
     }
 
     #[allow(clippy::unused_self)] // Python calls it as a method.

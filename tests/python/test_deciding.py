@@ -47,6 +47,22 @@ def test_start_requests_takes_ids_and_events_only() -> None:
     assert se.start_requests(se.parse(DOCUMENT).events).startswith(b'{"StartRequests":[{"EventId":"C7061BAC')
 
 
+def test_a_tracker_counts_the_repeated_ids_that_it_ignores() -> None:
+    tracker = se.Tracker(vm_names=[VM])
+    assert tracker.ignored == 0
+    ids = [str(number) for number in range(66)]
+    repeated = se.parse(document(*({"EventId": event_id} for event_id in [*ids, "65", "65"])))
+    assert len(tracker.observe(repeated, now=START)) == 66
+    assert (len(tracker), tracker.ignored) == (66, 2)
+    assert tracker.observe(repeated, now=START) == []
+    assert tracker.ignored == 2
+    with pytest.raises(se.CapacityError):
+        tracker.observe(se.parse(document(*({"EventId": str(number)} for number in range(1025)))), now=START)
+    assert tracker.ignored == 2
+    tracker.observe(se.parse(b'{"Events":[]}'), now=START)
+    assert tracker.ignored == 0
+
+
 def test_a_tracker_reports_changes() -> None:
     tracker = se.Tracker(vm_names=[VM])
     moment = datetime(2022, 4, 11, 22, 0, tzinfo=timezone.utc)

@@ -405,6 +405,13 @@ class Tracker:
 
         Give it documents only: a failed poll or an empty body ends no event.
         """
+
+    @property
+    def ignored(self) -> int:
+        """How many events of the last document were ignored because an earlier event has the same id.
+
+        Those among the first 64 ids are not counted: ``Document.events`` leaves them out, and they are problems.
+        """
     def approved(self, event_id: str) -> bool:
         """Note that an approval succeeded, which distinguishes ``ended`` from ``cancelled``."""
     def __len__(self) -> int: ...
