@@ -251,9 +251,9 @@ mod tests {
             assert_eq!(message(&schedev_error::new(error, error.position(body))), error.message().to_string());
         }
         let mut own = schedev_error { kind: SCHEDEV_PARSE_ERROR_TOO_DEEP as u32, ..schedev_error::NONE };
-        assert_eq!(message(&own), "more than 32 nested objects and arrays");
+        assert_eq!(message(&own), ParseErrorKind::TooDeep.message());
         own.message = [1; SCHEDEV_ERROR_MESSAGE_MAX_BYTES];
-        assert_eq!(message(&own), "more than 32 nested objects and arrays");
+        assert_eq!(message(&own), ParseErrorKind::TooDeep.message());
         let mut long = Message { buffer: &mut own.message, length: 0 };
         assert!(write!(long, "{}", "x".repeat(SCHEDEV_ERROR_MESSAGE_MAX_BYTES)).is_err());
         assert_eq!(long.length, SCHEDEV_ERROR_MESSAGE_MAX_BYTES - 1);

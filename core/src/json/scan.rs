@@ -365,8 +365,10 @@ mod tests {
     #[test]
     fn nesting_deeper_than_the_limit_is_an_error() {
         let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
-        assert!(read(&nested(32)).is_ok());
-        assert_eq!(refused(&nested(33)), (ParseErrorKind::TooDeep, 32));
+        let deepest = MAX_DEPTH as usize;
+        assert!(read(&nested(deepest)).is_ok());
+        assert_eq!(refused(&nested(deepest + 1)), (ParseErrorKind::TooDeep, deepest));
+        assert!(ParseErrorKind::TooDeep.message().starts_with(&format!("more than {MAX_DEPTH} nested ")));
         assert_eq!(refused(&"[".repeat(200_000)), (ParseErrorKind::TooDeep, 32));
         let objects: String = "{\"a\":".repeat(200_000);
         assert_eq!(refused(&objects), (ParseErrorKind::TooDeep, 32 * 5));
