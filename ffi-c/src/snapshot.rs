@@ -2,10 +2,9 @@
 
 use std::ffi::c_char;
 
-use scheduled_events_core::SnapshotError;
+use scheduled_events_core::{Session, SnapshotError};
 
 use crate::boundary::boundary;
-use crate::event::SCHEDEV_EVENT_ID_MAX_BYTES;
 use crate::pointers::{bytes, output_buffer};
 use crate::session::{SCHEDEV_SESSION_EVENTS_MAX, schedev_session};
 use crate::status::schedev_status::{
@@ -17,13 +16,7 @@ use crate::tagged::{object, object_mut};
 /// The largest snapshot, in bytes.
 pub const SCHEDEV_SNAPSHOT_MAX_BYTES: usize = 8192;
 
-const _: () = {
-    // Magic number, version, flags, sixteen hashes and an index among them, a count and a checksum.
-    const HEAD: usize = 4 + 1 + 1 + 16 * 8 + 1 + 2 + 8;
-    // Two texts with their lengths, five numbers, and the progress.
-    const EVENT: usize = (1 + SCHEDEV_EVENT_ID_MAX_BYTES) + (1 + 28) + 1 + 1 + 8 + 4 + 4 + 8 + 4;
-    assert!(HEAD + SCHEDEV_SESSION_EVENTS_MAX * EVENT <= SCHEDEV_SNAPSHOT_MAX_BYTES);
-};
+const _: () = assert!(Session::<SCHEDEV_SESSION_EVENTS_MAX>::SNAPSHOT_MAX <= SCHEDEV_SNAPSHOT_MAX_BYTES);
 
 /// Writes what the session must remember across a restart, in a binary format with a version and a checksum. Take a
 /// snapshot after each step and each call that changes the session, and store it before acting on the step.

@@ -38,12 +38,12 @@ use super::Session;
 use super::approved_ids::APPROVED_IDS;
 use super::event_progress::{EventProgress, PreparationState};
 use crate::error::BufferTooSmall;
-use crate::event_id::EventId;
+use crate::event_id::{EVENT_ID_MAX, EventId};
 use crate::fixed_str;
 use crate::hash::Hash;
 use crate::slice_writer::SliceWriter;
 use crate::time::{UnixMillis, UnixSeconds};
-use crate::tracker::{Change, Flags, TrackedEvent, TrackedStatus};
+use crate::tracker::{Change, Flags, TYPE_MAX, TrackedEvent, TrackedStatus};
 
 const MAGIC: &[u8; 4] = b"SEVS";
 const VERSION: u8 = 1;
@@ -72,8 +72,16 @@ impl fmt::Display for SnapshotError {
 
 impl core::error::Error for SnapshotError {}
 
+/// The length of everything but the events, and the greatest length of an event.
+const FRAME_BYTES: usize = MAGIC.len() + 1 + 1 + 8 * APPROVED_IDS + 1 + 2 + 8;
+const EVENT_BYTES_MAX: usize = (1 + EVENT_ID_MAX) + (1 + TYPE_MAX) + 1 + 1 + 8 + 4 + 4 + 8 + 1 + 1 + 1;
+
 impl<const N: usize> Session<N> {
-    /// Writes a snapshot to the start of `buffer` and returns its length, about a hundred bytes per event.
+    /// The greatest length of a snapshot, in bytes.
+    pub const SNAPSHOT_MAX: usize = FRAME_BYTES + N * EVENT_BYTES_MAX;
+
+    /// Writes a snapshot to the start of `buffer` and returns its length, about a hundred bytes per event and at most
+    /// [`SNAPSHOT_MAX`](Self::SNAPSHOT_MAX).
     ///
     /// Take and store one after each call that changes the session, and before you do what a [`Step`](crate::Step) asks.
     ///
@@ -326,24 +334,40 @@ mod tests {
         Session::new(&SessionConfig::new(VmNames::UNKNOWN)).unwrap()
     }
 
-    /// A snapshot of one event, without its checksum.
-    fn content() -> Vec<u8> {
-        let mut session = session();
-        let event = TrackedEvent {
-            event_id: EventId::from_str("a").unwrap(),
-            event_type: heapless::String::new(),
+    fn event(id: &str, event_type: &str) -> TrackedEvent {
+        TrackedEvent {
+            event_id: EventId::from_str(id).unwrap(),
+            event_type: fixed_str::from_str(event_type).unwrap(),
             status: TrackedStatus::Scheduled,
             flags: Flags::default(),
             not_before: UnixSeconds(7),
             duration: 5,
             digest: 3,
-        };
-        let slot = session.tracker.place(event).unwrap();
+        }
+    }
+
+    /// A snapshot of one event, without its checksum.
+    fn content() -> Vec<u8> {
+        let mut session = session();
+        let slot = session.tracker.place(event("a", "")).unwrap();
         session.set_progress(slot, EventProgress::new(UnixMillis(0)));
         let mut buffer = [0; 256];
         let length = session.snapshot(&mut buffer).unwrap();
         assert_eq!(length, LENGTH + 8);
         buffer[..LENGTH].to_vec()
+    }
+
+    #[test]
+    fn the_longest_snapshot_has_the_length_that_is_documented() {
+        const LONGEST: usize = Session::<2>::SNAPSHOT_MAX;
+        let mut session = session();
+        for letter in ["a", "b"] {
+            let event = event(&letter.repeat(EVENT_ID_MAX), &letter.repeat(TYPE_MAX));
+            let slot = session.tracker.place(event).unwrap();
+            session.set_progress(slot, EventProgress::new(UnixMillis(0)));
+        }
+        assert_eq!(session.snapshot(&mut [0; LONGEST]), Ok(LONGEST));
+        assert_eq!(session.snapshot(&mut [0; LONGEST - 1]), Err(BufferTooSmall { needed: LONGEST }));
     }
 
     fn restore(content: &[u8]) -> Result<(), SnapshotError> {

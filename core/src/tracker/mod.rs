@@ -9,7 +9,7 @@ mod tracked;
 use core::fmt;
 
 pub use change::Change;
-pub(crate) use tracked::Flags;
+pub(crate) use tracked::{Flags, TYPE_MAX};
 pub use tracked::{TrackedEvent, TrackedStatus};
 
 use crate::document::Document;

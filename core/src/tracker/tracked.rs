@@ -21,7 +21,7 @@ pub enum TrackedStatus {
 }
 
 /// How many bytes of an event's type are kept. The longest type seen so far has 27.
-const TYPE_MAX: usize = 28;
+pub(crate) const TYPE_MAX: usize = 28;
 
 pub(crate) const NOT_BEFORE_UNKNOWN: UnixSeconds = UnixSeconds(i64::MIN);
 
