@@ -38,7 +38,8 @@ namespace scheduled_events {
 
 /// A time in documents: whole seconds, UTC.
 using seconds_point = std::chrono::time_point<std::chrono::system_clock, std::chrono::seconds>;
-/// A time for sessions, from a clock that does not step.
+/// A time for sessions: milliseconds since 1970-01-01T00:00:00Z, from a clock that does not step. Read the system clock once
+/// and add the time that std::chrono::steady_clock measures.
 using millis_point = std::chrono::time_point<std::chrono::system_clock, std::chrono::milliseconds>;
 
 enum class event_type : std::uint32_t {
@@ -89,7 +90,8 @@ enum class change : std::uint32_t {
   ended = SCHEDEV_CHANGE_ENDED,
 };
 
-enum class failure : std::uint32_t {
+/// Why a request got no response.
+enum class cause : std::uint32_t {
   timeout = SCHEDEV_CAUSE_TIMEOUT,
   unreachable = SCHEDEV_CAUSE_UNREACHABLE,
   connection_lost = SCHEDEV_CAUSE_CONNECTION_LOST,
@@ -770,10 +772,9 @@ public:
     detail::check(schedev_session_on_response(c_.get(), &c, detail::millis(now), &outcome));
     return outcome;
   }
-  schedev_outcome on_failure(failure cause, millis_point now) {
+  schedev_outcome on_failure(cause why, millis_point now) {
     schedev_outcome outcome{};
-    detail::check(
-        schedev_session_on_failure(c_.get(), static_cast<std::uint32_t>(cause), detail::millis(now), &outcome));
+    detail::check(schedev_session_on_failure(c_.get(), static_cast<std::uint32_t>(why), detail::millis(now), &outcome));
     return outcome;
   }
   /// The results of step::prepare and step::recover; false if the session does not wait for one of this event.

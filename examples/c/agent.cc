@@ -32,7 +32,7 @@ public:
         curl_(curl_easy_init(), curl_easy_cleanup) {}
 
   /// Sends a request, a POST if there is a body: the response, or why there is none.
-  std::variant<se::response, se::failure> send(const std::string *post, std::chrono::milliseconds timeout) {
+  std::variant<se::response, se::cause> send(const std::string *post, std::chrono::milliseconds timeout) {
     const std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)> headers(
         curl_slist_append(curl_slist_append(nullptr, "Metadata: true"), "Content-Type: application/json"),
         curl_slist_free_all);
@@ -55,13 +55,13 @@ public:
     case CURLE_OK:
       break;
     case CURLE_OPERATION_TIMEDOUT:
-      return se::failure::timeout;
+      return se::cause::timeout;
     case CURLE_COULDNT_CONNECT:
-      return se::failure::unreachable;
+      return se::cause::unreachable;
     case CURLE_WRITE_ERROR:
-      return se::failure::too_large;
+      return se::cause::too_large;
     default:
-      return se::failure::connection_lost;
+      return se::cause::connection_lost;
     }
     long status = 0;
     curl_off_t retry_after = 0;
@@ -124,7 +124,7 @@ private:
     if (const auto *response = std::get_if<se::response>(&result)) {
       session_.on_response(*response, now());
     } else {
-      session_.on_failure(std::get<se::failure>(result), now());
+      session_.on_failure(std::get<se::cause>(result), now());
     }
   }
 
