@@ -1,6 +1,6 @@
 //! The Python module `scheduled_events._native`: it converts between Python and the crates `core` and `client`.
 //!
-//! The package beside it, `python/scheduled_events`, has what is simpler in Python: exceptions, enumerations, record
+//! The Python package, `python/scheduled_events`, has what is simpler in Python: exceptions, enumerations, record
 //! classes and the client. A Rust type `PyX` is the class `X` of Python.
 //!
 //! The order to read: `body`, `event`, `document`; `words` and `convert`; then one file for each class or function.

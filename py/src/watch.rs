@@ -33,7 +33,7 @@ pub(crate) struct PyWatch {
     /// Why the last poll failed.
     cause: Mutex<Option<String>>,
     endpoint: String,
-    /// The process that runs the watcher. A process that is forked from it has this object, but no thread behind it.
+    /// The process that runs the watcher. A process that is forked from it has this object, but not its thread.
     process: u32,
 }
 
@@ -110,7 +110,7 @@ impl PyWatch {
     /// Returns the next record, or a log level and a message; None at the end.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         if self.is_elsewhere() {
-            return Err(errors::base(py, "the watch belongs to the parent process; start one after the fork"));
+            return Err(errors::base(py, "the watcher belongs to the parent process; start one after the fork"));
         }
         loop {
             let output = py.detach(|| self.outputs.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(SLICE));

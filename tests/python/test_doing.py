@@ -1,4 +1,4 @@
-"""The client and its watches, against the replay server."""
+"""The client and its watchers, against the replay server."""
 
 import asyncio
 import gc
@@ -250,7 +250,7 @@ def test_a_worker_runs_even_if_no_thread_can_be_started(monkeypatch: pytest.Monk
     assert len(done) == 2
 
 
-def test_a_client_s_timeout_applies_to_its_watches() -> None:
+def test_a_client_s_timeout_applies_to_its_watchers() -> None:
     # Slower than this time-out, faster than the default of the first request.
     with se.replay("user-reboot", faults=["slow-body:3"]) as url:
         client = se.Client(url, timeout=0.5, vm_names=VM)
@@ -501,7 +501,7 @@ def test_aio_is_cancelled_at_once_and_survives_a_time_out() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         assert time.monotonic() - since < 0.5
-        # The watch stays open until it is closed.
+        # The watcher stays open until it is closed.
         waiting = asyncio.ensure_future(watch.__anext__())
         await asyncio.sleep(0.1)
         await watch.aclose()

@@ -212,7 +212,7 @@ class Event(Mapping[str, Any]):
 # --- records and steps
 
 class Record:
-    """One record of a watch: what the command prints as one line of JSON. Frozen; compared by its values."""
+    """One record of a watcher: what the command prints as one line of JSON. Frozen; compared by its values."""
 
     __match_args__: ClassVar[tuple[str, ...]] = ...
     record: str
@@ -339,12 +339,12 @@ class Problem(Record):
     def column(self) -> int | None: ...
     @property
     def offset(self) -> int | None:
-        """The position in bytes, from 0; None in a watch's record."""
+        """The position in bytes, from 0; None in a watcher's record."""
     @property
     def time(self) -> datetime | None: ...
 
 class Untracked(Record):
-    """The document has more events than the watch can follow."""
+    """The document has more events than the watcher can follow."""
 
     @property
     def own(self) -> int: ...
@@ -589,14 +589,14 @@ class Client:
         max_polls: int | None = None,
         dry_run: bool = False,
     ) -> Watch:
-        """Poll, report changes, decide, prepare, approve and recover. Iterate over the returned watch's records.
+        """Poll, report changes, decide, prepare, approve and recover. Iterate over the returned watcher's records.
 
         ``policy`` is a Policy, "observe" (the default: nothing is approved), "sample" or a TOML file's path.
         ``prepare`` and ``recover`` are called with the event, each on its own thread; False or an exception means that
         it failed, anything else that it succeeded. ``state`` is a file from which a restart continues.
         """
     def close(self) -> None:
-        """Close the client's watches. Further calls raise Error."""
+        """Close the client's watchers. Further calls raise Error."""
     def __enter__(self) -> Self: ...
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
@@ -608,7 +608,7 @@ class Watch:
     def __init__(self, native: Any, prepare: _Worker | None, recover: _Worker | None) -> None: ...
     @property
     def closed(self) -> bool:
-        """Whether the watch has ended."""
+        """Whether the watcher has ended."""
     def __iter__(self) -> Self: ...
     def __next__(self) -> _AnyRecord: ...
     def close(self) -> None:

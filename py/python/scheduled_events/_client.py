@@ -1,4 +1,4 @@
-"""The client of the metadata service, and its watches."""
+"""The client of the metadata service, and its watchers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     _Worker = Callable[[Event], object]
 
-_CO_COROUTINE = 0x80  # Like inspect's, which takes longer to import than a watch takes to start.
+_CO_COROUTINE = 0x80  # Like inspect's, which takes longer to import than a watcher takes to start.
 
 
 class _Abandoned(BaseException):
@@ -57,7 +57,7 @@ class Client:
         self._imds: _native.Imds | None = _native.Imds(endpoint, api_version, timeout, allow_endpoint)
         self._api_version = api_version
         self._vm_names = [vm_names] if isinstance(vm_names, str) else list(vm_names or ())
-        self._watches: list[Callable[[], Watch | None]] = []
+        self._watchers: list[Callable[[], Watch | None]] = []
 
     def _open(self) -> _native.Imds:
         if self._imds is None:
@@ -100,7 +100,7 @@ class Client:
         max_polls: int | None = None,
         dry_run: bool = False,
     ) -> Watch:
-        """Poll, report changes, decide, prepare, approve and recover. Iterate over the returned watch's records.
+        """Poll, report changes, decide, prepare, approve and recover. Iterate over the returned watcher's records.
 
         ``policy`` is a Policy, "observe" (the default: nothing is approved), "sample" or a TOML file's path.
         ``prepare`` and ``recover`` are called with the event, each on its own thread; False or an exception means that
@@ -122,21 +122,21 @@ class Client:
             prepares=prepare is not None,
             recovers=recover is not None,
         )
-        import weakref  # noqa: PLC0415 - only watches need it
+        import weakref  # noqa: PLC0415 - only watchers need it
 
         watch = Watch(native, prepare, recover)
-        self._watches = [reference for reference in self._watches if reference() is not None]
-        self._watches.append(weakref.ref(watch))
+        self._watchers = [reference for reference in self._watchers if reference() is not None]
+        self._watchers.append(weakref.ref(watch))
         return watch
 
     def close(self) -> None:
-        """Close the client's watches. Further calls raise Error."""
+        """Close the client's watchers. Further calls raise Error."""
         self._imds = None
-        for reference in self._watches:
+        for reference in self._watchers:
             watch = reference()
             if watch is not None:
                 watch.close()
-        self._watches.clear()
+        self._watchers.clear()
 
     def __enter__(self) -> Client:
         return self
@@ -160,7 +160,7 @@ class Watch:
 
     @property
     def closed(self) -> bool:
-        """Whether the watch has ended."""
+        """Whether the watcher has ended."""
         return self._closed
 
     def __iter__(self) -> Watch:
@@ -192,7 +192,7 @@ class Watch:
         self.close()
 
     def __del__(self) -> None:
-        # A loop over the records that ends with `break` leaves nothing to close the watch with.
+        # A loop over the records that ends with `break` leaves nothing to close the watcher with.
         if not getattr(self, "_closed", True):
             self.close()
 
@@ -202,22 +202,22 @@ class Watch:
 
 Client.__module__ = Watch.__module__ = start_requests.__module__ = "scheduled_events"
 
-_open_watches: list[Callable[[], Watch | None]] = []
+_open_watchers: list[Callable[[], Watch | None]] = []
 
 
 def _close_at_exit(watch: Watch) -> None:
-    """Make sure that no thread waits in the watch while the interpreter shuts down."""
-    import atexit  # noqa: PLC0415 - only watches need it
+    """Make sure that no thread waits for a record while the interpreter shuts down."""
+    import atexit  # noqa: PLC0415 - only watchers need it
     import weakref  # noqa: PLC0415
 
-    if not _open_watches:
+    if not _open_watchers:
         atexit.register(_close_all)
-    _open_watches[:] = [reference for reference in _open_watches if reference() is not None]
-    _open_watches.append(weakref.ref(watch))
+    _open_watchers[:] = [reference for reference in _open_watchers if reference() is not None]
+    _open_watchers.append(weakref.ref(watch))
 
 
 def _close_all() -> None:
-    for reference in _open_watches:
+    for reference in _open_watchers:
         watch = reference()
         if watch is not None:
             watch.close()

@@ -1,4 +1,4 @@
-"""The records of a watch and the steps of a session, as frozen objects.
+"""The records of a watcher and the steps of a session, as frozen objects.
 
 The native part has the one definition of a record's members; the classes below add positions and defaults.
 """
@@ -67,7 +67,7 @@ class Frozen:
 
 
 class Record(Frozen):
-    """One record of a watch: what the command prints as one line of JSON."""
+    """One record of a watcher: what the command prints as one line of JSON."""
 
     __slots__ = ()
     record = ""
@@ -133,7 +133,7 @@ Recover = _record(
 )
 PollFailed = _record("poll-failed", "A poll failed. It ends no event.")
 Problem = _record("problem", "A part of the document is invalid.", more="offset")
-Untracked = _record("untracked", "The document has more events than the watch can follow.")
+Untracked = _record("untracked", "The document has more events than the watcher can follow.")
 
 _KINDS = (Change, Decision, Approval, Prepare, Recover, PollFailed, Problem, Untracked)
 _RECORDS = {kind.record: kind for kind in _KINDS}

@@ -39,11 +39,11 @@ def watch(
     api_version: str | None = None,
     allow_endpoint: bool = False,
 ) -> Watch:
-    """Watch beside the event loop; iterate over the records with ``async for``.
+    """Watch while the event loop runs; iterate over the records with ``async for``.
 
     The arguments are those of Client and Client.watch. ``prepare`` and ``recover`` are called on threads; an awaitable
     that they return, like that of a coroutine function, runs on the loop. Cancelling the iteration takes effect at
-    once; close the watch with ``await watch.aclose()`` or ``async with``.
+    once; close the watcher with ``await watch.aclose()`` or ``async with``.
     """
     client = Client(endpoint, api_version=api_version, vm_names=vm_names, allow_endpoint=allow_endpoint)
     return Watch(
@@ -62,7 +62,7 @@ def watch(
 
 
 class Watch:
-    """A watch as an asynchronous iterator and context manager. It starts with the first iteration."""
+    """A watcher as an asynchronous iterator and context manager. It starts with the first iteration."""
 
     def __init__(
         self, client: Client, options: dict[str, Any], prepare: _Worker | None, recover: _Worker | None
@@ -79,7 +79,7 @@ class Watch:
         queue: asyncio.Queue[_Output] = asyncio.Queue()
         prepare, recover = (_on_loop(worker, loop) for worker in self._workers)
         self._watch = self._client.watch(prepare=prepare, recover=recover, **self._options)
-        # The thread below does not refer to this object, so that an abandoned watch can be collected and stops.
+        # The thread below does not refer to this object, so that an abandoned watcher can be collected and stops.
         native = self._watch._native
 
         def send(output: _Output) -> None:

@@ -38,15 +38,15 @@ def watch(
     api_version: str | None = None,
     allow_endpoint: bool = False,
 ) -> Watch:
-    """Watch beside the event loop; iterate over the records with ``async for``.
+    """Watch while the event loop runs; iterate over the records with ``async for``.
 
     The arguments are those of Client and Client.watch. ``prepare`` and ``recover`` are called on threads; an awaitable
     that they return, like that of a coroutine function, runs on the loop. Cancelling the iteration takes effect at
-    once; close the watch with ``await watch.aclose()`` or ``async with``.
+    once; close the watcher with ``await watch.aclose()`` or ``async with``.
     """
 
 class Watch:
-    """A watch as an asynchronous iterator and context manager. It starts with the first iteration."""
+    """A watcher as an asynchronous iterator and context manager. It starts with the first iteration."""
 
     def __init__(
         self,
