@@ -3,7 +3,7 @@
 #
 #     ffi-c/install.sh [PREFIX [LIBDIR]]     /usr/local, PREFIX/lib; DESTDIR from the environment is put before both
 #
-# Written by hand, not with cargo-c: that compiles all of cargo, which takes longer than everything else here together.
+# It does not use cargo-c, which compiles all of cargo, which takes longer than everything else here together.
 set -eu
 cd "$(dirname "$0")/.."
 prefix=${1:-/usr/local}
@@ -20,7 +20,7 @@ built=${CARGO_TARGET_DIR:-target}/c-library
 version=$(cargo pkgid -p scheduled-events-c)
 version=${version##*[#@]}
 abi=$(readelf -d "$built/libscheduled_events.so" | sed -n 's/.*soname: \[libscheduled_events\.so\.\(.*\)\].*/\1/p')
-# What a program that links the static library needs beside it; rustc --print native-static-libs says so.
+# What a program that links the static library needs in addition; rustc --print native-static-libs prints this list.
 private='-lgcc_eh -lutil -lrt -lpthread -lm -ldl -lc'
 
 install -d "$destdir$prefix/include" "$destdir$libdir/pkgconfig" "$destdir$libdir/cmake/scheduled_events"

@@ -16,7 +16,7 @@ use crate::text::{core_text, schedev_text};
 ///
 /// @param ids       the ids of the events.
 /// @param count     the number of ids, at least 1.
-/// @param buffer    receives the body, and a NUL after it if there is room for one; NULL if capacity is 0.
+/// @param buffer    receives the body, and a NUL after it if a byte is left; NULL if capacity is 0.
 /// @param capacity  the size of the buffer in bytes.
 /// @param needed    receives the length of the body in bytes, without the NUL, even if the buffer is too small.
 /// @return SCHEDEV_OK; SCHEDEV_ERROR_BUFFER_TOO_SMALL, and the buffer is unchanged; SCHEDEV_ERROR_NULL;

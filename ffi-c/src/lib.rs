@@ -1,4 +1,4 @@
-//! The C library `libscheduled_events`: `scheduled-events-core` behind a C ABI.
+//! The C library `libscheduled_events`: `scheduled-events-core` with a C ABI.
 //!
 //! C programs include `include/scheduled_events.h`, which is generated from the comments and declarations here. Its opening
 //! comment states the conventions that every function keeps. Rust programs use `scheduled-events-core` directly.

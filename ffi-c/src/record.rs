@@ -28,7 +28,7 @@ pub const SCHEDEV_STEP_JSON_MAX_BYTES: usize = 1024;
 /// invisible characters and those that change the direction of text are escaped, so that the record is safe to print.
 ///
 /// @param step      a step from schedev_session_next(), before the next call that changes the session.
-/// @param buffer    receives the record, and a NUL after it if there is room for one; NULL if capacity is 0.
+/// @param buffer    receives the record, and a NUL after it if a byte is left; NULL if capacity is 0.
 /// @param capacity  the size of the buffer in bytes; SCHEDEV_STEP_JSON_MAX_BYTES are always enough.
 /// @param needed    receives the length of the record in bytes, without the NUL, even if the buffer is too small.
 /// @return SCHEDEV_OK; SCHEDEV_END if the step has no record; SCHEDEV_ERROR_BUFFER_TOO_SMALL, and the buffer is

@@ -1,4 +1,4 @@
-//! Rust values in the caller's memory, each behind a tag.
+//! Rust values in the caller's memory, each after a tag.
 //!
 //! Documents, events, cursors, trackers and sessions hold values of core. The tag in front of the value is a number that
 //! differs for each type of object. It is written together with the value and checked before the value is read, so an
@@ -10,14 +10,14 @@ use crate::boundary::Result;
 use crate::pointers::check;
 use crate::status::schedev_status::SCHEDEV_ERROR_ARGUMENT;
 
-/// A value behind its tag.
+/// A value after its tag.
 #[repr(C)]
 pub(crate) struct Tagged<T> {
     tag: u64,
     value: T,
 }
 
-/// A type of the ABI that holds a Rust value behind a tag.
+/// A type of the ABI that holds a Rust value after a tag.
 ///
 /// # Safety
 /// The bytes from `OFFSET` on are integers or a `Tagged<Self::Value>`, and nothing but this module writes to them.

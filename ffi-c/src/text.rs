@@ -79,10 +79,10 @@ pub unsafe extern "C" fn schedev_text_from(string: *const c_char) -> schedev_tex
 /// Copies a text and decodes its escapes.
 ///
 /// To get the size first, pass NULL and 0: the call returns SCHEDEV_ERROR_BUFFER_TOO_SMALL, or SCHEDEV_OK for an empty
-/// text. A buffer of `needed` + 1 bytes has room for the NUL. A decoded text can contain NUL characters itself.
+/// text. A buffer of `needed` + 1 bytes holds the NUL, too. A decoded text can contain NUL characters itself.
 ///
 /// @param text      the text.
-/// @param buffer    receives the text, and a NUL after it if there is room for one; NULL if capacity is 0.
+/// @param buffer    receives the text, and a NUL after it if a byte is left; NULL if capacity is 0.
 /// @param capacity  the size of the buffer in bytes.
 /// @param needed    receives the length of the decoded text in bytes, without the NUL, even if the buffer is too small.
 /// @return SCHEDEV_OK; SCHEDEV_ERROR_BUFFER_TOO_SMALL, and the buffer is unchanged; SCHEDEV_ERROR_NULL;

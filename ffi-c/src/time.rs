@@ -30,7 +30,7 @@ pub unsafe extern "C" fn schedev_time_parse(data: *const c_char, len: usize, sec
 /// Formats a time as RFC 3339 in UTC, such as "2022-04-11T22:26:58Z".
 ///
 /// @param seconds   the seconds since 1970-01-01T00:00:00Z.
-/// @param buffer    receives the text, and a NUL after it if there is room for one; NULL if capacity is 0.
+/// @param buffer    receives the text, and a NUL after it if a byte is left; NULL if capacity is 0.
 /// @param capacity  the size of the buffer in bytes; 32 bytes are enough for every time.
 /// @param needed    receives the length of the text in bytes, without the NUL, even if the buffer is too small.
 /// @return SCHEDEV_OK; SCHEDEV_ERROR_BUFFER_TOO_SMALL; SCHEDEV_ERROR_NULL.

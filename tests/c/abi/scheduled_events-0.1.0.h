@@ -11,7 +11,7 @@
  *
  * There are two ways to use the library.
  *
- * A session is the whole client as a state machine. It says when to poll, what to post, when to prepare and when to
+ * A session is the whole client as a state machine. It returns what to do next: poll, wait, post, prepare or
  * recover. With functions of your own for time, HTTP and the work to do, an agent is this loop. examples/c/agent.c is a
  * complete one over libcurl.
  *
@@ -96,7 +96,7 @@
  * seconds or milliseconds (_ms).
  *
  * A function that writes to a buffer takes its `capacity` and returns in `needed` the length of the result. With capacity
- * 0 it only returns the length. A text is followed by a NUL if there is room for one; `needed` does not count it.
+ * 0 it only returns the length. A text is followed by a NUL if the buffer has a byte left; `needed` does not count it.
  *
  * A "static string" ends with NUL and is valid for ever.
  *
@@ -264,10 +264,10 @@ schedev_text schedev_text_from(const char *string);
  * Copies a text and decodes its escapes.
  *
  * To get the size first, pass NULL and 0: the call returns SCHEDEV_ERROR_BUFFER_TOO_SMALL, or SCHEDEV_OK for an empty
- * text. A buffer of `needed` + 1 bytes has room for the NUL. A decoded text can contain NUL characters itself.
+ * text. A buffer of `needed` + 1 bytes holds the NUL, too. A decoded text can contain NUL characters itself.
  *
  * @param text      the text.
- * @param buffer    receives the text, and a NUL after it if there is room for one; NULL if capacity is 0.
+ * @param buffer    receives the text, and a NUL after it if a byte is left; NULL if capacity is 0.
  * @param capacity  the size of the buffer in bytes.
  * @param needed    receives the length of the decoded text in bytes, without the NUL, even if the buffer is too small.
  * @return SCHEDEV_OK; SCHEDEV_ERROR_BUFFER_TOO_SMALL, and the buffer is unchanged; SCHEDEV_ERROR_NULL;
@@ -315,7 +315,7 @@ schedev_status schedev_time_parse(const char *data, size_t len, int64_t *seconds
  * Formats a time as RFC 3339 in UTC, such as "2022-04-11T22:26:58Z".
  *
  * @param seconds   the seconds since 1970-01-01T00:00:00Z.
- * @param buffer    receives the text, and a NUL after it if there is room for one; NULL if capacity is 0.
+ * @param buffer    receives the text, and a NUL after it if a byte is left; NULL if capacity is 0.
  * @param capacity  the size of the buffer in bytes; 32 bytes are enough for every time.
  * @param needed    receives the length of the text in bytes, without the NUL, even if the buffer is too small.
  * @return SCHEDEV_OK; SCHEDEV_ERROR_BUFFER_TOO_SMALL; SCHEDEV_ERROR_NULL.
@@ -1057,7 +1057,7 @@ const char *schedev_action_word(uint32_t action);
  *
  * @param ids       the ids of the events.
  * @param count     the number of ids, at least 1.
- * @param buffer    receives the body, and a NUL after it if there is room for one; NULL if capacity is 0.
+ * @param buffer    receives the body, and a NUL after it if a byte is left; NULL if capacity is 0.
  * @param capacity  the size of the buffer in bytes.
  * @param needed    receives the length of the body in bytes, without the NUL, even if the buffer is too small.
  * @return SCHEDEV_OK; SCHEDEV_ERROR_BUFFER_TOO_SMALL, and the buffer is unchanged; SCHEDEV_ERROR_NULL;
@@ -1384,7 +1384,7 @@ schedev_status schedev_session_next(schedev_session *session, int64_t now_ms, sc
  * invisible characters and those that change the direction of text are escaped, so that the record is safe to print.
  *
  * @param step      a step from schedev_session_next(), before the next call that changes the session.
- * @param buffer    receives the record, and a NUL after it if there is room for one; NULL if capacity is 0.
+ * @param buffer    receives the record, and a NUL after it if a byte is left; NULL if capacity is 0.
  * @param capacity  the size of the buffer in bytes; SCHEDEV_STEP_JSON_MAX_BYTES are always enough.
  * @param needed    receives the length of the record in bytes, without the NUL, even if the buffer is too small.
  * @return SCHEDEV_OK; SCHEDEV_END if the step has no record; SCHEDEV_ERROR_BUFFER_TOO_SMALL, and the buffer is
