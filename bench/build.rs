@@ -76,7 +76,7 @@ fn packages() -> Vec<Package> {
     packages
         .map(|package| {
             let manifest = PathBuf::from(text(&package["manifest_path"]));
-            let folder = manifest.parent().expect("it lies in a folder").to_owned();
+            let folder = manifest.parent().expect("a manifest is in a folder").to_owned();
             Package { name: text(&package["name"]), version: text(&package["version"]), folder }
         })
         .collect()

@@ -8,7 +8,7 @@ use scheduled_events_core::{Change, Document, EventId, Text, Tracker, TrackerFul
 use crate::grammar::{self, NAMES, Spec, rarely};
 
 const NOW: UnixSeconds = UnixSeconds(1_700_000_000);
-const ROOM: usize = 12;
+const CAPACITY: usize = 12;
 
 pub fn run(data: &[u8]) {
     let _ = check(&mut Unstructured::new(data));
@@ -57,9 +57,9 @@ fn check(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
 
     let live = |specs: &[Spec]| specs.iter().filter(|spec| !is_over(spec)).count();
     let names = VmNames::new(&NAMES[..1]);
-    let mut tracker = Tracker::<ROOM>::new();
+    let mut tracker = Tracker::<CAPACITY>::new();
     for (document, specs) in [(&first, &before), (&second, &after)] {
-        if live(specs) > ROOM {
+        if live(specs) > CAPACITY {
             let (unchanged, needed) = (tracker.len(), live(specs));
             let reported = observe(&mut tracker, document, names);
             assert_eq!(reported, Err(TrackerFull { needed }));
@@ -94,7 +94,7 @@ fn check(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
 
 /// The reported changes by event id; no event has two.
 fn observe(
-    tracker: &mut Tracker<ROOM>,
+    tracker: &mut Tracker<CAPACITY>,
     document: &Document<'_>,
     names: VmNames<'_>,
 ) -> Result<HashMap<String, Change>, TrackerFull> {

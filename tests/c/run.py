@@ -349,7 +349,7 @@ def old_programs():
     trap. They run with the present library."""
     headers = sorted(ABI.glob("scheduled_events-*.h"))
     expect(headers, f"{ABI} has no header")
-    said = []
+    results = []
     for header in headers:
         version = header.stem.partition("-")[2]
         then = WORK / f"abi-{version}"
@@ -367,19 +367,19 @@ def old_programs():
         now = ["env", f"LD_LIBRARY_PATH={LIBRARY}"]
         run(*now, programs["session"])
         run(*now, programs["misuse"])
-        said.append(f"{version}: {corpus_through([*now, programs['reading']])}")
-    return ", ".join(said)
+        results.append(f"{version}: {corpus_through([*now, programs['reading']])}")
+    return ", ".join(results)
 
 
 @check
 def readme():
-    """The C program of README.md compiles and prints what README.md says."""
+    """The C program of README.md compiles and prints what is expected."""
     program = re.search(r"```c\n(.*?)```", (ROOT / "README.md").read_text(), re.S).group(1)
     source, prefix = WORK / "readme.c", installed()
     source.write_text(program)
     run("gcc", "-std=c99", *WARNINGS, source, "-o", WORK / "readme", *pkg_config(prefix), f"-Wl,-rpath,{prefix}/lib")
-    said = run(WORK / "readme")
-    expect(said == "C7061BAC: approve, short interruption\n", said)
+    printed = run(WORK / "readme")
+    expect(printed == "C7061BAC: approve, short interruption\n", printed)
     return "as documented"
 
 

@@ -310,7 +310,7 @@ fn decided(
     now: i64,
 ) {
     let mut decision = MaybeUninit::<schedev_decision>::uninit();
-    // SAFETY: all live, and their lists beside them; the decision is written, since all are sound.
+    // SAFETY: all live, and their lists, too; the decision is written, since all are sound.
     let decision = unsafe {
         assert_eq!(schedev_decide(policy, c, names, now, decision.as_mut_ptr()), SCHEDEV_OK);
         decision.assume_init()

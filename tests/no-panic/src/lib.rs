@@ -1,7 +1,7 @@
 //! Calls of every public function of core, with arguments that the compiler cannot see through.
 //!
-//! Each function answers whether what came out is right, so that the same program that is searched for panics can be
-//! run, too.
+//! Each function returns whether its results are right, so that the same program that is searched for panics can be run,
+//! too.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -19,7 +19,7 @@ use scheduled_events_core::{
     Text, TooManyRules, TrackedEvent, TrackedStatus, Tracker, TrackerFull, UnixMillis, UnixSeconds, Untracked, VmNames,
 };
 
-/// One event to approve, one that names another machine, and something odd.
+/// One event to approve, one that names another machine, and one without an id.
 pub const SAMPLE: &[u8] = br#"{"DocumentIncarnation":7,"Unknown":[{"a":[1e3,"\u00e9"]}],"Events":[
  {"EventId":"C7061BAC-AFDC-4513-B24B-AA5F13A16123","EventStatus":"Scheduled","EventType":"Freeze","ResourceType":
   "VirtualMachine","Resources":["WestNO_0","WestNO_1"],"NotBefore":"Mon, 11 Apr 2022 22:26:58 GMT",
@@ -89,10 +89,10 @@ pub fn approve(input: &[u8], names: &[&str], now: UnixSeconds) -> bool {
     let Ok(document) = Document::parse(input) else { return false };
     let names = VmNames::new(names);
     let mut tracker = Tracker::<EVENTS>::new();
-    let mut news = 0_u32;
+    let mut changes = 0_u32;
     let observed = tracker.observe(&document, names, now, |change, event| {
         reach((change.word(), event.event_id().as_str().len()));
-        news = news.wrapping_add(1);
+        changes = changes.wrapping_add(1);
     });
     let policy = black_box(Policy::sample());
     let mut approved = 0_u32;
@@ -107,7 +107,7 @@ pub fn approve(input: &[u8], names: &[&str], now: UnixSeconds) -> bool {
             reach(tracker.approved(&EventId::new(&event.event_id())));
         }
     }
-    observed.is_ok() && news == 2 && approved == 1 && tracker.len() == 2
+    observed.is_ok() && changes == 2 && approved == 1 && tracker.len() == 2
 }
 
 /// A whole life of the sample's event through a session: poll, approve, restart, see it gone, recover.
@@ -117,12 +117,12 @@ pub fn session(input: &[u8], names: &[&str], now: UnixSeconds) -> bool {
     let config = SessionConfig { policy: preparing(), seed: 1, ..SessionConfig::new(VmNames::new(names)) };
     let Ok(mut session) = Followed::new(&config) else { return false };
     let mut now = UnixMillis::from(now);
-    let mut told = Told::default();
+    let mut counts = Counts::default();
     let mut snapshot = [0; 4096];
     for round in 0..black_box(60_u32) {
-        let started = told;
-        step(&mut session, input, &mut now, &mut told);
-        if started != told || round == 30 {
+        let before = counts;
+        step(&mut session, input, &mut now, &mut counts);
+        if before != counts || round == 30 {
             let Ok(length) = session.snapshot(&mut snapshot) else { return false };
             let Ok(mut restarted) = Followed::new(&config) else { return false };
             if restarted.restore(snapshot.get(..length).unwrap_or_default()).is_err() {
@@ -134,12 +134,13 @@ pub fn session(input: &[u8], names: &[&str], now: UnixSeconds) -> bool {
             }
         }
     }
-    told == Told { changes: 4, decisions: 2, problems: 2, prepared: 1, posted: 1, recovered: 1 } && session.is_idle()
+    counts == Counts { changes: 4, decisions: 2, problems: 2, prepared: 1, posted: 1, recovered: 1 }
+        && session.is_idle()
 }
 
-/// What a session said, counted.
+/// How many steps of each kind a session returned.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Told {
+struct Counts {
     changes: u32,
     decisions: u32,
     problems: u32,
@@ -153,24 +154,24 @@ fn preparing() -> Policy {
     Policy::new(black_box(&[freeze])).unwrap_or_default()
 }
 
-fn step(session: &mut Followed, input: &[u8], now: &mut UnixMillis, told: &mut Told) {
+fn step(session: &mut Followed, input: &[u8], now: &mut UnixMillis, counts: &mut Counts) {
     let one_more = |count: &mut u32| *count = count.wrapping_add(1);
     match session.next(*now) {
         Step::Get { timeout_ms } => {
             reach(timeout_ms);
-            let body = if told.posted == 0 { input } else { EMPTY };
+            let body = if counts.posted == 0 { input } else { EMPTY };
             let response = Response { status: 200, body, ..Response::default() };
             reach(session.on_response(&response, *now));
         }
         Step::Post { body, .. } => {
             if body == BODY {
-                one_more(&mut told.posted);
+                one_more(&mut counts.posted);
             }
             session.posted().for_each(reach);
             // The first attempt fails.
             if now.seconds().0 & 1 == 0 {
                 reach(session.on_failure(Cause::Timeout, *now));
-                told.posted = told.posted.wrapping_sub(1);
+                counts.posted = counts.posted.wrapping_sub(1);
             } else {
                 reach(session.on_response(&Response { status: 200, ..Response::default() }, *now));
             }
@@ -179,25 +180,25 @@ fn step(session: &mut Followed, input: &[u8], now: &mut UnixMillis, told: &mut T
         Step::Wait { until } => *now = until,
         Step::Prepare { event } => {
             let event_id = event.event_id().clone();
-            one_more(&mut told.prepared);
+            one_more(&mut counts.prepared);
             reach(session.prepared(event_id.as_str(), black_box(Preparation::Ready)));
         }
         Step::Recover { event } => {
             let event_id = event.event_id().clone();
-            one_more(&mut told.recovered);
+            one_more(&mut counts.recovered);
             reach(session.recovered(event_id.as_str()));
         }
         Step::Report(Report::Change { change, event }) => {
             reach((change, event));
-            one_more(&mut told.changes);
+            one_more(&mut counts.changes);
         }
         Step::Report(Report::Decision { decision, event }) => {
             reach((decision, event));
-            one_more(&mut told.decisions);
+            one_more(&mut counts.decisions);
         }
         Step::Report(Report::Problem(problem)) => {
             reach(problem);
-            one_more(&mut told.problems);
+            one_more(&mut counts.problems);
         }
         Step::Report(Report::Untracked(untracked)) => reach(untracked),
     }
