@@ -1,7 +1,7 @@
 //! Any bytes as a document, compared with `serde_json` as a strict reader, and each event's fast path with its plain path.
 //!
 //! Both accept the same documents and read the same, except for bytes that hold `serde_json`'s own token for numbers, which
-//! it cannot tell from a member of that name. The oracle knows that core accepts a byte order mark, and refuses what is
+//! it cannot distinguish from a member of that name. The oracle knows that core accepts a byte order mark, and refuses what is
 //! nested deeper than [`MAX_DEPTH`](scheduled_events_core::MAX_DEPTH) and repeated members.
 
 use scheduled_events_core::{

@@ -215,7 +215,7 @@ fn invalid(message: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, message)
 }
 
-/// The name of a thread has the port, to tell the servers of a process apart.
+/// The name of a thread has the port, to distinguish the servers of a process.
 fn thread_builder(address: SocketAddr) -> thread::Builder {
     thread::Builder::new().name(format!("replay-{}", address.port()))
 }

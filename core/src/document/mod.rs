@@ -92,7 +92,7 @@ impl<'a> Document<'a> {
     /// them again.
     ///
     /// If an error is returned, discard what `each` was called with. `each` is also called for an event that repeats an id.
-    /// If [`events`](Self::events) has fewer events than `each` was called with, [`Event::index`] tells which ones remain.
+    /// If [`events`](Self::events) has fewer events than `each` was called with, [`Event::index`] identifies those that remain.
     ///
     /// # Errors
     /// Those of [`parse`](Self::parse).
