@@ -2,16 +2,15 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyDictItems, PyDictKeys, PyDictValues, PyIterator, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDictItems, PyDictKeys, PyDictValues, PyIterator, PyTuple};
 use scheduled_events_core::record::Record;
-use scheduled_events_core::{Document, Incarnation, Members};
+use scheduled_events_core::{Document, Incarnation};
 
 use crate::body::Body;
 use crate::convert::with_names;
 use crate::event::PyEvent;
-use crate::wire;
+use crate::wire::JsonObject;
 use crate::words::{json, loads, record_class};
 
 /// Parses a Scheduled Events document. Raises ParseError if the input is not one.
@@ -60,22 +59,16 @@ impl PyDocument {
     pub(crate) fn core(&self, py: Python<'_>) -> PyResult<Document<'_>> {
         self.body.parse(py)
     }
+}
 
+impl JsonObject for PyDocument {
     fn object(&self) -> &str {
         std::str::from_utf8(self.body.bytes()).unwrap_or_default().trim_start_matches('\u{feff}')
     }
 
-    fn list<'py>(&self, py: Python<'py>) -> Bound<'py, PyList> {
-        self.events.bind(py).to_list()
-    }
-
-    fn dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let dict = PyDict::new(py);
-        for (name, raw) in Members::new(self.object()) {
-            let value = if name == *"Events" { self.list(py).into_any() } else { wire::value(py, raw)? };
-            dict.set_item(name.to_string(), value)?;
-        }
-        Ok(dict)
+    /// `Events` is a list of `Event`.
+    fn own_value<'py>(&self, py: Python<'py>, name: &str) -> Option<Bound<'py, PyAny>> {
+        (name == "Events").then(|| self.events.bind(py).to_list().into_any())
     }
 }
 
@@ -113,7 +106,7 @@ impl PyDocument {
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        self.get(py, name, None)?.ok_or_else(|| PyKeyError::new_err(name.clone().unbind()))
+        self.item(py, name)
     }
 
     /// The member of this JSON name, or the default.
@@ -124,16 +117,11 @@ impl PyDocument {
         key: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let Ok(name) = key.cast::<PyString>() else { return Ok(default) };
-        let name = name.to_cow()?;
-        if &*name == "Events" {
-            return Ok(Some(self.list(py).into_any()));
-        }
-        Ok(wire::member(py, self.object(), &name)?.or(default))
+        Ok(self.value(py, key)?.or(default))
     }
 
     fn __contains__(&self, name: &Bound<'_, PyAny>) -> PyResult<bool> {
-        wire::contains(self.object(), name)
+        self.contains(name)
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
@@ -146,17 +134,17 @@ impl PyDocument {
 
     /// The JSON names of the document's members.
     fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDictKeys>> {
-        Ok(self.dict(py)?.call_method0("keys")?.cast_into()?)
+        self.view(py, "keys")
     }
 
     /// The values of the document's members.
     fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDictValues>> {
-        Ok(self.dict(py)?.call_method0("values")?.cast_into()?)
+        self.view(py, "values")
     }
 
     /// The JSON names and values of the document's members.
     fn items<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDictItems>> {
-        Ok(self.dict(py)?.call_method0("items")?.cast_into()?)
+        self.view(py, "items")
     }
 
     /// The bytes that were parsed.
@@ -165,15 +153,7 @@ impl PyDocument {
     }
 
     fn __eq__<'py>(&self, py: Python<'py>, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let equal = if let Ok(other) = other.cast::<Self>() {
-            let other = other.get();
-            self.body.bytes() == other.body.bytes() || self.dict(py)?.eq(other.dict(py)?)?
-        } else if other.is_instance_of::<PyDict>() {
-            self.dict(py)?.eq(other)?
-        } else {
-            return Ok(py.NotImplemented().into_bound(py));
-        };
-        Ok(equal.into_pyobject(py)?.to_owned().into_any())
+        self.equals(py, other)
     }
 
     fn __hash__(&self, py: Python<'_>) -> PyResult<u64> {

@@ -4,9 +4,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::time::{Duration, UNIX_EPOCH};
 
-use pyo3::exceptions::{PyKeyError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyDictItems, PyDictKeys, PyDictValues, PyIterator, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDictItems, PyDictKeys, PyDictValues, PyIterator, PyString, PyTuple};
 use scheduled_events::imds::names_for;
 use scheduled_events::record::EventRecord;
 use scheduled_events_core::record::{EventMembers, Record};
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::body::Body;
 use crate::convert::{LAST_SECOND, Names, datetime, with_names};
-use crate::wire;
+use crate::wire::JsonObject;
 use crate::words::{self, Enumeration};
 
 /// One event: maintenance, an eviction or a deletion of one or more virtual machines.
@@ -56,13 +56,11 @@ impl PyEvent {
     pub(crate) fn core(&self) -> Event<'_> {
         self.layout.event(self.object())
     }
+}
 
+impl JsonObject for PyEvent {
     fn object(&self) -> &str {
         self.body.bytes().get(self.range.clone()).and_then(|object| str::from_utf8(object).ok()).unwrap_or_default()
-    }
-
-    fn dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        wire::dict(py, self.object())
     }
 }
 
@@ -142,7 +140,7 @@ impl PyEvent {
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        self.get(py, name, None)?.ok_or_else(|| PyKeyError::new_err(name.clone().unbind()))
+        self.item(py, name)
     }
 
     /// The member of this JSON name, or the default.
@@ -153,12 +151,11 @@ impl PyEvent {
         key: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let Ok(name) = key.cast::<PyString>() else { return Ok(default) };
-        Ok(wire::member(py, self.object(), &name.to_cow()?)?.or(default))
+        Ok(self.value(py, key)?.or(default))
     }
 
     fn __contains__(&self, name: &Bound<'_, PyAny>) -> PyResult<bool> {
-        wire::contains(self.object(), name)
+        self.contains(name)
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
@@ -171,29 +168,21 @@ impl PyEvent {
 
     /// The JSON names of the event's members.
     fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDictKeys>> {
-        Ok(self.dict(py)?.call_method0("keys")?.cast_into()?)
+        self.view(py, "keys")
     }
 
     /// The values of the event's members.
     fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDictValues>> {
-        Ok(self.dict(py)?.call_method0("values")?.cast_into()?)
+        self.view(py, "values")
     }
 
     /// The JSON names and values of the event's members.
     fn items<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDictItems>> {
-        Ok(self.dict(py)?.call_method0("items")?.cast_into()?)
+        self.view(py, "items")
     }
 
     fn __eq__<'py>(&self, py: Python<'py>, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let equal = if let Ok(other) = other.cast::<Self>() {
-            let other = other.get();
-            self.object() == other.object() || self.dict(py)?.eq(other.dict(py)?)?
-        } else if other.is_instance_of::<PyDict>() {
-            self.dict(py)?.eq(other)?
-        } else {
-            return Ok(py.NotImplemented().into_bound(py));
-        };
-        Ok(equal.into_pyobject(py)?.to_owned().into_any())
+        self.equals(py, other)
     }
 
     fn __hash__(&self) -> u64 {
