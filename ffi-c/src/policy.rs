@@ -396,14 +396,9 @@ impl schedev_decision {
 
     pub(crate) fn from_core(decision: &Decision) -> Self {
         let reason = REASONS.iter().find(|(_, reason, _)| *reason == decision.reason);
-        let action = match decision.action {
-            Action::Approve => SCHEDEV_ACTION_APPROVE,
-            Action::Prepare => SCHEDEV_ACTION_PREPARE,
-            Action::Hold => SCHEDEV_ACTION_HOLD,
-            Action::Ignore => SCHEDEV_ACTION_IGNORE,
-        };
+        let action = ACTIONS.iter().find(|(_, action, _)| *action == decision.action);
         Self {
-            action: action as u32,
+            action: action.map_or(SCHEDEV_ACTION_HOLD, |(number, ..)| *number) as u32,
             reason: reason.map_or(SCHEDEV_REASON_OTHER, |(number, ..)| *number) as u32,
             member: unreliable_member(decision.reason).map_or(0, |member| member_number(Some(member))),
             rule: decision.rule.map_or(0, u32::from),
@@ -432,14 +427,17 @@ impl schedev_decision {
     }
 }
 
+/// The actions and their words.
+const ACTIONS: [(schedev_action, Action, &CStr); 4] = [
+    (SCHEDEV_ACTION_HOLD, Action::Hold, c"hold"),
+    (SCHEDEV_ACTION_APPROVE, Action::Approve, c"approve"),
+    (SCHEDEV_ACTION_PREPARE, Action::Prepare, c"prepare"),
+    (SCHEDEV_ACTION_IGNORE, Action::Ignore, c"ignore"),
+];
+
 fn core_action(number: u32) -> Result<Action> {
-    match number {
-        action if action == SCHEDEV_ACTION_HOLD as u32 => Ok(Action::Hold),
-        action if action == SCHEDEV_ACTION_APPROVE as u32 => Ok(Action::Approve),
-        action if action == SCHEDEV_ACTION_PREPARE as u32 => Ok(Action::Prepare),
-        action if action == SCHEDEV_ACTION_IGNORE as u32 => Ok(Action::Ignore),
-        _ => Err(SCHEDEV_ERROR_ARGUMENT),
-    }
+    let known = ACTIONS.iter().find(|(known, ..)| *known as u32 == number);
+    known.map(|(_, action, _)| *action).ok_or(SCHEDEV_ERROR_ARGUMENT)
 }
 
 /// Decides what to do about an event.
@@ -487,14 +485,8 @@ pub unsafe extern "C" fn schedev_decision_reason(decision: *const schedev_decisi
 /// @return a static string; "unknown" if the number has no word.
 #[unsafe(no_mangle)]
 pub extern "C" fn schedev_action_word(action: u32) -> *const c_char {
-    match action {
-        action if action == SCHEDEV_ACTION_HOLD as u32 => c"hold",
-        action if action == SCHEDEV_ACTION_APPROVE as u32 => c"approve",
-        action if action == SCHEDEV_ACTION_PREPARE as u32 => c"prepare",
-        action if action == SCHEDEV_ACTION_IGNORE as u32 => c"ignore",
-        _ => c"unknown",
-    }
-    .as_ptr()
+    let known = ACTIONS.iter().find(|(number, ..)| *number as u32 == action);
+    known.map_or(c"unknown", |(_, _, word)| word).as_ptr()
 }
 
 #[cfg(test)]
@@ -524,14 +516,8 @@ mod tests {
 
     #[test]
     fn words_are_those_of_core() {
-        for (number, action) in [
-            (SCHEDEV_ACTION_HOLD, Action::Hold),
-            (SCHEDEV_ACTION_APPROVE, Action::Approve),
-            (SCHEDEV_ACTION_PREPARE, Action::Prepare),
-            (SCHEDEV_ACTION_IGNORE, Action::Ignore),
-        ] {
-            // SAFETY: the words end with NUL.
-            let word = unsafe { CStr::from_ptr(schedev_action_word(number as u32)) };
+        assert!(Action::ALL.iter().all(|all| ACTIONS.iter().any(|(_, action, _)| action == all)));
+        for (_, action, word) in ACTIONS {
             assert_eq!(word.to_str(), Ok(action.word()));
         }
     }
