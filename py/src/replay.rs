@@ -1,6 +1,5 @@
 //! The replay server, for tests.
 
-use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::exceptions::PyValueError;
@@ -37,8 +36,8 @@ pub(crate) fn replay(
     let listen = listen
         .parse()
         .map_err(|_| PyValueError::new_err(format!("{listen:?} is not an address with a port, such as 127.0.0.1:0")))?;
-    let mut config =
-        ServerConfig::new(load(py, &scenario.str()?.to_cow()?)?).speed(speed).vm_name(vm_name).listen(listen);
+    let scenario = Scenario::load(&scenario.str()?.to_cow()?).map_err(|message| errors::config(py, &message))?;
+    let mut config = ServerConfig::new(scenario).speed(speed).vm_name(vm_name).listen(listen);
     for fault in faults {
         config = config.fault(fault.parse::<Fault>().map_err(|error| errors::config(py, &error.to_string()))?);
     }
@@ -61,18 +60,6 @@ pub(crate) fn scenarios(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         dict.set_item(name, about)?;
     }
     Ok(dict)
-}
-
-fn load(py: Python<'_>, name: &str) -> PyResult<Scenario> {
-    if let Some(scenario) = Scenario::builtin(name) {
-        return Ok(scenario);
-    }
-    if !Path::new(name).exists() {
-        let nearest = Scenario::nearest(name).map_or(String::new(), |nearest| format!("; did you mean {nearest:?}?"));
-        return Err(errors::config(py, &format!("no scenario and no file is called {name:?}{nearest}")));
-    }
-    let text = std::fs::read_to_string(name)?;
-    Scenario::parse(&text).map_err(|error| errors::config(py, &format!("{name}:{error}")))
 }
 
 #[pymethods]

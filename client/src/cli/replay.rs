@@ -1,8 +1,6 @@
 //! `replay` and `scenarios`: a stand-in for Azure's metadata service.
 
-use std::fs;
 use std::io::{self, Write};
-use std::path::Path;
 use std::sync::mpsc;
 
 use super::args::{ReplayArgs, ScenariosArgs};
@@ -41,17 +39,7 @@ pub(super) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
 
 /// The built-in scenario of this name, or the scenario in the file of this path.
 pub(super) fn load(name: &str) -> Result<Scenario, CommandError> {
-    if let Some(scenario) = Scenario::builtin(name) {
-        return Ok(scenario);
-    }
-    if !Path::new(name).exists() {
-        let nearest = Scenario::nearest(name).map_or(String::new(), |nearest| format!("did you mean {nearest:?}? "));
-        return Err(CommandError::usage(format!(
-            "there is no scenario and no file {name:?}; {nearest}`scenarios` lists all scenarios"
-        )));
-    }
-    let text = fs::read_to_string(name).map_err(|error| CommandError::usage(format!("cannot read {name}: {error}")))?;
-    Scenario::parse(&text).map_err(|error| CommandError::usage(format!("{name}:{error}")))
+    Scenario::load(name).map_err(CommandError::usage)
 }
 
 pub(super) fn scenarios(args: &ScenariosArgs) -> Result<(), CommandError> {

@@ -2,6 +2,9 @@
 //!
 //! The command, the Python module and the tests take names and descriptions from here.
 
+use std::fs;
+use std::path::Path;
+
 use super::scenario::Scenario;
 use super::suggest::nearest;
 
@@ -20,6 +23,21 @@ impl Scenario {
         Self::parse(text).ok()
     }
 
+    /// The built-in scenario `name`, or the scenario in the file of that path.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong: there is neither, or the file cannot be read or is not a scenario.
+    pub fn load(name: &str) -> Result<Self, String> {
+        if let Some(scenario) = Self::builtin(name) {
+            return Ok(scenario);
+        }
+        if !Path::new(name).exists() {
+            return Err(format!("there is no scenario and no file {name:?}; {}", Self::suggestion(name)));
+        }
+        let text = fs::read_to_string(name).map_err(|error| format!("cannot read {name}: {error}"))?;
+        Self::parse(&text).map_err(|error| format!("{name}:{error}"))
+    }
+
     /// The names and descriptions of the built-in scenarios, in the order of the table.
     pub fn builtins() -> impl Iterator<Item = (&'static str, String)> {
         BUILTINS.iter().filter_map(|&(name, text)| Some((name, Self::parse(text).ok()?.about)))
@@ -28,6 +46,12 @@ impl Scenario {
     /// The built-in scenario that `name` is probably a misspelling of.
     pub fn nearest(name: &str) -> Option<&'static str> {
         nearest(name, BUILTINS.iter().map(|&(known, _)| known))
+    }
+
+    /// What to do about a `name` that no scenario has, for an error message.
+    pub fn suggestion(name: &str) -> String {
+        let nearest = Self::nearest(name).map_or(String::new(), |nearest| format!("did you mean {nearest:?}? "));
+        nearest + "`scenarios` lists all scenarios"
     }
 
     /// The TOML text of the built-in scenario `name`, as a start for another scenario.
@@ -73,6 +97,23 @@ mod tests {
             assert!(!scenario.about.contains('\n'), "{name}");
         }
         assert_eq!(Scenario::builtins().count(), BUILTINS.len());
+    }
+
+    #[test]
+    fn a_scenario_is_loaded_by_name_or_path() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/preempt.toml");
+        assert_eq!(
+            Scenario::load(path).map(|scenario| scenario.about),
+            Scenario::load("preempt").map(|named| named.about)
+        );
+        let refused = |name: &str| Scenario::load(name).map(|_| ()).unwrap_err();
+        let message =
+            "there is no scenario and no file \"preemt\"; did you mean \"preempt\"? `scenarios` lists all scenarios";
+        assert_eq!(refused("preemt"), message);
+        assert_eq!(refused("xyzzy"), "there is no scenario and no file \"xyzzy\"; `scenarios` lists all scenarios");
+        assert!(refused(env!("CARGO_MANIFEST_DIR")).starts_with("cannot read "));
+        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        assert!(refused(manifest).starts_with(&format!("{manifest}:")), "{}", refused(manifest));
     }
 
     #[test]

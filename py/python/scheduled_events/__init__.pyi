@@ -636,7 +636,8 @@ def replay(
     """Serve a scenario like Azure's metadata service, until the ``with`` block ends or close() is called.
 
     ``scenario`` is a built-in name or a TOML file; ``speed`` 60 turns minutes into seconds; ``faults`` have the form of
-    the command's ``--fault``. Scenario time starts with the first request for events.
+    the command's ``--fault``. Scenario time starts with the first request for events. Raises ConfigError for an invalid
+    argument.
     """
 
 def scenarios() -> dict[str, str]:
