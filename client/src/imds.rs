@@ -228,6 +228,11 @@ impl HttpResponse {
     }
 }
 
+/// The message for people that this machine's own name is unknown, with the reason: the error of [`Imds::vm_name`].
+pub fn name_unknown(reason: &str) -> String {
+    format!("cannot determine this machine's own name ({reason})")
+}
+
 /// These names, spelled as in the documents of this API version.
 pub fn names_for<'a>(names: &'a [&'a str], api_version: &str) -> VmNames<'a> {
     let names = VmNames::new(names);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use scheduled_events::imds::{API_VERSION, ENDPOINT, Imds, RequestFailure};
+use scheduled_events::imds::{API_VERSION, ENDPOINT, Imds, RequestFailure, name_unknown};
 use scheduled_events::limits::NAME_TIMEOUT;
 use scheduled_events_core::{StartRequests, limits};
 
@@ -71,9 +71,7 @@ impl PyImds {
     fn vm_name(&self, py: Python<'_>) -> PyResult<String> {
         let (transport, timeout) = (self.transport.clone(), self.timeout.unwrap_or(NAME_TIMEOUT));
         let name = wait_for(py, move || transport.vm_name(timeout))?;
-        name.map_err(|detail| {
-            errors::no_response(py, &format!("cannot get this machine's name: {detail}"), "no-name", None)
-        })
+        name.map_err(|reason| errors::no_response(py, &name_unknown(&reason), "no-name", None))
     }
 
     #[getter]

@@ -11,7 +11,7 @@ use super::document::Listing;
 use super::error::CommandError;
 use super::format::{GOOD, now, printable};
 use super::output::{diagnose, print_progress, print_progress_record};
-use crate::imds::{self, HttpResponse, Imds, names_for};
+use crate::imds::{self, HttpResponse, Imds, name_unknown, names_for};
 use crate::limits::NAME_TIMEOUT;
 use crate::record::Record;
 
@@ -48,10 +48,7 @@ pub(super) fn list(args: &ListArgs) -> Result<(), CommandError> {
     if names.is_empty() && document.events().len() > 0 {
         match imds.vm_name(NAME_TIMEOUT) {
             Ok(name) => names.push(name),
-            Err(why) => diagnose(
-                "warning",
-                &format!("cannot get this machine's name ({why}); use --vm-name NAME to mark its events"),
-            ),
+            Err(why) => diagnose("warning", &format!("{}; use --vm-name NAME to mark its events", name_unknown(&why))),
         }
     }
     let names: Vec<_> = names.iter().map(String::as_str).collect();

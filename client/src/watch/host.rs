@@ -7,6 +7,7 @@ use std::time::Duration;
 use scheduled_events_core::Change;
 
 use super::message::{Completion, Reply};
+use crate::imds::name_unknown;
 use crate::record::{EventRecord, TimedRecord};
 
 /// Performs what a watcher decides: runs commands, calls functions, prints.
@@ -137,7 +138,7 @@ impl fmt::Display for Note {
         match self {
             Self::NameKnown(name) => write!(f, "this machine is {name}"),
             Self::NameUnknown(reason) => {
-                write!(f, "cannot determine this machine's own name ({reason}); all events are held until it is known")
+                write!(f, "{}; all events are held until it is known", name_unknown(reason))
             }
             Self::StateQuarantined { path, reason } => write!(
                 f,
