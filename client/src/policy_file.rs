@@ -70,8 +70,11 @@ pub fn parse(text: &str) -> Result<Policy, PolicyError> {
     if let Some(rule) = file.rule.get(MAX_RULES) {
         return error_at(rule, format!("{} rules; at most {MAX_RULES} are allowed", file.rule.len()));
     }
-    if let Some(rule) = file.rule.iter().find(|rule| rule.get_ref().matches_no_duration()) {
-        return error_at(rule, "min_duration is longer than max_duration, so the rule matches nothing".to_owned());
+    for rule in &file.rule {
+        let RuleEntry { min_duration, max_duration, .. } = *rule.get_ref();
+        if let Err(message) = check_durations(min_duration, max_duration) {
+            return error_at(rule, message);
+        }
     }
     let rules: Vec<_> = file.rule.into_iter().map(|rule| Rule::from(rule.into_inner())).collect();
     let mut policy = Policy::new(&rules).map_err(|error| PolicyError { position: None, message: error.to_string() })?;
@@ -101,12 +104,6 @@ struct RuleEntry {
     #[serde(default)]
     scope: Scope,
     action: Action,
-}
-
-impl RuleEntry {
-    fn matches_no_duration(&self) -> bool {
-        self.min_duration.zip(self.max_duration).is_some_and(|(min, max)| min > max)
-    }
 }
 
 impl From<RuleEntry> for Rule {
@@ -146,13 +143,29 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
                     words.push(word);
                 }
                 if words.is_empty() {
-                    return Err(de::Error::custom("an empty list matches nothing; omit the key to match everything"));
+                    return Err(de::Error::custom(EMPTY_LIST));
                 }
                 Ok(OneOrMany(words))
             }
         }
 
         deserializer.deserialize_any(Visitor(std::marker::PhantomData))
+    }
+}
+
+/// The error for an empty list of event types or sources.
+pub const EMPTY_LIST: &str = "an empty list matches nothing; omit it to match everything";
+
+/// Checks the durations of a rule.
+///
+/// # Errors
+/// A message that `min_duration` is longer than `max_duration`.
+pub fn check_durations(min_duration: Option<u32>, max_duration: Option<u32>) -> Result<(), String> {
+    match (min_duration, max_duration) {
+        (Some(min), Some(max)) if min > max => {
+            Err("min_duration is longer than max_duration, so the rule matches nothing".to_owned())
+        }
+        _ => Ok(()),
     }
 }
 

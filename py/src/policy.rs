@@ -56,9 +56,8 @@ impl PyRule {
         rule.min_duration = min_duration.map(duration).transpose()?;
         rule.max_duration = max_duration.map(duration).transpose()?;
         rule.scope = known(py, "scope", scope, &Scope::ALL)?;
-        if rule.min_duration.zip(rule.max_duration).is_some_and(|(min, max)| min > max) {
-            return Err(errors::policy(py, "min_duration is longer than max_duration, so the rule matches nothing"));
-        }
+        policy_file::check_durations(rule.min_duration, rule.max_duration)
+            .map_err(|message| errors::policy(py, &message))?;
         Ok(Self { rule, event, source })
     }
 
@@ -254,8 +253,7 @@ fn words(argument: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
 
 fn several<T: Copy + Display>(py: Python<'_>, what: &str, words: &[String], all: &[T]) -> PyResult<Vec<T>> {
     if words.is_empty() {
-        let message = format!("an empty list for {what} matches nothing; omit {what} to match everything");
-        return Err(errors::policy(py, &message));
+        return Err(errors::policy(py, &format!("{what}: {}", policy_file::EMPTY_LIST)));
     }
     words.iter().map(|word| known(py, what, word, all)).collect()
 }

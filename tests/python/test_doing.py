@@ -78,8 +78,9 @@ def test_an_empty_body_is_none_and_other_bodies_raise() -> None:
     with pytest.raises(se.EndpointError) as caught:
         se.Client(url, timeout=2).poll()
     assert caught.value.cause == "unreachable"
-    with pytest.raises(se.EndpointError):
+    with pytest.raises(se.EndpointError, match=r"cannot determine this machine's own name \(") as caught:
         se.Client(url, timeout=2).vm_name()
+    assert caught.value.cause == "no-name"
 
 
 def test_invalid_options_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -102,8 +103,10 @@ def test_invalid_options_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         client.watch(state=tmp_path / "no" / "folder" / "state")
     with client.watch(state=tmp_path / "state"), pytest.raises(se.StateError, match="in use"):
         client.watch(state=tmp_path / "state")
-    with pytest.raises(se.ConfigError, match="did you mean"):
+    with pytest.raises(se.ConfigError, match=r'no scenario and no file "prempt"; did you mean "preempt"\?'):
         se.replay("prempt")
+    with pytest.raises(se.ConfigError, match="cannot read"):
+        se.replay(tmp_path)
     with pytest.raises(se.ConfigError):
         se.replay("preempt", faults=["statsu:1"])
     with pytest.raises(se.ConfigError):
