@@ -206,10 +206,11 @@ def sanitizers():
     more = [*SANITIZE, archive, "-lpthread", "-ldl", "-lm"]
     programs = {name: compile(f"{name}.c", *more, compiler="clang", name=f"{name}-asan")
                 for name in ("misuse", "session", "threads", "mutate", "reading")}
-    programs["reading-cc"] = compile("reading.cc", *more, compiler="clang++", name="reading-cc-asan")
+    for name in ("reading", "tracker"):
+        programs[f"{name}-cc"] = compile(f"{name}.cc", *more, compiler="clang++", name=f"{name}-cc-asan")
     for name, program in programs.items():
         expect("__asan_init" in run("nm", program), f"{name}: the sanitizer is off")
-    for name in ("misuse", "session", "threads"):
+    for name in ("misuse", "session", "threads", "tracker-cc"):
         run(programs[name])
     corpus_through([programs["reading"]])
     corpus_through([programs["reading-cc"]])
