@@ -5,15 +5,18 @@
 
 use std::error::Error as _;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use scheduled_events_core::{Cause, VmNames, limits};
+use ureq::config::Config;
 use ureq::http::{HeaderMap, Uri, header};
+use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 
-use crate::limits::{BODY_MAX, ERROR_BODY_MAX, HEAD_MAX};
+use crate::limits::{BODY_MAX, CONNECT_TIMEOUT, ERROR_BODY_MAX, HEAD_MAX};
 
 /// The address of the metadata service on every Azure virtual machine in a virtual network.
 pub const ENDPOINT: &str = "http://169.254.169.254";
@@ -32,6 +35,9 @@ const REQUEST_BUFFER: usize = 4 * 1024;
 
 /// The shortest time between two requests of any kind. The service answers 429 beyond five a second.
 const SPACING: Duration = Duration::from_millis(limits::REQUEST_SPACING_MS as u64);
+
+/// How many addresses of a host name are tried.
+const ADDRESSES_MAX: usize = 8;
 
 /// Characters that Azure allows in no machine name. They reject an HTML page, which would make every event another machine's.
 const NOT_IN_NAMES: &str = " <>\"/\\[]:|+=;,?*@&'`";
@@ -111,8 +117,9 @@ impl Imds {
         if api_version.is_empty() || !api_version.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
             return Err(format!("{api_version:?} is not an API version; the newest is {API_VERSION}"));
         }
-        let agent = ureq::Agent::config_builder()
+        let config = ureq::Agent::config_builder()
             .proxy(None)
+            .timeout_connect(Some(CONNECT_TIMEOUT))
             .max_redirects(0)
             .max_redirects_will_error(false)
             .http_status_as_error(false)
@@ -123,8 +130,8 @@ impl Imds {
             .output_buffer_size(REQUEST_BUFFER)
             .max_idle_connections(1)
             .user_agent(concat!("scheduled-events/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .new_agent();
+            .build();
+        let agent = ureq::Agent::with_parts(config, DefaultConnector::default(), DirectResolver);
         let events = format!("{endpoint}/metadata/scheduledevents?api-version={api_version}");
         Ok(Self { agent, endpoint: endpoint.to_owned(), events, next: Arc::default(), speed: 1 })
     }
@@ -204,6 +211,32 @@ impl Imds {
             return Err(format!("{:?} is not a machine name", name.chars().take(60).collect::<String>()));
         }
         Ok(name.to_owned())
+    }
+}
+
+/// Resolves the endpoint's host without another thread, which the system may refuse. The HTTP library's own resolver starts one
+/// for each connection, and panics without it.
+///
+/// An address needs no look-up. The look-up of a name is not bounded by the request's timeout; a watcher abandons a request that
+/// takes too long for that.
+#[derive(Debug)]
+struct DirectResolver;
+
+impl Resolver for DirectResolver {
+    fn resolve(&self, uri: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+        let port = uri.port_u16().unwrap_or(80);
+        let mut addresses = self.empty();
+        if let Ok(address) = host.parse::<IpAddr>() {
+            addresses.push(SocketAddr::new(address, port));
+            return Ok(addresses);
+        }
+        let found = (host, port).to_socket_addrs().map_err(|_| ureq::Error::HostNotFound)?;
+        // The list has a fixed capacity.
+        for address in found.take(ADDRESSES_MAX) {
+            addresses.push(address);
+        }
+        if addresses.is_empty() { Err(ureq::Error::HostNotFound) } else { Ok(addresses) }
     }
 }
 
@@ -320,6 +353,34 @@ mod tests {
         assert!(Imds::new("http://[::1]:8080", API_VERSION, false).is_ok());
         assert!(Imds::new("http://10.0.0.4", API_VERSION, true).is_ok());
         assert!(Imds::new(ENDPOINT, "2020-07-01&x=1", false).is_err());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_connection_that_nobody_accepts_fails_long_before_the_request_times_out() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        // A queue of one connection, which is taken.
+        rustix::net::listen(&listener, 0).unwrap();
+        let address = listener.local_addr().unwrap();
+        let _queued = std::net::TcpStream::connect(address).unwrap();
+        let imds = Imds::new(&format!("http://{address}"), API_VERSION, false).unwrap();
+        let since = Instant::now();
+        let failure = imds.events(Duration::from_secs(130)).expect_err("no connection");
+        assert_eq!(failure.cause, Cause::Timeout);
+        assert!(since.elapsed() < Duration::from_secs(60), "it took {:?}", since.elapsed());
+    }
+
+    #[test]
+    fn hosts_are_resolved_whether_they_are_addresses_or_names() {
+        for (endpoint, first) in [
+            ("http://127.0.0.1", "127.0.0.1:80"),
+            ("http://[::1]:8080", "[::1]:8080"),
+            ("http://localhost:81", "127.0.0.1:81"),
+        ] {
+            let timeout = NextTimeout { after: Duration::from_secs(1).into(), ..NextTimeout::default() };
+            let found = DirectResolver.resolve(&endpoint.parse().unwrap(), &Config::default(), timeout).unwrap();
+            assert!(found.iter().any(|address| address.to_string() == first), "{endpoint}: {found:?}");
+        }
     }
 
     #[test]

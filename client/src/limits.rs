@@ -15,6 +15,20 @@ pub const ERROR_BODY_MAX: u64 = 64 * 1024;
 /// The largest response head, in bytes. The metadata service sends less than 1 KiB.
 pub const HEAD_MAX: usize = 16 * 1024;
 
+/// How long connecting to the service may take, whatever the request's own timeout. The service is on the machine's own host and
+/// accepts at once; only its first answer may take two minutes.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long after its own timeout a request counts as overdue: its thread hangs, and another one takes over.
+pub const REQUEST_OVERDUE: Duration = Duration::from_secs(3);
+
+/// How many threads may hang in overdue requests. No request is sent until one of them ends.
+pub const OVERDUE_REQUESTS_MAX: usize = 4;
+
+/// How long after the longest pause between two polls a watcher counts as one that does not poll any more. It then sends systemd no
+/// keep-alive.
+pub const POLLING_OVERDUE: Duration = Duration::from_secs(240);
+
 /// The timeout of the request for the machine's own name. The watcher repeats it, so a short one is enough.
 pub const NAME_TIMEOUT: Duration = Duration::from_secs(5);
 

@@ -31,7 +31,7 @@ impl Supervisor {
         }
     }
 
-    /// Reports the state if it changed, and that the watcher is alive. Returns how soon to call again.
+    /// Reports the state if it changed, and that the watcher is alive, which it is only as long as it polls. Returns how soon to call again.
     pub(super) fn heartbeat(&mut self, watch: WatchStatus<'_>) -> Option<Duration> {
         if !self.listens {
             return None;
@@ -39,7 +39,7 @@ impl Supervisor {
         let ready = watch.answered && !self.ready;
         let status = Some(status(watch)).filter(|status| *status != self.status);
         let late = |every| self.alive_at.is_none_or(|at| at.elapsed() >= every);
-        let alive = self.every.is_some_and(late);
+        let alive = watch.is_polling && self.every.is_some_and(late);
         if ready || status.is_some() || alive {
             platform::notify_supervisor(ready, status.as_deref(), alive);
         }
@@ -81,11 +81,12 @@ mod tests {
 
     #[test]
     fn the_status_is_one_line() {
-        let watch = WatchStatus { answered: false, events: 0, failure: Some("status 500\nREADY=1") };
+        let watch = WatchStatus { answered: false, events: 0, failure: Some("status 500\nREADY=1"), is_polling: true };
         assert_eq!(status(watch).lines().collect::<Vec<_>>().len(), 1, "{}", status(watch));
         assert!(status(watch).starts_with("waiting for the first document; the last poll failed: status 500"));
-        assert_eq!(status(WatchStatus { answered: true, events: 0, failure: None }), "no events");
-        assert_eq!(status(WatchStatus { answered: true, events: 1, failure: None }), "following 1 event");
-        assert_eq!(status(WatchStatus { answered: true, events: 2, failure: None }), "following 2 events");
+        for (events, expected) in [(0, "no events"), (1, "following 1 event"), (2, "following 2 events")] {
+            let watch = WatchStatus { answered: true, events, failure: None, is_polling: true };
+            assert_eq!(status(watch), expected);
+        }
     }
 }

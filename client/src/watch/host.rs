@@ -61,6 +61,8 @@ pub struct WatchStatus<'a> {
     pub events: usize,
     /// Why the last poll failed, if it did.
     pub failure: Option<&'a str>,
+    /// Whether polls are still made, successfully or not. If not, the watcher has a defect, and a supervisor should restart it.
+    pub is_polling: bool,
 }
 
 /// A message for the log. `Display` writes it as a sentence without a full stop; [`severity`](Self::severity) classifies it.

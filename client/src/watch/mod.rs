@@ -31,7 +31,7 @@ use scheduled_events_core::{
 
 use crate::clock::{Clock, ClockMonitor};
 use crate::imds::{HttpResponse, Imds, RequestFailure, names_for};
-use crate::limits::EVENTS_MAX;
+use crate::limits::{EVENTS_MAX, NAME_TIMEOUT, POLLING_OVERDUE, REQUEST_OVERDUE};
 use crate::record::{EventRecord, HookOutcome, Record};
 use crate::state::{LoadResult, PendingHook, StateFile};
 
@@ -104,7 +104,7 @@ impl Watcher {
         let session = new_session(&options)?;
         let (sender, messages) = mpsc::channel();
         let clock = ClockMonitor::new(Clock::at_speed(imds.speed()));
-        let transport = Transport::start(imds.clone(), sender.clone()).map_err(|error| no_thread(&error))?;
+        let transport = Transport::new(imds.clone(), sender.clone());
         let name = MachineName::new(options.vm_names.clone(), options.api_version.clone(), imds, sender.clone());
         let mut watcher = Self {
             session,
@@ -164,13 +164,16 @@ impl Watcher {
             return None;
         }
         self.name.request();
-        while let Ok(message) = self.messages.recv() {
+        // A look-up of the service's host name can take longer than the request's timeout.
+        while let Ok(message) = self.messages.recv_timeout(NAME_TIMEOUT + REQUEST_OVERDUE) {
             let is_answer = matches!(message, Message::Name(_));
             let reason = self.on_message(message, host);
             if is_answer || reason.is_some() {
                 return reason;
             }
         }
+        // Not answered: polling starts, and the request is repeated until it is.
+        self.name.on_silence().into_iter().for_each(|note| host.note(&note));
         None
     }
 
@@ -247,7 +250,8 @@ impl Watcher {
         }
         let clock = self.clock.clock;
         let wait = clock.real(Duration::from_millis(until.millis_since(clock.now())));
-        let wait = [self.name.retry(), wake_within].into_iter().flatten().fold(wait, Duration::min);
+        let wait =
+            [self.name.retry(), wake_within, self.transport.check()].into_iter().flatten().fold(wait, Duration::min);
         match self.messages.recv_timeout(wait) {
             Ok(message) => self.on_message(message, host),
             // The watcher holds a sender itself, so the channel stays open.
@@ -415,6 +419,8 @@ impl Watcher {
             answered: self.polls.answered,
             events: self.events.len(),
             failure: self.polls.failure.as_deref(),
+            // Once all polls are done, only hooks are waited for.
+            is_polling: self.polls_done() || self.transport.idle_time() < self.options.interval + POLLING_OVERDUE,
         })
     }
 

@@ -53,6 +53,11 @@ impl MachineName {
         }
     }
 
+    /// The request has no answer in time: it is repeated. Returns what the log should say.
+    pub(super) fn on_silence(&mut self) -> Option<Note> {
+        self.on_answer(Err("the request has no answer".to_owned()), |_| Ok(()))
+    }
+
     /// Requests the name again if that is due. Returns the time until it is due otherwise.
     pub(super) fn retry(&mut self) -> Option<Duration> {
         let (at, _) = self.retry?;

@@ -6,6 +6,7 @@ mod commands;
 mod documentation;
 mod documents;
 mod field_faults;
+mod host_limits;
 mod http_faults;
 mod main_job;
 mod records;

@@ -12,7 +12,8 @@ use scheduled_events::state::{LoadResult, StateFile};
 use scheduled_events::watch::{Watcher, WatcherOptions};
 
 use crate::support::{
-    FakeService, Folder, PROGRAM, STATE_NOT_WRITTEN, eventually, freeze, started, wait_for_approval, watch_wrapped,
+    FakeService, Folder, STATE_NOT_WRITTEN, eventually, freeze, give_away, started, unprivileged, wait_for_approval,
+    watch_wrapped,
 };
 
 /// The state of a run that has approved an event, as the program wrote it.
@@ -84,41 +85,21 @@ fn a_write_beyond_the_file_size_limit_fails_without_ending_the_watcher() {
     assert_eq!(fs::read(&state).expect("the old file"), before);
 }
 
-/// A wrapper that runs a program as a user who cannot write everywhere, as root can.
-fn unprivileged() -> Vec<&'static str> {
-    if rustix::process::geteuid().is_root() {
-        vec!["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--pdeathsig=KILL", "--"]
-    } else {
-        vec!["env"]
-    }
-}
-
-/// A copy of the program that this user can execute, and a folder that this user owns.
-fn for_unprivileged(folder: &Folder) -> (String, String) {
-    let program = folder.path("scheduled-events");
-    fs::copy(PROGRAM, &program).expect("a program");
-    fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("a mode");
-    let state = folder.path("private");
-    fs::create_dir(&state).expect("a folder");
-    if rustix::process::geteuid().is_root() {
-        std::os::unix::fs::chown(&state, Some(65534), Some(65534)).expect("a folder to give away");
-    }
-    fs::set_permissions(folder.as_path(), Permissions::from_mode(0o755)).expect("a folder");
-    (program, state)
-}
+/// A user who cannot write everywhere, as root can.
+const USER: &str = "65534";
 
 #[test]
 fn a_read_only_folder_is_rejected_at_the_start_and_stops_nothing_later() {
     let folder = Folder::new();
-    let (program, private) = for_unprivileged(&folder);
+    let (program, private) = give_away(&folder, USER);
     let state = format!("{private}/state");
     let mode = |mode| fs::set_permissions(&private, Permissions::from_mode(mode)).expect("a mode");
     let service = FakeService::start();
     let start = || {
-        let mut wrapper = unprivileged();
+        let mut wrapper = unprivileged(USER);
         // The wrapper runs the copy in place of the program.
         let instead = format!("shift; exec {program} \"$@\"");
-        wrapper.extend(["sh", "-c", &instead, "sh"]);
+        wrapper.extend(["sh", "-c", &instead, "sh"].map(str::to_owned));
         watch_wrapped(&wrapper, &service, &state)
     };
     mode(0o555);

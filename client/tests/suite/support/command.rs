@@ -1,7 +1,9 @@
 //! The program under test as a child process.
 
 use std::ffi::OsStr;
+use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{self, Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -11,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::fake_service::FakeService;
-use super::{INTERVAL, PATIENCE, VM};
+use super::{Folder, INTERVAL, PATIENCE, VM};
 
 /// The program under test.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_scheduled-events");
@@ -81,8 +83,8 @@ pub fn run_with_input<S: AsRef<str>>(arguments: &[S], input: &[u8]) -> Finished 
 }
 
 /// The command started by a wrapper, which gets it as its arguments. The launcher starts the wrapper.
-pub fn wrap(wrapper: &[&str], plain: &Command) -> Command {
-    let mut whole = launch(wrapper[0]);
+pub fn wrap(wrapper: &[impl AsRef<OsStr>], plain: &Command) -> Command {
+    let mut whole = launch(&wrapper[0]);
     // The launcher's own program is not among its arguments.
     whole.args(&wrapper[1..]).args(plain.get_args().skip(LAUNCHER.len() - 1));
     for (name, value) in plain.get_envs() {
@@ -97,8 +99,33 @@ pub fn wrap(wrapper: &[&str], plain: &Command) -> Command {
     whole
 }
 
+/// A wrapper that runs a program as another user, without root's rights; as the same user if that is not root.
+pub fn unprivileged(user: &str) -> Vec<String> {
+    if !rustix::process::geteuid().is_root() {
+        return vec!["env".to_owned()];
+    }
+    let options = ["--clear-groups", "--pdeathsig=KILL", "--"].map(str::to_owned);
+    [vec!["setpriv".to_owned(), format!("--reuid={user}"), format!("--regid={user}")], options.into()].concat()
+}
+
+/// A copy of the program that this user can execute, and a folder `private` that the user owns.
+pub fn give_away(folder: &Folder, user: &str) -> (String, String) {
+    let (program, private) = (folder.path("scheduled-events"), folder.path("private"));
+    if !fs::exists(&private).expect("a folder") {
+        fs::copy(PROGRAM, &program).expect("a program");
+        fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("a mode");
+        fs::create_dir(&private).expect("a folder");
+        if rustix::process::geteuid().is_root() {
+            let user = Some(user.parse().expect("a number"));
+            std::os::unix::fs::chown(&private, user, user).expect("a folder to give away");
+        }
+        fs::set_permissions(folder.as_path(), Permissions::from_mode(0o755)).expect("a folder");
+    }
+    (program, private)
+}
+
 /// `watch --json` with a state file and the policy `sample`, started by a wrapper.
-pub fn watch_wrapped(wrapper: &[&str], service: &FakeService, state: &str) -> Run {
+pub fn watch_wrapped(wrapper: &[impl AsRef<OsStr>], service: &FakeService, state: &str) -> Run {
     let url = service.url();
     let every = ["watch", "--json", "--endpoint", &url, "--interval", "200ms", "--vm-name", VM];
     let plain = command(&[&every[..], &["--policy", "sample", "--state", state]].concat());

@@ -20,8 +20,8 @@ use serde_json::{Value, json};
 
 #[allow(unused_imports)] // See above.
 pub use command::{
-    Finished, PROGRAM, Run, STATE_NOT_WRITTEN, WHILE_TEST_RUNS, command, launch, run, run_with_input, signal,
-    wait_for_approval, watch_wrapped, wrap,
+    Finished, PROGRAM, Run, STATE_NOT_WRITTEN, WHILE_TEST_RUNS, command, give_away, launch, run, run_with_input,
+    signal, unprivileged, wait_for_approval, watch_wrapped, wrap,
 };
 #[allow(unused_imports)]
 pub use fake_service::{FakeService, Reply, Request};

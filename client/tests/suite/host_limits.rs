@@ -1,0 +1,52 @@
+//! The system refuses the watcher threads and processes: polling goes on, and what was refused is tried again.
+
+use std::process::Command;
+
+use rustix::process::{Resource, getrlimit};
+
+use crate::support::{FakeService, Folder, Reply, Run, VM, command, give_away, unprivileged, wrap};
+
+/// A user without any processes. Root is not limited.
+const USER: &str = "64017";
+
+/// `watch --json` by a user whom the system can limit. Files that the command writes belong into the folder `private`.
+fn watch(folder: &Folder, endpoint: &str, arguments: &[&str]) -> Run {
+    let (program, _) = give_away(folder, USER);
+    let every = ["watch", "--json", "--endpoint", endpoint, "--interval", "200ms", "--vm-name", VM];
+    let plain = command(&[&every[..], arguments].concat());
+    let mut wrapper = unprivileged(USER);
+    let instead = format!("shift; exec {program} \"$@\"");
+    wrapper.extend(["sh", "-c", &instead, "sh"].map(str::to_owned));
+    Run::start(wrap(&wrapper, &plain))
+}
+
+/// Lets the process start no thread and no process, or as many as this one may. The user does that, since root needs a right for it.
+fn allow_threads(run: &Run, allowed: bool) {
+    let limit = getrlimit(Resource::Nproc).current.map_or("unlimited".to_owned(), |limit| limit.to_string());
+    let wrapper = unprivileged(USER);
+    let mut command = Command::new(&wrapper[0]);
+    command.args(&wrapper[1..]).args(["prlimit", &format!("--pid={}", run.id())]);
+    command.arg(format!("--nproc={}:", if allowed { &limit } else { "0" }));
+    assert!(command.status().expect("prlimit starts").success());
+}
+
+#[test]
+fn polling_goes_on_without_another_thread() {
+    let service = FakeService::start();
+    // Each request needs a connection of its own.
+    service.intercept(|request| {
+        let body = crate::support::document(2, &[]);
+        request.is_get().then(|| Reply::new(200, "", body).close())
+    });
+    let folder = Folder::new();
+    let localhost = service.url().replace("127.0.0.1", "localhost");
+    for endpoint in [service.url(), localhost] {
+        let mut run = watch(&folder, &endpoint, &[]);
+        service.await_polls(2);
+        allow_threads(&run, false);
+        service.await_polls(5);
+        assert!(run.is_running());
+        assert!(!run.stderr().contains("panicked"), "{}", run.stderr());
+        run.kill();
+    }
+}
