@@ -82,7 +82,10 @@ pub const EXIT_KILL_WAIT: Duration = Duration::from_millis(300);
 pub const COMMAND_GRACE: Duration = Duration::from_secs(2);
 
 /// The longest line of a command's output, in bytes. Longer lines are split.
-pub const OUTPUT_LINE_MAX: u64 = 4096;
+pub const OUTPUT_LINE_MAX: usize = 4096;
+
+/// For how many ended commands the output of what they left running is read. The pipes of the earliest ones are closed.
+pub const OPEN_PIPES_MAX: usize = 64;
 
 /// The longest environment variable that a command receives, in bytes. Linux starts no program with one of 128 KiB. A longer
 /// variable is left out, since a truncated list would mislead; standard input has the whole event.

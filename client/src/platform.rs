@@ -7,6 +7,9 @@ pub(crate) use unix::*;
 #[cfg(windows)]
 pub(crate) use windows::*;
 
+/// The variable that identifies the processes of a command.
+pub(crate) const COMMAND_ID: &str = "SCHEDULED_EVENTS_COMMAND_ID";
+
 /// Result of trying to lock a file.
 pub(crate) enum LockAttempt {
     /// This process has the lock until the file is closed.
@@ -38,6 +41,9 @@ mod unix {
 
     use super::LockAttempt;
 
+    /// How often the processes are searched for that an ended command left behind.
+    const KILL_ROUNDS: u32 = 20;
+
     /// How long the process has to stop, its commands included, before another signal ends it at once.
     const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -55,20 +61,60 @@ mod unix {
         command.process_group(0);
     }
 
-    /// Asks the command's process group to terminate.
-    pub(crate) fn terminate_group(child: &mut Child) {
-        signal_group(child, Signal::TERM);
+    /// A command and everything that it started, as far as that can be found.
+    pub(crate) struct CommandTree {
+        /// The command's process, which is the leader of its group.
+        leader: Option<Pid>,
+        #[cfg(target_os = "linux")]
+        others: super::linux::Descendants,
     }
 
-    /// Kills the command's process group.
-    pub(crate) fn kill_group(child: &mut Child) {
-        signal_group(child, Signal::KILL);
-    }
+    impl CommandTree {
+        /// The tree of a command that has the mark as its variable [`COMMAND_ID`](super::COMMAND_ID).
+        #[cfg_attr(not(target_os = "linux"), allow(unused_variables))]
+        pub(crate) fn new(child: &Child, mark: &str) -> Self {
+            Self {
+                leader: Pid::from_raw(child.id().cast_signed()),
+                #[cfg(target_os = "linux")]
+                others: super::linux::Descendants::new(child.id(), mark),
+            }
+        }
 
-    fn signal_group(child: &Child, signal: Signal) {
-        if let Some(pid) = Pid::from_raw(child.id().cast_signed()) {
-            // Fails if the group has already ended.
-            let _ = kill_process_group(pid, signal);
+        /// Asks all processes to terminate.
+        pub(crate) fn terminate(&mut self, _child: &mut Child) {
+            self.signal(Signal::TERM, true);
+        }
+
+        /// Kills all processes.
+        pub(crate) fn kill(&mut self, _child: &mut Child) {
+            self.signal(Signal::KILL, true);
+        }
+
+        /// Kills what is left after the command's own process has ended.
+        pub(crate) fn kill_rest(&mut self, _child: &mut Child) {
+            // A process that is killed may just have started another one.
+            for _ in 0..KILL_ROUNDS {
+                if !self.signal(Signal::KILL, false) {
+                    return;
+                }
+                thread::sleep(Duration::from_millis(5));
+            }
+        }
+
+        /// Sends a signal to all processes. Returns whether there was one outside the group.
+        #[cfg_attr(not(target_os = "linux"), allow(unused_variables))]
+        fn signal(&mut self, signal: Signal, leader_runs: bool) -> bool {
+            // Before the signal ends what connects them.
+            #[cfg(target_os = "linux")]
+            self.others.find(leader_runs);
+            if let Some(leader) = self.leader {
+                // Fails if the group has already ended.
+                let _ = kill_process_group(leader, signal);
+            }
+            #[cfg(target_os = "linux")]
+            return self.others.signal(signal);
+            #[cfg(not(target_os = "linux"))]
+            false
         }
     }
 
@@ -164,6 +210,91 @@ mod unix {
     }
 }
 
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::fs;
+    use std::os::fd::OwnedFd;
+
+    use rustix::event::{PollFd, PollFlags, Timespec};
+    use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+    /// The processes that a command started, outside its process group too.
+    pub(super) struct Descendants {
+        leader: u32,
+        variable: Vec<u8>,
+        /// The processes found so far. Each is open, so that no signal reaches another process that has its id by now.
+        found: BTreeMap<u32, OwnedFd>,
+    }
+
+    impl Descendants {
+        pub(super) fn new(leader: u32, mark: &str) -> Self {
+            Self { leader, variable: format!("{}={mark}", super::COMMAND_ID).into_bytes(), found: BTreeMap::new() }
+        }
+
+        /// Searches for processes: children of the leader or of processes found before, and those with the variable.
+        pub(super) fn find(&mut self, leader_runs: bool) {
+            self.found.retain(|_, process| !has_ended(process));
+            let mut family: BTreeSet<u32> = self.found.keys().copied().collect();
+            if leader_runs {
+                family.insert(self.leader);
+            }
+            let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+            let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+            let all: Vec<_> = numbers.filter_map(|process| Some((process, parent(process)?))).collect();
+            // A child's id can be lower than its parent's.
+            let mut known = 0;
+            while known != family.len() {
+                known = family.len();
+                let children = all.iter().filter(|(_, parent)| family.contains(parent)).map(|(process, _)| *process);
+                family.extend(children.collect::<Vec<_>>());
+            }
+            for (process, parent) in all {
+                if process == self.leader || self.found.contains_key(&process) {
+                    continue;
+                }
+                let Some(file) = open(process) else { continue };
+                // Read again, now that the process is open: its id may have been another's before.
+                let is_child = family.contains(&process) && self::parent(process) == Some(parent);
+                if is_child || self.has_variable(process) {
+                    self.found.insert(process, file);
+                }
+            }
+        }
+
+        /// Sends a signal to the processes found. Returns whether there was one.
+        pub(super) fn signal(&mut self, signal: Signal) -> bool {
+            self.found.retain(|_, process| pidfd_send_signal(process, signal).is_ok());
+            !self.found.is_empty()
+        }
+
+        fn has_variable(&self, process: u32) -> bool {
+            // Unreadable for processes of other users, and empty for those that have ended.
+            let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|variable| variable == self.variable)
+        }
+    }
+
+    fn open(process: u32) -> Option<OwnedFd> {
+        pidfd_open(Pid::from_raw(process.cast_signed())?, PidfdFlags::empty()).ok()
+    }
+
+    fn has_ended(process: &OwnedFd) -> bool {
+        let mut poll = [PollFd::new(process, PollFlags::IN)];
+        rustix::event::poll(&mut poll, Some(&Timespec::default())).is_ok_and(|ended| ended > 0)
+    }
+
+    /// The parent of a process that has not ended.
+    fn parent(process: u32) -> Option<u32> {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+        // The name is in parentheses, and may contain some.
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+        let has_ended = matches!(fields.next()?, "Z" | "X");
+        let parent = fields.next()?.parse().ok()?;
+        (!has_ended).then_some(parent)
+    }
+}
+
 #[cfg(windows)]
 mod windows {
     use std::fs::{File, OpenOptions};
@@ -198,16 +329,31 @@ mod windows {
         command.creation_flags(CREATE_NEW_PROCESS_GROUP);
     }
 
-    /// Asks the windows of the command and its children to close.
-    pub(crate) fn terminate_group(child: &mut Child) {
-        taskkill(child, &[]);
-    }
+    /// A command and its children.
+    pub(crate) struct CommandTree;
 
-    /// Kills the command and its children.
-    pub(crate) fn kill_group(child: &mut Child) {
-        if !taskkill(child, &["/F"]) {
-            // Fails if it has already ended.
-            let _ = child.kill();
+    impl CommandTree {
+        /// The tree of a command.
+        pub(crate) fn new(_child: &Child, _mark: &str) -> Self {
+            Self
+        }
+
+        /// Asks the windows of the command and its children to close.
+        pub(crate) fn terminate(&mut self, child: &mut Child) {
+            taskkill(child, &[]);
+        }
+
+        /// Kills the command and its children.
+        pub(crate) fn kill(&mut self, child: &mut Child) {
+            if !taskkill(child, &["/F"]) {
+                // Fails if it has already ended.
+                let _ = child.kill();
+            }
+        }
+
+        /// Kills what is left after the command's own process has ended.
+        pub(crate) fn kill_rest(&mut self, child: &mut Child) {
+            taskkill(child, &["/F"]);
         }
     }
 

@@ -11,6 +11,7 @@ use super::format::printable;
 use super::host::CommandHost;
 use super::output::{self, diagnose};
 use super::printer::RecordPrinter;
+use crate::hooks;
 use crate::platform;
 use crate::policy_file;
 use crate::state::StateFile;
@@ -44,6 +45,9 @@ pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
     let mut host = CommandHost::new(printer);
     let mut watch = Watcher::new(imds, options, state).map_err(CommandError::usage)?;
     stop_on_signals(watch.handle())?;
+    if args.prepare.is_some() || args.recover.is_some() || !args.on.is_empty() {
+        hooks::reserve_thread().map_err(|error| CommandError::usage(format!("cannot start a thread: {error}")))?;
+    }
     host.prepare = args.prepare;
     host.recover = args.recover;
     host.on = args.on;

@@ -195,8 +195,12 @@ fn hooks_get_every_member_as_a_variable_and_the_event_on_standard_input() {
     let never = format!("started={}", fixture.logging("started"));
     let service = FakeService::start();
     service.show(2, &[with(freeze("a"), &json!({ "Resources": [VM, "other"] }))]);
-    let arguments = ["--policy", "sample", "--until-idle", "--on", &on, "--on", &ended, "--on", &never];
-    let mut run = Run::watch(&service.url(), &arguments);
+    let url = service.url();
+    let arguments = ["watch", "--json", "--endpoint", &url, "--policy", "sample", "--until-idle"];
+    let mut watch = command(&[&arguments[..], &["--on", &on, "--on", &ended, "--on", &never]].concat());
+    // As from the shell of a user, or from another watcher's command.
+    watch.env("SCHEDULED_EVENTS_STILL_OPEN", "inherited").env("SCHEDULED_EVENTS_ENDPOINT", "inherited");
+    let mut run = Run::start(watch);
     run.record("an approval", |record| record["record"] == "approval");
     let event = eventually("the input", || serde_json::from_str::<Value>(&lines(&input).concat()).ok());
     service.show(3, &[]);
@@ -205,8 +209,11 @@ fn hooks_get_every_member_as_a_variable_and_the_event_on_standard_input() {
     assert_eq!(fixture.lines(), ["ended a"]);
 
     let not_before = event["not_before"].as_str().expect("a time").to_owned();
+    let mut variables = lines(&variables);
+    let command_id = variables.remove(1);
+    assert!(command_id.starts_with("SCHEDULED_EVENTS_COMMAND_ID="), "{command_id}");
     assert_eq!(
-        lines(&variables),
+        variables,
         [
             "SCHEDULED_EVENTS_CHANGE=scheduled",
             "SCHEDULED_EVENTS_DESCRIPTION=Host server is undergoing maintenance.",

@@ -2,9 +2,12 @@
 
 use std::process::Command;
 
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{Resource, Signal, getrlimit};
 
-use crate::support::{FakeService, Folder, Reply, Run, VM, command, give_away, unprivileged, wrap};
+use crate::support::{
+    FakeService, Folder, PREPARE_ALL, Reply, Run, VM, command, eventually, freeze, give_away, lines, signal,
+    unprivileged, wrap,
+};
 
 /// A user without any processes. Root is not limited.
 const USER: &str = "64017";
@@ -48,5 +51,40 @@ fn polling_goes_on_without_another_thread() {
         assert!(run.is_running());
         assert!(!run.stderr().contains("panicked"), "{}", run.stderr());
         run.kill();
+    }
+}
+#[test]
+fn a_command_whose_thread_or_process_is_refused_starts_once_there_is_one() {
+    let service = FakeService::start();
+    let folder = Folder::new();
+    let policy = folder.file("policy.toml", PREPARE_ALL);
+    let mut run = watch(&folder, &service.url(), &["--policy", &policy, "--prepare", "true"]);
+    service.await_polls(2);
+    allow_threads(&run, false);
+    let events: Vec<_> = (0..20).map(|number| freeze(&format!("event-{number}"))).collect();
+    service.show(2, &events);
+    run.change("scheduled", "event-19");
+    service.await_polls(5);
+    assert!(run.records().iter().all(|record| record["record"] != "prepare"), "{}", run.stdout());
+    allow_threads(&run, true);
+    eventually("all approvals", || (service.posted().len() == events.len()).then_some(()));
+}
+
+#[test]
+fn a_command_that_leaves_processes_behind_costs_no_thread() {
+    let service = FakeService::start();
+    let events: Vec<_> = (0..8).map(|number| freeze(&format!("event-{number}"))).collect();
+    let folder = Folder::new();
+    let pids = folder.path("pids");
+    let on = format!("scheduled=sh -c 'sleep 600 & echo $! >> {pids}'");
+    let run = Run::watch(&service.url(), &["--vm-name", VM, "--on", &on]);
+    service.await_polls(2);
+    let threads = || std::fs::read_dir(format!("/proc/{}/task", run.id())).expect("a process").count();
+    let before = threads();
+    service.show(2, &events);
+    eventually("the commands", || (lines(&pids).len() == events.len()).then_some(()));
+    eventually("their threads' end", || (threads() == before).then_some(()));
+    for process in lines(&pids) {
+        signal(process.parse().expect("a number"), Signal::KILL);
     }
 }

@@ -2,30 +2,39 @@
 //!
 //! A command gets the event as environment variables and as JSON on its standard input. Text from the event never becomes part of
 //! a command line. What the command prints goes to the log, line by line.
+//!
+//! A command that is ended takes everything with it that it started. On Linux these are the processes of its group, its
+//! descendants, and all processes that inherited its variable `SCHEDULED_EVENTS_COMMAND_ID`, even if they have another session or
+//! parent by now. A process escapes only if it has discarded or overwritten its environment *and* its parent has ended, or if it
+//! belongs to another user. On other Unix systems these are the processes of the group, and on Windows the descendants. What a
+//! command that ends by itself leaves running stays: a recovery may start services.
+//!
+//! `process` has one command from its start to its end, `pipes` its input and output, and `keeper` the thread that starts a
+//! command whose own thread the system refused.
+
+mod keeper;
+mod pipes;
+mod process;
 
 use std::env;
-use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
-use std::process::{self, Child, Stdio};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use crate::limits::{COMMAND_GRACE, OUTPUT_LINE_MAX, VARIABLE_MAX};
-use crate::platform;
+pub use keeper::reserve_thread;
+
+use crate::limits::VARIABLE_MAX;
+use crate::platform::{self, COMMAND_ID};
 use crate::record::EventRecord;
-
-/// How often a running command is checked.
-const CHECK_INTERVAL: Duration = Duration::from_millis(20);
-
-/// The delay before starting a command is tried again after the system refused.
-const SPAWN_RETRY: Duration = Duration::from_millis(250);
-
-/// How long the last output of a command is waited for after its end. A process that it left behind may keep the pipe open.
-const OUTPUT_GRACE: Duration = Duration::from_millis(200);
+use process::Task;
 
 /// Variables that systemd sets for the watcher, and that its commands must not see.
 const SUPERVISOR_VARIABLES: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"];
+
+/// How the names of a command's variables start. Inherited ones are removed, so that each is about the event.
+const VARIABLE_PREFIX: &str = "SCHEDULED_EVENTS_";
 
 /// A command line, split into words as a shell does and run without a shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +81,12 @@ impl CommandLine {
     }
 
     /// Starts the command for an event. `on_event` is called on other threads: for each line that the command prints, and once
-    /// when the command has ended. If the system is out of processes or memory, starting is repeated until the deadline.
+    /// when the command has ended. What it left running may print further lines after that.
+    ///
+    /// If the system is out of processes, threads or memory, starting is repeated until the deadline, or for [`COMMAND_TIME`]
+    /// without one. See [`reserve_thread`] about threads.
+    ///
+    /// [`COMMAND_TIME`]: crate::limits::COMMAND_TIME
     pub fn start(
         &self,
         event: &EventRecord,
@@ -81,45 +95,41 @@ impl CommandLine {
         on_event: impl Fn(CommandEvent) + Clone + Send + 'static,
     ) -> RunningCommand {
         let control = Arc::new(Mutex::new(Control { deadline, terminate: false, kill: false, has_ended: false }));
-        let running = RunningCommand { control: Arc::clone(&control) };
-        let mut command = self.prepare(event, extra_variables);
+        let mark = mark();
+        let command = self.prepare(event, extra_variables, &mark);
         let input = serde_json::to_vec(event).unwrap_or_default();
         let program = self.words[0].clone();
-        let not_started = move |error: &io::Error| CommandOutcome::NotStarted(format!("{program}: {error}"));
-        let (no_thread, report) = (not_started.clone(), on_event.clone());
-        let supervisor = thread::Builder::new().spawn(move || {
-            let outcome = match spawn(&mut command, &control) {
-                Ok(mut child) => supervise(&mut child, input, &control, &on_event).unwrap_or_else(|error| {
-                    platform::kill_group(&mut child);
-                    let _ = child.wait();
-                    not_started(&error)
-                }),
-                Err(error) => not_started(&error),
-            };
-            lock(&control).has_ended = true;
-            on_event(CommandEvent::Ended(outcome));
-        });
-        if let Err(error) = supervisor {
-            lock(&running.control).has_ended = true;
-            report(CommandEvent::Ended(no_thread(&error)));
-        }
-        running
+        keeper::start(Task::new(command, program, input, mark, Arc::clone(&control), Box::new(on_event)));
+        RunningCommand { control }
     }
 
-    fn prepare(&self, event: &EventRecord, extra_variables: &[(&str, &str)]) -> process::Command {
-        let mut command = process::Command::new(&self.words[0]);
+    fn prepare(&self, event: &EventRecord, extra_variables: &[(&str, &str)], mark: &str) -> Command {
+        let mut command = Command::new(&self.words[0]);
         command.args(&self.words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        for (name, _) in env::vars_os() {
+            // Windows ignores the case of names.
+            if name.to_string_lossy().to_ascii_uppercase().starts_with(VARIABLE_PREFIX) {
+                command.env_remove(name);
+            }
+        }
         for (name, value) in event.variables().into_iter().filter(|(_, value)| value.len() <= VARIABLE_MAX) {
             // A variable cannot contain a zero byte.
-            command.env(format!("SCHEDULED_EVENTS_{name}"), value.replace('\0', ""));
+            command.env(format!("{VARIABLE_PREFIX}{name}"), value.replace('\0', ""));
         }
-        command.envs(extra_variables.iter().copied());
+        command.envs(extra_variables.iter().copied()).env(COMMAND_ID, mark);
         for name in SUPERVISOR_VARIABLES {
             command.env_remove(name);
         }
         platform::new_group(&mut command);
         command
     }
+}
+
+/// A text that no other command has, on this machine and since it started.
+fn mark() -> String {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    format!("{}-{time}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Something that a running command did.
@@ -181,7 +191,8 @@ impl RunningCommand {
         lock(&self.control).deadline = deadline;
     }
 
-    /// Asks the command and all its children to terminate, and kills them after [`COMMAND_GRACE`].
+    /// Asks the command and all its children to terminate, and kills them after
+    /// [`COMMAND_GRACE`](crate::limits::COMMAND_GRACE).
     pub fn terminate(&self) {
         lock(&self.control).terminate = true;
     }
@@ -198,108 +209,11 @@ impl RunningCommand {
     }
 }
 
-/// Starts the process, and repeats that while the system is out of processes or memory.
-fn spawn(command: &mut process::Command, control: &Mutex<Control>) -> io::Result<Child> {
-    loop {
-        let error = match command.spawn() {
-            Err(error) if platform::is_temporary_spawn_error(&error) => error,
-            result => return result,
-        };
-        if lock(control).reason_to_end().is_some() {
-            return Err(error);
-        }
-        thread::sleep(SPAWN_RETRY);
-    }
-}
-
-/// Writes the command's input, reports its output, and waits for its end.
-fn supervise(
-    child: &mut Child,
-    input: Vec<u8>,
-    control: &Mutex<Control>,
-    on_event: &(impl Fn(CommandEvent) + Clone + Send + 'static),
-) -> io::Result<CommandOutcome> {
-    write_input(child, input)?;
-    let readers = [read_lines(child.stdout.take(), on_event)?, read_lines(child.stderr.take(), on_event)?];
-    let outcome = wait(child, control);
-    let deadline = Instant::now() + OUTPUT_GRACE;
-    while readers.iter().any(|reader| !reader.is_finished()) && Instant::now() < deadline {
-        thread::sleep(Duration::from_millis(2));
-    }
-    Ok(outcome)
-}
-
-/// Waits for the command's end, and ends it when it is time.
-fn wait(child: &mut Child, control: &Mutex<Control>) -> CommandOutcome {
-    let mut ending: Option<(Instant, CommandOutcome)> = None;
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) => {
-                if let Some((_, reason)) = ending {
-                    // The command has ended; its children may not have.
-                    platform::kill_group(child);
-                    return reason;
-                }
-                return if status.success() {
-                    CommandOutcome::Succeeded
-                } else {
-                    CommandOutcome::Failed(status.to_string())
-                };
-            }
-            Ok(None) => {}
-            Err(error) => return CommandOutcome::Failed(error.to_string()),
-        }
-        let (reason, kill) = {
-            let control = lock(control);
-            (control.reason_to_end(), control.kill)
-        };
-        match (&ending, reason) {
-            (None, Some(reason)) => {
-                if kill {
-                    platform::kill_group(child);
-                } else {
-                    platform::terminate_group(child);
-                }
-                ending = Some((Instant::now(), reason));
-            }
-            (Some((since, _)), _) if kill || since.elapsed() >= COMMAND_GRACE => platform::kill_group(child),
-            _ => {}
-        }
-        thread::sleep(CHECK_INTERVAL);
-    }
-}
-
-/// Writes the command's input on a thread of its own, since the command need not read it.
-fn write_input(child: &mut Child, input: Vec<u8>) -> io::Result<()> {
-    if let Some(mut stdin) = child.stdin.take() {
-        thread::Builder::new().spawn(move || {
-            let _ = stdin.write_all(&input);
-        })?;
-    }
-    Ok(())
-}
-
-/// Reports the lines of a pipe, on a thread of its own.
-fn read_lines(
-    pipe: Option<impl Read + Send + 'static>,
-    on_event: &(impl Fn(CommandEvent) + Clone + Send + 'static),
-) -> io::Result<thread::JoinHandle<()>> {
-    let on_event = on_event.clone();
-    thread::Builder::new().spawn(move || {
-        let Some(pipe) = pipe else { return };
-        let mut reader = BufReader::new(pipe);
-        let mut line = Vec::new();
-        while reader.by_ref().take(OUTPUT_LINE_MAX).read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
-            let text = String::from_utf8_lossy(&line);
-            on_event(CommandEvent::Line(text.trim_end_matches(['\n', '\r']).to_owned()));
-            line.clear();
-        }
-    })
-}
-
 #[cfg(all(test, unix))]
 mod tests {
     use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
 
     use super::*;
 
@@ -348,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_program_that_is_being_written_starts_once_that_is_done() {
-        let path = env::temp_dir().join(format!("scheduled-events-busy-{}", process::id()));
+        let path = env::temp_dir().join(format!("scheduled-events-busy-{}", std::process::id()));
         std::fs::copy("/bin/true", &path).unwrap();
         let writer = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
         let done = thread::spawn(move || {
@@ -376,12 +290,70 @@ mod tests {
         let (lines, outcome) =
             run("sh -c 'trap \"\" TERM; sleep 600 & echo $!; wait; wait; sleep 600'", Some(Duration::from_millis(500)));
         assert_eq!(outcome, CommandOutcome::DeadlinePassed);
-        let stat = format!("/proc/{}/stat", lines[0]);
-        let has_ended = || std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "));
+        await_end(&lines[0]);
+    }
+
+    /// Waits until a process has ended.
+    fn await_end(process: &str) {
+        let stat = format!("/proc/{process}/stat");
         let deadline = Instant::now() + Duration::from_secs(20);
-        while !has_ended() {
-            assert!(Instant::now() < deadline, "process {} still runs", lines[0]);
+        while !std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z ")) {
+            assert!(Instant::now() < deadline, "process {process} still runs");
             thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_command_past_its_deadline_is_killed_with_children_in_other_sessions() {
+        // One with a parent that still runs and without the environment, and one whose parent has ended.
+        let (lines, outcome) = run(
+            "sh -c 'setsid env -i sleep 600 & echo $!; setsid sh -c \"sleep 600 & echo \\$!\" & sleep 600'",
+            Some(Duration::from_secs(1)),
+        );
+        assert_eq!(outcome, CommandOutcome::DeadlinePassed);
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        for process in &lines {
+            await_end(process);
+        }
+    }
+
+    #[test]
+    fn what_a_command_leaves_running_stays_and_can_print() {
+        let event = EventRecord::default();
+        let (sender, receiver) = mpsc::channel();
+        let line =
+            CommandLine::parse("sh -c 'echo early; sh -c \"sleep 1; echo late; echo later >&2; sleep 1\" & exit 0'");
+        let running = line.unwrap().start(&event, &[], None, move |event| drop(sender.send(event)));
+        let next = || receiver.recv_timeout(Duration::from_secs(40)).expect("another event");
+        assert_eq!(next(), CommandEvent::Line("early".into()));
+        assert_eq!(next(), CommandEvent::Ended(CommandOutcome::Succeeded));
+        assert!(running.has_ended());
+        running.kill();
+        let late = [next(), next()];
+        assert!(late.contains(&CommandEvent::Line("late".into())), "{late:?}");
+        assert!(late.contains(&CommandEvent::Line("later".into())), "{late:?}");
+        // The pipes are closed in the end.
+        assert!(receiver.recv_timeout(Duration::from_secs(40)).is_err());
+    }
+
+    #[test]
+    fn much_input_and_output_and_long_lines_pass_through() {
+        let event = EventRecord { event_id: "x".repeat(300_000), ..EventRecord::default() };
+        let (sender, receiver) = mpsc::channel();
+        let line = CommandLine::parse("sh -c 'cat; echo; seq 1 20000 >&2'").unwrap();
+        line.start(&event, &[], None, move |event| drop(sender.send(event)));
+        let (mut numbers, mut copied) = (0, 0);
+        for event in receiver {
+            match event {
+                CommandEvent::Line(line) if line.starts_with(|first: char| first.is_ascii_digit()) => numbers += 1,
+                CommandEvent::Line(line) => {
+                    assert!(line.len() <= crate::limits::OUTPUT_LINE_MAX);
+                    copied += line.len();
+                }
+                CommandEvent::Ended(outcome) => assert_eq!(outcome, CommandOutcome::Succeeded),
+            }
+        }
+        assert_eq!((numbers, copied), (20_000, serde_json::to_vec(&event).unwrap().len()));
     }
 }

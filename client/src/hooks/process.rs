@@ -1,0 +1,179 @@
+//! One command: it is started, supervised and ended, all on one thread.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::{self, Child};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::pipes::Pipes;
+use super::{CommandEvent, CommandOutcome, Control, keeper, lock};
+use crate::limits::{COMMAND_GRACE, COMMAND_TIME};
+use crate::platform::{self, CommandTree};
+
+/// How often a running command is checked.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// The delay before starting a command is tried again after the system refused.
+const SPAWN_RETRY: Duration = Duration::from_millis(250);
+
+/// How long the last output of a command is waited for after its end. A process that it left behind may keep the pipe open.
+const OUTPUT_GRACE: Duration = Duration::from_millis(200);
+
+/// How often a command that is being killed is searched for new processes.
+const KILL_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Reports what a command does.
+pub(super) type Report = Box<dyn Fn(CommandEvent) + Send>;
+
+/// A command that is to be run.
+pub(super) struct Task {
+    command: process::Command,
+    program: String,
+    input: Vec<u8>,
+    /// Identifies the command's processes, in their environment.
+    mark: String,
+    control: Arc<Mutex<Control>>,
+    report: Report,
+    /// Until when starting is tried if the command has no deadline.
+    start_by: Instant,
+}
+
+impl Task {
+    pub(super) fn new(
+        command: process::Command,
+        program: String,
+        input: Vec<u8>,
+        mark: String,
+        control: Arc<Mutex<Control>>,
+        report: Report,
+    ) -> Self {
+        Self { command, program, input, mark, control, report, start_by: Instant::now() + COMMAND_TIME }
+    }
+
+    /// Runs the command to its end.
+    pub(super) fn run(mut self) {
+        let (mut child, mut pipes) = match self.spawn() {
+            Ok(started) => started,
+            Err(error) => return self.give_up(&error),
+        };
+        let outcome = self.supervise(&mut child, &mut pipes);
+        self.end(outcome);
+        if pipes.is_open() {
+            keeper::read(OpenPipes { pipes, report: self.report });
+        }
+    }
+
+    /// Whether starting the command is not to be tried again.
+    pub(super) fn must_end(&self) -> bool {
+        let control = lock(&self.control);
+        control.reason_to_end().is_some() || control.deadline.is_none() && self.start_by <= Instant::now()
+    }
+
+    /// Reports that the command could not be started, or that it was ended before.
+    pub(super) fn give_up(&self, error: &io::Error) {
+        let was_stopped = lock(&self.control).terminate;
+        self.end(if was_stopped {
+            CommandOutcome::Stopped
+        } else {
+            CommandOutcome::NotStarted(format!("{}: {error}", self.program))
+        });
+    }
+
+    fn end(&self, outcome: CommandOutcome) {
+        lock(&self.control).has_ended = true;
+        self.report(CommandEvent::Ended(outcome));
+    }
+
+    fn report(&self, event: CommandEvent) {
+        report(&self.report, event);
+    }
+
+    /// Starts the process, and repeats that while the system is out of processes, threads or memory.
+    fn spawn(&mut self) -> io::Result<(Child, Pipes)> {
+        loop {
+            let input = self.input.clone();
+            let started = Pipes::new().and_then(|pipes| {
+                let mut child = self.command.spawn()?;
+                let pipes = pipes.attach(&mut child, input);
+                Ok((child, pipes))
+            });
+            match started {
+                Err(error) if platform::is_temporary_spawn_error(&error) && !self.must_end() => {}
+                started => return started,
+            }
+            thread::sleep(SPAWN_RETRY);
+        }
+    }
+
+    /// Writes the command's input, reports its output, waits for its end, and ends it when it is time.
+    fn supervise(&self, child: &mut Child, pipes: &mut Pipes) -> CommandOutcome {
+        let on_line = |line| self.report(CommandEvent::Line(line));
+        let outcome = self.wait(child, pipes, &on_line);
+        let deadline = Instant::now() + OUTPUT_GRACE;
+        while pipes.is_open() && Instant::now() < deadline {
+            pipes.serve(Duration::from_millis(2), &on_line);
+        }
+        outcome
+    }
+
+    fn wait(&self, child: &mut Child, pipes: &mut Pipes, on_line: &dyn Fn(String)) -> CommandOutcome {
+        let mut tree = CommandTree::new(child, &self.mark);
+        let mut ending: Option<(Instant, CommandOutcome)> = None;
+        let mut killed: Option<Instant> = None;
+        loop {
+            match child.try_wait() {
+                Ok(Some(status)) => {
+                    if let Some((_, reason)) = ending {
+                        // The command has ended; what it started may not have.
+                        tree.kill_rest(child);
+                        return reason;
+                    }
+                    return if status.success() {
+                        CommandOutcome::Succeeded
+                    } else {
+                        CommandOutcome::Failed(status.to_string())
+                    };
+                }
+                Ok(None) => {}
+                Err(error) => return CommandOutcome::Failed(error.to_string()),
+            }
+            let (reason, kill) = {
+                let control = lock(&self.control);
+                (control.reason_to_end(), control.kill)
+            };
+            if let (None, Some(reason)) = (&ending, reason) {
+                if !kill {
+                    tree.terminate(child);
+                }
+                ending = Some((Instant::now(), reason));
+            }
+            let is_over = ending.as_ref().is_some_and(|(since, _)| kill || since.elapsed() >= COMMAND_GRACE);
+            if is_over && killed.is_none_or(|at| at.elapsed() >= KILL_INTERVAL) {
+                tree.kill(child);
+                killed = Some(Instant::now());
+            }
+            pipes.serve(CHECK_INTERVAL, on_line);
+        }
+    }
+}
+
+/// The pipes of a command that has ended, which something that it started keeps open.
+pub(super) struct OpenPipes {
+    pipes: Pipes,
+    report: Report,
+}
+
+impl OpenPipes {
+    /// Reports what was written, without waiting. Returns whether the pipes are still open.
+    pub(super) fn read(&mut self) -> bool {
+        self.pipes.serve(Duration::ZERO, &|line| report(&self.report, CommandEvent::Line(line)));
+        self.pipes.is_open()
+    }
+}
+
+/// Calls the user's function. Its panic must not leave a command unsupervised.
+fn report(report: &Report, event: CommandEvent) {
+    let _ = catch_unwind(AssertUnwindSafe(|| report(event)));
+}
