@@ -45,8 +45,25 @@ pub const SAVE_RETRY: Duration = Duration::from_secs(1);
 /// How often an unchanged failure to write the state file is reported.
 pub const SAVE_FAILURE_REPEAT: Duration = Duration::from_secs(300);
 
-/// The largest state file that is read, in bytes. A thousand events with a thousand resources each stay below it.
+/// The largest state file that is read, in bytes. Those that are written are far smaller; see [`STATE_DETAILS_MAX`].
 pub const STATE_FILE_MAX: u64 = 64 * 1024 * 1024;
+
+/// The longest description of an event in the state file, in bytes. Longer ones are truncated.
+pub const STATE_DESCRIPTION_MAX: usize = 256;
+
+/// The longest word in the state file, such as an unknown type of event, in bytes. Longer ones are truncated.
+pub const STATE_WORD_MAX: usize = 32;
+
+/// The most bytes of descriptions and names of machines in the state file. Beyond that events are kept without them, this
+/// machine's own events last: a list of names is whole or absent.
+pub const STATE_DETAILS_MAX: usize = 192 * 1024;
+
+/// The most hooks that have not ended in the state file. Beyond that only this machine's own and the latest are kept: after a
+/// crash the others do not run again.
+pub const STATE_HOOKS_MAX: usize = 256;
+
+/// How often a watcher checks that no other process has replaced the lock of its state file. It also does before each write.
+pub const LOCK_CHECK: Duration = Duration::from_secs(5);
 
 /// How long [`StateFile::open`](crate::state::StateFile::open) waits for the lock. A process that is killed while it forks
 /// leaves a child that holds the lock until it executes its program.

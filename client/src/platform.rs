@@ -20,9 +20,9 @@ pub(crate) enum LockAttempt {
 
 #[cfg(unix)]
 mod unix {
-    use std::fs::{self, File, OpenOptions};
+    use std::fs::{self, File, Metadata, OpenOptions};
     use std::io;
-    use std::os::unix::fs::OpenOptionsExt;
+    use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
     use std::os::unix::process::CommandExt;
     use std::path::Path;
     use std::process::{Child, Command};
@@ -32,7 +32,7 @@ mod unix {
 
     use rustix::fs::{FlockOperation, OFlags, flock};
     use rustix::io::Errno;
-    use rustix::process::{Pid, Signal, kill_process_group};
+    use rustix::process::{Pid, Signal, geteuid, kill_process_group};
     use rustix::time::{ClockId, clock_gettime};
     use sd_notify::NotifyState;
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
@@ -124,9 +124,50 @@ mod unix {
         options.mode(0o600).custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
     }
 
-    /// Opens the file, and locks it unless another process has the lock.
+    /// Opens a file for reading unless it is a link, without waiting for the other end of a pipe.
+    pub(crate) fn open_no_link(path: &Path) -> io::Result<File> {
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
+    }
+
+    /// Checks that a file or folder belongs to this user or to root.
+    ///
+    /// # Errors
+    /// What is wrong, to follow the name of the file.
+    pub(crate) fn check_owner(metadata: &Metadata) -> Result<(), String> {
+        match metadata.uid() {
+            0 => Ok(()),
+            owner if owner == geteuid().as_raw() => Ok(()),
+            owner => Err(format!("belongs to the user {owner}")),
+        }
+    }
+
+    /// Checks that only its owner can write a file.
+    ///
+    /// # Errors
+    /// What is wrong, to follow the name of the file.
+    pub(crate) fn check_writers(metadata: &Metadata) -> Result<(), String> {
+        let mode = metadata.mode() & 0o7777;
+        if mode & 0o022 == 0 { Ok(()) } else { Err(format!("can be written by others (mode {mode:04o})")) }
+    }
+
+    /// Whether both describe one file, whatever its names.
+    pub(crate) fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
+        (one.dev(), one.ino()) == (other.dev(), other.ino())
+    }
+
+    /// Opens the file, which need not exist, and locks it unless another process has the lock.
     pub(crate) fn lock(path: &Path) -> io::Result<LockAttempt> {
-        let file = private(OpenOptions::new().read(true).write(true).create(true).truncate(false)).open(path)?;
+        lock_with(OpenOptions::new().create(true).truncate(false), path)
+    }
+
+    /// Like [`lock`], for a file that does not exist.
+    pub(crate) fn lock_new(path: &Path) -> io::Result<LockAttempt> {
+        lock_with(OpenOptions::new().create_new(true), path)
+    }
+
+    fn lock_with(options: &mut OpenOptions, path: &Path) -> io::Result<LockAttempt> {
+        let file = private(options.read(true).write(true)).open(path)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(LockAttempt::Acquired(file)),
             Err(Errno::WOULDBLOCK) => Ok(LockAttempt::Held(file)),
@@ -297,7 +338,7 @@ mod linux {
 
 #[cfg(windows)]
 mod windows {
-    use std::fs::{File, OpenOptions};
+    use std::fs::{File, Metadata, OpenOptions};
     use std::io;
     use std::os::windows::fs::OpenOptionsExt;
     use std::os::windows::process::CommandExt;
@@ -369,10 +410,40 @@ mod windows {
         options
     }
 
+    /// Opens a file for reading.
+    pub(crate) fn open_no_link(path: &Path) -> io::Result<File> {
+        File::open(path)
+    }
+
+    /// Access lists protect the folder, and are not checked.
+    #[allow(clippy::unnecessary_wraps)] // The same function as on Unix.
+    pub(crate) fn check_owner(_metadata: &Metadata) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// See [`check_owner`].
+    #[allow(clippy::unnecessary_wraps)] // The same function as on Unix.
+    pub(crate) fn check_writers(_metadata: &Metadata) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// A file that is open without `FILE_SHARE_DELETE` cannot be replaced.
+    pub(crate) fn is_same_file(_one: &Metadata, _other: &Metadata) -> bool {
+        true
+    }
+
     /// Opens the file so that no other process can write it.
     pub(crate) fn lock(path: &Path) -> io::Result<LockAttempt> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).share_mode(FILE_SHARE_READ);
+        lock_with(OpenOptions::new().create(true).truncate(false), path)
+    }
+
+    /// Like [`lock`], for a file that does not exist.
+    pub(crate) fn lock_new(path: &Path) -> io::Result<LockAttempt> {
+        lock_with(OpenOptions::new().create_new(true), path)
+    }
+
+    fn lock_with(options: &mut OpenOptions, path: &Path) -> io::Result<LockAttempt> {
+        options.read(true).write(true).share_mode(FILE_SHARE_READ);
         match options.open(path) {
             Ok(file) => Ok(LockAttempt::Acquired(file)),
             Err(error) if error.raw_os_error() == Some(ERROR_SHARING_VIOLATION) => {

@@ -81,7 +81,8 @@ impl PyWatch {
         let endpoint = transport.endpoint().to_owned();
         // A session is built on the stack, and the stack of a thread is freed with it.
         let builder = thread::Builder::new().spawn(move || {
-            let state = state.as_deref().map(StateFile::open).transpose()?;
+            let open = if dry_run { StateFile::open_read_only } else { StateFile::open };
+            let state = state.as_deref().map(open).transpose()?;
             Watcher::new(transport, options, state)
         })?;
         let built = py.detach(|| builder.join());

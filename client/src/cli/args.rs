@@ -128,7 +128,7 @@ pub(super) struct WatchArgs {
     /// Exit after N polls
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) max_polls: Option<u64>,
-    /// Decide and report, but do not prepare, approve or recover
+    /// Decide and report, but do not prepare, approve or recover, run no command and change no file
     #[arg(long)]
     pub(super) dry_run: bool,
 }

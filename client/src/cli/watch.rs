@@ -22,7 +22,9 @@ pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
     warn(&args, &policy);
     let imds = connect(&args.service)?;
     platform::ignore_file_size_signal().map_err(|error| signals(&error))?;
-    let state = args.state.as_deref().map(StateFile::open).transpose().map_err(CommandError::usage)?;
+    // A dry run changes no file.
+    let open = if args.dry_run { StateFile::open_read_only } else { StateFile::open };
+    let state = args.state.as_deref().map(open).transpose().map_err(CommandError::usage)?;
     let options = WatcherOptions {
         api_version: args.service.api_version,
         vm_names: args.machine.vm_name,

@@ -56,9 +56,10 @@ impl EventRecords {
         self.0.values()
     }
 
-    /// All records, ordered by event id.
-    pub(super) fn sorted(&self) -> Vec<EventRecord> {
-        let mut events: Vec<_> = self.0.values().cloned().collect();
+    /// The records of the tracked events, ordered by event id.
+    pub(super) fn tracked(&self, session: &Session<EVENTS_MAX>) -> Vec<EventRecord> {
+        let records = session.events().filter_map(|event| self.get(event.event_id().as_str()));
+        let mut events: Vec<_> = records.cloned().collect();
         events.sort_by(|one, other| one.event_id.cmp(&other.event_id));
         events
     }

@@ -379,6 +379,10 @@ impl Watcher {
     }
 
     fn start_hook(&mut self, hook: PendingHook, host: &mut dyn Host) {
+        // A dry run only reports.
+        if self.options.dry_run {
+            return;
+        }
         let number = self.persistence.next_hook();
         let completion = Completion::new(number, self.sender.clone());
         let left = time_left(hook.event.not_before, self.clock.clock.time_of_day());

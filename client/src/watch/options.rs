@@ -17,7 +17,8 @@ pub struct WatcherOptions {
     pub policy: Policy,
     /// The time between two polls, at least [`limits::INTERVAL_MIN_MS`].
     pub interval: Duration,
-    /// Decide and report, but neither prepare nor approve.
+    /// Decide and report, but neither prepare, approve nor recover, run no hook and write no state file. Open that with
+    /// [`StateFile::open_read_only`](crate::state::StateFile::open_read_only).
     pub dry_run: bool,
     /// Stop once an event was seen and none is left.
     pub until_idle: bool,

@@ -7,7 +7,7 @@ use scheduled_events_core::Session;
 
 use super::events::EventRecords;
 use super::host::Note;
-use crate::limits::{EVENTS_MAX, SAVE_FAILURE_REPEAT, SAVE_RETRY};
+use crate::limits::{EVENTS_MAX, LOCK_CHECK, SAVE_FAILURE_REPEAT, SAVE_RETRY};
 use crate::state::{LoadResult, PendingHook, State, StateFile};
 
 /// The state file, what it holds, and when to write it again.
@@ -23,6 +23,8 @@ pub(super) struct Persistence {
     next_hook: u64,
     /// Whether the hooks differ from those in the file.
     hooks_changed: bool,
+    /// When the lock was checked last without writing.
+    lock_checked: Option<Instant>,
     /// When a failed write is repeated.
     retry_at: Option<Instant>,
     /// The failed write that was reported last, and when.
@@ -65,7 +67,7 @@ impl Persistence {
         events: &EventRecords,
     ) -> Result<(), String> {
         self.take_snapshot(session);
-        let state = self.state(events);
+        let state = self.state(session, events);
         file.save(&state).map_err(|error| format!("cannot write the state file {}: {error}", file.path().display()))?;
         self.saved = state.session;
         self.file = Some(file);
@@ -107,14 +109,21 @@ impl Persistence {
             return None;
         }
         self.take_snapshot(session);
-        if self.snapshot == self.saved && !self.hooks_changed {
-            return None;
-        }
-        let state = self.state(events);
         let file = self.file.as_ref()?;
-        let Err(error) = file.save(&state) else {
-            self.saved = state.session;
-            self.hooks_changed = false;
+        let written = if self.snapshot != self.saved || self.hooks_changed {
+            let state = self.state(session, events);
+            file.save(&state).map(|()| {
+                self.saved = state.session;
+                self.hooks_changed = false;
+            })
+        } else if self.lock_checked.is_none_or(|at| at.elapsed() >= LOCK_CHECK) {
+            // A process that has replaced the lock is to be noticed while nothing happens, too.
+            self.lock_checked = Some(Instant::now());
+            file.check_lock()
+        } else {
+            return None;
+        };
+        let Err(error) = written else {
             self.retry_at = None;
             self.reported = None;
             return None;
@@ -146,7 +155,11 @@ impl Persistence {
         self.snapshot.truncate(length);
     }
 
-    fn state(&self, events: &EventRecords) -> State {
-        State { session: self.snapshot.clone(), events: events.sorted(), hooks: self.hooks.values().cloned().collect() }
+    fn state(&self, session: &Session<EVENTS_MAX>, events: &EventRecords) -> State {
+        State {
+            session: self.snapshot.clone(),
+            events: events.tracked(session),
+            hooks: self.hooks.values().cloned().collect(),
+        }
     }
 }

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use crate::support::{
     FakeService, Finished, Folder, PREPARE_ALL, Reply, Run, STATE_NOT_WRITTEN, VM, WHILE_TEST_RUNS, eventually, freeze,
-    lines, started,
+    lines, started, write_private,
 };
 
 /// A service with one event, a state file, and commands that log that they ran and wait for a file.
@@ -286,7 +286,7 @@ fn a_damaged_state_file_is_reported_and_quarantined() {
     let mut damaged = vec![b"not a state file".to_vec(), vec![0xff; 100], changed, [&whole[..], b"more"].concat()];
     damaged.extend([0, 1, 20, 34, 40, middle, whole.len() - 1].map(|length| whole[..length].to_vec()));
     for (number, content) in (1..).zip(&damaged) {
-        fs::write(&fixture.state, content).expect("a file");
+        write_private(&fixture.state, content);
         let arguments = ["--state", &fixture.state, "--vm-name", VM, "--max-polls", "1"];
         let finished = Run::watch(&fixture.service.url(), &arguments).finish().with_code(0);
         let kept = format!("{}.damaged-{number}", fixture.state);
@@ -306,7 +306,7 @@ fn a_state_file_with_a_damaged_snapshot_and_a_correct_checksum_is_quarantined() 
     let changed = content.replacen(&snapshot[8..10], "77", 1);
     let (form, _) = head.rsplit_once(' ').expect("a checksum");
     let forged = format!("{form} {:08x}\n{changed}", crc32fast::hash(changed.as_bytes()));
-    fs::write(&fixture.state, forged).expect("a file");
+    write_private(&fixture.state, forged);
     let arguments = ["--state", &fixture.state, "--vm-name", VM, "--max-polls", "1"];
     let finished = Run::watch(&fixture.service.url(), &arguments).finish().with_code(0);
     assert!(finished.stderr.contains("warning: the state file is damaged"), "{}", finished.stderr);
@@ -324,19 +324,31 @@ fn a_temporary_file_of_a_crashed_run_is_replaced() {
 }
 
 #[test]
-fn a_dry_run_does_not_recover_and_leaves_the_state_file_unchanged() {
+fn a_dry_run_runs_no_command_and_changes_no_file() {
     let fixture = Fixture::new();
-    let run = fixture.start();
-    fixture.let_end("prepare");
-    eventually("an approval", || fixture.service.posted().first().cloned());
-    run.kill();
+    state_of_an_approved_event(&fixture);
     fixture.service.show(3, &[]);
     let before = fs::read(&fixture.state).expect("a state file");
-    let arguments =
-        ["--state", &fixture.state, "--recover", &fixture.recover, "--vm-name", VM, "--dry-run", "--until-idle"];
-    let finished = Run::watch(&fixture.service.url(), &arguments).finish().with_code(0);
+    fs::remove_file(format!("{}.lock", fixture.state)).expect("a lock");
+    let names = fixture.folder.names();
+    let on = format!("ended={}", fixture.recover.replace("recover", "on"));
+    let dry = ["--recover", &fixture.recover, "--on", &on, "--vm-name", VM, "--dry-run", "--until-idle"];
+    let finished =
+        Run::watch(&fixture.service.url(), &[&["--state", &fixture.state], &dry[..]].concat()).finish().with_code(0);
     assert_eq!(finished.of_kind("recover")[0]["outcome"], "dry-run");
+    assert_eq!(finished.changes("a"), ["ended"]);
     assert_eq!(fs::read(&fixture.state).expect("the state file"), before);
+    assert_eq!(fixture.folder.names(), names);
+    // Nor is a damaged file moved, or a new one created.
+    let (damaged, new) = (fixture.folder.path("damaged"), fixture.folder.path("new"));
+    write_private(&damaged, "damaged");
+    let refused = Run::watch(&fixture.service.url(), &[&["--state", &damaged], &dry[..]].concat()).finish();
+    assert!(refused.with_code(2).stderr.contains("is damaged"));
+    let arguments = ["--state", &new, "--dry-run", "--max-polls", "2", "--vm-name", VM];
+    Run::watch(&fixture.service.url(), &arguments).finish().with_code(0);
+    fs::remove_file(damaged).expect("the damaged file");
+    assert_eq!(fixture.folder.names(), names);
+
     fixture.let_end("recover");
     let finished = fixture.start().finish().with_code(0);
     assert_eq!(finished.of_kind("recover")[0]["outcome"], "done");
@@ -347,7 +359,9 @@ fn a_dry_run_does_not_recover_and_leaves_the_state_file_unchanged() {
 fn an_unusable_path_of_the_state_file_is_a_usage_error() {
     let fixture = Fixture::new();
     // Not read-only folders, since root can write in them.
-    for folder in [fixture.folder.path("missing"), fixture.policy.clone()] {
+    for (folder, reason) in
+        [(fixture.folder.path("missing"), "does not exist; create it"), (fixture.policy.clone(), "is not a folder")]
+    {
         let state = format!("{folder}/state");
         let finished =
             crate::support::run(&["watch", "--endpoint", &fixture.service.url(), "--state", &state]).with_code(2);
@@ -356,6 +370,7 @@ fn an_unusable_path_of_the_state_file_is_a_usage_error() {
             "{}",
             finished.stderr
         );
+        assert!(finished.stderr.contains(&folder) && finished.stderr.contains(reason), "{}", finished.stderr);
         assert_eq!(finished.stderr.lines().count(), 1);
     }
     // A folder, and a device, which must not be replaced.

@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use scheduled_events::imds::{API_VERSION, Imds};
 use scheduled_events::state::{LoadResult, StateFile};
 use scheduled_events::watch::{Watcher, WatcherOptions};
+use serde_json::json;
 
 use crate::support::{
     FakeService, Folder, STATE_NOT_WRITTEN, eventually, freeze, give_away, started, unprivileged, wait_for_approval,
-    watch_wrapped,
+    watch_wrapped, with, write_private,
 };
 
 /// The state of a run that has approved an event, as the program wrote it.
@@ -54,14 +55,14 @@ fn a_truncated_or_changed_state_file_is_quarantined() {
     });
     // The unit tests try every byte.
     for (number, content) in truncated.chain(changed).step_by(17).enumerate() {
-        fs::write(&path, &content).expect("a file");
+        write_private(&path, &content);
         // A watcher writes and syncs the file, which takes long on some disks.
         let loaded = if number % 8 == 0 { load(&path) } else { open(&path).1 };
         let LoadResult::Damaged { quarantine, .. } = loaded else { panic!("number {number} was accepted") };
         assert_eq!(fs::read(&quarantine).expect("the quarantined file"), content);
         fs::remove_file(quarantine).expect("a file");
     }
-    fs::write(&path, &whole).expect("a file");
+    write_private(&path, &whole);
     assert!(matches!(load(&path), LoadResult::State(state) if state.events.len() == 1));
 }
 
@@ -131,8 +132,7 @@ fn the_state_file_and_its_siblings_are_private_under_any_umask() {
     let folder = Folder::new();
     fs::create_dir(folder.path("private")).expect("a folder");
     let state = folder.path("private/state");
-    fs::write(&state, "damaged").expect("a file");
-    fs::set_permissions(&state, Permissions::from_mode(0o600)).expect("a mode");
+    write_private(&state, "damaged");
     let service = FakeService::start();
     service.show(2, &[freeze("a")]);
     let mut run = watch_wrapped(&["sh", "-c", "umask 0; exec \"$@\"", "sh"], &service, &state);
@@ -147,4 +147,45 @@ fn the_state_file_and_its_siblings_are_private_under_any_umask() {
     seen.sort();
     let private = |name: &str| (name.to_owned(), 0o600);
     assert_eq!(seen, [private("state"), private("state.damaged-1"), private("state.lock")]);
+}
+
+#[test]
+fn large_documents_leave_a_small_state_file_that_a_restart_reads() {
+    let folder = Folder::new();
+    let state = folder.path("state");
+    let service = FakeService::start();
+    // Each of these characters takes six bytes in JSON.
+    let long = "\u{1b}".repeat(1_000);
+    let other = |number| json!({ "EventId": format!("other-{number}"), "Resources": [long], "Description": long });
+    let mut events: Vec<_> = (0..600).map(|number| with(freeze(""), &other(number))).collect();
+    events.push(freeze("mine"));
+    service.show(2, &events);
+    let mut run = watch_wrapped(&["env"], &service, &state);
+    wait_for_approval(&mut run, "mine");
+    service.await_polls(2);
+    run.kill();
+    let length = fs::metadata(&state).expect("a state file").len();
+    assert!(length < 1 << 20, "{length}");
+    service.show(3, &[]);
+    let mut run = watch_wrapped(&["env"], &service, &state);
+    run.wait_for_stderr("restored the state of the last run: 601 events");
+    assert_eq!(run.change("ended", "mine")["description"], freeze("mine")["Description"]);
+}
+
+#[test]
+fn a_replaced_lock_ends_writing_and_nothing_else() {
+    let folder = Folder::new();
+    let state = folder.path("state");
+    let service = FakeService::start();
+    let mut run = watch_wrapped(&["env"], &service, &state);
+    service.await_polls(2);
+    let before = fs::read(&state).expect("a state file");
+    fs::remove_file(format!("{state}.lock")).expect("a lock");
+    write_private(format!("{state}.lock"), "12345     \n");
+    // It is noticed without anything to write.
+    run.wait_for_stderr("state.lock was replaced, so another process may use the state file");
+    service.show(2, &[freeze("a")]);
+    wait_for_approval(&mut run, "a");
+    service.await_polls(3);
+    assert_eq!(fs::read(&state).expect("the state file"), before);
 }

@@ -95,6 +95,15 @@ impl Drop for Folder {
     }
 }
 
+/// Writes a file that only this user can access, whatever the umask: a state file that others can write is refused.
+#[cfg(unix)]
+pub fn write_private(path: impl AsRef<Path>, content: impl AsRef<[u8]>) {
+    use std::os::unix::fs::PermissionsExt;
+
+    fs::write(&path, content).expect("a file");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a mode");
+}
+
 /// The lines of a file, none if it does not exist.
 pub fn lines(path: &str) -> Vec<String> {
     fs::read_to_string(path).unwrap_or_default().lines().map(str::to_owned).collect()

@@ -1,0 +1,671 @@
+//! The state file: what a restart must know. It is replaced atomically, so a crash leaves the old file or the new one.
+//!
+//! The first line names the format and has a CRC-32 of the rest, which is JSON: the session's snapshot, the tracked events in
+//! readable form, and the hooks that have not ended. It has some hundred kilobytes at most, however large the documents are.
+//!
+//! Whoever can write the file decides which commands run, so a file or a folder of another user is refused, and no link is
+//! followed to the file.
+
+use std::fmt::Write as _;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use scheduled_events_core::Change;
+use serde::{Deserialize, Serialize};
+
+use crate::limits::{LOCK_TIMEOUT, STATE_FILE_MAX};
+use crate::platform::{self, LockAttempt};
+use crate::record::EventRecord;
+
+mod bounds;
+
+/// How the first line starts.
+const FORMAT: &str = "scheduled-events state 1";
+
+/// How the first line starts in every version of the format.
+const ANY_FORMAT: &str = "scheduled-events state ";
+
+/// The content of a state file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// The session's snapshot.
+    pub session: Vec<u8>,
+    /// The tracked events with all their members.
+    pub events: Vec<EventRecord>,
+    /// The hooks that have not ended.
+    pub hooks: Vec<PendingHook>,
+}
+
+/// The hook of a change that was reported, which has not ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PendingHook {
+    /// The change.
+    pub change: Change,
+    /// The event, as it was at that time.
+    pub event: EventRecord,
+}
+
+/// The longest lock file. A longer file is something else, and must not be overwritten.
+const LOCK_FILE_MAX: u64 = 64;
+
+/// A state file, locked for this process or only read.
+#[derive(Debug)]
+pub struct StateFile {
+    path: PathBuf,
+    lock: Mutex<Lock>,
+    /// The process that has the lock. A process forked from it has a copy of this value, which must not release the lock.
+    process: u32,
+}
+
+#[derive(Debug)]
+enum Lock {
+    /// The system releases the lock when the process ends, in whatever way.
+    Held(File),
+    /// Another process has replaced the lock file, and may use the state file.
+    Lost,
+    /// The file is only read.
+    None,
+}
+
+/// What opening a state file found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoadResult {
+    /// There is no file.
+    Missing,
+    /// The state of the last run.
+    State(State),
+    /// The file is damaged and was moved out of the way.
+    Damaged {
+        /// The file's new path.
+        quarantine: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+struct Content {
+    session: String,
+    events: Vec<EventRecord>,
+    // Left out if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pending_hooks: Vec<PendingHook>,
+}
+
+impl StateFile {
+    /// Opens the state file at `path`, which need not exist, and locks it.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong: the folder does not exist or cannot be written, another process uses the file, the file
+    /// or its folder belongs to a user other than this one and root, others can write the file, or the path is a link, a device, a
+    /// pipe or a folder. Links further up the path are followed.
+    pub fn open(path: &Path) -> Result<(Self, LoadResult), String> {
+        let cannot_use = |reason: String| format!("cannot use the state file {}: {reason}", path.display());
+        check_path(path).map_err(cannot_use)?;
+        let lock = Mutex::new(Lock::Held(lock(path)?));
+        let file = Self { path: path.to_owned(), lock, process: process::id() };
+        let loaded = match read(path)? {
+            None => LoadResult::Missing,
+            Some(Ok(state)) => LoadResult::State(state),
+            Some(Err(reason)) => file.quarantine(&reason)?,
+        };
+        Ok((file, loaded))
+    }
+
+    /// Reads the state file at `path`, which need not exist, and changes nothing: neither is it locked, nor moved if it is damaged,
+    /// nor can it be [saved](Self::save). For dry runs.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open), except that another process may use the file; and a damaged file.
+    pub fn open_read_only(path: &Path) -> Result<(Self, LoadResult), String> {
+        check_path(path).map_err(|reason| format!("cannot use the state file {}: {reason}", path.display()))?;
+        let file = Self { path: path.to_owned(), lock: Mutex::new(Lock::None), process: process::id() };
+        let loaded = match read(path)? {
+            None => LoadResult::Missing,
+            Some(Ok(state)) => LoadResult::State(state),
+            Some(Err(reason)) => file.quarantine(&reason)?,
+        };
+        Ok((file, loaded))
+    }
+
+    /// Renames the damaged file to the first free name of `FILE.damaged-1`, `FILE.damaged-2`, and so on.
+    ///
+    /// # Errors
+    /// A sentence that says why the file cannot be renamed. A file that is [only read](Self::open_read_only) never is.
+    pub fn quarantine(&self, reason: &str) -> Result<LoadResult, String> {
+        if matches!(*self.lock(), Lock::None) {
+            return Err(format!(
+                "the state file {} is damaged ({reason}), and a dry run does not move it; move it, or run without it",
+                self.path.display()
+            ));
+        }
+        let mut number = 1_u64;
+        let mut quarantine = sibling(&self.path, "damaged-1");
+        // A link counts, whatever it leads to.
+        while fs::symlink_metadata(&quarantine).is_ok() {
+            number += 1;
+            quarantine = sibling(&self.path, &format!("damaged-{number}"));
+        }
+        fs::rename(&self.path, &quarantine).map_err(|error| {
+            format!(
+                "the state file {} is damaged ({reason}) and cannot be moved to {}: {error}",
+                self.path.display(),
+                quarantine.display()
+            )
+        })?;
+        Ok(LoadResult::Damaged { quarantine, reason: reason.to_owned() })
+    }
+
+    /// Replaces the file: writes a temporary one, syncs it, renames it, and syncs the folder. Long texts are shortened or left out.
+    ///
+    /// # Errors
+    /// An error of the system, or of [`check_lock`](Self::check_lock). The file is then unchanged.
+    pub fn save(&self, state: &State) -> io::Result<()> {
+        self.check_lock()?;
+        let temporary = sibling(&self.path, "tmp");
+        // A crash may have left this file. In a folder where others can write, somebody else may have created it: a file that they
+        // can read, or a link to a file that they cannot write.
+        match fs::remove_file(&temporary) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = platform::private(OpenOptions::new().write(true).create_new(true)).open(&temporary)?;
+        file.write_all(&format(state)?)?;
+        file.sync_all()?;
+        drop(file);
+        fs::rename(&temporary, &self.path)?;
+        sync_folder(&self.path)
+    }
+
+    /// Checks that this process still has the lock on the file. A lock file that was removed is created again.
+    ///
+    /// # Errors
+    /// Another process has replaced the lock file, so that it may use the state file, too. From then on this value does not write
+    /// the file any more: the other process may have a newer state. Or the file is only read, or an error of the system.
+    pub fn check_lock(&self) -> io::Result<()> {
+        let mut lock = self.lock();
+        let path = sibling(&self.path, "lock");
+        let held = match &*lock {
+            Lock::Held(held) => held.metadata()?,
+            Lock::Lost => return Err(self.replaced()),
+            Lock::None => return Err(io::Error::other("a dry run does not write it")),
+        };
+        match fs::symlink_metadata(&path) {
+            Ok(found) if platform::is_same_file(&held, &found) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                match platform::lock_new(&path) {
+                    Ok(LockAttempt::Acquired(mut new)) => {
+                        write_holder(&mut new)?;
+                        *lock = Lock::Held(new);
+                        return Ok(());
+                    }
+                    // Another process was faster.
+                    Ok(LockAttempt::Held(_)) => {}
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                    Err(error) => return Err(error),
+                }
+                *lock = Lock::Lost;
+                Err(self.replaced())
+            }
+            Ok(_) => {
+                *lock = Lock::Lost;
+                Err(self.replaced())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn replaced(&self) -> io::Error {
+        io::Error::other(format!(
+            "{} was replaced, so another process may use the state file; this one does not write it any more: stop one of them, \
+             and restart the other",
+            sibling(&self.path, "lock").display()
+        ))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Lock> {
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The file's path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Checks what can be known before the file is opened, for an error that helps.
+fn check_path(path: &Path) -> Result<(), String> {
+    let folder = folder_of(path);
+    let named = folder.display();
+    match fs::metadata(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(format!("the folder {named} does not exist; create it, or choose another path"));
+        }
+        Err(error) => return Err(format!("the folder {named}: {error}")),
+        Ok(metadata) if !metadata.is_dir() => return Err(format!("{named} is not a folder; choose another path")),
+        Ok(metadata) => platform::check_owner(&metadata)
+            .map_err(|reason| format!("the folder {named} {reason}; choose a folder of your own"))?,
+    }
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_symlink() => Err("it is a link; give the path that it leads to".to_owned()),
+        Ok(metadata) if !metadata.is_file() => Err("not a regular file; choose another path".to_owned()),
+        // Opening it reports all other errors.
+        _ => Ok(()),
+    }
+}
+
+/// Checks an open file: a name may lead to another file by now.
+fn check_file(file: &File) -> Result<(), String> {
+    let metadata = file.metadata().map_err(|error| error.to_string())?;
+    if !metadata.is_file() {
+        return Err("is not a regular file".to_owned());
+    }
+    platform::check_owner(&metadata).and_then(|()| platform::check_writers(&metadata))
+}
+
+impl Drop for StateFile {
+    fn drop(&mut self) {
+        if let Lock::Held(lock) = &*self.lock()
+            && self.process == process::id()
+        {
+            platform::unlock(lock);
+        }
+    }
+}
+
+fn lock(path: &Path) -> Result<File, String> {
+    let lock_path = sibling(path, "lock");
+    let named = lock_path.display();
+    let cannot_use = |reason: &dyn std::fmt::Display| format!("cannot use the state file {}: {reason}", path.display());
+    let failed = |error: &io::Error| cannot_use(&format!("{named}: {error}"));
+    let deadline = Instant::now() + LOCK_TIMEOUT;
+    let mut lock = loop {
+        match platform::lock(&lock_path).map_err(|error| failed(&error))? {
+            LockAttempt::Acquired(lock) => {
+                check_file(&lock).map_err(|reason| cannot_use(&format!("{named} {reason}; remove it")))?;
+                let found = fs::symlink_metadata(&lock_path);
+                let held = lock.metadata().map_err(|error| failed(&error))?;
+                if held.len() > LOCK_FILE_MAX {
+                    return Err(cannot_use(&format!("{named} is not a lock file; choose another path")));
+                }
+                if found.is_ok_and(|found| platform::is_same_file(&held, &found)) {
+                    break lock;
+                }
+                // It was replaced meanwhile.
+                if Instant::now() >= deadline {
+                    return Err(cannot_use(&format!("{named} is replaced all the time")));
+                }
+            }
+            LockAttempt::Held(_) if Instant::now() < deadline => thread::sleep(Duration::from_millis(10)),
+            LockAttempt::Held(lock) => {
+                let mut holder = String::new();
+                let _ = lock.take(20).read_to_string(&mut holder);
+                return Err(format!(
+                    "the state file {} is in use by process {}; stop that process or use another state file",
+                    path.display(),
+                    holder.trim()
+                ));
+            }
+        }
+    };
+    write_holder(&mut lock).map_err(|error| failed(&error))?;
+    Ok(lock)
+}
+
+/// Writes this process's id into the lock file.
+fn write_holder(lock: &mut File) -> io::Result<()> {
+    lock.set_len(0)?;
+    lock.write_all(format!("{:<10}\n", process::id()).as_bytes())
+}
+
+/// The file's state or what is wrong with it; `None` if there is no file.
+///
+/// # Errors
+/// A sentence that says why the file cannot be read, or must not be used.
+fn read(path: &Path) -> Result<Option<Result<State, String>>, String> {
+    let cannot_read = |error: &io::Error| format!("cannot read the state file {}: {error}", path.display());
+    let file = match platform::open_no_link(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(|error| cannot_read(&error))?,
+    };
+    check_file(&file).map_err(|reason| {
+        format!("cannot use the state file {}: it {reason}; remove it, or choose another path", path.display())
+    })?;
+    let mut bytes = Vec::new();
+    file.take(STATE_FILE_MAX).read_to_end(&mut bytes).map_err(|error| cannot_read(&error))?;
+    Ok(Some(parse(&bytes)))
+}
+
+fn parse(bytes: &[u8]) -> Result<State, String> {
+    let text = std::str::from_utf8(bytes).map_err(|_| "it is not UTF-8 text")?;
+    let (head, content) = text.split_once('\n').ok_or("it has no complete first line")?;
+    let checksum = head.strip_prefix(FORMAT).ok_or_else(|| match head.strip_prefix(ANY_FORMAT) {
+        Some(rest) => {
+            let version: String = rest.chars().take_while(char::is_ascii_digit).take(9).collect();
+            format!("another version of this program wrote it: expected \"{FORMAT}\", found \"{ANY_FORMAT}{version}\"")
+        }
+        None => format!("its first line does not start with {FORMAT:?}"),
+    })?;
+    if checksum.trim() != format!("{:08x}", crc32fast::hash(content.as_bytes())) {
+        return Err("its checksum does not match its content".into());
+    }
+    let content: Content = serde_json::from_str(content).map_err(|error| error.to_string())?;
+    let session = decode_hex(&content.session).ok_or("its snapshot is not hexadecimal")?;
+    Ok(State { session, events: content.events, hooks: content.pending_hooks })
+}
+
+fn format(state: &State) -> io::Result<Vec<u8>> {
+    let mut session = String::with_capacity(state.session.len() * 2);
+    for byte in &state.session {
+        let _ = write!(session, "{byte:02x}");
+    }
+    let (events, pending_hooks) = bounds::bounded(&state.events, &state.hooks);
+    let content = Content { session, events, pending_hooks };
+    let mut content = serde_json::to_string_pretty(&content)?;
+    content.push('\n');
+    Ok(format!("{FORMAT} {:08x}\n{content}", crc32fast::hash(content.as_bytes())).into_bytes())
+}
+
+fn decode_hex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes();
+    if !digits.len().is_multiple_of(2) {
+        return None;
+    }
+    digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+}
+
+/// `FILE.suffix`, in the same folder.
+fn sibling(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// The folder of a file.
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// Makes a rename of the file durable.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    platform::sync_folder(folder_of(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("scheduled-events-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    fn state() -> State {
+        let event = EventRecord { event_id: "a\u{1b}[2J".into(), ..EventRecord::default() };
+        let hooks = vec![PendingHook { change: Change::StartedWithoutNotice, event: event.clone() }];
+        State { session: vec![0, 1, 0xff], events: vec![event], hooks }
+    }
+
+    #[test]
+    fn a_saved_state_is_loaded_again() {
+        let folder = folder("saved");
+        let path = folder.join("state");
+        let (file, loaded) = StateFile::open(&path).unwrap();
+        assert_eq!(loaded, LoadResult::Missing);
+        file.save(&state()).unwrap();
+        drop(file);
+        let (_, loaded) = StateFile::open(&path).unwrap();
+        assert_eq!(loaded, LoadResult::State(state()));
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_file_truncated_or_changed_at_any_byte_is_damaged() {
+        let whole = format(&state()).unwrap();
+        assert_eq!(parse(&whole), Ok(state()));
+        for index in 0..whole.len() {
+            assert!(parse(&whole[..index]).is_err(), "{index} bytes were accepted");
+            for bit in 0..8 {
+                let mut changed = whole.clone();
+                changed[index] ^= 1 << bit;
+                // The case of the checksum's digits does not matter.
+                let accepted = parse(&changed);
+                assert!(
+                    accepted.is_err() || accepted == Ok(state()) && changed.eq_ignore_ascii_case(&whole),
+                    "{index}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn damaged_files_are_kept_under_different_names() {
+        let folder = folder("damaged");
+        let path = folder.join("state");
+        for content in ["", "one", "two"] {
+            write_private(&path, content);
+            let (_, loaded) = StateFile::open(&path).unwrap();
+            let LoadResult::Damaged { quarantine, .. } = loaded else { panic!("{content:?} was accepted") };
+            assert_eq!(fs::read_to_string(&quarantine).unwrap(), content);
+        }
+        assert!(folder.join("state.damaged-3").exists() && !path.exists());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_link_or_file_in_place_of_the_temporary_file_or_the_lock_is_not_written() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+        let folder = folder("link");
+        let path = folder.join("state");
+        let precious = folder.join("precious");
+        fs::write(&precious, "precious").unwrap();
+        symlink(&precious, folder.join("state.lock")).unwrap();
+        assert!(StateFile::open(&path).unwrap_err().contains("state.lock"));
+        fs::remove_file(folder.join("state.lock")).unwrap();
+
+        let (file, _) = StateFile::open(&path).unwrap();
+        symlink(&precious, folder.join("state.tmp")).unwrap();
+        file.save(&state()).unwrap();
+        let open_to_all = folder.join("state.tmp");
+        fs::write(&open_to_all, "").unwrap();
+        fs::set_permissions(&open_to_all, fs::Permissions::from_mode(0o666)).unwrap();
+        file.save(&state()).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read(&precious).unwrap(), b"precious");
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    /// Writes a file that the state file's checks accept, whatever the umask.
+    fn write_private(path: &Path, content: &str) {
+        let mut file =
+            platform::private(OpenOptions::new().write(true).create(true).truncate(true)).open(path).unwrap();
+        file.write_all(content.as_bytes()).unwrap();
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_link_to_the_file_is_refused_and_one_to_its_folder_followed() {
+        use std::os::unix::fs::symlink;
+
+        let folder = folder("links");
+        fs::create_dir(folder.join("real")).unwrap();
+        write_private(&folder.join("real/state"), "damaged");
+        symlink("real/state", folder.join("link")).unwrap();
+        symlink("real/missing", folder.join("dangling")).unwrap();
+        symlink("real", folder.join("folder")).unwrap();
+        for name in ["link", "dangling"] {
+            let error = StateFile::open(&folder.join(name)).unwrap_err();
+            assert!(error.contains("it is a link"), "{error}");
+            // A link that appears after the first check.
+            assert!(read(&folder.join(name)).unwrap_err().contains("cannot read"), "{name}");
+        }
+        assert_eq!(fs::read(folder.join("real/state")).unwrap(), b"damaged");
+        assert_eq!(fs::read_dir(folder.join("real")).unwrap().count(), 1);
+        // As systemd does for a service with DynamicUser.
+        let (_, loaded) = StateFile::open(&folder.join("folder/state")).unwrap();
+        assert!(matches!(loaded, LoadResult::Damaged { .. }));
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_file_that_others_can_write_is_refused_and_stays() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let folder = folder("writable");
+        let path = folder.join("state");
+        let (file, _) = StateFile::open(&path).unwrap();
+        file.save(&state()).unwrap();
+        drop(file);
+        for mode in [0o620, 0o602, 0o666] {
+            for name in ["state", "state.lock"] {
+                fs::set_permissions(folder.join(name), fs::Permissions::from_mode(mode)).unwrap();
+                let error = StateFile::open(&path).unwrap_err();
+                assert!(error.contains(name) && error.contains("can be written by others"), "{error}");
+                fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o600)).unwrap();
+            }
+        }
+        assert!(matches!(StateFile::open(&path).unwrap().1, LoadResult::State(_)));
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_file_or_folder_of_another_user_is_refused_and_stays() {
+        use std::os::unix::fs::chown;
+
+        let folder = folder("stranger");
+        let path = folder.join("state");
+        let (file, _) = StateFile::open(&path).unwrap();
+        file.save(&state()).unwrap();
+        drop(file);
+        // Only root can give files away.
+        if chown(&path, Some(64_018), None).is_err() {
+            return;
+        }
+        for name in ["state", "state.lock", "."] {
+            chown(&path, Some(0), None).unwrap();
+            chown(folder.join(name), Some(64_018), None).unwrap();
+            let error = StateFile::open(&path).unwrap_err();
+            assert!(error.contains("belongs to the user 64018"), "{name}: {error}");
+            assert!(StateFile::open_read_only(&path).is_err() || name == "state.lock");
+            chown(folder.join(name), Some(0), None).unwrap();
+        }
+        assert!(matches!(StateFile::open(&path).unwrap().1, LoadResult::State(_)));
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_lock_file_that_was_removed_is_created_again_and_one_that_was_replaced_ends_writing() {
+        let folder = folder("replaced");
+        let (path, lock) = (folder.join("state"), folder.join("state.lock"));
+        let (file, _) = StateFile::open(&path).unwrap();
+        fs::remove_file(&lock).unwrap();
+        file.save(&state()).unwrap();
+        assert!(StateFile::open(&path).unwrap_err().contains(&format!("in use by process {}", process::id())));
+
+        fs::remove_file(&lock).unwrap();
+        let (stranger, _) = StateFile::open(&path).unwrap();
+        let theirs = State { session: vec![7], ..State::default() };
+        stranger.save(&theirs).unwrap();
+        for _ in 0..2 {
+            let error = file.save(&state()).unwrap_err().to_string();
+            assert!(error.contains("state.lock was replaced"), "{error}");
+            // Nor later, when the other process is gone: its state may be newer.
+            let _ = fs::remove_file(&lock);
+        }
+        assert_eq!(read(&path).unwrap(), Some(Ok(theirs)));
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn reading_only_changes_no_file() {
+        let folder = folder("read-only");
+        let path = folder.join("state");
+        assert_eq!(StateFile::open_read_only(&path).unwrap().1, LoadResult::Missing);
+        let (held, _) = StateFile::open(&path).unwrap();
+        held.save(&state()).unwrap();
+        let (file, loaded) = StateFile::open_read_only(&path).unwrap();
+        assert_eq!(loaded, LoadResult::State(state()));
+        assert!(file.save(&State::default()).is_err());
+        write_private(&path, "damaged");
+        assert!(StateFile::open_read_only(&path).unwrap_err().contains("damaged"));
+        assert!(file.quarantine("why").is_err());
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "the file and its lock");
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn devices_pipes_and_folders_are_rejected_and_not_moved() {
+        let folder = folder("device");
+        let error = StateFile::open(Path::new("/dev/null")).unwrap_err();
+        assert!(error.contains("/dev/null: not a regular file"), "{error}");
+        assert!(!Path::new("/dev/null.lock").exists());
+        let pipe = folder.join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for path in [&pipe, &folder] {
+            assert!(StateFile::open(path).unwrap_err().contains("not a regular file"));
+        }
+        assert!(pipe.exists());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_file_of_another_version_is_reported_as_such() {
+        let folder = folder("version");
+        let path = folder.join("state");
+        write_private(&path, "scheduled-events state 2 00000000\n{}\n");
+        let (_, loaded) = StateFile::open(&path).unwrap();
+        let LoadResult::Damaged { quarantine, reason } = loaded else { panic!("it was accepted") };
+        assert!(reason.ends_with("found \"scheduled-events state 2\""), "{reason}");
+        assert!(quarantine.exists());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_second_user_is_rejected_with_the_process_of_the_first() {
+        let folder = folder("second");
+        let path = folder.join("state");
+        let first = StateFile::open(&path).unwrap();
+        let error = StateFile::open(&path).unwrap_err();
+        assert!(error.contains(&format!("in use by process {}", process::id())), "{error}");
+        drop(first);
+        assert!(StateFile::open(&path).is_ok());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_lock_that_is_released_soon_is_waited_for() {
+        let folder = folder("moment");
+        let path = folder.join("state");
+        let first = StateFile::open(&path).unwrap();
+        let holder = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(50));
+            drop(first);
+        });
+        assert!(StateFile::open(&path).is_ok());
+        holder.join().unwrap();
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_missing_folder_is_an_error() {
+        let error = StateFile::open(Path::new("/nonexistent/folder/state")).unwrap_err();
+        assert!(error.contains("the folder /nonexistent/folder does not exist; create it"), "{error}");
+    }
+}
