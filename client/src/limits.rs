@@ -108,8 +108,11 @@ pub const OPEN_PIPES_MAX: usize = 64;
 /// variable is left out, since a truncated list would mislead; standard input has the whole event.
 pub const VARIABLE_MAX: usize = 96 * 1024;
 
-/// A stream counts as stalled when a text takes longer than this to write.
-pub const OUTPUT_STALL: Duration = Duration::from_millis(500);
+/// How long a watcher waits for the readers of its output, for all texts together. Then a stream counts as stalled.
+pub const OUTPUT_WAIT_MAX: Duration = Duration::from_millis(500);
+
+/// Which part of the time a watcher may wait for slow readers in the long run, to be divided by this.
+pub const OUTPUT_WAIT_SHARE: u32 = 10;
 
 /// The most bytes that wait for a stalled stream. Further records are dropped and counted.
 pub const OUTPUT_QUEUE_MAX: usize = 1 << 20;

@@ -2,25 +2,51 @@
 //!
 //! A command that answers one question writes directly and waits for its reader, as `scheduled-events list | less`
 //! should. A watcher must not wait: a log that nobody reads must not delay the next poll. After [`start_writers`] each
-//! stream has a thread that writes. The caller waits until its text is written, but not for longer than
-//! [`OUTPUT_STALL`]. After that it does not wait until the reader has caught up, and text beyond [`OUTPUT_QUEUE_MAX`]
-//! is dropped and counted.
+//! stream has a thread that writes. The caller waits until its text is written, but all callers together at most
+//! [`OUTPUT_WAIT_MAX`], and after that a small share of the time, however many texts a slow reader delays. Then it does not
+//! wait until the reader has caught up, and text beyond [`OUTPUT_QUEUE_MAX`] is dropped and counted.
 
 use std::io::{self, Write};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
 use super::error::CommandError;
 use super::format::{BAD, CAUTION, printable};
-use crate::limits::{EXIT_OUTPUT_WAIT, OUTPUT_QUEUE_MAX, OUTPUT_STALL};
+use crate::limits::{EXIT_OUTPUT_WAIT, OUTPUT_QUEUE_MAX, OUTPUT_WAIT_MAX, OUTPUT_WAIT_SHARE};
 use crate::record::write_json;
 
 static OUTPUT: Stream = Stream::new(Target::Output);
 static ERRORS: Stream = Stream::new(Target::Errors);
+static PATIENCE: Mutex<Patience> = Mutex::new(Patience::new());
+
+/// How long callers may still wait for slow readers. It grows with time.
+struct Patience {
+    left: Duration,
+    at: Option<Instant>,
+}
+
+impl Patience {
+    const fn new() -> Self {
+        Self { left: OUTPUT_WAIT_MAX, at: None }
+    }
+
+    /// How long a caller may wait now.
+    fn now(&mut self, now: Instant) -> Duration {
+        let since = self.at.replace(now).map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
+        self.left = OUTPUT_WAIT_MAX.min(self.left + since / OUTPUT_WAIT_SHARE);
+        self.left
+    }
+
+    /// A caller has waited.
+    fn spend(&mut self, waited: Duration) {
+        self.left = self.left.saturating_sub(waited);
+    }
+}
 
 /// Prints a diagnostic line, such as `error: …`, to standard error.
 pub(super) fn diagnose(label: &str, message: &str) {
@@ -87,7 +113,7 @@ struct Stream {
     queue: OnceLock<Sender<Queued>>,
     /// The bytes in the queue.
     queued_bytes: AtomicUsize,
-    /// Whether a text took longer than [`OUTPUT_STALL`], and the queue has not been empty since.
+    /// Whether a text took longer than there was patience, and the queue has not been empty since.
     stalled: AtomicBool,
     /// The number of texts that were dropped and not yet reported.
     dropped: AtomicU64,
@@ -122,9 +148,14 @@ impl Stream {
         }
         if let Some(written) = self.enqueue(text)
             && !self.stalled.load(Ordering::SeqCst)
-            && written.recv_timeout(OUTPUT_STALL) == Err(RecvTimeoutError::Timeout)
         {
-            self.stalled.store(true, Ordering::SeqCst);
+            let patience = || PATIENCE.lock().unwrap_or_else(PoisonError::into_inner);
+            let since = Instant::now();
+            let wait = patience().now(since);
+            if written.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                self.stalled.store(true, Ordering::SeqCst);
+            }
+            patience().spend(since.elapsed());
         }
         Ok(())
     }
@@ -208,4 +239,27 @@ fn write_whole(stream: &mut impl Write, mut text: &[u8]) -> io::Result<()> {
         }
     }
     stream.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_waits_together_take_a_small_share_of_the_time() {
+        let mut patience = Patience::new();
+        let start = Instant::now();
+        let (mut now, mut waited) = (start, Duration::ZERO);
+        // A reader that takes 50 ms for each of many texts.
+        while now < start + Duration::from_secs(60) {
+            let wait = patience.now(now).min(Duration::from_millis(50));
+            patience.spend(wait);
+            waited += wait;
+            now += wait + Duration::from_millis(1);
+        }
+        let share = waited.saturating_sub(OUTPUT_WAIT_MAX);
+        assert!(share <= Duration::from_secs(60) / OUTPUT_WAIT_SHARE, "{waited:?}");
+        // It recovers.
+        assert_eq!(patience.now(now + OUTPUT_WAIT_MAX * OUTPUT_WAIT_SHARE), OUTPUT_WAIT_MAX);
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::process::Child;
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -52,6 +53,33 @@ fn a_watcher_with_unread_output_is_stopped_by_a_signal() {
     service.show_body(&document(2, &crowd()));
     let mut watch = watch(&service, &[]);
     service.await_polls(4);
+    signal(watch.id(), Signal::TERM);
+    assert!(eventually("its end", || watch.try_wait().expect("a child")).success());
+}
+
+#[test]
+fn a_reader_that_is_slow_but_never_stalls_delays_no_poll_and_no_approval() {
+    let service = FakeService::start();
+    let mut events = crowd();
+    service.show_body(&document(2, &events));
+    let mut watch = watch(&service, &[]);
+    let mut stdout = watch.stdout.take().expect("a pipe");
+    // 10 KB/s: each record takes 50 ms once the pipe is full.
+    std::thread::spawn(move || {
+        let mut some = [0; 500];
+        while stdout.read(&mut some).is_ok_and(|read| read > 0) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
+    service.await_polls(4);
+    events.push(freeze("mine"));
+    service.show_body(&document(3, &events));
+    eventually("the approval", || (service.posted() == ["mine"]).then_some(()));
+    service.await_polls(4);
+    let polls: Vec<_> = service.requests().iter().filter(|request| request.is_get()).map(|get| get.arrived).collect();
+    let longest = polls.windows(2).map(|pair| pair[1] - pair[0]).max().expect("two polls");
+    // Without a common limit for all records it is more than 20 seconds.
+    assert!(longest < Duration::from_secs(10), "{longest:?} between two polls");
     signal(watch.id(), Signal::TERM);
     assert!(eventually("its end", || watch.try_wait().expect("a child")).success());
 }
