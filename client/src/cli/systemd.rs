@@ -38,8 +38,7 @@ impl Supervisor {
         }
         let ready = watch.answered && !self.ready;
         let status = Some(status(watch)).filter(|status| *status != self.status);
-        let late = |every| self.alive_at.is_none_or(|at| at.elapsed() >= every);
-        let alive = watch.is_polling && self.every.is_some_and(late);
+        let alive = self.reports_alive(watch);
         if ready || status.is_some() || alive {
             platform::notify_supervisor(ready, status.as_deref(), alive);
         }
@@ -51,6 +50,12 @@ impl Supervisor {
             self.alive_at = Some(Instant::now());
         }
         self.every
+    }
+
+    /// Whether it is time for a keep-alive.
+    fn reports_alive(&self, watch: WatchStatus<'_>) -> bool {
+        let late = |every| self.alive_at.is_none_or(|at| at.elapsed() >= every);
+        watch.is_polling && self.every.is_some_and(late)
     }
 
     /// Reports that the process stops.
@@ -78,6 +83,16 @@ fn status(watch: WatchStatus<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_watcher_that_does_not_poll_is_not_alive() {
+        let every = Some(Duration::from_secs(1));
+        let supervisor = Supervisor { listens: true, every, alive_at: None, ready: true, status: String::new() };
+        for is_polling in [true, false] {
+            let watch = WatchStatus { answered: true, events: 0, failure: None, is_polling };
+            assert_eq!(supervisor.reports_alive(watch), is_polling);
+        }
+    }
 
     #[test]
     fn the_status_is_one_line() {
