@@ -22,6 +22,7 @@ pub(crate) enum LockAttempt {
 mod unix {
     use std::fs::{self, File, Metadata, OpenOptions};
     use std::io;
+    use std::net::TcpListener;
     use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
     use std::os::unix::process::CommandExt;
     use std::path::Path;
@@ -30,6 +31,7 @@ mod unix {
     use std::thread;
     use std::time::{Duration, Instant};
 
+    use rustix::event::{PollFd, PollFlags, poll};
     use rustix::fs::{FlockOperation, OFlags, flock};
     use rustix::io::Errno;
     use rustix::process::{Pid, Signal, geteuid, kill_process_group};
@@ -192,6 +194,13 @@ mod unix {
         Errno::from_io_error(error).is_some_and(|error| temporary.contains(&error))
     }
 
+    /// Waits for a connection. Returns whether there may be one.
+    pub(crate) fn wait_for_connection(listener: &TcpListener, timeout: Duration) -> bool {
+        let mut listeners = [PollFd::new(listener, PollFlags::IN)];
+        let timeout = timeout.try_into().ok();
+        poll(&mut listeners, timeout.as_ref()).is_ok_and(|ready| ready > 0)
+    }
+
     /// From now on, a write beyond the limit on file sizes fails and does not end the process.
     pub(crate) fn ignore_file_size_signal() -> io::Result<()> {
         signal_hook::flag::register(SIGXFSZ, Arc::default()).map(drop)
@@ -340,6 +349,7 @@ mod linux {
 mod windows {
     use std::fs::{File, Metadata, OpenOptions};
     use std::io;
+    use std::net::TcpListener;
     use std::os::windows::fs::OpenOptionsExt;
     use std::os::windows::process::CommandExt;
     use std::path::Path;
@@ -478,6 +488,12 @@ mod windows {
             }
         };
         thread::Builder::new().spawn(answer).map(drop)
+    }
+
+    /// Waits for a connection. Returns whether there may be one.
+    pub(crate) fn wait_for_connection(_listener: &TcpListener, _timeout: Duration) -> bool {
+        thread::sleep(Duration::from_millis(5));
+        true
     }
 
     /// Whether starting a process failed for a reason that may go away.

@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::fault_plan::Damage;
 use super::http::{self, NextRequest, RequestReader};
@@ -14,13 +15,37 @@ const PIECES: usize = 100;
 /// The greeting of a server that does not speak HTTP.
 const NOT_HTTP: &[u8] = b"SSH-2.0-OpenSSH_9.6\r\n\0\0\0\0";
 
+/// Since when a connection waits for its client.
+#[derive(Debug, Default)]
+pub(super) struct Idle(Mutex<Option<Instant>>);
+
+impl Idle {
+    /// How long the connection has been waiting for its client; zero if it is not.
+    pub(super) fn time(&self) -> Duration {
+        self.lock().map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    fn set(&self, idle: bool) {
+        *self.lock() = idle.then(Instant::now);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Serves a connection until the client, a fault or the server closes it.
-pub(super) fn serve(service: &Service, stream: &TcpStream) {
+pub(super) fn serve(service: &Service, stream: &TcpStream, idle: &Idle) {
+    // A client that never reads does not keep a thread.
+    let _ = stream.set_write_timeout(Some(http::IDLE));
     // Without this, a response in two writes would wait for the client's delayed acknowledgement.
     let _ = stream.set_nodelay(true);
     let mut reader = RequestReader::new(stream);
     loop {
-        let request = match reader.next() {
+        idle.set(true);
+        let next = reader.next();
+        idle.set(false);
+        let request = match next {
             NextRequest::Request(request) => request,
             NextRequest::Refused(response) => {
                 service.record_refusal(response.status);
@@ -33,7 +58,10 @@ pub(super) fn serve(service: &Service, stream: &TcpStream) {
         let delivery = match service.handle(&request) {
             // The request's last byte is unread, so closing the socket makes the kernel send RST.
             ServiceAction::Reset | ServiceAction::Stop => return,
-            ServiceAction::Silence => return http::drain(stream),
+            ServiceAction::Silence => {
+                idle.set(true);
+                return http::drain(stream);
+            }
             ServiceAction::NotHttp => {
                 let _ = reader.finish().and_then(|()| (&mut &*stream).write_all(NOT_HTTP));
                 return http::close(stream);

@@ -17,8 +17,11 @@ pub(super) const MAX_BODY: usize = 256 * 1024;
 /// The most header fields of a request. More get a 431.
 pub(super) const MAX_FIELDS: usize = 100;
 
-/// How long a connection may stay idle, or a request incomplete.
-const IDLE: Duration = Duration::from_secs(120);
+/// How long a connection may stay idle, and how long the client may take to read a part of a response.
+pub(super) const IDLE: Duration = Duration::from_secs(120);
+
+/// How long a request may stay incomplete after its first byte.
+const INCOMPLETE: Duration = Duration::from_secs(30);
 
 /// How long a client may take to read a response and close the connection.
 const LINGER: Duration = Duration::from_secs(5);
@@ -134,11 +137,18 @@ impl<'a> RequestReader<'a> {
         self.stream.set_read_timeout(Some(IDLE))?;
         let mut peeked = vec![0; MAX_HEAD];
         let mut continued = false;
+        let mut deadline = None;
         loop {
             let seen = self.stream.peek(&mut peeked)?;
             if seen == 0 {
                 return Ok(NextRequest::Closed);
             }
+            let deadline = *deadline.get_or_insert_with(|| Instant::now() + INCOMPLETE);
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(NextRequest::Closed);
+            }
+            self.stream.set_read_timeout(Some(left))?;
             let before = self.buffered.len();
             self.buffered.extend_from_slice(peeked.get(..seen).unwrap_or_default());
             match frame(&self.buffered) {

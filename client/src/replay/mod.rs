@@ -22,6 +22,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! A request whose `Host` is neither an IP address nor `localhost` gets a 400, so that no web page in a browser on this machine
+//! reaches the server through a name of its own (DNS rebinding). What the real service does is not known.
+//!
 //! The server does *not* imitate the limit of five requests a second (use `status:429`), the shutdown after
 //! 24 hours without a request, and the approvals of other tenants of the host.
 //!

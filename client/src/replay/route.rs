@@ -1,5 +1,7 @@
 //! Routes requests, or refuses them as the service does (`docs/wire.md`, sections 1 and 5).
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use serde::Deserialize;
 
 use super::fault_plan::RequestKind;
@@ -29,8 +31,14 @@ const NAME_PATH: &str = "/metadata/instance/compute/name";
 
 /// Routes a request by everything but its body.
 ///
-/// Checks in this order: path (404), method (405), the Metadata header, X-Forwarded-For and the query (400).
+/// Checks in this order: the Host header (400), path (404), method (405), the Metadata header, X-Forwarded-For and the query
+/// (400).
 pub(super) fn route(request: &ReplayRequest) -> Result<Route, ReplayResponse> {
+    let mut hosts = request.header("Host");
+    let is_local = hosts.next().is_none_or(is_address) && hosts.next().is_none();
+    if !is_local {
+        return Err(bad_request("The Host header must be an IP address or localhost"));
+    }
     let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
     let instance = match path {
         EVENTS_PATH => false,
@@ -74,6 +82,20 @@ pub(super) fn route(request: &ReplayRequest) -> Result<Route, ReplayResponse> {
     }
     let version = version.and_then(ApiVersion::parse).ok_or_else(bad_version)?;
     Ok(if post { Route::EventsPost } else { Route::EventsGet(version) })
+}
+
+/// Whether a Host header names an address or `localhost`.
+///
+/// No source says what the real service does. Here it protects this machine: a web page whose name resolves to this address (DNS
+/// rebinding) sends its own name.
+fn is_address(host: &str) -> bool {
+    let has_digits = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    if let Some((address, port)) = host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        let is_port = port.is_empty() || port.strip_prefix(':').is_some_and(has_digits);
+        return is_port && address.parse::<Ipv6Addr>().is_ok();
+    }
+    let (name, port) = host.split_once(':').unwrap_or((host, ""));
+    has_digits(port) && (name.eq_ignore_ascii_case("localhost") || name.parse::<Ipv4Addr>().is_ok())
 }
 
 /// Parses the body of a POST into the `EventIds` that it approves.

@@ -10,18 +10,26 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::connection;
+use super::connection::{self, Idle};
 use super::fault::Fault;
 use super::fault_plan::FaultPlanner;
 use super::report::{RecordedRequest, ReplayEvent};
 use super::scenario::Scenario;
 use super::service::Service;
 use super::timeline::Timeline;
+use crate::platform;
 
 pub use super::service::MAX_RECORDED;
 
-/// The most connections served at the same time. More wait in the kernel's queue.
+/// The most connections served at the same time. More wait in the kernel's queue. If one waits, the connection that has been idle
+/// longest is closed, once it has been for [`IDLE_CONNECTION`].
 pub const MAX_CONNECTIONS: usize = 256;
+
+/// How long a connection is kept without a request while others wait for it.
+pub const IDLE_CONNECTION: Duration = Duration::from_secs(5);
+
+/// How often the accepting thread looks for what else it has to do.
+const TICK: Duration = Duration::from_millis(250);
 
 /// The configuration of a [`Server`].
 ///
@@ -64,6 +72,7 @@ pub struct Server {
 struct Connection {
     /// Weak, so that the socket is closed or reset when its thread ends.
     stream: Weak<TcpStream>,
+    idle: Arc<Idle>,
     thread: JoinHandle<()>,
 }
 
@@ -233,27 +242,45 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
 
 fn accept(listener: &TcpListener, service: &Arc<Service>, connections: &Mutex<Vec<Connection>>) {
     let address = listener.local_addr().unwrap_or_else(|_| SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-    loop {
-        if !service.enter(MAX_CONNECTIONS) {
-            return;
+    // An accepted connection that has gone again must not block the thread.
+    let _ = listener.set_nonblocking(true);
+    while !service.is_stopping() {
+        if !platform::wait_for_connection(listener, TICK) {
+            continue;
+        }
+        if !service.enter(MAX_CONNECTIONS, TICK) {
+            close_idle(connections);
+            continue;
         }
         let slot = ConnectionSlot(service.clone());
-        let stream = match listener.accept() {
-            Ok((stream, _)) => Arc::new(stream),
+        let Ok((stream, _)) = listener.accept() else {
             // For example, no file descriptor is left. Try again later.
-            Err(_) if !service.pause(Duration::from_millis(20)) => continue,
-            Err(_) => return,
+            service.pause(Duration::from_millis(20));
+            continue;
         };
-        if service.is_stopping() {
-            return;
+        // Some systems pass this on from the listener.
+        if stream.set_nonblocking(false).is_err() || service.is_stopping() {
+            continue;
         }
-        let weak = Arc::downgrade(&stream);
-        let spawned = thread_builder(address).spawn(move || connection::serve(&slot.0, &stream));
+        let (stream, idle) = (Arc::new(stream), Arc::new(Idle::default()));
+        let (weak, shared) = (Arc::downgrade(&stream), Arc::clone(&idle));
+        let spawned = thread_builder(address).spawn(move || connection::serve(&slot.0, &stream, &shared));
         let mut connections = connections.lock().unwrap_or_else(PoisonError::into_inner);
         connections.retain(|connection| !connection.thread.is_finished());
         if let Ok(thread) = spawned {
-            connections.push(Connection { stream: weak, thread });
+            connections.push(Connection { stream: weak, idle, thread });
         }
+    }
+}
+
+/// Closes the connection that has been idle longest, for one that waits.
+fn close_idle(connections: &Mutex<Vec<Connection>>) {
+    let connections = connections.lock().unwrap_or_else(PoisonError::into_inner);
+    let longest = connections.iter().max_by_key(|connection| connection.idle.time());
+    if let Some(connection) = longest.filter(|connection| connection.idle.time() >= IDLE_CONNECTION)
+        && let Some(stream) = connection.stream.upgrade()
+    {
+        let _ = stream.shutdown(Shutdown::Both);
     }
 }
 

@@ -153,13 +153,14 @@ impl Service {
         self.lock().stopping
     }
 
-    /// Waits until fewer than `most` connections are open and counts a new one. Returns false if the server stops.
-    pub(super) fn enter(&self, most: usize) -> bool {
+    /// Counts a new connection if fewer than `most` are open, and waits up to `span` for that. Returns whether it is counted.
+    pub(super) fn enter(&self, most: usize, span: Duration) -> bool {
         let full = |state: &mut ServiceState| !state.stopping && state.connections >= most;
-        let waiting = self.changed.wait_while(self.lock(), full);
-        let mut state = waiting.unwrap_or_else(PoisonError::into_inner);
-        state.connections += 1;
-        !state.stopping
+        let waiting = self.changed.wait_timeout_while(self.lock(), span, full);
+        let (mut state, timeout) = waiting.unwrap_or_else(PoisonError::into_inner);
+        let enters = !timeout.timed_out() && !state.stopping;
+        state.connections += usize::from(enters);
+        enters
     }
 
     pub(super) fn leave(&self) {

@@ -36,7 +36,8 @@ fn event_ids_follow_the_seed() {
 fn refuses_what_the_service_refuses() {
     let server = start(steady());
     let refused = |request: &str| raw(server.addr(), request.as_bytes());
-    let plain = |target: &str, fields: &str| refused(&format!("GET {target} HTTP/1.1\r\nHost: x\r\n{fields}\r\n"));
+    let plain =
+        |target: &str, fields: &str| refused(&format!("GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n{fields}\r\n"));
 
     let response = plain(EVENTS, "");
     assert_eq!(response.status, 400);
@@ -72,6 +73,27 @@ fn refuses_what_the_service_refuses() {
     let delete = refused(&head("DELETE", EVENTS, ""));
     assert_eq!((delete.status, delete.header("Allow")), (405, Some("GET, POST")));
     assert_eq!(refused(&head("POST", NAME, "")).status, 405);
+}
+
+#[test]
+fn only_an_address_or_localhost_is_served_so_that_no_web_page_reaches_it() {
+    let server = start(steady());
+    let port = server.addr().port();
+    let status = |hosts: &[&str]| {
+        let fields = hosts.iter().fold(String::new(), |fields, host| fields + "Host: " + host + "\r\n");
+        raw(server.addr(), format!("GET {EVENTS} HTTP/1.1\r\n{fields}Metadata: true\r\n\r\n").as_bytes()).status
+    };
+    for host in ["127.0.0.1", "169.254.169.254", "localhost", "LOCALHOST:80", "[::1]", "[::1]:8080", "10.0.0.4:1"] {
+        assert_eq!(status(&[host]), 200, "{host}");
+    }
+    assert_eq!(status(&[&format!("127.0.0.1:{port}")]), 200);
+    assert_eq!(status(&[]), 200);
+    for host in
+        ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "", "1", "[::1", "[::1]x", "a:b"]
+    {
+        assert_eq!(status(&[host]), 400, "{host}");
+    }
+    assert_eq!(status(&["127.0.0.1", "evil.example"]), 400);
 }
 
 #[test]

@@ -86,3 +86,36 @@ fn connections_over_the_limit_wait_for_a_free_slot() {
     }
     assert_eq!(server.requests().len(), 200);
 }
+
+#[test]
+fn idle_connections_give_way_to_new_ones() {
+    let server = start(steady());
+    let idle: Vec<_> = (0..300).map(|_| connect(server.addr())).collect();
+    // It waits behind them.
+    assert_eq!(get(&server, NAME).status, 200);
+    drop(idle);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_server_that_cannot_open_a_file_any_more_ends() {
+    // In a process of its own, since the limit is the process's.
+    let name = "replay_server::stopping::a_server_that_cannot_open_a_file_any_more_ends";
+    if std::env::var_os("TEST_FEW_FILES").is_none() {
+        let mut test = std::process::Command::new(std::env::current_exe().expect("this program"));
+        test.args(["--exact", name]).env("TEST_FEW_FILES", "1");
+        assert!(test.output().expect("it starts").status.success());
+        return;
+    }
+    let server = start(steady());
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let none = rustix::process::Rlimit { current: Some(0), ..limit };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, none).expect("a limit");
+    let (sender, ended) = mpsc::channel();
+    // A drop that hangs must not hang the test.
+    thread::spawn(move || {
+        drop(server);
+        let _ = sender.send(());
+    });
+    ended.recv_timeout(PATIENCE).expect("the server ends");
+}
