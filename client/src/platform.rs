@@ -73,12 +73,16 @@ mod unix {
 
     impl CommandTree {
         /// The tree of a command that has the mark as its variable [`COMMAND_ID`](super::COMMAND_ID).
-        #[cfg_attr(not(target_os = "linux"), allow(unused_variables))]
         pub(crate) fn new(child: &Child, mark: &str) -> Self {
+            Self::of(child.id(), mark)
+        }
+
+        #[cfg_attr(not(target_os = "linux"), allow(unused_variables))]
+        fn of(process: u32, mark: &str) -> Self {
             Self {
-                leader: Pid::from_raw(child.id().cast_signed()),
+                leader: Pid::from_raw(process.cast_signed()),
                 #[cfg(target_os = "linux")]
-                others: super::linux::Descendants::new(child.id(), mark),
+                others: super::linux::Descendants::new(process, mark),
             }
         }
 
@@ -114,10 +118,34 @@ mod unix {
                 let _ = kill_process_group(leader, signal);
             }
             #[cfg(target_os = "linux")]
-            return self.others.signal(signal);
+            let is_found = self.others.signal(signal);
             #[cfg(not(target_os = "linux"))]
-            false
+            let is_found = false;
+            is_found
         }
+    }
+
+    /// When a process started, if it runs. Together with its id that identifies it until the machine starts again.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn process_start(process: u32) -> Option<u64> {
+        super::linux::process_start(process)
+    }
+
+    /// Not known here.
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn process_start(_process: u32) -> Option<u64> {
+        None
+    }
+
+    /// A text that changes when the machine starts again.
+    pub(crate) fn boot_id() -> String {
+        fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+    }
+
+    /// Asks a command to terminate that another process started, with all that it started; or kills them.
+    pub(crate) fn end_command(process: u32, mark: &str, kill: bool) {
+        let signal = if kill { Signal::KILL } else { Signal::TERM };
+        CommandTree::of(process, mark).signal(signal, true);
     }
 
     /// Creates files for this user alone, and follows no symbolic link: in a folder where others can write, a link could lead
@@ -336,12 +364,22 @@ mod linux {
 
     /// The parent of a process that has not ended.
     fn parent(process: u32) -> Option<u32> {
+        stat(process, 1)
+    }
+
+    /// When a process started that has not ended, in clock ticks since the machine started.
+    pub(super) fn process_start(process: u32) -> Option<u64> {
+        stat(process, 19)
+    }
+
+    /// A number from the status of a process that has not ended, counted from the field after its name.
+    fn stat<T: std::str::FromStr>(process: u32, field: usize) -> Option<T> {
         let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
         // The name is in parentheses, and may contain some.
-        let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-        let has_ended = matches!(fields.next()?, "Z" | "X");
-        let parent = fields.next()?.parse().ok()?;
-        (!has_ended).then_some(parent)
+        let fields: Vec<_> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        let has_ended = matches!(*fields.first()?, "Z" | "X");
+        let number = fields.get(field)?.parse().ok()?;
+        (!has_ended).then_some(number)
     }
 }
 
@@ -414,6 +452,19 @@ mod windows {
         let status = taskkill.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
         status.is_ok_and(|status| status.success())
     }
+
+    /// Not known here.
+    pub(crate) fn process_start(_process: u32) -> Option<u64> {
+        None
+    }
+
+    /// See [`process_start`].
+    pub(crate) fn boot_id() -> String {
+        String::new()
+    }
+
+    /// See [`process_start`].
+    pub(crate) fn end_command(_process: u32, _mark: &str, _kill: bool) {}
 
     /// New files inherit the folder's access list.
     pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {

@@ -7,7 +7,7 @@ use scheduled_events_core::{Action, Policy};
 use super::args::WatchArgs;
 use super::endpoint::connect;
 use super::error::CommandError;
-use super::format::printable;
+use super::format::{count, printable};
 use super::host::CommandHost;
 use super::output::{self, diagnose};
 use super::printer::RecordPrinter;
@@ -25,6 +25,13 @@ pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
     // A dry run changes no file.
     let open = if args.dry_run { StateFile::open_read_only } else { StateFile::open };
     let state = args.state.as_deref().map(open).transpose().map_err(CommandError::usage)?;
+    if let Some((file, _)) = state.as_ref().filter(|_| !args.dry_run) {
+        let left = hooks::register_with(file);
+        if left > 0 {
+            let text = format!("ended {} that the last run left behind", count(left, "command"));
+            diagnose("note", &text);
+        }
+    }
     let options = WatcherOptions {
         api_version: args.service.api_version,
         vm_names: args.machine.vm_name,

@@ -9,12 +9,13 @@
 //! belongs to another user. On other Unix systems these are the processes of the group, and on Windows the descendants. What a
 //! command that ends by itself leaves running stays: a recovery may start services.
 //!
-//! `process` has one command from its start to its end, `pipes` its input and output, and `keeper` the thread that starts a
-//! command whose own thread the system refused.
+//! `process` has one command from its start to its end, `pipes` its input and output, `keeper` the thread that starts a command
+//! whose own thread the system refused, and `register` what a restart must know about running commands.
 
 mod keeper;
 mod pipes;
 mod process;
+mod register;
 
 use std::env;
 use std::path::Path;
@@ -24,6 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 pub use keeper::reserve_thread;
+pub use register::register_with;
 
 use crate::limits::VARIABLE_MAX;
 use crate::platform::{self, COMMAND_ID};

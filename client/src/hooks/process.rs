@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::pipes::Pipes;
+use super::register::Registered;
 use super::{CommandEvent, CommandOutcome, Control, keeper, lock};
 use crate::limits::{COMMAND_GRACE, COMMAND_TIME};
 use crate::platform::{self, CommandTree};
@@ -58,7 +59,9 @@ impl Task {
             Ok(started) => started,
             Err(error) => return self.give_up(&error),
         };
+        let registered = Registered::new(child.id(), &self.mark);
         let outcome = self.supervise(&mut child, &mut pipes);
+        drop(registered);
         self.end(outcome);
         if pipes.is_open() {
             keeper::read(OpenPipes { pipes, report: self.report });

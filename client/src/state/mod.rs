@@ -10,19 +10,19 @@ use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process;
-use std::sync::{Mutex, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use scheduled_events_core::Change;
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{LOCK_TIMEOUT, STATE_FILE_MAX};
-use crate::platform::{self, LockAttempt};
+use crate::limits::STATE_FILE_MAX;
+use crate::platform;
 use crate::record::EventRecord;
 
 mod bounds;
+mod lock;
+
+use lock::StateLock;
+pub(crate) use lock::{CommandProcess, CommandRegister};
 
 /// How the first line starts.
 const FORMAT: &str = "scheduled-events state 1";
@@ -50,26 +50,11 @@ pub struct PendingHook {
     pub event: EventRecord,
 }
 
-/// The longest lock file. A longer file is something else, and must not be overwritten.
-const LOCK_FILE_MAX: u64 = 64;
-
 /// A state file, locked for this process or only read.
 #[derive(Debug)]
 pub struct StateFile {
     path: PathBuf,
-    lock: Mutex<Lock>,
-    /// The process that has the lock. A process forked from it has a copy of this value, which must not release the lock.
-    process: u32,
-}
-
-#[derive(Debug)]
-enum Lock {
-    /// The system releases the lock when the process ends, in whatever way.
-    Held(File),
-    /// Another process has replaced the lock file, and may use the state file.
-    Lost,
-    /// The file is only read.
-    None,
+    lock: StateLock,
 }
 
 /// What opening a state file found.
@@ -107,8 +92,7 @@ impl StateFile {
     pub fn open(path: &Path) -> Result<(Self, LoadResult), String> {
         let cannot_use = |reason: String| format!("cannot use the state file {}: {reason}", path.display());
         check_path(path).map_err(cannot_use)?;
-        let lock = Mutex::new(Lock::Held(lock(path)?));
-        let file = Self { path: path.to_owned(), lock, process: process::id() };
+        let file = Self { path: path.to_owned(), lock: StateLock::acquire(path)? };
         let loaded = match read(path)? {
             None => LoadResult::Missing,
             Some(Ok(state)) => LoadResult::State(state),
@@ -124,7 +108,7 @@ impl StateFile {
     /// Those of [`open`](Self::open), except that another process may use the file; and a damaged file.
     pub fn open_read_only(path: &Path) -> Result<(Self, LoadResult), String> {
         check_path(path).map_err(|reason| format!("cannot use the state file {}: {reason}", path.display()))?;
-        let file = Self { path: path.to_owned(), lock: Mutex::new(Lock::None), process: process::id() };
+        let file = Self { path: path.to_owned(), lock: StateLock::none() };
         let loaded = match read(path)? {
             None => LoadResult::Missing,
             Some(Ok(state)) => LoadResult::State(state),
@@ -138,7 +122,7 @@ impl StateFile {
     /// # Errors
     /// A sentence that says why the file cannot be renamed. A file that is [only read](Self::open_read_only) never is.
     pub fn quarantine(&self, reason: &str) -> Result<LoadResult, String> {
-        if matches!(*self.lock(), Lock::None) {
+        if self.lock.is_none() {
             return Err(format!(
                 "the state file {} is damaged ({reason}), and a dry run does not move it; move it, or run without it",
                 self.path.display()
@@ -188,48 +172,12 @@ impl StateFile {
     /// Another process has replaced the lock file, so that it may use the state file, too. From then on this value does not write
     /// the file any more: the other process may have a newer state. Or the file is only read, or an error of the system.
     pub fn check_lock(&self) -> io::Result<()> {
-        let mut lock = self.lock();
-        let path = sibling(&self.path, "lock");
-        let held = match &*lock {
-            Lock::Held(held) => held.metadata()?,
-            Lock::Lost => return Err(self.replaced()),
-            Lock::None => return Err(io::Error::other("a dry run does not write it")),
-        };
-        match fs::symlink_metadata(&path) {
-            Ok(found) if platform::is_same_file(&held, &found) => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                match platform::lock_new(&path) {
-                    Ok(LockAttempt::Acquired(mut new)) => {
-                        write_holder(&mut new)?;
-                        *lock = Lock::Held(new);
-                        return Ok(());
-                    }
-                    // Another process was faster.
-                    Ok(LockAttempt::Held(_)) => {}
-                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                    Err(error) => return Err(error),
-                }
-                *lock = Lock::Lost;
-                Err(self.replaced())
-            }
-            Ok(_) => {
-                *lock = Lock::Lost;
-                Err(self.replaced())
-            }
-            Err(error) => Err(error),
-        }
+        self.lock.check(&self.path)
     }
 
-    fn replaced(&self) -> io::Error {
-        io::Error::other(format!(
-            "{} was replaced, so another process may use the state file; this one does not write it any more: stop one of them, \
-             and restart the other",
-            sibling(&self.path, "lock").display()
-        ))
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Lock> {
-        self.lock.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The register of the commands that this process runs. It has those that the last process left behind.
+    pub(crate) fn commands(&self) -> CommandRegister {
+        self.lock.commands()
     }
 
     /// The file's path.
@@ -266,61 +214,6 @@ fn check_file(file: &File) -> Result<(), String> {
         return Err("is not a regular file".to_owned());
     }
     platform::check_owner(&metadata).and_then(|()| platform::check_writers(&metadata))
-}
-
-impl Drop for StateFile {
-    fn drop(&mut self) {
-        if let Lock::Held(lock) = &*self.lock()
-            && self.process == process::id()
-        {
-            platform::unlock(lock);
-        }
-    }
-}
-
-fn lock(path: &Path) -> Result<File, String> {
-    let lock_path = sibling(path, "lock");
-    let named = lock_path.display();
-    let cannot_use = |reason: &dyn std::fmt::Display| format!("cannot use the state file {}: {reason}", path.display());
-    let failed = |error: &io::Error| cannot_use(&format!("{named}: {error}"));
-    let deadline = Instant::now() + LOCK_TIMEOUT;
-    let mut lock = loop {
-        match platform::lock(&lock_path).map_err(|error| failed(&error))? {
-            LockAttempt::Acquired(lock) => {
-                check_file(&lock).map_err(|reason| cannot_use(&format!("{named} {reason}; remove it")))?;
-                let found = fs::symlink_metadata(&lock_path);
-                let held = lock.metadata().map_err(|error| failed(&error))?;
-                if held.len() > LOCK_FILE_MAX {
-                    return Err(cannot_use(&format!("{named} is not a lock file; choose another path")));
-                }
-                if found.is_ok_and(|found| platform::is_same_file(&held, &found)) {
-                    break lock;
-                }
-                // It was replaced meanwhile.
-                if Instant::now() >= deadline {
-                    return Err(cannot_use(&format!("{named} is replaced all the time")));
-                }
-            }
-            LockAttempt::Held(_) if Instant::now() < deadline => thread::sleep(Duration::from_millis(10)),
-            LockAttempt::Held(lock) => {
-                let mut holder = String::new();
-                let _ = lock.take(20).read_to_string(&mut holder);
-                return Err(format!(
-                    "the state file {} is in use by process {}; stop that process or use another state file",
-                    path.display(),
-                    holder.trim()
-                ));
-            }
-        }
-    };
-    write_holder(&mut lock).map_err(|error| failed(&error))?;
-    Ok(lock)
-}
-
-/// Writes this process's id into the lock file.
-fn write_holder(lock: &mut File) -> io::Result<()> {
-    lock.set_len(0)?;
-    lock.write_all(format!("{:<10}\n", process::id()).as_bytes())
 }
 
 /// The file's state or what is wrong with it; `None` if there is no file.
@@ -402,6 +295,10 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::process;
+    use std::thread;
+    use std::time::Duration;
+
     use super::*;
 
     fn folder(name: &str) -> PathBuf {
@@ -589,6 +486,46 @@ mod tests {
             let _ = fs::remove_file(&lock);
         }
         assert_eq!(read(&path).unwrap(), Some(Ok(theirs)));
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn commands_of_a_killed_process_are_found_as_long_as_they_run() {
+        let folder = folder("commands");
+        let path = folder.join("state");
+        let mut child = process::Command::new("sleep").arg("600").spawn().unwrap();
+        let started = platform::process_start(child.id()).unwrap();
+        let running = CommandProcess { process: child.id(), started, mark: "mark".into() };
+        let (file, _) = StateFile::open(&path).unwrap();
+        for command in [
+            running.clone(),
+            // Another process has this id by now.
+            CommandProcess { process: process::id(), started: 0, mark: "another".into() },
+            CommandProcess { process: 0, started: 0, mark: "none".into() },
+        ] {
+            file.commands().add(command);
+        }
+        drop(file);
+        let (file, _) = StateFile::open(&path).unwrap();
+        assert_eq!(file.commands().all(), [running]);
+        // They stay until they are removed.
+        drop(file);
+        let (file, _) = StateFile::open(&path).unwrap();
+        let register = file.commands();
+        assert!(register.all()[0].runs());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!register.all()[0].runs());
+        register.remove(child.id());
+        drop(file);
+        assert!(StateFile::open(&path).unwrap().0.commands().all().is_empty());
+        // The file is open in the register, but the lock is free. After another start of the machine all ids are others.
+        let lock = folder.join("state.lock");
+        let text = fs::read_to_string(&lock).unwrap();
+        assert_eq!(text.lines().count(), 2, "{text}");
+        fs::write(&lock, format!("1\nanother-boot\n1 {} mark\n", platform::process_start(1).unwrap_or(0))).unwrap();
+        assert!(StateFile::open(&path).unwrap().0.commands().all().is_empty());
         fs::remove_dir_all(folder).unwrap();
     }
 

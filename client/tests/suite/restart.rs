@@ -252,6 +252,41 @@ fn a_hook_that_a_kill_or_a_stop_interrupted_runs_again_until_it_has_ended() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn a_command_that_a_killed_watcher_left_running_is_ended_before_it_starts_again() {
+    let fixture = Fixture::new();
+    let (pids, daemon) = (fixture.folder.path("pids"), fixture.folder.path("daemon"));
+    // It ignores SIGTERM, and its child has another session.
+    let prepare = format!("sh -c 'trap \"\" TERM; setsid sleep 600 & echo $$ $! >> {pids}; wait; sleep 600'");
+    let on = format!("scheduled=sh -c 'sleep 600 & echo $! > {daemon}'");
+    let arguments = ["--policy", &fixture.policy, "--state", &fixture.state, "--vm-name", VM];
+    let start =
+        || Run::watch(&fixture.service.url(), &[&arguments[..], &["--prepare", &prepare, "--on", &on]].concat());
+    let is_running = |pid: &str| {
+        let status = fs::read_to_string(format!("/proc/{pid}/stat"));
+        status.is_ok_and(|status| !status.contains(") Z "))
+    };
+    let run = start();
+    let first = eventually("the command", || lines(&pids).first().cloned());
+    eventually("a service", || lines(&daemon).first().cloned());
+    fixture.service.await_polls(2);
+    run.kill();
+    assert!(first.split(' ').all(is_running), "{first}");
+    let run = start();
+    run.wait_for_stderr("note: ended 1 command that the last run left behind");
+    eventually("the command again", || (lines(&pids).len() == 2).then_some(()));
+    assert!(!first.split(' ').any(is_running), "{first}");
+    // What a command left running that had ended by itself stays.
+    let daemon = lines(&daemon).concat();
+    assert!(is_running(&daemon), "{daemon}");
+    crate::support::signal(daemon.parse().expect("a number"), Signal::KILL);
+    run.terminate();
+    run.finish().with_code(0);
+    let second = lines(&pids)[1].clone();
+    eventually("the end", || (!second.split(' ').any(is_running)).then_some(()));
+}
+
+#[test]
 fn until_idle_waits_for_an_event_unless_the_state_file_has_one() {
     let fixture = Fixture::new();
     fixture.service.show(2, &[]);

@@ -1,0 +1,66 @@
+//! The register of running commands, through which a watcher finds those that a killed one left behind.
+
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::limits::COMMAND_GRACE;
+use crate::platform;
+use crate::state::{CommandProcess, CommandRegister, StateFile};
+
+static REGISTER: Mutex<Option<CommandRegister>> = Mutex::new(None);
+
+/// How long processes may take to end after they were killed.
+const KILL_WAIT: Duration = Duration::from_secs(1);
+
+/// Registers the commands that are started from now on with the state file, on Linux. Before that, it ends the commands that the
+/// last process registered and that still run, as when it was killed: they are started again, and must not run beside themselves.
+/// Returns how many there were.
+///
+/// This takes up to [`COMMAND_GRACE`] for a command that ignores SIGTERM.
+pub fn register_with(file: &StateFile) -> usize {
+    let register = file.commands();
+    let left = register.all();
+    for command in &left {
+        platform::end_command(command.process, &command.mark, false);
+    }
+    wait(&left, COMMAND_GRACE);
+    for command in left.iter().filter(|command| command.runs()) {
+        platform::end_command(command.process, &command.mark, true);
+    }
+    wait(&left, KILL_WAIT);
+    for command in &left {
+        register.remove(command.process);
+    }
+    *REGISTER.lock().unwrap_or_else(PoisonError::into_inner) = Some(register);
+    left.len()
+}
+
+fn wait(commands: &[CommandProcess], time: Duration) {
+    let deadline = Instant::now() + time;
+    while commands.iter().any(CommandProcess::runs) && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A registered command. It is removed when this value is dropped.
+pub(super) struct Registered(Option<(CommandRegister, u32)>);
+
+impl Registered {
+    pub(super) fn new(process: u32, mark: &str) -> Self {
+        let register = REGISTER.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let started = platform::process_start(process);
+        Self(register.zip(started).map(|(register, started)| {
+            register.add(CommandProcess { process, started, mark: mark.to_owned() });
+            (register, process)
+        }))
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        if let Some((register, process)) = self.0.take() {
+            register.remove(process);
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! The lock of a state file: which process uses it, and which commands that process runs.
+//!
+//! The lock file's first line has the id of the process. The second one identifies the time since the machine started, and each
+//! further one a running command. A process that is killed leaves them there for the next one.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, Write};
+use std::path::Path;
+use std::process;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{check_file, sibling};
+use crate::limits::LOCK_TIMEOUT;
+use crate::platform::{self, LockAttempt};
+
+/// The longest lock file. A longer file is something else, and must not be overwritten.
+const LOCK_FILE_MAX: u64 = 256 * 1024;
+
+/// The lock of a state file.
+#[derive(Debug)]
+pub(super) struct StateLock {
+    inner: Arc<Mutex<Inner>>,
+    /// The process that has the lock. A process forked from it has a copy of this value, which must not release the lock.
+    process: u32,
+}
+
+#[derive(Debug)]
+struct Inner {
+    file: LockFile,
+    commands: BTreeMap<u32, CommandProcess>,
+}
+
+#[derive(Debug)]
+enum LockFile {
+    /// The system releases the lock when the process ends, in whatever way.
+    Held(File),
+    /// Another process has replaced the lock file, and may use the state file.
+    Lost,
+    /// The state file is only read.
+    None,
+}
+
+/// The process of a command that was started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CommandProcess {
+    pub(crate) process: u32,
+    /// When it started; see [`platform::process_start`].
+    pub(crate) started: u64,
+    /// What the command and its children have in their environment.
+    pub(crate) mark: String,
+}
+
+impl CommandProcess {
+    /// Whether the process still runs, and not another one that has its id by now.
+    pub(crate) fn runs(&self) -> bool {
+        platform::process_start(self.process) == Some(self.started)
+    }
+}
+
+/// The running commands in a lock file.
+#[derive(Clone, Debug)]
+pub(crate) struct CommandRegister(Arc<Mutex<Inner>>);
+
+impl CommandRegister {
+    pub(crate) fn add(&self, command: CommandProcess) {
+        self.change(|commands| drop(commands.insert(command.process, command)));
+    }
+
+    pub(crate) fn remove(&self, process: u32) {
+        self.change(|commands| drop(commands.remove(&process)));
+    }
+
+    /// All commands that are registered.
+    pub(crate) fn all(&self) -> Vec<CommandProcess> {
+        lock(&self.0).commands.values().cloned().collect()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut BTreeMap<u32, CommandProcess>)) {
+        let mut inner = lock(&self.0);
+        change(&mut inner.commands);
+        // A full disk must not stop a command. Without the entry, the next run may start it beside itself.
+        let _ = inner.write();
+    }
+}
+
+impl Inner {
+    fn write(&mut self) -> io::Result<()> {
+        let LockFile::Held(file) = &mut self.file else { return Ok(()) };
+        let mut text = format!("{:<10}\n{}\n", process::id(), platform::boot_id());
+        for CommandProcess { process, started, mark } in self.commands.values() {
+            let _ = writeln!(text, "{process} {started} {mark}");
+        }
+        // No sync: commands do not survive a crash of the machine.
+        file.rewind()?;
+        file.write_all(text.as_bytes())?;
+        file.set_len(text.len() as u64)
+    }
+}
+
+impl StateLock {
+    /// No lock, for a file that is only read.
+    pub(super) fn none() -> Self {
+        Self::with(LockFile::None, BTreeMap::new())
+    }
+
+    /// Locks the state file at `path`. A lock that is released soon is waited for.
+    pub(super) fn acquire(path: &Path) -> Result<Self, String> {
+        let named = sibling(path, "lock");
+        let failed =
+            |error: &io::Error| format!("cannot use the state file {}: {}: {error}", path.display(), named.display());
+        let mut file = open(path)?;
+        let mut text = String::new();
+        // A damaged lock file has no commands.
+        let _ = file.read_to_string(&mut text);
+        let lock = Self::with(LockFile::Held(file), left_behind(&text));
+        lock.inner().write().map_err(|error| failed(&error))?;
+        Ok(lock)
+    }
+
+    fn with(file: LockFile, commands: BTreeMap<u32, CommandProcess>) -> Self {
+        Self { inner: Arc::new(Mutex::new(Inner { file, commands })), process: process::id() }
+    }
+
+    pub(super) fn is_none(&self) -> bool {
+        matches!(self.inner().file, LockFile::None)
+    }
+
+    pub(super) fn commands(&self) -> CommandRegister {
+        CommandRegister(Arc::clone(&self.inner))
+    }
+
+    /// Checks that the state file at `path` is still locked for this process. A lock file that was removed is created again.
+    pub(super) fn check(&self, path: &Path) -> io::Result<()> {
+        let mut inner = self.inner();
+        let path = sibling(path, "lock");
+        let held = match &inner.file {
+            LockFile::Held(held) => held.metadata()?,
+            LockFile::Lost => return Err(replaced(&path)),
+            LockFile::None => return Err(io::Error::other("a dry run does not write it")),
+        };
+        match fs::symlink_metadata(&path) {
+            Ok(found) if platform::is_same_file(&held, &found) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => match platform::lock_new(&path) {
+                Ok(LockAttempt::Acquired(new)) => {
+                    inner.file = LockFile::Held(new);
+                    return inner.write();
+                }
+                // Another process was faster.
+                Ok(LockAttempt::Held(_)) => {}
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            },
+            Ok(_) => {}
+            Err(error) => return Err(error),
+        }
+        inner.file = LockFile::Lost;
+        Err(replaced(&path))
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        lock(&self.inner)
+    }
+}
+
+impl Drop for StateLock {
+    fn drop(&mut self) {
+        // A register may still have the file open.
+        let mut inner = self.inner();
+        if let LockFile::Held(file) = &inner.file
+            && self.process == process::id()
+        {
+            platform::unlock(file);
+            inner.file = LockFile::None;
+        }
+    }
+}
+
+fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
+    inner.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn replaced(lock_path: &Path) -> io::Error {
+    io::Error::other(format!(
+        "{} was replaced, so another process may use the state file; this one does not write it any more: stop one of them, and \
+         restart the other",
+        lock_path.display()
+    ))
+}
+
+/// The commands in a lock file that still run.
+fn left_behind(text: &str) -> BTreeMap<u32, CommandProcess> {
+    let mut lines = text.lines().skip(1);
+    if lines.next().is_none_or(|boot| boot.is_empty() || boot != platform::boot_id()) {
+        return BTreeMap::new();
+    }
+    let command = |line: &str| {
+        let mut words = line.split(' ');
+        let (process, started) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        Some(CommandProcess { process, started, mark: words.next()?.to_owned() })
+    };
+    lines.filter_map(command).filter(CommandProcess::runs).map(|command| (command.process, command)).collect()
+}
+
+/// Opens and locks the lock file of the state file at `path`.
+fn open(path: &Path) -> Result<File, String> {
+    let lock_path = sibling(path, "lock");
+    let named = lock_path.display();
+    let cannot_use = |reason: &dyn std::fmt::Display| format!("cannot use the state file {}: {reason}", path.display());
+    let failed = |error: &io::Error| cannot_use(&format!("{named}: {error}"));
+    let deadline = Instant::now() + LOCK_TIMEOUT;
+    loop {
+        match platform::lock(&lock_path).map_err(|error| failed(&error))? {
+            LockAttempt::Acquired(lock) => {
+                check_file(&lock).map_err(|reason| cannot_use(&format!("{named} {reason}; remove it")))?;
+                let found = fs::symlink_metadata(&lock_path);
+                let held = lock.metadata().map_err(|error| failed(&error))?;
+                if held.len() > LOCK_FILE_MAX {
+                    return Err(cannot_use(&format!("{named} is not a lock file; choose another path")));
+                }
+                if found.is_ok_and(|found| platform::is_same_file(&held, &found)) {
+                    return Ok(lock);
+                }
+                // It was replaced meanwhile.
+                if Instant::now() >= deadline {
+                    return Err(cannot_use(&format!("{named} is replaced all the time")));
+                }
+            }
+            LockAttempt::Held(_) if Instant::now() < deadline => thread::sleep(Duration::from_millis(10)),
+            LockAttempt::Held(lock) => {
+                let mut holder = String::new();
+                let _ = lock.take(20).read_to_string(&mut holder);
+                return Err(format!(
+                    "the state file {} is in use by process {}; stop that process or use another state file",
+                    path.display(),
+                    holder.lines().next().unwrap_or_default().trim()
+                ));
+            }
+        }
+    }
+}
