@@ -135,10 +135,7 @@ impl Host for DemoHost {
 
     fn prepare(&mut self, _event: &EventRecord, _time_left: Option<Duration>, reply: Reply) {
         self.explain("Preparing: here the --prepare command runs, for example to drain connections or to fail over.");
-        thread::spawn(move || {
-            thread::sleep(PREPARATION_TIME);
-            reply.prepared(Preparation::Ready, HookOutcome::Ready);
-        });
+        later(PREPARATION_TIME, move || reply.prepared(Preparation::Ready, HookOutcome::Ready));
     }
 
     fn rescheduled(&mut self, _event: &EventRecord, _time_left: Option<Duration>) {
@@ -147,10 +144,19 @@ impl Host for DemoHost {
 
     fn recover(&mut self, _event: &EventRecord, _still_open: usize, reply: Reply) {
         self.explain("Recovering: here the --recover command runs, to take the machine back into service.");
-        thread::spawn(move || {
-            thread::sleep(PREPARATION_TIME / 2);
-            reply.recovered(HookOutcome::Done);
-        });
+        later(PREPARATION_TIME / 2, move || reply.recovered(HookOutcome::Done));
+    }
+}
+
+/// Acts after this time, or at once if there is no thread for it.
+fn later(time: Duration, act: impl Fn() + Clone + Send + 'static) {
+    let delayed = act.clone();
+    let started = thread::Builder::new().spawn(move || {
+        thread::sleep(time);
+        delayed();
+    });
+    if started.is_err() {
+        act();
     }
 }
 

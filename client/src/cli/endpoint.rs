@@ -80,7 +80,8 @@ pub(super) fn approve(args: &ApproveArgs) -> Result<(), CommandError> {
 /// Sends a request that may take two minutes, and explains the delay if it does.
 fn patiently<T>(request: impl FnOnce() -> T) -> T {
     let (done, waiting) = mpsc::channel::<()>();
-    thread::spawn(move || {
+    // Without a thread the delay is not explained.
+    let _ = thread::Builder::new().spawn(move || {
         if waiting.recv_timeout(EXPLAIN_AFTER) == Err(RecvTimeoutError::Timeout) {
             diagnose("note", "no answer yet; the first request in 24 hours can take two minutes");
         }

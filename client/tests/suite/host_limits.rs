@@ -88,3 +88,38 @@ fn a_command_that_leaves_processes_behind_costs_no_thread() {
         signal(process.parse().expect("a number"), Signal::KILL);
     }
 }
+
+#[test]
+fn list_and_approve_need_no_other_thread() {
+    let service = FakeService::start();
+    service.show(2, &[freeze("a")]);
+    let folder = Folder::new();
+    let (program, _) = give_away(&folder, USER);
+    let url = service.url();
+    for arguments in [&["list", "--endpoint", &url, "--vm-name", VM][..], &["approve", "--endpoint", &url, "a"]] {
+        let instead = format!("shift; exec {program} \"$@\"");
+        let limited = ["prlimit", "--nproc=0:", "sh", "-c", &instead, "sh"].map(str::to_owned);
+        let wrapper = [unprivileged(USER), limited.to_vec()].concat();
+        Run::start(wrap(&wrapper, &command(arguments))).finish().with_code(0);
+    }
+    assert_eq!(service.posted(), ["a"]);
+}
+
+#[test]
+fn a_request_that_hangs_is_a_failed_poll_and_the_next_one_is_sent() {
+    let service = FakeService::start();
+    // Each request needs a connection of its own.
+    service.intercept(|request| {
+        let body = crate::support::document(2, &[]);
+        request.is_get().then(|| Reply::new(200, "", body).close())
+    });
+    // The second connection of each thread hangs, whatever the timeout.
+    let hang = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "inject=connect:delay_enter=600000000:when=2"];
+    let url = service.url();
+    let plain = command(&["watch", "--json", "--endpoint", &url, "--interval", "200ms", "--vm-name", VM]);
+    let mut run = Run::start(wrap(&hang, &plain));
+    service.await_polls(1);
+    run.record("a failed poll", |record| record["record"] == "poll-failed" && record["cause"] == "timeout");
+    run.wait_for_stderr("the request hangs beyond its timeout and was abandoned");
+    service.await_polls(1);
+}
