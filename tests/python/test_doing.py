@@ -374,10 +374,12 @@ def test_dry_runs_and_policies_by_name(tmp_path: Path) -> None:
     policy.write_text('[[rule]]\naction = "approve"\n')
     server = se.replay("user-reboot", speed=300)
     with server as url, se.Client(url) as client:
-        records = list(client.watch(policy, dry_run=True, until_idle=True, interval=0.3))
+        state = tmp_path / "state"
+        records = list(client.watch(policy, dry_run=True, until_idle=True, interval=0.3, state=state))
         assert [request["method"] for request in server.requests() if request["method"] == "POST"] == []
     decisions = [record for record in records if isinstance(record, se.Decision)]
     assert [decision.action for decision in decisions] == ["approve"]
+    assert [path.name for path in tmp_path.iterdir()] == ["policy.toml"]
 
 
 def test_a_watch_has_the_command_s_records(environment: "dict[str, str]") -> None:

@@ -593,7 +593,8 @@ class Client:
 
         ``policy`` is a Policy, "observe" (the default: nothing is approved), "sample" or a TOML file's path.
         ``prepare`` and ``recover`` are called with the event, each on its own thread; False or an exception means that
-        it failed, anything else that it succeeded. ``state`` is a file from which a restart continues.
+        it failed, anything else that it succeeded. ``state`` is a file from which a restart continues. With ``dry_run``
+        nothing is called or posted, and no file changes.
         """
     def close(self) -> None:
         """Close the client's watchers. Further calls raise Error."""

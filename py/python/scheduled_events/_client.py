@@ -104,7 +104,8 @@ class Client:
 
         ``policy`` is a Policy, "observe" (the default: nothing is approved), "sample" or a TOML file's path.
         ``prepare`` and ``recover`` are called with the event, each on its own thread; False or an exception means that
-        it failed, anything else that it succeeded. ``state`` is a file from which a restart continues.
+        it failed, anything else that it succeeded. ``state`` is a file from which a restart continues. With ``dry_run``
+        nothing is called or posted, and no file changes.
         """
         for worker in (prepare, recover):
             if getattr(getattr(worker, "__code__", None), "co_flags", 0) & _CO_COROUTINE:
