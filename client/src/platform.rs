@@ -292,17 +292,15 @@ mod unix {
 mod linux {
     use std::collections::{BTreeMap, BTreeSet};
     use std::fs;
-    use std::os::fd::OwnedFd;
 
-    use rustix::event::{PollFd, PollFlags, Timespec};
-    use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+    use rustix::process::{Pid, Signal, kill_process};
 
     /// The processes that a command started, outside its process group too.
     pub(super) struct Descendants {
         leader: u32,
         variable: Vec<u8>,
-        /// The processes found so far. Each is open, so that no signal reaches another process that has its id by now.
-        found: BTreeMap<u32, OwnedFd>,
+        /// The processes found so far and when they started, so that no signal reaches another process that has the id by now.
+        found: BTreeMap<u32, u64>,
     }
 
     impl Descendants {
@@ -312,37 +310,39 @@ mod linux {
 
         /// Searches for processes: children of the leader or of processes found before, and those with the variable.
         pub(super) fn find(&mut self, leader_runs: bool) {
-            self.found.retain(|_, process| !has_ended(process));
+            self.found.retain(|process, start| process_start(*process) == Some(*start));
             let mut family: BTreeSet<u32> = self.found.keys().copied().collect();
             if leader_runs {
                 family.insert(self.leader);
             }
             let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
             let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-            let all: Vec<_> = numbers.filter_map(|process| Some((process, parent(process)?))).collect();
+            let all: Vec<_> =
+                numbers.filter_map(|process| Some((process, process_start(process)?, parent(process)?))).collect();
             // A child's id can be lower than its parent's.
             let mut known = 0;
             while known != family.len() {
                 known = family.len();
-                let children = all.iter().filter(|(_, parent)| family.contains(parent)).map(|(process, _)| *process);
+                let children = all.iter().filter(|(.., parent)| family.contains(parent)).map(|(process, ..)| *process);
                 family.extend(children.collect::<Vec<_>>());
             }
-            for (process, parent) in all {
-                if process == self.leader || self.found.contains_key(&process) {
-                    continue;
-                }
-                let Some(file) = open(process) else { continue };
-                // Read again, now that the process is open: its id may have been another's before.
-                let is_child = family.contains(&process) && self::parent(process) == Some(parent);
-                if is_child || self.has_variable(process) {
-                    self.found.insert(process, file);
+            for (process, start, _) in all {
+                if process != self.leader && (family.contains(&process) || self.has_variable(process)) {
+                    self.found.insert(process, start);
                 }
             }
         }
 
         /// Sends a signal to the processes found. Returns whether there was one.
-        pub(super) fn signal(&mut self, signal: Signal) -> bool {
-            self.found.retain(|_, process| pidfd_send_signal(process, signal).is_ok());
+        pub(super) fn signal(&self, signal: Signal) -> bool {
+            for (process, start) in &self.found {
+                if process_start(*process) == Some(*start)
+                    && let Some(process) = Pid::from_raw(process.cast_signed())
+                {
+                    // Fails for processes of other users, and for one that has just ended.
+                    let _ = kill_process(process, signal);
+                }
+            }
             !self.found.is_empty()
         }
 
@@ -351,15 +351,6 @@ mod linux {
             let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
             environment.split(|byte| *byte == 0).any(|variable| variable == self.variable)
         }
-    }
-
-    fn open(process: u32) -> Option<OwnedFd> {
-        pidfd_open(Pid::from_raw(process.cast_signed())?, PidfdFlags::empty()).ok()
-    }
-
-    fn has_ended(process: &OwnedFd) -> bool {
-        let mut poll = [PollFd::new(process, PollFlags::IN)];
-        rustix::event::poll(&mut poll, Some(&Timespec::default())).is_ok_and(|ended| ended > 0)
     }
 
     /// The parent of a process that has not ended.
