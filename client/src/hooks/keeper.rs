@@ -55,7 +55,7 @@ pub(super) fn start(task: Task) {
 }
 
 /// Reads the pipes until they are closed, so that what a command leaves running can write to them.
-pub(super) fn read(pipes: OpenPipes) {
+fn read(pipes: OpenPipes) {
     if reserve_thread().is_ok() {
         pass_on(Work::Read(pipes));
     }
@@ -111,8 +111,8 @@ fn start_thread(task: Task) -> Result<(), (Box<Task>, io::Error)> {
     let take = |task: &Mutex<Option<Box<Task>>>| task.lock().unwrap_or_else(PoisonError::into_inner).take();
     let given = Arc::clone(&shared);
     let started = thread::Builder::new().spawn(move || {
-        if let Some(task) = take(&given) {
-            task.run();
+        if let Some(pipes) = take(&given).and_then(|task| task.run()) {
+            read(pipes);
         }
     });
     match (started, take) {

@@ -9,9 +9,10 @@
 //! belongs to another user. On other Unix systems these are the processes of the group, and on Windows the descendants. What a
 //! command that ends by itself leaves running stays: a recovery may start services.
 //!
-//! `process` has one command from its start to its end, `pipes` its input and output, `keeper` the thread that starts a command
+//! `control` is what the caller sees of a running command. `process` has one command from its start to its end, `pipes` its input and output, `keeper` the thread that starts a command
 //! whose own thread the system refused, and `register` what a restart must know about running commands.
 
+mod control;
 mod keeper;
 mod pipes;
 mod process;
@@ -21,9 +22,9 @@ use std::env;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+pub use control::{CommandEvent, CommandOutcome, RunningCommand};
 pub use keeper::reserve_thread;
 pub use register::register_with;
 
@@ -96,13 +97,13 @@ impl CommandLine {
         deadline: Option<Instant>,
         on_event: impl Fn(CommandEvent) + Clone + Send + 'static,
     ) -> RunningCommand {
-        let control = Arc::new(Mutex::new(Control { deadline, terminate: false, kill: false, has_ended: false }));
+        let running = RunningCommand::new(deadline);
         let mark = mark();
         let command = self.prepare(event, extra_variables, &mark);
         let input = serde_json::to_vec(event).unwrap_or_default();
         let program = self.words[0].clone();
-        keeper::start(Task::new(command, program, input, mark, Arc::clone(&control), Box::new(on_event)));
-        RunningCommand { control }
+        keeper::start(Task::new(command, program, input, mark, running.clone(), Box::new(on_event)));
+        running
     }
 
     fn prepare(&self, event: &EventRecord, extra_variables: &[(&str, &str)], mark: &str) -> Command {
@@ -132,83 +133,6 @@ fn mark() -> String {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     format!("{}-{time}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed))
-}
-
-/// Something that a running command did.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CommandEvent {
-    /// It printed a line. Control characters are not removed.
-    Line(String),
-    /// It ended.
-    Ended(CommandOutcome),
-}
-
-/// How a command ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CommandOutcome {
-    /// With exit code 0.
-    Succeeded,
-    /// With another exit code or by a signal, as described.
-    Failed(String),
-    /// It was ended because its deadline had passed.
-    DeadlinePassed,
-    /// It was ended through [`RunningCommand::terminate`] or [`RunningCommand::kill`].
-    Stopped,
-    /// It could not be started, for this reason.
-    NotStarted(String),
-}
-
-/// A command that was started.
-#[derive(Clone, Debug)]
-pub struct RunningCommand {
-    control: Arc<Mutex<Control>>,
-}
-
-#[derive(Debug)]
-struct Control {
-    deadline: Option<Instant>,
-    terminate: bool,
-    kill: bool,
-    has_ended: bool,
-}
-
-impl Control {
-    /// Why it is time for the command to end, if it is.
-    fn reason_to_end(&self) -> Option<CommandOutcome> {
-        match self.deadline {
-            _ if self.terminate => Some(CommandOutcome::Stopped),
-            Some(deadline) if deadline <= Instant::now() => Some(CommandOutcome::DeadlinePassed),
-            _ => None,
-        }
-    }
-}
-
-fn lock(control: &Mutex<Control>) -> MutexGuard<'_, Control> {
-    control.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl RunningCommand {
-    /// Moves the deadline, as when the event is rescheduled.
-    pub fn set_deadline(&self, deadline: Option<Instant>) {
-        lock(&self.control).deadline = deadline;
-    }
-
-    /// Asks the command and all its children to terminate, and kills them after
-    /// [`COMMAND_GRACE`](crate::limits::COMMAND_GRACE).
-    pub fn terminate(&self) {
-        lock(&self.control).terminate = true;
-    }
-
-    /// Kills the command and all its children.
-    pub fn kill(&self) {
-        let mut control = lock(&self.control);
-        (control.terminate, control.kill) = (true, true);
-    }
-
-    /// Whether the command has ended.
-    pub fn has_ended(&self) -> bool {
-        lock(&self.control).has_ended
-    }
 }
 
 #[cfg(all(test, unix))]

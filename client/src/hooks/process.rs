@@ -3,13 +3,12 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{self, Child};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::control::{CommandEvent, CommandOutcome, RunningCommand};
 use super::pipes::Pipes;
 use super::register::Registered;
-use super::{CommandEvent, CommandOutcome, Control, keeper, lock};
 use crate::limits::{COMMAND_GRACE, COMMAND_TIME};
 use crate::platform::{self, CommandTree};
 
@@ -35,7 +34,7 @@ pub(super) struct Task {
     input: Vec<u8>,
     /// Identifies the command's processes, in their environment.
     mark: String,
-    control: Arc<Mutex<Control>>,
+    control: RunningCommand,
     report: Report,
     /// Until when starting is tried if the command has no deadline.
     start_by: Instant,
@@ -47,36 +46,37 @@ impl Task {
         program: String,
         input: Vec<u8>,
         mark: String,
-        control: Arc<Mutex<Control>>,
+        control: RunningCommand,
         report: Report,
     ) -> Self {
         Self { command, program, input, mark, control, report, start_by: Instant::now() + COMMAND_TIME }
     }
 
-    /// Runs the command to its end.
-    pub(super) fn run(mut self) {
+    /// Runs the command to its end. Returns its pipes if something that it started keeps them open.
+    pub(super) fn run(mut self) -> Option<OpenPipes> {
         let (mut child, mut pipes) = match self.spawn() {
             Ok(started) => started,
-            Err(error) => return self.give_up(&error),
+            Err(error) => {
+                self.give_up(&error);
+                return None;
+            }
         };
         let registered = Registered::new(child.id(), &self.mark);
         let outcome = self.supervise(&mut child, &mut pipes);
         drop(registered);
         self.end(outcome);
-        if pipes.is_open() {
-            keeper::read(OpenPipes { pipes, report: self.report });
-        }
+        pipes.is_open().then(|| OpenPipes { pipes, report: self.report })
     }
 
     /// Whether starting the command is not to be tried again.
     pub(super) fn must_end(&self) -> bool {
-        let control = lock(&self.control);
+        let control = self.control.lock();
         control.reason_to_end().is_some() || control.deadline.is_none() && self.start_by <= Instant::now()
     }
 
     /// Reports that the command could not be started, or that it was ended before.
     pub(super) fn give_up(&self, error: &io::Error) {
-        let was_stopped = lock(&self.control).terminate;
+        let was_stopped = self.control.lock().terminate;
         self.end(if was_stopped {
             CommandOutcome::Stopped
         } else {
@@ -85,7 +85,7 @@ impl Task {
     }
 
     fn end(&self, outcome: CommandOutcome) {
-        lock(&self.control).has_ended = true;
+        self.control.lock().has_ended = true;
         self.report(CommandEvent::Ended(outcome));
     }
 
@@ -143,7 +143,7 @@ impl Task {
                 Err(error) => return CommandOutcome::Failed(error.to_string()),
             }
             let (reason, kill) = {
-                let control = lock(&self.control);
+                let control = self.control.lock();
                 (control.reason_to_end(), control.kill)
             };
             if let (None, Some(reason)) = (&ending, reason) {

@@ -4,12 +4,17 @@ use std::collections::HashSet;
 
 use scheduled_events_core::{EventId, Text};
 
-use super::PendingHook;
+use super::content::{PendingHook, State};
 use crate::limits::{STATE_DESCRIPTION_MAX, STATE_DETAILS_MAX, STATE_HOOKS_MAX, STATE_WORD_MAX};
 use crate::record::EventRecord;
 
-/// The events and hooks as the file keeps them.
-pub(super) fn bounded(events: &[EventRecord], hooks: &[PendingHook]) -> (Vec<EventRecord>, Vec<PendingHook>) {
+/// The state as the file keeps it.
+pub(super) fn bounded(state: &State) -> State {
+    let (events, hooks) = bounded_records(&state.events, &state.hooks);
+    State { session: state.session.clone(), events, hooks }
+}
+
+fn bounded_records(events: &[EventRecord], hooks: &[PendingHook]) -> (Vec<EventRecord>, Vec<PendingHook>) {
     let mut budget = STATE_DETAILS_MAX;
     let mut kept: Vec<_> = events.iter().map(essence).collect();
     // Own events first, since they decide what happens to this machine.
@@ -109,7 +114,7 @@ mod tests {
 
     use super::*;
     use crate::limits::EVENTS_MAX;
-    use crate::state::{State, format};
+    use crate::state::content::format;
 
     fn event(number: usize, mine: bool) -> EventRecord {
         EventRecord {
@@ -130,7 +135,7 @@ mod tests {
     fn a_usual_event_is_kept_whole() {
         let events = [event(1, true), event(2, false)];
         let hooks = [PendingHook { change: Change::Scheduled, event: event(1, true) }];
-        assert_eq!(bounded(&events, &hooks), (events.to_vec(), hooks.to_vec()));
+        assert_eq!(bounded_records(&events, &hooks), (events.to_vec(), hooks.to_vec()));
     }
 
     #[test]
@@ -149,13 +154,13 @@ mod tests {
         let events: Vec<_> = (0..EVENTS_MAX).map(hostile).collect();
         let hooks = events.iter().map(|event| PendingHook { change: Change::Scheduled, event: event.clone() });
         let state = State { session: vec![0; 128 * EVENTS_MAX], hooks: hooks.collect(), events };
-        let length = format(&state).unwrap().len();
+        let length = format(&bounded(&state)).unwrap().len();
         assert!(length < 3 << 20, "{length}");
 
         let events: Vec<_> = (0..EVENTS_MAX).map(|number| event(number, false)).collect();
         let hooks = events.iter().map(|event| PendingHook { change: Change::Scheduled, event: event.clone() });
         let state = State { session: vec![0; 128 * EVENTS_MAX], hooks: hooks.collect(), events };
-        let length = format(&state).unwrap().len();
+        let length = format(&bounded(&state)).unwrap().len();
         assert!(length < 1 << 20, "{length}");
     }
 
@@ -166,7 +171,7 @@ mod tests {
         for event in &mut events {
             event.resources = names(1_000);
         }
-        let (kept, _) = bounded(&events, &[]);
+        let (kept, _) = bounded_records(&events, &[]);
         let lengths: Vec<_> = kept.iter().map(|event| event.resources.as_ref().map(Vec::len)).collect();
         assert_eq!(lengths, [None, None, None, Some(1_000)]);
     }
@@ -183,7 +188,7 @@ mod tests {
             hook(2, Change::Rescheduled, 3),
             hook(1, Change::Rescheduled, 4),
         ];
-        let (_, kept) = bounded(&[], &hooks);
+        let (_, kept) = bounded_records(&[], &hooks);
         let durations: Vec<_> = kept.iter().map(|hook| hook.event.duration_in_seconds).collect();
         assert_eq!(durations, [Some(2), Some(3), Some(4)]);
     }
@@ -193,7 +198,7 @@ mod tests {
         let hooks: Vec<_> = (0..STATE_HOOKS_MAX + 10)
             .map(|number| PendingHook { change: Change::Scheduled, event: event(number, number == 3) })
             .collect();
-        let (_, kept) = bounded(&[], &hooks);
+        let (_, kept) = bounded_records(&[], &hooks);
         assert_eq!(kept.len(), STATE_HOOKS_MAX);
         assert_eq!(kept[0].event.event_id, "event-3");
         assert_eq!(kept[1].event.event_id, "event-11");

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{check_file, sibling};
+use super::files::{check_file, sibling};
 use crate::limits::LOCK_TIMEOUT;
 use crate::platform::{self, LockAttempt};
 

@@ -5,50 +5,28 @@
 //!
 //! Whoever can write the file decides which commands run, so a file or a folder of another user is refused, and no link is
 //! followed to the file.
+//!
+//! `content` is the format, `bounds` keeps it small, `lock` is the lock file with the running commands, and `files` has the checks
+//! of paths.
 
-use std::fmt::Write as _;
-use std::fs::{self, File, OpenOptions};
+mod bounds;
+mod content;
+mod files;
+mod lock;
+
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use scheduled_events_core::Change;
-use serde::{Deserialize, Serialize};
-
 use crate::limits::STATE_FILE_MAX;
 use crate::platform;
-use crate::record::EventRecord;
 
-mod bounds;
-mod lock;
+pub use content::{PendingHook, State};
 
+use content::{format, parse};
+use files::{check_file, check_path, sibling, sync_folder};
 use lock::StateLock;
 pub(crate) use lock::{CommandProcess, CommandRegister};
-
-/// How the first line starts.
-const FORMAT: &str = "scheduled-events state 1";
-
-/// How the first line starts in every version of the format.
-const ANY_FORMAT: &str = "scheduled-events state ";
-
-/// The content of a state file.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct State {
-    /// The session's snapshot.
-    pub session: Vec<u8>,
-    /// The tracked events with all their members.
-    pub events: Vec<EventRecord>,
-    /// The hooks that have not ended.
-    pub hooks: Vec<PendingHook>,
-}
-
-/// The hook of a change that was reported, which has not ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PendingHook {
-    /// The change.
-    pub change: Change,
-    /// The event, as it was at that time.
-    pub event: EventRecord,
-}
 
 /// A state file, locked for this process or only read.
 #[derive(Debug)]
@@ -71,15 +49,6 @@ pub enum LoadResult {
         /// What is wrong with it.
         reason: String,
     },
-}
-
-#[derive(Serialize, Deserialize)]
-struct Content {
-    session: String,
-    events: Vec<EventRecord>,
-    // Left out if there are none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pending_hooks: Vec<PendingHook>,
 }
 
 impl StateFile {
@@ -159,7 +128,7 @@ impl StateFile {
             _ => {}
         }
         let mut file = platform::private(OpenOptions::new().write(true).create_new(true)).open(&temporary)?;
-        file.write_all(&format(state)?)?;
+        file.write_all(&format(&bounds::bounded(state))?)?;
         file.sync_all()?;
         drop(file);
         fs::rename(&temporary, &self.path)?;
@@ -186,36 +155,6 @@ impl StateFile {
     }
 }
 
-/// Checks what can be known before the file is opened, for an error that helps.
-fn check_path(path: &Path) -> Result<(), String> {
-    let folder = folder_of(path);
-    let named = folder.display();
-    match fs::metadata(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(format!("the folder {named} does not exist; create it, or choose another path"));
-        }
-        Err(error) => return Err(format!("the folder {named}: {error}")),
-        Ok(metadata) if !metadata.is_dir() => return Err(format!("{named} is not a folder; choose another path")),
-        Ok(metadata) => platform::check_owner(&metadata)
-            .map_err(|reason| format!("the folder {named} {reason}; choose a folder of your own"))?,
-    }
-    match fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.is_symlink() => Err("it is a link; give the path that it leads to".to_owned()),
-        Ok(metadata) if !metadata.is_file() => Err("not a regular file; choose another path".to_owned()),
-        // Opening it reports all other errors.
-        _ => Ok(()),
-    }
-}
-
-/// Checks an open file: a name may lead to another file by now.
-fn check_file(file: &File) -> Result<(), String> {
-    let metadata = file.metadata().map_err(|error| error.to_string())?;
-    if !metadata.is_file() {
-        return Err("is not a regular file".to_owned());
-    }
-    platform::check_owner(&metadata).and_then(|()| platform::check_writers(&metadata))
-}
-
 /// The file's state or what is wrong with it; `None` if there is no file.
 ///
 /// # Errors
@@ -234,72 +173,16 @@ fn read(path: &Path) -> Result<Option<Result<State, String>>, String> {
     Ok(Some(parse(&bytes)))
 }
 
-fn parse(bytes: &[u8]) -> Result<State, String> {
-    let text = std::str::from_utf8(bytes).map_err(|_| "it is not UTF-8 text")?;
-    let (head, content) = text.split_once('\n').ok_or("it has no complete first line")?;
-    let checksum = head.strip_prefix(FORMAT).ok_or_else(|| match head.strip_prefix(ANY_FORMAT) {
-        Some(rest) => {
-            let version: String = rest.chars().take_while(char::is_ascii_digit).take(9).collect();
-            format!("another version of this program wrote it: expected \"{FORMAT}\", found \"{ANY_FORMAT}{version}\"")
-        }
-        None => format!("its first line does not start with {FORMAT:?}"),
-    })?;
-    if checksum.trim() != format!("{:08x}", crc32fast::hash(content.as_bytes())) {
-        return Err("its checksum does not match its content".into());
-    }
-    let content: Content = serde_json::from_str(content).map_err(|error| error.to_string())?;
-    let session = decode_hex(&content.session).ok_or("its snapshot is not hexadecimal")?;
-    Ok(State { session, events: content.events, hooks: content.pending_hooks })
-}
-
-fn format(state: &State) -> io::Result<Vec<u8>> {
-    let mut session = String::with_capacity(state.session.len() * 2);
-    for byte in &state.session {
-        let _ = write!(session, "{byte:02x}");
-    }
-    let (events, pending_hooks) = bounds::bounded(&state.events, &state.hooks);
-    let content = Content { session, events, pending_hooks };
-    let mut content = serde_json::to_string_pretty(&content)?;
-    content.push('\n');
-    Ok(format!("{FORMAT} {:08x}\n{content}", crc32fast::hash(content.as_bytes())).into_bytes())
-}
-
-fn decode_hex(text: &str) -> Option<Vec<u8>> {
-    let digits = text.as_bytes();
-    if !digits.len().is_multiple_of(2) {
-        return None;
-    }
-    digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
-}
-
-/// `FILE.suffix`, in the same folder.
-fn sibling(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".");
-    name.push(suffix);
-    PathBuf::from(name)
-}
-
-/// The folder of a file.
-fn folder_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    }
-}
-
-/// Makes a rename of the file durable.
-fn sync_folder(path: &Path) -> io::Result<()> {
-    platform::sync_folder(folder_of(path))
-}
-
 #[cfg(test)]
 mod tests {
     use std::process;
     use std::thread;
     use std::time::Duration;
 
+    use scheduled_events_core::Change;
+
     use super::*;
+    use crate::record::EventRecord;
 
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("scheduled-events-{name}-{}", std::process::id()));
@@ -325,25 +208,6 @@ mod tests {
         let (_, loaded) = StateFile::open(&path).unwrap();
         assert_eq!(loaded, LoadResult::State(state()));
         fs::remove_dir_all(folder).unwrap();
-    }
-
-    #[test]
-    fn a_file_truncated_or_changed_at_any_byte_is_damaged() {
-        let whole = format(&state()).unwrap();
-        assert_eq!(parse(&whole), Ok(state()));
-        for index in 0..whole.len() {
-            assert!(parse(&whole[..index]).is_err(), "{index} bytes were accepted");
-            for bit in 0..8 {
-                let mut changed = whole.clone();
-                changed[index] ^= 1 << bit;
-                // The case of the checksum's digits does not matter.
-                let accepted = parse(&changed);
-                assert!(
-                    accepted.is_err() || accepted == Ok(state()) && changed.eq_ignore_ascii_case(&whole),
-                    "{index}"
-                );
-            }
-        }
     }
 
     #[test]

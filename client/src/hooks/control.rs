@@ -1,0 +1,87 @@
+//! What the caller sees of a running command: how to end it, what it does, and how it ended.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// Something that a running command did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CommandEvent {
+    /// It printed a line. Control characters are not removed.
+    Line(String),
+    /// It ended.
+    Ended(CommandOutcome),
+}
+
+/// How a command ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CommandOutcome {
+    /// With exit code 0.
+    Succeeded,
+    /// With another exit code or by a signal, as described.
+    Failed(String),
+    /// It was ended because its deadline had passed.
+    DeadlinePassed,
+    /// It was ended through [`RunningCommand::terminate`] or [`RunningCommand::kill`].
+    Stopped,
+    /// It could not be started, for this reason.
+    NotStarted(String),
+}
+
+/// A command that was started.
+#[derive(Clone, Debug)]
+pub struct RunningCommand {
+    control: Arc<Mutex<Control>>,
+}
+
+/// What the caller wants of a command, and whether it has ended.
+#[derive(Debug)]
+pub(super) struct Control {
+    pub(super) deadline: Option<Instant>,
+    pub(super) terminate: bool,
+    pub(super) kill: bool,
+    pub(super) has_ended: bool,
+}
+
+impl Control {
+    /// Why it is time for the command to end, if it is.
+    pub(super) fn reason_to_end(&self) -> Option<CommandOutcome> {
+        match self.deadline {
+            _ if self.terminate => Some(CommandOutcome::Stopped),
+            Some(deadline) if deadline <= Instant::now() => Some(CommandOutcome::DeadlinePassed),
+            _ => None,
+        }
+    }
+}
+
+impl RunningCommand {
+    pub(super) fn new(deadline: Option<Instant>) -> Self {
+        let control = Control { deadline, terminate: false, kill: false, has_ended: false };
+        Self { control: Arc::new(Mutex::new(control)) }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Control> {
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Moves the deadline, as when the event is rescheduled.
+    pub fn set_deadline(&self, deadline: Option<Instant>) {
+        self.lock().deadline = deadline;
+    }
+
+    /// Asks the command and all its children to terminate, and kills them after
+    /// [`COMMAND_GRACE`](crate::limits::COMMAND_GRACE).
+    pub fn terminate(&self) {
+        self.lock().terminate = true;
+    }
+
+    /// Kills the command and all its children.
+    pub fn kill(&self) {
+        let mut control = self.lock();
+        (control.terminate, control.kill) = (true, true);
+    }
+
+    /// Whether the command has ended.
+    pub fn has_ended(&self) -> bool {
+        self.lock().has_ended
+    }
+}
