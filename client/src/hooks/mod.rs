@@ -233,14 +233,18 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn a_command_past_its_deadline_is_killed_with_children_in_other_sessions() {
         // One with a parent that still runs and without the environment, and one whose parent has ended.
-        let (lines, outcome) = run(
+        let line = CommandLine::parse(
             "sh -c 'setsid env -i sleep 600 & echo $!; setsid sh -c \"sleep 600 & echo \\$!\" & sleep 600'",
-            Some(Duration::from_secs(1)),
         );
-        assert_eq!(outcome, CommandOutcome::DeadlinePassed);
-        assert_eq!(lines.len(), 2, "{lines:?}");
-        for process in &lines {
-            await_end(process);
+        let (sender, receiver) = mpsc::channel();
+        let running = line.unwrap().start(&EventRecord::default(), &[], None, move |event| drop(sender.send(event)));
+        let next = || receiver.recv_timeout(Duration::from_secs(40)).expect("another event");
+        let children = [next(), next()];
+        running.set_deadline(Some(Instant::now()));
+        assert_eq!(next(), CommandEvent::Ended(CommandOutcome::DeadlinePassed));
+        for child in children {
+            let CommandEvent::Line(process) = child else { panic!("{child:?}") };
+            await_end(&process);
         }
     }
 
@@ -251,16 +255,21 @@ mod tests {
         let line =
             CommandLine::parse("sh -c 'echo early; sh -c \"sleep 1; echo late; echo later >&2; sleep 1\" & exit 0'");
         let running = line.unwrap().start(&event, &[], None, move |event| drop(sender.send(event)));
-        let next = || receiver.recv_timeout(Duration::from_secs(40)).expect("another event");
-        assert_eq!(next(), CommandEvent::Line("early".into()));
-        assert_eq!(next(), CommandEvent::Ended(CommandOutcome::Succeeded));
-        assert!(running.has_ended());
-        running.kill();
-        let late = [next(), next()];
-        assert!(late.contains(&CommandEvent::Line("late".into())), "{late:?}");
-        assert!(late.contains(&CommandEvent::Line("later".into())), "{late:?}");
+        let mut events = Vec::new();
         // The pipes are closed in the end.
-        assert!(receiver.recv_timeout(Duration::from_secs(40)).is_err());
+        while let Ok(event) = receiver.recv_timeout(Duration::from_secs(40)) {
+            if matches!(event, CommandEvent::Ended(_)) {
+                assert!(running.has_ended());
+                running.kill();
+            }
+            events.push(event);
+        }
+        assert_eq!(events.len(), 4, "{events:?}");
+        assert_eq!(events[0], CommandEvent::Line("early".into()));
+        assert!(events.contains(&CommandEvent::Ended(CommandOutcome::Succeeded)), "{events:?}");
+        for line in ["late", "later"] {
+            assert!(events.contains(&CommandEvent::Line(line.into())), "{events:?}");
+        }
     }
 
     #[test]
