@@ -24,6 +24,7 @@ pub mod policy_file;
 pub mod record;
 pub mod replay;
 pub mod state;
+mod suggest;
 pub mod watch;
 
 pub use scheduled_events_core as core;

@@ -3,7 +3,7 @@
 //! The command, the Python module and the tests take names and descriptions from here.
 
 use super::scenario::Scenario;
-use super::suggest::nearest;
+use crate::suggest::nearest;
 
 impl Scenario {
     /// The built-in scenario `name`.

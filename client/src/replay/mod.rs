@@ -52,7 +52,6 @@ mod route;
 pub mod scenario;
 pub mod server;
 mod service;
-mod suggest;
 pub mod timeline;
 mod wire;
 
