@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use scheduled_events_core::{Change, UnixSeconds, limits};
+use scheduled_events_core::{Change, EventKind, UnixSeconds, limits};
 
+use super::event_filter::event_kind;
 use crate::hooks::CommandLine;
 use crate::imds::{API_VERSION, ENDPOINT};
 use crate::limits::INTERVAL_MAX;
@@ -23,9 +24,10 @@ use crate::replay::Fault;
     after_help = "Try it without Azure:  scheduled-events demo\n\n\
                   Exit codes:\n  \
                   0  success\n  \
-                  1  the endpoint cannot be reached or refuses, or the output cannot be written\n  \
+                  1  the endpoint cannot be reached or refuses, nothing can be approved, or the output cannot be written\n  \
                   2  usage error\n  \
-                  3  the input is not a valid document"
+                  3  the input is not a valid document\n  \
+                  4  wait: the time is over"
 )]
 pub(super) struct Cli {
     #[command(subcommand)]
@@ -48,9 +50,18 @@ pub(super) enum Command {
                       unknown, or the event has ended, it is terminated after 15 minutes."
     )]
     Watch(WatchArgs),
-    /// Approve events by id: Azure may then start them early, on all machines they affect
-    #[command(after_help = "Example:  scheduled-events approve C7061BAC-AFDC-4513-B24B-AA5F13A16123")]
+    /// Approve events: Azure may then start them early, on all machines they affect
+    #[command(after_help = "Example:  scheduled-events approve C7061BAC-AFDC-4513-B24B-AA5F13A16123\n\
+                      Example:  scheduled-events approve --mine --type Freeze,Reboot\n\n\
+                      It polls first, and approves either all events that were named, or none: each must be announced,\n\
+                      wait for approval and name this machine.")]
     Approve(ApproveArgs),
+    /// Wait until an event is announced, for shell scripts
+    #[command(after_help = "Example:  scheduled-events wait --mine --type Preempt,Terminate && systemctl stop app\n\
+                      Example:  scheduled-events wait --timeout 10min || [ $? -eq 4 ]\n\n\
+                      Exit codes: 0 an event that matches is announced, Scheduled or Started, and was printed as by `list`;\n\
+                      4 the time is over. Failed polls are reported on standard error and repeated.")]
+    Wait(WaitArgs),
     /// Validate a saved document and show the decisions, without network
     #[command(
         after_help = "Example:  scheduled-events check saved.json --vm-name WestNO_0 --policy sample --now 2022-04-11T22:20:00Z"
@@ -74,6 +85,9 @@ pub(super) const ENDPOINT_VARIABLE: &str = "SCHEDULED_EVENTS_ENDPOINT";
 
 #[derive(Args)]
 pub(super) struct ListArgs {
+    /// Print only the events of this machine
+    #[arg(long)]
+    pub(super) mine: bool,
     #[command(flatten)]
     pub(super) service: ServiceArgs,
     #[command(flatten)]
@@ -85,10 +99,43 @@ pub(super) struct ListArgs {
 #[derive(Args)]
 pub(super) struct ApproveArgs {
     /// Ids of events, as `list` prints them
-    #[arg(required = true, value_name = "ID")]
+    #[arg(required_unless_present_any = ["mine", "types"], conflicts_with_all = ["mine", "types"], value_name = "ID")]
     pub(super) ids: Vec<String>,
+    /// Approve all events of this machine that wait for approval
+    #[arg(long, conflicts_with = "others")]
+    pub(super) mine: bool,
+    /// Approve all events of these types that wait for approval, separated by commas: those of this machine, with --others
+    /// those of all machines
+    #[arg(long = "type", value_name = "TYPES", value_delimiter = ',', value_parser = event_kind)]
+    pub(super) types: Vec<EventKind>,
+    /// Also approve events that do not name this machine. Another machine's Terminate is never approved: each machine
+    /// approves its own
+    #[arg(long)]
+    pub(super) others: bool,
     #[command(flatten)]
     pub(super) service: ServiceArgs,
+    #[command(flatten)]
+    pub(super) machine: MachineArgs,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+}
+
+#[derive(Args)]
+pub(super) struct WaitArgs {
+    /// Wait for an event of one of these types, separated by commas: Freeze, Reboot, Redeploy, Preempt, Terminate, or Other
+    /// for any other type [default: any type]
+    #[arg(long = "type", value_name = "TYPES", value_delimiter = ',', value_parser = event_kind)]
+    pub(super) types: Vec<EventKind>,
+    /// Wait for an event of this machine
+    #[arg(long)]
+    pub(super) mine: bool,
+    /// Stop after this time with exit code 4 [default: wait forever]
+    #[arg(long, value_name = "TIME", value_parser = timeout)]
+    pub(super) timeout: Option<Duration>,
+    #[command(flatten)]
+    pub(super) service: ServiceArgs,
+    #[command(flatten)]
+    pub(super) machine: MachineArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
@@ -261,6 +308,14 @@ fn interval(text: &str) -> Result<Duration, String> {
         return Err("expected at most an hour; the notice of an event can be as short as 30 seconds".into());
     }
     Ok(interval)
+}
+
+fn timeout(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(timeout) if timeout < Duration::from_secs(1) => Err("expected at least 1s".into()),
+        Ok(timeout) => Ok(timeout),
+        Err(error) => Err(format!("{error}; expected a time such as 10min or 30s")),
+    }
 }
 
 fn time(text: &str) -> Result<UnixSeconds, String> {

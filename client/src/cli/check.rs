@@ -9,6 +9,7 @@ use scheduled_events_core::Document;
 use super::args::CheckArgs;
 use super::document::Listing;
 use super::error::CommandError;
+use super::event_filter::EventFilter;
 use super::format::now;
 use crate::imds::names_for;
 use crate::policy_file;
@@ -22,7 +23,8 @@ pub(super) fn check(args: &CheckArgs) -> Result<(), CommandError> {
     let names = names_for(&names, &args.api_version);
     let now = args.now.unwrap_or_else(now);
     let decisions = document.events().map(|event| policy.decide(&event, names, now)).collect();
-    Listing { document: &document, body: &body, names, now, decisions: Some(decisions) }.print(args.output.json)
+    let filter = EventFilter::default();
+    Listing { document: &document, body: &body, names, now, decisions: Some(decisions), filter }.print(args.output.json)
 }
 
 /// The name of the input for messages, and the input.

@@ -7,8 +7,10 @@ use std::sync::mpsc;
 
 use super::args::{ReplayArgs, ScenariosArgs};
 use super::error::CommandError;
-use super::format::{BOLD, DIM, PLAIN, Table, printable};
+use super::format::{BOLD, DIM, PLAIN, printable};
 use super::output::{print, print_progress, print_record};
+use super::table::Table;
+use super::terminal;
 use crate::record::Record;
 use crate::replay::{ReplayEvent, Scenario, Server, ServerConfig};
 
@@ -65,7 +67,7 @@ pub(super) fn scenarios(args: &ScenariosArgs) -> Result<(), CommandError> {
     }
     let mut text = Vec::new();
     // Writing to memory does not fail.
-    let _ = table.print(&mut text);
+    let _ = table.print(&mut text, terminal::output_width());
     let _ = writeln!(text, "\n{DIM}Watch one of them: scheduled-events demo SCENARIO{DIM:#}");
     print(&text)
 }

@@ -48,6 +48,12 @@ fn a_usage_error_suggests_what_was_meant() {
         (&["replay", "preempt", "--fault", "statsu:500"], "did you mean `status`?"),
         (&["approve"], "<ID>..."),
         (&["watch", "--vm-name", " "], "the name is empty"),
+        (&["approve", "a", "--mine"], "cannot be used with"),
+        (&["approve", "--others"], "<ID>..."),
+        (&["approve", "--mine", "--others"], "cannot be used with"),
+        (&["approve", "--type", "Freeze,prempt"], "did you mean `Preempt`?"),
+        (&["wait", "--type", "Maintenance"], "one or more of Freeze, Reboot, Redeploy, Preempt, Terminate, Other"),
+        (&["wait", "--timeout", "0"], "at least 1s"),
     ] {
         let finished = run(arguments).with_code(2);
         assert!(finished.stderr.starts_with("error: ") && finished.stderr.contains(expected), "{}", finished.stderr);
@@ -61,15 +67,20 @@ fn a_usage_error_suggests_what_was_meant() {
 fn the_help_of_each_subcommand_has_an_example() {
     let help = run(&["--help"]).with_code(0);
     assert_eq!(help.stderr, "");
-    for task in ["list", "watch", "approve", "check", "replay", "scenarios", "demo"] {
+    for task in ["list", "watch", "approve", "wait", "check", "replay", "scenarios", "demo"] {
         assert!(help.stdout.contains(&format!("\n  {task}")), "{task}: {}", help.stdout);
         let help = run(&[task, "--help"]).with_code(0);
         let example = format!("Example:  scheduled-events {task}");
         assert!(help.stdout.contains(&example), "{task}: {}", help.stdout);
     }
-    for line in
-        ["0  success", "1  the endpoint cannot be reached", "output cannot be written", "2  usage", "3  the input"]
-    {
+    for line in [
+        "0  success",
+        "1  the endpoint cannot be reached",
+        "nothing can be approved",
+        "2  usage",
+        "3  the input",
+        "4  wait",
+    ] {
         assert!(help.stdout.contains(line), "{line}: {}", help.stdout);
     }
     let version = run(&["--version"]).with_code(0);
@@ -95,6 +106,8 @@ fn an_invalid_policy_file_is_reported_with_file_line_and_column() {
     }
     let missing = refused(&["watch", "--policy", &folder.path("missing.toml")], 2);
     assert!(missing.contains("a policy is `observe`, `sample` or a TOML file"), "{missing}");
+    let misspelled = refused(&["watch", "--policy", "Sample"], 2);
+    assert!(misspelled.contains("did you mean `sample`?"), "{misspelled}");
 }
 
 #[test]
@@ -114,6 +127,7 @@ fn a_foreign_endpoint_needs_allow_endpoint() {
         ("169.254.169.254", "http://"),
         ("http://127.0.0.1/metadata", "a scheme, a host and a port"),
         ("http://127.0.0.1:99999", "a port"),
+        ("http://127.0.0.1:80#x", "; try http://127.0.0.1:80"),
         ("", ""),
     ] {
         for task in [&["list"][..], &["approve", "a"], &["watch"]] {
@@ -254,39 +268,6 @@ fn the_option_endpoint_overrides_the_environment() {
     given.env("SCHEDULED_EVENTS_ENDPOINT", NOWHERE);
     Run::start(given).finish().with_code(0);
     assert_eq!(service.polls(), 2);
-}
-
-#[test]
-fn approve_fails_for_an_unknown_id() {
-    let server = play(STEADY, &[]);
-    let url = server.url();
-    let id = run(&["list", "--endpoint", &url, "--json"]).records()[1]["event_id"].as_str().expect("an id").to_owned();
-
-    let approved = run(&["approve", &id, "--endpoint", &url]).with_code(0);
-    assert_eq!(approved.stdout, format!("approved  {id}\n"));
-    // The service accepts a second approval.
-    let approved = run(&["approve", &id, "--endpoint", &url, "--json"]).with_code(0);
-    assert_eq!(approved.stdout, format!("{{\"record\":\"approval\",\"event_ids\":[\"{id}\"],\"status\":200}}\n"));
-
-    let unknown = refused(&["approve", "no-such-event", "--endpoint", &url], 1);
-    assert!(unknown.contains("refused with status 400") && unknown.contains("no-such-event"), "{unknown}");
-    let unknown = run(&["approve", "no-such-event", &id, "--endpoint", &url, "--json"]).with_code(1);
-    assert_eq!(
-        unknown.stdout,
-        format!("{{\"record\":\"approval\",\"event_ids\":[\"no-such-event\",\"{id}\"],\"status\":400}}\n")
-    );
-    assert!(refused(&["approve", "", "--endpoint", &url], 2).contains("is empty"));
-}
-
-#[test]
-fn approve_sends_ids_with_special_characters_unchanged() {
-    let service = FakeService::start();
-    let ids = ["a\"b\\c", "\u{e9}\u{1f600}", "-dash", "with space", "\u{1}"];
-    let url = service.url();
-    let mut arguments = vec!["approve", "--endpoint", &url, "--"];
-    arguments.extend(ids);
-    run(&arguments).with_code(0);
-    assert_eq!(service.posted(), ids);
 }
 
 #[test]

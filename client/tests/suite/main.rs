@@ -1,5 +1,6 @@
 //! The client's end-to-end tests. They are one program, so that they link once; each module tests one subject.
 
+mod approve;
 mod clocks;
 mod command_line;
 mod commands;
@@ -18,3 +19,5 @@ mod state_file;
 mod support;
 #[cfg(unix)]
 mod systemd;
+mod tables;
+mod wait;
