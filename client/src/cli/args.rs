@@ -16,6 +16,7 @@ use crate::replay::Fault;
 
 /// Watch Azure Scheduled Events: decide, prepare, approve and recover
 #[derive(Parser)]
+#[allow(clippy::doc_markdown)] // The doc comments are help texts for terminals.
 #[command(
     name = "scheduled-events",
     version,
@@ -32,6 +33,31 @@ use crate::replay::Fault;
 pub(super) struct Cli {
     #[command(subcommand)]
     pub(super) command: Command,
+    /// Print no progress for people, and only warnings and errors on standard error. Results, records and the output of
+    /// your commands are printed
+    #[arg(long, short, global = true, display_order = 1000)]
+    pub(super) quiet: bool,
+    /// When to use colour: `auto` means on a terminal, unless NO_COLOR is set in the environment
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", display_order = 1000)]
+    pub(super) color: ColorWhen,
+}
+
+/// When to use colour. `auto` is on terminals, unless the environment variable `NO_COLOR` is set.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(super) enum ColorWhen {
+    Auto,
+    Always,
+    Never,
+}
+
+impl From<ColorWhen> for anstream::ColorChoice {
+    fn from(when: ColorWhen) -> Self {
+        match when {
+            ColorWhen::Auto => Self::Auto,
+            ColorWhen::Always => Self::Always,
+            ColorWhen::Never => Self::Never,
+        }
+    }
 }
 
 #[derive(Subcommand)]
@@ -151,6 +177,8 @@ pub(super) struct WatchArgs {
     pub(super) policy: PolicyArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
+    #[command(flatten)]
+    pub(super) log: LogArgs,
     /// Keep the state in FILE, so that the next run continues where this one ends
     #[arg(long, value_name = "FILE")]
     pub(super) state: Option<PathBuf>,
@@ -234,6 +262,8 @@ pub(super) struct DemoArgs {
     pub(super) speed: f64,
     #[command(flatten)]
     pub(super) output: OutputArgs,
+    #[command(flatten)]
+    pub(super) log: LogArgs,
 }
 
 /// The metadata service.
@@ -280,6 +310,14 @@ pub(super) struct OutputArgs {
     /// Print records as JSON Lines
     #[arg(long)]
     pub(super) json: bool,
+}
+
+/// How much a log for people has.
+#[derive(Args)]
+pub(super) struct LogArgs {
+    /// Print each event of other machines, instead of one line per poll that sums them up
+    #[arg(long, short)]
+    pub(super) verbose: bool,
 }
 
 fn on_change(text: &str) -> Result<(Change, CommandLine), String> {

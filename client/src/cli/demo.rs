@@ -8,7 +8,7 @@ use scheduled_events_core::{Change, Policy, Preparation};
 use super::args::DemoArgs;
 use super::error::CommandError;
 use super::format::{BOLD, GOOD, printable};
-use super::printer::{RecordPrinter, print_note};
+use super::printer::{RecordPrinter, Stamp, print_note};
 use super::replay::load;
 use super::watch::stop_on_signals;
 use crate::imds::{API_VERSION, Imds};
@@ -42,7 +42,7 @@ pub(super) fn demo(args: &DemoArgs) -> Result<(), CommandError> {
         .map_err(|error| CommandError::usage(format!("cannot listen on this machine: {error}")))?;
     let imds = Imds::new(&server.url(), API_VERSION, false).map_err(CommandError::usage)?;
     let policy = policy_file::parse(POLICY).unwrap_or_else(|_| Policy::sample());
-    let printer = RecordPrinter { json: args.output.json };
+    let printer = RecordPrinter::new(&args.output, args.log.verbose, Stamp::Time);
     printer.message(&format!(
         "{BOLD}A virtual machine and Azure's metadata service, simulated on this machine.{BOLD:#}\n\n\
          Scenario: {BOLD}{}{BOLD:#}, {} times faster than in Azure\n          {about}\n\
@@ -64,6 +64,7 @@ pub(super) fn demo(args: &DemoArgs) -> Result<(), CommandError> {
     stop_on_signals(watch.handle())?;
     let mut host = DemoHost { printer, server, over_since: None, handle: watch.handle() };
     let ended = watch.run(&mut host);
+    host.printer.finish();
     if ended == StopReason::Stopped && host.over_since.is_some() {
         host.printer.message("The scenario ended between two polls; a lower --speed shows it.");
     }
@@ -130,7 +131,7 @@ impl Host for DemoHost {
         } else {
             self.over_since = None;
         }
-        None
+        self.printer.heartbeat(status)
     }
 
     fn prepare(&mut self, _event: &EventRecord, _time_left: Option<Duration>, reply: Reply) {

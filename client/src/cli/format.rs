@@ -88,10 +88,11 @@ pub(super) fn from_now(moment: UnixSeconds, now: UnixSeconds) -> String {
     }
 }
 
-/// The time of day: `22:26:58`.
-pub(super) fn time_of_day(moment: UnixSeconds) -> String {
+/// The date and the time of day in UTC: `2022-04-11` and `22:26:58`.
+pub(super) fn date_and_time(moment: UnixSeconds) -> (String, String) {
     let text = moment.to_string();
-    text.get(text.len() - 9..text.len() - 1).unwrap_or_default().to_owned()
+    let (date, time) = text.trim_end_matches('Z').split_once('T').unwrap_or((&text, ""));
+    (date.to_owned(), time.to_owned())
 }
 
 #[cfg(test)]

@@ -17,9 +17,11 @@ mod error;
 mod event_filter;
 mod format;
 mod host;
+mod others;
 mod output;
 mod printer;
 mod replay;
+mod status_line;
 mod systemd;
 mod table;
 mod terminal;
@@ -43,6 +45,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
+    anstream::ColorChoice::from(cli.color).write_global();
+    if cli.quiet {
+        output::be_quiet();
+    }
     let result = match cli.command {
         Command::List(args) => endpoint::list(&args),
         Command::Approve(args) => approve::approve(&args),

@@ -29,7 +29,8 @@ pub(super) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
         };
         CommandError::usage(format!("cannot listen on {}: {error}{advice}", args.listen))
     })?;
-    print_progress(&format!("listening on {}\n", server.url()));
+    // A script needs this line, so --quiet does not suppress it.
+    let _ = print(format!("listening on {}\n", server.url()).as_bytes());
     for event in events {
         // Successful polls come every second and are not printed.
         let is_routine = matches!(&event, ReplayEvent::Answered { method, status: Some(200 | 304), faults, .. }

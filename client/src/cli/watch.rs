@@ -10,7 +10,7 @@ use super::error::CommandError;
 use super::format::printable;
 use super::host::CommandHost;
 use super::output::{self, diagnose};
-use super::printer::RecordPrinter;
+use super::printer::{RecordPrinter, Stamp};
 use crate::platform;
 use crate::policy_file;
 use crate::state::StateFile;
@@ -33,7 +33,7 @@ pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
         timeout: None,
     };
     output::start_writers().map_err(|error| CommandError::usage(format!("cannot start a thread: {error}")))?;
-    let printer = RecordPrinter { json: args.output.json };
+    let printer = RecordPrinter::new(&args.output, args.log.verbose, Stamp::of_log());
     printer.message(&format!(
         "watching {} every {}, policy {}; press Ctrl-C to stop",
         imds.endpoint(),
@@ -48,6 +48,7 @@ pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
     host.recover = args.recover;
     host.on = args.on;
     let ended = watch.run(&mut host);
+    host.printer.finish();
     host.stop();
     output::flush_on_exit();
     match ended {

@@ -9,6 +9,7 @@ mod documents;
 mod field_faults;
 mod http_faults;
 mod main_job;
+mod output;
 mod records;
 mod replay_server;
 mod restart;
