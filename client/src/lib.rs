@@ -14,6 +14,7 @@
 //! recovering are the user's commands or functions.
 #![forbid(unsafe_code)]
 
+mod api_version;
 pub mod cli;
 pub mod clock;
 pub mod hooks;

@@ -4,7 +4,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use scheduled_events_core::{Document, StartRequests, limits};
+use scheduled_events_core::{Document, EventKind, StartRequests, limits};
 
 use super::args::{ENDPOINT_VARIABLE, ListArgs, ServiceArgs};
 use super::document::Listing;
@@ -12,6 +12,7 @@ use super::error::CommandError;
 use super::event_filter::EventFilter;
 use super::format::now;
 use super::output::diagnose;
+use crate::api_version::type_warning;
 use crate::imds::{self, HttpResponse, Imds, names_for};
 use crate::limits::NAME_TIMEOUT;
 
@@ -30,6 +31,7 @@ pub(super) fn connect(args: &ServiceArgs) -> Result<Imds, CommandError> {
 
 pub(super) fn list(args: &ListArgs) -> Result<(), CommandError> {
     let imds = connect(&args.service)?;
+    warn_of_missing_types(&[], &args.service);
     let body = request_document(&imds)?;
     let document = parse(&imds, &body)?;
     let mut names: Vec<String> = args.machine.vm_name.clone();
@@ -44,6 +46,13 @@ pub(super) fn list(args: &ListArgs) -> Result<(), CommandError> {
     let names = names_for(&names, &args.service.api_version);
     let filter = EventFilter { mine: args.mine, types: Vec::new() };
     Listing { document: &document, body: &body, names, now: now(), decisions: None, filter }.print(args.output.json)
+}
+
+/// Warns if the API version leaves out events of these types; an empty list means any type.
+pub(super) fn warn_of_missing_types(types: &[EventKind], service: &ServiceArgs) {
+    if let Some(warning) = type_warning(types, &service.api_version) {
+        diagnose("warning", &warning);
+    }
 }
 
 /// Polls once.

@@ -9,7 +9,7 @@ use scheduled_events_core::{
 
 use super::args::WaitArgs;
 use super::document::Listing;
-use super::endpoint::{connect, name_unknown, patiently};
+use super::endpoint::{connect, name_unknown, patiently, warn_of_missing_types};
 use super::error::CommandError;
 use super::event_filter::EventFilter;
 use super::format::{duration, now};
@@ -23,6 +23,7 @@ const REQUEST_MIN: Duration = Duration::from_millis(100);
 
 pub(super) fn wait(args: &WaitArgs) -> Result<(), CommandError> {
     let imds = connect(&args.service)?;
+    warn_of_missing_types(&args.types, &args.service);
     let filter = EventFilter { mine: args.mine, types: args.types.clone() };
     let time_over = || {
         let time = args.timeout.map(humantime::format_duration).map_or(String::new(), |time| format!(" within {time}"));

@@ -11,6 +11,7 @@ use super::format::printable;
 use super::host::CommandHost;
 use super::output::{self, diagnose};
 use super::printer::{RecordPrinter, Stamp};
+use crate::api_version::policy_warning;
 use crate::platform;
 use crate::policy_file;
 use crate::state::StateFile;
@@ -61,6 +62,9 @@ pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
 
 /// Warns about arguments that are valid and most likely not what is meant.
 fn warn(args: &WatchArgs, policy: &Policy) {
+    if let Some(warning) = policy_warning(policy, &args.service.api_version) {
+        diagnose("warning", &warning);
+    }
     let prepares = policy.rules().iter().any(|rule| rule.action == Action::Prepare);
     if prepares && args.prepare.is_none() && !args.dry_run {
         diagnose(

@@ -167,6 +167,34 @@ fn a_refusal_is_exit_code_1_and_its_text_is_printed() {
     assert!(refusal.starts_with(&format!("error: {}:2:3: ", service.url())), "{refusal}");
 }
 
+#[test]
+fn what_an_old_api_version_does_not_deliver_is_reported() {
+    let server = play(STEADY, &[]);
+    let url = server.url();
+    let folder = Folder::new();
+    let document = folder.file("document.json", document(1, &[freeze("a")]));
+    let old = "2019-01-01";
+    let warning = "warning: API version 2019-01-01 does not deliver what the policy names: EventSource (rule 1), \
+                   DurationInSeconds (rule 2); use --api-version 2020-07-01 or newer\n";
+    let watch = ["watch", "--endpoint", &url, "--vm-name", VM, "--max-polls", "1", "--policy", "sample"];
+    let check = ["check", &document, "--vm-name", VM, "--policy", "sample"];
+    for arguments in [&watch[..], &check] {
+        let finished = run(&[arguments, &["--api-version", old]].concat()).with_code(0);
+        assert_eq!(finished.stderr, warning, "{arguments:?}");
+        assert_eq!(run(arguments).with_code(0).stderr, "", "{arguments:?}");
+    }
+    let missing = "does not deliver Terminate events; use --api-version 2019-01-01 or newer";
+    for (arguments, version, is_warned) in [
+        (&["list"][..], "2017-11-01", true),
+        (&["list"], old, false),
+        (&["wait", "--type", "Freeze"], "2017-11-01", false),
+        (&["wait", "--type", "Freeze,Terminate"], "2017-11-01", true),
+    ] {
+        let finished = run(&[arguments, &["--endpoint", &url, "--api-version", version]].concat());
+        assert_eq!(finished.stderr.contains(missing), is_warned, "{arguments:?}: {}", finished.stderr);
+    }
+}
+
 /// A freeze that waits for its approval.
 const STEADY: &str = r#"
     about = "A freeze of two machines that waits for its approval."
