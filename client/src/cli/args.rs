@@ -257,9 +257,9 @@ pub(super) struct DemoArgs {
     /// Name of a built-in scenario, or path of a scenario file
     #[arg(value_name = "SCENARIO", default_value = "user-reboot")]
     pub(super) scenario: String,
-    /// Speed factor: 60 turns minutes into seconds
-    #[arg(long, value_name = "X", default_value_t = 60.0, value_parser = speed)]
-    pub(super) speed: f64,
+    /// Speed factor: 60 turns minutes into seconds [default: 60, or less if an event's notice is short]
+    #[arg(long, value_name = "X", value_parser = speed)]
+    pub(super) speed: Option<f64>,
     #[command(flatten)]
     pub(super) output: OutputArgs,
     #[command(flatten)]

@@ -378,6 +378,20 @@ fn demo_prints_an_event_from_its_announcement_to_the_recovery() {
 }
 
 #[test]
+fn demo_is_slow_enough_to_prepare_for_an_eviction() {
+    let finished = run(&["demo", "preempt", "--json"]).with_code(0);
+    let story: Vec<_> = finished
+        .records()
+        .iter()
+        .map(|record| record.get("change").unwrap_or(&record["record"]).as_str().expect("a word").to_owned())
+        .filter(|word| word != "decision")
+        .collect();
+    assert_eq!(story, ["scheduled", "prepare", "approval", "started", "completed", "recover"]);
+    let outcome = |kind| finished.of_kind(kind)[0]["outcome"].clone();
+    assert_eq!((outcome("prepare"), outcome("recover")), (json!("ready"), json!("done")));
+}
+
+#[test]
 fn demo_approves_a_short_freeze_without_preparation() {
     let finished = run(&["demo", "live-migration", "--speed", "300", "--json"]).with_code(0);
     let changes: Vec<_> = finished.of_kind("change").iter().map(|record| record["change"].clone()).collect();
