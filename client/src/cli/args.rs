@@ -98,8 +98,9 @@ pub(super) enum Command {
                       Example:  scheduled-events replay live-migration --fault post.status:500@1-3 --fault empty@5\n\
                       Then:     scheduled-events watch --endpoint http://127.0.0.1:PORT --policy sample --until-idle")]
     Replay(ReplayArgs),
-    /// List the built-in scenarios
-    #[command(after_help = "Example:  scheduled-events scenarios")]
+    /// List the built-in scenarios, or print the file of one
+    #[command(after_help = "Example:  scheduled-events scenarios\n\
+                      Example:  scheduled-events scenarios --show preempt > my.toml && scheduled-events demo my.toml")]
     Scenarios(ScenariosArgs),
     /// Replay and watch a scenario in one process
     #[command(after_help = "Example:  scheduled-events demo preempt")]
@@ -248,6 +249,9 @@ pub(super) struct ReplayArgs {
 
 #[derive(Args)]
 pub(super) struct ScenariosArgs {
+    /// Print the file of a scenario, as a start for another one
+    #[arg(long, value_name = "NAME", conflicts_with = "json")]
+    pub(super) show: Option<String>,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }

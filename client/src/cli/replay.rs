@@ -48,16 +48,24 @@ pub(super) fn load(name: &str) -> Result<Scenario, CommandError> {
         return Ok(scenario);
     }
     if !Path::new(name).exists() {
-        let nearest = Scenario::nearest(name).map_or(String::new(), |nearest| format!("did you mean {nearest:?}? "));
-        return Err(CommandError::usage(format!(
-            "there is no scenario and no file {name:?}; {nearest}`scenarios` lists all scenarios"
-        )));
+        return Err(CommandError::usage(format!("there is no scenario and no file {name:?}; {}", suggestion(name))));
     }
     let text = fs::read_to_string(name).map_err(|error| CommandError::usage(format!("cannot read {name}: {error}")))?;
     Scenario::parse(&text).map_err(|error| CommandError::usage(format!("{name}:{error}")))
 }
 
+/// What to do about the name of a scenario that does not exist.
+fn suggestion(name: &str) -> String {
+    let nearest = Scenario::nearest(name).map_or(String::new(), |nearest| format!("did you mean {nearest:?}? "));
+    nearest + "`scenarios` lists all scenarios"
+}
+
 pub(super) fn scenarios(args: &ScenariosArgs) -> Result<(), CommandError> {
+    if let Some(name) = &args.show {
+        let source = Scenario::builtin_source(name)
+            .ok_or_else(|| CommandError::usage(format!("there is no scenario {name:?}; {}", suggestion(name))))?;
+        return print(source.as_bytes());
+    }
     if args.output.json {
         return Scenario::builtins()
             .try_for_each(|(name, about)| print_record(&Record::Scenario { name, about: &about }));
@@ -69,6 +77,9 @@ pub(super) fn scenarios(args: &ScenariosArgs) -> Result<(), CommandError> {
     let mut text = Vec::new();
     // Writing to memory does not fail.
     let _ = table.print(&mut text, terminal::output_width());
-    let _ = writeln!(text, "\n{DIM}Watch one of them: scheduled-events demo SCENARIO{DIM:#}");
+    let _ = writeln!(
+        text,
+        "\n{DIM}Watch one of them: scheduled-events demo SCENARIO. Print its file: scheduled-events scenarios --show SCENARIO{DIM:#}"
+    );
     print(&text)
 }

@@ -13,6 +13,7 @@ mod output;
 mod records;
 mod replay_server;
 mod restart;
+mod scenarios_page;
 mod security;
 #[cfg(unix)]
 mod stalled_readers;
