@@ -70,22 +70,22 @@ pub(super) enum Command {
         after_help = "Example:  scheduled-events watch --policy sample --state /var/lib/scheduled-events/state\n\
                       Example:  scheduled-events watch --policy drain.toml --prepare 'systemctl stop app' \\\n          \
                       --recover 'systemctl start app' --on scheduled='logger -t azure maintenance ahead'\n\n\
-                      A COMMAND is split into words as a shell does it, and run without a shell. It receives the event in\n\
-                      environment variables (SCHEDULED_EVENTS_EVENT_ID, SCHEDULED_EVENTS_EVENT_TYPE, one per member) and as\n\
-                      JSON on standard input. It is terminated when the event may start (NotBefore). If that time is\n\
+                      A COMMAND is split into words as a shell does it, and run without a shell. It receives the event in \
+                      environment variables (SCHEDULED_EVENTS_EVENT_ID, SCHEDULED_EVENTS_EVENT_TYPE, one per member) and as \
+                      JSON on standard input. It is terminated when the event may start (NotBefore). If that time is \
                       unknown, or the event has ended, it is terminated after 15 minutes."
     )]
     Watch(WatchArgs),
     /// Approve events: Azure may then start them early, on all machines they affect
     #[command(after_help = "Example:  scheduled-events approve C7061BAC-AFDC-4513-B24B-AA5F13A16123\n\
                       Example:  scheduled-events approve --mine --type Freeze,Reboot\n\n\
-                      It polls first, and approves either all events that were named, or none: each must be announced,\n\
+                      It polls first, and approves either all events that were named, or none: each must be announced, \
                       wait for approval and name this machine.")]
     Approve(ApproveArgs),
     /// Wait until an event is announced, for shell scripts
     #[command(after_help = "Example:  scheduled-events wait --mine --type Preempt,Terminate && systemctl stop app\n\
                       Example:  scheduled-events wait --timeout 10min || [ $? -eq 4 ]\n\n\
-                      Exit codes: 0 an event that matches is announced, Scheduled or Started, and was printed as by `list`;\n\
+                      Exit codes: 0 an event that matches is announced, Scheduled or Started, and was printed as by `list`; \
                       4 the time is over. Failed polls are reported on standard error and repeated.")]
     Wait(WaitArgs),
     /// Validate a saved document and show the decisions, without network
@@ -105,6 +105,14 @@ pub(super) enum Command {
     /// Replay and watch a scenario in one process
     #[command(after_help = "Example:  scheduled-events demo preempt")]
     Demo(DemoArgs),
+    /// Print completions for a shell
+    #[command(after_help = "Example:  scheduled-events completions bash > \
+                            ~/.local/share/bash-completion/completions/scheduled-events")]
+    Completions(CompletionsArgs),
+    /// Print the manual page, or that of one command
+    #[command(after_help = "Example:  scheduled-events man | man -l -\n\
+                            Example:  scheduled-events man watch > scheduled-events-watch.1")]
+    Man(ManArgs),
 }
 
 /// The environment variable for the endpoint.
@@ -268,6 +276,19 @@ pub(super) struct DemoArgs {
     pub(super) output: OutputArgs,
     #[command(flatten)]
     pub(super) log: LogArgs,
+}
+
+#[derive(Args)]
+pub(super) struct CompletionsArgs {
+    /// The shell
+    pub(super) shell: clap_complete::Shell,
+}
+
+#[derive(Args)]
+pub(super) struct ManArgs {
+    /// The command; without one, the page describes the program
+    #[arg(value_name = "COMMAND")]
+    pub(super) command: Option<String>,
 }
 
 /// The metadata service.

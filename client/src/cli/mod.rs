@@ -17,6 +17,7 @@ mod error;
 mod event_filter;
 mod format;
 mod host;
+mod install;
 mod others;
 mod output;
 mod printer;
@@ -58,6 +59,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Replay(args) => replay::replay(args),
         Command::Scenarios(args) => replay::scenarios(&args),
         Command::Demo(args) => demo::demo(&args),
+        Command::Completions(args) => install::completions(&args),
+        Command::Man(args) => install::man(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

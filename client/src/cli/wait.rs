@@ -16,7 +16,7 @@ use super::format::{duration, now};
 use super::output::diagnose;
 use crate::clock::Clock;
 use crate::imds::{Imds, names_for};
-use crate::limits::NAME_TIMEOUT;
+use crate::limits::{EVENTS_MAX, NAME_TIMEOUT};
 
 /// The shortest timeout of a request at the end of the waiting time.
 const REQUEST_MIN: Duration = Duration::from_millis(100);
@@ -75,8 +75,8 @@ pub(super) fn wait(args: &WaitArgs) -> Result<(), CommandError> {
     }
 }
 
-/// A session that paces the polls: the documents are compared with the filter whole, so it needs no memory for events.
-fn pacing_session() -> Result<Session<1>, SessionConfigError> {
+/// A session that paces the polls. Its capacity is that of a watcher, because another one would be a second copy of its code.
+fn pacing_session() -> Result<Session<EVENTS_MAX>, SessionConfigError> {
     Session::new(&SessionConfig { dry_run: true, ..SessionConfig::new(VmNames::UNKNOWN) })
 }
 

@@ -8,6 +8,7 @@ mod documentation;
 mod documents;
 mod field_faults;
 mod http_faults;
+mod install;
 mod main_job;
 mod output;
 mod records;
