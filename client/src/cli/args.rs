@@ -22,6 +22,7 @@ use crate::replay::Fault;
     version,
     subcommand_required = true,
     arg_required_else_help = true,
+    max_term_width = 120,
     after_help = "Try it without Azure:  scheduled-events demo\n\n\
                   Exit codes:\n  \
                   0  success\n  \
@@ -77,10 +78,14 @@ pub(super) enum Command {
     )]
     Watch(WatchArgs),
     /// Approve events: Azure may then start them early, on all machines they affect
-    #[command(after_help = "Example:  scheduled-events approve C7061BAC-AFDC-4513-B24B-AA5F13A16123\n\
+    #[command(
+        override_usage = "scheduled-events approve [OPTIONS] <ID>...\n       \
+                          scheduled-events approve [OPTIONS] --mine | --type <TYPES>",
+        after_help = "Example:  scheduled-events approve C7061BAC-AFDC-4513-B24B-AA5F13A16123\n\
                       Example:  scheduled-events approve --mine --type Freeze,Reboot\n\n\
                       It polls first, and approves either all events that were named, or none: each must be announced, \
-                      wait for approval and name this machine.")]
+                      wait for approval and name this machine."
+    )]
     Approve(ApproveArgs),
     /// Wait until an event is announced, for shell scripts
     #[command(after_help = "Example:  scheduled-events wait --mine --type Preempt,Terminate && systemctl stop app\n\

@@ -110,7 +110,11 @@ impl DemoHost {
 impl Host for DemoHost {
     fn record(&mut self, record: &TimedRecord<'_>, event: Option<&EventRecord>) {
         self.printer.record(record, event);
+        if event.is_some_and(|event| event.mine == Some(false)) {
+            return;
+        }
         match record.record {
+            Record::Change { change: Change::Rescheduled, .. } => self.explain("The event has a new start time."),
             Record::Approval { status: Some(200), .. } => {
                 self.explain("Azure may now start the event; without approval it waits until the start time.");
             }
@@ -156,9 +160,7 @@ impl Host for DemoHost {
         });
     }
 
-    fn rescheduled(&mut self, _event: &EventRecord, _time_left: Option<Duration>) {
-        self.explain("The event has a new start time.");
-    }
+    fn rescheduled(&mut self, _event: &EventRecord, _time_left: Option<Duration>) {}
 
     fn recover(&mut self, _event: &EventRecord, _still_open: usize, reply: Reply) {
         self.explain("Recovering: here the --recover command runs, to take the machine back into service.");
