@@ -79,7 +79,8 @@ pub(super) fn scenarios(args: &ScenariosArgs) -> Result<(), CommandError> {
     let _ = table.print(&mut text, terminal::output_width());
     let _ = writeln!(
         text,
-        "\n{DIM}Watch one of them: scheduled-events demo SCENARIO. Print its file: scheduled-events scenarios --show SCENARIO{DIM:#}"
+        "\n{DIM}Watch one:       scheduled-events demo SCENARIO\n\
+         Print its file:  scheduled-events scenarios --show SCENARIO{DIM:#}"
     );
     print(&text)
 }

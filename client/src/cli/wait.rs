@@ -42,7 +42,7 @@ pub(super) fn wait(args: &WaitArgs) -> Result<(), CommandError> {
                     Ok(answer) => {
                         if answer.status == 200
                             && let Ok(document) = Document::parse(&answer.body)
-                            && machine.has_match(&document, &filter, &imds)
+                            && machine.has_match(&document, &filter, &imds, NAME_TIMEOUT.min(left()).max(REQUEST_MIN))
                         {
                             return machine.print(&document, &answer.body, filter);
                         }
@@ -90,12 +90,12 @@ struct Machine<'a> {
 
 impl Machine<'_> {
     /// Whether the document has an event that matches. Asks for this machine's name if there is an event and no name.
-    fn has_match(&mut self, document: &Document<'_>, filter: &EventFilter, imds: &Imds) -> bool {
+    fn has_match(&mut self, document: &Document<'_>, filter: &EventFilter, imds: &Imds, timeout: Duration) -> bool {
         if !document.events().any(|event| filter.matches_type(&event)) {
             return false;
         }
         if self.names.is_empty() {
-            match imds.vm_name(NAME_TIMEOUT) {
+            match imds.vm_name(timeout) {
                 Ok(name) => self.names.push(name),
                 // Reported once, not with each poll.
                 Err(why) if why != self.reported => {
