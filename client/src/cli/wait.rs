@@ -76,8 +76,10 @@ pub(super) fn wait(args: &WaitArgs) -> Result<(), CommandError> {
 }
 
 /// A session that paces the polls. Its capacity is that of a watcher, because another one would be a second copy of its code.
-fn pacing_session() -> Result<Session<EVENTS_MAX>, SessionConfigError> {
-    Session::new(&SessionConfig { dry_run: true, ..SessionConfig::new(VmNames::UNKNOWN) })
+// It is large, and a function that it is inlined into takes this space on the stack, whatever the command.
+#[inline(never)]
+fn pacing_session() -> Result<Box<Session<EVENTS_MAX>>, SessionConfigError> {
+    Session::new(&SessionConfig { dry_run: true, ..SessionConfig::new(VmNames::UNKNOWN) }).map(Box::new)
 }
 
 /// This machine's names: those of the options, or else the one that the metadata service gives, once it is needed.
