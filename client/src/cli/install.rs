@@ -1,6 +1,7 @@
 //! `completions` and `man`: what is installed beside the command, made from the definition of its arguments.
 
 use std::io::{self, Write};
+use std::mem;
 
 use clap::CommandFactory;
 
@@ -26,31 +27,36 @@ pub(super) fn man(args: &ManArgs) -> Result<(), CommandError> {
     program.build();
     let command = match &args.command {
         None => program,
-        Some(name) => program.find_subcommand(name).cloned().ok_or_else(|| {
-            let nearest = nearest(name, program.get_subcommands().map(clap::Command::get_name));
-            let nearest = nearest.map_or(String::new(), |nearest| format!("; did you mean `{nearest}`?"));
-            CommandError::usage(format!("there is no command {name:?}{nearest}"))
-        })?,
+        Some(name) => match program.find_subcommand_mut(name) {
+            Some(command) => mem::take(command),
+            None => {
+                let nearest = nearest(name, program.get_subcommands().map(clap::Command::get_name));
+                let nearest = nearest.map_or(String::new(), |nearest| format!("; did you mean `{nearest}`?"));
+                return Err(CommandError::usage(format!("there is no command {name:?}{nearest}")));
+            }
+        },
     };
-    print(&page(&command).map_err(|error| CommandError::output(&error))?)
+    print(&page(command).map_err(|error| CommandError::output(&error))?)
 }
 
 /// The manual page of a command. The library would run the lines of its examples together.
-fn page(command: &clap::Command) -> io::Result<Vec<u8>> {
-    let man = clap_mangen::Man::new(command.clone()).source(concat!("scheduled-events ", env!("CARGO_PKG_VERSION")));
+fn page(command: clap::Command) -> io::Result<Vec<u8>> {
+    let notes = command.get_after_help().map(ToString::to_string);
+    let has_subcommands = command.has_subcommands();
+    let man = clap_mangen::Man::new(command).source(concat!("scheduled-events ", env!("CARGO_PKG_VERSION")));
     let mut page = Vec::new();
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
     man.render_synopsis_section(&mut page)?;
     man.render_description_section(&mut page)?;
     man.render_options_section(&mut page)?;
-    if command.has_subcommands() {
+    if has_subcommands {
         man.render_subcommands_section(&mut page)?;
     }
-    if let Some(notes) = command.get_after_help() {
+    if let Some(notes) = notes {
         // Neither justified nor hyphenated, since commands are copied.
         writeln!(page, ".SH NOTES\n.ad l\n.nh")?;
-        for line in notes.to_string().lines() {
+        for line in notes.lines() {
             // Escapes what the page's language would act on.
             let text = line.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");
             match text.as_str() {
