@@ -17,7 +17,7 @@ WORKSPACE = --locked --workspace
 	docs bare-metal platforms msrv deny test-stack sizes prove-no-panic coverage verify-c check-bench \
 	test-fuzz fuzz \
 	crash soak test-mounts check-systemd test-systemd test-sweeps miri advisories mutants \
-	header faults-table records-page bench bench-poll bench-python bench-sizes bench-check bench-c performance
+	header faults-table records-page scenarios-page bench bench-poll bench-python bench-sizes bench-check bench-c performance
 
 help: ## list these targets
 	@awk '/^##@/ { printf "\n%s\n", substr($$0, 5) } \
@@ -170,6 +170,9 @@ header: ## write include/scheduled_events.h from the sources
 
 records-page: ## write docs/records.md from the definition of the records
 	SCHEDULED_EVENTS_WRITE_RECORDS_PAGE=1 $(CARGO) test $(WORKSPACE) --test suite records::
+
+scenarios-page: ## write docs/scenarios.md from the scenario files
+	SCHEDULED_EVENTS_WRITE_SCENARIOS_PAGE=1 $(CARGO) test $(WORKSPACE) --test suite scenarios_page::the_page
 
 faults-table: ## write docs/faults.md from the tests
 	SCHEDULED_EVENTS_WRITE_FAULTS_PAGE=1 $(CARGO) test --locked --package scheduled-events --test suite the_page

@@ -95,11 +95,15 @@ impl Imds {
         if uri.scheme_str() != Some("http") {
             return Err(format!("the endpoint {endpoint:?} must start with http://, as {ENDPOINT} does"));
         }
+        // The library drops a fragment without an error.
         if uri.path().len() > 1
             || uri.query().is_some()
+            || endpoint.contains('#')
             || uri.authority().is_some_and(|host| host.as_str().contains('@'))
         {
-            return Err(format!("the endpoint {endpoint:?} must be a scheme, a host and a port, as {ENDPOINT} is"));
+            let authority = uri.authority().map_or("", |authority| authority.as_str());
+            let instead = if authority.contains('@') { ENDPOINT } else { &format!("http://{authority}") };
+            return Err(format!("the endpoint {endpoint:?} must be a scheme, a host and a port; try {instead}"));
         }
         // The HTTP library would silently replace an invalid port by 80.
         if uri.authority().is_some_and(|host| host.as_str() != host.host()) && uri.port_u16().is_none() {
@@ -339,6 +343,9 @@ mod tests {
             ("169.254.169.254", "must start with http://"),
             ("http://127.0.0.1/metadata", "a scheme, a host and a port"),
             ("http://user@127.0.0.1", "a scheme, a host and a port"),
+            ("http://127.0.0.1#x", "a scheme, a host and a port"),
+            ("http://127.0.0.1:8080/#", "a scheme, a host and a port"),
+            ("http://127.0.0.1:80/metadata/scheduledevents?api-version=2020-07-01", "; try http://127.0.0.1:80"),
             ("http://127.0.0.1:99999", "a port"),
             ("http://127.0.0.1:", "a port"),
             ("http://10.0.0.4", "--allow-endpoint"),

@@ -14,6 +14,7 @@
 //! recovering are the user's commands or functions.
 #![forbid(unsafe_code)]
 
+mod api_version;
 pub mod cli;
 pub mod clock;
 pub mod hooks;
@@ -24,6 +25,7 @@ pub mod policy_file;
 pub mod record;
 pub mod replay;
 pub mod state;
+mod suggest;
 pub mod watch;
 
 pub use scheduled_events_core as core;

@@ -1,5 +1,6 @@
 //! Policies, by name or from a TOML file.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use scheduled_events_core::{
@@ -10,6 +11,10 @@ use serde::de::{self, Deserializer};
 use toml::Spanned;
 
 use crate::limits::TAKE_OVER_AFTER_SECONDS;
+use crate::suggest::nearest;
+
+/// The policies that have a name.
+const PRESETS: [&str; 2] = ["observe", "sample"];
 
 /// A policy that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +36,9 @@ pub fn load(name: &str) -> Result<Policy, String> {
         _ => {}
     }
     let text = std::fs::read_to_string(Path::new(name)).map_err(|error| {
-        format!("cannot read the policy {name:?}: {error}; a policy is `observe`, `sample` or a TOML file")
+        let nearest = nearest(name, PRESETS.into_iter()).filter(|_| error.kind() == ErrorKind::NotFound);
+        let nearest = nearest.map_or(String::new(), |nearest| format!("did you mean `{nearest}`? "));
+        format!("cannot read the policy {name:?}: {error}; {nearest}a policy is `observe`, `sample` or a TOML file")
     })?;
     parse(&text).map_err(|error| match error.position {
         Some(position) => format!("{name}:{position}: {}", error.message),
@@ -309,6 +316,16 @@ mod tests {
         }
         let rank = serde_json::json!({ "rank": { "take_over_after": TAKE_OVER_AFTER_SECONDS } });
         assert_eq!(serde_json::to_value(leader("rank", None).unwrap()).unwrap(), rank);
+    }
+
+    #[test]
+    fn a_misspelled_preset_is_suggested() {
+        for (name, nearest) in [("Sample", "sample"), ("smaple", "sample"), ("OBSERVE", "observe")] {
+            let error = load(name).unwrap_err();
+            assert!(error.contains(&format!("did you mean `{nearest}`? a policy is")), "{error}");
+        }
+        assert!(PRESETS.iter().all(|name| load(name).is_ok()));
+        assert!(!load("drain.toml").unwrap_err().contains("did you mean"));
     }
 
     #[test]

@@ -256,21 +256,59 @@ pub struct Position {
 impl Position {
     /// The position of the byte at `offset` in `input`; an offset beyond the end counts as the end.
     ///
-    /// It reads the input up to there: use it for messages, not in loops.
+    /// It reads the input up to there: use it for messages, not in loops. [`Positions`] is for several offsets.
     pub fn of(input: &[u8], offset: usize) -> Self {
-        let before = input.get(..offset).unwrap_or(input);
-        let before = before.strip_prefix(b"\xef\xbb\xbf").unwrap_or(before);
-        let mut position = Self { line: 1, column: 1 };
-        for &byte in before {
+        Positions::new(input).of(offset)
+    }
+}
+
+/// The positions of several bytes of one input, in one pass if they are asked for in ascending order.
+///
+/// ```
+/// use scheduled_events_core::{Document, Positions};
+///
+/// let body = b"{\"Events\":[\n {\"EventId\":\"a\",\"NotBefore\":\"soon\"},\n 7]}";
+/// let mut positions = Positions::new(body);
+/// let problems: Vec<_> = Document::parse(body)?.problems().map(|problem| positions.of(problem.offset)).collect();
+/// assert_eq!(problems.iter().map(ToString::to_string).collect::<Vec<_>>(), ["2:29", "3:2"]);
+/// # Ok::<(), scheduled_events_core::ParseError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Positions<'a> {
+    input: &'a [u8],
+    /// The bytes that `position` accounts for.
+    offset: usize,
+    position: Position,
+}
+
+impl<'a> Positions<'a> {
+    const BYTE_ORDER_MARK: &'static [u8] = b"\xef\xbb\xbf";
+
+    /// Starts at the beginning of `input`.
+    pub fn new(input: &'a [u8]) -> Self {
+        let offset = if input.starts_with(Self::BYTE_ORDER_MARK) { Self::BYTE_ORDER_MARK.len() } else { 0 };
+        Self { input, offset, position: Position { line: 1, column: 1 } }
+    }
+
+    /// The position of the byte at `offset`; an offset beyond the end counts as the end.
+    ///
+    /// It reads the input from the last offset that was asked for. From a greater one it goes back to the beginning.
+    pub fn of(&mut self, offset: usize) -> Position {
+        let offset = offset.min(self.input.len());
+        if offset < self.offset {
+            *self = Self::new(self.input);
+        }
+        for &byte in self.input.get(self.offset..offset).unwrap_or_default() {
             if byte == b'\n' {
-                position.line = position.line.saturating_add(1);
-                position.column = 1;
+                self.position.line = self.position.line.saturating_add(1);
+                self.position.column = 1;
             } else if byte & 0xc0 != 0x80 {
                 // Continuation bytes of UTF-8 belong to a character that has been counted.
-                position.column = position.column.saturating_add(1);
+                self.position.column = self.position.column.saturating_add(1);
             }
         }
-        position
+        self.offset = self.offset.max(offset);
+        self.position
     }
 }
 
@@ -314,6 +352,17 @@ mod tests {
         assert_eq!(Position::of(text, x), Position { line: 2, column: 7 });
         assert_eq!(Position::of(text, usize::MAX), Position { line: 2, column: 8 });
         assert_eq!(Position::of(b"", 0), Position { line: 1, column: 1 });
+    }
+
+    #[test]
+    fn positions_of_several_bytes_are_those_of_each() {
+        let text = "\u{feff}{\n \"ü\": x\n\n}".as_bytes();
+        let mut positions = Positions::new(text);
+        let offsets = (3..text.len() + 2).chain([5, 9, 4, usize::MAX, 3]);
+        for offset in offsets {
+            assert_eq!(positions.of(offset), Position::of(text, offset), "{offset}");
+        }
+        assert_eq!(positions.of(0), Position { line: 1, column: 1 });
     }
 
     #[test]

@@ -89,7 +89,7 @@ mod words;
 pub use approval::{StartRequests, WriteDecoded};
 pub use document::{Document, EventCursor, Events, Incarnation, Problems};
 pub use duplicate_ids::DUPLICATE_ID_WINDOW;
-pub use error::{BufferTooSmall, ParseError, ParseErrorKind, Position};
+pub use error::{BufferTooSmall, ParseError, ParseErrorKind, Position, Positions};
 pub use event::{
     Event, EventLayout, EventSource, EventStatus, EventType, Member, NotBefore, Problem, ProblemKind, ResourceNames,
     Resources,

@@ -339,8 +339,13 @@ impl EventTypes {
         Self(kinds.iter().fold(0, |set, &kind| set | 1 << kind as u8))
     }
 
+    /// Whether events of this type are among them.
+    pub const fn contains(self, kind: EventKind) -> bool {
+        self.0 & 1 << kind as u8 != 0
+    }
+
     fn matches(self, event_type: EventType<'_>) -> bool {
-        self.0 & 1 << EventKind::from(event_type) as u8 != 0
+        self.contains(EventKind::from(event_type))
     }
 }
 

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use scheduled_events_core::{Change, UnixSeconds, limits};
+use scheduled_events_core::{Change, EventKind, UnixSeconds, limits};
 
+use super::event_filter::event_kind;
 use crate::hooks::CommandLine;
 use crate::imds::{API_VERSION, ENDPOINT};
 use crate::limits::INTERVAL_MAX;
@@ -15,21 +16,49 @@ use crate::replay::Fault;
 
 /// Watch Azure Scheduled Events: decide, prepare, approve and recover
 #[derive(Parser)]
+#[allow(clippy::doc_markdown)] // The doc comments are help texts for terminals.
 #[command(
     name = "scheduled-events",
     version,
     subcommand_required = true,
     arg_required_else_help = true,
+    max_term_width = 120,
     after_help = "Try it without Azure:  scheduled-events demo\n\n\
                   Exit codes:\n  \
                   0  success\n  \
-                  1  the endpoint cannot be reached or refuses, or the output cannot be written\n  \
+                  1  the endpoint cannot be reached or refuses, nothing can be approved, or the output cannot be written\n  \
                   2  usage error\n  \
-                  3  the input is not a valid document"
+                  3  the input is not a valid document\n  \
+                  4  wait: the time is over"
 )]
 pub(super) struct Cli {
     #[command(subcommand)]
     pub(super) command: Command,
+    /// Print no progress for people, and only warnings and errors on standard error. Results, records and the output of
+    /// your commands are printed
+    #[arg(long, short, global = true, display_order = 1000)]
+    pub(super) quiet: bool,
+    /// When to use colour: `auto` means on a terminal, unless NO_COLOR is set in the environment
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", display_order = 1000)]
+    pub(super) color: ColorWhen,
+}
+
+/// When to use colour. `auto` is on terminals, unless the environment variable `NO_COLOR` is set.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(super) enum ColorWhen {
+    Auto,
+    Always,
+    Never,
+}
+
+impl From<ColorWhen> for anstream::ColorChoice {
+    fn from(when: ColorWhen) -> Self {
+        match when {
+            ColorWhen::Auto => Self::Auto,
+            ColorWhen::Always => Self::Always,
+            ColorWhen::Never => Self::Never,
+        }
+    }
 }
 
 #[derive(Subcommand)]
@@ -42,15 +71,28 @@ pub(super) enum Command {
         after_help = "Example:  scheduled-events watch --policy sample --state /var/lib/scheduled-events/state\n\
                       Example:  scheduled-events watch --policy drain.toml --prepare 'systemctl stop app' \\\n          \
                       --recover 'systemctl start app' --on scheduled='logger -t azure maintenance ahead'\n\n\
-                      A COMMAND is split into words as a shell does it, and run without a shell. It receives the event in\n\
-                      environment variables (SCHEDULED_EVENTS_EVENT_ID, SCHEDULED_EVENTS_EVENT_TYPE, one per member) and as\n\
-                      JSON on standard input. It is terminated when the event may start (NotBefore). If that time is\n\
+                      A COMMAND is split into words as a shell does it, and run without a shell. It receives the event in \
+                      environment variables (SCHEDULED_EVENTS_EVENT_ID, SCHEDULED_EVENTS_EVENT_TYPE, one per member) and as \
+                      JSON on standard input. It is terminated when the event may start (NotBefore). If that time is \
                       unknown, or the event has ended, it is terminated after 15 minutes."
     )]
     Watch(WatchArgs),
-    /// Approve events by id: Azure may then start them early, on all machines they affect
-    #[command(after_help = "Example:  scheduled-events approve C7061BAC-AFDC-4513-B24B-AA5F13A16123")]
+    /// Approve events: Azure may then start them early, on all machines they affect
+    #[command(
+        override_usage = "scheduled-events approve [OPTIONS] <ID>...\n       \
+                          scheduled-events approve [OPTIONS] --mine | --type <TYPES>",
+        after_help = "Example:  scheduled-events approve C7061BAC-AFDC-4513-B24B-AA5F13A16123\n\
+                      Example:  scheduled-events approve --mine --type Freeze,Reboot\n\n\
+                      It polls first, and approves either all events that were named, or none: each must be announced, \
+                      wait for approval and name this machine."
+    )]
     Approve(ApproveArgs),
+    /// Wait until an event is announced, for shell scripts
+    #[command(after_help = "Example:  scheduled-events wait --mine --type Preempt,Terminate && systemctl stop app\n\
+                      Example:  scheduled-events wait --timeout 10min || [ $? -eq 4 ]\n\n\
+                      Exit codes: 0 an event that matches is announced, Scheduled or Started, and was printed as by `list`; \
+                      4 the time is over. Failed polls are reported on standard error and repeated.")]
+    Wait(WaitArgs),
     /// Validate a saved document and show the decisions, without network
     #[command(
         after_help = "Example:  scheduled-events check saved.json --vm-name WestNO_0 --policy sample --now 2022-04-11T22:20:00Z"
@@ -61,12 +103,21 @@ pub(super) enum Command {
                       Example:  scheduled-events replay live-migration --fault post.status:500@1-3 --fault empty@5\n\
                       Then:     scheduled-events watch --endpoint http://127.0.0.1:PORT --policy sample --until-idle")]
     Replay(ReplayArgs),
-    /// List the built-in scenarios
-    #[command(after_help = "Example:  scheduled-events scenarios")]
+    /// List the built-in scenarios, or print the file of one
+    #[command(after_help = "Example:  scheduled-events scenarios\n\
+                      Example:  scheduled-events scenarios --show preempt > my.toml && scheduled-events demo my.toml")]
     Scenarios(ScenariosArgs),
     /// Replay and watch a scenario in one process
     #[command(after_help = "Example:  scheduled-events demo preempt")]
     Demo(DemoArgs),
+    /// Print completions for a shell
+    #[command(after_help = "Example:  scheduled-events completions bash > \
+                            ~/.local/share/bash-completion/completions/scheduled-events")]
+    Completions(CompletionsArgs),
+    /// Print the manual page, or that of one command
+    #[command(after_help = "Example:  scheduled-events man | man -l -\n\
+                            Example:  scheduled-events man watch > scheduled-events-watch.1")]
+    Man(ManArgs),
 }
 
 /// The environment variable for the endpoint.
@@ -74,6 +125,9 @@ pub(super) const ENDPOINT_VARIABLE: &str = "SCHEDULED_EVENTS_ENDPOINT";
 
 #[derive(Args)]
 pub(super) struct ListArgs {
+    /// Print only the events of this machine
+    #[arg(long)]
+    pub(super) mine: bool,
     #[command(flatten)]
     pub(super) service: ServiceArgs,
     #[command(flatten)]
@@ -85,10 +139,43 @@ pub(super) struct ListArgs {
 #[derive(Args)]
 pub(super) struct ApproveArgs {
     /// Ids of events, as `list` prints them
-    #[arg(required = true, value_name = "ID")]
+    #[arg(required_unless_present_any = ["mine", "types"], conflicts_with_all = ["mine", "types"], value_name = "ID")]
     pub(super) ids: Vec<String>,
+    /// Approve all events of this machine that wait for approval
+    #[arg(long, conflicts_with = "others")]
+    pub(super) mine: bool,
+    /// Approve all events of these types that wait for approval, separated by commas: those of this machine, with --others
+    /// those of all machines
+    #[arg(long = "type", value_name = "TYPES", value_delimiter = ',', value_parser = event_kind)]
+    pub(super) types: Vec<EventKind>,
+    /// Also approve events that do not name this machine. Another machine's Terminate is never approved: each machine
+    /// approves its own
+    #[arg(long)]
+    pub(super) others: bool,
     #[command(flatten)]
     pub(super) service: ServiceArgs,
+    #[command(flatten)]
+    pub(super) machine: MachineArgs,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+}
+
+#[derive(Args)]
+pub(super) struct WaitArgs {
+    /// Wait for an event of one of these types, separated by commas: Freeze, Reboot, Redeploy, Preempt, Terminate, or Other
+    /// for any other type [default: any type]
+    #[arg(long = "type", value_name = "TYPES", value_delimiter = ',', value_parser = event_kind)]
+    pub(super) types: Vec<EventKind>,
+    /// Wait for an event of this machine
+    #[arg(long)]
+    pub(super) mine: bool,
+    /// Stop after this time with exit code 4 [default: wait forever]
+    #[arg(long, value_name = "TIME", value_parser = timeout)]
+    pub(super) timeout: Option<Duration>,
+    #[command(flatten)]
+    pub(super) service: ServiceArgs,
+    #[command(flatten)]
+    pub(super) machine: MachineArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
@@ -104,6 +191,8 @@ pub(super) struct WatchArgs {
     pub(super) policy: PolicyArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
+    #[command(flatten)]
+    pub(super) log: LogArgs,
     /// Keep the state in FILE, so that the next run continues where this one ends
     #[arg(long, value_name = "FILE")]
     pub(super) state: Option<PathBuf>,
@@ -173,6 +262,9 @@ pub(super) struct ReplayArgs {
 
 #[derive(Args)]
 pub(super) struct ScenariosArgs {
+    /// Print the file of a scenario, as a start for another one
+    #[arg(long, value_name = "NAME", conflicts_with = "json")]
+    pub(super) show: Option<String>,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
@@ -182,11 +274,26 @@ pub(super) struct DemoArgs {
     /// Name of a built-in scenario, or path of a scenario file
     #[arg(value_name = "SCENARIO", default_value = "user-reboot")]
     pub(super) scenario: String,
-    /// Speed factor: 60 turns minutes into seconds
-    #[arg(long, value_name = "X", default_value_t = 60.0, value_parser = speed)]
-    pub(super) speed: f64,
+    /// Speed factor: 60 turns minutes into seconds [default: 60, or less if an event's notice is short]
+    #[arg(long, value_name = "X", value_parser = speed)]
+    pub(super) speed: Option<f64>,
     #[command(flatten)]
     pub(super) output: OutputArgs,
+    #[command(flatten)]
+    pub(super) log: LogArgs,
+}
+
+#[derive(Args)]
+pub(super) struct CompletionsArgs {
+    /// The shell
+    pub(super) shell: clap_complete::Shell,
+}
+
+#[derive(Args)]
+pub(super) struct ManArgs {
+    /// The command; without one, the page describes the program
+    #[arg(value_name = "COMMAND")]
+    pub(super) command: Option<String>,
 }
 
 /// The metadata service.
@@ -235,6 +342,14 @@ pub(super) struct OutputArgs {
     pub(super) json: bool,
 }
 
+/// How much a log for people has.
+#[derive(Args)]
+pub(super) struct LogArgs {
+    /// Print each event of other machines, instead of one line per poll that sums them up
+    #[arg(long, short)]
+    pub(super) verbose: bool,
+}
+
 fn on_change(text: &str) -> Result<(Change, CommandLine), String> {
     let (word, command) = text.split_once('=').ok_or("expected CHANGE=COMMAND, such as completed='logger done'")?;
     let change = Change::ALL.into_iter().find(|change| change.word() == word).ok_or_else(|| {
@@ -261,6 +376,14 @@ fn interval(text: &str) -> Result<Duration, String> {
         return Err("expected at most an hour; the notice of an event can be as short as 30 seconds".into());
     }
     Ok(interval)
+}
+
+fn timeout(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(timeout) if timeout < Duration::from_secs(1) => Err("expected at least 1s".into()),
+        Ok(timeout) => Ok(timeout),
+        Err(error) => Err(format!("{error}; expected a time such as 10min or 30s")),
+    }
 }
 
 fn time(text: &str) -> Result<UnixSeconds, String> {

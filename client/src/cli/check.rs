@@ -9,7 +9,10 @@ use scheduled_events_core::Document;
 use super::args::CheckArgs;
 use super::document::Listing;
 use super::error::CommandError;
+use super::event_filter::EventFilter;
 use super::format::now;
+use super::output::diagnose;
+use crate::api_version::policy_warning;
 use crate::imds::names_for;
 use crate::policy_file;
 
@@ -18,11 +21,18 @@ pub(super) fn check(args: &CheckArgs) -> Result<(), CommandError> {
     let (name, body) = read(&args.file)?;
     let document = Document::parse(&body)
         .map_err(|error| CommandError::document(format!("{name}:{}: {}", error.position(&body), error.message())))?;
+    if let Some(warning) = policy_warning(&policy, &args.api_version) {
+        diagnose("warning", &warning);
+    }
     let names = args.machine.names();
+    if names.is_empty() && document.events().len() > 0 {
+        diagnose("warning", "this machine's name is unknown, so all events are held; use --vm-name NAME");
+    }
     let names = names_for(&names, &args.api_version);
     let now = args.now.unwrap_or_else(now);
     let decisions = document.events().map(|event| policy.decide(&event, names, now)).collect();
-    Listing { document: &document, body: &body, names, now, decisions: Some(decisions) }.print(args.output.json)
+    let filter = EventFilter::default();
+    Listing { document: &document, body: &body, names, now, decisions: Some(decisions), filter }.print(args.output.json)
 }
 
 /// The name of the input for messages, and the input.

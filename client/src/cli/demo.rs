@@ -8,13 +8,13 @@ use scheduled_events_core::{Change, Policy, Preparation};
 use super::args::DemoArgs;
 use super::error::CommandError;
 use super::format::{BOLD, GOOD, printable};
-use super::printer::{RecordPrinter, print_note};
+use super::printer::{RecordPrinter, Stamp, print_note};
 use super::replay::load;
 use super::watch::stop_on_signals;
 use crate::imds::{API_VERSION, Imds};
 use crate::policy_file;
 use crate::record::{EventRecord, HookOutcome, Record, TimedRecord};
-use crate::replay::{Server, ServerConfig};
+use crate::replay::{Scenario, Server, ServerConfig};
 use crate::watch::{Host, Note, Reply, StopReason, WatchStatus, Watcher, WatcherHandle, WatcherOptions};
 
 /// The policy of the demonstration.
@@ -29,6 +29,12 @@ action = "prepare"
 
 const VM_NAME: &str = "WestNO_0";
 
+/// The default speed. At this one, most scenarios take less than half a minute.
+const SPEED_MAX: f64 = 60.0;
+
+/// The shortest notice of an event at the default speed. Until then it is prepared for and approved.
+const NOTICE_MIN: Duration = Duration::from_secs(5);
+
 /// How long the simulated preparation takes, at any speed.
 const PREPARATION_TIME: Duration = Duration::from_millis(1_500);
 
@@ -38,17 +44,18 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) fn demo(args: &DemoArgs) -> Result<(), CommandError> {
     let scenario = load(&args.scenario)?;
     let about = printable(&scenario.about);
-    let server = Server::start(ServerConfig::new(scenario).speed(args.speed).vm_name(VM_NAME.to_owned()))
+    let speed = args.speed.unwrap_or_else(|| default_speed(&scenario));
+    let server = Server::start(ServerConfig::new(scenario).speed(speed).vm_name(VM_NAME.to_owned()))
         .map_err(|error| CommandError::usage(format!("cannot listen on this machine: {error}")))?;
     let imds = Imds::new(&server.url(), API_VERSION, false).map_err(CommandError::usage)?;
     let policy = policy_file::parse(POLICY).unwrap_or_else(|_| Policy::sample());
-    let printer = RecordPrinter { json: args.output.json };
+    let printer = RecordPrinter::new(&args.output, args.log.verbose, Stamp::Time);
     printer.message(&format!(
         "{BOLD}A virtual machine and Azure's metadata service, simulated on this machine.{BOLD:#}\n\n\
          Scenario: {BOLD}{}{BOLD:#}, {} times faster than in Azure\n          {about}\n\
          Policy:   approve freezes of up to 9 seconds; prepare for all other events, then approve them\n",
         printable(&args.scenario),
-        args.speed,
+        speed,
     ));
     let watch_options = WatcherOptions {
         api_version: API_VERSION.to_owned(),
@@ -64,6 +71,7 @@ pub(super) fn demo(args: &DemoArgs) -> Result<(), CommandError> {
     stop_on_signals(watch.handle())?;
     let mut host = DemoHost { printer, server, over_since: None, handle: watch.handle() };
     let ended = watch.run(&mut host);
+    host.printer.finish();
     if ended == StopReason::Stopped && host.over_since.is_some() {
         host.printer.message("The scenario ended between two polls; a lower --speed shows it.");
     }
@@ -75,6 +83,13 @@ pub(super) fn demo(args: &DemoArgs) -> Result<(), CommandError> {
         ));
     }
     Ok(())
+}
+
+/// The speed at which every event can be prepared for and approved before it starts: lower than usual for a short notice.
+fn default_speed(scenario: &Scenario) -> f64 {
+    let notices = scenario.events.iter().filter(|event| !event.without_notice).map(|event| event.notice);
+    let shortest = notices.map(|notice| notice.as_secs_f64()).fold(f64::INFINITY, f64::min);
+    (shortest / NOTICE_MIN.as_secs_f64()).clamp(1.0, SPEED_MAX).floor()
 }
 
 /// Simulates the preparation and the recovery, and explains what happens.
@@ -95,7 +110,11 @@ impl DemoHost {
 impl Host for DemoHost {
     fn record(&mut self, record: &TimedRecord<'_>, event: Option<&EventRecord>) {
         self.printer.record(record, event);
+        if event.is_some_and(|event| event.mine == Some(false)) {
+            return;
+        }
         match record.record {
+            Record::Change { change: Change::Rescheduled, .. } => self.explain("The event has a new start time."),
             Record::Approval { status: Some(200), .. } => {
                 self.explain("Azure may now start the event; without approval it waits until the start time.");
             }
@@ -130,7 +149,7 @@ impl Host for DemoHost {
         } else {
             self.over_since = None;
         }
-        None
+        self.printer.heartbeat(status)
     }
 
     fn prepare(&mut self, _event: &EventRecord, _time_left: Option<Duration>, reply: Reply) {
@@ -138,9 +157,7 @@ impl Host for DemoHost {
         later(PREPARATION_TIME, move || reply.prepared(Preparation::Ready, HookOutcome::Ready));
     }
 
-    fn rescheduled(&mut self, _event: &EventRecord, _time_left: Option<Duration>) {
-        self.explain("The event has a new start time.");
-    }
+    fn rescheduled(&mut self, _event: &EventRecord, _time_left: Option<Duration>) {}
 
     fn recover(&mut self, _event: &EventRecord, _still_open: usize, reply: Reply) {
         self.explain("Recovering: here the --recover command runs, to take the machine back into service.");
@@ -167,5 +184,23 @@ mod tests {
     #[test]
     fn the_policy_loads() {
         assert_eq!(policy_file::parse(POLICY).unwrap().rules().len(), 2);
+    }
+
+    #[test]
+    fn every_notice_leaves_time_to_prepare_and_no_demonstration_takes_a_minute() {
+        for (name, _) in Scenario::builtins() {
+            let scenario = Scenario::builtin(name).expect(name);
+            let speed = default_speed(&scenario);
+            for event in &scenario.events {
+                let real = |time: Duration| time.div_f64(speed);
+                assert!(event.without_notice || real(event.notice) >= NOTICE_MIN, "{name}");
+                let moved = event.reschedule.map_or(Duration::ZERO, |change| change.after + change.notice);
+                let longest = event.appears + event.notice.max(moved) + event.started_for;
+                assert!(real(longest) <= Duration::from_secs(45), "{name}: {:?}", real(longest));
+            }
+        }
+        assert!(NOTICE_MIN > PREPARATION_TIME * 2);
+        let speed_of = |name| default_speed(&Scenario::builtin(name).expect(name));
+        assert_eq!((speed_of("preempt"), speed_of("user-reboot")), (6.0, SPEED_MAX));
     }
 }

@@ -4,11 +4,16 @@ use std::io::{self, Write};
 
 use anstyle::Style;
 use scheduled_events_core::record::{EventMembers, ResourceList};
-use scheduled_events_core::{Decision, Document, Incarnation, Position, Text, UnixSeconds, VmNames};
+use scheduled_events_core::{
+    Decision, Document, Event, Incarnation, Position, Positions, Problem, Text, UnixSeconds, VmNames,
+};
 
 use super::error::CommandError;
-use super::format::{BOLD, CAUTION, DIM, PLAIN, Table, action_style, count, duration, from_now, names, printable};
+use super::event_filter::EventFilter;
+use super::format::{BOLD, CAUTION, DIM, PLAIN, action_style, cell, count, duration, from_now, names, sentence};
 use super::output::{print, print_record};
+use super::table::Table;
+use super::terminal;
 use crate::record::Record;
 
 /// A document, and what is needed to print it.
@@ -22,6 +27,8 @@ pub(super) struct Listing<'a> {
     pub(super) now: UnixSeconds,
     /// One decision for each event, if they are wanted.
     pub(super) decisions: Option<Vec<Decision>>,
+    /// Which events to print.
+    pub(super) filter: EventFilter,
 }
 
 impl Listing<'_> {
@@ -36,33 +43,48 @@ impl Listing<'_> {
         print(&text)
     }
 
+    /// The events to print, each with its decision if there are any.
+    fn events(&self) -> impl Iterator<Item = (Event<'_>, Option<&Decision>)> {
+        let decision = |index| self.decisions.as_ref().and_then(|decisions| decisions.get(index));
+        let events = self.document.events().enumerate().map(move |(index, event)| (event, decision(index)));
+        events.filter(|(event, _)| self.filter.matches(event, self.names))
+    }
+
+    /// The problems with their positions, which are counted in one pass.
+    fn problems(&self) -> impl Iterator<Item = (Problem, Position)> {
+        let mut positions = Positions::new(self.body);
+        self.document.problems().map(move |problem| (problem, positions.of(problem.offset)))
+    }
+
     fn print_records(&self) -> Result<(), CommandError> {
         print_record(&Record::from_document(self.document))?;
-        for event in self.document.events() {
+        for (event, _) in self.events() {
             print_record(&Record::Event { event: EventMembers::from_event(&event, self.names) })?;
         }
-        for problem in self.document.problems() {
-            print_record(&Record::from_problem(&problem, Some(self.body)))?;
+        for (problem, Position { line, column, .. }) in self.problems() {
+            let Problem { event, member, kind, .. } = problem;
+            print_record(&Record::Problem { event, member, kind, line: Some(line), column: Some(column) })?;
         }
-        for (decision, event) in self.decisions.iter().flatten().zip(self.document.events()) {
-            print_record(&Record::from_decision(decision, event.event_id()))?;
+        for (event, decision) in self.events() {
+            if let Some(decision) = decision {
+                print_record(&Record::from_decision(decision, event.event_id()))?;
+            }
         }
         Ok(())
     }
 
     fn write_table(&self, output: &mut impl Write) -> io::Result<()> {
-        let events = self.document.events().map(|event| EventMembers::from_event(&event, self.names));
-        let events: Vec<_> = events.collect();
+        let events: Vec<_> = self.events().collect();
         let incarnation = match self.document.incarnation() {
             Incarnation::Number(number) => number.to_string(),
-            Incarnation::Text(word) => text(word),
+            Incarnation::Text(word) => cell(&word.to_string()),
             Incarnation::Absent => "none".into(),
         };
-        let title = if events.is_empty() { "no events".to_owned() } else { count(events.len(), "event") };
+        let title = self.title(events.len());
         writeln!(output, "{BOLD}{title}{BOLD:#} {DIM}(incarnation {incarnation}){DIM:#}")?;
         if !events.is_empty() {
             writeln!(output)?;
-            self.table(&events).print(&mut *output)?;
+            self.table(&events).print(&mut *output, terminal::output_width())?;
             let legend = if self.names.is_unknown() {
                 "? this machine's name is unknown; --vm-name NAME marks its events"
             } else {
@@ -70,8 +92,7 @@ impl Listing<'_> {
             };
             writeln!(output, "\n{DIM}{legend}{DIM:#}")?;
         }
-        for problem in self.document.problems() {
-            let Position { line, column, .. } = Position::of(self.body, problem.offset);
+        for (problem, Position { line, column, .. }) in self.problems() {
             let place = problem.event.map_or("the document".to_owned(), |event| format!("event {event}"));
             let member = problem.member.map_or(String::new(), |member| format!(", {member}"));
             writeln!(output, "{CAUTION}problem:{CAUTION:#} {line}:{column}: {place}{member}: {}", problem.kind.word())?;
@@ -79,17 +100,24 @@ impl Listing<'_> {
         Ok(())
     }
 
-    fn table(&self, events: &[EventMembers<'_>]) -> Table {
-        let mut table = Table::default();
-        let heads = ["", "TYPE", "STATUS", "STARTS", "DURATION", "SOURCE", "RESOURCES"];
-        let decision_head = self.decisions.as_ref().map(|_| "DECISION");
-        table.row(heads.into_iter().chain(decision_head).map(|head| (head.to_owned(), DIM)));
-        for (index, event) in events.iter().enumerate() {
-            let decision = self.decisions.as_ref().and_then(|decisions| decisions.get(index));
-            table.row(cells(event, self.now).into_iter().chain(decision.map(decision_cell)));
-            table.below(text(event.event_id));
+    /// `2 events`, or `1 event of this machine, of 2` if others are left out.
+    fn title(&self, shown: usize) -> String {
+        let title = if shown == 0 { "no events".to_owned() } else { count(shown, "event") };
+        let all = self.document.events().len();
+        let restriction = self.filter.describe();
+        if restriction.is_empty() || all == 0 { title } else { format!("{title}{restriction}, of {all}") }
+    }
+
+    fn table(&self, events: &[(Event<'_>, Option<&Decision>)]) -> Table {
+        let headings = ["", "TYPE", "STATUS", "STARTS", "DURATION", "SOURCE", "RESOURCES"];
+        let decision_heading = self.decisions.as_ref().map(|_| "DECISION");
+        let mut table = Table::with_headings(headings.into_iter().chain(decision_heading));
+        for (event, decision) in events {
+            let event = EventMembers::from_event(event, self.names);
+            table.row(cells(&event, self.now).into_iter().chain(decision.map(decision_cell)));
+            table.below(sentence(&event.event_id.to_string()), DIM);
             if let Some(description) = event.description.filter(|text| !text.is_empty()) {
-                table.below(text(description));
+                table.below(sentence(&description.to_string()), DIM);
             }
         }
         table
@@ -97,7 +125,7 @@ impl Listing<'_> {
 }
 
 fn cells(event: &EventMembers<'_>, now: UnixSeconds) -> [(String, Style); 7] {
-    let word = |word: Option<Text<'_>>| text(word.unwrap_or(Text::plain("-")));
+    let word = |word: Option<Text<'_>>| word.map_or("-".to_owned(), |word| cell(&word.to_string()));
     let mark = match event.mine {
         Some(true) => "*",
         Some(false) => "",
@@ -123,8 +151,4 @@ fn cells(event: &EventMembers<'_>, now: UnixSeconds) -> [(String, Style); 7] {
 fn decision_cell(decision: &Decision) -> (String, Style) {
     let rule = decision.rule.map_or(String::new(), |rule| format!(", rule {rule}"));
     (format!("{} ({}{rule})", decision.action.word(), decision.reason), action_style(decision.action))
-}
-
-fn text(text: Text<'_>) -> String {
-    printable(&text.to_string())
 }

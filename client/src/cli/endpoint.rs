@@ -1,19 +1,20 @@
-//! `list` and `approve`: one request to the metadata service.
+//! `list`, and what all commands share that send a request of their own to the metadata service.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use scheduled_events_core::{Document, StartRequests, limits};
+use scheduled_events_core::{Document, EventKind, StartRequests, limits};
 
-use super::args::{ApproveArgs, ENDPOINT_VARIABLE, ListArgs, ServiceArgs};
+use super::args::{ENDPOINT_VARIABLE, ListArgs, ServiceArgs};
 use super::document::Listing;
 use super::error::CommandError;
-use super::format::{GOOD, now, printable};
-use super::output::{diagnose, print_progress, print_progress_record};
-use crate::imds::{self, HttpResponse, Imds, name_unknown, names_for};
+use super::event_filter::EventFilter;
+use super::format::now;
+use super::output::diagnose;
+use crate::api_version::type_warning;
+use crate::imds::{self, HttpResponse, Imds, names_for};
 use crate::limits::NAME_TIMEOUT;
-use crate::record::Record;
 
 /// The first request enables the service for this machine, which takes up to two minutes.
 const FIRST_TIMEOUT: Duration = Duration::from_millis(limits::FIRST_TIMEOUT_MS as u64);
@@ -30,10 +31,35 @@ pub(super) fn connect(args: &ServiceArgs) -> Result<Imds, CommandError> {
 
 pub(super) fn list(args: &ListArgs) -> Result<(), CommandError> {
     let imds = connect(&args.service)?;
+    warn_of_missing_types(&[], &args.service);
+    let body = request_document(&imds)?;
+    let document = parse(&imds, &body)?;
     let mut names: Vec<String> = args.machine.vm_name.clone();
-    let answer = patiently(|| imds.events(FIRST_TIMEOUT)).map_err(|failure| unreachable(&imds, &failure))?;
+    if names.is_empty() && document.events().len() > 0 {
+        match imds.vm_name(NAME_TIMEOUT) {
+            Ok(name) => names.push(name),
+            Err(why) if args.mine => return Err(name_unknown(&why, "use --vm-name NAME")),
+            Err(why) => diagnose("warning", &name_unknown(&why, "use --vm-name NAME to mark its events").message),
+        }
+    }
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let names = names_for(&names, &args.service.api_version);
+    let filter = EventFilter { mine: args.mine, types: Vec::new() };
+    Listing { document: &document, body: &body, names, now: now(), decisions: None, filter }.print(args.output.json)
+}
+
+/// Warns if the API version leaves out events of these types; an empty list means any type.
+pub(super) fn warn_of_missing_types(types: &[EventKind], service: &ServiceArgs) {
+    if let Some(warning) = type_warning(types, &service.api_version) {
+        diagnose("warning", &warning);
+    }
+}
+
+/// Polls once.
+pub(super) fn request_document(imds: &Imds) -> Result<Vec<u8>, CommandError> {
+    let answer = patiently(|| imds.events(FIRST_TIMEOUT)).map_err(|failure| unreachable(imds, &failure))?;
     if answer.status != 200 {
-        return Err(refused(&imds, &answer));
+        return Err(refused(imds, &answer));
     }
     if answer.body.trim_ascii().is_empty() {
         return Err(CommandError::endpoint(format!(
@@ -41,44 +67,32 @@ pub(super) fn list(args: &ListArgs) -> Result<(), CommandError> {
             imds.endpoint()
         )));
     }
-    let document = Document::parse(&answer.body).map_err(|error| {
-        let position = error.position(&answer.body);
-        CommandError::document(format!("{}:{position}: {}", imds.endpoint(), error.message()))
-    })?;
-    if names.is_empty() && document.events().len() > 0 {
-        match imds.vm_name(NAME_TIMEOUT) {
-            Ok(name) => names.push(name),
-            Err(why) => diagnose("warning", &format!("{}; use --vm-name NAME to mark its events", name_unknown(&why))),
-        }
-    }
-    let names: Vec<_> = names.iter().map(String::as_str).collect();
-    let names = names_for(&names, &args.service.api_version);
-    Listing { document: &document, body: &answer.body, names, now: now(), decisions: None }.print(args.output.json)
+    Ok(answer.body)
 }
 
-pub(super) fn approve(args: &ApproveArgs) -> Result<(), CommandError> {
-    if args.ids.iter().any(|id| id.trim().is_empty()) {
-        return Err(CommandError::usage("an ID is empty; `scheduled-events list` shows the ids of events"));
-    }
-    let imds = connect(&args.service)?;
-    let approval = StartRequests::new(&args.ids);
+/// Parses the body of a poll.
+pub(super) fn parse<'a>(imds: &Imds, body: &'a [u8]) -> Result<Document<'a>, CommandError> {
+    Document::parse(body).map_err(|error| {
+        let position = error.position(body);
+        CommandError::document(format!("{}:{position}: {}", imds.endpoint(), error.message()))
+    })
+}
+
+/// Posts the approval of these events.
+pub(super) fn post(imds: &Imds, event_ids: &[&str]) -> Result<HttpResponse, CommandError> {
+    let approval = StartRequests::new(event_ids);
     let mut body = vec![0; approval.len()];
     approval.write(&mut body).map_err(|error| CommandError::usage(error.to_string()))?;
-    let answer = patiently(|| imds.approve(&body, FIRST_TIMEOUT)).map_err(|failure| unreachable(&imds, &failure))?;
-    let is_approved = (200..300).contains(&answer.status);
-    if args.output.json {
-        let event_ids: Vec<_> = args.ids.iter().map(String::as_str).collect();
-        print_progress_record(&Record::Approval { event_ids: &event_ids, status: Some(answer.status) });
-    } else if is_approved {
-        for id in &args.ids {
-            print_progress(&format!("{GOOD}approved{GOOD:#}  {}\n", printable(id)));
-        }
-    }
-    if is_approved { Ok(()) } else { Err(refused(&imds, &answer)) }
+    patiently(|| imds.approve(&body, FIRST_TIMEOUT)).map_err(|failure| unreachable(imds, &failure))
+}
+
+/// This machine's name is unknown, for this reason.
+pub(super) fn name_unknown(why: &str, advice: &str) -> CommandError {
+    CommandError::endpoint(format!("{}; {advice}", imds::name_unknown(why)))
 }
 
 /// Sends a request that may take two minutes, and explains the delay if it does.
-fn patiently<T>(request: impl FnOnce() -> T) -> T {
+pub(super) fn patiently<T>(request: impl FnOnce() -> T) -> T {
     let (done, waiting) = mpsc::channel::<()>();
     // Without a thread the delay is not explained.
     let _ = thread::Builder::new().spawn(move || {
@@ -100,7 +114,7 @@ fn unreachable(imds: &Imds, failure: &imds::RequestFailure) -> CommandError {
     ))
 }
 
-fn refused(imds: &Imds, answer: &HttpResponse) -> CommandError {
+pub(super) fn refused(imds: &Imds, answer: &HttpResponse) -> CommandError {
     let remark = answer.error_message();
     let colon = if remark.is_empty() { "" } else { ": " };
     CommandError::endpoint(format!("{} refused with status {}{colon}{remark}", imds.endpoint(), answer.status))

@@ -10,7 +10,7 @@ pub(super) struct CommandError {
 }
 
 impl CommandError {
-    /// The endpoint cannot be reached, or refuses.
+    /// The endpoint cannot be reached or refuses, or nothing can be approved.
     pub(super) fn endpoint(message: impl Into<String>) -> Self {
         Self { exit_code: 1, message: message.into() }
     }
@@ -28,5 +28,10 @@ impl CommandError {
     /// The input is not a valid document.
     pub(super) fn document(message: impl Into<String>) -> Self {
         Self { exit_code: 3, message: message.into() }
+    }
+
+    /// `wait`: the time is over.
+    pub(super) fn time_over(message: impl Into<String>) -> Self {
+        Self { exit_code: 4, message: message.into() }
     }
 }

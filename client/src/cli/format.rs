@@ -1,12 +1,13 @@
-//! Text for people: tables, times in words, colour on terminals, and no character that is unsafe to print.
+//! Text for people: times in words, colour on terminals, and no character that is unsafe to print.
 
-use std::fmt::{Display, Write as _};
-use std::io::{self, Write};
+use std::fmt::Display;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anstyle::{AnsiColor, Style};
 use scheduled_events_core::record::Printable;
 use scheduled_events_core::{Action, UnixSeconds};
+
+use super::table::{CELL_MAX, TEXT_MAX, cut};
 
 pub(super) const BOLD: Style = Style::new().bold();
 pub(super) const DIM: Style = Style::new().dimmed();
@@ -30,11 +31,21 @@ pub(super) fn printable(text: &str) -> String {
     Printable(text).to_string()
 }
 
+/// A word from outside, such as a type or a name, with unsafe characters escaped: at most [`CELL_MAX`] columns wide.
+pub(super) fn cell(text: &str) -> String {
+    cut(&printable(text), CELL_MAX).into_owned()
+}
+
+/// A text from outside, such as a description, with unsafe characters escaped: at most [`TEXT_MAX`] columns wide.
+pub(super) fn sentence(text: &str) -> String {
+    cut(&printable(text), TEXT_MAX).into_owned()
+}
+
 /// The names of machines, the first few of them.
 pub(super) fn names(names: impl IntoIterator<Item = impl Display>) -> String {
     const FEW: usize = 3;
     let mut names = names.into_iter();
-    let mut list: Vec<_> = names.by_ref().take(FEW).map(|name| printable(&name.to_string())).collect();
+    let mut list: Vec<_> = names.by_ref().take(FEW).map(|name| cell(&name.to_string())).collect();
     match names.count() {
         0 if list.is_empty() => return "-".into(),
         0 => {}
@@ -77,56 +88,11 @@ pub(super) fn from_now(moment: UnixSeconds, now: UnixSeconds) -> String {
     }
 }
 
-/// The time of day: `22:26:58`.
-pub(super) fn time_of_day(moment: UnixSeconds) -> String {
+/// The date and the time of day in UTC: `2022-04-11` and `22:26:58`.
+pub(super) fn date_and_time(moment: UnixSeconds) -> (String, String) {
     let text = moment.to_string();
-    text.get(text.len() - 9..text.len() - 1).unwrap_or_default().to_owned()
-}
-
-/// A table. Each column but the last is as wide as its widest cell.
-#[derive(Default)]
-pub(super) struct Table {
-    rows: Vec<Row>,
-}
-
-struct Row {
-    cells: Vec<(String, Style)>,
-    /// Lines below the cells.
-    below: Vec<String>,
-}
-
-impl Table {
-    pub(super) fn row(&mut self, cells: impl IntoIterator<Item = (String, Style)>) {
-        self.rows.push(Row { cells: cells.into_iter().collect(), below: Vec::new() });
-    }
-
-    /// Adds a line below the last row, aligned with the second column.
-    pub(super) fn below(&mut self, line: String) {
-        if let Some(row) = self.rows.last_mut() {
-            row.below.push(line);
-        }
-    }
-
-    pub(super) fn print(&self, mut output: impl Write) -> io::Result<()> {
-        let columns = self.rows.iter().map(|row| row.cells.len()).max().unwrap_or(0);
-        let width = |column: usize| {
-            let cells = self.rows.iter().filter_map(|row| row.cells.get(column));
-            cells.map(|(text, _)| text.chars().count()).max().unwrap_or(0)
-        };
-        let widths: Vec<_> = (0..columns).map(width).collect();
-        for Row { cells, below } in &self.rows {
-            let mut line = String::new();
-            for (column, (text, style)) in cells.iter().enumerate() {
-                let padding = if column + 1 == cells.len() { 0 } else { widths[column] + 2 - text.chars().count() };
-                let _ = write!(line, "{style}{text}{style:#}{:padding$}", "");
-            }
-            writeln!(output, "{}", line.trim_end())?;
-            for line in below {
-                writeln!(output, "{:indent$}{DIM}{line}{DIM:#}", "", indent = widths[0] + 2)?;
-            }
-        }
-        Ok(())
-    }
+    let (date, time) = text.trim_end_matches('Z').split_once('T').unwrap_or((&text, ""));
+    (date.to_owned(), time.to_owned())
 }
 
 #[cfg(test)]
@@ -155,17 +121,5 @@ mod tests {
     fn unsafe_characters_are_escaped() {
         assert_eq!(printable("\u{1b}[2Jgone\r\n\u{202e}txt"), "\\u{1b}[2Jgone\\u{d}\\u{a}\\u{202e}txt");
         assert_eq!(printable("Zoë 😀"), "Zoë 😀");
-    }
-
-    #[test]
-    fn columns_are_aligned() {
-        let mut table = Table::default();
-        let cells = |texts: [&str; 3]| texts.map(|text| (text.to_owned(), PLAIN));
-        table.row(cells(["a", "bbb", "c"]));
-        table.row(cells(["aaa", "b", "c"]));
-        table.below("below".into());
-        let mut text = Vec::new();
-        table.print(anstream::StripStream::new(&mut text)).unwrap();
-        assert_eq!(String::from_utf8(text).unwrap(), "a    bbb  c\naaa  b    c\n     below\n");
     }
 }

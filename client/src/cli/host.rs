@@ -167,7 +167,8 @@ impl Host for CommandHost {
     fn heartbeat(&mut self, status: WatchStatus<'_>) -> Option<Duration> {
         self.on_own.start();
         self.on_others.start();
-        self.supervisor.heartbeat(status)
+        let wake_within = [self.printer.heartbeat(status), self.supervisor.heartbeat(status)];
+        wake_within.into_iter().flatten().min()
     }
 
     fn changed(

@@ -1,23 +1,32 @@
 //! The command `scheduled-events`: arguments, output and exit codes.
 //!
 //! Results and records go to standard output, diagnostics to standard error. Exit codes: 0 success; 1 the endpoint cannot
-//! be reached or refuses, or the output cannot be written; 2 usage error; 3 the input is not a valid document.
+//! be reached or refuses, nothing can be approved, or the output cannot be written; 2 usage error; 3 the input is not a
+//! valid document; 4 `wait`: the time is over.
 //!
 //! Read `args` for what the command accepts, then the module of a subcommand. `output` writes, `format` and
 //! `printer` turn facts into text.
 
+mod approve;
 mod args;
 mod check;
 mod demo;
 mod document;
 mod endpoint;
 mod error;
+mod event_filter;
 mod format;
 mod host;
+mod install;
+mod others;
 mod output;
 mod printer;
 mod replay;
+mod status_line;
 mod systemd;
+mod table;
+mod terminal;
+mod wait;
 mod watch;
 
 use std::ffi::OsString;
@@ -37,14 +46,21 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
+    anstream::ColorChoice::from(cli.color).write_global();
+    if cli.quiet {
+        output::be_quiet();
+    }
     let result = match cli.command {
         Command::List(args) => endpoint::list(&args),
-        Command::Approve(args) => endpoint::approve(&args),
+        Command::Approve(args) => approve::approve(&args),
+        Command::Wait(args) => wait::wait(&args),
         Command::Watch(args) => watch::watch(args),
         Command::Check(args) => check::check(&args),
         Command::Replay(args) => replay::replay(args),
         Command::Scenarios(args) => replay::scenarios(&args),
         Command::Demo(args) => demo::demo(&args),
+        Command::Completions(args) => install::completions(&args),
+        Command::Man(args) => install::man(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use super::error::CommandError;
 use super::format::{BAD, CAUTION, printable};
+use super::status_line;
 use crate::limits::{EXIT_OUTPUT_WAIT, OUTPUT_QUEUE_MAX, OUTPUT_WAIT_MAX, OUTPUT_WAIT_SHARE};
 use crate::record::write_json;
 
@@ -48,14 +49,22 @@ impl Patience {
     }
 }
 
+/// Whether progress for people and notes are left out.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
 /// Prints a diagnostic line, such as `error: …`, to standard error.
 pub(super) fn diagnose(label: &str, message: &str) {
+    if label == "note" && QUIET.load(Ordering::Relaxed) {
+        return;
+    }
+    let _hidden = status_line::hide();
     // There is no other place to report that standard error cannot be written.
     let _ = ERRORS.write(&diagnostic(label, message));
 }
 
 /// Prints the result of a command to standard output.
 pub(super) fn print(text: &[u8]) -> Result<(), CommandError> {
+    let _hidden = status_line::hide();
     OUTPUT.write(text).map_err(|error| CommandError::output(&error))
 }
 
@@ -66,9 +75,23 @@ pub(super) fn print_record(record: &impl Serialize) -> Result<(), CommandError> 
     print(&line)
 }
 
-/// Prints progress to standard output. The command continues even if that fails.
+/// Prints progress for people to standard output. The command continues even if that fails.
 pub(super) fn print_progress(text: &str) {
-    let _ = OUTPUT.write(text.as_bytes());
+    if !QUIET.load(Ordering::Relaxed) {
+        let _ = print(text.as_bytes());
+    }
+}
+
+/// Writes the status line, which is progress, too.
+pub(super) fn write_status(text: &str) {
+    if !QUIET.load(Ordering::Relaxed) {
+        let _ = OUTPUT.write(text.as_bytes());
+    }
+}
+
+/// From now on, neither progress for people nor notes are printed.
+pub(super) fn be_quiet() {
+    QUIET.store(true, Ordering::Relaxed);
 }
 
 /// Prints a record of progress to standard output. The command continues even if that fails.

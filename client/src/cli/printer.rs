@@ -1,35 +1,167 @@
 //! Prints the records and notes of a watcher: as JSON Lines, or as lines for people.
 
 use std::fmt::Display;
+use std::time::{Duration, Instant};
 
 use anstyle::Style;
 use scheduled_events_core::record::{EventMembers, ResourceList};
-use scheduled_events_core::{Change, UnixSeconds};
+use scheduled_events_core::{Action, Change, UnixSeconds};
 
-use super::format::{BAD, CAUTION, DIM, GOOD, PLAIN, action_style, duration, from_now, names, printable, time_of_day};
+use super::args::OutputArgs;
+use super::format::{
+    BAD, CAUTION, DIM, GOOD, PLAIN, action_style, cell, date_and_time, duration, from_now, names, now, printable,
+    sentence,
+};
+use super::others::OthersSummary;
 use super::output::{diagnose, print_progress, print_progress_record};
+use super::status_line;
+use super::systemd;
+use super::table::wrap;
+use super::terminal;
 use crate::record::{EventRecord, HookOutcome, Record, TimedRecord};
-use crate::watch::Note;
+use crate::watch::{Note, WatchStatus};
 
-/// The column at which lines below a record start.
-const INDENT: usize = 25;
+/// How soon a summary is complete: the reports of one poll follow each other at once.
+const SUMMARY_DELAY: Duration = Duration::from_millis(50);
+
+/// How often the status line is rewritten.
+const STATUS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How a line shows when it was printed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stamp {
+    /// Date, time and time zone on each line, for logs that are searched.
+    Full,
+    /// The time only, below a line with the date when that changes, for terminals.
+    Time,
+}
+
+impl Stamp {
+    /// The stamp for a log on standard output.
+    pub(super) fn of_log() -> Self {
+        if terminal::output_width().is_some() { Self::Time } else { Self::Full }
+    }
+
+    /// The column at which lines below a record start.
+    const fn indent(self) -> usize {
+        match self {
+            Self::Full => 40,
+            Self::Time => 25,
+        }
+    }
+}
 
 /// Prints the records and notes of a watcher.
 pub(super) struct RecordPrinter {
-    pub(super) json: bool,
+    json: bool,
+    /// Whether each event of other machines is printed.
+    verbose: bool,
+    stamp: Stamp,
+    /// The date that was printed last.
+    date: String,
+    others: OthersSummary,
+    /// Whether `--verbose` was mentioned.
+    hinted: bool,
+    status_at: Option<Instant>,
+    status: String,
 }
 
 impl RecordPrinter {
+    pub(super) fn new(output: &OutputArgs, verbose: bool, stamp: Stamp) -> Self {
+        Self {
+            json: output.json,
+            verbose,
+            stamp,
+            date: String::new(),
+            others: OthersSummary::default(),
+            hinted: false,
+            status_at: None,
+            status: String::new(),
+        }
+    }
+
     /// Prints a record; `event` is the one that it is about, if it is about one.
-    pub(super) fn record(&self, timed: &TimedRecord<'_>, event: Option<&EventRecord>) {
+    pub(super) fn record(&mut self, timed: &TimedRecord<'_>, event: Option<&EventRecord>) {
+        self.others.report();
         if self.json {
             print_progress_record(timed);
-            return;
+        } else if !self.sum_up(timed, event) {
+            self.print(timed, event);
         }
+    }
+
+    /// Adds a record to the summary, if it is about another machine's event and does not do anything about it.
+    fn sum_up(&mut self, timed: &TimedRecord<'_>, event: Option<&EventRecord>) -> bool {
+        let is_other = |mine: Option<bool>| mine == Some(false) && !self.verbose;
+        match (&timed.record, event) {
+            (Record::Change { change, event }, _) if is_other(event.mine) => {
+                let event_type = event.event_type.map_or("-".to_owned(), |word| word.to_string());
+                let machines = names(event.resources.iter().flat_map(ResourceList::iter));
+                self.others.add(change.word(), &event_type, &machines, timed.time);
+                true
+            }
+            (Record::Decision { action, .. }, Some(event)) if is_other(event.mine) => {
+                if matches!(action, Action::Approve | Action::Prepare) {
+                    let machines = names(event.resources.iter().flatten());
+                    self.others.add(action.word(), event.event_type.as_deref().unwrap_or("-"), &machines, timed.time);
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Prints the summary of a poll once it is complete, and the status line on a terminal. Returns how soon to call again.
+    pub(super) fn heartbeat(&mut self, status: WatchStatus<'_>) -> Option<Duration> {
+        if self.json {
+            return None;
+        }
+        let summary = self.others.take();
+        self.summary(summary);
+        if !self.others.is_empty() {
+            return Some(SUMMARY_DELAY);
+        }
+        let text = systemd::status(status);
+        if text != self.status || self.status_at.is_none_or(|at| at.elapsed() >= STATUS_INTERVAL) {
+            status_line::show(&format!("{} UTC  {text}", date_and_time(now()).1));
+            self.status = text;
+            self.status_at = Some(Instant::now());
+        }
+        None
+    }
+
+    /// Prints what is not printed yet, and removes the status line.
+    pub(super) fn finish(&mut self) {
+        let summary = self.others.take_now();
+        self.summary(summary);
+        drop(status_line::hide());
+    }
+
+    fn summary(&mut self, summary: Option<(String, UnixSeconds)>) {
+        let Some((text, time)) = summary else { return };
+        let stamp = self.stamp(time);
+        let hint = if std::mem::replace(&mut self.hinted, true) { "" } else { " (--verbose shows each event)" };
+        print_progress(&format!("{DIM}{stamp}  {:<13}  {text}{hint}{DIM:#}\n", "others"));
+    }
+
+    /// The stamp of a line. Prints the date before it if that changed.
+    fn stamp(&mut self, moment: UnixSeconds) -> String {
+        let (date, time) = date_and_time(moment);
+        if self.stamp == Stamp::Full {
+            return format!("{date} {time} UTC");
+        }
+        if self.date != date {
+            print_progress(&format!("{DIM}{date} (times in UTC){DIM:#}\n"));
+            self.date = date;
+        }
+        time
+    }
+
+    fn print(&mut self, timed: &TimedRecord<'_>, event: Option<&EventRecord>) {
         let event_type = event.and_then(|event| event.event_type.as_deref()).unwrap_or("-");
-        let line = |word: &str, style: Style, event_type: &dyn Display, id: &dyn Display, rest: &str| {
-            let time = time_of_day(timed.time);
-            let (event_type, id) = (printable(&event_type.to_string()), printable(&id.to_string()));
+        let mut line = |word: &str, style: Style, event_type: &dyn Display, id: &dyn Display, rest: &str| {
+            let time = self.stamp(timed.time);
+            let (event_type, id) = (cell(&event_type.to_string()), sentence(&id.to_string()));
             let line = format!("{DIM}{time}{DIM:#}  {style}{word:<13}{style:#}  {event_type:<9}  {id}  {rest}");
             print_progress(&format!("{}\n", line.trim_end()));
         };
@@ -38,9 +170,9 @@ impl RecordPrinter {
                 let event_type = event.event_type.map_or("-".to_owned(), |word| word.to_string());
                 line(change.word(), change_style(*change), &event_type, &event.event_id, "");
                 if !matches!(change, Change::Started) && !change.is_end() {
-                    Self::below(&summary(event, timed.time));
+                    self.below(&summary(event, timed.time));
                     if let Some(text) = event.description.filter(|text| !text.is_empty()) {
-                        Self::below(&printable(&text.to_string()));
+                        self.below(&sentence(&text.to_string()));
                     }
                 }
             }
@@ -89,14 +221,18 @@ impl RecordPrinter {
         }
     }
 
-    fn below(text: &str) {
-        print_progress(&format!("{:INDENT$}{DIM}{text}{DIM:#}\n", ""));
+    fn below(&self, text: &str) {
+        let indent = self.stamp.indent();
+        let width = terminal::output_width().map(|columns| columns.saturating_sub(indent).max(indent));
+        for line in wrap(text, width) {
+            print_progress(&format!("{}{DIM}{line}{DIM:#}\n", " ".repeat(indent)));
+        }
     }
 
     /// Prints a line below the last record, for people only.
     pub(super) fn remark(&self, text: &str) {
         if !self.json {
-            Self::below(text);
+            self.below(text);
         }
     }
 

@@ -5,8 +5,10 @@ use std::sync::mpsc;
 
 use super::args::{ReplayArgs, ScenariosArgs};
 use super::error::CommandError;
-use super::format::{BOLD, DIM, PLAIN, Table, printable};
+use super::format::{BOLD, DIM, PLAIN, printable};
 use super::output::{print, print_progress, print_record};
+use super::table::Table;
+use super::terminal;
 use crate::record::Record;
 use crate::replay::{ReplayEvent, Scenario, Server, ServerConfig};
 
@@ -25,7 +27,8 @@ pub(super) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
         };
         CommandError::usage(format!("cannot listen on {}: {error}{advice}", args.listen))
     })?;
-    print_progress(&format!("listening on {}\n", server.url()));
+    // A script needs this line, so --quiet does not suppress it.
+    let _ = print(format!("listening on {}\n", server.url()).as_bytes());
     for event in events {
         // Successful polls come every second and are not printed.
         let is_routine = matches!(&event, ReplayEvent::Answered { method, status: Some(200 | 304), faults, .. }
@@ -43,6 +46,11 @@ pub(super) fn load(name: &str) -> Result<Scenario, CommandError> {
 }
 
 pub(super) fn scenarios(args: &ScenariosArgs) -> Result<(), CommandError> {
+    if let Some(name) = &args.show {
+        let source = Scenario::builtin_source(name)
+            .ok_or_else(|| CommandError::usage(format!("there is no scenario {name:?}; {}", Scenario::suggestion(name))))?;
+        return print(source.as_bytes());
+    }
     if args.output.json {
         return Scenario::builtins()
             .try_for_each(|(name, about)| print_record(&Record::Scenario { name, about: &about }));
@@ -53,7 +61,11 @@ pub(super) fn scenarios(args: &ScenariosArgs) -> Result<(), CommandError> {
     }
     let mut text = Vec::new();
     // Writing to memory does not fail.
-    let _ = table.print(&mut text);
-    let _ = writeln!(text, "\n{DIM}Watch one of them: scheduled-events demo SCENARIO{DIM:#}");
+    let _ = table.print(&mut text, terminal::output_width());
+    let _ = writeln!(
+        text,
+        "\n{DIM}Watch one:       scheduled-events demo SCENARIO\n\
+         Print its file:  scheduled-events scenarios --show SCENARIO{DIM:#}"
+    );
     print(&text)
 }

@@ -66,8 +66,8 @@ impl Supervisor {
     }
 }
 
-/// The status that `systemctl status` shows.
-fn status(watch: WatchStatus<'_>) -> String {
+/// The status that `systemctl status` and the status line show.
+pub(super) fn status(watch: WatchStatus<'_>) -> String {
     let about = match watch.events {
         _ if !watch.answered => "waiting for the first document".to_owned(),
         0 => "no events".to_owned(),

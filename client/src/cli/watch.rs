@@ -10,7 +10,8 @@ use super::error::CommandError;
 use super::format::{count, printable};
 use super::host::CommandHost;
 use super::output::{self, diagnose};
-use super::printer::RecordPrinter;
+use super::printer::{RecordPrinter, Stamp};
+use crate::api_version::policy_warning;
 use crate::hooks;
 use crate::platform;
 use crate::policy_file;
@@ -43,7 +44,7 @@ pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
         timeout: None,
     };
     output::start_writers().map_err(|error| CommandError::usage(format!("cannot start a thread: {error}")))?;
-    let printer = RecordPrinter { json: args.output.json };
+    let printer = RecordPrinter::new(&args.output, args.log.verbose, Stamp::of_log());
     printer.message(&format!(
         "watching {} every {}, policy {}; press Ctrl-C to stop",
         imds.endpoint(),
@@ -61,6 +62,7 @@ pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
     host.recover = args.recover;
     host.on = args.on;
     let ended = watch.run(&mut host);
+    host.printer.finish();
     host.stop();
     output::flush_on_exit();
     match ended {
@@ -73,6 +75,9 @@ pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
 
 /// Warns about arguments that are valid and most likely not what is meant.
 fn warn(args: &WatchArgs, policy: &Policy) {
+    if let Some(warning) = policy_warning(policy, &args.service.api_version) {
+        diagnose("warning", &warning);
+    }
     let prepares = policy.rules().iter().any(|rule| rule.action == Action::Prepare);
     if prepares && args.prepare.is_none() && !args.dry_run {
         diagnose(

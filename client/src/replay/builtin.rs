@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use super::scenario::Scenario;
-use super::suggest::nearest;
+use crate::suggest::nearest;
 
 impl Scenario {
     /// The built-in scenario `name`.

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::suggest::nearest;
+use crate::suggest::nearest;
 
 /// Defines the kinds of fault: variant and argument type, syntax, description.
 macro_rules! fault_kinds {

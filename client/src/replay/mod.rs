@@ -55,7 +55,6 @@ mod route;
 pub mod scenario;
 pub mod server;
 mod service;
-mod suggest;
 pub mod timeline;
 mod wire;
 

@@ -51,7 +51,7 @@ use serde::de::{self, Deserializer};
 use toml::Spanned;
 
 use super::names;
-use super::suggest::nearest;
+use crate::suggest::nearest;
 
 /// The most events in a scenario, including copies by `count`.
 ///

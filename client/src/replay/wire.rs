@@ -2,16 +2,16 @@
 
 use std::time::{Duration, SystemTime};
 
+use scheduled_events_core::EventKind;
 use serde::Serialize;
 
 use super::document::{DocumentEvent, ReplayDocument};
+use crate::api_version::{Feature, versions};
+use crate::imds::UNDERSCORED_API_VERSION;
 
 /// A version of the Scheduled Events API. Versions are dates, so they compare as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ApiVersion(&'static str);
-
-const VERSIONS: [&str; 7] =
-    ["2017-03-01", "2017-08-01", "2017-11-01", "2019-01-01", "2019-04-01", "2019-08-01", "2020-07-01"];
 
 /// The versions of `/metadata/instance`, from Microsoft's page about the Instance Metadata Service.
 const INSTANCE_VERSIONS: [&str; 30] = [
@@ -49,17 +49,17 @@ const INSTANCE_VERSIONS: [&str; 30] = [
 
 impl ApiVersion {
     pub(super) fn parse(text: &str) -> Option<Self> {
-        VERSIONS.iter().find(|known| **known == text).map(|known| Self(known))
+        versions().find(|known| *known == text).map(Self)
     }
 
-    fn since(self, version: &str) -> bool {
-        self.0 >= version
+    fn has(self, feature: Feature) -> bool {
+        feature.is_in(self.0)
     }
 
     fn includes(self, event: &DocumentEvent) -> bool {
         match event.facts.event_type.as_str() {
-            "Preempt" => self.since("2017-11-01"),
-            "Terminate" => self.since("2019-01-01"),
+            "Preempt" => self.has(Feature::Events(EventKind::Preempt)),
+            "Terminate" => self.has(Feature::Events(EventKind::Terminate)),
             _ => true,
         }
     }
@@ -115,7 +115,7 @@ struct WireEvent<'a> {
 impl<'a> WireEvent<'a> {
     fn new(event: &'a DocumentEvent, version: ApiVersion, epoch: SystemTime) -> Self {
         let facts = &event.facts;
-        let prefix = if version.since("2017-08-01") { "" } else { "_" };
+        let prefix = if version.0 == UNDERSCORED_API_VERSION { "_" } else { "" };
         Self {
             event_id: &facts.event_id,
             event_status: if event.started { "Started" } else { "Scheduled" },
@@ -125,9 +125,9 @@ impl<'a> WireEvent<'a> {
             not_before: event
                 .not_before
                 .map_or_else(String::new, |offset| httpdate::fmt_http_date(wall_time(epoch, offset))),
-            description: version.since("2019-04-01").then_some(&*facts.description),
-            event_source: version.since("2019-08-01").then_some(&*facts.event_source),
-            duration_in_seconds: version.since("2020-07-01").then_some(facts.duration_in_seconds),
+            description: version.has(Feature::Description).then_some(&*facts.description),
+            event_source: version.has(Feature::EventSource).then_some(&*facts.event_source),
+            duration_in_seconds: version.has(Feature::DurationInSeconds).then_some(facts.duration_in_seconds),
         }
     }
 }
@@ -137,8 +137,11 @@ pub(super) const MISSING_HEADER: &str = "{ \"error\": \"Bad request: . Required 
 
 /// The body of a 400 for a missing, repeated or unknown version.
 pub(super) fn bad_version(instance: bool) -> String {
-    let known: &[&str] = if instance { &INSTANCE_VERSIONS } else { &VERSIONS };
-    let newest: Vec<_> = known.iter().rev().take(3).copied().collect();
+    let newest: Vec<_> = if instance {
+        INSTANCE_VERSIONS.into_iter().rev().take(3).collect()
+    } else {
+        versions().rev().take(3).collect()
+    };
     serde_json::json!({
         "error": "Bad request. api-version is invalid or was not specified in the request. \
                   For more information refer to aka.ms/azureimds",
@@ -216,6 +219,6 @@ mod tests {
         assert_eq!(ApiVersion::parse(""), None);
         assert!(is_instance_version("2021-02-01") && !is_instance_version("2021-02-02"));
         assert!(bad_version(false).ends_with(r#""newest-versions":["2020-07-01","2019-08-01","2019-04-01"]}"#));
-        assert!(VERSIONS.is_sorted() && INSTANCE_VERSIONS.is_sorted());
+        assert!(INSTANCE_VERSIONS.is_sorted());
     }
 }

@@ -48,6 +48,12 @@ fn a_usage_error_suggests_what_was_meant() {
         (&["replay", "preempt", "--fault", "statsu:500"], "did you mean `status`?"),
         (&["approve"], "<ID>..."),
         (&["watch", "--vm-name", " "], "the name is empty"),
+        (&["approve", "a", "--mine"], "cannot be used with"),
+        (&["approve", "--others"], "<ID>..."),
+        (&["approve", "--mine", "--others"], "cannot be used with"),
+        (&["approve", "--type", "Freeze,prempt"], "did you mean `Preempt`?"),
+        (&["wait", "--type", "Maintenance"], "one or more of Freeze, Reboot, Redeploy, Preempt, Terminate, Other"),
+        (&["wait", "--timeout", "0"], "at least 1s"),
     ] {
         let finished = run(arguments).with_code(2);
         assert!(finished.stderr.starts_with("error: ") && finished.stderr.contains(expected), "{}", finished.stderr);
@@ -61,15 +67,20 @@ fn a_usage_error_suggests_what_was_meant() {
 fn the_help_of_each_subcommand_has_an_example() {
     let help = run(&["--help"]).with_code(0);
     assert_eq!(help.stderr, "");
-    for task in ["list", "watch", "approve", "check", "replay", "scenarios", "demo"] {
+    for task in ["list", "watch", "approve", "wait", "check", "replay", "scenarios", "demo"] {
         assert!(help.stdout.contains(&format!("\n  {task}")), "{task}: {}", help.stdout);
         let help = run(&[task, "--help"]).with_code(0);
         let example = format!("Example:  scheduled-events {task}");
         assert!(help.stdout.contains(&example), "{task}: {}", help.stdout);
     }
-    for line in
-        ["0  success", "1  the endpoint cannot be reached", "output cannot be written", "2  usage", "3  the input"]
-    {
+    for line in [
+        "0  success",
+        "1  the endpoint cannot be reached",
+        "nothing can be approved",
+        "2  usage",
+        "3  the input",
+        "4  wait",
+    ] {
         assert!(help.stdout.contains(line), "{line}: {}", help.stdout);
     }
     let version = run(&["--version"]).with_code(0);
@@ -95,6 +106,8 @@ fn an_invalid_policy_file_is_reported_with_file_line_and_column() {
     }
     let missing = refused(&["watch", "--policy", &folder.path("missing.toml")], 2);
     assert!(missing.contains("a policy is `observe`, `sample` or a TOML file"), "{missing}");
+    let misspelled = refused(&["watch", "--policy", "Sample"], 2);
+    assert!(misspelled.contains("did you mean `sample`?"), "{misspelled}");
 }
 
 #[test]
@@ -114,6 +127,7 @@ fn a_foreign_endpoint_needs_allow_endpoint() {
         ("169.254.169.254", "http://"),
         ("http://127.0.0.1/metadata", "a scheme, a host and a port"),
         ("http://127.0.0.1:99999", "a port"),
+        ("http://127.0.0.1:80#x", "; try http://127.0.0.1:80"),
         ("", ""),
     ] {
         for task in [&["list"][..], &["approve", "a"], &["watch"]] {
@@ -151,6 +165,34 @@ fn a_refusal_is_exit_code_1_and_its_text_is_printed() {
     service.show_body("{\"Events\":\n [}");
     let refusal = refused(&["list", "--endpoint", &service.url()], 3);
     assert!(refusal.starts_with(&format!("error: {}:2:3: ", service.url())), "{refusal}");
+}
+
+#[test]
+fn what_an_old_api_version_does_not_deliver_is_reported() {
+    let server = play(STEADY, &[]);
+    let url = server.url();
+    let folder = Folder::new();
+    let document = folder.file("document.json", document(1, &[freeze("a")]));
+    let old = "2019-01-01";
+    let warning = "warning: API version 2019-01-01 does not deliver what the policy names: EventSource (rule 1), \
+                   DurationInSeconds (rule 2); use --api-version 2020-07-01 or newer\n";
+    let watch = ["watch", "--endpoint", &url, "--vm-name", VM, "--max-polls", "1", "--policy", "sample"];
+    let check = ["check", &document, "--vm-name", VM, "--policy", "sample"];
+    for arguments in [&watch[..], &check] {
+        let finished = run(&[arguments, &["--api-version", old]].concat()).with_code(0);
+        assert_eq!(finished.stderr, warning, "{arguments:?}");
+        assert_eq!(run(arguments).with_code(0).stderr, "", "{arguments:?}");
+    }
+    let missing = "does not deliver Terminate events; use --api-version 2019-01-01 or newer";
+    for (arguments, version, is_warned) in [
+        (&["list"][..], "2017-11-01", true),
+        (&["list"], old, false),
+        (&["wait", "--type", "Freeze"], "2017-11-01", false),
+        (&["wait", "--type", "Freeze,Terminate"], "2017-11-01", true),
+    ] {
+        let finished = run(&[arguments, &["--endpoint", &url, "--api-version", version]].concat());
+        assert_eq!(finished.stderr.contains(missing), is_warned, "{arguments:?}: {}", finished.stderr);
+    }
 }
 
 /// A freeze that waits for its approval.
@@ -257,39 +299,6 @@ fn the_option_endpoint_overrides_the_environment() {
 }
 
 #[test]
-fn approve_fails_for_an_unknown_id() {
-    let server = play(STEADY, &[]);
-    let url = server.url();
-    let id = run(&["list", "--endpoint", &url, "--json"]).records()[1]["event_id"].as_str().expect("an id").to_owned();
-
-    let approved = run(&["approve", &id, "--endpoint", &url]).with_code(0);
-    assert_eq!(approved.stdout, format!("approved  {id}\n"));
-    // The service accepts a second approval.
-    let approved = run(&["approve", &id, "--endpoint", &url, "--json"]).with_code(0);
-    assert_eq!(approved.stdout, format!("{{\"record\":\"approval\",\"event_ids\":[\"{id}\"],\"status\":200}}\n"));
-
-    let unknown = refused(&["approve", "no-such-event", "--endpoint", &url], 1);
-    assert!(unknown.contains("refused with status 400") && unknown.contains("no-such-event"), "{unknown}");
-    let unknown = run(&["approve", "no-such-event", &id, "--endpoint", &url, "--json"]).with_code(1);
-    assert_eq!(
-        unknown.stdout,
-        format!("{{\"record\":\"approval\",\"event_ids\":[\"no-such-event\",\"{id}\"],\"status\":400}}\n")
-    );
-    assert!(refused(&["approve", "", "--endpoint", &url], 2).contains("is empty"));
-}
-
-#[test]
-fn approve_sends_ids_with_special_characters_unchanged() {
-    let service = FakeService::start();
-    let ids = ["a\"b\\c", "\u{e9}\u{1f600}", "-dash", "with space", "\u{1}"];
-    let url = service.url();
-    let mut arguments = vec!["approve", "--endpoint", &url, "--"];
-    arguments.extend(ids);
-    run(&arguments).with_code(0);
-    assert_eq!(service.posted(), ids);
-}
-
-#[test]
 fn scenarios_lists_all_scenarios() {
     let table = run(&["scenarios"]).with_code(0);
     let records = run(&["scenarios", "--json"]).with_code(0).records();
@@ -366,6 +375,20 @@ fn demo_prints_an_event_from_its_announcement_to_the_recovery() {
         rest = after;
     }
     assert_eq!(finished.stderr, "");
+}
+
+#[test]
+fn demo_is_slow_enough_to_prepare_for_an_eviction() {
+    let finished = run(&["demo", "preempt", "--json"]).with_code(0);
+    let story: Vec<_> = finished
+        .records()
+        .iter()
+        .map(|record| record.get("change").unwrap_or(&record["record"]).as_str().expect("a word").to_owned())
+        .filter(|word| word != "decision")
+        .collect();
+    assert_eq!(story, ["scheduled", "prepare", "approval", "started", "completed", "recover"]);
+    let outcome = |kind| finished.of_kind(kind)[0]["outcome"].clone();
+    assert_eq!((outcome("prepare"), outcome("recover")), (json!("ready"), json!("done")));
 }
 
 #[test]

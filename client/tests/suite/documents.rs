@@ -84,6 +84,8 @@ fn without_a_name_all_events_are_held() {
     );
     let table = run_with_input(&["check"], body.as_bytes()).with_code(0);
     assert!(table.stdout.contains("hold (VM name unknown)"), "{}", table.stdout);
+    assert_eq!(table.stderr, "warning: this machine's name is unknown, so all events are held; use --vm-name NAME\n");
+    assert_eq!(run_with_input(&["check"], br#"{"Events":[]}"#).with_code(0).stderr, "", "there is nothing to hold");
 }
 
 #[test]

@@ -193,7 +193,7 @@ fn fault_22_post_without_the_metadata_header() {
     service.show(2, &[freeze("a")]);
     let mut run = Run::watch(&service.url(), &["--policy", "sample"]);
     run.record("an approval", |record| record["record"] == "approval");
-    crate::support::run(&["approve", "b", "--endpoint", &service.url()]).with_code(0);
+    crate::support::run(&["approve", "a", "--endpoint", &service.url()]).with_code(0);
     let requests = service.requests();
     let posts: Vec<_> = requests.into_iter().filter(crate::support::Request::is_post).collect();
     assert_eq!(posts.len(), 2);

@@ -1,5 +1,6 @@
 //! The client's end-to-end tests. They are one program, so that they link once; each module tests one subject.
 
+mod approve;
 mod clocks;
 mod command_line;
 mod commands;
@@ -8,10 +9,13 @@ mod documents;
 mod field_faults;
 mod host_limits;
 mod http_faults;
+mod install;
 mod main_job;
+mod output;
 mod records;
 mod replay_server;
 mod restart;
+mod scenarios_page;
 mod security;
 #[cfg(unix)]
 mod stalled_readers;
@@ -19,3 +23,5 @@ mod state_file;
 mod support;
 #[cfg(unix)]
 mod systemd;
+mod tables;
+mod wait;

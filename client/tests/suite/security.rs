@@ -46,7 +46,7 @@ fn an_id_that_could_split_a_request_is_sent_back_unchanged_in_one_request() {
     assert_plain(&run.stderr());
 
     let url = service.url();
-    let arguments = [&["approve", "--endpoint", &url, "--"][..], &SPLITTERS].concat();
+    let arguments = [&["approve", "--endpoint", &url, "--vm-name", VM, "--"][..], &SPLITTERS].concat();
     let finished = crate::support::run(&arguments).with_code(0);
     assert_eq!(service.posted()[SPLITTERS.len()..], SPLITTERS);
     assert_not_split(&service);

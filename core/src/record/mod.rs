@@ -187,7 +187,7 @@ macro_rules! records {
 
 records! {
     /// A document was read.
-    Document "document" by "list, check" {
+    Document "document" by "list, check, wait" {
         /// The document's incarnation: it changes whenever the document changes.
         incarnation: Incarnation<'a> => "number, string or null",
         /// The number of events.
@@ -197,12 +197,12 @@ records! {
     }
 
     /// An event of the document.
-    Event "event" by "list, check" {
+    Event "event" by "list, check, wait" {
         ..event
     }
 
     /// A part of the document is invalid. The rest of the document is used.
-    Problem "problem" by "list, check, watch" {
+    Problem "problem" by "list, check, wait, watch" {
         /// The event's index in the array `Events`; null for the document itself.
         event: Option<usize> => "number or null",
         /// The invalid member, as the document spells it; null if the problem is not in a member.

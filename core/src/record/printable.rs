@@ -98,6 +98,45 @@ mod tests {
     const BIDI_CONTROL: &str =
         "\u{61c}\u{200e}\u{200f}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2066}\u{2067}\u{2068}\u{2069}";
 
+    /// Unicode 16, `DerivedCoreProperties.txt`: `Default_Ignorable_Code_Point`.
+    const DEFAULT_IGNORABLE: [(u32, u32); 17] = [
+        (0xad, 0xad),
+        (0x34f, 0x34f),
+        (0x61c, 0x61c),
+        (0x115f, 0x1160),
+        (0x17b4, 0x17b5),
+        (0x180b, 0x180f),
+        (0x200b, 0x200f),
+        (0x202a, 0x202e),
+        (0x2060, 0x206f),
+        (0x3164, 0x3164),
+        (0xfe00, 0xfe0f),
+        (0xfeff, 0xfeff),
+        (0xffa0, 0xffa0),
+        (0xfff0, 0xfff8),
+        (0x1bca0, 0x1bca3),
+        (0x1d173, 0x1d17a),
+        (0xe0000, 0xe0fff),
+    ];
+
+    /// The other format characters (`Cf`) without a glyph: interlinear annotations and Egyptian joiners.
+    const OTHER_FORMAT: [(u32, u32); 2] = [(0xfff9, 0xfffb), (0x13430, 0x1343f)];
+
+    #[test]
+    fn the_unsafe_characters_are_those_of_the_documentation() {
+        let in_ranges = |ranges: &[(u32, u32)], char: char| {
+            ranges.iter().any(|(first, last)| (*first..=*last).contains(&u32::from(char)))
+        };
+        for char in (0..=char::MAX as u32).filter_map(char::from_u32) {
+            let expected = char.is_control()
+                || matches!(char, '\u{2028}' | '\u{2029}')
+                || BIDI_CONTROL.contains(char)
+                || in_ranges(&DEFAULT_IGNORABLE, char)
+                || in_ranges(&OTHER_FORMAT, char);
+            assert_eq!(is_unsafe_to_print(char), expected, "{char:?}");
+        }
+    }
+
     /// Invisible format characters, one or more of each block that has any.
     const INVISIBLE: &str = "\u{ad}\u{34f}\u{115f}\u{180e}\u{200b}\u{200c}\u{200d}\u{2060}\u{2064}\u{206a}\u{3164}\
         \u{fe0f}\u{feff}\u{ffa0}\u{fff9}\u{13430}\u{1bca0}\u{1d173}\u{e0001}\u{e0020}\u{e007f}\u{e01ef}";

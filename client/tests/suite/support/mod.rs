@@ -7,6 +7,8 @@
 
 mod command;
 mod fake_service;
+#[cfg(unix)]
+mod terminal;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,6 +27,9 @@ pub use command::{
 };
 #[allow(unused_imports)]
 pub use fake_service::{FakeService, Reply, Request};
+#[cfg(unix)]
+#[allow(unused_imports)]
+pub use terminal::Terminal;
 
 /// The timeout of all waits: longer than anything takes on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);

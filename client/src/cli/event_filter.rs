@@ -1,0 +1,47 @@
+//! Which events of a document a command is about: `--mine` and `--type`.
+
+use scheduled_events_core::{Event, EventKind, VmNames};
+
+/// Which events of a document a command is about. The default is all of them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct EventFilter {
+    /// Only those of this machine.
+    pub(super) mine: bool,
+    /// Only those of these types; empty for all types.
+    pub(super) types: Vec<EventKind>,
+}
+
+impl EventFilter {
+    pub(super) fn matches(&self, event: &Event<'_>, names: VmNames<'_>) -> bool {
+        self.matches_type(event) && (!self.mine || names.owns(event) == Some(true))
+    }
+
+    pub(super) fn matches_type(&self, event: &Event<'_>) -> bool {
+        self.types.is_empty() || event.event_type().is_some_and(|word| self.types.contains(&EventKind::from(word)))
+    }
+
+    /// The filter as words that follow `events`: ` of this machine`, ` of type Freeze or Reboot`. Empty for all events.
+    pub(super) fn describe(&self) -> String {
+        let mut words = String::new();
+        if !self.types.is_empty() {
+            let types: Vec<_> = self.types.iter().map(|kind| kind.word()).collect();
+            words = format!(" of type {}", types.join(" or "));
+        }
+        if self.mine {
+            words += " of this machine";
+        }
+        words
+    }
+}
+
+/// Parses one word of `--type`. Case does not count.
+pub(super) fn event_kind(word: &str) -> Result<EventKind, String> {
+    let word = word.trim();
+    let known = || EventKind::ALL.into_iter();
+    known().find(|kind| kind.word().eq_ignore_ascii_case(word)).ok_or_else(|| {
+        let words: Vec<_> = known().map(EventKind::word).collect();
+        let nearest = crate::suggest::nearest(word, words.iter().copied());
+        let nearest = nearest.map_or(String::new(), |nearest| format!("did you mean `{nearest}`? "));
+        format!("{nearest}expected one or more of {}, separated by commas", words.join(", "))
+    })
+}

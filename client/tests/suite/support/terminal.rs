@@ -1,0 +1,58 @@
+//! A pseudoterminal for the program under test.
+
+use std::fs::File;
+use std::io::Read;
+use std::process::{Command, Stdio};
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+/// A terminal that a command prints to.
+pub struct Terminal {
+    controller: File,
+    terminal: File,
+}
+
+impl Terminal {
+    /// A terminal of this width.
+    pub fn new(columns: u16) -> Self {
+        let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudoterminal");
+        grantpt(&controller).expect("a pseudoterminal");
+        unlockpt(&controller).expect("a pseudoterminal");
+        let path = ptsname(&controller, Vec::new()).expect("a pseudoterminal");
+        let terminal = open(path, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).expect("a pseudoterminal");
+        let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&terminal, size).expect("a pseudoterminal");
+        Self { controller: controller.into(), terminal: terminal.into() }
+    }
+
+    /// Connects standard output and standard error of a command to the terminal.
+    pub fn connect(&self, command: &mut Command) {
+        let stream = || Stdio::from(self.terminal.try_clone().expect("a file descriptor"));
+        command.stdout(stream()).stderr(stream()).env("TERM", "xterm");
+    }
+
+    /// Runs a command to its end. Returns what it printed, with the line ends of a file.
+    pub fn run(self, mut command: Command) -> String {
+        self.connect(&mut command);
+        let mut child = command.spawn().expect("the command starts");
+        // The command keeps its end open.
+        drop(command);
+        let text = self.read_to_end();
+        child.wait().expect("a child");
+        text
+    }
+
+    /// What commands print until the last of them has ended.
+    pub fn read_to_end(self) -> String {
+        let Self { mut controller, terminal } = self;
+        drop(terminal);
+        let (mut text, mut buffer) = (Vec::new(), [0; 4096]);
+        // Once nobody has the other end, reading is an error on Linux and the end elsewhere.
+        while let Ok(length @ 1..) = controller.read(&mut buffer) {
+            text.extend_from_slice(&buffer[..length]);
+        }
+        String::from_utf8(text).expect("text").replace("\r\n", "\n")
+    }
+}

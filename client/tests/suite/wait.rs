@@ -1,0 +1,103 @@
+//! `wait`: until an event that matches is announced.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::support::{FakeService, Reply, Run, command, freeze, run, started, with};
+
+fn start(service: &FakeService, arguments: &[&str]) -> Run {
+    let url = service.url();
+    Run::start(command(&[&["wait", "--endpoint", &url], arguments].concat()))
+}
+
+#[test]
+fn ends_with_the_first_event_that_matches_and_prints_it_as_list_does() {
+    let service = FakeService::start();
+    let other = with(freeze("other"), &json!({ "EventType": "Preempt", "Resources": ["WestNO_7"] }));
+    service.show(2, &[freeze("own"), other.clone()]);
+    let mut waiting = start(&service, &["--mine", "--type", "Preempt,Terminate"]);
+    service.await_polls(3);
+    assert!(waiting.is_running());
+    let preempt = with(freeze("preempt"), &json!({ "EventType": "Preempt" }));
+    service.show(3, &[freeze("own"), other, preempt.clone()]);
+    let finished = waiting.finish().with_code(0);
+    let title = "1 event of type Preempt or Terminate of this machine, of 3 (incarnation 3)\n";
+    assert!(finished.stdout.starts_with(title), "{}", finished.stdout);
+    assert!(finished.stdout.contains("*  Preempt  Scheduled"), "{}", finished.stdout);
+    assert!(!finished.stdout.contains("other") && !finished.stdout.contains("Freeze"), "{}", finished.stdout);
+    assert_eq!(finished.stderr, "");
+    assert!(service.posted().is_empty());
+
+    service.show(4, &[freeze("own"), preempt]);
+    let url = service.url();
+    let finished = run(&["wait", "--json", "--type", "preempt", "--endpoint", &url]).with_code(0);
+    let kinds: Vec<_> = finished.records().iter().map(|record| record["record"].clone()).collect();
+    assert_eq!(kinds, ["document", "event"]);
+    assert_eq!(finished.records()[1]["mine"], true);
+}
+
+#[test]
+fn an_event_that_has_started_is_announced() {
+    let service = FakeService::start();
+    service.show(2, &[started("a")]);
+    let finished = start(&service, &[]).finish().with_code(0);
+    assert!(finished.stdout.contains("Started"), "{}", finished.stdout);
+}
+
+#[test]
+fn exit_code_4_is_that_the_time_is_over() {
+    let service = FakeService::start();
+    service.show(2, &[freeze("a")]);
+    let before = Instant::now();
+    let finished = start(&service, &["--type", "Reboot", "--timeout", "2s"]).finish().with_code(4);
+    assert!(before.elapsed() >= Duration::from_secs(2));
+    assert_eq!(finished.stdout, "");
+    assert_eq!(finished.stderr, "error: no event of type Reboot was announced within 2s\n");
+
+    // A request that is not answered does not prolong it.
+    service.intercept(|_| Some(Reply::new(200, "", "{}").after(Duration::from_secs(3600))));
+    let finished = start(&service, &["--timeout", "1s"]).finish().with_code(4);
+    assert_eq!(finished.stderr, "error: no event was announced within 1s\n");
+}
+
+#[test]
+fn failed_polls_are_reported_and_repeated() {
+    let service = FakeService::start();
+    let mut polls = 0;
+    service.intercept(move |request| {
+        polls += u32::from(request.is_get());
+        match polls {
+            1 => Some(Reply::new(503, "", "")),
+            2 => Some(Reply::new(200, "", "<html>")),
+            3 => Some(Reply::new(200, "", "")),
+            _ => None,
+        }
+    });
+    service.show(2, &[freeze("a")]);
+    let finished = start(&service, &["--timeout", "10min"]).finish().with_code(0);
+    let warnings: Vec<_> = finished.stderr.lines().collect();
+    assert_eq!(warnings.len(), 3, "{}", finished.stderr);
+    for (warning, words) in warnings.iter().zip(["503", "invalid document", "empty"]) {
+        assert!(warning.starts_with("warning: poll failed: ") && warning.contains("; next poll in "), "{warning}");
+        assert!(warning.contains(words), "{warning}");
+    }
+}
+
+#[test]
+fn waits_for_this_machines_name_if_it_is_needed() {
+    let service = FakeService::start();
+    service.set_name(None);
+    service.show(2, &[freeze("a")]);
+    let mut waiting = start(&service, &["--mine"]);
+    waiting.wait_for_stderr("cannot get this machine's name");
+    service.await_polls(2);
+    assert!(waiting.is_running());
+    service.set_name(Some("WestNO_0"));
+    let finished = waiting.finish().with_code(0);
+    assert_eq!(finished.stderr.matches("cannot get").count(), 1, "{}", finished.stderr);
+    // Without --mine, the name only marks events.
+    service.set_name(None);
+    let finished = start(&service, &[]).finish().with_code(0);
+    assert!(finished.stdout.contains("?  Freeze"), "{}", finished.stdout);
+}
