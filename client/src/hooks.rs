@@ -80,7 +80,8 @@ impl CommandLine {
         deadline: Option<Instant>,
         on_event: impl Fn(CommandEvent) + Clone + Send + 'static,
     ) -> RunningCommand {
-        let control = Arc::new(Mutex::new(Control { deadline, terminate: false, kill: false, has_ended: false }));
+        let control =
+            Arc::new(Mutex::new(Control { deadline, terminate: false, cancel: false, kill: false, has_ended: false }));
         let running = RunningCommand { control: Arc::clone(&control) };
         let mut command = self.prepare(event, extra_variables);
         let input = serde_json::to_vec(event).unwrap_or_default();
@@ -137,11 +138,18 @@ pub enum CommandOutcome {
     /// With exit code 0.
     Succeeded,
     /// With another exit code or by a signal, as described.
-    Failed(String),
+    Failed {
+        /// The exit code; `None` if a signal ended it.
+        code: Option<i32>,
+        /// What happened.
+        reason: String,
+    },
     /// It was ended because its deadline had passed.
     DeadlinePassed,
     /// It was ended through [`RunningCommand::terminate`] or [`RunningCommand::kill`].
     Stopped,
+    /// It was ended through [`RunningCommand::cancel`].
+    Cancelled,
     /// It could not be started, for this reason.
     NotStarted(String),
 }
@@ -156,6 +164,7 @@ pub struct RunningCommand {
 struct Control {
     deadline: Option<Instant>,
     terminate: bool,
+    cancel: bool,
     kill: bool,
     has_ended: bool,
 }
@@ -165,6 +174,7 @@ impl Control {
     fn reason_to_end(&self) -> Option<CommandOutcome> {
         match self.deadline {
             _ if self.terminate => Some(CommandOutcome::Stopped),
+            _ if self.cancel => Some(CommandOutcome::Cancelled),
             Some(deadline) if deadline <= Instant::now() => Some(CommandOutcome::DeadlinePassed),
             _ => None,
         }
@@ -176,14 +186,14 @@ fn lock(control: &Mutex<Control>) -> MutexGuard<'_, Control> {
 }
 
 impl RunningCommand {
-    /// Moves the deadline, as when the event is rescheduled.
-    pub fn set_deadline(&self, deadline: Option<Instant>) {
-        lock(&self.control).deadline = deadline;
-    }
-
     /// Asks the command and all its children to terminate, and kills them after [`COMMAND_GRACE`].
     pub fn terminate(&self) {
         lock(&self.control).terminate = true;
+    }
+
+    /// Like [`terminate`](Self::terminate), because the command is not needed any more.
+    pub fn cancel(&self) {
+        lock(&self.control).cancel = true;
     }
 
     /// Kills the command and all its children.
@@ -243,11 +253,11 @@ fn wait(child: &mut Child, control: &Mutex<Control>) -> CommandOutcome {
                 return if status.success() {
                     CommandOutcome::Succeeded
                 } else {
-                    CommandOutcome::Failed(status.to_string())
+                    CommandOutcome::Failed { code: status.code(), reason: status.to_string() }
                 };
             }
             Ok(None) => {}
-            Err(error) => return CommandOutcome::Failed(error.to_string()),
+            Err(error) => return CommandOutcome::Failed { code: None, reason: error.to_string() },
         }
         let (reason, kill) = {
             let control = lock(control);
@@ -362,7 +372,7 @@ mod tests {
 
     #[test]
     fn a_failure_is_reported_with_the_exit_code_or_the_program() {
-        assert!(matches!(run("sh -c 'exit 3'", None).1, CommandOutcome::Failed(reason) if reason.contains('3')));
+        assert!(matches!(run("sh -c 'exit 3'", None).1, CommandOutcome::Failed { code: Some(3), .. }));
         let outcome = run("/nonexistent/program", None).1;
         assert!(
             matches!(&outcome, CommandOutcome::NotStarted(reason) if reason.contains("/nonexistent/program")),

@@ -51,14 +51,11 @@ pub(super) fn demo(args: &DemoArgs) -> Result<(), CommandError> {
         args.speed,
     ));
     let watch_options = WatcherOptions {
-        api_version: API_VERSION.to_owned(),
         vm_names: vec![VM_NAME.to_owned()],
         policy,
         interval: Duration::from_millis(250),
-        dry_run: false,
         until_idle: true,
-        max_polls: None,
-        timeout: None,
+        ..WatcherOptions::default()
     };
     let mut watch = Watcher::new(imds, watch_options, None).map_err(CommandError::usage)?;
     stop_on_signals(watch.handle())?;
@@ -99,6 +96,7 @@ impl Host for DemoHost {
             Record::Approval { status: Some(200), .. } => {
                 self.explain("Azure may now start the event; without approval it waits until the start time.");
             }
+            Record::Change { change: Change::Rescheduled, .. } => self.explain("The event has a new start time."),
             Record::Change { change: Change::Started, .. } => self.explain("The event is in progress."),
             Record::Change { change: Change::StartedWithoutNotice, .. } => {
                 self.explain("The event is already in progress; there was no time to prepare.");
@@ -141,11 +139,7 @@ impl Host for DemoHost {
         });
     }
 
-    fn rescheduled(&mut self, _event: &EventRecord, _time_left: Option<Duration>) {
-        self.explain("The event has a new start time.");
-    }
-
-    fn recover(&mut self, _event: &EventRecord, _still_open: usize, reply: Reply) {
+    fn recover(&mut self, _events: &[EventRecord], reply: Reply) {
         self.explain("Recovering: here the --recover command runs, to take the machine back into service.");
         thread::spawn(move || {
             thread::sleep(PREPARATION_TIME / 2);

@@ -81,11 +81,21 @@ mod tests {
 
     #[test]
     fn the_status_is_one_line() {
-        let watch = WatchStatus { answered: false, events: 0, failure: Some("status 500\nREADY=1") };
+        let watch =
+            WatchStatus { answered: false, events: 0, failure: Some("status 500\nREADY=1"), out_of_service: false };
         assert_eq!(status(watch).lines().collect::<Vec<_>>().len(), 1, "{}", status(watch));
         assert!(status(watch).starts_with("waiting for the first document; the last poll failed: status 500"));
-        assert_eq!(status(WatchStatus { answered: true, events: 0, failure: None }), "no events");
-        assert_eq!(status(WatchStatus { answered: true, events: 1, failure: None }), "following 1 event");
-        assert_eq!(status(WatchStatus { answered: true, events: 2, failure: None }), "following 2 events");
+        assert_eq!(
+            status(WatchStatus { answered: true, events: 0, failure: None, out_of_service: false }),
+            "no events"
+        );
+        assert_eq!(
+            status(WatchStatus { answered: true, events: 1, failure: None, out_of_service: false }),
+            "following 1 event"
+        );
+        assert_eq!(
+            status(WatchStatus { answered: true, events: 2, failure: None, out_of_service: false }),
+            "following 2 events"
+        );
     }
 }

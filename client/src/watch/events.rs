@@ -34,7 +34,8 @@ impl EventRecords {
     /// Drops the events that are not tracked any more.
     pub(super) fn retain_tracked(&mut self, session: &Session<EVENTS_MAX>) {
         if self.0.len() > session.events().count() {
-            let tracked: HashSet<_> = session.events().map(|event| event_key(event.event_id().as_str())).collect();
+            let tracked = session.events().chain(session.recovering());
+            let tracked: HashSet<_> = tracked.map(|event| event_key(event.event_id().as_str())).collect();
             self.0.retain(|key, _| tracked.contains(key));
         }
     }
@@ -50,10 +51,6 @@ impl EventRecords {
         };
         record.update(event);
         record
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = &EventRecord> {
-        self.0.values()
     }
 
     /// All records, ordered by event id.

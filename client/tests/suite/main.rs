@@ -8,6 +8,7 @@ mod documents;
 mod field_faults;
 mod http_faults;
 mod main_job;
+mod overlaps;
 mod records;
 mod replay_server;
 mod restart;
