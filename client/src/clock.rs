@@ -4,7 +4,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use scheduled_events_core::UnixMillis;
 
-use crate::limits::{CLOCK_DRIFT_MAX_MS, CLOCK_STEP_MAX};
+use crate::limits::CLOCK_STEP_MAX;
 use crate::platform::boot_time;
 
 /// A clock that never steps.
@@ -84,40 +84,23 @@ impl Clock {
     }
 }
 
-/// A [`Clock`] that reports when the wall clock was set.
+/// A [`Clock`] that reports when the wall clock was set too far to be believed.
 #[derive(Debug)]
 pub(crate) struct ClockMonitor {
     pub(crate) clock: Clock,
-    /// The skew when the deadlines were set last.
-    skew_ms: i64,
     rejects_step: bool,
-}
-
-/// What a [`ClockMonitor`] noticed since it was asked last.
-pub(crate) struct ClockChange {
-    /// The wall clock has stepped too far, and the step is ignored.
-    pub(crate) rejects_step: bool,
-    /// The time left until an event is no longer what running commands were given.
-    pub(crate) moves_deadlines: bool,
 }
 
 impl ClockMonitor {
     pub(crate) fn new(clock: Clock) -> Self {
-        Self { clock, skew_ms: clock.skew_ms(), rejects_step: false }
+        Self { clock, rejects_step: false }
     }
 
-    pub(crate) fn check(&mut self) -> ClockChange {
-        let rejects_step = self.clock.rejects_step();
-        let skew_ms = self.clock.skew_ms();
-        let change = ClockChange {
-            rejects_step: rejects_step && !self.rejects_step,
-            moves_deadlines: skew_ms.abs_diff(self.skew_ms) >= CLOCK_DRIFT_MAX_MS,
-        };
-        self.rejects_step = rejects_step;
-        if change.moves_deadlines {
-            self.skew_ms = skew_ms;
-        }
-        change
+    /// Whether the wall clock stepped too far since the last call, so that the step is ignored.
+    pub(crate) fn newly_rejects_step(&mut self) -> bool {
+        let before = self.rejects_step;
+        self.rejects_step = self.clock.rejects_step();
+        self.rejects_step && !before
     }
 }
 

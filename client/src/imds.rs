@@ -197,16 +197,7 @@ impl Imds {
     /// # Errors
     /// A sentence that says why the name is unknown.
     pub fn vm_name(&self, timeout: Duration) -> Result<String, String> {
-        let url =
-            format!("{}/metadata/instance/compute/name?api-version={NAME_API_VERSION}&format=text", self.endpoint);
-        self.wait_for_turn();
-        let request = self.agent.get(url).header("Metadata", "true");
-        let response = response(request.config().timeout_global(Some(timeout)).build().call(), |status| status == 200)
-            .map_err(|failure| format!("{} ({})", failure.cause, failure.detail))?;
-        if response.status != 200 {
-            return Err(format!("status {}", response.status));
-        }
-        let name = String::from_utf8(response.body).map_err(|_| "the response is not UTF-8".to_owned())?;
+        let name = self.compute("name", timeout)?;
         let name = name.trim();
         if name.is_empty()
             || name.len() > limits::NAME_MAX
@@ -215,6 +206,32 @@ impl Imds {
             return Err(format!("{:?} is not a machine name", name.chars().take(60).collect::<String>()));
         }
         Ok(name.to_owned())
+    }
+
+    /// Requests the machine's `vmId`, which a clone of its disk does not share.
+    ///
+    /// # Errors
+    /// A sentence that says why the id is unknown.
+    pub fn vm_id(&self, timeout: Duration) -> Result<String, String> {
+        let id = self.compute("vmId", timeout)?;
+        let id = id.trim();
+        if id.is_empty() || id.len() > limits::NAME_MAX || id.chars().any(char::is_control) {
+            return Err(format!("{:?} is not an id", id.chars().take(60).collect::<String>()));
+        }
+        Ok(id.to_owned())
+    }
+
+    /// Requests one member of the instance's `compute` metadata, as text.
+    fn compute(&self, member: &str, timeout: Duration) -> Result<String, String> {
+        let path = format!("/metadata/instance/compute/{member}?api-version={NAME_API_VERSION}&format=text");
+        self.wait_for_turn();
+        let request = self.agent.get(format!("{}{path}", self.endpoint)).header("Metadata", "true");
+        let response = response(request.config().timeout_global(Some(timeout)).build().call(), |status| status == 200)
+            .map_err(|failure| format!("{} ({})", failure.cause, failure.detail))?;
+        if response.status != 200 {
+            return Err(format!("status {}", response.status));
+        }
+        String::from_utf8(response.body).map_err(|_| "the response is not UTF-8".to_owned())
     }
 }
 

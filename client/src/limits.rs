@@ -73,17 +73,19 @@ pub const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 /// a step of a year is a mistake.
 pub const CLOCK_STEP_MAX: Duration = Duration::from_secs(3600);
 
-/// The drift between the wall clock and the clock of running commands from which on the commands' deadlines are set again, in
-/// milliseconds.
-pub const CLOCK_DRIFT_MAX_MS: u64 = 1_000;
-
-/// How long a command may run if the start of its event is unknown, or the event has ended.
+/// How long a preparation may run if the start of its event is unknown, and a recovery at all.
 pub const COMMAND_TIME: Duration = Duration::from_secs(15 * 60);
 
-/// The least time that a command gets, even if its event may start sooner.
+/// How long the gate may take to answer one question.
+pub const GATE_TIME: Duration = Duration::from_secs(60);
+
+/// The exit code by which the gate says that another machine approves the event: `EX_TEMPFAIL` of `sysexits.h`.
+pub const GATE_ANOTHER_APPROVES: i32 = 75;
+
+/// The least time that a command for a change gets, even if its event may start sooner.
 pub const COMMAND_TIME_MIN: Duration = Duration::from_secs(5);
 
-/// The most time that a command gets, even if its event is announced further ahead.
+/// The most time that a command for a change gets, even if its event is announced further ahead.
 pub const COMMAND_TIME_MAX: Duration = Duration::from_secs(30 * 86_400);
 
 /// For how many changes the `--on` commands run at once: so many for this machine's events, and so many for others'.

@@ -77,15 +77,16 @@ pub fn parse(text: &str) -> Result<Policy, PolicyError> {
     if let Some(rule) = file.rule.get(MAX_RULES) {
         return error_at(rule, format!("{} rules; at most {MAX_RULES} are allowed", file.rule.len()));
     }
-    for rule in &file.rule {
-        let RuleEntry { min_duration, max_duration, .. } = *rule.get_ref();
-        if let Err(message) = check_durations(min_duration, max_duration) {
-            return error_at(rule, message);
+    let mut rules = Vec::new();
+    for entry in &file.rule {
+        let rule = Rule::from(entry.get_ref());
+        if let Err(message) = check_ranges(&rule) {
+            return error_at(entry, message);
         }
+        rules.push(rule);
     }
-    let rules: Vec<_> = file.rule.into_iter().map(|rule| Rule::from(rule.into_inner())).collect();
     let mut policy = Policy::new(&rules).map_err(|error| PolicyError { position: None, message: error.to_string() })?;
-    policy.leader = file.leader.map_or_else(Leader::default, |entry| entry.0);
+    policy.leader = file.leader.map(|entry| entry.0);
     Ok(policy)
 }
 
@@ -108,18 +109,27 @@ struct RuleEntry {
     min_duration: Option<u32>,
     #[serde(default, deserialize_with = "seconds")]
     max_duration: Option<u32>,
+    #[serde(default, deserialize_with = "seconds")]
+    min_notice: Option<u32>,
+    #[serde(default, deserialize_with = "seconds")]
+    max_notice: Option<u32>,
+    #[serde(default, deserialize_with = "seconds")]
+    prepare_before: Option<u32>,
     #[serde(default)]
     scope: Scope,
     action: Action,
 }
 
-impl From<RuleEntry> for Rule {
-    fn from(entry: RuleEntry) -> Self {
+impl From<&RuleEntry> for Rule {
+    fn from(entry: &RuleEntry) -> Self {
         Self {
-            event_types: entry.event.map_or(EventTypes::ANY, |kinds| EventTypes::of(&kinds.0)),
-            sources: entry.source.map_or(EventSources::ANY, |kinds| EventSources::of(&kinds.0)),
+            event_types: entry.event.as_ref().map_or(EventTypes::ANY, |kinds| EventTypes::of(&kinds.0)),
+            sources: entry.source.as_ref().map_or(EventSources::ANY, |kinds| EventSources::of(&kinds.0)),
             min_duration: entry.min_duration,
             max_duration: entry.max_duration,
+            min_notice: entry.min_notice,
+            max_notice: entry.max_notice,
+            prepare_before: entry.prepare_before,
             scope: entry.scope,
             action: entry.action,
         }
@@ -163,16 +173,15 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
 /// The error for an empty list of event types or sources.
 pub const EMPTY_LIST: &str = "an empty list matches nothing; omit it to match everything";
 
-/// Checks the durations of a rule.
+/// Checks that a rule can match an event.
 ///
 /// # Errors
-/// A message that `min_duration` is longer than `max_duration`.
-pub fn check_durations(min_duration: Option<u32>, max_duration: Option<u32>) -> Result<(), String> {
-    match (min_duration, max_duration) {
-        (Some(min), Some(max)) if min > max => {
-            Err("min_duration is longer than max_duration, so the rule matches nothing".to_owned())
-        }
-        _ => Ok(()),
+/// A message that the lower bound of a range is above the upper one.
+pub fn check_ranges(rule: &Rule) -> Result<(), String> {
+    let ranges = [("duration", rule.min_duration, rule.max_duration), ("notice", rule.min_notice, rule.max_notice)];
+    match ranges.iter().find(|(_, min, max)| min.zip(*max).is_some_and(|(min, max)| min > max)) {
+        Some((what, ..)) => Err(format!("min_{what} is longer than max_{what}, so the rule matches nothing")),
+        None => Ok(()),
     }
 }
 
@@ -286,14 +295,14 @@ mod tests {
         let others = [EventKind::Preempt, EventKind::Terminate, EventKind::Reboot, EventKind::Redeploy];
         let rest = Rule { event_types: EventTypes::of(&others), ..Rule::new(Action::Prepare) };
         assert_eq!(policy.rules(), [freeze, rest]);
-        assert_eq!(policy.leader, Leader::Rank { take_over_after: 30 });
+        assert_eq!(policy.leader, Some(Leader::Rank { take_over_after: 30 }));
     }
 
     #[test]
     fn parses_every_key_of_a_rule() {
         let policy = parse(
             "leader = \"everyone\"\n[[rule]]\nevent = \"Freeze\"\nsource = \"User\"\nmin_duration = 1\nmax_duration = \
-             \"1min 30s\"\nscope = \"any\"\naction = \"ignore\"",
+             \"1min 30s\"\nmin_notice = 60\nmax_notice = \"1h\"\nprepare_before = \"20m\"\nscope = \"any\"\naction = \"ignore\"",
         )
         .unwrap();
         let expected = Rule {
@@ -301,11 +310,14 @@ mod tests {
             sources: EventSources::of(&[SourceKind::User]),
             min_duration: Some(1),
             max_duration: Some(90),
+            min_notice: Some(60),
+            max_notice: Some(3600),
+            prepare_before: Some(1200),
             scope: Scope::Any,
             action: Action::Ignore,
         };
         assert_eq!(policy.rules(), [expected]);
-        assert_eq!(policy.leader, Leader::Everyone);
+        assert_eq!(policy.leader, Some(Leader::Everyone));
         assert_eq!(parse("").unwrap(), Policy::observe());
     }
 

@@ -89,10 +89,8 @@ impl Host for SoakHost {
         });
     }
 
-    fn rescheduled(&mut self, _event: &EventRecord, _time_left: Option<Duration>) {}
-
-    fn recover(&mut self, event: &EventRecord, _still_open: usize, reply: WatcherReply) {
-        self.command.start(event, &[], None, move |event| {
+    fn recover(&mut self, events: &[EventRecord], reply: WatcherReply) {
+        self.command.start(&events[0], &[], None, move |event| {
             if event == CommandEvent::Ended(CommandOutcome::Succeeded) {
                 reply.recovered(HookOutcome::Done);
             }

@@ -1,7 +1,7 @@
 //! A 64-bit hash for table look-ups, for detecting changed texts, and as the checksum of snapshots.
 //!
-//! It detects accidents, not attacks: the author of a document can create collisions, and ids that are slow to look up, a
-//! few milliseconds for a thousand. Where a collision would hide an event, the bytes themselves are compared too. Two
+//! It detects accidents, not attacks: the author of a document can create collisions. Where a collision would hide an event,
+//! the bytes themselves are compared too, and where it would make look-ups slow, the hash has a seed. Two
 //! inputs of one length that differ in a single word of eight bytes never collide. The hash depends only on the bytes, not
 //! on how they are divided into calls, nor on the processor.
 
@@ -32,7 +32,13 @@ impl Hash {
 
     /// The hash of a decoded id, ASCII case ignored. A few other pairs of characters hash alike, too.
     pub(crate) fn of_id(id: &Text<'_>) -> u64 {
+        Self::of_id_with(0, id)
+    }
+
+    /// The same with a seed, so that ids whose hashes are equal for one seed have different ones for another.
+    pub(crate) fn of_id_with(seed: u64, id: &Text<'_>) -> u64 {
         let mut hash = Self::new();
+        hash.state ^= seed;
         match id.as_str() {
             Some(id) => hash.caseless_bytes(id.as_bytes()),
             None => hash.chars(id, Self::caseless_bytes),

@@ -103,8 +103,8 @@ pub use policy::{
     TooManyRules,
 };
 pub use session::{
-    Cause, Preparation, Report, RequestOutcome, Response, Session, SessionConfig, SessionConfigError, SnapshotError,
-    Step, Untracked, limits,
+    AnswerOutcome, Cause, GateAnswer, GatePhase, Preparation, Report, RequestOutcome, Response, Session, SessionConfig,
+    SessionConfigError, SnapshotError, Step, Untracked, limits,
 };
 pub use time::{UnixMillis, UnixSeconds};
 pub use tracker::{Change, TrackedEvent, TrackedStatus, Tracker, TrackerFull};

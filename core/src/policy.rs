@@ -33,14 +33,16 @@ pub const MAX_RULES: usize = 32;
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Policy {
     rules: heapless::Vec<Rule, MAX_RULES>,
-    /// Which machine approves an event that affects several.
-    pub leader: Leader,
+    /// Which machine approves an event that affects several. `None` is [`Leader::FirstResource`] for rules with the action
+    /// [`Action::Approve`]; with [`Action::Prepare`], such an event is prepared for and not approved, since nobody knows
+    /// whether the other machines are ready.
+    pub leader: Option<Leader>,
 }
 
 impl Policy {
     /// The preset that holds every event and never approves. It is the default.
     pub const fn observe() -> Self {
-        Self { rules: heapless::Vec::new(), leader: Leader::FirstResource }
+        Self { rules: heapless::Vec::new(), leader: None }
     }
 
     /// The preset modelled on Microsoft's published sample. For this machine's events only: approves those that a user
@@ -61,13 +63,13 @@ impl Policy {
         policy
     }
 
-    /// Creates a policy with these rules and the default leader.
+    /// Creates a policy with these rules, and without a [`leader`](Self::leader).
     ///
     /// # Errors
     /// [`TooManyRules`] for more than [`MAX_RULES`].
     pub fn new(rules: &[Rule]) -> Result<Self, TooManyRules> {
         let rules = heapless::Vec::from_slice(rules).map_err(|_| TooManyRules)?;
-        Ok(Self { rules, leader: Leader::default() })
+        Ok(Self { rules, leader: None })
     }
 
     /// The rules, in order.
@@ -75,10 +77,25 @@ impl Policy {
         &self.rules
     }
 
-    /// Decides about an event at the time `now`, for the machine with these names.
+    /// Decides about an event at the time `now`, for the machine with these names. The event's notice is counted from
+    /// `now`; a [`Session`](crate::Session) counts it from when it first saw this `NotBefore`.
     pub fn decide(&self, event: &Event<'_>, names: VmNames<'_>, now: UnixSeconds) -> Decision {
-        let time_left = event.not_before().moment().map(|start| start.since(now));
-        let hold = |rule, reason| Decision { action: Action::Hold, rule, reason, approve_after: None, time_left };
+        self.decide_noticed(event, names, now, now)
+    }
+
+    /// Decides about an event whose `NotBefore` was first seen at the time `noticed`.
+    pub(crate) fn decide_noticed(
+        &self,
+        event: &Event<'_>,
+        names: VmNames<'_>,
+        now: UnixSeconds,
+        noticed: UnixSeconds,
+    ) -> Decision {
+        let start = event.not_before().moment();
+        let time_left = start.map(|start| start.since(now));
+        let decision =
+            |action, rule, reason| Decision { action, rule, reason, approve_after: None, act_from: None, time_left };
+        let hold = |rule, reason| decision(Action::Hold, rule, reason);
 
         if let Some(member) = event.unreliable_member() {
             return hold(None, Reason::Unreliable(member));
@@ -97,8 +114,9 @@ impl Policy {
         };
 
         let mine = rank.is_some();
+        let notice = start.map(|start| start.since(noticed));
         let Some((number, rule)) =
-            (1..=u16::MAX).zip(&self.rules).find(|(_, rule)| rule.matches(event, event_type, mine))
+            (1..=u16::MAX).zip(&self.rules).find(|(_, rule)| rule.matches(event, event_type, mine, notice))
         else {
             return hold(
                 None,
@@ -120,16 +138,22 @@ impl Policy {
         } else {
             Reason::Rule
         };
-        let approve_after = self.leader.approve_after(rank);
-        match rule.action {
-            Action::Approve if approve_after.is_none() => hold(Some(number), Reason::AnotherLeads),
-            Action::Approve | Action::Prepare => {
-                Decision { action: rule.action, rule: Some(number), reason, approve_after, time_left }
-            }
-            Action::Hold | Action::Ignore => {
-                Decision { action: rule.action, rule: Some(number), reason, approve_after: None, time_left }
-            }
+        if !approves {
+            return decision(rule.action, Some(number), reason);
         }
+        let is_shared = || event.resources().into_iter().nth(1).is_some();
+        let (approve_after, reason) = match self.leader {
+            // Nobody knows when this is early enough.
+            _ if rule.prepare_before.is_some() && start.is_none() => (None, Reason::StartUnknown),
+            None if rule.action == Action::Prepare && is_shared() => (None, Reason::SeveralMachines),
+            leader => (leader.unwrap_or_default().approve_after(rank), reason),
+        };
+        if rule.action == Action::Approve && approve_after.is_none() {
+            let reason = if reason == Reason::StartUnknown { reason } else { Reason::AnotherLeads };
+            return hold(Some(number), reason);
+        }
+        let act_from = rule.prepare_before.zip(start).map(|(before, start)| start.minus(before));
+        Decision { approve_after, act_from, ..decision(rule.action, Some(number), reason) }
     }
 }
 
@@ -157,6 +181,14 @@ pub struct Rule {
     pub min_duration: Option<u32>,
     /// The longest interruption that it matches, in seconds.
     pub max_duration: Option<u32>,
+    /// The shortest notice that it matches, in seconds: the time from when this `NotBefore` was first seen until
+    /// `NotBefore`. An unknown one never matches a range.
+    pub min_notice: Option<u32>,
+    /// The longest notice that it matches, in seconds.
+    pub max_notice: Option<u32>,
+    /// How many seconds before `NotBefore` the event is prepared for or approved at the earliest; `None` for no limit. With
+    /// an unknown `NotBefore`, the event is prepared for and not approved.
+    pub prepare_before: Option<u32>,
     /// Whose events it matches.
     pub scope: Scope,
     /// The action for the events that it matches.
@@ -171,24 +203,35 @@ impl Rule {
             sources: EventSources::ANY,
             min_duration: None,
             max_duration: None,
+            min_notice: None,
+            max_notice: None,
+            prepare_before: None,
             scope: Scope::Mine,
             action,
         }
     }
 
-    fn matches(&self, event: &Event<'_>, event_type: EventType<'_>, mine: bool) -> bool {
+    fn matches(&self, event: &Event<'_>, event_type: EventType<'_>, mine: bool, notice: Option<i64>) -> bool {
         let in_scope = match self.scope {
             Scope::Mine => mine,
             Scope::Others => !mine,
             Scope::Any => true,
         };
-        let in_range = match (self.min_duration, self.max_duration) {
-            (None, None) => true,
-            (min, max) => event
-                .duration_in_seconds()
-                .is_some_and(|seconds| min.is_none_or(|min| min <= seconds) && max.is_none_or(|max| seconds <= max)),
-        };
-        in_scope && in_range && self.event_types.matches(event_type) && self.sources.matches(event.event_source())
+        in_scope
+            && is_within(event.duration_in_seconds().map(i64::from), self.min_duration, self.max_duration)
+            && is_within(notice, self.min_notice, self.max_notice)
+            && self.event_types.matches(event_type)
+            && self.sources.matches(event.event_source())
+    }
+}
+
+/// Whether a number is in a range whose bounds are inclusive. An unknown one is in no range that has a bound.
+fn is_within(number: Option<i64>, min: Option<u32>, max: Option<u32>) -> bool {
+    match (min, max) {
+        (None, None) => true,
+        _ => number.is_some_and(|number| {
+            min.is_none_or(|min| i64::from(min) <= number) && max.is_none_or(|max| number <= i64::from(max))
+        }),
     }
 }
 
@@ -382,15 +425,19 @@ pub struct Decision {
     /// [`Action::Prepare`], the host must also be ready.
     #[serde(skip)]
     pub approve_after: Option<u32>,
+    /// The time before which the event is neither prepared for nor approved; `None` for no such time.
+    #[serde(skip)]
+    pub act_from: Option<UnixSeconds>,
     /// The seconds until `NotBefore`, negative after it; `None` if it is unknown.
     #[serde(skip)]
     pub time_left: Option<i64>,
 }
 
 impl Decision {
-    /// Whether this decision equals `other`, apart from `time_left`.
+    /// Whether this decision equals `other`, apart from the times that follow from `NotBefore`.
     pub fn same_as(&self, other: &Self) -> bool {
-        Self { time_left: None, ..*self } == Self { time_left: None, ..*other }
+        let timeless = |decision: &Self| Self { time_left: None, act_from: None, ..*decision };
+        timeless(self) == timeless(other)
     }
 }
 
@@ -424,6 +471,11 @@ pub enum Reason {
     Unreliable(Member),
     /// The event affects several machines, and another one approves it.
     AnotherLeads,
+    /// The event affects several machines. It is prepared for, but not approved: nobody knows whether the other machines are
+    /// ready. A gate, or a [`leader`](Policy::leader) set explicitly, decides that.
+    SeveralMachines,
+    /// The rule says how long before `NotBefore` to act, and `NotBefore` is unknown: the event is not approved.
+    StartUnknown,
 }
 
 impl fmt::Display for Reason {
@@ -441,6 +493,8 @@ impl fmt::Display for Reason {
             Self::AlreadyStarted => "already started",
             Self::NotScheduled => "not Scheduled",
             Self::AnotherLeads => "another VM leads",
+            Self::SeveralMachines => "not approved: several VMs, set a gate or leader",
+            Self::StartUnknown => "not approved: NotBefore unknown",
             Self::Unreliable(member) => return write!(f, "unreadable {member}"),
         })
     }

@@ -65,6 +65,12 @@ impl UnixSeconds {
         writer.written().map(|text| core::str::from_utf8(text).unwrap_or_default())
     }
 
+    /// The time `seconds` seconds earlier.
+    #[must_use]
+    pub const fn minus(self, seconds: u32) -> Self {
+        Self(self.0.saturating_sub(seconds as i64))
+    }
+
     /// The seconds from `earlier` to this time; negative if this time is earlier.
     pub const fn since(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0)

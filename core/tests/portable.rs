@@ -1,8 +1,8 @@
 //! A snapshot has the same bytes on every platform, whatever its byte order and word size. Fast enough for Miri.
 
 use scheduled_events_core::{
-    Action, Policy, Preparation, Response, Rule, Session, SessionConfig, Step, TrackedEvent, UnixMillis, UnixSeconds,
-    VmNames,
+    Action, AnswerOutcome, Policy, Preparation, Response, Rule, Session, SessionConfig, Step, TrackedEvent, UnixMillis,
+    UnixSeconds, VmNames,
 };
 
 const BODY: &[u8] = br#"{"DocumentIncarnation":18446744073709551615,"Events":[
@@ -29,12 +29,13 @@ fn run(session: &mut Session<4>, count: usize) -> Vec<String> {
                 steps.push(String::from_utf8(body.to_vec()).unwrap());
                 session.on_response(&Response { status: 200, ..Response::default() }, now);
             }
-            Step::Prepare { event } => {
-                let id = event.event_id().clone();
-                steps.push(format!("prepare {id}"));
-                session.prepared(id.as_str(), Preparation::Ready);
+            Step::Prepare { event, attempt } => {
+                steps.push(format!("prepare {}", event.event_id()));
+                assert_eq!(session.prepared(attempt, Preparation::Ready), AnswerOutcome::Accepted);
             }
-            Step::Recover { .. } => unreachable!("no event ends"),
+            Step::Recover { .. } | Step::Gate { .. } | Step::Cancel { .. } => {
+                unreachable!("no event ends or changes, and there is no gate")
+            }
             Step::Report(report) => steps.push(report.to_string()),
             Step::Wait { until } => now = until,
         }
@@ -62,7 +63,7 @@ fn a_snapshot_has_the_same_bytes_on_every_platform() {
 
     let mut snapshot = [0; 512];
     let length = session.snapshot(&mut snapshot).unwrap();
-    // Version 1. A change of the format must change the version.
+    // Version 2. A change of the format must change the version.
     assert_eq!(hexadecimal(&snapshot[..length]), include_str!("portable.snapshot.hex").trim());
 
     let mut restarted = self::session();

@@ -73,8 +73,10 @@ pub(super) enum Command {
                       --recover 'systemctl start app' --on scheduled='logger -t azure maintenance ahead'\n\n\
                       A COMMAND is split into words as a shell does it, and run without a shell. It receives the event in \
                       environment variables (SCHEDULED_EVENTS_EVENT_ID, SCHEDULED_EVENTS_EVENT_TYPE, one per member) and as \
-                      JSON on standard input. It is terminated when the event may start (NotBefore). If that time is \
-                      unknown, or the event has ended, it is terminated after 15 minutes."
+                      JSON on standard input. A preparation is terminated when its event is over or becomes another one, and a \
+                      recovery when the machine must prepare again. Otherwise a command may run for 15 minutes; a preparation \
+                      may run for any time if the start of the event is known, and a command for a change until that \
+                      start (NotBefore)."
     )]
     Watch(WatchArgs),
     /// Approve events: Azure may then start them early, on all machines they affect
@@ -204,10 +206,22 @@ pub(super) struct WatchArgs {
     /// Run COMMAND to prepare for an event; exit code 0 means ready: the event may be approved
     #[arg(long, value_name = "COMMAND", value_parser = CommandLine::parse)]
     pub(super) prepare: Option<CommandLine>,
-    /// Run COMMAND after an event that was prepared for. SCHEDULED_EVENTS_STILL_OPEN is the number of this machine's
-    /// other events that have not ended
+    /// Run COMMAND to take the machine back into service, once nothing keeps it out: none of its events that were prepared
+    /// for, and none that has started. If it fails, it is run again after 5 seconds at first and 5 minutes at last
     #[arg(long, value_name = "COMMAND", value_parser = CommandLine::parse)]
     pub(super) recover: Option<CommandLine>,
+    /// Also run the --recover COMMAND after events of this machine that started without being prepared for
+    #[arg(long)]
+    pub(super) recover_all: bool,
+    /// Terminate a preparation that takes longer; its event is not approved then [default: none if the start of the event
+    /// is known, else 15min]
+    #[arg(long, value_name = "TIME", value_parser = timeout)]
+    pub(super) prepare_timeout: Option<Duration>,
+    /// Ask COMMAND before each preparation (SCHEDULED_EVENTS_PHASE is prepare) and each approval (approve). Exit code 0
+    /// means go on, 75 that another machine approves, any other one not yet: it is asked again every 5 seconds. The
+    /// policy's leader is ignored
+    #[arg(long, value_name = "COMMAND", value_parser = CommandLine::parse)]
+    pub(super) gate: Option<CommandLine>,
     /// Time between two polls, at least 200ms
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub(super) interval: Duration,
@@ -429,7 +443,7 @@ mod tests {
         for change in Change::ALL {
             assert!(help.contains(change.word()), "{change}");
         }
-        assert!(help.contains(&format!("after {} minutes", COMMAND_TIME.as_secs() / 60)), "{help}");
+        assert!(help.contains(&format!("for {} minutes", COMMAND_TIME.as_secs() / 60)), "{help}");
         assert!(help.contains(&format!("at least {}ms", limits::INTERVAL_MIN_MS)), "{help}");
     }
 }

@@ -58,14 +58,11 @@ pub(super) fn demo(args: &DemoArgs) -> Result<(), CommandError> {
         speed,
     ));
     let watch_options = WatcherOptions {
-        api_version: API_VERSION.to_owned(),
         vm_names: vec![VM_NAME.to_owned()],
         policy,
         interval: Duration::from_millis(250),
-        dry_run: false,
         until_idle: true,
-        max_polls: None,
-        timeout: None,
+        ..WatcherOptions::default()
     };
     let mut watch = Watcher::new(imds, watch_options, None).map_err(CommandError::usage)?;
     stop_on_signals(watch.handle())?;
@@ -157,9 +154,7 @@ impl Host for DemoHost {
         later(PREPARATION_TIME, move || reply.prepared(Preparation::Ready, HookOutcome::Ready));
     }
 
-    fn rescheduled(&mut self, _event: &EventRecord, _time_left: Option<Duration>) {}
-
-    fn recover(&mut self, _event: &EventRecord, _still_open: usize, reply: Reply) {
+    fn recover(&mut self, _events: &[EventRecord], reply: Reply) {
         self.explain("Recovering: here the --recover command runs, to take the machine back into service.");
         later(PREPARATION_TIME / 2, move || reply.recovered(HookOutcome::Done));
     }

@@ -6,27 +6,31 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use scheduled_events_core::{Change, Preparation};
+use scheduled_events_core::{Change, GateAnswer, GatePhase, Preparation};
 
 use super::output::diagnose;
 use super::printer::{RecordPrinter, print_note};
 use super::systemd::Supervisor;
 use crate::hooks::{CommandEvent, CommandLine, CommandOutcome, RunningCommand};
 use crate::limits::{
-    COMMAND_TIME, COMMAND_TIME_MAX, COMMAND_TIME_MIN, EXIT_KILL_WAIT, EXIT_TERMINATE_WAIT, HOOKS_AT_ONCE,
+    COMMAND_TIME, COMMAND_TIME_MAX, COMMAND_TIME_MIN, EXIT_KILL_WAIT, EXIT_TERMINATE_WAIT, GATE_ANOTHER_APPROVES,
+    GATE_TIME, HOOKS_AT_ONCE,
 };
 use crate::record::{EventRecord, HookOutcome, TimedRecord};
-use crate::watch::{Completion, Host, Note, Reply, WatchStatus, event_key};
+use crate::watch::{Completion, Host, Note, Reply, WatchStatus};
 
 /// Prints records and runs the user's commands.
 pub(super) struct CommandHost {
     pub(super) printer: RecordPrinter,
     pub(super) prepare: Option<CommandLine>,
     pub(super) recover: Option<CommandLine>,
+    pub(super) gate: Option<CommandLine>,
+    /// How long a preparation may run; `None` for the default.
+    pub(super) prepare_timeout: Option<Duration>,
     pub(super) on: Vec<(Change, CommandLine)>,
     supervisor: Supervisor,
-    preparing: HashMap<String, RunningCommand>,
-    recovering: Vec<RunningCommand>,
+    /// Preparations, recoveries and questions to the gate that run, by attempt.
+    running: HashMap<u32, RunningCommand>,
     /// Commands for changes of this machine's events, and of others'.
     on_own: CommandQueue,
     on_others: CommandQueue,
@@ -89,20 +93,37 @@ impl CommandHost {
             printer,
             prepare: None,
             recover: None,
+            gate: None,
+            prepare_timeout: None,
             on: Vec::new(),
             supervisor: Supervisor::new(),
-            preparing: HashMap::new(),
-            recovering: Vec::new(),
+            running: HashMap::new(),
             on_own: CommandQueue::default(),
             on_others: CommandQueue::default(),
         }
+    }
+
+    /// Starts a command for an attempt, which [`cancel`](Host::cancel) ends.
+    fn start(
+        &mut self,
+        command: &CommandLine,
+        (event, variables): (&EventRecord, &[(&str, &str)]),
+        time: Option<Duration>,
+        attempt: u32,
+        on_event: impl Fn(CommandEvent) + Clone + Send + 'static,
+    ) {
+        self.running.retain(|_, running| !running.has_ended());
+        let attempt_text = attempt.to_string();
+        let variables = [variables, &[("SCHEDULED_EVENTS_ATTEMPT", attempt_text.as_str())]].concat();
+        let deadline = time.and_then(|time| Instant::now().checked_add(time));
+        self.running.insert(attempt, command.start(event, &variables, deadline, on_event));
     }
 
     /// Ends all commands that still run: asks them first, then kills them.
     pub(super) fn stop(&self) {
         self.supervisor.stopping();
         let on_changes = || self.on_own.running.iter().chain(&self.on_others.running).flatten();
-        let all = || self.recovering.iter().chain(self.preparing.values()).chain(on_changes());
+        let all = || self.running.values().chain(on_changes());
         let wait = |patience: Duration| {
             let end = Instant::now() + patience;
             while Instant::now() < end && all().any(|running| !running.has_ended()) {
@@ -126,42 +147,52 @@ impl Host for CommandHost {
     }
 
     fn prepare(&mut self, event: &EventRecord, time_left: Option<Duration>, reply: Reply) {
-        let Some(command) = &self.prepare else {
+        let Some(command) = self.prepare.clone() else {
             diagnose("warning", "an event needs preparation, but there is no --prepare COMMAND; the event is held");
             reply.prepared(Preparation::Failed, HookOutcome::NoCommand);
             return;
         };
-        self.preparing.retain(|_, running| !running.has_ended());
-        let on_event = move |event: CommandEvent| match event {
+        // It may run beyond the start of the event: a checkpoint may still succeed. Its end cancels the preparation.
+        let time = self.prepare_timeout.or(if time_left.is_some() { None } else { Some(COMMAND_TIME) });
+        let attempt = reply.attempt();
+        self.start(&command, (event, &[]), time, attempt, move |event: CommandEvent| match event {
             CommandEvent::Line(line) => diagnose("prepare", &line),
             CommandEvent::Ended(ended) => match outcome("prepare", HookOutcome::Ready, &ended) {
                 HookOutcome::Ready => reply.prepared(Preparation::Ready, HookOutcome::Ready),
                 outcome => reply.prepared(Preparation::Failed, outcome),
             },
-        };
-        let running = command.start(event, &[], Some(deadline(time_left)), on_event);
-        self.preparing.insert(event_key(&event.event_id), running);
+        });
     }
 
-    fn rescheduled(&mut self, event: &EventRecord, time_left: Option<Duration>) {
-        if let Some(running) = self.preparing.get(&event_key(&event.event_id)) {
-            running.set_deadline(Some(deadline(time_left)));
-        }
-    }
-
-    fn recover(&mut self, event: &EventRecord, still_open: usize, reply: Reply) {
-        let Some(command) = &self.recover else {
+    fn recover(&mut self, events: &[EventRecord], reply: Reply) {
+        let (Some(command), Some(last)) = (self.recover.clone(), events.first()) else {
             reply.recovered(HookOutcome::NoCommand);
             return;
         };
-        self.recovering.retain(|running| !running.has_ended());
-        let on_event = move |event: CommandEvent| match event {
+        let ids = events.iter().map(|event| event.event_id.replace('\0', "")).collect::<Vec<_>>().join("\n");
+        let (attempt, variables) = (reply.attempt(), [("SCHEDULED_EVENTS_EVENT_IDS", ids.as_str())]);
+        self.start(&command, (last, &variables), Some(COMMAND_TIME), attempt, move |event: CommandEvent| match event {
             CommandEvent::Line(line) => diagnose("recover", &line),
             CommandEvent::Ended(ended) => reply.recovered(outcome("recover", HookOutcome::Done, &ended)),
+        });
+    }
+
+    fn gate(&mut self, event: &EventRecord, phase: GatePhase, reply: Reply) {
+        let Some(command) = self.gate.clone() else {
+            reply.gate(phase, GateAnswer::Open);
+            return;
         };
-        let still_open = still_open.to_string();
-        let extra = [("SCHEDULED_EVENTS_STILL_OPEN", still_open.as_str())];
-        self.recovering.push(command.start(event, &extra, Some(deadline(None)), on_event));
+        let (attempt, variables) = (reply.attempt(), [("SCHEDULED_EVENTS_PHASE", phase.word())]);
+        self.start(&command, (event, &variables), Some(GATE_TIME), attempt, move |event: CommandEvent| match event {
+            CommandEvent::Line(line) => diagnose("gate", &line),
+            CommandEvent::Ended(ended) => reply.gate(phase, gate_answer(phase, &ended)),
+        });
+    }
+
+    fn cancel(&mut self, attempt: u32) {
+        if let Some(running) = self.running.get(&attempt) {
+            running.cancel();
+        }
     }
 
     fn heartbeat(&mut self, status: WatchStatus<'_>) -> Option<Duration> {
@@ -197,16 +228,34 @@ fn deadline(time_left: Option<Duration>) -> Instant {
     Instant::now() + time_left.map_or(COMMAND_TIME, |left| left.clamp(COMMAND_TIME_MIN, COMMAND_TIME_MAX))
 }
 
+/// What the gate's command says by its end. Only what is no answer is printed.
+fn gate_answer(phase: GatePhase, ended: &CommandOutcome) -> GateAnswer {
+    match ended {
+        CommandOutcome::Succeeded => GateAnswer::Open,
+        CommandOutcome::Failed { code: Some(GATE_ANOTHER_APPROVES), .. } if phase == GatePhase::Approve => {
+            GateAnswer::AnotherApproves
+        }
+        CommandOutcome::Failed { code: Some(_), .. } => GateAnswer::Closed,
+        _ => {
+            outcome("gate", HookOutcome::Done, ended);
+            GateAnswer::Closed
+        }
+    }
+}
+
 /// The outcome of a command, for its record: `success`, or why it failed. A failure is also printed.
 fn outcome(label: &str, success: HookOutcome, ended: &CommandOutcome) -> HookOutcome {
     let (severity, problem, outcome) = match ended {
         CommandOutcome::Succeeded => return success,
-        CommandOutcome::Failed(why) => ("warning", format!("failed: {why}"), HookOutcome::Failed),
+        CommandOutcome::Failed { reason, .. } => ("warning", format!("failed: {reason}"), HookOutcome::Failed),
         CommandOutcome::DeadlinePassed => {
             ("warning", "took too long and was terminated".to_owned(), HookOutcome::TimedOut)
         }
         CommandOutcome::Stopped => {
             ("warning", "was terminated, because the watcher stops".to_owned(), HookOutcome::Stopped)
+        }
+        CommandOutcome::Cancelled => {
+            ("note", "was terminated, because it is not needed any more".to_owned(), HookOutcome::Cancelled)
         }
         CommandOutcome::NotStarted(why) => ("error", format!("could not be started: {why}"), HookOutcome::Failed),
     };

@@ -47,8 +47,9 @@ pub(super) fn load(name: &str) -> Result<Scenario, CommandError> {
 
 pub(super) fn scenarios(args: &ScenariosArgs) -> Result<(), CommandError> {
     if let Some(name) = &args.show {
-        let source = Scenario::builtin_source(name)
-            .ok_or_else(|| CommandError::usage(format!("there is no scenario {name:?}; {}", Scenario::suggestion(name))))?;
+        let source = Scenario::builtin_source(name).ok_or_else(|| {
+            CommandError::usage(format!("there is no scenario {name:?}; {}", Scenario::suggestion(name)))
+        })?;
         return print(source.as_bytes());
     }
     if args.output.json {

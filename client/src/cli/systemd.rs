@@ -89,18 +89,24 @@ mod tests {
         let every = Some(Duration::from_secs(1));
         let supervisor = Supervisor { listens: true, every, alive_at: None, ready: true, status: String::new() };
         for is_polling in [true, false] {
-            let watch = WatchStatus { answered: true, events: 0, failure: None, is_polling };
+            let watch = WatchStatus { answered: true, events: 0, failure: None, is_polling, out_of_service: false };
             assert_eq!(supervisor.reports_alive(watch), is_polling);
         }
     }
 
     #[test]
     fn the_status_is_one_line() {
-        let watch = WatchStatus { answered: false, events: 0, failure: Some("status 500\nREADY=1"), is_polling: true };
+        let watch = WatchStatus {
+            answered: false,
+            events: 0,
+            failure: Some("status 500\nREADY=1"),
+            is_polling: true,
+            out_of_service: false,
+        };
         assert_eq!(status(watch).lines().collect::<Vec<_>>().len(), 1, "{}", status(watch));
         assert!(status(watch).starts_with("waiting for the first document; the last poll failed: status 500"));
         for (events, expected) in [(0, "no events"), (1, "following 1 event"), (2, "following 2 events")] {
-            let watch = WatchStatus { answered: true, events, failure: None, is_polling: true };
+            let watch = WatchStatus { answered: true, events, failure: None, is_polling: true, out_of_service: false };
             assert_eq!(status(watch), expected);
         }
     }

@@ -39,6 +39,8 @@ pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
         policy,
         interval: args.interval,
         dry_run: args.dry_run,
+        gate: args.gate.is_some(),
+        recover_all: args.recover_all,
         until_idle: args.until_idle,
         max_polls: args.max_polls,
         timeout: None,
@@ -60,6 +62,8 @@ pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
     }
     host.prepare = args.prepare;
     host.recover = args.recover;
+    host.gate = args.gate;
+    host.prepare_timeout = args.prepare_timeout;
     host.on = args.on;
     let ended = watch.run(&mut host);
     host.printer.finish();

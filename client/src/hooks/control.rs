@@ -18,11 +18,18 @@ pub enum CommandOutcome {
     /// With exit code 0.
     Succeeded,
     /// With another exit code or by a signal, as described.
-    Failed(String),
+    Failed {
+        /// The exit code; `None` if a signal ended it.
+        code: Option<i32>,
+        /// What happened.
+        reason: String,
+    },
     /// It was ended because its deadline had passed.
     DeadlinePassed,
     /// It was ended through [`RunningCommand::terminate`] or [`RunningCommand::kill`].
     Stopped,
+    /// It was ended through [`RunningCommand::cancel`].
+    Cancelled,
     /// It could not be started, for this reason.
     NotStarted(String),
 }
@@ -37,16 +44,24 @@ pub struct RunningCommand {
 #[derive(Debug)]
 pub(super) struct Control {
     pub(super) deadline: Option<Instant>,
-    pub(super) terminate: bool,
-    pub(super) kill: bool,
+    pub(super) end: Option<End>,
     pub(super) has_ended: bool,
+}
+
+/// How the caller ended a command, the stronger way last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum End {
+    Cancel,
+    Terminate,
+    Kill,
 }
 
 impl Control {
     /// Why it is time for the command to end, if it is.
     pub(super) fn reason_to_end(&self) -> Option<CommandOutcome> {
         match self.deadline {
-            _ if self.terminate => Some(CommandOutcome::Stopped),
+            _ if self.end == Some(End::Cancel) => Some(CommandOutcome::Cancelled),
+            _ if self.end.is_some() => Some(CommandOutcome::Stopped),
             Some(deadline) if deadline <= Instant::now() => Some(CommandOutcome::DeadlinePassed),
             _ => None,
         }
@@ -55,7 +70,7 @@ impl Control {
 
 impl RunningCommand {
     pub(super) fn new(deadline: Option<Instant>) -> Self {
-        let control = Control { deadline, terminate: false, kill: false, has_ended: false };
+        let control = Control { deadline, end: None, has_ended: false };
         Self { control: Arc::new(Mutex::new(control)) }
     }
 
@@ -63,21 +78,25 @@ impl RunningCommand {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves the deadline, as when the event is rescheduled.
-    pub fn set_deadline(&self, deadline: Option<Instant>) {
-        self.lock().deadline = deadline;
+    /// Asks the command and all its children to terminate, and kills them after
+    /// [`COMMAND_GRACE`](crate::limits::COMMAND_GRACE): the watcher stops.
+    pub fn terminate(&self) {
+        self.end(End::Terminate);
     }
 
-    /// Asks the command and all its children to terminate, and kills them after
-    /// [`COMMAND_GRACE`](crate::limits::COMMAND_GRACE).
-    pub fn terminate(&self) {
-        self.lock().terminate = true;
+    /// The same, because the command is not needed any more.
+    pub fn cancel(&self) {
+        self.end(End::Cancel);
     }
 
     /// Kills the command and all its children.
     pub fn kill(&self) {
+        self.end(End::Kill);
+    }
+
+    fn end(&self, end: End) {
         let mut control = self.lock();
-        (control.terminate, control.kill) = (true, true);
+        control.end = control.end.max(Some(end));
     }
 
     /// Whether the command has ended.

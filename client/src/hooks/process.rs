@@ -6,7 +6,7 @@ use std::process::{self, Child};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::control::{CommandEvent, CommandOutcome, RunningCommand};
+use super::control::{CommandEvent, CommandOutcome, End, RunningCommand};
 use super::pipes::Pipes;
 use super::register::Registered;
 use crate::limits::{COMMAND_GRACE, COMMAND_TIME};
@@ -76,11 +76,11 @@ impl Task {
 
     /// Reports that the command could not be started, or that it was ended before.
     pub(super) fn give_up(&self, error: &io::Error) {
-        let was_stopped = self.control.lock().terminate;
-        self.end(if was_stopped {
-            CommandOutcome::Stopped
-        } else {
-            CommandOutcome::NotStarted(format!("{}: {error}", self.program))
+        let end = self.control.lock().end;
+        self.end(match end {
+            Some(End::Cancel) => CommandOutcome::Cancelled,
+            Some(End::Terminate | End::Kill) => CommandOutcome::Stopped,
+            None => CommandOutcome::NotStarted(format!("{}: {error}", self.program)),
         });
     }
 
@@ -136,15 +136,15 @@ impl Task {
                     return if status.success() {
                         CommandOutcome::Succeeded
                     } else {
-                        CommandOutcome::Failed(status.to_string())
+                        CommandOutcome::Failed { code: status.code(), reason: status.to_string() }
                     };
                 }
                 Ok(None) => {}
-                Err(error) => return CommandOutcome::Failed(error.to_string()),
+                Err(error) => return CommandOutcome::Failed { code: None, reason: error.to_string() },
             }
             let (reason, kill) = {
                 let control = self.control.lock();
-                (control.reason_to_end(), control.kill)
+                (control.reason_to_end(), control.end == Some(End::Kill))
             };
             if let (None, Some(reason)) = (&ending, reason) {
                 if !kill {

@@ -14,6 +14,7 @@ pub(super) enum Route {
     EventsGet(ApiVersion),
     EventsPost,
     Name,
+    VmId,
 }
 
 impl Route {
@@ -21,13 +22,14 @@ impl Route {
         match self {
             Self::EventsGet(_) => RequestKind::EventsGet,
             Self::EventsPost => RequestKind::EventsPost,
-            Self::Name => RequestKind::Name,
+            Self::Name | Self::VmId => RequestKind::Name,
         }
     }
 }
 
 const EVENTS_PATH: &str = "/metadata/scheduledevents";
 const NAME_PATH: &str = "/metadata/instance/compute/name";
+const VM_ID_PATH: &str = "/metadata/instance/compute/vmId";
 
 /// Routes a request by everything but its body.
 ///
@@ -42,7 +44,7 @@ pub(super) fn route(request: &ReplayRequest) -> Result<Route, ReplayResponse> {
     let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
     let instance = match path {
         EVENTS_PATH => false,
-        NAME_PATH => true,
+        NAME_PATH | VM_ID_PATH => true,
         _ => return Err(ReplayResponse::json(404, wire::error_body("Not found"))),
     };
     let post = match (request.method.as_str(), instance) {
@@ -78,7 +80,7 @@ pub(super) fn route(request: &ReplayRequest) -> Result<Route, ReplayResponse> {
         if value("format") != Some("text") {
             return Err(bad_request("A single value needs format=text in the query"));
         }
-        return Ok(Route::Name);
+        return Ok(if path == NAME_PATH { Route::Name } else { Route::VmId });
     }
     let version = version.and_then(ApiVersion::parse).ok_or_else(bad_version)?;
     Ok(if post { Route::EventsPost } else { Route::EventsGet(version) })
@@ -181,6 +183,7 @@ mod tests {
         assert_eq!(status("GET", EVENTS, TRUE), 200);
         assert_eq!(route(&request("POST", EVENTS, TRUE)), Ok(Route::EventsPost));
         assert_eq!(route(&request("GET", NAME, TRUE)), Ok(Route::Name));
+        assert_eq!(route(&request("GET", &NAME.replace("/name", "/vmId"), TRUE)), Ok(Route::VmId));
         assert_eq!(status("GET", "/metadata/scheduledevents?api%2Dversion=2017%2d03-01", TRUE), 200);
         assert_eq!(status("GET", "/metadata/scheduledevents?other=1&api-version=2017-08-01", TRUE), 200);
     }

@@ -1,6 +1,7 @@
 //! The service without its sockets: a timeline, its faults, its clock and its records.
 
 use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::mpsc::Sender;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -200,6 +201,7 @@ impl Service {
             Route::EventsGet(version) => self.document(version, request, plan),
             Route::EventsPost => self.approve(request),
             Route::Name => ReplayResponse::text(200, self.vm_name.as_bytes()),
+            Route::VmId => ReplayResponse::text(200, vm_id(&self.vm_name).as_bytes()),
         };
         if response.status != 200 {
             return ServiceAction::respond(response, plan);
@@ -416,6 +418,13 @@ fn gzip(data: &[u8]) -> Vec<u8> {
     #[allow(clippy::cast_possible_truncation)]
     out.extend_from_slice(&(data.len() as u32).to_le_bytes());
     out
+}
+
+/// An id that differs between machines: the same for the same name.
+fn vm_id(vm_name: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    vm_name.hash(&mut hasher);
+    format!("00000000-0000-4000-8000-{:012x}", hasher.finish() & 0xffff_ffff_ffff)
 }
 
 #[cfg(test)]

@@ -34,7 +34,8 @@ impl EventRecords {
     /// Drops the events that are not tracked any more.
     pub(super) fn retain_tracked(&mut self, session: &Session<EVENTS_MAX>) {
         if self.0.len() > session.events().count() {
-            let tracked: HashSet<_> = session.events().map(|event| event_key(event.event_id().as_str())).collect();
+            let tracked = session.events().chain(session.recovering());
+            let tracked: HashSet<_> = tracked.map(|event| event_key(event.event_id().as_str())).collect();
             self.0.retain(|key, _| tracked.contains(key));
         }
     }
@@ -52,13 +53,10 @@ impl EventRecords {
         record
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &EventRecord> {
-        self.0.values()
-    }
-
-    /// The records of the tracked events, ordered by event id.
+    /// The records of the tracked events, and of those that are still to be recovered from, ordered by event id.
     pub(super) fn tracked(&self, session: &Session<EVENTS_MAX>) -> Vec<EventRecord> {
-        let records = session.events().filter_map(|event| self.get(event.event_id().as_str()));
+        let tracked = session.events().chain(session.recovering().filter(|event| event.is_gone()));
+        let records = tracked.filter_map(|event| self.get(event.event_id().as_str()));
         let mut events: Vec<_> = records.cloned().collect();
         events.sort_by(|one, other| one.event_id.cmp(&other.event_id));
         events

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use scheduled_events_core::Change;
+use scheduled_events_core::{Change, GateAnswer, GatePhase};
 
 use super::message::{Completion, Reply};
 use crate::imds::name_unknown;
@@ -21,16 +21,26 @@ pub trait Host {
     fn note(&mut self, note: &Note);
 
     /// Prepares the machine for the event. `time_left` is the time until the event may start, if that is known. The host reports
-    /// the result through `reply`.
+    /// the result through `reply`, also if the attempt is cancelled.
     fn prepare(&mut self, event: &EventRecord, time_left: Option<Duration>, reply: Reply);
 
-    /// The event was rescheduled or the wall clock was set: `time_left` is the new time until the event may start. The event need
-    /// not be one that is being prepared for.
-    fn rescheduled(&mut self, event: &EventRecord, time_left: Option<Duration>);
+    /// Takes the machine back into service: nothing keeps it out any more. `events` are those that ended while it was out of
+    /// service, the last one first. For another machine it is the one event that it was prepared for. The host reports the
+    /// result through `reply`, also if the attempt is cancelled.
+    fn recover(&mut self, events: &[EventRecord], reply: Reply);
 
-    /// Takes the machine back into service after the event. `still_open` is the number of this machine's other events that have
-    /// not ended; the machine may have to stay out of service for one of them. The host reports the result through `reply`.
-    fn recover(&mut self, event: &EventRecord, still_open: usize, reply: Reply);
+    /// Asks whether this machine may go on; only with [`WatcherOptions::gate`](super::WatcherOptions::gate). The host reports
+    /// the answer through `reply`, also if the attempt is cancelled.
+    fn gate(&mut self, event: &EventRecord, phase: GatePhase, reply: Reply) {
+        let _ = event;
+        reply.gate(phase, GateAnswer::Open);
+    }
+
+    /// Ends the preparation, the recovery or the question with this attempt number. Its result does not count; until it is
+    /// reported, nothing else is started in its place.
+    fn cancel(&mut self, attempt: u32) {
+        let _ = attempt;
+    }
 
     /// Called several times per poll, for supervision. The watcher calls it again within the returned time unless something hangs.
     fn heartbeat(&mut self, status: WatchStatus<'_>) -> Option<Duration> {
@@ -63,6 +73,8 @@ pub struct WatchStatus<'a> {
     pub failure: Option<&'a str>,
     /// Whether polls are still made, successfully or not. If not, the watcher has a defect, and a supervisor should restart it.
     pub is_polling: bool,
+    /// Whether the machine is out of service.
+    pub out_of_service: bool,
 }
 
 /// A message for the log. `Display` writes it as a sentence without a full stop; [`severity`](Self::severity) classifies it.
@@ -72,7 +84,7 @@ pub enum Note {
     NameKnown(String),
     /// The machine's own name could not be determined, for this reason. All events are held until it is known.
     NameUnknown(String),
-    /// The state file is damaged and was moved out of the way. The watcher starts without state.
+    /// The state file cannot be used, and was moved out of the way. The watcher starts without state.
     StateQuarantined {
         /// The file's new path.
         path: PathBuf,
@@ -144,7 +156,7 @@ impl fmt::Display for Note {
             }
             Self::StateQuarantined { path, reason } => write!(
                 f,
-                "the state file is damaged ({reason}); it was moved to {}, and this run starts without state",
+                "the state file cannot be used ({reason}); it was moved to {}, and this run starts without state",
                 path.display()
             ),
             Self::StateNotSaved(reason) => {

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::Sender;
 
-use scheduled_events_core::Preparation;
+use scheduled_events_core::{GateAnswer, GatePhase, Preparation};
 
 use crate::imds::{HttpResponse, RequestFailure};
 use crate::record::HookOutcome;
@@ -13,36 +13,55 @@ pub(super) enum Message {
     Response(Result<HttpResponse, RequestFailure>),
     /// The machine's own name, or why it is unknown.
     Name(Result<String, String>),
+    /// The machine's `vmId`, if the service tells it.
+    MachineId(Option<String>),
     /// A preparation ended.
-    Prepared { event_id: String, preparation: Preparation, outcome: HookOutcome },
+    Prepared { attempt: u32, event_id: String, preparation: Preparation, outcome: HookOutcome },
     /// A recovery ended.
-    Recovered { event_id: String, outcome: HookOutcome },
+    Recovered { attempt: u32, event_id: String, outcome: HookOutcome },
+    /// The gate answered.
+    Gate { attempt: u32, event_id: String, phase: GatePhase, answer: GateAnswer },
     /// The hook of this number ended.
     Completed(u64),
     /// Somebody wants the watcher to stop.
     Stop,
 }
 
-/// Reports the result of a preparation or a recovery, from any thread.
+/// Reports the result of a preparation, a recovery or a question to the gate, from any thread. Each attempt is to be answered
+/// once, also if it was cancelled.
 #[derive(Clone, Debug)]
 pub struct Reply {
+    attempt: u32,
     event_id: String,
     sender: Sender<Message>,
 }
 
 impl Reply {
-    pub(super) fn new(event_id: String, sender: Sender<Message>) -> Self {
-        Self { event_id, sender }
+    pub(super) fn new(attempt: u32, event_id: String, sender: Sender<Message>) -> Self {
+        Self { attempt, event_id, sender }
+    }
+
+    /// The number of the attempt, by which [`Host::cancel`](super::Host::cancel) names it.
+    pub const fn attempt(&self) -> u32 {
+        self.attempt
     }
 
     /// Reports that the preparation ended. The record shows `outcome`.
     pub fn prepared(&self, preparation: Preparation, outcome: HookOutcome) {
-        let _ = self.sender.send(Message::Prepared { event_id: self.event_id.clone(), preparation, outcome });
+        let (attempt, event_id) = (self.attempt, self.event_id.clone());
+        let _ = self.sender.send(Message::Prepared { attempt, event_id, preparation, outcome });
     }
 
-    /// Reports that the recovery ended. The record shows `outcome`.
+    /// Reports that the recovery ended. The record shows `outcome`. One that failed is tried again.
     pub fn recovered(&self, outcome: HookOutcome) {
-        let _ = self.sender.send(Message::Recovered { event_id: self.event_id.clone(), outcome });
+        let (attempt, event_id) = (self.attempt, self.event_id.clone());
+        let _ = self.sender.send(Message::Recovered { attempt, event_id, outcome });
+    }
+
+    /// Reports what the gate answered.
+    pub fn gate(&self, phase: GatePhase, answer: GateAnswer) {
+        let (attempt, event_id) = (self.attempt, self.event_id.clone());
+        let _ = self.sender.send(Message::Gate { attempt, event_id, phase, answer });
     }
 }
 

@@ -7,26 +7,30 @@
 //! * `host`: the trait that the caller implements, and the notes for its log.
 //! * `message`: how other threads report to the watcher.
 //! * this file: [`Watcher`], the loop that does what the session says.
-//! * `transport`, `name`, `events`, `persistence`: its parts. Each has one responsibility and knows none of the others but the
+//! * `transport`, `name`, `identity`, `events`, `persistence`: its parts. Each has one responsibility and knows none of the others but the
 //!   event records.
 
 mod events;
 mod host;
+mod identity;
 mod message;
 mod name;
 mod options;
 mod persistence;
 mod transport;
 
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::panic::resume_unwind;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use scheduled_events_core::record::CauseWord;
 use scheduled_events_core::{
-    Cause, Change, Report, RequestOutcome, Response, Session, SessionConfig, Step, Text, UnixMillis, UnixSeconds,
+    AnswerOutcome, Cause, Change, GateAnswer, GatePhase, Report, RequestOutcome, Response, Session, SessionConfig,
+    Step, Text, UnixMillis, UnixSeconds,
 };
 
 use crate::clock::{Clock, ClockMonitor};
@@ -74,6 +78,12 @@ pub struct Watcher {
     body: Vec<u8>,
     /// The ids in the approval in flight.
     posted: Vec<String>,
+    /// The newest attempt to recover this machine.
+    recovery: Option<u32>,
+    /// What the gate answered last about each event that it was asked about.
+    gate_answers: HashMap<(String, GatePhase), GateAnswer>,
+    /// With a state file, until the machine's id is requested.
+    imds: Option<Imds>,
     /// What loading the state file has to say, until there is a host.
     load_note: Option<Note>,
     messages: Receiver<Message>,
@@ -105,6 +115,7 @@ impl Watcher {
         let (sender, messages) = mpsc::channel();
         let clock = ClockMonitor::new(Clock::at_speed(imds.speed()));
         let transport = Transport::new(imds.clone(), sender.clone());
+        let id_source = state_file.as_ref().map(|_| imds.clone());
         let name = MachineName::new(options.vm_names.clone(), options.api_version.clone(), imds, sender.clone());
         let mut watcher = Self {
             session,
@@ -117,6 +128,9 @@ impl Watcher {
             polls: Polls::default(),
             body: Vec::new(),
             posted: Vec::new(),
+            recovery: None,
+            gate_answers: HashMap::new(),
+            imds: id_source,
             load_note: None,
             messages,
             sender,
@@ -141,11 +155,11 @@ impl Watcher {
         if let Some(note) = self.load_note.take() {
             host.note(&note);
         }
+        if let Some(reason) = self.await_identity(host) {
+            return reason;
+        }
         for hook in self.persistence.take_hooks() {
             self.start_hook(hook, host);
-        }
-        if let Some(reason) = self.await_name(host) {
-            return reason;
         }
         let reason = loop {
             if let Some(reason) = self.step(host) {
@@ -157,23 +171,31 @@ impl Watcher {
         reason
     }
 
-    /// Requests the machine's own name once before the first poll, so that the first decision already knows which events are its
-    /// own.
-    fn await_name(&mut self, host: &mut dyn Host) -> Option<StopReason> {
-        if self.name.is_known() {
-            return None;
+    /// Requests the machine's own name and its id once before the first poll, so that the first decision already knows which
+    /// events are its own, and whose state was restored.
+    fn await_identity(&mut self, host: &mut dyn Host) -> Option<StopReason> {
+        let mut awaited = 0;
+        if !self.name.is_known() {
+            self.name.request();
+            awaited += 1;
         }
-        self.name.request();
+        if let Some(imds) = self.imds.take() {
+            identity::request_machine_id(&imds, &self.sender);
+            awaited += 1;
+        }
         // A look-up of the service's host name can take longer than the request's timeout.
-        while let Ok(message) = self.messages.recv_timeout(NAME_TIMEOUT + REQUEST_OVERDUE) {
-            let is_answer = matches!(message, Message::Name(_));
-            let reason = self.on_message(message, host);
-            if is_answer || reason.is_some() {
-                return reason;
+        let deadline = Instant::now() + NAME_TIMEOUT + REQUEST_OVERDUE;
+        while awaited > 0 {
+            let Ok(message) = self.messages.recv_timeout(deadline.saturating_duration_since(Instant::now())) else {
+                // Not answered: polling starts, and the request for the name is repeated until it is.
+                self.name.on_silence().into_iter().for_each(|note| host.note(&note));
+                break;
+            };
+            awaited -= u32::from(matches!(message, Message::Name(_) | Message::MachineId(_)));
+            if let Some(reason) = self.on_message(message, host) {
+                return Some(reason);
             }
         }
-        // Not answered: polling starts, and the request is repeated until it is.
-        self.name.on_silence().into_iter().for_each(|note| host.note(&note));
         None
     }
 
@@ -206,22 +228,30 @@ impl Watcher {
                 };
                 host.record(&Record::from_report(&report, Some(&self.body)).at(time_of_day.seconds()), event);
             }
-            Step::Prepare { event } => {
+            Step::Prepare { event, attempt } => {
                 let event = self.events.of(event);
                 self.save(host);
-                let reply = Reply::new(event.event_id.clone(), self.sender.clone());
+                let reply = Reply::new(attempt, event.event_id.clone(), self.sender.clone());
                 host.prepare(&event, time_left(event.not_before, time_of_day), reply);
             }
-            Step::Recover { event } => {
-                let event = self.events.of(event);
+            Step::Recover { event, own, attempt } => {
+                let last = self.events.of(event);
+                let events = if own { self.ended_events(last) } else { vec![last] };
                 self.save(host);
-                let reply = Reply::new(event.event_id.clone(), self.sender.clone());
+                let reply = Reply::new(attempt, events[0].event_id.clone(), self.sender.clone());
+                self.recovery = own.then_some(attempt).or(self.recovery);
                 if self.options.dry_run {
                     reply.recovered(HookOutcome::DryRun);
                 } else {
-                    host.recover(&event, self.open_own_events(), reply);
+                    host.recover(&events, reply);
                 }
             }
+            Step::Gate { event, phase, attempt } => {
+                let event = self.events.of(event);
+                let reply = Reply::new(attempt, event.event_id.clone(), self.sender.clone());
+                host.gate(&event, phase, reply);
+            }
+            Step::Cancel { attempt } => host.cancel(attempt),
             // The last poll may be so long ago that the next one is due without a wait.
             Step::Get { .. } if polls_done => return Some(self.finish(host)),
             Step::Get { timeout_ms } => {
@@ -281,29 +311,75 @@ impl Watcher {
                     host.note(&note);
                 }
             }
-            Message::Prepared { event_id, preparation, outcome } => {
-                if self.session.prepared(&event_id, preparation) {
+            Message::MachineId(id) => {
+                if let Err(error) = self.session.set_machine_id(id.as_deref().unwrap_or_default()) {
+                    self.events = EventRecords::default();
+                    host.note(&self.persistence.quarantine(&error.to_string()));
                     self.save(host);
+                }
+            }
+            Message::Prepared { attempt, event_id, preparation, outcome } => {
+                let answer = self.session.prepared(attempt, preparation);
+                if let Some(outcome) = self.answered(answer, outcome, host) {
                     let record = Record::Prepare { event_id: Text::plain(&event_id), outcome: Some(outcome) };
                     host.record(&record.at(self.time_of_day()), self.events.get(&event_id));
                 }
             }
-            Message::Recovered { event_id, outcome } => {
-                if self.session.recovered(&event_id) {
-                    // Saved before it is reported, so that a recovery that was reported never runs again.
-                    self.save(host);
-                    let record = Record::Recover {
-                        event_id: Text::plain(&event_id),
-                        event_ids: &[event_id.as_str()],
-                        outcome: Some(outcome),
-                    };
-                    host.record(&record.at(self.time_of_day()), self.events.get(&event_id));
+            Message::Recovered { attempt, event_id, outcome } => {
+                let last = self.events.get(&event_id).cloned().unwrap_or_default();
+                let events = self.ended_events(EventRecord { event_id, ..last });
+                let done = matches!(outcome, HookOutcome::Done | HookOutcome::NoCommand | HookOutcome::DryRun);
+                let now = self.clock.clock.now();
+                let answer = self.session.recovered(attempt, done, now);
+                // Saved before it is reported, so that a recovery that was reported never runs again.
+                if let Some(outcome) = self.answered(answer, outcome, host) {
+                    let is_own = self.recovery == Some(attempt);
+                    let ids: Vec<_> = events.iter().map(|event| event.event_id.as_str()).collect();
+                    let event_ids = if is_own { &ids[..] } else { &ids[..1] };
+                    let record = Record::Recover { event_id: Text::plain(ids[0]), event_ids, outcome: Some(outcome) };
+                    host.record(&record.at(self.time_of_day()), Some(&events[0]));
+                }
+            }
+            Message::Gate { attempt, event_id, phase, answer } => {
+                if self.session.gate_answered(attempt, answer, self.clock.clock.now()) == AnswerOutcome::Accepted {
+                    self.on_gate(&event_id, phase, answer, host);
                 }
             }
             Message::Completed(number) => self.persistence.complete_hook(number),
             Message::Stop => return Some(StopReason::Stopped),
         }
         None
+    }
+
+    /// Saves the state after an answer of the host. Returns the outcome to report, if there is anything to report.
+    fn answered(&mut self, answer: AnswerOutcome, outcome: HookOutcome, host: &mut dyn Host) -> Option<HookOutcome> {
+        let outcome = match answer {
+            AnswerOutcome::Accepted => outcome,
+            AnswerOutcome::Cancelled => HookOutcome::Cancelled,
+            AnswerOutcome::Unexpected => return None,
+        };
+        self.save(host);
+        Some(outcome)
+    }
+
+    /// Reports the gate's answer unless it is the same as before: a closed gate is asked every few seconds.
+    fn on_gate(&mut self, event_id: &str, phase: GatePhase, outcome: GateAnswer, host: &mut dyn Host) {
+        self.gate_answers.retain(|(id, _), _| self.events.get(id).is_some());
+        if self.gate_answers.insert((event_id.to_owned(), phase), outcome) != Some(outcome) {
+            let record = Record::Gate { event_id: Text::plain(event_id), phase, outcome };
+            host.record(&record.at(self.time_of_day()), self.events.get(event_id));
+        }
+    }
+
+    /// The events that the recovery of this machine is for, the last one first.
+    fn ended_events(&self, last: EventRecord) -> Vec<EventRecord> {
+        let mut events = vec![last];
+        for event in self.session.recovering() {
+            if events.iter().all(|known| event_key(&known.event_id) != event_key(event.event_id().as_str())) {
+                events.push(self.events.of(event));
+            }
+        }
+        events
     }
 
     fn on_response(&mut self, http: HttpResponse, host: &mut dyn Host) {
@@ -369,9 +445,6 @@ impl Watcher {
     }
 
     fn on_change(&mut self, change: Change, event: EventRecord, host: &mut dyn Host) {
-        if change == Change::Rescheduled {
-            host.rescheduled(&event, time_left(event.not_before, self.clock.clock.time_of_day()));
-        }
         let names = event.resource_names();
         let record = Record::Change { change, event: event.members(names.as_deref()) };
         host.record(&record.at(self.time_of_day()), Some(&event));
@@ -390,18 +463,10 @@ impl Watcher {
         self.persistence.change_reported(number, started.then_some(hook));
     }
 
-    /// Commands are timed by a clock that does not count suspended time. When it and the time of day have come apart, running
-    /// preparations get new deadlines.
+    /// Says once that the wall clock was set too far to be believed.
     fn check_clock(&mut self, host: &mut dyn Host) {
-        let change = self.clock.check();
-        if change.rejects_step {
+        if self.clock.newly_rejects_step() {
             host.note(&Note::ClockStepIgnored);
-        }
-        if change.moves_deadlines {
-            let time_of_day = self.clock.clock.time_of_day();
-            for event in self.events.iter().filter(|event| event.not_before.is_some()) {
-                host.rescheduled(event, time_left(event.not_before, time_of_day));
-            }
         }
     }
 
@@ -425,6 +490,7 @@ impl Watcher {
             failure: self.polls.failure.as_deref(),
             // Once all polls are done, only hooks are waited for.
             is_polling: self.polls_done() || self.transport.idle_time() < self.options.interval + POLLING_OVERDUE,
+            out_of_service: self.session.out_of_service_since().is_some(),
         })
     }
 
@@ -444,23 +510,23 @@ impl Watcher {
     fn polls_done(&self) -> bool {
         self.options.max_polls.is_some_and(|max| self.polls.started >= max)
     }
-
-    /// The number of this machine's events that have not ended.
-    fn open_own_events(&self) -> usize {
-        self.session.events().filter(|event| event.mine() == Some(true) && !event.is_gone()).count()
-    }
 }
 
 /// Makes the session on a stack of its own. It is large and passes through the stack more than once; a thread gives its stack
 /// back.
 fn new_session(options: &WatcherOptions) -> Result<Box<Session<EVENTS_MAX>>, String> {
     let names: Vec<&str> = options.vm_names.iter().map(String::as_str).collect();
+    let boot_id = identity::boot_id();
     let config = SessionConfig {
         names: names_for(&names, &options.api_version),
         policy: options.policy.clone(),
         interval_ms: u32::try_from(options.interval.as_millis()).unwrap_or(u32::MAX),
         dry_run: options.dry_run,
+        gate: options.gate,
+        recover_all: options.recover_all,
         seed: seed(),
+        machine_id: "",
+        boot_id: &boot_id,
     };
     let session = thread::scope(|scope| {
         let maker = thread::Builder::new().spawn_scoped(scope, || Session::new(&config).map(Box::new))?;
@@ -484,8 +550,7 @@ fn describe(cause: Cause, detail: Option<String>) -> String {
     }
 }
 
-/// Differs between machines and runs. It spreads retries, and needs no secrecy.
+/// A random number: it spreads retries over time, and ids over the tracker's table.
 fn seed() -> u64 {
-    let now = Clock::start().now().0.unsigned_abs();
-    now.rotate_left(20) ^ u64::from(std::process::id())
+    RandomState::new().build_hasher().finish()
 }

@@ -8,6 +8,7 @@ use crate::imds::API_VERSION;
 
 /// The options of a [`Watcher`](super::Watcher).
 #[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools)] // They are independent of each other.
 pub struct WatcherOptions {
     /// The API version to request.
     pub api_version: String,
@@ -20,6 +21,10 @@ pub struct WatcherOptions {
     /// Decide and report, but neither prepare, approve nor recover, run no hook and write no state file. Open that with
     /// [`StateFile::open_read_only`](crate::state::StateFile::open_read_only).
     pub dry_run: bool,
+    /// Ask the host before each preparation and each approval; see [`Host::gate`](super::Host::gate).
+    pub gate: bool,
+    /// Recover after every event of this machine that has started, not only after those that were prepared for.
+    pub recover_all: bool,
     /// Stop once an event was seen and none is left.
     pub until_idle: bool,
     /// Stop after this number of polls.
@@ -38,6 +43,8 @@ impl Default for WatcherOptions {
             policy: Policy::observe(),
             interval: Duration::from_millis(u64::from(limits::INTERVAL_MS)),
             dry_run: false,
+            gate: false,
+            recover_all: false,
             until_idle: false,
             max_polls: None,
             timeout: None,

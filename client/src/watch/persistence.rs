@@ -58,6 +58,18 @@ impl Persistence {
         Ok((EventRecords::default(), note))
     }
 
+    /// Moves the file out of the way and forgets what it held. Returns what the log should say.
+    pub(super) fn quarantine(&mut self, reason: &str) -> Note {
+        self.hooks.clear();
+        self.hooks_changed = true;
+        let moved = self.file.as_ref().map(|file| file.quarantine(reason));
+        match moved {
+            Some(Ok(LoadResult::Damaged { quarantine, reason })) => Note::StateQuarantined { path: quarantine, reason },
+            Some(Err(error)) => Note::StateNotSaved(error),
+            _ => Note::StateNotSaved(reason.to_owned()),
+        }
+    }
+
     /// Writes to the file from now on, and for the first time at once: whether that is possible is better known now than when
     /// the first event appears.
     pub(super) fn write_to(

@@ -156,7 +156,7 @@ fn pending_hooks(path: &str, stderr: &mut String) -> Vec<PendingHook> {
         LoadResult::Missing => Vec::new(),
         LoadResult::State(state) => state.hooks,
         LoadResult::Damaged { reason, .. } => {
-            stderr.push_str("the state file is damaged: ");
+            stderr.push_str("the state file cannot be used: ");
             stderr.push_str(&reason);
             Vec::new()
         }

@@ -55,7 +55,7 @@ fn list_mine_prints_only_this_machines_events() {
 
     service.set_name(None);
     let unknown = run(&["list", "--mine", "--endpoint", &url]).with_code(1);
-    assert!(unknown.stderr.contains("cannot get this machine's name"), "{}", unknown.stderr);
+    assert!(unknown.stderr.contains("cannot determine this machine's own name"), "{}", unknown.stderr);
     assert!(unknown.stderr.contains("use --vm-name NAME"), "{}", unknown.stderr);
 }
 
@@ -114,14 +114,14 @@ fn without_a_name_only_other_types_than_terminate_can_be_approved_and_only_with_
     service.set_name(None);
     let error = refused(&service, &["own-freeze"]);
     assert!(
-        error.contains("cannot get this machine's name") && error.contains("--vm-name NAME, or --others"),
+        error.contains("cannot determine this machine's own name") && error.contains("--vm-name NAME, or --others"),
         "{error}"
     );
     refused(&service, &["--mine"]);
     let error = refused(&service, &["own-terminate", "--others"]);
     assert!(error.contains("use --vm-name NAME to approve a Terminate"), "{error}");
     let finished = approve(&service, &["own-freeze", "--others"]).with_code(0);
-    assert!(finished.stderr.starts_with("warning: cannot get this machine's name"), "{}", finished.stderr);
+    assert!(finished.stderr.starts_with("warning: cannot determine this machine's own name"), "{}", finished.stderr);
     approve(&service, &["own-terminate", "--vm-name", "WestNO_0"]).with_code(0);
     assert_eq!(service.posted(), ["own-freeze", "own-terminate"]);
 }

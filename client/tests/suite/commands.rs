@@ -145,12 +145,13 @@ fn an_event_is_never_approved_after_its_preparation_failed() {
 }
 
 #[test]
-fn a_preparation_past_its_deadline_is_ended_and_the_event_is_not_approved() {
+fn a_preparation_past_its_timeout_is_ended_and_the_event_is_not_approved() {
     let fixture = Fixture::new();
     let prepare = format!("sh -c 'sleep 100 & echo $! > {}; wait'", fixture.log);
     let service = FakeService::start();
-    service.show(2, &[with(freeze("a"), &json!({ "NotBefore": in_future(Duration::from_secs(3)) }))]);
-    let mut run = Run::watch(&service.url(), &["--policy", &fixture.policy, "--prepare", &prepare]);
+    service.show(2, &[freeze("a")]);
+    let arguments = ["--policy", &fixture.policy, "--prepare", &prepare, "--prepare-timeout", "2s"];
+    let mut run = Run::watch(&service.url(), &arguments);
     let prepared = run.record("a preparation", |record| record["record"] == "prepare");
     assert_eq!(prepared["outcome"], "timed-out");
     service.await_polls(4);
@@ -178,12 +179,15 @@ fn own_events_are_prepared_for_and_approved_independently() {
     service.await_polls(3);
     assert_eq!(service.posted(), ["good"]);
     service.show(3, &[freeze("bad")]);
-    fixture.line("recover good");
+    // The other event still keeps the machine out of service.
+    service.await_polls(3);
     service.show(4, &[]);
-    run.finish().with_code(0);
+    let finished = run.finish().with_code(0);
+    let recovery = finished.of_kind("recover").remove(0);
+    assert_eq!((&recovery["event_id"], &recovery["event_ids"]), (&json!("bad"), &json!(["bad", "good"])));
     let mut lines = fixture.lines();
     lines.sort();
-    assert_eq!(lines, ["prepare bad", "prepare good", "recover bad", "recover good"]);
+    assert_eq!(lines, ["prepare bad", "prepare good", "recover bad"]);
 }
 
 #[test]
@@ -254,13 +258,15 @@ fn hostile_event_text_is_neither_executed_nor_printed_unescaped() {
             "Resources": [VM, hostile], "NotBefore": in_future(Duration::from_secs(3600)), "Description": hostile,
             "EventSource": hostile, "DurationInSeconds": 5, hostile.clone(): hostile,
         });
+        // The event names another machine, too.
+        let policy = fixture.folder.file("policy.toml", format!("leader = \"everyone\"\n{PREPARE_ALL}"));
         let service = FakeService::start();
         service.show(2, &[event, with(freeze("invalid"), &json!({ "NotBefore": hostile }))]);
         // The commands print what they get, so that it reaches the log.
         let shows = "sh -c 'printenv SCHEDULED_EVENTS_DESCRIPTION; printenv SCHEDULED_EVENTS_EVENT_ID >&2; cat'";
         let on = format!("scheduled={shows}");
         let url = service.url();
-        let mut arguments = vec!["watch", "--endpoint", &url, "--policy", &fixture.policy, "--interval", "200ms"];
+        let mut arguments = vec!["watch", "--endpoint", &url, "--policy", &policy, "--interval", "200ms"];
         arguments.extend(["--prepare", shows, "--recover", shows, "--on", &on, "--until-idle", "--vm-name", VM]);
         if json {
             arguments.push("--json");

@@ -12,6 +12,7 @@ mod http_faults;
 mod install;
 mod main_job;
 mod output;
+mod overlaps;
 mod records;
 mod replay_server;
 mod restart;

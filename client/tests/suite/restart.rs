@@ -325,7 +325,7 @@ fn a_damaged_state_file_is_reported_and_quarantined() {
         let arguments = ["--state", &fixture.state, "--vm-name", VM, "--max-polls", "1"];
         let finished = Run::watch(&fixture.service.url(), &arguments).finish().with_code(0);
         let kept = format!("{}.damaged-{number}", fixture.state);
-        assert!(finished.stderr.contains("warning: the state file is damaged"), "{number}: {}", finished.stderr);
+        assert!(finished.stderr.contains("warning: the state file cannot be used"), "{number}: {}", finished.stderr);
         assert!(finished.stderr.contains(&kept), "{}", finished.stderr);
         assert_eq!(&fs::read(&kept).expect("it is kept"), content);
         assert!(!finished.stderr.contains("restored"), "{}", finished.stderr);
@@ -344,7 +344,7 @@ fn a_state_file_with_a_damaged_snapshot_and_a_correct_checksum_is_quarantined() 
     write_private(&fixture.state, forged);
     let arguments = ["--state", &fixture.state, "--vm-name", VM, "--max-polls", "1"];
     let finished = Run::watch(&fixture.service.url(), &arguments).finish().with_code(0);
-    assert!(finished.stderr.contains("warning: the state file is damaged"), "{}", finished.stderr);
+    assert!(finished.stderr.contains("warning: the state file cannot be used"), "{}", finished.stderr);
     assert!(Path::new(&format!("{}.damaged-1", fixture.state)).exists());
 }
 

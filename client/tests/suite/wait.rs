@@ -90,7 +90,7 @@ fn waits_for_this_machines_name_if_it_is_needed() {
     service.set_name(None);
     service.show(2, &[freeze("a")]);
     let mut waiting = start(&service, &["--mine"]);
-    waiting.wait_for_stderr("cannot get this machine's name");
+    waiting.wait_for_stderr("cannot determine this machine's own name");
     service.await_polls(2);
     assert!(waiting.is_running());
     service.set_name(Some("WestNO_0"));

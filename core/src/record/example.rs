@@ -6,7 +6,7 @@ use crate::event::Member;
 use crate::event::ProblemKind;
 use crate::json::Text;
 use crate::policy::{Action, Reason};
-use crate::session::Cause;
+use crate::session::{Cause, GateAnswer, GatePhase};
 use crate::time::UnixSeconds;
 use crate::tracker::Change;
 
@@ -47,6 +47,7 @@ pub const EXAMPLES: &[Record<'static>] = &[
     },
     Record::Approval { event_ids: &[EVENT_ID], status: Some(200) },
     Record::Prepare { event_id: Text::plain(EVENT_ID), outcome: Some(HookOutcome::Ready) },
+    Record::Gate { event_id: Text::plain(EVENT_ID), phase: GatePhase::Approve, outcome: GateAnswer::Open },
     Record::Recover { event_id: Text::plain(EVENT_ID), event_ids: &[EVENT_ID], outcome: Some(HookOutcome::Done) },
     Record::PollFailed { cause: CauseWord(Cause::Status(503)), retry_in_ms: 1_000 },
     Record::Untracked { own: 0, others: 12 },

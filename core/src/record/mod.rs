@@ -39,7 +39,7 @@ use crate::event::{Event, Member, Problem, ProblemKind, Resources};
 use crate::json::Text;
 use crate::names::VmNames;
 use crate::policy::{Action, Decision, Reason};
-use crate::session::{Cause, Report, Untracked};
+use crate::session::{Cause, GateAnswer, GatePhase, Report, Untracked};
 use crate::time::UnixSeconds;
 use crate::tracker::{Change, TrackedEvent, TrackedStatus};
 
@@ -247,8 +247,18 @@ records! {
     Prepare "prepare" by "watch" {
         /// The event.
         event_id: Text<'a> => "string",
-        /// `ready`, `failed`, `timed-out`, `stopped` or `no-command`; null if the preparation has yet to begin.
+        /// `ready`, `failed`, `timed-out`, `stopped`, `cancelled` or `no-command`; null if the preparation has yet to begin.
         outcome: Option<HookOutcome> => "string or null",
+    }
+
+    /// The gate answered, for the first time or differently from before.
+    Gate "gate" by "watch" {
+        /// The event.
+        event_id: Text<'a> => "string",
+        /// `prepare` or `approve`: what the gate was asked.
+        phase: GatePhase => "string",
+        /// `open`, `another-approves` or `closed`.
+        outcome: GateAnswer => "string",
     }
 
     /// A recovery ended.
@@ -257,7 +267,8 @@ records! {
         event_id: Text<'a> => "string",
         /// All events that the recovery is for.
         event_ids: &'a [&'a str] => "array of strings",
-        /// `done`, `failed`, `timed-out`, `stopped`, `no-command` or `dry-run`; null if the recovery has yet to begin.
+        /// `done`, `failed`, `timed-out`, `stopped`, `cancelled`, `no-command` or `dry-run`; null if the recovery has yet to
+        /// begin.
         outcome: Option<HookOutcome> => "string or null",
     }
 
@@ -320,6 +331,9 @@ pub enum HookOutcome {
     TimedOut,
     /// It was ended because the watcher stops.
     Stopped,
+    /// It was ended because it is not needed any more: the event is over or another one than before, or the machine has to
+    /// stay out of service.
+    Cancelled,
     /// There is nothing to run.
     NoCommand,
     /// Nothing was run: the watcher only reports.
@@ -335,6 +349,7 @@ impl HookOutcome {
             Self::Failed => "failed",
             Self::TimedOut => "timed-out",
             Self::Stopped => "stopped",
+            Self::Cancelled => "cancelled",
             Self::NoCommand => "no-command",
             Self::DryRun => "dry-run",
         }

@@ -7,24 +7,29 @@ use crate::document::Document;
 use crate::event::{Event, EventStatus, Member, Problem, ProblemKind};
 use crate::names::VmNames;
 use crate::time::{UnixMillis, UnixSeconds};
-use crate::tracker::{Flags, TrackedEvent, TrackedStatus, is_over};
+use crate::tracker::{Flags, TrackedStatus, is_over};
 
 impl<const N: usize> Session<N> {
     /// Applies a document: changes and ends of tracked events, then new events, problems and decisions. Problems are
     /// reported only for a document that is `new`, not for one that is applied again.
     pub(super) fn apply_document(&mut self, document: &Document<'_>, names: VmNames<'_>, new: bool, now: UnixMillis) {
-        let time_of_day = UnixMillis(now.0.saturating_add(self.time_of_day_ahead_ms)).seconds();
+        let time_of_day = self.time_of_day(now);
+        let is_out = self.machine.is_due();
         let progress = &mut self.progress;
-        let seen = self.tracker.observe_known(document, names, |slot, change, _| {
+        let seen = self.tracker.observe_known(document, names, |slot, difference, _| {
             if let Some(progress) = progress.get_mut(usize::from(slot)) {
-                progress.change = Some(change);
+                progress.changed(difference.changes, difference.voids_preparation, time_of_day);
+                if difference.changes.has_end() {
+                    progress.gone(is_out, now);
+                }
             }
         });
         for slot in 0..self.tracker.slots_used() {
             if let Some(change) = self.tracker.end_if_absent(slot, time_of_day)
                 && let Some(progress) = self.progress.get_mut(usize::from(slot))
             {
-                progress.change = Some(change);
+                progress.changes.insert(change);
+                progress.gone(is_out, now);
             }
         }
         if seen.new > 0 {
@@ -44,24 +49,28 @@ impl<const N: usize> Session<N> {
         }
         self.decide(document, names, new, time_of_day, now);
         self.renamed = false;
-        self.first_active_slot = 0;
     }
 
     /// Tracks the events that are new: this machine's own first, then those of other machines while there is capacity.
     fn track_new_events(&mut self, document: &Document<'_>, names: VmNames<'_>, now: UnixMillis) {
-        let mut returned = false;
+        // An own event with this deadline or a later one finds no room: known after the first that did not.
+        let mut full_for: Option<i64> = None;
         for own in [true, false] {
             for event in document.events().filter(|event| !is_over(event)) {
                 if (names.owns(&event) == Some(true)) != own {
                     continue;
                 }
-                if let Some(slot) = self.tracker.find_text(&event.event_id()) {
-                    // A gone event that returned before it was forgotten is tracked by the next poll after that.
-                    returned |= self.tracker.get(slot).is_some_and(TrackedEvent::is_gone);
-                    continue;
-                }
-                if self.tracker.len() < N || own && self.evict_for(&event) {
-                    self.track(&event, names, now);
+                match self.tracker.find_text(&event.event_id()) {
+                    Some(slot) => self.renew(slot, &event, names, now),
+                    None if self.tracker.len() < N || self.evict_ended() => self.track(&event, names, now),
+                    None if own && full_for.is_none_or(|full| deadline(event.not_before().moment()) < full) => {
+                        if self.evict_for(&event) {
+                            self.track(&event, names, now);
+                        } else {
+                            full_for = Some(deadline(event.not_before().moment()));
+                        }
+                    }
+                    None => {}
                 }
             }
         }
@@ -74,7 +83,7 @@ impl<const N: usize> Session<N> {
                 *count = count.saturating_add(1);
             }
         }
-        if returned || untracked != Untracked::default() {
+        if untracked != Untracked::default() {
             self.documents.apply_again();
         }
         self.set_untracked(untracked);
@@ -82,8 +91,8 @@ impl<const N: usize> Session<N> {
 
     fn track(&mut self, event: &Event<'_>, names: VmNames<'_>, now: UnixMillis) {
         let Some((slot, change)) = self.tracker.insert(event, names) else { return };
-        let mut progress = EventProgress::new(now);
-        progress.change = Some(change);
+        let mut progress = EventProgress::new(now, self.time_of_day(now));
+        progress.changes.insert(change);
         self.set_progress(slot, progress);
         if let Some(event) = self.tracker.get_mut(slot)
             && self.approved_ids.contains(event.event_id.hash())
@@ -92,13 +101,43 @@ impl<const N: usize> Session<N> {
         }
     }
 
+    /// Starts anew with a tracked event that was gone and has returned.
+    fn renew(&mut self, slot: u16, event: &Event<'_>, names: VmNames<'_>, now: UnixMillis) {
+        if self.tracker.get(slot).is_none_or(|event| !event.is_gone()) {
+            return;
+        }
+        let time_of_day = self.time_of_day(now);
+        if let Some(change) = self.tracker.renew(slot, event, names)
+            && let Some(progress) = self.progress.get_mut(usize::from(slot))
+        {
+            progress.renew(now, time_of_day);
+            progress.changes.insert(change);
+        }
+    }
+
+    /// Stops tracking the oldest of the events that ended and would only be named by the next recovery of this machine.
+    fn evict_ended(&mut self) -> bool {
+        let ended = self.tracked().filter(|(_, known, progress)| {
+            known.is_gone() && progress.changes.is_empty() && progress.command.is_none() && progress.recovery.is_over()
+        });
+        let Some((_, slot)) = ended.filter_map(|(slot, _, progress)| Some((progress.ended?, slot))).min() else {
+            return false;
+        };
+        self.last_ended = self.tracker.get(slot).cloned();
+        self.forget_event(slot);
+        true
+    }
+
     /// Stops tracking an event in favour of this machine's `event`: one of another machine, else the own event with the
-    /// latest deadline if that is later than the deadline of `event`. Approved events are evicted last. Events for which
-    /// a preparation was issued and gone events that are still to be reported are never evicted.
+    /// latest deadline if that is later than the deadline of `event`. Approved events are evicted last. Never evicted are
+    /// events for which something was prepared or runs, those that keep this machine out of service, and gone ones.
     fn evict_for(&mut self, event: &Event<'_>) -> bool {
-        let deadline = |at: Option<UnixSeconds>| at.map_or(i64::MAX, |at| at.0);
-        let candidates =
-            self.tracked().filter(|(_, known, progress)| !progress.prepare_was_issued() && !known.is_gone());
+        let candidates = self.tracked().filter(|(_, known, progress)| {
+            !known.is_gone()
+                && !progress.prepare_was_issued()
+                && !progress.keeps_out(known)
+                && progress.command.is_none()
+        });
         let mut victim: Option<(u16, (bool, bool, i64))> = None;
         for (slot, known, _) in candidates {
             let foreign = known.mine() != Some(true);
@@ -131,6 +170,7 @@ impl<const N: usize> Session<N> {
         time_of_day: UnixSeconds,
         now: UnixMillis,
     ) {
+        let mut apply_again = false;
         for event in document.events() {
             let Some(slot) = self.tracker.find_text(&event.event_id()) else { continue };
             let Some(progress) = self.progress.get_mut(usize::from(slot)) else { continue };
@@ -145,13 +185,34 @@ impl<const N: usize> Session<N> {
             tracked.flags.set(Flags::PRESENT, false);
             // The clock may have been set back during a restart.
             progress.first_seen = progress.first_seen.min(now);
-            let has_unstarted =
-                tracked.status == TrackedStatus::Started && event.event_status() != Some(EventStatus::Started);
-            if !has_unstarted {
-                progress.decide(self.policy.decide(&event, names, time_of_day));
+            // An event whose `Resources` cannot be read, or are empty, may still affect this machine.
+            let is_unclear = event.has_problem(Member::Resources) || event.resources().into_iter().next().is_none();
+            let mine = names.owns(&event).filter(|mine| *mine || !is_unclear);
+            if progress.adopt(mine, now) {
+                self.machine.require(now);
+            }
+            apply_again |= progress.named(mine, self.machine.is_due(), now);
+            let has_started = tracked.status == TrackedStatus::Started;
+            if progress.own && has_started && self.recover_all && !self.dry_run && !self.machine.is_due() {
+                self.machine.require(now);
+            }
+            if !has_started || event.event_status() == Some(EventStatus::Started) {
+                let decision = self.policy.decide_noticed(&event, names, time_of_day, progress.noticed);
+                progress.decide(decision);
+            }
+            if progress.is_too_early(time_of_day) && progress.prepare_was_issued() && !tracked.is_approved() {
+                progress.release(now);
             }
         }
+        if apply_again {
+            self.documents.apply_again();
+        }
     }
+}
+
+/// The order of deadlines; an unknown one is the latest.
+fn deadline(not_before: Option<UnixSeconds>) -> i64 {
+    not_before.map_or(i64::MAX, |at| at.0)
 }
 
 /// The problem of an event whose id an earlier event of the document has.

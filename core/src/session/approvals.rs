@@ -10,11 +10,12 @@ use crate::tracker::{Flags, Tracker};
 
 impl<const N: usize> Session<N> {
     /// The earliest time at which an event may be approved.
-    pub(super) fn approve_at(&self) -> Option<UnixMillis> {
+    pub(super) fn approve_at(&self, now: UnixMillis) -> Option<UnixMillis> {
         if !self.acts() {
             return None;
         }
-        self.tracked().filter_map(|(_, event, progress)| progress.approve_at(event)).min()
+        let context = self.context(now);
+        self.tracked().filter_map(|(_, event, progress)| progress.approve_at(event, context, &self.machine)).min()
     }
 
     /// The events to approve with one POST. An event whose approval failed is sent alone, so that an id which the
@@ -22,8 +23,9 @@ impl<const N: usize> Session<N> {
     pub(super) fn due_approvals(&self, now: UnixMillis) -> ApprovalSlots {
         let mut slots = ApprovalSlots::new();
         let mut ids: heapless::Vec<&EventId, BATCH_MAX> = heapless::Vec::new();
+        let context = self.context(now);
         for (slot, event, progress) in self.tracked() {
-            if progress.approve_at(event).is_none_or(|at| at > now) {
+            if progress.approve_at(event, context, &self.machine).is_none_or(|at| at > now) {
                 continue;
             }
             let alone = progress.approval_failures > 0;

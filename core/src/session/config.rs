@@ -18,14 +18,35 @@ pub struct SessionConfig<'a> {
     pub interval_ms: u32,
     /// Decide and report, but do not prepare or approve.
     pub dry_run: bool,
-    /// A number that differs between machines. It spreads retries over time.
+    /// Ask the host's gate before each preparation and each approval, with [`Step::Gate`](crate::Step::Gate). The policy's
+    /// `leader` is ignored then.
+    pub gate: bool,
+    /// Recover after every event of this machine that was seen `Started`, not only after those that were prepared for.
+    pub recover_all: bool,
+    /// A number that differs between machines and runs, best a random one. It spreads retries over time, and ids of events
+    /// over the tracker's table.
     pub seed: u64,
+    /// An id of this machine that a clone does not have, such as `vmId`; empty if it is unknown. A snapshot of another
+    /// machine is refused.
+    pub machine_id: &'a str,
+    /// An id of this boot of the machine; empty if it is unknown. What was ready before a reboot is not ready after it.
+    pub boot_id: &'a str,
 }
 
 impl<'a> SessionConfig<'a> {
     /// The defaults: the policy [`Policy::observe`] and one poll per second.
     pub const fn new(names: VmNames<'a>) -> Self {
-        Self { names, policy: Policy::observe(), interval_ms: INTERVAL_MS, dry_run: false, seed: 0 }
+        Self {
+            names,
+            policy: Policy::observe(),
+            interval_ms: INTERVAL_MS,
+            dry_run: false,
+            gate: false,
+            recover_all: false,
+            seed: 0,
+            machine_id: "",
+            boot_id: "",
+        }
     }
 }
 

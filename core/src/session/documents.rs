@@ -84,6 +84,11 @@ impl Documents {
         self.apply_again = true;
     }
 
+    /// Whether a document was read since the start.
+    pub(super) fn has_read_one(&self) -> bool {
+        self.newest.is_some()
+    }
+
     /// Whether a document was read and no superseded one is served instead.
     pub(super) fn is_settled(&self) -> bool {
         self.newest.is_some() && self.stale_since.is_none()

@@ -1,23 +1,38 @@
 //! How far the session has got with one event.
 
-use super::step::{Report, Step};
+use super::command::{AnswerOutcome, Attempts, Command, CommandKind, GatePhase};
+use super::gate::{Gate, GateAnswer};
+use super::limits::LEAVE_MS;
+use super::recovery::Recovery;
+use super::step::{Preparation, Report, Step};
 use crate::policy::{Action, Decision, Reason};
-use crate::time::UnixMillis;
-use crate::tracker::{Change, TrackedEvent, TrackedStatus};
+use crate::time::{UnixMillis, UnixSeconds};
+use crate::tracker::{Change, Changes, TrackedEvent, TrackedStatus};
 
 /// Everything that a session keeps about one tracked event, in addition to what the tracker keeps.
 #[derive(Clone, Debug)]
 pub(super) struct EventProgress {
     pub(super) first_seen: UnixMillis,
-    /// A change that is not reported yet.
-    pub(super) change: Option<Change>,
+    /// The time of day at which the event's `NotBefore` was first seen.
+    pub(super) noticed: UnixSeconds,
+    /// The changes that are not reported yet.
+    pub(super) changes: Changes,
     /// The decision about the event in the newest document. `None` until the first document after a start: until then,
     /// nothing is prepared or approved.
     decision: Option<Decision>,
     decision_unreported: bool,
     pub(super) preparation: PreparationState,
-    /// Whether the host is recovering. The event is forgotten when it has recovered.
-    pub(super) recovering: bool,
+    /// What the host runs for the event: at most one command at a time.
+    pub(super) command: Option<Command>,
+    gate: Gate,
+    /// Whether the event is this machine's: an event that names it, until it does not any more for some time.
+    pub(super) own: bool,
+    /// Since when an own event does not name this machine.
+    unnamed_since: Option<UnixMillis>,
+    /// When the event ended, if the next recovery of this machine is also for it.
+    pub(super) ended: Option<UnixMillis>,
+    /// The recovery of another machine from its event.
+    pub(super) recovery: Recovery,
     /// How many approvals of this event failed in a row.
     pub(super) approval_failures: u8,
     approval_retry_at: Option<UnixMillis>,
@@ -30,31 +45,69 @@ pub(super) enum PreparationState {
     NotIssued = 0,
     /// `Step::Prepare` was issued, and the host has not reported a result.
     Running = 1,
-    /// `Step::Prepare` was issued before a restart that interrupted the preparation.
-    Interrupted = 2,
+    /// `Step::Prepare` was issued, and its result does not count: a restart interrupted the preparation, or the event is
+    /// another one than the host prepared for.
+    Void = 2,
     /// The host is ready.
     Ready = 3,
     /// The preparation failed.
     Failed = 4,
 }
 
+/// What the steps of all events depend on.
+#[derive(Clone, Copy)]
+pub(super) struct Context {
+    pub(super) now: UnixMillis,
+    pub(super) time_of_day: UnixSeconds,
+    /// Whether the session prepares, not only reports.
+    pub(super) acts: bool,
+    pub(super) has_gate: bool,
+}
+
 impl EventProgress {
-    pub(super) fn new(first_seen: UnixMillis) -> Self {
+    pub(super) fn new(first_seen: UnixMillis, noticed: UnixSeconds) -> Self {
         Self {
             first_seen,
-            change: None,
+            noticed,
+            changes: Changes::default(),
             decision: None,
             decision_unreported: false,
             preparation: PreparationState::NotIssued,
-            recovering: false,
+            command: None,
+            gate: Gate::default(),
+            own: false,
+            unnamed_since: None,
+            ended: None,
+            recovery: Recovery::default(),
             approval_failures: 0,
             approval_retry_at: None,
         }
     }
 
-    /// Takes the next step for the event and records that it was issued. Without `acts`, only reports are issued.
-    pub(super) fn next_step<'s>(&mut self, event: &'s TrackedEvent, acts: bool) -> Option<Step<'s>> {
-        if let Some(change) = self.change.take() {
+    /// Starts anew for a gone event that has returned under its id. What the host still runs for it is cancelled, and a
+    /// recovery that is due remains due.
+    pub(super) fn renew(&mut self, first_seen: UnixMillis, noticed: UnixSeconds) {
+        self.cancel_command();
+        if let Some(recovery) = &mut self.recovery.command {
+            recovery.cancel();
+        }
+        *self = Self {
+            command: self.command,
+            ended: self.ended,
+            recovery: self.recovery.clone(),
+            ..Self::new(first_seen, noticed)
+        };
+    }
+
+    /// Takes the next step for the event and records that it was issued. `machine` is the recovery of this machine.
+    pub(super) fn next_step<'s>(
+        &mut self,
+        event: &'s TrackedEvent,
+        context: Context,
+        attempts: &mut Attempts,
+        machine: &mut Recovery,
+    ) -> Option<Step<'s>> {
+        if let Some(change) = self.changes.take_first() {
             return Some(Step::Report(Report::Change { change, event }));
         }
         if core::mem::take(&mut self.decision_unreported)
@@ -62,16 +115,80 @@ impl EventProgress {
         {
             return Some(Step::Report(Report::Decision { decision, event }));
         }
-        if event.is_gone() {
-            if self.needs_recovery() {
-                self.recovering = true;
-                return Some(Step::Recover { event });
-            }
-        } else if acts && self.needs_preparation() {
-            self.preparation = PreparationState::Running;
-            return Some(Step::Prepare { event });
+        let is_preparation_due = context.acts && self.needs_preparation(event) && self.act_at(context) <= context.now;
+        if let Some(recovery) = self.recovery.command.as_mut().filter(|_| is_preparation_due) {
+            recovery.cancel();
+        }
+        if let Some(command) = self.command.as_mut().or(self.recovery.command.as_mut()) {
+            let attempt = command.attempt;
+            return command.take_cancellation().then_some(Step::Cancel { attempt });
+        }
+        if is_preparation_due {
+            return self.prepare(event, context, attempts, machine);
+        }
+        if self.recovery.may_start(context.now) && (event.is_gone() || !self.prepare_was_issued()) {
+            let attempt = attempts.next();
+            self.recovery.start(attempt);
+            return Some(Step::Recover { event, own: false, attempt });
+        }
+        let phase = GatePhase::Approve;
+        if context.acts
+            && context.has_gate
+            && self.may_approve_at(event, machine).is_some_and(|at| at <= context.now)
+            && self.act_at(context) <= context.now
+            && self.gate_due_at(event, phase, context).is_some_and(|at| at <= context.now)
+        {
+            return Some(self.ask_gate(event, phase, attempts));
         }
         None
+    }
+
+    /// Issues the preparation, or what precedes it.
+    fn prepare<'s>(
+        &mut self,
+        event: &'s TrackedEvent,
+        context: Context,
+        attempts: &mut Attempts,
+        machine: &mut Recovery,
+    ) -> Option<Step<'s>> {
+        if context.has_gate && !self.gate.lets_prepare() {
+            let at = self.gate_due_at(event, GatePhase::Prepare, context);
+            return at.is_some_and(|at| at <= context.now).then(|| self.ask_gate(event, GatePhase::Prepare, attempts));
+        }
+        if self.own {
+            if let Some(recovery) = &mut machine.command {
+                recovery.cancel();
+                return None;
+            }
+            machine.require(context.now);
+        } else {
+            self.recovery.require(context.now);
+        }
+        let attempt = attempts.next();
+        self.command = Some(Command::new(attempt, CommandKind::Prepare));
+        self.preparation = PreparationState::Running;
+        Some(Step::Prepare { event, attempt })
+    }
+
+    fn ask_gate<'s>(&mut self, event: &'s TrackedEvent, phase: GatePhase, attempts: &mut Attempts) -> Step<'s> {
+        let attempt = attempts.next();
+        self.command = Some(Command::new(attempt, CommandKind::Gate(phase)));
+        Step::Gate { event, phase, attempt }
+    }
+
+    /// When the gate is to be asked; `None` if it is open, or if the event may have started.
+    fn gate_due_at(&self, event: &TrackedEvent, phase: GatePhase, context: Context) -> Option<UnixMillis> {
+        let is_past = event.not_before().is_some_and(|start| start <= context.time_of_day);
+        self.gate.ask_at(phase).filter(|_| !is_past)
+    }
+
+    /// The next time at which a step may become due by itself.
+    pub(super) fn wake_at(&self, event: &TrackedEvent, context: Context, machine: &Recovery) -> Option<UnixMillis> {
+        let gate = self.gate.ask_at(GatePhase::Prepare).or(self.gate.ask_at(GatePhase::Approve));
+        let gate = gate.filter(|_| context.has_gate);
+        let approval = self.may_approve_at(event, machine);
+        let times = [Some(self.act_at(context)), gate, approval, self.recovery.retry_at()];
+        times.into_iter().flatten().filter(|&at| at > context.now).min()
     }
 
     /// Records the decision about the event in the newest document.
@@ -84,14 +201,106 @@ impl EventProgress {
         self.decision = Some(decision);
     }
 
-    fn needs_preparation(&self) -> bool {
-        matches!(self.preparation, PreparationState::NotIssued | PreparationState::Interrupted)
+    /// Applies what a document changed about the event.
+    pub(super) fn changed(&mut self, changes: Changes, voids_preparation: bool, time_of_day: UnixSeconds) {
+        self.changes = changes;
+        if changes.iter().any(|change| change == Change::Rescheduled) {
+            self.noticed = time_of_day;
+        }
+        self.gate = Gate::default();
+        if let Some(command) = &mut self.command
+            && (voids_preparation || matches!(command.kind, CommandKind::Gate(_)))
+        {
+            command.cancel();
+        }
+        if voids_preparation && self.prepare_was_issued() {
+            self.preparation = PreparationState::Void;
+        }
+    }
+
+    /// Records whether the document names this machine, `None` if that is unknown. Returns whether that has to be looked at
+    /// again although the document does not change. An event that does not name this machine any more is over for it;
+    /// `is_out` is whether the machine is out of service.
+    pub(super) fn named(&mut self, mine: Option<bool>, is_out: bool, now: UnixMillis) -> bool {
+        match mine {
+            Some(true) => (self.own, self.unnamed_since) = (true, None),
+            Some(false) if self.own => {
+                let since = *self.unnamed_since.get_or_insert(now);
+                // A clock that was set back must not delay this.
+                self.unnamed_since = Some(since.min(now));
+                if now.millis_since(since) < u64::from(LEAVE_MS) {
+                    return true;
+                }
+                (self.own, self.unnamed_since) = (false, None);
+                if is_out {
+                    self.release(now);
+                }
+            }
+            _ => {}
+        }
+        false
+    }
+
+    /// Records that the event of another machine, which was prepared for, names this machine now. Returns whether it does:
+    /// this machine is then out of service for it.
+    pub(super) fn adopt(&mut self, mine: Option<bool>, now: UnixMillis) -> bool {
+        let adopted = mine == Some(true) && !self.own && self.recovery.is_due();
+        if adopted {
+            // A recovery that was cancelled may still run.
+            self.recovery.due_since = None;
+            if !self.prepare_was_issued() {
+                // It has returned, and is still to be recovered from.
+                self.ended = Some(now);
+            }
+        }
+        adopted
+    }
+
+    /// Records that the event is gone; `is_out` is whether this machine is out of service.
+    pub(super) fn gone(&mut self, is_out: bool, now: UnixMillis) {
+        self.cancel_command();
+        if self.own && is_out {
+            self.ended = Some(now);
+        }
+    }
+
+    /// Withdraws the preparation: the machine need not be out of service for the event any more, or not yet.
+    pub(super) fn release(&mut self, now: UnixMillis) {
+        self.cancel_command();
+        self.gate = Gate::default();
+        self.preparation = PreparationState::NotIssued;
+        // The event of another machine has a recovery of its own.
+        if !self.recovery.is_due() {
+            self.ended = Some(now);
+        }
+    }
+
+    fn cancel_command(&mut self) {
+        if let Some(command) = &mut self.command {
+            command.cancel();
+        }
+    }
+
+    /// Whether the decision says that it is too early to be prepared.
+    pub(super) fn is_too_early(&self, time_of_day: UnixSeconds) -> bool {
+        self.decision.is_some_and(|decision| {
+            decision.action == Action::Prepare && decision.act_from.is_some_and(|from| time_of_day < from)
+        })
+    }
+
+    fn needs_preparation(&self, event: &TrackedEvent) -> bool {
+        !event.is_gone()
+            && matches!(self.preparation, PreparationState::NotIssued | PreparationState::Void)
             && self.decision.is_some_and(|decision| decision.action == Action::Prepare)
     }
 
-    /// Whether a recovery of a gone event is due. A preparation in progress is allowed to finish first.
-    fn needs_recovery(&self) -> bool {
-        self.prepare_was_issued() && self.preparation != PreparationState::Running && !self.recovering
+    /// The earliest time at which the event may be prepared for or approved, on the session's clock.
+    fn act_at(&self, context: Context) -> UnixMillis {
+        let from = self.decision.and_then(|decision| decision.act_from);
+        from.map_or(UnixMillis(i64::MIN), |from| {
+            let left = from.since(context.time_of_day);
+            if left <= 0 { context.now } else { UnixMillis(context.now.0.saturating_add(left.saturating_mul(1000))) }
+        })
     }
 
     /// Whether `Step::Prepare` was issued, so that `Step::Recover` must follow.
@@ -99,18 +308,46 @@ impl EventProgress {
         self.preparation != PreparationState::NotIssued
     }
 
+    fn is_preparing(&self) -> bool {
+        self.command.is_some_and(|command| command.kind == CommandKind::Prepare)
+    }
+
+    /// Whether the event keeps this machine out of service.
+    pub(super) fn keeps_out(&self, event: &TrackedEvent) -> bool {
+        let is_open = !event.is_gone() && (self.prepare_was_issued() || event.status == TrackedStatus::Started);
+        // A preparation that was cancelled may still run. The one for another machine has a recovery of its own.
+        let is_preparing = self.is_preparing() && !self.recovery.is_due();
+        self.own && is_open || is_preparing
+    }
+
     /// Whether nothing is left to do about the event, so that it can be forgotten.
     pub(super) fn is_finished(&self, event: &TrackedEvent) -> bool {
-        event.is_gone() && self.change.is_none() && !self.decision_unreported && !self.prepare_was_issued()
+        event.is_gone()
+            && self.changes.is_empty()
+            && !self.decision_unreported
+            && self.command.is_none()
+            && self.ended.is_none()
+            && self.recovery.is_over()
     }
 
     /// The earliest time at which the event may be approved; `None` if it may not be, or not yet.
-    pub(super) fn approve_at(&self, event: &TrackedEvent) -> Option<UnixMillis> {
+    pub(super) fn approve_at(&self, event: &TrackedEvent, context: Context, machine: &Recovery) -> Option<UnixMillis> {
+        if context.has_gate && !self.gate.lets_approve() {
+            return None;
+        }
+        Some(self.may_approve_at(event, machine)?.max(self.act_at(context)))
+    }
+
+    /// The same, whatever the gate says.
+    fn may_approve_at(&self, event: &TrackedEvent, machine: &Recovery) -> Option<UnixMillis> {
         let decision = self.decision?;
         let allowed = match decision.action {
             // The event may have required a preparation before it changed.
-            Action::Approve => !matches!(self.preparation, PreparationState::Running | PreparationState::Failed),
-            Action::Prepare => self.preparation == PreparationState::Ready,
+            Action::Approve => !self.is_preparing() && self.preparation != PreparationState::Failed,
+            Action::Prepare => {
+                let is_out = !self.own || machine.is_due() && machine.command.is_none();
+                self.preparation == PreparationState::Ready && is_out
+            }
             Action::Hold | Action::Ignore => false,
         };
         if !allowed || event.is_approved() || event.is_gone() || event.status != TrackedStatus::Scheduled {
@@ -120,9 +357,58 @@ impl EventProgress {
         Some(self.approval_retry_at.map_or(turn, |retry| retry.max(turn)))
     }
 
+    /// Records the result of the preparation with this attempt number, if it is the one in progress.
+    pub(super) fn prepared(&mut self, attempt: u32, result: Preparation) -> AnswerOutcome {
+        match self.take_command(attempt, |kind| kind == CommandKind::Prepare) {
+            None => AnswerOutcome::Unexpected,
+            Some(command) if command.is_cancelled() => AnswerOutcome::Cancelled,
+            Some(_) => {
+                self.preparation = match result {
+                    Preparation::Ready => PreparationState::Ready,
+                    Preparation::Failed => PreparationState::Failed,
+                };
+                AnswerOutcome::Accepted
+            }
+        }
+    }
+
+    /// Records the answer of the gate to the question with this attempt number, if it is the one in progress.
+    pub(super) fn gate_answered(
+        &mut self,
+        attempt: u32,
+        answer: GateAnswer,
+        polls: u32,
+        now: UnixMillis,
+    ) -> AnswerOutcome {
+        match self.take_command(attempt, |kind| matches!(kind, CommandKind::Gate(_))) {
+            Some(command @ Command { kind: CommandKind::Gate(phase), .. }) if !command.is_cancelled() => {
+                self.gate.answer(phase, answer, polls, now);
+                AnswerOutcome::Accepted
+            }
+            Some(_) => AnswerOutcome::Cancelled,
+            None => AnswerOutcome::Unexpected,
+        }
+    }
+
+    fn take_command(&mut self, attempt: u32, is_kind: impl Fn(CommandKind) -> bool) -> Option<Command> {
+        self.command.take_if(|command| command.attempt == attempt && is_kind(command.kind))
+    }
+
+    /// Records that the answer to this poll shows the event as it was.
+    pub(super) fn confirm(&mut self, poll: u32) {
+        self.gate.confirm(poll);
+    }
+
     /// Records a failed approval; `back_off` returns the delay in milliseconds after so many failures.
     pub(super) fn approval_failed(&mut self, now: UnixMillis, back_off: impl FnOnce(u32) -> u32) {
         self.approval_failures = self.approval_failures.saturating_add(1);
         self.approval_retry_at = Some(now.plus(back_off(u32::from(self.approval_failures))));
+        self.gate.approval_failed();
+    }
+
+    /// Limits the delays, so that a clock that was set back does not extend them.
+    pub(super) fn set_clock(&mut self, now: UnixMillis) {
+        self.recovery.set_clock(now);
+        self.gate.set_clock(now);
     }
 }

@@ -9,20 +9,41 @@ pub const INTERVAL_MIN_MS: u32 = 200;
 /// The shortest time between two requests of any kind, for the same reason.
 pub const REQUEST_SPACING_MS: u32 = 200;
 
-/// The timeout of the first request: the service takes up to two minutes to start.
+/// The timeout of the first request after the start, and of one after a long silence: the service takes up to two minutes
+/// to start.
 pub const FIRST_TIMEOUT_MS: u32 = 130_000;
 
-/// The timeout of every later request.
-pub const TIMEOUT_MS: u32 = 10_000;
+/// After so long without an answer, one request may take [`FIRST_TIMEOUT_MS`]: the service stops after a day without
+/// requests.
+pub const SILENCE_MS: u32 = 86_400_000;
+
+/// The timeout of every other request: a sixth of the shortest notice, which is 30 seconds.
+pub const TIMEOUT_MS: u32 = 5_000;
+
+/// How long a host may take to connect.
+pub const CONNECT_TIMEOUT_MS: u32 = 2_000;
+
+/// The longest time from the start of a poll to the start of the next one, whatever back-off or `Retry-After` say: a third
+/// of the shortest notice. A longer interval between polls replaces it.
+pub const POLL_GAP_MAX_MS: u32 = 10_000;
 
 /// The back-off after the first failure. It doubles with each further one.
 pub const BACK_OFF_FIRST_MS: u32 = 1_000;
 
-/// The longest back-off: a third of the shortest notice, which is 30 seconds.
+/// The longest back-off.
 pub const BACK_OFF_MAX_MS: u32 = 10_000;
 
-/// The longest `Retry-After` that is honoured, in seconds.
-pub const RETRY_AFTER_MAX_S: u32 = 60;
+/// The delay before a failed recovery is tried again. It doubles with each further failure.
+pub const RECOVERY_RETRY_FIRST_MS: u32 = 5_000;
+
+/// The longest delay before a failed recovery is tried again.
+pub const RECOVERY_RETRY_MAX_MS: u32 = 300_000;
+
+/// The delay before a gate that is not open is asked again.
+pub const GATE_RETRY_MS: u32 = 5_000;
+
+/// How long an event must not name this machine any more until it is over for it.
+pub const LEAVE_MS: u32 = 2_000;
 
 /// How long a document that was superseded earlier is treated as stale when it is served again.
 pub const STALE_GRACE_MS: u32 = 10_000;

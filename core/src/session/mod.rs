@@ -9,7 +9,9 @@
 //! - `next_step`: chooses the next step.
 //! - `response`: classifies the answer to a request; `documents` recognises repeated and stale documents.
 //! - `apply`: updates the tracked events from a new document.
-//! - `event_progress`: what the session keeps about one event, and the next step for it.
+//! - `event_progress`: what the session keeps about one event, and the next step for it; `command` is what the host runs
+//!   for it, and `gate` what the host's gate said about it.
+//! - `recovery`: taking a machine back into service.
 //! - `approvals`: selects and writes approvals; `approved_ids` holds which events they are for.
 //! - `pacer`: when the next request may be sent.
 //! - `snapshot`: what survives a restart.
@@ -17,17 +19,22 @@
 mod apply;
 mod approvals;
 mod approved_ids;
+mod command;
 mod config;
 mod documents;
 mod event_progress;
+mod gate;
 pub mod limits;
 mod next_step;
 mod pacer;
+mod recovery;
 mod response;
 mod snapshot;
 mod step;
 
+pub use command::{AnswerOutcome, GatePhase};
 pub use config::{SessionConfig, SessionConfigError};
+pub use gate::GateAnswer;
 pub use response::{Cause, RequestOutcome, Response};
 pub use snapshot::SnapshotError;
 pub use step::{Preparation, Report, Step, Untracked};
@@ -35,14 +42,18 @@ pub use step::{Preparation, Report, Step, Untracked};
 use crate::event::Problem;
 use crate::event_id::EventId;
 use crate::fixed_str;
+use crate::hash::Hash;
 use crate::names::VmNames;
-use crate::policy::Policy;
+use crate::policy::{Leader, Policy};
+use crate::time::{UnixMillis, UnixSeconds};
 use crate::tracker::{TrackedEvent, Tracker};
 use approved_ids::{ApprovalSlots, ApprovedIds};
+use command::Attempts;
 use documents::Documents;
-use event_progress::{EventProgress, PreparationState};
+use event_progress::EventProgress;
 use limits::{BODY_MAX, INTERVAL_MIN_MS, NAME_MAX, NAMES_MAX, PROBLEMS_MAX};
 use pacer::Pacer;
+use recovery::Recovery;
 
 /// The client as a state machine without I/O: call [`next`](Self::next), do what it returns, and report the result.
 ///
@@ -50,7 +61,10 @@ use pacer::Pacer;
 /// events when the host is ready, retries failed requests, and asks the host to recover. A request or a preparation in
 /// progress does not block anything else.
 ///
-/// An approved event is not approved again. This includes the last sixteen that are gone, in case one of them returns.
+/// The machine is either in service or out of service. The first preparation for one of its events takes it out of service,
+/// and it is recovered once nothing keeps it out: no event of this machine that was prepared for, and none that has started.
+///
+/// An approved event is not approved again. This includes the last `N` that are gone, in case one of them returns.
 ///
 /// The caller provides the time, in milliseconds of a clock that never jumps: read the wall clock once, then add the
 /// time that a monotonic clock measures. If the wall clock is adjusted later, pass the difference to
@@ -76,7 +90,7 @@ use pacer::Pacer;
 ///         }
 ///         Step::Report(report) => reports.push(report.to_string()),
 ///         Step::Wait { until } => now = until,
-///         Step::Prepare { .. } | Step::Recover { .. } => unreachable!("this policy prepares for nothing"),
+///         _ => unreachable!("this policy prepares for nothing"),
 ///     }
 /// }
 /// assert_eq!(reports, ["a: scheduled", "a: approve (user-initiated)"]);
@@ -92,6 +106,11 @@ pub struct Session<const N: usize> {
     /// Whether the names changed after the current decisions were made.
     renamed: bool,
     dry_run: bool,
+    has_gate: bool,
+    recover_all: bool,
+    /// Hashes of the ids of this machine and of its boot; 0 if they are unknown.
+    machine_id: u64,
+    boot_id: u64,
     /// How far the time of day is ahead of the caller's clock.
     time_of_day_ahead_ms: i64,
     pacer: Pacer,
@@ -104,9 +123,16 @@ pub struct Session<const N: usize> {
     tracker: Tracker<N>,
     /// Indexed by the slots of the tracker.
     progress: heapless::Vec<EventProgress, N, u16>,
-    /// The events in the slots before this one have no step.
-    first_active_slot: u16,
-    approved_ids: ApprovedIds,
+    /// The recovery of this machine.
+    machine: Recovery,
+    /// The event that the recovery is for, if it had to make room for others: the newest of those.
+    last_ended: Option<TrackedEvent>,
+    attempts: Attempts,
+    /// How many polls have begun.
+    polls: u32,
+    /// The last time that the caller passed to `next`.
+    clock: UnixMillis,
+    approved_ids: ApprovedIds<N>,
     /// The problems of the newest document.
     problems: heapless::Vec<Problem, PROBLEMS_MAX>,
     problems_reported: usize,
@@ -139,16 +165,24 @@ impl<const N: usize> Session<N> {
             underscored: false,
             renamed: false,
             dry_run: config.dry_run,
+            has_gate: config.gate,
+            recover_all: config.recover_all,
+            machine_id: id_hash(config.machine_id),
+            boot_id: id_hash(config.boot_id),
             time_of_day_ahead_ms: 0,
             pacer: Pacer::new(config.interval_ms, config.seed),
             request: Request::None,
             body: heapless::Vec::new(),
             documents: Documents::default(),
             open_events: 0,
-            tracker: Tracker::new(),
+            tracker: Tracker::with_seed(config.seed),
             progress: heapless::Vec::new(),
-            first_active_slot: 0,
-            approved_ids: ApprovedIds::default(),
+            machine: Recovery::default(),
+            last_ended: None,
+            attempts: Attempts::default(),
+            polls: 0,
+            clock: UnixMillis(i64::MIN),
+            approved_ids: ApprovedIds::new(),
             problems: heapless::Vec::new(),
             problems_reported: 0,
             untracked: Untracked::default(),
@@ -156,6 +190,10 @@ impl<const N: usize> Session<N> {
             event_seen: false,
         };
         session.set_names(config.names)?;
+        if config.gate {
+            // The gate decides which machine approves.
+            session.policy.leader = Some(Leader::Everyone);
+        }
         Ok(session)
     }
 
@@ -177,35 +215,77 @@ impl<const N: usize> Session<N> {
         Ok(())
     }
 
+    /// Sets the id of this machine, if it was not known when the session was made. See
+    /// [`SessionConfig::machine_id`](crate::SessionConfig::machine_id).
+    ///
+    /// # Errors
+    /// [`SnapshotError::OtherMachine`] if the session was restored from the snapshot of another machine. The session is
+    /// empty then, as after [`new`](Self::new).
+    pub fn set_machine_id(&mut self, machine_id: &str) -> Result<(), SnapshotError> {
+        let id = id_hash(machine_id);
+        let is_other = self.machine_id != 0 && id != 0 && self.machine_id != id;
+        if is_other {
+            self.reset();
+        }
+        if id != 0 {
+            self.machine_id = id;
+        }
+        if is_other { Err(SnapshotError::OtherMachine) } else { Ok(()) }
+    }
+
     /// Sets how many milliseconds the time of day is ahead of the caller's clock; initially 0. A `NotBefore` is a time
     /// of day: it is reached sooner if the wall clock was set forward or the machine was suspended.
     pub const fn set_time_of_day_ahead(&mut self, milliseconds: i64) {
         self.time_of_day_ahead_ms = milliseconds;
     }
 
-    /// Reports the result of [`Step::Prepare`]. Returns `false` if no preparation for this event is in progress.
-    pub fn prepared(&mut self, event_id: &str, preparation: Preparation) -> bool {
-        let Some((slot, progress)) = self.progress_of(event_id) else { return false };
-        if progress.preparation != PreparationState::Running {
-            return false;
-        }
-        progress.preparation = match preparation {
-            Preparation::Ready => PreparationState::Ready,
-            Preparation::Failed => PreparationState::Failed,
-        };
-        self.first_active_slot = self.first_active_slot.min(slot);
-        true
+    /// Reports the result of [`Step::Prepare`] with this attempt number, also if it was cancelled.
+    pub fn prepared(&mut self, attempt: u32, preparation: Preparation) -> AnswerOutcome {
+        self.each_progress(|progress| progress.prepared(attempt, preparation))
     }
 
-    /// Reports that [`Step::Recover`] is done, successfully or not. The event is forgotten. Returns `false` if no
-    /// recovery for this event is in progress.
-    pub fn recovered(&mut self, event_id: &str) -> bool {
-        let Some((slot, progress)) = self.progress_of(event_id) else { return false };
-        if !progress.recovering {
-            return false;
+    /// Reports that the recovery with this attempt number ended. One that is not `done` is issued again, after 5 seconds at
+    /// first and 5 minutes at last, until it succeeds or a preparation replaces it.
+    pub fn recovered(&mut self, attempt: u32, done: bool, now: UnixMillis) -> AnswerOutcome {
+        match self.machine.answer(attempt, done, now) {
+            AnswerOutcome::Unexpected => self.each_progress(|progress| progress.recovery.answer(attempt, done, now)),
+            outcome => {
+                if !self.machine.is_due() {
+                    self.last_ended = None;
+                    for progress in &mut self.progress {
+                        progress.ended = None;
+                    }
+                }
+                outcome
+            }
         }
-        self.forget_event(slot);
-        true
+    }
+
+    /// Reports the answer to [`Step::Gate`] with this attempt number. A gate that is not open is asked again after five
+    /// seconds. An event is approved only if a poll that began after the answer shows it unchanged.
+    pub fn gate_answered(&mut self, attempt: u32, answer: GateAnswer, now: UnixMillis) -> AnswerOutcome {
+        let polls = self.polls;
+        self.each_progress(|progress| progress.gate_answered(attempt, answer, polls, now))
+    }
+
+    /// The first outcome other than `Unexpected`.
+    fn each_progress(&mut self, mut answer: impl FnMut(&mut EventProgress) -> AnswerOutcome) -> AnswerOutcome {
+        let outcomes = self.progress.iter_mut().map(&mut answer);
+        let mut expected = outcomes.filter(|outcome| *outcome != AnswerOutcome::Unexpected);
+        expected.next().unwrap_or(AnswerOutcome::Unexpected)
+    }
+
+    /// Since when this machine is out of service: since the first preparation that it was not recovered from. `None` if it
+    /// is in service.
+    pub const fn out_of_service_since(&self) -> Option<UnixMillis> {
+        self.machine.due_since
+    }
+
+    /// The events that the recovery of this machine is for: those that ended while it was out of service. If there are too
+    /// many events to track, some may be missing, but not the one that ended last.
+    pub fn recovering(&self) -> impl Iterator<Item = &TrackedEvent> {
+        let ended = self.tracked().filter(|(_, _, progress)| progress.ended.is_some()).map(|(_, event, _)| event);
+        self.last_ended.iter().chain(ended)
     }
 
     /// The ids of the events that the POST in progress approves.
@@ -248,9 +328,8 @@ impl<const N: usize> Session<N> {
         slots.filter_map(|(slot, progress)| Some((slot, self.tracker.get(slot)?, progress)))
     }
 
-    fn progress_of(&mut self, event_id: &str) -> Option<(u16, &mut EventProgress)> {
-        let slot = self.tracker.find(&EventId::from_str(event_id)?)?;
-        Some((slot, self.progress.get_mut(usize::from(slot))?))
+    fn time_of_day(&self, now: UnixMillis) -> UnixSeconds {
+        UnixMillis(now.0.saturating_add(self.time_of_day_ahead_ms)).seconds()
     }
 
     fn set_progress(&mut self, slot: u16, new: EventProgress) {
@@ -259,7 +338,6 @@ impl<const N: usize> Session<N> {
             // The tracker uses its slots in order, so this is the next one, and both have the same capacity.
             None => drop(self.progress.push(new)),
         }
-        self.first_active_slot = self.first_active_slot.min(slot);
     }
 
     /// Stops tracking an event, but remembers whether it was approved.
@@ -274,15 +352,21 @@ impl<const N: usize> Session<N> {
     fn reset(&mut self) {
         self.tracker.clear();
         self.progress.clear();
-        self.first_active_slot = 0;
+        self.machine = Recovery::default();
+        self.last_ended = None;
         self.request = Request::None;
         self.documents = Documents::default();
         self.open_events = 0;
-        self.approved_ids = ApprovedIds::default();
+        self.approved_ids = ApprovedIds::new();
         self.problems.clear();
         self.problems_reported = 0;
         self.untracked = Untracked::default();
         self.untracked_unreported = false;
         self.event_seen = false;
     }
+}
+
+/// The hash of an id that identifies a machine or its boot; 0 for an empty one.
+fn id_hash(id: &str) -> u64 {
+    if id.is_empty() { 0 } else { Hash::of(id.as_bytes()) }
 }

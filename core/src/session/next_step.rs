@@ -1,12 +1,11 @@
 //! Chooses the next step: reports, preparations and recoveries first, then approvals and polls.
 
 use super::approvals::write_start_requests;
-use super::event_progress::EventProgress;
+use super::event_progress::Context;
 use super::limits::TIMEOUT_MS;
 use super::step::{Report, Step};
 use super::{Request, Session};
 use crate::time::UnixMillis;
-use crate::tracker::Tracker;
 
 impl<const N: usize> Session<N> {
     /// Returns what to do now. Call it after each result that is passed to the session, and when a wait is over.
@@ -14,11 +13,29 @@ impl<const N: usize> Session<N> {
     /// There is at most one request in progress: until its result is passed to the session, only other steps are
     /// returned.
     pub fn next(&mut self, now: UnixMillis) -> Step<'_> {
-        self.pacer.set_clock(now);
+        self.set_clock(now);
         self.forget_finished_events();
-        let acts = self.acts();
-        if let Some(step) = next_event_step(&self.tracker, &mut self.progress, &mut self.first_active_slot, acts) {
-            return step;
+        let context = self.context(now);
+        for (slot, progress) in (0..self.tracker.slots_used()).zip(&mut self.progress) {
+            if let Some(event) = self.tracker.get(slot)
+                && let Some(step) = progress.next_step(event, context, &mut self.attempts, &mut self.machine)
+            {
+                return step;
+            }
+        }
+        if let Some(command) = self.machine.command.as_mut()
+            && command.take_cancellation()
+        {
+            return Step::Cancel { attempt: command.attempt };
+        }
+        if self.machine.may_start(now) && self.may_recover() {
+            let ended = self.tracked().filter_map(|(slot, _, progress)| Some((progress.ended?, slot)));
+            let last = ended.max().and_then(|(_, slot)| self.tracker.get(slot)).or(self.last_ended.as_ref());
+            if let Some(event) = last {
+                let attempt = self.attempts.next();
+                self.machine.start(attempt);
+                return Step::Recover { event, own: true, attempt };
+            }
         }
         if let Some(&problem) = self.problems.get(self.problems_reported) {
             self.problems_reported = self.problems_reported.saturating_add(1);
@@ -27,13 +44,13 @@ impl<const N: usize> Session<N> {
         if core::mem::take(&mut self.untracked_unreported) {
             return Step::Report(Report::Untracked(self.untracked));
         }
+        let wake_at = self.wake_at(now);
         if self.awaits_answer() {
-            return Step::Wait { until: now.plus(TIMEOUT_MS) };
+            return Step::Wait { until: wake_at.min(now.plus(TIMEOUT_MS)) };
         }
-        let post_at = self.approve_at().map(|at| at.max(self.pacer.request_at()));
+        let post_at = self.approve_at(now).map(|at| at.max(self.pacer.post_at()));
         let poll_at = self.pacer.poll_at();
-        // Approvals come first, but they alternate with polls: otherwise approvals that keep failing would block polling.
-        let poll_has_priority = poll_at <= now && self.pacer.posted_last();
+        let poll_has_priority = self.pacer.poll_has_priority(now);
         if post_at.is_some_and(|at| at <= now) && !poll_has_priority {
             let slots = self.due_approvals(now);
             if write_start_requests(&self.tracker, &slots, &mut self.body) {
@@ -43,11 +60,17 @@ impl<const N: usize> Session<N> {
             }
         }
         if poll_at <= now {
-            self.pacer.polled(now);
+            let timeout_ms = self.pacer.polled(now);
+            self.polls = self.polls.wrapping_add(1);
             self.request = Request::Get;
-            return Step::Get { timeout_ms: self.pacer.timeout_ms() };
+            return Step::Get { timeout_ms };
         }
-        Step::Wait { until: post_at.map_or(poll_at, |at| at.min(poll_at)) }
+        let post_at = post_at.filter(|_| !poll_has_priority);
+        Step::Wait { until: post_at.map_or(poll_at, |at| at.min(poll_at)).min(wake_at) }
+    }
+
+    pub(super) fn context(&self, now: UnixMillis) -> Context {
+        Context { now, time_of_day: self.time_of_day(now), acts: self.acts(), has_gate: self.has_gate }
     }
 
     /// Whether the session prepares and approves: not in a dry run, and not by decisions made for other names.
@@ -55,9 +78,28 @@ impl<const N: usize> Session<N> {
         !self.dry_run && !self.renamed
     }
 
+    fn set_clock(&mut self, now: UnixMillis) {
+        self.pacer.set_clock(now);
+        if now < self.clock {
+            self.machine.set_clock(now);
+            for progress in &mut self.progress {
+                progress.set_clock(now);
+            }
+        }
+        self.clock = now;
+    }
+
+    /// The next time at which a step of an event, or the recovery of this machine, may become due by itself.
+    fn wake_at(&self, now: UnixMillis) -> UnixMillis {
+        let context = self.context(now);
+        let events = self.tracked().filter_map(|(_, event, progress)| progress.wake_at(event, context, &self.machine));
+        let retry = self.machine.retry_at().filter(|&at| at > now);
+        events.chain(retry).min().unwrap_or(UnixMillis(i64::MAX))
+    }
+
     /// Forgets the gone events whose end was reported and which need no recovery.
     fn forget_finished_events(&mut self) {
-        for slot in self.first_active_slot..self.tracker.slots_used() {
+        for slot in 0..self.tracker.slots_used() {
             if let (Some(event), Some(progress)) = (self.tracker.get(slot), self.progress.get(usize::from(slot)))
                 && progress.is_finished(event)
             {
@@ -65,25 +107,11 @@ impl<const N: usize> Session<N> {
             }
         }
     }
-}
 
-/// The next step of the first event that has one. Steps of one event are issued in the order in which they happened.
-///
-/// The parts of the session are separate parameters since the step borrows the tracker only.
-fn next_event_step<'s, const N: usize>(
-    tracker: &'s Tracker<N>,
-    progress: &mut [EventProgress],
-    first_active_slot: &mut u16,
-    acts: bool,
-) -> Option<Step<'s>> {
-    for slot in *first_active_slot..tracker.slots_used() {
-        *first_active_slot = slot;
-        if let (Some(event), Some(progress)) = (tracker.get(slot), progress.get_mut(usize::from(slot)))
-            && let Some(step) = progress.next_step(event, acts)
-        {
-            return Some(step);
-        }
+    /// Whether nothing keeps this machine out of service. Before the first document after the start, and after the names
+    /// changed, that is not known.
+    fn may_recover(&self) -> bool {
+        let is_known = !self.renamed && self.documents.has_read_one();
+        is_known && !self.tracked().any(|(_, event, progress)| progress.keeps_out(event))
     }
-    *first_active_slot = tracker.slots_used();
-    None
 }

@@ -1,16 +1,17 @@
 //! When the next request may be sent.
 
 use super::limits::{
-    BACK_OFF_FIRST_MS, BACK_OFF_MAX_MS, FIRST_TIMEOUT_MS, REQUEST_SPACING_MS, RETRY_AFTER_MAX_S, TIMEOUT_MS,
+    BACK_OFF_FIRST_MS, BACK_OFF_MAX_MS, FIRST_TIMEOUT_MS, POLL_GAP_MAX_MS, REQUEST_SPACING_MS, SILENCE_MS, TIMEOUT_MS,
 };
 use crate::time::UnixMillis;
 
-/// Schedules requests: one poll per interval, back-off with jitter after failures, a pause if the server asks for one,
-/// and at most five requests per second.
+/// Schedules requests: one poll per interval, back-off with jitter after failures, a pause if the server asks for one, at
+/// most five requests per second, and never a long time without a poll.
 #[derive(Clone, Debug)]
 pub(super) struct Pacer {
     interval_ms: u32,
     next_poll: UnixMillis,
+    last_poll: Option<UnixMillis>,
     last_request: Option<UnixMillis>,
     /// Whether the last request was a POST.
     posted_last: bool,
@@ -18,8 +19,8 @@ pub(super) struct Pacer {
     paused_until: UnixMillis,
     /// How many polls failed in a row.
     failures: u32,
-    /// Whether the service has ever responded.
-    answered: bool,
+    /// When the service last answered, or was last given a long time to answer.
+    patient_at: Option<UnixMillis>,
     random: u64,
 }
 
@@ -29,39 +30,46 @@ impl Pacer {
         Self {
             interval_ms,
             next_poll: start,
+            last_poll: None,
             last_request: None,
             posted_last: false,
             paused_until: start,
             failures: 0,
-            answered: false,
+            patient_at: None,
             random: mix(seed),
         }
     }
 
-    /// The earliest time for a request of any kind.
-    pub(super) fn request_at(&self) -> UnixMillis {
-        let spaced = self.last_request.map_or(UnixMillis(i64::MIN), |last| last.plus(REQUEST_SPACING_MS));
-        spaced.max(self.paused_until)
+    /// The earliest time for a request of any kind, as far as the number of requests per second is concerned.
+    fn spaced_at(&self) -> UnixMillis {
+        self.last_request.map_or(UnixMillis(i64::MIN), |last| last.plus(REQUEST_SPACING_MS))
+    }
+
+    /// The latest time for a poll.
+    fn latest_poll_at(&self) -> UnixMillis {
+        self.last_poll.map_or(UnixMillis(i64::MIN), |last| last.plus(self.interval_ms.max(POLL_GAP_MAX_MS)))
     }
 
     /// The earliest time for a poll.
     pub(super) fn poll_at(&self) -> UnixMillis {
-        self.next_poll.max(self.request_at())
+        let due = self.next_poll.max(self.paused_until).min(self.latest_poll_at());
+        due.max(self.spaced_at())
+    }
+
+    /// The earliest time for a POST.
+    pub(super) fn post_at(&self) -> UnixMillis {
+        self.paused_until.max(self.spaced_at())
+    }
+
+    /// Whether a poll comes before a POST at this time. They alternate, since otherwise approvals that keep failing would
+    /// block polling; and a POST is not sent if it could delay the next poll too long.
+    pub(super) fn poll_has_priority(&self, now: UnixMillis) -> bool {
+        self.posted_last && self.poll_at() <= now || self.latest_poll_at() < now.plus(TIMEOUT_MS)
     }
 
     /// Milliseconds until the next poll.
     pub(super) fn next_poll_in(&self, now: UnixMillis) -> u32 {
         u32::try_from(self.poll_at().millis_since(now)).unwrap_or(u32::MAX)
-    }
-
-    /// The timeout of a request. The first one starts the service, which takes up to two minutes.
-    pub(super) const fn timeout_ms(&self) -> u32 {
-        if self.answered { TIMEOUT_MS } else { FIRST_TIMEOUT_MS }
-    }
-
-    /// Whether the last request was a POST.
-    pub(super) const fn posted_last(&self) -> bool {
-        self.posted_last
     }
 
     /// Records that a POST is sent.
@@ -70,25 +78,34 @@ impl Pacer {
         self.posted_last = true;
     }
 
-    /// Records that a poll is sent. The next one is due an interval later, however long this one takes.
-    pub(super) fn polled(&mut self, now: UnixMillis) {
+    /// Records that a poll is sent, and returns its timeout in milliseconds. The next poll is due an interval later, however
+    /// long this one takes.
+    pub(super) fn polled(&mut self, now: UnixMillis) -> u32 {
         self.last_request = Some(now);
+        self.last_poll = Some(now);
         self.posted_last = false;
         self.next_poll = now.plus(self.interval_ms);
+        if self.patient_at.is_some_and(|at| now.millis_since(at) < u64::from(SILENCE_MS)) {
+            return TIMEOUT_MS;
+        }
+        self.patient_at = Some(now);
+        FIRST_TIMEOUT_MS
     }
 
     /// Limits all delays counted from `now`, so that a clock that was set back does not stop polling.
     pub(super) fn set_clock(&mut self, now: UnixMillis) {
-        let latest = now.plus(self.interval_ms.max(RETRY_AFTER_MAX_S.saturating_mul(1000)));
+        let latest = now.plus(self.interval_ms.max(POLL_GAP_MAX_MS));
         self.next_poll = self.next_poll.min(latest);
         self.paused_until = self.paused_until.min(latest);
-        self.last_request = self.last_request.map(|last| last.min(now));
+        for last in [&mut self.last_poll, &mut self.last_request, &mut self.patient_at] {
+            *last = last.map(|last| last.min(now));
+        }
     }
 
     /// Records that the service responded as expected.
-    pub(super) fn answered(&mut self) {
+    pub(super) fn answered(&mut self, now: UnixMillis) {
         self.failures = 0;
-        self.answered = true;
+        self.patient_at = Some(now);
     }
 
     /// Records a failed poll and returns the milliseconds until the next one. A `permanent` failure is retried at the
@@ -96,13 +113,13 @@ impl Pacer {
     pub(super) fn failed(&mut self, now: UnixMillis, permanent: bool) -> u32 {
         self.failures = self.failures.saturating_add(1);
         let delay = if permanent { BACK_OFF_MAX_MS } else { self.back_off(self.failures) };
-        self.next_poll = now.plus(delay).max(self.paused_until);
+        self.next_poll = now.plus(delay);
         self.next_poll_in(now)
     }
 
-    /// Sends no request for this many seconds, at most [`RETRY_AFTER_MAX_S`].
+    /// Sends no request for this many seconds, but for no longer than polls may be apart.
     pub(super) fn pause(&mut self, now: UnixMillis, seconds: u32) {
-        let pause = seconds.min(RETRY_AFTER_MAX_S).saturating_mul(1000);
+        let pause = seconds.saturating_mul(1000).min(POLL_GAP_MAX_MS);
         self.paused_until = self.paused_until.max(now.plus(pause));
     }
 

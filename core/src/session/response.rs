@@ -165,7 +165,7 @@ impl<const N: usize> Session<N> {
         match (core::mem::replace(&mut self.request, Request::None), response.status) {
             (Request::None, _) => RequestOutcome::Unexpected,
             (Request::Post(slots), 200..=299) => {
-                self.pacer.answered();
+                self.pacer.answered(now);
                 self.approved(&slots)
             }
             (Request::Post(slots), status) => self.approval_failed(&slots, Cause::of_status(status), now),
@@ -192,13 +192,14 @@ impl<const N: usize> Session<N> {
     fn on_body(&mut self, body: &[u8], now: UnixMillis, on_document: impl FnOnce(&Document<'_>)) -> RequestOutcome {
         if body.trim_ascii().is_empty() {
             // The service responds, so the next poll is not delayed.
-            self.pacer.answered();
+            self.pacer.answered(now);
             return RequestOutcome::PollFailed { cause: Cause::EmptyBody, retry_in_ms: self.pacer.next_poll_in(now) };
         }
         let hash = Hash::of(body);
         if self.documents.is_unchanged(hash) {
-            self.pacer.answered();
+            self.pacer.answered(now);
             self.documents.confirm();
+            self.confirm_events();
             return RequestOutcome::Unchanged;
         }
         let document = match Document::parse(body) {
@@ -208,7 +209,7 @@ impl<const N: usize> Session<N> {
                 return self.poll_failed(Cause::NotADocument { error, position }, now);
             }
         };
-        self.pacer.answered();
+        self.pacer.answered(now);
         let new = match self.documents.classify(hash, document.incarnation(), now) {
             DocumentKind::New => {
                 self.documents.accept(hash);
@@ -234,6 +235,14 @@ impl<const N: usize> Session<N> {
         let known = if self.underscored { known.underscored() } else { known };
         self.apply_document(&document, known, new, now);
         self.names = names;
+        self.confirm_events();
         RequestOutcome::Document
+    }
+
+    /// Records that the newest poll showed the events as they are.
+    fn confirm_events(&mut self) {
+        for progress in &mut self.progress {
+            progress.confirm(self.polls);
+        }
     }
 }

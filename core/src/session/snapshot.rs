@@ -1,16 +1,23 @@
 //! What survives a restart: the tracked events, what the session keeps about each, and which events were approved.
 //!
-//! # Format, version 1
+//! # Format, version 2
 //!
-//! Numbers are little-endian. A text is a length byte and that many bytes of UTF-8. A time is an `i64`.
+//! Numbers are little-endian. A text is a length byte and that many bytes of UTF-8. A time is an `i64`, the smallest number
+//! if it is unknown.
 //!
 //! | content | type |
 //! |---|---|
 //! | `SEVS` | 4 bytes |
 //! | version | `u8` |
+//! | hashes of the ids of the machine and of its boot, 0 if unknown | 2 × `u64` |
 //! | whether an event was ever seen | `u8`, 0 or 1 |
-//! | hashes of approved ids, a ring | 16 × `u64` |
-//! | next place in the ring | `u8` |
+//! | last attempt number | `u32` |
+//! | since when the machine is out of service, unknown if it is not | time |
+//! | failed recoveries in a row | `u8` |
+//! | number of approved events that are gone | `u16` |
+//! | hashes of their ids, the oldest first | `u64` each |
+//! | whether an event that is no longer tracked is still to be recovered from | `u8`, 0 or 1 |
+//! | that event, if there is one | as below, without what follows its digest |
 //! | number of events | `u16` |
 //! | the events | see below |
 //! | checksum of everything before it | `u64` |
@@ -22,20 +29,24 @@
 //! | `EventId`, `EventType` | texts |
 //! | status | `u8`, a `TrackedStatus` |
 //! | flags | `u8`, the bits of `Flags` |
-//! | `NotBefore` in seconds, the smallest number if unknown | time |
+//! | `NotBefore` in seconds | time |
 //! | `DurationInSeconds`, the largest number if unknown | `u32` |
 //! | digest of the other members | `u32` |
 //! | first seen, in milliseconds | time |
-//! | change that is not reported yet | `u8`, a `Change`, 255 for none |
+//! | when this `NotBefore` was first seen, in seconds | time |
+//! | changes that are not reported yet | `u8`, the bits of `Changes` |
 //! | preparation | `u8`, a `PreparationState` |
 //! | failed approvals in a row | `u8` |
+//! | whether it is this machine's | `u8`, 0 or 1 |
+//! | when it ended, if the recovery of this machine is also for it | time |
+//! | since when the other machine is out of service | time |
 //!
-//! A recovery in progress is not part of a snapshot: a restart interrupts it, so it is issued again.
+//! A command in progress is not part of a snapshot: a restart interrupts it, so it is issued again.
 
 use core::fmt;
 
 use super::Session;
-use super::approved_ids::APPROVED_IDS;
+use super::command::Attempts;
 use super::event_progress::{EventProgress, PreparationState};
 use crate::error::BufferTooSmall;
 use crate::event_id::{EVENT_ID_MAX, EventId};
@@ -43,10 +54,13 @@ use crate::fixed_str;
 use crate::hash::Hash;
 use crate::slice_writer::SliceWriter;
 use crate::time::{UnixMillis, UnixSeconds};
-use crate::tracker::{Change, Flags, TYPE_MAX, TrackedEvent, TrackedStatus};
+use crate::tracker::{Changes, Flags, TYPE_MAX, TrackedEvent, TrackedStatus};
 
 const MAGIC: &[u8; 4] = b"SEVS";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+
+/// A time that is unknown.
+const NO_TIME: i64 = i64::MIN;
 
 /// Why a snapshot cannot be restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +72,8 @@ pub enum SnapshotError {
     UnknownVersion(u8),
     /// The snapshot contains more events than the session can track.
     TooManyEvents,
+    /// Another machine wrote the snapshot: the disk was cloned.
+    OtherMachine,
 }
 
 impl fmt::Display for SnapshotError {
@@ -66,19 +82,23 @@ impl fmt::Display for SnapshotError {
             Self::Damaged => f.write_str("the snapshot is damaged: its checksum or its content is invalid"),
             Self::UnknownVersion(version) => write!(f, "the snapshot has version {version}, expected {VERSION}"),
             Self::TooManyEvents => f.write_str("the snapshot contains more events than the session can track"),
+            Self::OtherMachine => f.write_str("the snapshot is of another machine"),
         }
     }
 }
 
 impl core::error::Error for SnapshotError {}
 
-/// The length of everything but the events, and the greatest length of an event.
-const FRAME_BYTES: usize = MAGIC.len() + 1 + 1 + 8 * APPROVED_IDS + 1 + 2 + 8;
-const EVENT_BYTES_MAX: usize = (1 + EVENT_ID_MAX) + (1 + TYPE_MAX) + 1 + 1 + 8 + 4 + 4 + 8 + 1 + 1 + 1;
+/// The length of everything but the events and the approved ids, with an event that is no longer tracked.
+const FRAME_BYTES: usize = MAGIC.len() + 1 + 8 + 8 + 1 + 4 + 8 + 1 + 2 + (1 + EVENT_BYTES_MAX) + 2 + 8;
+/// The greatest length of an event, and the length of what a session keeps about it.
+const EVENT_BYTES_MAX: usize = (1 + EVENT_ID_MAX) + (1 + TYPE_MAX) + 1 + 1 + 8 + 4 + 4;
+const PROGRESS_BYTES: usize = 8 + 8 + 1 + 1 + 1 + 1 + 8 + 8;
+const APPROVED_ID_BYTES: usize = 8;
 
 impl<const N: usize> Session<N> {
     /// The greatest length of a snapshot, in bytes.
-    pub const SNAPSHOT_MAX: usize = FRAME_BYTES + N * EVENT_BYTES_MAX;
+    pub const SNAPSHOT_MAX: usize = FRAME_BYTES + N * (EVENT_BYTES_MAX + PROGRESS_BYTES + APPROVED_ID_BYTES);
 
     /// Writes a snapshot to the start of `buffer` and returns its length, about a hundred bytes per event and at most
     /// [`SNAPSHOT_MAX`](Self::SNAPSHOT_MAX).
@@ -91,11 +111,20 @@ impl<const N: usize> Session<N> {
         let mut writer = Writer { out: SliceWriter::new(buffer), hash: Hash::new() };
         writer.bytes(MAGIC);
         writer.byte(VERSION);
+        writer.u64(self.machine_id);
+        writer.u64(self.boot_id);
         writer.byte(u8::from(self.event_seen));
-        for hash in self.approved_ids.hashes {
+        writer.u32(self.attempts.0);
+        writer.time(self.machine.due_since);
+        writer.byte(self.machine.failures);
+        writer.u16(u16::try_from(self.approved_ids.len()).unwrap_or(u16::MAX));
+        for hash in self.approved_ids.iter() {
             writer.u64(hash);
         }
-        writer.byte(self.approved_ids.next);
+        writer.byte(u8::from(self.last_ended.is_some()));
+        if let Some(event) = &self.last_ended {
+            writer.event(event);
+        }
         writer.u16(u16::try_from(self.tracker.len()).unwrap_or(u16::MAX));
         for (_, event, progress) in self.tracked() {
             writer.event(event);
@@ -109,10 +138,13 @@ impl<const N: usize> Session<N> {
     /// Continues from a snapshot. Policy, names and pacing remain as configured.
     ///
     /// Steps whose result is not in the snapshot are issued again: a preparation or a recovery in progress, and a change
-    /// that was not reported. Nothing is approved before a document confirms that the event is still `Scheduled`.
+    /// that was not reported. Nothing is approved before a document confirms that the event is still `Scheduled`, and
+    /// nothing is recovered before a document shows what keeps the machine out of service. If the machine was rebooted since,
+    /// as [`SessionConfig::boot_id`](crate::SessionConfig::boot_id) shows, what was ready and not approved is prepared for
+    /// again.
     ///
     /// # Errors
-    /// [`SnapshotError`] for bytes that no session wrote. The session is empty then, as after
+    /// [`SnapshotError`] for bytes that no session of this machine wrote. The session is empty then, as after
     /// [`new`](Self::new).
     pub fn restore(&mut self, snapshot: &[u8]) -> Result<(), SnapshotError> {
         self.reset();
@@ -134,30 +166,48 @@ impl<const N: usize> Session<N> {
             Some(version) => return Err(SnapshotError::UnknownVersion(version)),
             None => return Err(SnapshotError::Damaged),
         }
-        let count = self.read_head(&mut reader).ok_or(SnapshotError::Damaged)?;
+        let damaged = SnapshotError::Damaged;
+        let (machine_id, boot_id) = reader.u64().zip(reader.u64()).ok_or(damaged)?;
+        let differ = |one, other| one != 0 && other != 0 && one != other;
+        if differ(machine_id, self.machine_id) {
+            return Err(SnapshotError::OtherMachine);
+        }
+        let was_rebooted = differ(boot_id, self.boot_id);
+        if self.machine_id == 0 {
+            self.machine_id = machine_id;
+        }
+        let count = self.read_head(&mut reader).ok_or(damaged)?;
         if usize::from(count) > N {
             return Err(SnapshotError::TooManyEvents);
         }
         for _ in 0..count {
-            let (event, progress) = reader.event().zip(reader.progress()).ok_or(SnapshotError::Damaged)?;
+            let (event, mut progress) = reader.event().zip(reader.progress()).ok_or(damaged)?;
             let repeated = self.tracker.find(&event.event_id).is_some();
-            let ends = progress.change.is_some_and(Change::is_end);
-            if repeated || ends && !event.is_gone() {
-                return Err(SnapshotError::Damaged);
+            if repeated || progress.changes.has_end() && !event.is_gone() {
+                return Err(damaged);
+            }
+            if was_rebooted && progress.preparation == PreparationState::Ready && !event.is_approved() {
+                progress.preparation = PreparationState::Void;
             }
             let slot = self.tracker.place(event).ok_or(SnapshotError::TooManyEvents)?;
             self.set_progress(slot, progress);
         }
-        if reader.rest.is_empty() { Ok(()) } else { Err(SnapshotError::Damaged) }
+        // A machine that is out of service has an event to recover from, some time.
+        let has_reason = self.last_ended.is_some()
+            || self.tracked().any(|(_, event, progress)| progress.ended.is_some() || progress.keeps_out(event));
+        if reader.rest.is_empty() && (has_reason || !self.machine.is_due()) { Ok(()) } else { Err(damaged) }
     }
 
     /// Reads what precedes the events, and returns their number.
     fn read_head(&mut self, reader: &mut Reader<'_>) -> Option<u16> {
         self.event_seen = reader.flag()?;
-        for hash in &mut self.approved_ids.hashes {
-            *hash = reader.u64()?;
+        self.attempts = Attempts(reader.u32()?);
+        self.machine.due_since = known_time(reader.i64()?);
+        self.machine.failures = reader.byte()?;
+        for _ in 0..reader.u16()? {
+            self.approved_ids.insert(reader.u64()?);
         }
-        self.approved_ids.next = reader.byte().filter(|&next| usize::from(next) < APPROVED_IDS)?;
+        self.last_ended = if reader.flag()? { Some(reader.event()?) } else { None };
         reader.u16()
     }
 }
@@ -196,6 +246,10 @@ impl Writer<'_> {
         self.bytes(&number.to_le_bytes());
     }
 
+    fn time(&mut self, time: Option<UnixMillis>) {
+        self.i64(time.map_or(NO_TIME, |time| time.0));
+    }
+
     /// A text of at most 255 bytes.
     fn text(&mut self, text: &str) {
         self.byte(u8::try_from(text.len()).unwrap_or(u8::MAX));
@@ -214,10 +268,18 @@ impl Writer<'_> {
 
     fn progress(&mut self, progress: &EventProgress) {
         self.i64(progress.first_seen.0);
-        self.byte(progress.change.map_or(u8::MAX, |change| change as u8));
+        self.i64(progress.noticed.0);
+        self.byte(progress.changes.bits());
         self.byte(progress.preparation as u8);
         self.byte(progress.approval_failures);
+        self.byte(u8::from(progress.own));
+        self.time(progress.ended);
+        self.time(progress.recovery.due_since);
     }
+}
+
+fn known_time(time: i64) -> Option<UnixMillis> {
+    (time != NO_TIME).then_some(UnixMillis(time))
 }
 
 /// Reads what [`Writer`] wrote; `None` for anything else.
@@ -290,20 +352,20 @@ impl Reader<'_> {
     }
 
     fn progress(&mut self) -> Option<EventProgress> {
-        let mut progress = EventProgress::new(UnixMillis(self.i64()?));
-        progress.change = match self.byte()? {
-            u8::MAX => None,
-            change => Some(*Change::ALL.get(usize::from(change))?),
-        };
+        let mut progress = EventProgress::new(UnixMillis(self.i64()?), UnixSeconds(self.i64()?));
+        progress.changes = Changes::from_bits(self.byte()?);
         progress.preparation = match self.byte()? {
             0 => PreparationState::NotIssued,
             // A restart interrupts a preparation in progress.
-            1 | 2 => PreparationState::Interrupted,
+            1 | 2 => PreparationState::Void,
             3 => PreparationState::Ready,
             4 => PreparationState::Failed,
             _ => return None,
         };
         progress.approval_failures = self.byte()?;
+        progress.own = self.flag()?;
+        progress.ended = known_time(self.i64()?);
+        progress.recovery.due_since = known_time(self.i64()?);
         Some(progress)
     }
 }
@@ -318,17 +380,22 @@ mod tests {
 
     /// Offsets in a snapshot of one event whose id is `a` and whose type is empty.
     const VERSION_AT: usize = 4;
-    const SEEN_AT: usize = 5;
-    const NEXT_AT: usize = 6 + 8 * APPROVED_IDS;
-    const COUNT_AT: usize = NEXT_AT + 1;
+    const MACHINE_AT: usize = 5;
+    const SEEN_AT: usize = MACHINE_AT + 8 + 8;
+    const OUT_AT: usize = SEEN_AT + 1 + 4;
+    const APPROVED_AT: usize = OUT_AT + 8 + 1;
+    const LAST_ENDED_AT: usize = APPROVED_AT + 2;
+    const COUNT_AT: usize = LAST_ENDED_AT + 1;
     const ID_AT: usize = COUNT_AT + 2;
     const TYPE_AT: usize = ID_AT + 2;
     const STATUS_AT: usize = TYPE_AT + 1;
     const FLAGS_AT: usize = STATUS_AT + 1;
-    const CHANGE_AT: usize = FLAGS_AT + 1 + 8 + 4 + 4 + 8;
-    const PREPARATION_AT: usize = CHANGE_AT + 1;
+    const CHANGES_AT: usize = FLAGS_AT + 1 + 8 + 4 + 4 + 8 + 8;
+    const PREPARATION_AT: usize = CHANGES_AT + 1;
     const FAILURES_AT: usize = PREPARATION_AT + 1;
-    const LENGTH: usize = FAILURES_AT + 1;
+    const OWN_AT: usize = FAILURES_AT + 1;
+    const ENDED_AT: usize = OWN_AT + 1;
+    const LENGTH: usize = ENDED_AT + 8 + 8;
 
     fn session() -> Session<2> {
         Session::new(&SessionConfig::new(VmNames::UNKNOWN)).unwrap()
@@ -350,7 +417,7 @@ mod tests {
     fn content() -> Vec<u8> {
         let mut session = session();
         let slot = session.tracker.place(event("a", "")).unwrap();
-        session.set_progress(slot, EventProgress::new(UnixMillis(0)));
+        session.set_progress(slot, EventProgress::new(UnixMillis(0), UnixSeconds(0)));
         let mut buffer = [0; 256];
         let length = session.snapshot(&mut buffer).unwrap();
         assert_eq!(length, LENGTH + 8);
@@ -364,8 +431,10 @@ mod tests {
         for letter in ["a", "b"] {
             let event = event(&letter.repeat(EVENT_ID_MAX), &letter.repeat(TYPE_MAX));
             let slot = session.tracker.place(event).unwrap();
-            session.set_progress(slot, EventProgress::new(UnixMillis(0)));
+            session.set_progress(slot, EventProgress::new(UnixMillis(0), UnixSeconds(0)));
+            session.approved_ids.insert(Hash::of(letter.as_bytes()));
         }
+        session.last_ended = Some(event(&"c".repeat(EVENT_ID_MAX), &"c".repeat(TYPE_MAX)));
         assert_eq!(session.snapshot(&mut [0; LONGEST]), Ok(LONGEST));
         assert_eq!(session.snapshot(&mut [0; LONGEST - 1]), Err(BufferTooSmall { needed: LONGEST }));
     }
@@ -390,13 +459,16 @@ mod tests {
         let damaged = Err(SnapshotError::Damaged);
         let gone = Flags::GONE;
         for (at, bytes, expected) in [
-            (VERSION_AT, &[1][..], Ok(())),
-            (VERSION_AT, &[0], Err(SnapshotError::UnknownVersion(0))),
-            (VERSION_AT, &[2], Err(SnapshotError::UnknownVersion(2))),
+            (VERSION_AT, &[2][..], Ok(())),
+            (VERSION_AT, &[1], Err(SnapshotError::UnknownVersion(1))),
+            (VERSION_AT, &[3], Err(SnapshotError::UnknownVersion(3))),
+            (MACHINE_AT, &[7], Ok(())),
             (SEEN_AT, &[1], Ok(())),
             (SEEN_AT, &[2], damaged),
-            (NEXT_AT, &[15], Ok(())),
-            (NEXT_AT, &[16], damaged),
+            // Out of service, and nothing to recover from.
+            (OUT_AT, &[7, 0, 0, 0, 0, 0, 0, 0], damaged),
+            (APPROVED_AT, &[1, 0], damaged),
+            (LAST_ENDED_AT, &[2], damaged),
             (COUNT_AT, &[0, 0], damaged),
             (COUNT_AT, &[2, 0], damaged),
             (COUNT_AT, &[3, 0], Err(SnapshotError::TooManyEvents)),
@@ -411,25 +483,27 @@ mod tests {
             (FLAGS_AT, &[63], Ok(())),
             (FLAGS_AT, &[64], damaged),
             (FLAGS_AT, &[128], damaged),
-            (CHANGE_AT, &[0], Ok(())),
-            (CHANGE_AT, &[4], Ok(())),
+            (CHANGES_AT, &[0], Ok(())),
+            (CHANGES_AT, &[0b1_1111], Ok(())),
             // An end is reported only for a gone event.
-            (CHANGE_AT, &[5], damaged),
-            (CHANGE_AT, &[7], damaged),
-            (CHANGE_AT, &[8], damaged),
-            (CHANGE_AT, &[254], damaged),
+            (CHANGES_AT, &[0b10_0000], damaged),
+            (CHANGES_AT, &[0b1000_0000], damaged),
             (PREPARATION_AT, &[1], Ok(())),
             (PREPARATION_AT, &[2], Ok(())),
             (PREPARATION_AT, &[3], Ok(())),
             (PREPARATION_AT, &[4], Ok(())),
             (PREPARATION_AT, &[5], damaged),
             (FAILURES_AT, &[255], Ok(())),
+            (OWN_AT, &[1], Ok(())),
+            (OWN_AT, &[2], damaged),
+            (ENDED_AT, &[7, 0, 0, 0, 0, 0, 0, 0], Ok(())),
         ] {
             let mut changed = content();
             changed[at..at + bytes.len()].copy_from_slice(bytes);
             assert_eq!(restore(&changed), expected, "{bytes:?} at {at}");
         }
-        for (at, byte) in [(CHANGE_AT, 5), (CHANGE_AT, 7), (CHANGE_AT, 0), (PREPARATION_AT, 4), (PREPARATION_AT, 0)] {
+        let bits = [(CHANGES_AT, 0b10_0000), (CHANGES_AT, 0b1000_0000), (CHANGES_AT, 0)];
+        for (at, byte) in bits.into_iter().chain([(PREPARATION_AT, 4), (PREPARATION_AT, 0)]) {
             let mut changed = content();
             changed[FLAGS_AT] = gone;
             changed[at] = byte;
@@ -442,6 +516,13 @@ mod tests {
         assert_eq!(restore(&twice), damaged);
         twice[LENGTH + 1] = b'b';
         assert_eq!(restore(&twice), Ok(()));
+        // Out of service for an event that ended, or for one that is open and was prepared for.
+        for reason in [(ENDED_AT, 7), (PREPARATION_AT, 3)] {
+            let mut out = content();
+            out[OUT_AT..OUT_AT + 8].fill(0);
+            (out[OWN_AT], out[reason.0]) = (1, reason.1);
+            assert_eq!(restore(&out), Ok(()), "{reason:?}");
+        }
         assert_eq!(restore(&[&content()[..], &[0]].concat()), damaged);
         for length in 0..LENGTH {
             assert_eq!(restore(&content()[..length]), damaged, "cut to {length} bytes");
@@ -452,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn a_preparation_in_progress_is_restored_as_interrupted() {
+    fn a_preparation_in_progress_is_restored_as_void() {
         for (written, restored) in [(0, 0), (1, 2), (2, 2), (3, 3), (4, 4)] {
             let mut content = content();
             content[PREPARATION_AT] = written;

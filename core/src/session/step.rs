@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use super::command::GatePhase;
 use crate::event::Problem;
 use crate::policy::Decision;
 use crate::time::UnixMillis;
@@ -29,16 +30,41 @@ pub enum Step<'s> {
         /// When to call `next` again.
         until: UnixMillis,
     },
-    /// Prepare for the event, then call [`prepared`](crate::Session::prepared). The event's `not_before` is the
-    /// deadline.
+    /// Prepare for the event, then pass the result to [`prepared`](crate::Session::prepared). The machine counts as out of
+    /// service from now on.
     Prepare {
         /// The event: of this machine, or of another one that a rule covers.
         event: &'s TrackedEvent,
+        /// The number to return with the result.
+        attempt: u32,
     },
-    /// The event is over: take the machine back into service, then call [`recovered`](crate::Session::recovered).
+    /// Take the machine back into service, then call [`recovered`](crate::Session::recovered). For this machine, it is
+    /// issued once no event keeps it out of service; for another one that a rule covers, when its event is over.
     Recover {
-        /// The event as it was last seen.
+        /// The event that ended last, as it was last seen.
         event: &'s TrackedEvent,
+        /// Whether it is this machine that recovers: from all events that
+        /// [`Session::recovering`](crate::Session::recovering) lists. Otherwise it is the event's other machine, from this
+        /// event only.
+        own: bool,
+        /// The number to return with the result.
+        attempt: u32,
+    },
+    /// Ask whether this machine may go on, then pass the answer to [`gate_answered`](crate::Session::gate_answered). Issued
+    /// only with [`SessionConfig::gate`](crate::SessionConfig::gate).
+    Gate {
+        /// The event.
+        event: &'s TrackedEvent,
+        /// Whether it is about the preparation or the approval.
+        phase: GatePhase,
+        /// The number to return with the answer.
+        attempt: u32,
+    },
+    /// End what runs for this attempt, and report its result as usual: it does not count, but until then nothing else is
+    /// issued for the event, or for the recovery.
+    Cancel {
+        /// The number of the attempt.
+        attempt: u32,
     },
     /// Show or log this report.
     Report(Report<'s>),
@@ -99,6 +125,6 @@ pub struct Untracked {
 pub enum Preparation {
     /// The host is ready: the event may be approved.
     Ready,
-    /// The host is not ready and will not be: the event is never approved.
+    /// The host is not ready and will not be: the event is not approved, unless it becomes another one.
     Failed,
 }

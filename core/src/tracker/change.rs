@@ -45,3 +45,55 @@ impl Change {
         matches!(self, Self::Completed | Self::Cancelled | Self::Ended)
     }
 }
+
+/// Changes of one event that are not reported yet: those of one document.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Changes(u8);
+
+impl Changes {
+    /// The order in which changes of one document are reported.
+    const ORDER: [Change; 8] = [
+        Change::Scheduled,
+        Change::StartedWithoutNotice,
+        Change::Rescheduled,
+        Change::Updated,
+        Change::Started,
+        Change::Completed,
+        Change::Cancelled,
+        Change::Ended,
+    ];
+
+    pub(crate) const fn from_bits(bits: u8) -> Self {
+        Self(bits)
+    }
+
+    /// One bit for each change. A snapshot contains them.
+    pub(crate) const fn bits(self) -> u8 {
+        self.0
+    }
+
+    pub(crate) const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(crate) const fn insert(&mut self, change: Change) {
+        self.0 |= 1 << change as u8;
+    }
+
+    /// Whether one of the changes is the end of the event.
+    pub(crate) fn has_end(self) -> bool {
+        self.iter().any(Change::is_end)
+    }
+
+    /// Takes out the change to report next.
+    pub(crate) fn take_first(&mut self) -> Option<Change> {
+        let first = self.iter().next()?;
+        self.0 &= !(1 << first as u8);
+        Some(first)
+    }
+
+    /// The changes, in the order in which they are reported.
+    pub(crate) fn iter(self) -> impl Iterator<Item = Change> {
+        Self::ORDER.into_iter().filter(move |&change| self.0 & 1 << change as u8 != 0)
+    }
+}

@@ -9,7 +9,8 @@ mod tracked;
 use core::fmt;
 
 pub use change::Change;
-pub(crate) use tracked::{Flags, TYPE_MAX};
+pub(crate) use change::Changes;
+pub(crate) use tracked::{Difference, Flags, TYPE_MAX};
 pub use tracked::{TrackedEvent, TrackedStatus};
 
 use crate::document::Document;
@@ -22,8 +23,8 @@ use crate::time::UnixSeconds;
 
 /// Keeps the events of the last document and reports what the next one changes: up to `N` events of up to 128 bytes.
 ///
-/// An event is found in constant time. Ids that are chosen to have equal hashes take longer: a thousand of them, some
-/// milliseconds.
+/// An event is found in constant time. If the author of the documents could be hostile, make the tracker
+/// [`with_seed`](Self::with_seed): otherwise ids can be chosen that take time in proportion to their number.
 ///
 /// ```
 /// use scheduled_events_core::{Change, Document, Tracker, UnixSeconds, VmNames};
@@ -43,6 +44,8 @@ use crate::time::UnixSeconds;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Tracker<const N: usize> {
+    /// The seed of the ids' hashes.
+    seed: u64,
     slots: heapless::Vec<Slot, N, u16>,
     /// For each hash, modulo N, the first slot of a chain.
     buckets: [u16; N],
@@ -79,8 +82,13 @@ impl<const N: usize> Default for Tracker<N> {
 impl<const N: usize> Tracker<N> {
     /// Creates a tracker without events. `N` is 1 to 65,534.
     pub const fn new() -> Self {
+        Self::with_seed(0)
+    }
+
+    /// Creates a tracker without events that places them by a random number which the author of the documents does not know.
+    pub const fn with_seed(seed: u64) -> Self {
         const { assert!(0 < N && N < NO_SLOT as usize, "a tracker holds 1 to 65,534 events") };
-        Self { slots: heapless::Vec::new(), buckets: [NO_SLOT; N], free: NO_SLOT, used: 0, last: None }
+        Self { seed, slots: heapless::Vec::new(), buckets: [NO_SLOT; N], free: NO_SLOT, used: 0, last: None }
     }
 
     /// Applies a document and calls `on_change` for each change, with the event after it: changes of known events first,
@@ -111,7 +119,9 @@ impl<const N: usize> Tracker<N> {
                 return Err(TrackerFull { needed });
             }
         }
-        let seen = self.observe_known(document, names, |_, change, event| on_change(change, event));
+        let seen = self.observe_known(document, names, |_, difference, event| {
+            difference.changes.iter().for_each(|change| on_change(change, event));
+        });
         for slot in 0..self.slots_used() {
             let change = self.end_if_absent(slot, now);
             // The end of an event with a final status was reported above.
@@ -169,7 +179,7 @@ impl<const N: usize> Tracker<N> {
         &mut self,
         document: &Document<'_>,
         names: VmNames<'_>,
-        mut on_change: impl FnMut(u16, Change, &TrackedEvent),
+        mut on_difference: impl FnMut(u16, Difference, &TrackedEvent),
     ) -> Seen {
         for slot in &mut self.slots {
             slot.event.flags.set(Flags::PRESENT, false);
@@ -192,8 +202,9 @@ impl<const N: usize> Tracker<N> {
                 seen.repeated = seen.repeated.saturating_add(1);
                 continue;
             }
-            if let Some(change) = tracked.seen_again(&event, names) {
-                on_change(slot, change, tracked);
+            let difference = tracked.seen_again(&event, names);
+            if !difference.changes.is_empty() || difference.voids_preparation {
+                on_difference(slot, difference, tracked);
             }
         }
         if !over {
@@ -208,7 +219,9 @@ impl<const N: usize> Tracker<N> {
             } else if !tracked.is_gone() {
                 let change = tracked.end(event.event_status().as_ref(), UnixSeconds(i64::MAX));
                 tracked.flags.set(Flags::GONE, true);
-                on_change(slot, change, tracked);
+                let mut changes = Changes::default();
+                changes.insert(change);
+                on_difference(slot, Difference { changes, voids_preparation: false }, tracked);
             }
         }
         seen
@@ -237,9 +250,18 @@ impl<const N: usize> Tracker<N> {
         Some((self.place(tracked)?, change))
     }
 
+    /// Starts to track the gone event in this slot anew: the event has returned under its id. An approval is remembered.
+    pub(crate) fn renew(&mut self, slot: u16, event: &Event<'_>, names: VmNames<'_>) -> Option<Change> {
+        let known = self.get_mut(slot)?;
+        let (mut renewed, change) = TrackedEvent::first_seen(event, known.event_id.clone(), names);
+        renewed.flags.set(Flags::APPROVED, known.is_approved());
+        *known = renewed;
+        Some(change)
+    }
+
     /// Stores an event in a free slot. Returns `None` if the tracker is full.
     pub(crate) fn place(&mut self, event: TrackedEvent) -> Option<u16> {
-        let bucket = Self::bucket(event.event_id.hash());
+        let bucket = self.bucket(&Text::plain(event.event_id.as_str()));
         let head = *self.buckets.get(bucket)?;
         let new = Slot { event, next: head, used: true };
         let slot = if let Some(free) = self.slots.get_mut(usize::from(self.free)) {
@@ -259,7 +281,7 @@ impl<const N: usize> Tracker<N> {
 
     pub(crate) fn remove(&mut self, slot: u16) {
         let Some(event) = self.get(slot) else { return };
-        let bucket = Self::bucket(event.event_id.hash());
+        let bucket = self.bucket(&Text::plain(event.event_id.as_str()));
         let after = self.slots.get(usize::from(slot)).map_or(NO_SLOT, |removed| removed.next);
         let Some(head) = self.buckets.get_mut(bucket) else { return };
         if *head == slot {
@@ -302,7 +324,7 @@ impl<const N: usize> Tracker<N> {
             kept = EventId::new(&id);
             id = Text::plain(kept.as_str());
         }
-        let mut next = *self.buckets.get(Self::bucket(Hash::of_id(&id)))?;
+        let mut next = *self.buckets.get(self.bucket(&id))?;
         while let Some(slot) = self.slots.get(usize::from(next)) {
             if id.eq_ignore_ascii_case(slot.event.event_id.as_str()) {
                 return Some(next);
@@ -325,7 +347,8 @@ impl<const N: usize> Tracker<N> {
         u16::try_from(self.slots.len()).unwrap_or(NO_SLOT)
     }
 
-    fn bucket(hash: u64) -> usize {
+    fn bucket(&self, id: &Text<'_>) -> usize {
+        let hash = Hash::of_id_with(self.seed, id);
         usize::try_from(hash >> 1 & 0x7fff_ffff).unwrap_or(0).checked_rem(N).unwrap_or(0)
     }
 }
@@ -405,7 +428,7 @@ mod tests {
             let events: Vec<_> = ids.iter().map(|id| format!("{{\"EventId\":\"{id}\"}}")).collect();
             format!("{{\"Events\":[{}]}}", events.join(","))
         };
-        let bucket = |id: &String| Tracker::<4>::bucket(Hash::of_id(&Text::plain(id)));
+        let bucket = |id: &String| Tracker::<4>::new().bucket(&Text::plain(id));
         let all: Vec<_> = (0..).map(|n| format!("e{n}")).filter(|id| bucket(id) == 3).take(4).collect();
         // The digits of a number in base 4: every order in which four events can be removed, and more.
         for order in (0..256).map(|order| [order >> 6 & 3, order >> 4 & 3, order >> 2 & 3, order & 3]) {
@@ -446,6 +469,23 @@ mod tests {
             assert_eq!(again, Ok(3), "the same document again");
         }
         assert_eq!(tracker.len(), FIRST);
+    }
+
+    #[test]
+    fn ids_that_share_a_bucket_do_not_with_another_seed() {
+        let buckets = |seed: u64| {
+            let tracker = Tracker::<1024>::with_seed(seed);
+            move |id: &String| tracker.bucket(&Text::plain(id))
+        };
+        let known = buckets(0);
+        let ids: Vec<_> = (0..).map(|n| format!("e{n}")).filter(|id| known(id) == 7).take(200).collect();
+        for seed in 1..20 {
+            let bucket = buckets(seed);
+            let mut places: Vec<_> = ids.iter().map(bucket).collect();
+            places.sort_unstable();
+            places.dedup();
+            assert!(places.len() > 150, "seed {seed}: {} buckets", places.len());
+        }
     }
 
     #[test]

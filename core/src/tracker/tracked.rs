@@ -1,6 +1,6 @@
 //! What the tracker keeps about one event, and how a new document changes it.
 
-use super::Change;
+use super::change::{Change, Changes};
 use crate::event::{Event, EventStatus, NotBefore};
 use crate::event_id::EventId;
 use crate::fixed_str;
@@ -37,6 +37,14 @@ pub struct TrackedEvent {
     pub(crate) event_type: heapless::String<TYPE_MAX, u8>,
     pub(crate) status: TrackedStatus,
     pub(crate) flags: Flags,
+}
+
+/// What a document changed about a tracked event.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Difference {
+    pub(crate) changes: Changes,
+    /// Whether a preparation for the event as it was does not suffice any more.
+    pub(crate) voids_preparation: bool,
 }
 
 /// Facts about a tracked event, as bits. A snapshot contains them.
@@ -81,7 +89,7 @@ impl TrackedEvent {
         &self.event_id
     }
 
-    /// The first 28 bytes of the event's type, as received; empty if the event has none.
+    /// The first 28 bytes of the event's type, as last received in a readable form; empty if the event has none.
     pub fn event_type(&self) -> &str {
         &self.event_type
     }
@@ -96,7 +104,7 @@ impl TrackedEvent {
         if self.not_before.0 == NOT_BEFORE_UNKNOWN.0 { None } else { Some(self.not_before) }
     }
 
-    /// The last known `DurationInSeconds`; `None` if it is unknown.
+    /// The `DurationInSeconds` of the last document in which the event was readable; `None` if it is unknown.
     pub const fn duration_in_seconds(&self) -> Option<u32> {
         if self.duration == u32::MAX { None } else { Some(self.duration) }
     }
@@ -144,44 +152,64 @@ impl TrackedEvent {
         (tracked, change)
     }
 
-    /// Updates the event from the document. Returns what changed, the most important change if there are several.
-    pub(super) fn seen_again(&mut self, event: &Event<'_>, names: VmNames<'_>) -> Option<Change> {
+    /// Updates the event from the document. Returns what changed.
+    pub(super) fn seen_again(&mut self, event: &Event<'_>, names: VmNames<'_>) -> Difference {
         self.flags.set(Flags::PRESENT, true);
         self.note_owner(event, names);
-        let mut change = None;
+        let mut changes = Changes::default();
         let digest = digest(event);
         if digest != self.digest {
             self.digest = digest;
-            self.duration = event.duration_in_seconds().unwrap_or(u32::MAX);
-            change = Some(Change::Updated);
+            changes.insert(Change::Updated);
         }
         let status = match event.event_status() {
             Some(EventStatus::Scheduled) => TrackedStatus::Scheduled,
             Some(EventStatus::Started) => TrackedStatus::Started,
             Some(EventStatus::Other(_)) | None => TrackedStatus::Unclear,
         };
+        let voids_preparation = self.update_interruption(event, status) && self.status != TrackedStatus::Started;
         if self.status == TrackedStatus::Started {
-            return change;
+            return Difference { changes, voids_preparation };
         }
         if let NotBefore::At(moment) = event.not_before()
             && status != TrackedStatus::Started
             && self.not_before != moment
         {
             self.not_before = moment;
-            change = Some(Change::Rescheduled);
+            changes.insert(Change::Rescheduled);
         }
         if status != self.status {
             self.status = status;
-            change = Some(match status {
-                TrackedStatus::Started if self.flags.has(Flags::SEEN_SCHEDULED) => Change::Started,
-                TrackedStatus::Started => Change::StartedWithoutNotice,
-                _ => change.unwrap_or(Change::Updated),
-            });
+            match status {
+                // The most important change, so the only one that is reported.
+                TrackedStatus::Started => {
+                    changes = Changes::default();
+                    let noticed = self.flags.has(Flags::SEEN_SCHEDULED);
+                    changes.insert(if noticed { Change::Started } else { Change::StartedWithoutNotice });
+                }
+                _ if changes.is_empty() => changes.insert(Change::Updated),
+                _ => {}
+            }
             if status == TrackedStatus::Scheduled {
                 self.flags.set(Flags::SEEN_SCHEDULED, true);
             }
         }
-        change
+        Difference { changes, voids_preparation }
+    }
+
+    /// Updates the type and the duration from a document that can be read. Returns whether the event is another kind of
+    /// interruption, or a longer one, than the one that the host may have prepared for.
+    fn update_interruption(&mut self, event: &Event<'_>, status: TrackedStatus) -> bool {
+        if status == TrackedStatus::Unclear || event.unreliable_member().is_some() {
+            return false;
+        }
+        let word = event.event_type().map_or(Text::plain(""), |word| word.text());
+        let (event_type, _) = fixed_str::truncated(&word, TYPE_MAX);
+        let duration = event.duration_in_seconds().unwrap_or(u32::MAX);
+        let is_other = event_type != self.event_type || duration > self.duration;
+        self.event_type = event_type;
+        self.duration = duration;
+        is_other && status == TrackedStatus::Scheduled
     }
 
     fn note_owner(&mut self, event: &Event<'_>, names: VmNames<'_>) {

@@ -17,7 +17,7 @@ fn more_events_than_fit_into_one_request_are_all_approved_once() {
                 .collect();
             let body = format!(r#"{{"DocumentIncarnation":1,"Events":[{}]}}"#, events.join(","));
             let mut policy = Policy::new(&[Rule::new(Action::Approve)]).unwrap();
-            policy.leader = Leader::Everyone;
+            policy.leader = Some(Leader::Everyone);
             let config = SessionConfig { policy, ..SessionConfig::new(VmNames::new(&["vm"])) };
             let mut session = Box::new(Session::<128>::new(&config).unwrap());
             let mut now = UnixMillis(1_700_000_000_000);

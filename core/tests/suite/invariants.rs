@@ -158,7 +158,7 @@ fn policies() -> impl Strategy<Value = Policy> {
     let rules = prop_oneof![3 => vec(rule, 1..4), 2 => Just(vec![short, Rule::new(Action::Prepare)])];
     (rules, leader).prop_map(|(rules, leader)| {
         let mut policy = Policy::new(&rules).unwrap();
-        policy.leader = leader;
+        policy.leader = Some(leader);
         policy
     })
 }
@@ -204,8 +204,8 @@ fn perform(policy: Policy, ops: Vec<Op>) -> Result<TestHost, TestCaseError> {
                 }
             }
             Op::Recovered => {
-                if let Some(id) = host.recovering.first().cloned() {
-                    host.recovered(&id);
+                if let Some((id, own)) = host.recovering.first().cloned() {
+                    host.recovery_ended(&id, own, true);
                     host.run();
                 }
             }
@@ -234,8 +234,8 @@ fn finish(host: &mut TestHost) {
     host.dies_after_steps = None;
     host.recovers = true;
     for _ in 0..3 {
-        for id in std::mem::take(&mut host.recovering) {
-            host.recovered(&id);
+        for (id, own) in host.recovering.clone() {
+            host.recovery_ended(&id, own, true);
         }
         for id in std::mem::take(&mut host.preparing) {
             host.ready(&id);

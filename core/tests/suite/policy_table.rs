@@ -233,7 +233,7 @@ fn leaders_approve_and_others_wait() {
     ] {
         for action in ACTIONS {
             let mut policy = policy(&[Rule { scope: Scope::Any, ..Rule::new(action) }]);
-            policy.leader = leader;
+            policy.leader = Some(leader);
             let decision = decide(&policy, spec);
             let (action, waits) = match (action, expected) {
                 (Action::Approve, None) => (Action::Hold, None),
@@ -301,7 +301,7 @@ fn reasons_are_displayed_and_serialized_as_words() {
 #[test]
 fn a_policy_round_trips_through_serde() {
     let mut policy = Policy::sample();
-    policy.leader = Leader::Rank { take_over_after: 30 };
+    policy.leader = Some(Leader::Rank { take_over_after: 30 });
     let written = serde_json::to_string(&policy).unwrap();
     assert_eq!(serde_json::from_str::<Policy>(&written).unwrap(), policy);
 }

@@ -65,9 +65,9 @@ impl<const N: usize> SessionAndModel<N> {
                 host.prepared(&id, *preparation);
             }
             Stimulus::Recovered => {
-                let id = host.recovering.first()?.clone();
-                model.recovered(&id);
-                host.recovered(&id);
+                let (id, own) = host.recovering.first()?.clone();
+                model.recovered(&id, own);
+                host.recovery_ended(&id, own, true);
                 host.run();
             }
             Stimulus::Posts(status) => host.post_status = Some(*status),

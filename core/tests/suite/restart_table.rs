@@ -73,7 +73,7 @@ fn two_restarts_in_a_row_keep_the_need_to_recover() {
 #[test]
 fn a_clock_set_back_during_a_restart_does_not_delay_an_approval() {
     let mut policy = Policy::new(&[Rule::new(Action::Approve)]).unwrap();
-    policy.leader = Leader::Rank { take_over_after: 5 };
+    policy.leader = Some(Leader::Rank { take_over_after: 5 });
     let mut host = Host::<4>::new(Setup::new(policy));
     let events = [event("a"), event("b").resources(&["leader", VM])];
     host.post_status = Some(500);

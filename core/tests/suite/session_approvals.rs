@@ -28,7 +28,7 @@ fn a_request_approves_at_most_32_events() {
 #[test]
 fn an_event_is_not_approved_before_its_turn_together_with_another() {
     let mut policy = Policy::new(&[Rule::new(Action::Approve)]).unwrap();
-    policy.leader = Leader::Rank { take_over_after: 30 };
+    policy.leader = Some(Leader::Rank { take_over_after: 30 });
     let mut host = Host::<4>::new(Setup::new(policy));
     let events = [event("later").resources(&[OTHER, VM]), event("now"), event("last").resources(&[OTHER, "x", VM])];
     let mut posts = Vec::new();

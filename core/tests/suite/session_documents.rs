@@ -148,19 +148,30 @@ fn an_event_that_comes_and_goes_is_approved_once() {
 }
 
 #[test]
-fn an_event_that_returns_during_its_recovery_waits_for_it() {
+fn an_event_that_returns_starts_anew_at_once() {
     let mut host = host::<4>(Action::Prepare);
-    host.recovers = false;
+    (host.recovers, host.cancels) = (false, false);
     host.serve(&[event("a")]);
     host.serve(&[]);
+    let steps = ["a: scheduled", "a: prepare (a rule matches)", "prepare a", "a: cancelled", "cancel a"];
+    assert_eq!(host.take_steps(), steps);
+    // The preparation still runs when the event returns: the next one waits for its end.
+    assert_eq!(steps_after(&mut host, &[event("a")]), ["a: scheduled", "a: prepare (a rule matches)"]);
+    host.end_cancelled();
+    host.run();
+    assert_eq!(host.take_steps(), ["prepare a"]);
     host.ready("a");
-    host.take_steps();
-    let again = document(77, &[event("a")]);
-    host.serve_body(&again, &[event("a")]);
-    assert_eq!(host.take_steps(), no_steps());
-    host.recovered("a");
-    host.serve_body(&again, &[event("a")]);
-    assert_eq!(host.take_steps(), ["a: scheduled", "a: prepare (a rule matches)", "prepare a"]);
+    assert_eq!(host.take_steps(), ["post a"]);
+    host.serve(&[]);
+    assert_eq!(host.take_steps(), ["a: ended", "recover a"]);
+    // It returns during the recovery, which is cancelled; it is prepared for again, and not approved again.
+    let again = ["a: scheduled", "a: prepare (a rule matches)", "cancel the recovery of a"];
+    assert_eq!(steps_after(&mut host, &[event("a")]), again);
+    host.end_cancelled();
+    host.run();
+    assert_eq!(host.take_steps(), ["prepare a"]);
+    host.ready("a");
+    assert_eq!(steps_after(&mut host, &[]), ["a: ended", "recover a"]);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! What the host of a session sets, calls and asks: names, limits, answers and idleness.
 
 use scheduled_events_core::{
-    Action, Cause, Leader, Policy, Preparation, RequestOutcome, Response, Rule, Session, SessionConfig,
-    SessionConfigError, Step, VmNames, limits,
+    Action, AnswerOutcome, Cause, GateAnswer, Leader, Policy, Preparation, RequestOutcome, Response, Rule, Session,
+    SessionConfig, SessionConfigError, Step, VmNames, limits,
 };
 
 use crate::common::{Host, OTHER, START, Setup, VM, document, event, host, setup, steps_after};
@@ -25,7 +25,7 @@ fn events_are_decided_again_when_the_names_become_known() {
 #[test]
 fn nothing_is_approved_by_a_decision_for_previous_names() {
     let mut policy = Policy::new(&[Rule::new(Action::Approve)]).unwrap();
-    policy.leader = Leader::Rank { take_over_after: 1 };
+    policy.leader = Some(Leader::Rank { take_over_after: 1 });
     let mut host = Host::<4>::new(Setup::new(policy));
     let events = [event("a").resources(&["leader", VM])];
     host.serve(&events);
@@ -99,12 +99,13 @@ fn unexpected_answers_do_nothing() {
     );
     assert_eq!(host.session.on_failure(Cause::Timeout, START), RequestOutcome::Unexpected);
     assert!(!host.prepared("a", Preparation::Ready));
-    assert!(!host.session.recovered("a"));
+    assert_eq!(host.session.recovered(1, true, START), AnswerOutcome::Unexpected);
     host.serve(&[event("a")]);
-    assert!(!host.session.recovered("a"));
-    host.ready("A"); // Ids are compared without case.
+    assert_eq!(host.session.recovered(1, true, START), AnswerOutcome::Unexpected);
+    assert_eq!(host.session.prepared(0, Preparation::Ready), AnswerOutcome::Unexpected);
+    assert_eq!(host.session.gate_answered(1, GateAnswer::Open, START), AnswerOutcome::Unexpected);
+    host.ready("a");
     assert!(!host.prepared("a", Preparation::Failed));
-    assert!(!host.prepared(&"a".repeat(100), Preparation::Ready));
 }
 
 #[test]

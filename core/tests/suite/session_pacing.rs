@@ -1,8 +1,8 @@
 //! When a session polls and approves: interval, back-off, `Retry-After` and request spacing.
 
-use scheduled_events_core::{Action, Cause, RequestOutcome, Response, Step};
+use scheduled_events_core::{Action, Cause, RequestOutcome, Response, Session, SessionConfig, Step, VmNames, limits};
 
-use crate::common::{Exchange, Host, START, event, host, no_steps, setup};
+use crate::common::{Exchange, Host, START, VM, event, host, no_steps, setup};
 
 /// When GETs were sent, in milliseconds after the start.
 fn polls<const N: usize>(host: &Host<N>) -> Vec<i64> {
@@ -18,21 +18,42 @@ fn polls_each_second_with_a_long_first_timeout() {
     }
     assert_eq!(polls(&host), [0, 1000, 2000, 3000]);
 
-    let mut host = self::host::<4>(Action::Hold);
-    host.fail(Cause::Timeout);
-    host.serve_status(500);
+    assert_eq!(timeouts(&host), [130_000, 5_000, 5_000, 5_000]);
+}
+
+/// The timeouts of the polls.
+fn timeouts<const N: usize>(host: &Host<N>) -> Vec<u32> {
+    let timeouts = host.trace.iter().filter_map(|entry| match entry.what {
+        Exchange::Get(timeout) => Some(timeout),
+        _ => None,
+    });
+    timeouts.collect()
+}
+
+#[test]
+fn only_one_request_after_the_start_or_a_day_of_silence_may_take_long() {
+    const DAY: u32 = 86_400;
+    let mut host = host::<4>(Action::Hold);
+    for _ in 0..3 {
+        host.fail(Cause::Timeout);
+    }
     host.serve(&[]);
-    host.fail(Cause::Timeout);
-    host.advance_to_poll();
-    let timeouts: Vec<_> = host
-        .trace
-        .iter()
-        .filter_map(|entry| match entry.what {
-            Exchange::Get(timeout) => Some(timeout),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(timeouts, [130_000, 130_000, 130_000, 10_000, 10_000]);
+    assert_eq!(timeouts(&host), [130_000, 5_000, 5_000, 5_000]);
+    host.clear();
+    let answered = host.now;
+    while host.now.millis_since(answered) < u64::from(2 * DAY + 100) * 1000 {
+        host.advance_to_poll();
+        host.polling = false;
+        host.session.on_failure(Cause::Unreachable, host.now);
+    }
+    let long: Vec<_> = host.trace.iter().filter(|entry| entry.what == Exchange::Get(130_000)).collect();
+    let after: Vec<_> = long.iter().map(|entry| entry.at.millis_since(answered) / 1000 / u64::from(DAY)).collect();
+    assert_eq!(after, [1, 2]);
+    // An answer makes the service responsive again.
+    host.serve(&[]);
+    host.clear();
+    host.serve(&[]);
+    assert_eq!(timeouts(&host), [5_000]);
 }
 
 #[test]
@@ -100,9 +121,9 @@ fn a_410_is_retried_for_more_than_75_seconds() {
 }
 
 #[test]
-fn retry_after_is_honoured_up_to_a_minute() {
+fn retry_after_is_honoured_up_to_the_longest_time_between_polls() {
     for (status, seconds, pause) in
-        [(429, 7, 7000), (503, 30, 30_000), (500, 60, 60_000), (429, 3600, 60_000), (429, u32::MAX, 60_000)]
+        [(429, 7, 7000), (503, 30, 10_000), (500, 60, 10_000), (429, 3600, 10_000), (429, u32::MAX, 10_000)]
     {
         let mut host = host::<4>(Action::Approve);
         let answer = Response { status, retry_after: Some(seconds), ..Response::default() };
@@ -121,14 +142,41 @@ fn retry_after_is_honoured_up_to_a_minute() {
     host.ready("a");
     host.take_steps();
     host.advance_to_poll();
+    assert!(host.now.millis_since(START) >= 11_000);
+    host.serve(&[event("a")]);
     assert_eq!(host.take_steps(), ["post a"]);
-    assert!(host.now.millis_since(START) >= 21_000);
     // `Retry-After` of a success is ignored.
     let body = br#"{"Events":[]}"#;
     let mut host = self::host::<4>(Action::Hold);
     host.answer(&Response { status: 200, retry_after: Some(50), body }, &[]);
     host.advance_to_poll();
     assert_eq!(polls(&host), [0, 1000]);
+}
+
+#[test]
+fn a_preempt_is_seen_in_time_whatever_the_service_answered_before() {
+    // Every answer takes as long as it may, or asks for a long pause; approvals that are due fail as slowly.
+    for retry_after in [None, Some(3600)] {
+        let mut host = host::<4>(Action::Approve);
+        (host.post_status, host.post_takes_ms) = (None, limits::TIMEOUT_MS);
+        host.serve(&[event("a")]);
+        while host.now.millis_since(START) < 300_000 {
+            host.advance_to_poll();
+            host.now = host.now.plus(limits::TIMEOUT_MS);
+            host.answer(&Response { status: 503, retry_after, ..Response::default() }, &[]);
+        }
+        let longest = polls(&host).windows(2).map(|pair| pair[1] - pair[0]).max();
+        assert!(longest <= Some(10_000), "{longest:?} ms from poll to poll");
+        // The pause that the service asks for is for approvals, too.
+        let posted = host.take_steps().iter().filter(|line| *line == "post a").count();
+        assert!(posted > 3 || retry_after.is_some(), "approvals are blocked");
+    }
+    // A longer interval was chosen.
+    let config = SessionConfig { interval_ms: 60_000, ..SessionConfig::new(VmNames::new(&[VM])) };
+    let mut session = Session::<4>::new(&config).unwrap();
+    assert!(matches!(session.next(START), Step::Get { .. }));
+    session.on_response(&Response { status: 200, body: br#"{"Events":[]}"#, ..Response::default() }, START);
+    assert!(matches!(session.next(START), Step::Wait { until } if until == START.plus(60_000)));
 }
 
 #[test]
@@ -148,7 +196,7 @@ fn at_most_five_requests_per_second() {
 fn failing_approvals_do_not_block_polling() {
     // Each POST times out or is refused immediately, so that there is always another one due.
     for (count, post_takes_ms, post_status) in
-        [(2, 10_000, None), (8, 10_000, None), (64, 0, Some(500)), (64, 100, Some(400))]
+        [(2, 5_000, None), (8, 5_000, None), (64, 0, Some(500)), (64, 100, Some(400))]
     {
         let mut host = host::<64>(Action::Approve);
         (host.post_takes_ms, host.post_status) = (post_takes_ms, post_status);
@@ -157,7 +205,7 @@ fn failing_approvals_do_not_block_polling() {
             host.serve(&events);
         }
         let longest = polls(&host).windows(2).map(|pair| pair[1] - pair[0]).max();
-        assert!(longest <= Some(10_000 + 1_400), "{count} events, {longest:?} ms without a poll");
+        assert!(longest <= Some(i64::from(post_takes_ms) + 1_400), "{count} events, {longest:?} ms without a poll");
     }
 }
 

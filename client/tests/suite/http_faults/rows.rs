@@ -177,7 +177,7 @@ rows! {
         causes: &["status-429"],
         retry: RetryDelay::RetryAfterLimit,
         stderr: &["warning: poll failed: status 429"],
-        never: &[Never::RequestWithin(60)],
+        never: &[Never::RequestWithin(9)],
         ..ROW
     };
     retry_after_that_is_invalid => Row {
@@ -244,7 +244,7 @@ rows! {
         retry: RetryDelay::BackOff,
         stderr: &["warning: poll failed: the request timed out", "warning: approval failed: the request timed out"],
         posts: 2,
-        never: &[Never::TimeOutWithin(10)],
+        never: &[Never::TimeOutWithin(5)],
         ..ROW
     };
     slow_header => Row {
@@ -259,7 +259,7 @@ rows! {
         causes: &["timeout"],
         retry: RetryDelay::BackOff,
         stderr: &["warning: poll failed: the request timed out"],
-        never: &[Never::TimeOutWithin(10)],
+        never: &[Never::TimeOutWithin(5)],
         ..ROW
     };
     slow_body => Row {
@@ -274,7 +274,7 @@ rows! {
         causes: &["timeout"],
         retry: RetryDelay::BackOff,
         stderr: &["warning: poll failed: the request timed out"],
-        never: &[Never::TimeOutWithin(10)],
+        never: &[Never::TimeOutWithin(5)],
         ..ROW
     };
     first_response_of_15_seconds => Row {
@@ -441,20 +441,11 @@ rows! {
         service: "removes the event during the preparation",
         faults: &["get.vanish@4-"],
         prepares: true,
+        stderr: &["note: the prepare command was terminated, because it is not needed any more"],
         posts: 0,
         changes: &["scheduled", "cancelled"],
         hooks: &["prepare", "recover"],
         never: &[Never::Approve],
-        ..ROW
-    };
-    event_vanishes_and_comes_back => Row {
-        service: "removes the event from two documents during the preparation",
-        faults: &["get.vanish@4-5"],
-        prepares: true,
-        stderr: &["warning: ignored an outdated document; it is accepted if the service keeps sending it"],
-        changes: &["scheduled", "cancelled", "scheduled", "started", "completed"],
-        hooks: &["prepare", "recover", "prepare", "recover"],
-        never: &[Never::ApproveUnprepared],
         ..ROW
     };
     started_without_scheduled => Row {

@@ -41,6 +41,7 @@ pub struct FakeService {
 
 struct State {
     name: Option<String>,
+    vm_id: String,
     document: String,
     post_status: u16,
     intercept: Option<Intercept>,
@@ -56,7 +57,7 @@ impl Request {
     }
 
     pub fn is_get(&self) -> bool {
-        self.method == "GET" && !self.is_name()
+        self.method == "GET" && !self.target.starts_with("/metadata/instance/")
     }
 
     pub fn is_post(&self) -> bool {
@@ -108,6 +109,7 @@ impl FakeService {
         let address = listener.local_addr().expect("an address");
         let state = Arc::new(Mutex::new(State {
             name: Some(super::VM.to_owned()),
+            vm_id: "4e9b5f62-0b37-4c5f-8d0e-6b2f6f2c8a11".to_owned(),
             document: super::document(1, &[]),
             post_status: 200,
             intercept: None,
@@ -142,6 +144,11 @@ impl FakeService {
     /// Sets the machine's name; without one the service answers 404.
     pub fn set_name(&self, name: Option<&str>) {
         self.lock().name = name.map(str::to_owned);
+    }
+
+    /// Sets the machine's `vmId`.
+    pub fn set_vm_id(&self, vm_id: &str) {
+        vm_id.clone_into(&mut self.lock().vm_id);
     }
 
     /// Sets the status of responses to POST.
@@ -212,6 +219,7 @@ impl State {
             _ if request.is_post() => Reply::new(self.post_status, "", ""),
             Some(name) if request.is_name() => Reply::new(200, "Content-Type: text/plain\r\n", name),
             None if request.is_name() => Reply::new(404, "", "{}"),
+            _ if !request.is_get() => Reply::new(200, "Content-Type: text/plain\r\n", &self.vm_id),
             _ => Reply::new(200, "Content-Type: application/json; charset=utf-8\r\n", &self.document),
         }
     }

@@ -79,24 +79,93 @@ pub fn no_event_is_approved_twice(trace: &[Entry], _: &Setup) -> CheckResult {
     Ok(())
 }
 
-/// 4. An event with the action `prepare` is approved only after the host reported ready, and never after it reported
-///    failed.
-pub fn unprepared_events_are_not_approved(trace: &[Entry], _: &Setup) -> CheckResult {
+/// Whose events are open, as a document after the other shows it.
+#[derive(Default)]
+struct Owners {
+    /// For each event that named this machine: since when it does not any more.
+    own: HashMap<String, Option<UnixMillis>>,
+}
+
+impl Owners {
+    /// Applies a document. Returns the events that are not this machine's any more.
+    fn apply(&mut self, events: &[Spec], names: &[&str], at: UnixMillis) -> Vec<String> {
+        if names.is_empty() {
+            return Vec::new();
+        }
+        let mut left = Vec::new();
+        for spec in events.iter().filter(|spec| spec.is_open()) {
+            let id = spec.tracked_id();
+            if spec.names(names) {
+                self.own.insert(id, None);
+            } else if spec.invalid != Some("Resources")
+                && !spec.resources.is_empty()
+                && let Some(since) = self.own.get_mut(&id)
+                && at.millis_since(*since.get_or_insert(at)) >= 2000
+            {
+                self.own.remove(&id);
+                left.push(id);
+            }
+        }
+        left
+    }
+
+    fn is_own(&self, id: &String) -> bool {
+        self.own.contains_key(id)
+    }
+}
+
+/// 4. An event with the action `prepare` is approved only after the host reported ready for the event as it is, never after
+///    it reported failed for it, and not while this machine is back in service.
+pub fn unprepared_events_are_not_approved(trace: &[Entry], setup: &Setup) -> CheckResult {
+    let interruption =
+        |spec: &Spec| (spec.event_type, spec.duration.filter(|&seconds| seconds != -1).unwrap_or(i64::MAX));
+    let is_readable = |spec: &Spec| spec.invalid.is_none_or(|member| member == "NotBefore");
     let mut actions: HashMap<&String, Action> = HashMap::new();
-    let mut answers: HashMap<&String, Preparation> = HashMap::new();
+    let mut answers: HashMap<String, Preparation> = HashMap::new();
+    let mut known: HashMap<String, (Option<&str>, i64)> = HashMap::new();
+    let mut names = setup.names.clone();
+    let (mut owners, mut in_service, mut others_out) = (Owners::default(), true, HashSet::new());
     for entry in trace {
         match &entry.what {
-            Exchange::Change(id, Change::Scheduled | Change::StartedWithoutNotice) | Exchange::Prepare(id) => {
+            Exchange::Named(new) => names.clone_from(new),
+            Exchange::Served(events) => {
+                owners.apply(events, &names, entry.at);
+                in_service &= !owners.own.keys().any(|id| others_out.remove(id));
+                let is_scheduled = |spec: &&Spec| is_readable(spec) && spec.is_scheduled();
+                for spec in events.iter().filter(is_scheduled) {
+                    let (id, new) = (spec.tracked_id(), interruption(spec));
+                    let before = known.insert(id.clone(), new);
+                    if before.is_some_and(|before| before.0 != new.0 || before.1 < new.1) {
+                        answers.remove(&id);
+                    }
+                }
+            }
+            Exchange::Change(id, Change::Scheduled | Change::StartedWithoutNotice) => {
                 answers.remove(id);
             }
-            Exchange::Prepared(id, answer) => drop(answers.insert(id, *answer)),
+            Exchange::Prepare(id) => {
+                answers.remove(id);
+                if owners.is_own(id) {
+                    in_service = false;
+                } else {
+                    others_out.insert(id.clone());
+                }
+            }
+            Exchange::Change(id, change) if change.is_end() => drop(owners.own.remove(id)),
+            Exchange::Prepared(id, answer) => drop(answers.insert(id.clone(), *answer)),
             Exchange::Decision(id, decision) => drop(actions.insert(id, decision.action)),
+            Exchange::Recovered(_, true) => in_service = true,
+            Exchange::RecoveredOther(id, true) => drop(others_out.remove(id)),
             Exchange::Post(ids) => {
                 for id in ids {
                     let answer = answers.get(id);
                     match actions.get(id) {
                         Some(Action::Approve) if answer != Some(&Preparation::Failed) => {}
-                        Some(Action::Prepare) if answer == Some(&Preparation::Ready) => {}
+                        Some(Action::Prepare) if answer == Some(&Preparation::Ready) => {
+                            if in_service && owners.is_own(id) {
+                                return Err(format!("{id} approved while the machine is in service"));
+                            }
+                        }
                         action => return Err(format!("{id} approved with {action:?} and {answer:?}")),
                     }
                 }
@@ -177,68 +246,117 @@ pub fn changes_are_in_order(trace: &[Entry], _: &Setup) -> CheckResult {
     if events.is_empty() { Ok(()) } else { Err(format!("{events:?} never ended")) }
 }
 
-/// 8. `recover` is issued exactly once for each event that `prepare` was issued for, after its end, and never otherwise. A
-///    restart before the host's answer repeats both.
-pub fn each_preparation_is_recovered_from_once(trace: &[Entry], _: &Setup) -> CheckResult {
-    #[derive(Default, Debug)]
-    #[allow(clippy::struct_excessive_bools)] // They are independent of each other.
-    struct EventState {
-        prepared: bool,
-        preparing: bool,
-        answered: bool,
-        gone: bool,
-        recovering: bool,
-    }
-    let mut events: HashMap<&String, EventState> = HashMap::new();
+/// 8. After `prepare` was issued, this machine is recovered exactly once, when nothing keeps it out of service any more, and
+///    never before; another machine once its event is over. A restart repeats what had not ended.
+pub fn each_preparation_is_recovered_from_once(trace: &[Entry], setup: &Setup) -> CheckResult {
+    let mut names = setup.names.clone();
+    let mut owners = Owners::default();
+    // The open events of this machine that were prepared for, and those of any machine that have started.
+    let (mut prepared, mut started) = (HashSet::new(), HashSet::new());
+    // Preparations and recoveries that run, and other machines that are out of service, by their events.
+    let (mut running, mut recovering, mut others_out) = (HashSet::new(), HashSet::new(), HashSet::new());
+    let mut gone = HashSet::new();
+    let mut ended: HashSet<String> = HashSet::new();
+    // Whether the machine is out of service, and whether it was when the newest document was read.
+    let (mut is_out, mut was_out, mut is_read) = (false, false, false);
+    let mut recovers = false;
     for entry in trace {
         let violation = |what: &str, id: &str| Err(format!("{id}: {what} at {:?}", entry.at));
         match &entry.what {
-            Exchange::Change(id, Change::Scheduled | Change::StartedWithoutNotice) => {
-                if events.get(id).is_some_and(|event| event.gone && event.prepared) {
-                    return violation("new before the recovery", id);
+            Exchange::Named(new) => names.clone_from(new),
+            Exchange::Served(events) => {
+                (is_read, was_out) = (true, is_out);
+                for id in owners.apply(events, &names, entry.at) {
+                    prepared.remove(&id);
+                    if is_out {
+                        ended.insert(id);
+                    }
                 }
-                events.entry(id).or_default();
+                for id in owners.own.keys().filter(|id| others_out.remove(*id)) {
+                    is_out = true;
+                    prepared.insert(id.clone());
+                }
             }
             Exchange::Change(id, change) if change.is_end() => {
-                if events.get(id).is_some_and(|event| event.prepared) {
-                    events.entry(id).or_default().gone = true;
-                } else {
-                    events.remove(id);
+                prepared.remove(id);
+                started.remove(id);
+                gone.insert(id.clone());
+                if owners.own.remove(id).is_some() && was_out {
+                    ended.insert(id.clone());
+                }
+            }
+            Exchange::Change(id, change) => {
+                gone.remove(id);
+                if matches!(change, Change::Started | Change::StartedWithoutNotice) {
+                    started.insert(id.clone());
                 }
             }
             Exchange::Prepare(id) => {
-                let event = events.entry(id).or_default();
-                if event.preparing || event.answered || event.gone {
+                if !running.insert(id.clone()) || gone.contains(id) {
                     return violation("prepared for twice or too late", id);
                 }
-                event.prepared = true;
-                event.preparing = true;
-            }
-            Exchange::Prepared(id, _) => {
-                let event = events.entry(id).or_default();
-                event.preparing = false;
-                event.answered = true;
-            }
-            Exchange::Recover(id) => match events.get_mut(id) {
-                Some(event) if event.prepared && event.gone && !event.recovering && !event.preparing => {
-                    event.recovering = true;
+                if owners.is_own(id) {
+                    if recovers {
+                        return violation("prepared for while a recovery runs", id);
+                    }
+                    is_out = true;
+                    prepared.insert(id.clone());
+                } else {
+                    others_out.insert(id.clone());
                 }
-                event => return violation(&format!("recovered from in this state: {event:?}"), id),
-            },
-            Exchange::Recovered(id) => drop(events.remove(id)),
+            }
+            Exchange::Prepared(id, _) => drop(running.remove(id)),
+            Exchange::Cancel(id) => drop(running.remove(id)),
+            Exchange::CancelRecovery(_) => recovers = false,
+            Exchange::CancelRecoveryOther(id) => drop(recovering.remove(id)),
+            Exchange::Recover(id, ids) => {
+                let keeps_out = || owners.own.keys().find(|own| prepared.contains(*own) || started.contains(*own));
+                let mut expected: Vec<_> = ended.iter().cloned().collect();
+                expected.sort();
+                if recovers || !running.is_subset(&others_out) {
+                    return violation("recovered from twice or too early", id);
+                }
+                if !is_out || !is_read {
+                    return violation("recovered from, but not out of service", id);
+                }
+                if let Some(other) = keeps_out() {
+                    return violation(&format!("recovered from, but {other} keeps the machine out"), id);
+                }
+                if *ids != expected || !ids.contains(id) {
+                    return violation(&format!("recovered from for {ids:?}, expected {expected:?}"), id);
+                }
+                recovers = true;
+            }
+            Exchange::RecoverOther(id) => {
+                if !others_out.contains(id) || !recovering.insert(id.clone()) || running.contains(id) {
+                    return violation("another machine recovered too early or twice", id);
+                }
+            }
+            Exchange::Recovered(_, done) => {
+                recovers = false;
+                if *done {
+                    is_out = false;
+                    ended.clear();
+                }
+            }
+            Exchange::RecoveredOther(id, done) => {
+                recovering.remove(id);
+                if *done {
+                    others_out.remove(id);
+                }
+            }
             Exchange::Restarted => {
-                for event in events.values_mut() {
-                    event.preparing = false;
-                    event.recovering = false;
-                }
+                running.clear();
+                recovering.clear();
+                (recovers, is_read) = (false, false);
             }
             _ => {}
         }
     }
-    match events.iter().find(|(_, event)| event.prepared) {
-        Some((id, event)) => Err(format!("{id} was never recovered from: {event:?}")),
-        None => Ok(()),
+    if is_out || !others_out.is_empty() {
+        return Err(format!("never recovered: {ended:?}, others {others_out:?}"));
     }
+    Ok(())
 }
 
 /// Checks all invariants, for tests of other properties.

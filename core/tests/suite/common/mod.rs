@@ -5,11 +5,12 @@
 
 pub mod invariants;
 
+use std::collections::HashMap;
 use std::fmt;
 
 use scheduled_events_core::{
-    Action, Cause, Change, Decision, EventId, Policy, Preparation, Report, RequestOutcome, Response, Rule, Session,
-    SessionConfig, Step, Text, UnixMillis, UnixSeconds, Untracked, VmNames,
+    Action, AnswerOutcome, Cause, Change, Decision, EventId, GateAnswer, GatePhase, Policy, Preparation, Report,
+    RequestOutcome, Response, Rule, Session, SessionConfig, Step, Text, UnixMillis, UnixSeconds, Untracked, VmNames,
 };
 
 /// The time at which every test starts.
@@ -152,8 +153,20 @@ pub enum Exchange {
     Untracked(Untracked),
     Prepare(String),
     Prepared(String, Preparation),
-    Recover(String),
-    Recovered(String),
+    /// The event that ended last, and all events that the recovery is for.
+    Recover(String, Vec<String>),
+    /// The same for another machine.
+    RecoverOther(String),
+    /// A recovery ended, successfully or not.
+    Recovered(String, bool),
+    RecoveredOther(String, bool),
+    Gate(String, GatePhase),
+    GateAnswered(String, GatePhase, GateAnswer),
+    /// What runs for this event was cancelled: the preparation or the question to the gate.
+    Cancel(String),
+    /// The recovery that this event names was cancelled.
+    CancelRecovery(String),
+    CancelRecoveryOther(String),
     Post(Vec<String>),
     Approved(Vec<String>),
     Refused(Vec<String>),
@@ -170,7 +183,11 @@ impl fmt::Display for Exchange {
             Self::Problem(kind) => write!(f, "problem: {kind}"),
             Self::Untracked(Untracked { own, others }) => write!(f, "not tracked: {own} own, {others} others"),
             Self::Prepare(id) => write!(f, "prepare {id}"),
-            Self::Recover(id) => write!(f, "recover {id}"),
+            Self::Recover(id, ids) if ids.len() > 1 => write!(f, "recover {id} ({})", ids.join(" ")),
+            Self::Recover(id, _) | Self::RecoverOther(id) => write!(f, "recover {id}"),
+            Self::Gate(id, phase) => write!(f, "gate {phase} {id}"),
+            Self::Cancel(id) => write!(f, "cancel {id}"),
+            Self::CancelRecovery(id) | Self::CancelRecoveryOther(id) => write!(f, "cancel the recovery of {id}"),
             Self::Post(ids) => write!(f, "post {}", ids.join(" ")),
             other => write!(f, "{other:?}"),
         }
@@ -187,7 +204,12 @@ impl Exchange {
                 | Self::Problem(_)
                 | Self::Untracked(_)
                 | Self::Prepare(_)
-                | Self::Recover(_)
+                | Self::Recover(..)
+                | Self::RecoverOther(_)
+                | Self::Gate(..)
+                | Self::Cancel(_)
+                | Self::CancelRecovery(_)
+                | Self::CancelRecoveryOther(_)
                 | Self::Post(_)
         )
     }
@@ -205,16 +227,38 @@ pub struct Setup {
     pub policy: Policy,
     pub names: Vec<&'static str>,
     pub dry_run: bool,
+    pub gate: bool,
+    pub recover_all: bool,
+    pub machine_id: &'static str,
+    pub boot_id: &'static str,
 }
 
 impl Setup {
     pub fn new(policy: Policy) -> Self {
-        Self { policy, names: vec![VM], dry_run: false }
+        Self {
+            policy,
+            names: vec![VM],
+            dry_run: false,
+            gate: false,
+            recover_all: false,
+            machine_id: "this machine",
+            boot_id: "first boot",
+        }
     }
 
     pub fn session<const N: usize>(&self) -> Session<N> {
         let config = SessionConfig::new(VmNames::new(&self.names));
-        Session::new(&SessionConfig { policy: self.policy.clone(), dry_run: self.dry_run, seed: 7, ..config }).unwrap()
+        Session::new(&SessionConfig {
+            policy: self.policy.clone(),
+            dry_run: self.dry_run,
+            gate: self.gate,
+            recover_all: self.recover_all,
+            seed: 7,
+            machine_id: self.machine_id,
+            boot_id: self.boot_id,
+            ..config
+        })
+        .unwrap()
     }
 }
 
@@ -229,11 +273,23 @@ pub struct Host<const N: usize> {
     pub post_takes_ms: u32,
     /// Whether recoveries are completed immediately.
     pub recovers: bool,
+    /// The answer of the gate; `None` if [`Host::answer_gate`] gives it.
+    pub gate_answer: Option<GateAnswer>,
+    /// Whether a cancelled command ends immediately.
+    pub cancels: bool,
     /// Whether a poll is in progress.
     pub polling: bool,
     /// Preparations and recoveries in progress.
     pub preparing: Vec<String>,
-    pub recovering: Vec<String>,
+    /// Whether a recovery is of this machine is its second part.
+    pub recovering: Vec<(String, bool)>,
+    /// Questions to the gate in progress.
+    pub asking: Vec<(String, GatePhase)>,
+    /// Cancelled commands in progress.
+    pub cancelled: Vec<u32>,
+    /// The newest attempt for each event, and for the recoveries.
+    attempts: HashMap<String, u32>,
+    recoveries: HashMap<(String, bool), u32>,
     /// The host is killed and restarted after this many more steps.
     pub dies_after_steps: Option<usize>,
     pub trace: Vec<Entry>,
@@ -252,9 +308,15 @@ impl<const N: usize> Host<N> {
             post_status: Some(200),
             post_takes_ms: 0,
             recovers: true,
+            gate_answer: Some(GateAnswer::Open),
+            cancels: true,
             polling: false,
             preparing: Vec::new(),
             recovering: Vec::new(),
+            asking: Vec::new(),
+            cancelled: Vec::new(),
+            attempts: HashMap::new(),
+            recoveries: HashMap::new(),
             dies_after_steps: None,
             trace: Vec::new(),
             incarnation: 0,
@@ -324,8 +386,34 @@ impl<const N: usize> Host<N> {
                 let requests = body["StartRequests"].as_array().unwrap();
                 Exchange::Post(requests.iter().map(|request| request["EventId"].as_str().unwrap().to_owned()).collect())
             }
-            Step::Prepare { event } => Exchange::Prepare(event.event_id().to_string()),
-            Step::Recover { event } => Exchange::Recover(event.event_id().to_string()),
+            Step::Prepare { event, attempt } => {
+                let id = event.event_id().to_string();
+                self.attempts.insert(id.clone(), attempt);
+                Exchange::Prepare(id)
+            }
+            Step::Recover { event, own, attempt } => {
+                let id = event.event_id().to_string();
+                self.recoveries.insert((id.clone(), own), attempt);
+                let mut ids: Vec<_> = self.session.recovering().map(|event| event.event_id().to_string()).collect();
+                ids.sort();
+                if own { Exchange::Recover(id, ids) } else { Exchange::RecoverOther(id) }
+            }
+            Step::Gate { event, phase, attempt } => {
+                let id = event.event_id().to_string();
+                self.attempts.insert(id.clone(), attempt);
+                Exchange::Gate(id, phase)
+            }
+            Step::Cancel { attempt } => {
+                self.cancelled.push(attempt);
+                match self.recoveries.iter().find(|(_, known)| **known == attempt) {
+                    Some(((id, true), _)) => Exchange::CancelRecovery(id.clone()),
+                    Some(((id, false), _)) => Exchange::CancelRecoveryOther(id.clone()),
+                    None => {
+                        let found = self.attempts.iter().find(|(_, known)| **known == attempt);
+                        Exchange::Cancel(found.expect("an attempt in progress").0.clone())
+                    }
+                }
+            }
             Step::Report(Report::Change { change, event }) => Exchange::Change(event.event_id().to_string(), change),
             Step::Report(Report::Decision { decision, event }) => {
                 Exchange::Decision(event.event_id().to_string(), decision)
@@ -337,8 +425,17 @@ impl<const N: usize> Host<N> {
         self.dies_after_steps = self.dies_after_steps.map(|left| left - 1);
         match what {
             Exchange::Prepare(id) => self.preparing.push(id),
-            Exchange::Recover(id) if self.recovers => self.recovered(&id),
-            Exchange::Recover(id) => self.recovering.push(id),
+            Exchange::Recover(id, _) => self.recovery_started(id, true),
+            Exchange::RecoverOther(id) => self.recovery_started(id, false),
+            Exchange::Gate(id, phase) => {
+                self.asking.push((id, phase));
+                if let Some(answer) = self.gate_answer {
+                    self.answer_gate(answer);
+                }
+            }
+            Exchange::Cancel(_) | Exchange::CancelRecovery(_) | Exchange::CancelRecoveryOther(_) if self.cancels => {
+                self.end_cancelled()
+            }
             Exchange::Post(ids) => self.answer_post(ids),
             _ => {}
         }
@@ -404,23 +501,64 @@ impl<const N: usize> Host<N> {
     /// Reports the result of a preparation. Returns `false` if none is in progress.
     pub fn prepared(&mut self, id: &str, preparation: Preparation) -> bool {
         self.preparing.retain(|preparing| preparing != id);
-        let taken = self.session.prepared(id, preparation);
-        if taken {
+        let attempt = self.attempts.get(id).copied().unwrap_or(u32::MAX);
+        let outcome = self.session.prepared(attempt, preparation);
+        if outcome == AnswerOutcome::Accepted {
             self.note(Exchange::Prepared(id.to_owned(), preparation));
         }
         self.run();
-        taken
+        outcome == AnswerOutcome::Accepted
     }
 
     pub fn ready(&mut self, id: &str) {
         assert!(self.prepared(id, Preparation::Ready));
     }
 
-    /// Reports that a recovery is done.
+    fn recovery_started(&mut self, id: String, own: bool) {
+        self.recovering.push((id.clone(), own));
+        if self.recovers {
+            self.recovery_ended(&id, own, true);
+        }
+    }
+
+    /// Reports that the recovery that this event names is done.
     pub fn recovered(&mut self, id: &str) {
-        self.recovering.retain(|recovering| recovering != id);
-        assert!(self.session.recovered(id));
-        self.note(Exchange::Recovered(id.to_owned()));
+        let (_, own) = *self.recovering.iter().find(|(known, _)| known == id).expect("a recovery in progress");
+        self.recovery_ended(id, own, true);
+    }
+
+    /// Reports that a recovery ended.
+    pub fn recovery_ended(&mut self, id: &str, own: bool, done: bool) {
+        let key = (id.to_owned(), own);
+        self.recovering.retain(|known| *known != key);
+        let outcome = self.session.recovered(self.recoveries[&key], done, self.now);
+        assert_eq!(outcome, AnswerOutcome::Accepted);
+        self.note(if own { Exchange::Recovered(key.0, done) } else { Exchange::RecoveredOther(key.0, done) });
+    }
+
+    /// Answers the oldest question to the gate.
+    pub fn answer_gate(&mut self, answer: GateAnswer) {
+        let (id, phase) = self.asking.remove(0);
+        let outcome = self.session.gate_answered(self.attempts[&id], answer, self.now);
+        assert_eq!(outcome, AnswerOutcome::Accepted);
+        self.note(Exchange::GateAnswered(id, phase, answer));
+    }
+
+    /// Ends everything that was cancelled, with results that do not count.
+    pub fn end_cancelled(&mut self) {
+        for attempt in std::mem::take(&mut self.cancelled) {
+            self.preparing.retain(|id| self.attempts.get(id) != Some(&attempt));
+            self.asking.retain(|(id, _)| self.attempts.get(id) != Some(&attempt));
+            self.recovering.retain(|key| self.recoveries.get(key) != Some(&attempt));
+            let outcomes = [
+                self.session.prepared(attempt, Preparation::Ready),
+                self.session.recovered(attempt, true, self.now),
+                self.session.gate_answered(attempt, GateAnswer::Open, self.now),
+            ];
+            let expected = |outcome: &&AnswerOutcome| **outcome == AnswerOutcome::Cancelled;
+            assert_eq!(outcomes.iter().filter(expected).count(), 1, "{outcomes:?}");
+            assert!(!outcomes.contains(&AnswerOutcome::Accepted), "{outcomes:?}");
+        }
     }
 
     pub fn advance(&mut self, seconds: u32) {
@@ -435,7 +573,7 @@ impl<const N: usize> Host<N> {
     }
 
     pub fn snapshot(&self) -> Vec<u8> {
-        let mut buffer = vec![0; 256 + 160 * N];
+        let mut buffer = vec![0; 256 + 192 * N];
         let length = self.session.snapshot(&mut buffer).unwrap();
         buffer.truncate(length);
         buffer
@@ -449,6 +587,8 @@ impl<const N: usize> Host<N> {
         self.polling = false;
         self.preparing.clear();
         self.recovering.clear();
+        self.asking.clear();
+        self.cancelled.clear();
         self.note(Exchange::Restarted);
     }
 }

@@ -38,7 +38,7 @@ impl PlainRule {
 /// The policy with these rules.
 pub(crate) fn policy(rules: &[PlainRule], leader: Leader) -> Policy {
     let mut policy = Policy::new(&rules.iter().map(PlainRule::rule).collect::<Vec<_>>()).unwrap();
-    policy.leader = leader;
+    policy.leader = Some(leader);
     policy
 }
 
@@ -49,8 +49,8 @@ type ModelDecision = (Action, &'static str, Option<usize>, Option<u32>);
 enum Preparing {
     No,
     Running,
-    /// Interrupted by a restart.
-    Interrupted,
+    /// Interrupted by a restart, or for the event as it was.
+    Void,
     Ready,
     Failed,
 }
@@ -67,7 +67,20 @@ struct ModelEvent {
     approved: bool,
     gone: bool,
     preparing: Preparing,
+    /// Whether the command of a preparation runs that does not count any more.
+    cancelled: bool,
+    /// Whether it is this machine's, and since when it does not name this machine.
+    own: bool,
+    unnamed_since: Option<UnixMillis>,
+    /// When it ended, if the machine was out of service then.
+    ended: Option<UnixMillis>,
+    /// Whether the other machine, whose event it is, is out of service, and is being recovered.
+    other_is_out: bool,
     recovering: bool,
+    /// Whether that recovery is cancelled, since the event has returned.
+    cancels_recovery: bool,
+    /// The type and the duration in the last document that showed it readable.
+    interruption: (Option<&'static str>, i64),
     decision: Option<ModelDecision>,
     failures: u32,
     /// The next approval is posted not before the first time, and soon after the second.
@@ -82,6 +95,13 @@ pub(crate) struct Model {
     names: Vec<&'static str>,
     /// Whether no decision was made for these names yet.
     renamed: bool,
+    /// Whether a document was read since the start.
+    has_document: bool,
+    /// Whether this machine is out of service, and the event by which its recovery in progress is named.
+    is_out: bool,
+    recovering: Option<String>,
+    /// The events by which a recovery of this machine that is due may be named: those that ended last.
+    recovery_candidates: Vec<String>,
     events: Vec<(String, ModelEvent)>,
     approved: HashSet<String>,
     /// The steps expected since the last comparison, by event.
@@ -95,6 +115,10 @@ impl Model {
             leader,
             names: names.to_vec(),
             renamed: false,
+            has_document: false,
+            is_out: false,
+            recovering: None,
+            recovery_candidates: Vec::new(),
             events: Vec::new(),
             approved: HashSet::new(),
             expected: HashMap::new(),
@@ -109,18 +133,37 @@ impl Model {
     pub(crate) fn document(&mut self, events: &[Spec], now: UnixMillis) {
         let events: Vec<_> = events.iter().map(readable).collect();
         let seconds = now.seconds().0 - START.seconds().0;
+        let is_out = self.is_out;
         for (id, mut event) in std::mem::take(&mut self.events) {
             let found = events.iter().find(|spec| spec.id == id);
+            let there = found.filter(|spec| spec.is_open());
             if !event.gone {
-                let there = found.filter(|spec| spec.is_open());
                 event.gone = there.is_none();
-                let change = match there {
+                let changes = match there {
                     Some(spec) => event.change_to(spec),
-                    None => Some(event.end(found, seconds)),
+                    None => vec![event.end(found, seconds)],
                 };
-                if let Some(change) = change {
+                for change in changes {
                     self.expect(&id, &change);
                 }
+                if event.gone {
+                    event.cancelled |= event.preparing == Preparing::Running;
+                    event.ended = event.ended.or((event.own && is_out).then_some(now));
+                    if event.own && is_out {
+                        event.ended = Some(now);
+                    }
+                }
+            } else if let Some(spec) = there {
+                let started = spec.status == Some("Started");
+                self.expect(&id, &if started { Change::StartedWithoutNotice } else { Change::Scheduled });
+                event = ModelEvent {
+                    cancelled: event.cancelled,
+                    recovering: event.recovering,
+                    cancels_recovery: event.recovering,
+                    ended: event.ended,
+                    other_is_out: event.other_is_out,
+                    ..ModelEvent::of(spec, started, event.approved, now)
+                };
             }
             self.events.push((id, event));
         }
@@ -133,6 +176,9 @@ impl Model {
             }
         }
         for (id, mut event) in std::mem::take(&mut self.events) {
+            if !event.gone {
+                self.note_owner(&mut event, now);
+            }
             // `Started` is final, whatever a later document contains.
             let unstarted = event.started && event.newest.status != Some("Started");
             if !event.gone && !unstarted {
@@ -142,51 +188,129 @@ impl Model {
                     self.expect(&id, &format!("{} ({})", decision.0.word(), decision.1));
                 }
                 event.decision = Some(decision);
-                if decision.0 == Action::Prepare && matches!(event.preparing, Preparing::No | Preparing::Interrupted) {
-                    self.expect(&id, &"prepare");
-                    event.preparing = Preparing::Running;
-                }
             }
             self.events.push((id, event));
         }
         self.renamed = false;
-        self.recover();
+        self.has_document = true;
+        self.act();
     }
 
-    /// Expects a recovery for each gone event whose preparation was issued and is not in progress.
-    fn recover(&mut self) {
-        for (id, mut event) in std::mem::take(&mut self.events) {
-            if event.gone && event.preparing == Preparing::No {
-                continue;
+    /// Notes whether the newest document names this machine.
+    fn note_owner(&mut self, event: &mut ModelEvent, now: UnixMillis) {
+        let spec = &event.newest;
+        if self.names.is_empty() {
+            return;
+        }
+        if spec.names(&self.names) {
+            if event.other_is_out && !event.own {
+                event.other_is_out = false;
+                self.is_out = true;
+                if event.preparing == Preparing::No {
+                    event.ended = Some(now);
+                }
             }
-            if event.gone && event.preparing != Preparing::Running && !event.recovering {
-                self.expect(&id, &"recover");
-                event.recovering = true;
+            (event.own, event.unnamed_since) = (true, None);
+        } else if event.own && spec.invalid != Some("Resources") && !spec.resources.is_empty() {
+            let since = *event.unnamed_since.get_or_insert(now);
+            if now.millis_since(since) >= 2000 {
+                (event.own, event.unnamed_since) = (false, None);
+                if self.is_out {
+                    event.cancelled |= event.preparing == Preparing::Running;
+                    event.preparing = Preparing::No;
+                    event.ended = Some(now);
+                }
+            }
+        }
+    }
+
+    /// Expects everything that is due: cancellations, preparations and recoveries.
+    fn act(&mut self) {
+        for (id, mut event) in std::mem::take(&mut self.events) {
+            if std::mem::take(&mut event.cancelled) {
+                self.expect(&id, &"cancel");
+            }
+            if std::mem::take(&mut event.cancels_recovery) {
+                event.recovering = false;
+                self.expect(&id, &"cancel the recovery");
+            }
+            let wanted = !event.gone && event.decision.is_some_and(|decision| decision.0 == Action::Prepare);
+            if wanted && !self.renamed && matches!(event.preparing, Preparing::No | Preparing::Void) {
+                if event.own {
+                    if let Some(recovering) = self.recovering.take() {
+                        self.expect(&format!("recovery of this machine, named by {recovering}"), &"cancel");
+                    }
+                    self.is_out = true;
+                } else {
+                    event.other_is_out = true;
+                }
+                if std::mem::take(&mut event.recovering) {
+                    self.expect(&id, &"cancel the recovery");
+                }
+                self.expect(&id, &"prepare");
+                event.preparing = Preparing::Running;
             }
             self.events.push((id, event));
         }
+        for (id, mut event) in std::mem::take(&mut self.events) {
+            let is_over = event.gone || event.preparing == Preparing::No;
+            if event.other_is_out && is_over && !event.recovering {
+                self.expect(&id, &"recover");
+                event.recovering = true;
+            }
+            if !(event.gone && event.ended.is_none() && !event.other_is_out) {
+                self.events.push((id, event));
+            }
+        }
+        let keeps_out =
+            |event: &ModelEvent| event.own && !event.gone && (event.started || event.preparing != Preparing::No);
+        if !self.is_out || self.recovering.is_some() || self.renamed || !self.has_document {
+            return;
+        }
+        if self.events.iter().any(|(_, event)| keeps_out(event)) {
+            return;
+        }
+        // The one that ended last; of several, the last in the session's own order.
+        let ended: Vec<_> = self.events.iter().filter_map(|(id, event)| Some((event.ended?, id.clone()))).collect();
+        let last = ended.iter().map(|(at, _)| *at).max();
+        let candidates: Vec<_> = ended.into_iter().filter(|(at, _)| Some(*at) == last).map(|(_, id)| id).collect();
+        self.recovery_candidates = candidates;
     }
 
     pub(crate) fn prepared(&mut self, id: &str, preparation: Preparation) {
         let ready = preparation == Preparation::Ready;
         self.event(id).preparing = if ready { Preparing::Ready } else { Preparing::Failed };
-        self.recover();
+        self.act();
     }
 
-    pub(crate) fn recovered(&mut self, id: &str) {
-        self.events.retain(|(known, _)| known != id);
+    pub(crate) fn recovered(&mut self, id: &str, own: bool) {
+        if own {
+            (self.recovering, self.is_out) = (None, false);
+            for (_, event) in &mut self.events {
+                event.ended = None;
+            }
+        } else {
+            let event = self.event(id);
+            (event.recovering, event.other_is_out) = (false, false);
+        }
+        self.act();
     }
 
     pub(crate) fn restarted(&mut self) {
+        self.recovering = None;
+        self.recovery_candidates.clear();
+        self.has_document = false;
         for (_, event) in &mut self.events {
             if event.preparing == Preparing::Running {
-                event.preparing = Preparing::Interrupted;
+                event.preparing = Preparing::Void;
             }
-            event.recovering = false;
+            event.cancelled = false;
+            (event.recovering, event.cancels_recovery) = (false, false);
             event.decision = None;
             event.again = None;
+            event.unnamed_since = None;
         }
-        self.recover();
+        self.act();
     }
 
     pub(crate) fn named(&mut self, names: &[&'static str]) {
@@ -259,11 +383,26 @@ impl Model {
     pub(crate) fn compare(&mut self, trace: &[Entry]) -> Result<(), String> {
         let mut steps: HashMap<String, Vec<String>> = HashMap::new();
         for Entry { at, what } in trace {
+            let recovery;
             let (id, line) = match what {
                 Exchange::Change(id, change) => (id, change.to_string()),
                 Exchange::Decision(id, decision) => (id, format!("{} ({})", decision.action.word(), decision.reason)),
                 Exchange::Prepare(id) => (id, String::from("prepare")),
-                Exchange::Recover(id) => (id, String::from("recover")),
+                Exchange::Recover(id, _) => {
+                    if !self.recovery_candidates.contains(id) {
+                        return Err(format!("recovered from {id}, expected {:?}", self.recovery_candidates));
+                    }
+                    self.recovery_candidates.clear();
+                    self.recovering = Some(id.clone());
+                    continue;
+                }
+                Exchange::RecoverOther(id) => (id, String::from("recover")),
+                Exchange::Cancel(id) => (id, String::from("cancel")),
+                Exchange::CancelRecoveryOther(id) => (id, String::from("cancel the recovery")),
+                Exchange::CancelRecovery(id) => {
+                    recovery = format!("recovery of this machine, named by {id}");
+                    (&recovery, String::from("cancel"))
+                }
                 Exchange::Post(ids) => {
                     for id in ids {
                         self.posted(id, *at)?;
@@ -288,6 +427,9 @@ impl Model {
             steps.entry(id.clone()).or_default().push(line);
         }
         let expected = std::mem::take(&mut self.expected);
+        if !self.recovery_candidates.is_empty() {
+            return Err(format!("no recovery of {:?}", self.recovery_candidates));
+        }
         if steps != expected {
             return Err(format!("the steps are {steps:?}, expected {expected:?}"));
         }
@@ -327,6 +469,11 @@ fn readable(spec: &Spec) -> Spec {
     spec
 }
 
+/// What an event interrupts, and for how long; an unknown duration is the longest.
+fn interruption(spec: &Spec) -> (Option<&'static str>, i64) {
+    (spec.event_type, spec.duration.filter(|&seconds| seconds != -1).unwrap_or(i64::MAX))
+}
+
 impl ModelEvent {
     fn of(spec: &Spec, started: bool, approved: bool, now: UnixMillis) -> Self {
         Self {
@@ -338,34 +485,54 @@ impl ModelEvent {
             approved,
             gone: false,
             preparing: Preparing::No,
+            cancelled: false,
+            own: false,
+            unnamed_since: None,
+            ended: None,
+            other_is_out: false,
             recovering: false,
+            cancels_recovery: false,
+            interruption: interruption(spec),
             decision: None,
             failures: 0,
             again: None,
         }
     }
 
-    /// Updates the event. Returns the most important change.
-    fn change_to(&mut self, spec: &Spec) -> Option<Change> {
+    /// Updates the event. Returns the changes.
+    fn change_to(&mut self, spec: &Spec) -> Vec<Change> {
         let before = std::mem::replace(&mut self.newest, spec.clone());
         let starts = spec.status == Some("Started");
         let status = |spec: &Spec| spec.status.filter(|word| matches!(*word, "Scheduled" | "Started"));
         let other_members = (before.event_type, &before.resources, before.source, before.duration.filter(|&n| n != -1))
             != (spec.event_type, &spec.resources, spec.source, spec.duration.filter(|&n| n != -1));
+        if spec.invalid.is_none() && status(spec).is_some() {
+            let new = interruption(spec);
+            let voids = new.0 != self.interruption.0 || new.1 > self.interruption.1;
+            self.interruption = new;
+            if voids && spec.is_scheduled() && !self.started && self.preparing != Preparing::No {
+                self.cancelled |= self.preparing == Preparing::Running;
+                self.preparing = Preparing::Void;
+            }
+        }
+        let mut changes: Vec<_> = other_members.then_some(Change::Updated).into_iter().collect();
         if self.started {
-            return other_members.then_some(Change::Updated);
+            return changes;
         }
         let noticed = self.scheduled_once;
         self.scheduled_once |= spec.is_scheduled();
         if starts {
             self.started = true;
-            return Some(if noticed { Change::Started } else { Change::StartedWithoutNotice });
+            return vec![if noticed { Change::Started } else { Change::StartedWithoutNotice }];
         }
         if spec.not_before.is_some() && spec.not_before != self.not_before {
             self.not_before = spec.not_before;
-            return Some(Change::Rescheduled);
+            changes.insert(0, Change::Rescheduled);
         }
-        (other_members || status(&before) != status(spec)).then_some(Change::Updated)
+        if changes.is_empty() && status(&before) != status(spec) {
+            changes.push(Change::Updated);
+        }
+        changes
     }
 
     /// Classifies the end of an event that is gone or has a final status.
@@ -386,7 +553,7 @@ impl ModelEvent {
         let (action, _, _, wait) = self.decision?;
         let allowed = match action {
             Action::Approve => !matches!(self.preparing, Preparing::Running | Preparing::Failed),
-            Action::Prepare => self.preparing == Preparing::Ready,
+            Action::Prepare => self.preparing == Preparing::Ready, // The machine is out of service then.
             Action::Hold | Action::Ignore => false,
         };
         if !allowed || self.gone || self.started || self.approved || !self.newest.is_scheduled() {

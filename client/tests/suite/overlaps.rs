@@ -1,0 +1,249 @@
+//! Several events on one machine, events that change during their preparation, several machines, and the gate.
+
+use std::fs;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    FakeService, Folder, PREPARE_ALL, Run, VM, WHILE_TEST_RUNS, eventually, freeze, in_future, lines, started, with,
+};
+
+/// A watcher that prepares for every event, and an application that is in service or not.
+struct Fixture {
+    service: FakeService,
+    folder: Folder,
+    /// What `--prepare` and `--recover` did, and to which events.
+    log: String,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let folder = Folder::new();
+        let log = folder.path("log");
+        Self { service: FakeService::start(), folder, log }
+    }
+
+    /// Watches with these options, besides the policy and the commands.
+    fn watch(&self, policy: &str, options: &[&str]) -> Run {
+        let log = &self.log;
+        let policy = self.folder.file("policy.toml", policy);
+        let prepare = format!("sh -c 'echo prepare $SCHEDULED_EVENTS_EVENT_ID >> {log}'");
+        let recover = format!("sh -c 'echo recover $SCHEDULED_EVENTS_EVENT_IDS >> {log}'");
+        let base = ["--vm-name", VM, "--policy", &policy, "--recover", &recover];
+        let default = ["--prepare", &prepare];
+        let prepares: &[&str] = if options.contains(&"--prepare") { &[] } else { &default };
+        Run::watch(&self.service.url(), &[&base[..], prepares, options].concat())
+    }
+
+    fn lines(&self) -> Vec<String> {
+        lines(&self.log)
+    }
+
+    fn await_line(&self, line: &str) {
+        eventually(line, || self.lines().iter().any(|known| known == line).then_some(()));
+    }
+}
+
+fn is_approval(record: &Value) -> bool {
+    record["record"] == "approval" && record["status"] == 200
+}
+
+#[test]
+fn the_application_stays_stopped_until_the_last_of_two_reboots_is_over() {
+    let fixture = Fixture::new();
+    fixture.service.show(2, &[freeze("first"), freeze("second")]);
+    let run = fixture.watch(PREPARE_ALL, &["--until-idle"]);
+    eventually("both approvals", || (fixture.service.posted().len() == 2).then_some(()));
+    fixture.service.show(3, &[started("second")]);
+    fixture.service.await_polls(5);
+    assert!(!fixture.lines().iter().any(|line| line.starts_with("recover")), "{:?}", fixture.lines());
+    fixture.service.show(4, &[]);
+    let finished = run.finish().with_code(0);
+    let recoveries = finished.of_kind("recover");
+    assert_eq!(recoveries.len(), 1);
+    assert_eq!(recoveries[0]["event_ids"], json!(["second", "first"]));
+    assert_eq!(fixture.lines().last().map(String::as_str), Some("recover second first"));
+}
+
+#[test]
+fn a_preparation_that_becomes_due_ends_the_recovery() {
+    let fixture = Fixture::new();
+    let (pids, log) = (fixture.folder.path("pids"), fixture.log.clone());
+    let recover =
+        format!("sh -c 'echo recovering >> {log}; echo $$ >> {pids}; while {WHILE_TEST_RUNS}; do sleep 0.1; done'");
+    fixture.service.show(2, &[freeze("first")]);
+    let policy = fixture.folder.file("policy.toml", PREPARE_ALL);
+    let prepare = format!("sh -c 'echo prepare $SCHEDULED_EVENTS_EVENT_ID >> {log}'");
+    let options = ["--vm-name", VM, "--policy", &policy, "--prepare", &prepare, "--recover", &recover];
+    let mut run = Run::watch(&fixture.service.url(), &options);
+    run.record("the approval", is_approval);
+    fixture.service.show(3, &[]);
+    fixture.await_line("recovering");
+    fixture.service.show(4, &[freeze("second")]);
+    let ended = run.record("the end of the recovery", |record| record["record"] == "recover");
+    assert_eq!(ended["outcome"], "cancelled");
+    fixture.await_line("prepare second");
+    let pid = lines(&pids).concat();
+    assert!(fs::read_to_string(format!("/proc/{pid}/stat")).map_or(true, |stat| stat.contains(") Z ")));
+    assert_eq!(fixture.lines(), ["prepare first", "recovering", "prepare second"]);
+}
+
+#[test]
+fn a_recovery_that_fails_is_run_again() {
+    let fixture = Fixture::new();
+    let log = &fixture.log;
+    let recover = format!("sh -c 'echo try >> {log}; test $(grep -c try {log}) -ge 2'");
+    fixture.service.show(2, &[freeze("a")]);
+    let policy = fixture.folder.file("policy.toml", PREPARE_ALL);
+    let options = ["--vm-name", VM, "--policy", &policy, "--prepare", "true", "--recover", &recover, "--until-idle"];
+    let mut run = Run::watch(&fixture.service.url(), &options);
+    run.record("the approval", is_approval);
+    fixture.service.show(3, &[]);
+    let finished = run.finish().with_code(0);
+    let outcomes = finished.of_kind("recover");
+    assert_eq!(outcomes.iter().map(|record| record["outcome"].clone()).collect::<Vec<_>>(), ["failed", "done"]);
+}
+
+#[test]
+fn ready_for_a_freeze_is_not_ready_for_a_redeploy() {
+    let fixture = Fixture::new();
+    let (go, log) = (fixture.folder.path("go"), &fixture.log);
+    let prepare = format!(
+        "sh -c 'echo $SCHEDULED_EVENTS_EVENT_TYPE >> {log}; while ! test -e {go} && {WHILE_TEST_RUNS}; do sleep 0.1; done'"
+    );
+    fixture.service.show(2, &[freeze("a")]);
+    let mut run = fixture.watch(PREPARE_ALL, &["--prepare", &prepare]);
+    fixture.await_line("Freeze");
+    fixture.service.show(3, &[with(freeze("a"), &json!({ "EventType": "Redeploy" }))]);
+    let first = run.record("the end of the first preparation", |record| record["record"] == "prepare");
+    assert_eq!(first["outcome"], "cancelled");
+    fixture.await_line("Redeploy");
+    assert!(fixture.service.posted().is_empty());
+    fixture.folder.file("go", "");
+    run.record("the approval", is_approval);
+    assert_eq!(fixture.lines(), ["Freeze", "Redeploy"]);
+}
+
+#[test]
+fn an_event_of_several_machines_is_not_approved_without_gate_or_leader() {
+    let shared = || with(freeze("a"), &json!({ "Resources": [VM, "other"] }));
+    let fixture = Fixture::new();
+    fixture.service.show(2, &[shared()]);
+    let mut run = fixture.watch(PREPARE_ALL, &[]);
+    let decision = run.record("a decision", |record| record["record"] == "decision");
+    assert_eq!(decision["reason"], "not approved: several VMs, set a gate or leader");
+    fixture.await_line("prepare a");
+    fixture.service.await_polls(8);
+    assert!(fixture.service.posted().is_empty());
+    drop(run);
+    let mut run = fixture.watch(&format!("leader = \"first-resource\"\n{PREPARE_ALL}"), &[]);
+    run.record("the approval", is_approval);
+}
+
+#[test]
+fn an_event_far_ahead_is_prepared_for_when_its_time_comes() {
+    let fixture = Fixture::new();
+    let policy = "[[rule]]\naction = \"prepare\"\nprepare_before = \"20m\"\n";
+    let at = |after: u64| with(freeze("a"), &json!({ "NotBefore": in_future(Duration::from_secs(after)) }));
+    fixture.service.show(2, &[at(7 * 86_400)]);
+    let mut run = fixture.watch(policy, &[]);
+    run.record("a decision", |record| record["record"] == "decision" && record["action"] == "prepare");
+    fixture.service.await_polls(5);
+    assert!(fixture.lines().is_empty() && fixture.service.posted().is_empty());
+    fixture.service.show(3, &[at(20 * 60 + 2)]);
+    run.record("the approval", is_approval);
+}
+
+#[test]
+fn the_gate_is_asked_before_the_preparation_and_before_the_approval() {
+    let fixture = Fixture::new();
+    let (open, log) = (fixture.folder.path("open"), &fixture.log);
+    let gate = format!(
+        "sh -c 'echo $SCHEDULED_EVENTS_PHASE >> {log}; test $SCHEDULED_EVENTS_PHASE = prepare || test -e {open} || exit 75'"
+    );
+    fixture.service.show(2, &[with(freeze("a"), &json!({ "Resources": ["other", VM] }))]);
+    let mut run = fixture.watch(PREPARE_ALL, &["--gate", &gate]);
+    let answer = run.record("the gate", |record| record["record"] == "gate" && record["phase"] == "approve");
+    assert_eq!(answer["outcome"], "another-approves");
+    fixture.service.await_polls(4);
+    assert!(fixture.service.posted().is_empty());
+    assert_eq!(fixture.lines(), ["prepare", "prepare a", "approve"]);
+    fixture.folder.file("open", "");
+    let answer = run.record("the gate again", |record| {
+        record["record"] == "gate" && record["outcome"] == "open" && record["phase"] == "approve"
+    });
+    assert_eq!(answer["event_id"], "a");
+    run.record("the approval", is_approval);
+}
+
+/// Two machines share a folder: each takes a lock in it before it goes out of service, and gives it back when it is
+/// recovered. So one of them is always in service.
+#[test]
+fn a_gate_with_a_lock_in_a_shared_folder_keeps_one_of_two_machines_in_service() {
+    let shared = Folder::new();
+    let (lock, log) = (shared.path("lock"), shared.path("log"));
+    let services = [FakeService::start(), FakeService::start()];
+    let policy = shared.file("policy.toml", PREPARE_ALL);
+    let mut runs = Vec::new();
+    for (name, service) in ["one", "two"].into_iter().zip(&services) {
+        service.show(2, &[with(freeze(name), &json!({ "Resources": [name] }))]);
+        // Creating a folder is atomic; the machine that made it holds the lock.
+        let gate = format!(
+            "sh -c 'mkdir {lock} 2>/dev/null && echo {name} > {lock}/owner; test \"$(cat {lock}/owner)\" = {name}'"
+        );
+        let prepare = format!("sh -c 'echo out {name} >> {log}'");
+        let recover = format!("sh -c 'echo in {name} >> {log}; rm -r {lock}'");
+        let options = ["--vm-name", name, "--policy", &policy, "--gate", &gate, "--prepare", &prepare];
+        runs.push(Run::watch(&service.url(), &[&options[..], &["--recover", &recover, "--until-idle"]].concat()));
+    }
+    let mut order = Vec::new();
+    for _ in 0..2 {
+        let posted = |service: &FakeService| service.posted().first().cloned();
+        let fresh = |name: &String| !order.contains(name);
+        let name = eventually("an approval", || services.iter().filter_map(posted).find(fresh));
+        let service = &services[usize::from(name == "two")];
+        service.show(3, &[]);
+        eventually("the recovery", || lines(&log).iter().any(|line| *line == format!("in {name}")).then_some(()));
+        order.push(name);
+    }
+    for run in runs {
+        run.finish().with_code(0);
+    }
+    let [first, second] = [&order[0], &order[1]];
+    assert_eq!(
+        lines(&log),
+        [format!("out {first}"), format!("in {first}"), format!("out {second}"), format!("in {second}")]
+    );
+}
+
+#[test]
+fn a_started_event_without_notice_is_recovered_from_only_if_that_was_chosen() {
+    for (options, expected) in [(&["--until-idle"][..], 0), (&["--until-idle", "--recover-all"], 1)] {
+        let fixture = Fixture::new();
+        fixture.service.show(2, &[started("a")]);
+        let mut run = fixture.watch(PREPARE_ALL, options);
+        run.change("started-without-notice", "a");
+        fixture.service.show(3, &[]);
+        run.finish().with_code(0);
+        assert_eq!(fixture.lines().len(), expected, "{:?}", fixture.lines());
+    }
+}
+
+#[test]
+fn a_clone_of_the_machine_does_not_recover_from_its_events() {
+    let fixture = Fixture::new();
+    let state = fixture.folder.path("state");
+    fixture.service.show(2, &[freeze("a")]);
+    let mut run = fixture.watch(PREPARE_ALL, &["--state", &state]);
+    run.record("the approval", is_approval);
+    run.terminate();
+    run.finish();
+    // The disk was copied to another machine, which has no event.
+    fixture.service.set_vm_id("0f0e0d0c-0b0a-4908-8706-050403020100");
+    fixture.service.show(3, &[]);
+    let finished = fixture.watch(PREPARE_ALL, &["--state", &state, "--max-polls", "3"]).finish().with_code(0);
+    assert!(finished.stderr.contains("the snapshot is of another machine"), "{}", finished.stderr);
+    assert_eq!(fixture.lines(), ["prepare a"]);
+    assert!(finished.records().is_empty(), "{}", finished.stdout);
+}

@@ -1,0 +1,88 @@
+//! A command that the host runs for the session.
+
+/// A step that the host works on: [`Step::Prepare`](super::Step::Prepare), [`Step::Recover`](super::Step::Recover) or
+/// [`Step::Gate`](super::Step::Gate) was issued, and the host has not answered it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Command {
+    /// Which answer belongs to it.
+    pub(super) attempt: u32,
+    pub(super) kind: CommandKind,
+    cancellation: Cancellation,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CommandKind {
+    Prepare,
+    Recover,
+    Gate(GatePhase),
+}
+
+/// What the host asks its gate: may this machine go on?
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum GatePhase {
+    /// Before the preparation: may the machine go out of service?
+    Prepare,
+    /// Before the approval: may the event start, on all machines that it affects?
+    Approve,
+}
+
+crate::words::words!(GatePhase {
+    Prepare => "prepare",
+    Approve => "approve",
+});
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cancellation {
+    None,
+    Wanted,
+    Issued,
+}
+
+impl Command {
+    pub(super) const fn new(attempt: u32, kind: CommandKind) -> Self {
+        Self { attempt, kind, cancellation: Cancellation::None }
+    }
+
+    /// Makes the session ask the host to end the command. Its answer will not count.
+    pub(super) fn cancel(&mut self) {
+        if self.cancellation == Cancellation::None {
+            self.cancellation = Cancellation::Wanted;
+        }
+    }
+
+    pub(super) fn is_cancelled(self) -> bool {
+        self.cancellation != Cancellation::None
+    }
+
+    /// Whether `Step::Cancel` is to be issued now, which is recorded.
+    pub(super) fn take_cancellation(&mut self) -> bool {
+        let wanted = self.cancellation == Cancellation::Wanted;
+        if wanted {
+            self.cancellation = Cancellation::Issued;
+        }
+        wanted
+    }
+}
+
+/// The attempt numbers of a session: each one is used once, across restarts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Attempts(pub(super) u32);
+
+impl Attempts {
+    pub(super) fn next(&mut self) -> u32 {
+        self.0 = self.0.wrapping_add(1);
+        self.0
+    }
+}
+
+/// What the session made of the host's answer to a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum AnswerOutcome {
+    /// The answer counts.
+    Accepted,
+    /// The answer does not count: the step was cancelled. What the host ran for it has ended, so that the next one may start.
+    Cancelled,
+    /// No step with this attempt number awaits an answer. Nothing changed.
+    Unexpected,
+}

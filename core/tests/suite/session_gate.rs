@@ -1,0 +1,215 @@
+//! The gate, rules about the notice, and events of several machines.
+
+use scheduled_events_core::{Action, GateAnswer, Leader, Policy, Rule, TrackedEvent};
+
+use crate::common::{Host, OTHER, Setup, VM, event, host, no_steps, setup, steps_after};
+
+fn gated(action: Action, answer: Option<GateAnswer>) -> Host<4> {
+    let mut host = Host::<4>::new(Setup { gate: true, ..setup(action) });
+    host.gate_answer = answer;
+    host
+}
+
+#[test]
+fn the_gate_is_asked_before_the_preparation_and_before_the_approval() {
+    let mut host = gated(Action::Prepare, None);
+    host.serve(&[event("a").resources(&[OTHER, VM])]);
+    assert_eq!(host.take_steps(), ["a: scheduled", "a: prepare (a rule matches)", "gate prepare a"]);
+    host.answer_gate(GateAnswer::Open);
+    host.run();
+    assert_eq!(host.take_steps(), ["prepare a"]);
+    host.ready("a");
+    assert_eq!(host.take_steps(), ["gate approve a"]);
+    host.answer_gate(GateAnswer::Open);
+    host.run();
+    // The POST follows only a poll that began after the answer.
+    assert_eq!(host.take_steps(), no_steps());
+    host.serve(&[event("a").resources(&[OTHER, VM])]);
+    assert_eq!(host.take_steps(), ["post a"]);
+}
+
+#[test]
+fn a_poll_in_flight_does_not_confirm_the_gates_answer() {
+    let mut host = gated(Action::Approve, None);
+    host.serve(&[event("a")]);
+    assert_eq!(host.take_steps().last().map(String::as_str), Some("gate approve a"));
+    host.advance_to_poll();
+    host.answer_gate(GateAnswer::Open);
+    host.serve(&[event("a")]);
+    assert_eq!(host.take_steps(), no_steps());
+    host.serve(&[event("a")]);
+    assert_eq!(host.take_steps(), ["post a"]);
+}
+
+#[test]
+fn a_closed_gate_is_asked_every_five_seconds_until_the_event_may_start() {
+    for answer in [GateAnswer::Closed, GateAnswer::AnotherApproves] {
+        let mut host = gated(Action::Approve, Some(answer));
+        let mut asked = Vec::new();
+        for _ in 0..40 {
+            host.serve(&[event("a").not_before(22)]);
+            let asks = host.take_steps().iter().any(|line| line == "gate approve a");
+            asked.extend(asks.then(|| host.last_get.millis_since(crate::common::START) / 1000));
+        }
+        assert_eq!(asked, [0, 5, 10, 15, 20]);
+    }
+}
+
+#[test]
+fn a_closed_gate_is_asked_again_in_time_however_long_the_interval() {
+    use scheduled_events_core::{Response, Session, SessionConfig, Step, VmNames};
+
+    let policy = Policy::new(&[Rule::new(Action::Prepare)]).unwrap();
+    let config = SessionConfig { policy, gate: true, interval_ms: 60_000, ..SessionConfig::new(VmNames::new(&[VM])) };
+    let mut session = Session::<4>::new(&config).unwrap();
+    let mut now = crate::common::START;
+    let body = crate::common::document(1, &[event("a")]);
+    let mut asked = Vec::new();
+    while now.millis_since(crate::common::START) < 20_000 {
+        match session.next(now) {
+            Step::Get { .. } => {
+                session.on_response(&Response { status: 200, body: body.as_bytes(), ..Response::default() }, now);
+            }
+            Step::Gate { attempt, .. } => {
+                asked.push(now.millis_since(crate::common::START) / 1000);
+                let _ = session.gate_answered(attempt, GateAnswer::Closed, now);
+            }
+            Step::Wait { until } => now = until,
+            _ => {}
+        }
+    }
+    assert_eq!(asked, [0, 5, 10, 15]);
+}
+
+#[test]
+fn a_change_closes_the_gate_again() {
+    let mut host = gated(Action::Approve, None);
+    host.cancels = false;
+    host.serve(&[event("a")]);
+    host.answer_gate(GateAnswer::Open);
+    host.take_steps();
+    // What was asked was another event.
+    assert_eq!(steps_after(&mut host, &[event("a").not_before(600)]), ["a: rescheduled", "gate approve a"]);
+    // While it is asked, the event changes again: the question is withdrawn.
+    assert_eq!(steps_after(&mut host, &[event("a").not_before(500)]), ["a: rescheduled", "cancel a"]);
+    host.end_cancelled();
+    host.run();
+    assert_eq!(host.take_steps(), ["gate approve a"]);
+    host.answer_gate(GateAnswer::Open);
+    assert_eq!(steps_after(&mut host, &[event("a").not_before(500)]), ["post a"]);
+}
+
+#[test]
+fn the_gate_is_asked_before_each_attempt_to_approve() {
+    let mut host = gated(Action::Approve, Some(GateAnswer::Open));
+    host.post_status = Some(500);
+    for _ in 0..12 {
+        host.serve(&[event("a")]);
+    }
+    let steps = host.take_steps();
+    let relevant: Vec<_> = steps.iter().filter(|line| !line.contains(':')).collect();
+    assert!(relevant.len() > 4, "{steps:?}");
+    for pair in relevant.chunks(2) {
+        assert!(pair[0] == "gate approve a" && pair.get(1).is_none_or(|post| *post == "post a"), "{steps:?}");
+    }
+}
+
+#[test]
+fn an_event_of_several_machines_is_prepared_for_and_not_approved_without_gate_or_leader() {
+    let shared = event("a").resources(&[VM, OTHER]);
+    let mut host = host::<4>(Action::Prepare);
+    host.serve(&[shared.clone()]);
+    let steps = ["a: scheduled", "a: prepare (not approved: several VMs, set a gate or leader)", "prepare a"];
+    assert_eq!(host.take_steps(), steps);
+    host.ready("a");
+    for _ in 0..20 {
+        host.serve(&[shared.clone()]);
+    }
+    assert_eq!(host.take_steps(), no_steps());
+    // With a leader that was set explicitly it is, also with the one that is the default elsewhere.
+    for leader in [Leader::FirstResource, Leader::Everyone, Leader::Rank { take_over_after: 30 }] {
+        let mut setup = setup(Action::Prepare);
+        setup.policy.leader = Some(leader);
+        let mut host = Host::<4>::new(setup);
+        host.serve(&[shared.clone()]);
+        host.ready("a");
+        assert_eq!(host.take_steps().last().map(String::as_str), Some("post a"), "{leader:?}");
+    }
+    // A rule with the action `approve` needs no other machine to be ready.
+    let mut host = self::host::<4>(Action::Approve);
+    host.serve(&[shared]);
+    assert_eq!(host.take_steps().last().map(String::as_str), Some("post a"));
+}
+
+fn with_rule(rule: Rule) -> Host<4> {
+    Host::new(Setup::new(Policy::new(&[rule]).unwrap()))
+}
+
+#[test]
+fn an_event_far_ahead_is_prepared_for_when_its_time_comes() {
+    let mut host = with_rule(Rule { prepare_before: Some(300), ..Rule::new(Action::Prepare) });
+    let ahead = event("a").not_before(330);
+    assert_eq!(steps_after(&mut host, &[ahead.clone()]), ["a: scheduled", "a: prepare (a rule matches)"]);
+    for second in 1..60 {
+        host.serve(&[ahead.clone()]);
+        let steps = host.take_steps();
+        assert_eq!(steps.contains(&String::from("prepare a")), second == 30, "{second}: {steps:?}");
+    }
+    // It moves out of the window: the preparation is withdrawn, and the machine recovered.
+    host.serve(&[event("a").not_before(86_400)]);
+    assert_eq!(host.take_steps(), ["a: rescheduled", "cancel a", "recover a"]);
+    assert!(host.session.out_of_service_since().is_none());
+    // It moves back: it is prepared for again, and approved.
+    assert_eq!(steps_after(&mut host, &[event("a").not_before(100)]), ["a: rescheduled", "prepare a"]);
+    host.ready("a");
+    assert_eq!(host.take_steps(), ["post a"]);
+    // Once approved, it is not withdrawn.
+    assert_eq!(steps_after(&mut host, &[event("a").not_before(86_400)]), ["a: rescheduled"]);
+}
+
+#[test]
+fn an_event_far_ahead_is_approved_when_its_time_comes() {
+    let mut host = with_rule(Rule { prepare_before: Some(300), ..Rule::new(Action::Approve) });
+    for second in 0..40 {
+        host.serve(&[event("a").not_before(330)]);
+        let posted = host.session.events().any(TrackedEvent::is_approved);
+        assert_eq!(posted, second >= 30, "{second}");
+    }
+}
+
+#[test]
+fn with_an_unknown_start_and_a_rule_about_it_an_event_is_prepared_for_and_not_approved() {
+    let unknown = crate::common::Spec { not_before: None, ..event("a") };
+    let mut host = with_rule(Rule { prepare_before: Some(300), ..Rule::new(Action::Prepare) });
+    let steps = steps_after(&mut host, &[unknown.clone()]);
+    assert_eq!(steps, ["a: scheduled", "a: prepare (not approved: NotBefore unknown)", "prepare a"]);
+    host.ready("a");
+    assert_eq!(host.take_steps(), no_steps());
+    let mut host = with_rule(Rule { prepare_before: Some(300), ..Rule::new(Action::Approve) });
+    assert_eq!(steps_after(&mut host, &[unknown]), ["a: scheduled", "a: hold (not approved: NotBefore unknown)"]);
+}
+
+#[test]
+fn notice_is_counted_from_the_first_sight_of_not_before() {
+    let rule = Rule { min_notice: Some(60), max_notice: Some(600), ..Rule::new(Action::Approve) };
+    for (not_before, approved) in [(59, false), (60, true), (600, true), (601, false)] {
+        let mut host = with_rule(rule);
+        host.serve(&[event("a").not_before(not_before)]);
+        assert_eq!(host.session.events().any(TrackedEvent::is_approved), approved, "{not_before}");
+    }
+    // Neither the passing of time nor a restart changes it.
+    let mut host = with_rule(Rule { min_notice: Some(800), ..Rule::new(Action::Prepare) });
+    host.serve(&[event("a").not_before(900)]);
+    host.advance(500);
+    host.restart();
+    host.take_steps();
+    host.serve(&[event("a").not_before(900)]);
+    assert!(host.take_steps().contains(&String::from("a: prepare (a rule matches)")));
+    // Another NotBefore is seen for the first time.
+    host.serve(&[event("a").not_before(901)]);
+    assert!(host.take_steps().contains(&String::from("a: hold (no rule matches)")));
+    // An unknown one has no notice.
+    let mut host = with_rule(rule);
+    host.serve(&[crate::common::Spec { not_before: None, ..event("a") }]);
+    assert!(host.take_steps().contains(&String::from("a: hold (no rule matches)")));
+}
