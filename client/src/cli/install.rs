@@ -27,14 +27,12 @@ pub(super) fn man(args: &ManArgs) -> Result<(), CommandError> {
     program.build();
     let command = match &args.command {
         None => program,
-        Some(name) => match program.find_subcommand_mut(name) {
-            Some(command) => mem::take(command),
-            None => {
-                let nearest = nearest(name, program.get_subcommands().map(clap::Command::get_name));
-                let nearest = nearest.map_or(String::new(), |nearest| format!("; did you mean `{nearest}`?"));
-                return Err(CommandError::usage(format!("there is no command {name:?}{nearest}")));
-            }
-        },
+        Some(name) if program.find_subcommand(name).is_none() => {
+            let nearest = nearest(name, program.get_subcommands().map(clap::Command::get_name));
+            let nearest = nearest.map_or(String::new(), |nearest| format!("; did you mean `{nearest}`?"));
+            return Err(CommandError::usage(format!("there is no command {name:?}{nearest}")));
+        }
+        Some(name) => program.find_subcommand_mut(name).map(mem::take).unwrap_or_default(),
     };
     print(&page(command).map_err(|error| CommandError::output(&error))?)
 }
