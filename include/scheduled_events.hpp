@@ -103,6 +103,18 @@ enum class preparation : std::uint32_t {
   failed = SCHEDEV_PREPARATION_FAILED,
 };
 
+/// What step::gate asks.
+enum class gate_phase : std::uint32_t {
+  prepare = SCHEDEV_GATE_PHASE_PREPARE,
+  approve = SCHEDEV_GATE_PHASE_APPROVE,
+};
+
+enum class gate_answer : std::uint32_t {
+  open = SCHEDEV_GATE_ANSWER_OPEN,
+  another_approves = SCHEDEV_GATE_ANSWER_ANOTHER_APPROVES,
+  closed = SCHEDEV_GATE_ANSWER_CLOSED,
+};
+
 /// The words that records use, such as "approve" and "started-without-notice".
 inline std::string_view word(action value) { return schedev_action_word(static_cast<std::uint32_t>(value)); }
 inline std::string_view word(change value) { return schedev_change_word(static_cast<std::uint32_t>(value)); }
@@ -505,6 +517,10 @@ public:
   std::optional<std::chrono::seconds> time_left() const {
     return c_.has_time_left ? std::optional(std::chrono::seconds(c_.time_left_seconds)) : std::nullopt;
   }
+  /// The time before which the event is neither prepared for nor approved.
+  std::optional<seconds_point> act_from() const {
+    return c_.has_act_from ? std::optional(detail::moment(c_.act_from_seconds)) : std::nullopt;
+  }
   const schedev_decision &c() const noexcept { return c_; }
 
 private:
@@ -520,6 +536,11 @@ struct rule {
   std::optional<std::uint32_t> min_duration_seconds{};
   std::optional<std::uint32_t> max_duration_seconds{};
   scheduled_events::scope scope = scheduled_events::scope::mine;
+  /// From when this NotBefore was first seen until NotBefore.
+  std::optional<std::uint32_t> min_notice_seconds{};
+  std::optional<std::uint32_t> max_notice_seconds{};
+  /// How long before NotBefore to prepare or approve at the earliest.
+  std::optional<std::uint32_t> prepare_before_seconds{};
 };
 
 /// A list of rules; the first rule that matches an event decides about it.
@@ -536,10 +557,18 @@ public:
     for (const rule &one : rules) {
       rules_.push_back({static_cast<std::uint32_t>(one.action), static_cast<std::uint32_t>(one.scope), one.types,
                         one.sources, one.min_duration_seconds.value_or(0), one.max_duration_seconds.value_or(0),
-                        one.min_duration_seconds.has_value(), one.max_duration_seconds.has_value()});
+                        one.min_duration_seconds.has_value(), one.max_duration_seconds.has_value(),
+                        one.min_notice_seconds.value_or(0), one.max_notice_seconds.value_or(0),
+                        one.prepare_before_seconds.value_or(0), one.min_notice_seconds.has_value(),
+                        one.max_notice_seconds.has_value(), one.prepare_before_seconds.has_value()});
     }
   }
-  /// Which machine approves an event that names several; the default is the first one in Resources.
+  /// Which machine approves an event that names several. If none of these is called, it is the first one in Resources for
+  /// rules with action::approve; with action::prepare, such an event is prepared for and not approved.
+  policy &lead_by_first_resource() {
+    leader_ = SCHEDEV_LEADER_FIRST_RESOURCE;
+    return *this;
+  }
   policy &lead_by_rank(std::chrono::duration<std::uint32_t> take_over_after) {
     leader_ = SCHEDEV_LEADER_RANK;
     take_over_after_seconds_ = take_over_after.count();
@@ -564,7 +593,7 @@ public:
 
 private:
   std::vector<schedev_rule> rules_;
-  std::uint32_t leader_ = SCHEDEV_LEADER_FIRST_RESOURCE;
+  std::uint32_t leader_ = SCHEDEV_LEADER_NOT_SET;
   std::uint32_t take_over_after_seconds_ = 0;
 };
 
@@ -657,11 +686,24 @@ struct post {
   std::string_view body;
   std::chrono::milliseconds timeout;
 };
+/// Return `attempt` with the result, to session::prepared(), session::recovered() or session::gate_answered().
 struct prepare {
   tracked_event event;
+  std::uint32_t attempt;
 };
 struct recover {
+  /// The event that ended last; session::recovering() returns all.
   tracked_event event;
+  std::uint32_t attempt;
+};
+struct gate {
+  tracked_event event;
+  gate_phase phase;
+  std::uint32_t attempt;
+};
+/// End what runs for this attempt, and report its result as usual.
+struct cancel {
+  std::uint32_t attempt;
 };
 struct report_change {
   scheduled_events::change change;
@@ -681,8 +723,8 @@ struct report_untracked {
 /// A step of a later version of the library. Ignore it.
 struct unknown {};
 
-using any = std::variant<wait, get, post, prepare, recover, report_change, report_decision, report_problem,
-                         report_untracked, unknown>;
+using any = std::variant<wait, get, post, prepare, recover, gate, cancel, report_change, report_decision,
+                         report_problem, report_untracked, unknown>;
 } // namespace step
 
 /// An HTTP response.
@@ -701,6 +743,14 @@ public:
     std::chrono::milliseconds interval{SCHEDEV_INTERVAL_MS};
     bool dry_run = false;
     std::uint64_t seed = 0;
+    /// Whether to ask a gate before each preparation and each approval.
+    bool gate = false;
+    /// Whether to recover after every event of this machine that was seen Started.
+    bool recover_all = false;
+    /// An id of this machine that a clone does not have, and one of this boot; empty if unknown. They must outlive the
+    /// construction of the session only.
+    std::string_view machine_id{};
+    std::string_view boot_id{};
   };
 
   explicit session(const config &options) : memory_(new unsigned char[schedev_session_size()]) {
@@ -714,7 +764,11 @@ public:
                                       interval < 0            ? 0
                                       : interval > UINT32_MAX ? UINT32_MAX
                                                               : static_cast<std::uint32_t>(interval),
-                                      options.dry_run};
+                                      options.dry_run,
+                                      options.gate,
+                                      options.recover_all,
+                                      detail::view(options.machine_id),
+                                      detail::view(options.boot_id)};
     schedev_session *made = nullptr;
     detail::check(schedev_session_init(memory_.get(), schedev_session_size(), &c, &made));
     c_.reset(made);
@@ -733,9 +787,13 @@ public:
     case SCHEDEV_STEP_POST:
       return step::post{text(c.body).raw(), timeout};
     case SCHEDEV_STEP_PREPARE:
-      return step::prepare{tracked_event(c.event)};
+      return step::prepare{tracked_event(c.event), c.attempt};
     case SCHEDEV_STEP_RECOVER:
-      return step::recover{tracked_event(c.event)};
+      return step::recover{tracked_event(c.event), c.attempt};
+    case SCHEDEV_STEP_GATE:
+      return step::gate{tracked_event(c.event), static_cast<gate_phase>(c.gate_phase), c.attempt};
+    case SCHEDEV_STEP_CANCEL:
+      return step::cancel{c.attempt};
     case SCHEDEV_STEP_CHANGE:
       return step::report_change{static_cast<change>(c.change), tracked_event(c.event)};
     case SCHEDEV_STEP_DECISION:
@@ -751,15 +809,13 @@ public:
   /// The last step as a JSON object on one line: a record as `scheduled-events watch --json` emits it; nothing if the
   /// step has no record. Call it before the next call that changes the session.
   std::optional<std::string> step_json() const {
-    std::string out(SCHEDEV_STEP_JSON_MAX_BYTES, '\0');
     std::size_t needed = 0;
-    const schedev_status status = schedev_step_json(&step_, out.data(), out.size(), &needed);
-    if (status == SCHEDEV_END) {
+    if (schedev_step_json(&step_, nullptr, 0, &needed) == SCHEDEV_END) {
       return std::nullopt;
     }
-    detail::check(status);
-    out.resize(needed);
-    return out;
+    return detail::written([this](char *out, std::size_t size, std::size_t *length) {
+      return schedev_step_json(&step_, out, size, length);
+    });
   }
   schedev_outcome on_response(const response &received, millis_point now) {
     schedev_response c = SCHEDEV_RESPONSE_INIT;
@@ -777,16 +833,44 @@ public:
     detail::check(schedev_session_on_failure(c_.get(), static_cast<std::uint32_t>(why), detail::millis(now), &outcome));
     return outcome;
   }
-  /// The results of step::prepare and step::recover; false if the session does not wait for one of this event.
-  bool prepared(std::string_view id, preparation result) {
-    return schedev_session_prepared(c_.get(), detail::view(id), static_cast<std::uint32_t>(result)) == SCHEDEV_OK;
+  /// The results of step::prepare, step::recover and step::gate. They return whether the result counts: false if the attempt
+  /// was cancelled, or if the session does not wait for the result of this attempt.
+  bool prepared(std::uint32_t attempt, preparation result) {
+    bool accepted = false;
+    (void)schedev_session_prepared(c_.get(), attempt, static_cast<std::uint32_t>(result), &accepted);
+    return accepted;
   }
-  bool recovered(std::string_view id) { return schedev_session_recovered(c_.get(), detail::view(id)) == SCHEDEV_OK; }
+  bool recovered(std::uint32_t attempt, bool done, millis_point now) {
+    bool accepted = false;
+    (void)schedev_session_recovered(c_.get(), attempt, done, detail::millis(now), &accepted);
+    return accepted;
+  }
+  bool gate_answered(std::uint32_t attempt, gate_answer answer, millis_point now) {
+    bool accepted = false;
+    (void)schedev_session_gate_answered(c_.get(), attempt, static_cast<std::uint32_t>(answer), detail::millis(now),
+                                        &accepted);
+    return accepted;
+  }
   void set_names(const names &mine) {
     const schedev_names c = mine.c();
     detail::check(schedev_session_set_names(c_.get(), &c));
   }
 
+  /// The ids of the events that the recovery of this machine is for.
+  std::vector<std::string> recovering() const {
+    std::vector<std::string> ids;
+    schedev_text id;
+    while (schedev_session_recovering(c_.get(), ids.size(), &id) == SCHEDEV_OK) {
+      ids.emplace_back(id.data, id.len);
+    }
+    return ids;
+  }
+  /// Since when this machine is out of service; nothing if it is in service.
+  std::optional<millis_point> out_of_service_since() const {
+    std::int64_t since = 0;
+    const bool out = schedev_session_out_of_service_since(c_.get(), &since) == SCHEDEV_OK;
+    return out ? std::optional(millis_point(std::chrono::milliseconds(since))) : std::nullopt;
+  }
   /// The ids of the events that the POST in progress approves.
   std::vector<std::string> posted() const {
     std::vector<std::string> ids;

@@ -118,9 +118,9 @@ int main(int argc, char **argv) {
     if (step.kind == SCHEDEV_STEP_GET || step.kind == SCHEDEV_STEP_POST) {
       status = request(session, &step, curl, url);
     } else if (step.kind == SCHEDEV_STEP_PREPARE) {
-      status = schedev_session_prepared(session, step.event.event_id, SCHEDEV_PREPARATION_READY);
+      status = schedev_session_prepared(session, step.attempt, SCHEDEV_PREPARATION_READY, NULL);
     } else if (step.kind == SCHEDEV_STEP_RECOVER) {
-      status = schedev_session_recovered(session, step.event.event_id);
+      status = schedev_session_recovered(session, step.attempt, true, now_ms(), NULL);
     } else if (step.kind == SCHEDEV_STEP_WAIT && step.until_ms > now_ms()) {
       int64_t left = step.until_ms - now_ms();
       struct timespec pause = {left / 1000, left % 1000 * 1000000};

@@ -114,9 +114,10 @@ private:
     exchange(&body, step.timeout);
   }
   // A real agent drains the machine and returns it to service here.
-  void perform(const se::step::prepare &step) { session_.prepared(step.event.id(), se::preparation::ready); }
-  void perform(const se::step::recover &step) { session_.recovered(step.event.id()); }
-  /// All other steps are reports, which were logged.
+  void perform(const se::step::prepare &step) { session_.prepared(step.attempt, se::preparation::ready); }
+  void perform(const se::step::recover &step) { session_.recovered(step.attempt, true, now()); }
+  /// The other steps are reports, which were logged, and steps that this agent does not get: it has no gate, and nothing
+  /// runs while it calls next().
   template <class Report> void perform(const Report &) {}
 
   void exchange(const std::string *post, std::chrono::milliseconds timeout) {

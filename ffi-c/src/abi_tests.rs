@@ -4,6 +4,7 @@ use core::mem::MaybeUninit;
 use std::ffi::c_void;
 
 use crate::schedev_status::{SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_OK};
+use crate::struct_size::Growing;
 use crate::*;
 
 const BODY: &str = r#"{"DocumentIncarnation":2,"Events":[{"EventId":"a","EventStatus":"Scheduled","EventType":"Reboot",
@@ -102,6 +103,10 @@ fn runs_a_session_and_a_tracker_at_any_alignment() {
             seed: 1,
             interval_ms: 1000,
             dry_run: Flag::new(false),
+            gate: Flag::new(false),
+            recover_all: Flag::new(false),
+            machine_id: schedev_text::plain("machine"),
+            boot_id: schedev_text::NONE,
         };
         let mut session = core::ptr::null_mut();
         assert_eq!(
@@ -123,12 +128,12 @@ fn runs_a_session_and_a_tracker_at_any_alignment() {
         assert_eq!(schedev_session_next(session, 0, step.as_mut_ptr()), SCHEDEV_OK);
         let step = step.assume_init();
         assert_eq!(step.kind, schedev_step_kind::SCHEDEV_STEP_CHANGE as u32);
-        let mut json = [0; SCHEDEV_STEP_JSON_MAX_BYTES];
+        let mut json = [0; 1024];
         let mut needed = 0;
         let written = schedev_step_json(&raw const step, json.as_mut_ptr(), json.len(), &raw mut needed);
         assert_eq!(written, SCHEDEV_OK);
         assert!(std::ffi::CStr::from_ptr(json.as_ptr()).to_str().unwrap().starts_with(r#"{"record":"change","#));
-        let unknown = schedev_session_prepared(session, step.event.event_id, 1);
+        let unknown = schedev_session_prepared(session, 1, 1, core::ptr::null_mut());
         assert_eq!(unknown, schedev_status::SCHEDEV_ERROR_UNKNOWN_EVENT);
 
         let mut snapshot = vec![0; SCHEDEV_SNAPSHOT_MAX_BYTES];
@@ -170,5 +175,68 @@ unsafe extern "C" fn count_change(context: *mut c_void, change: u32, event: *con
     unsafe {
         assert_eq!((*event).event_id.len, 1);
         *context.cast::<usize>() += 1;
+    }
+}
+
+#[test]
+fn recovers_a_machine() {
+    let rule = schedev_rule { action: schedev_action::SCHEDEV_ACTION_PREPARE as u32, ..schedev_rule::ZERO };
+    let policy = schedev_policy { rules: &raw const rule, rule_count: 1, ..schedev_policy::INIT };
+    let name = schedev_text::plain("vm_0");
+    let names = schedev_names { items: &raw const name, count: 1, underscored: Flag::new(false) };
+    let config = schedev_session_config {
+        policy: &raw const policy,
+        names: &raw const names,
+        ..<schedev_session_config as Growing>::INIT
+    };
+    let mut memory = vec![MaybeUninit::<u8>::uninit(); schedev_session_size()];
+    let mut bodies = [BODY, r#"{"Events":[]}"#].into_iter();
+    let mut now = 0;
+    // SAFETY: every pointer is to a live value of its type, as the conventions of the header require.
+    unsafe {
+        let mut session = core::ptr::null_mut();
+        let size = memory.len();
+        let begun = schedev_session_init(memory.as_mut_ptr().cast(), size, &raw const config, &raw mut session);
+        assert_eq!(begun, SCHEDEV_OK);
+        let mut accepted = Flag::new(false);
+        let recover = loop {
+            let mut step = MaybeUninit::<schedev_step>::uninit();
+            assert_eq!(schedev_session_next(session, now, step.as_mut_ptr()), SCHEDEV_OK);
+            let step = step.assume_init();
+            match step.kind {
+                kind if kind == schedev_step_kind::SCHEDEV_STEP_WAIT as u32 => now = step.until_ms,
+                kind if kind == schedev_step_kind::SCHEDEV_STEP_GET as u32 => {
+                    let body = bodies.next().unwrap();
+                    let response = schedev_response {
+                        body: body.as_ptr().cast(),
+                        body_len: body.len(),
+                        http_status: 200,
+                        ..<schedev_response as Growing>::INIT
+                    };
+                    let done = schedev_session_on_response(session, &raw const response, now, core::ptr::null_mut());
+                    assert_eq!(done, SCHEDEV_OK);
+                }
+                kind if kind == schedev_step_kind::SCHEDEV_STEP_PREPARE as u32 => {
+                    assert_eq!(schedev_session_prepared(session, step.attempt, 2, &raw mut accepted), SCHEDEV_OK);
+                    assert!(accepted.is_on());
+                }
+                kind if kind == schedev_step_kind::SCHEDEV_STEP_RECOVER as u32 => break step,
+                _ => {}
+            }
+        };
+        let mut id = schedev_text::NONE;
+        assert_eq!(schedev_session_recovering(session, 0, &raw mut id), SCHEDEV_OK);
+        let mut json = [0; 256];
+        let mut needed = 0;
+        let written = schedev_step_json(&raw const recover, json.as_mut_ptr(), json.len(), &raw mut needed);
+        assert_eq!(written, SCHEDEV_OK);
+        let json = std::ffi::CStr::from_ptr(json.as_ptr()).to_str().unwrap();
+        assert!(json.starts_with(r#"{"record":"recover","event_id":"a","event_ids":["a"],"outcome":null"#), "{json}");
+        // Both texts are views of the session's memory.
+        assert!(schedev_text_equal(id, recover.event.event_id.data, recover.event.event_id.len));
+        let done = Flag::new(true);
+        let (attempt, place) = (recover.attempt, &raw mut accepted);
+        assert_eq!(schedev_session_recovered(session, attempt, done, now, place), SCHEDEV_OK);
+        assert_eq!(schedev_session_out_of_service_since(session, &raw mut now), SCHEDEV_END);
     }
 }

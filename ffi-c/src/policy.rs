@@ -51,12 +51,15 @@ pub enum schedev_scope {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum schedev_leader {
-    /// The first machine in Resources. If it is down, the event starts at NotBefore.
-    SCHEDEV_LEADER_FIRST_RESOURCE = 0,
+    /// Not set: SCHEDEV_LEADER_FIRST_RESOURCE for rules with SCHEDEV_ACTION_APPROVE. With SCHEDEV_ACTION_PREPARE, the event
+    /// is prepared for and not approved, because nobody knows whether the other machines are ready.
+    SCHEDEV_LEADER_NOT_SET = 0,
     /// Each machine after a delay: the i-th in Resources, from 0, waits i times take_over_after_seconds.
     SCHEDEV_LEADER_RANK = 1,
     /// Every machine.
     SCHEDEV_LEADER_EVERYONE = 2,
+    /// The first machine in Resources. If it is down, the event starts at NotBefore.
+    SCHEDEV_LEADER_FIRST_RESOURCE = 3,
 }
 
 /// Event types that a rule matches; combine them with |. 0 matches every type.
@@ -130,10 +133,24 @@ pub struct schedev_rule {
     pub has_min_duration: Flag,
     /// Whether there is a longest duration.
     pub has_max_duration: Flag,
+    /// The shortest notice, inclusive, if has_min_notice: the time from when this NotBefore was first seen until NotBefore.
+    /// An unknown NotBefore never matches a range.
+    pub min_notice_seconds: u32,
+    /// The longest notice, inclusive, if has_max_notice.
+    pub max_notice_seconds: u32,
+    /// How long before NotBefore the event is prepared for or approved at the earliest, if has_prepare_before. If NotBefore
+    /// is unknown, the event is prepared for and not approved.
+    pub prepare_before_seconds: u32,
+    /// Whether there is a shortest notice.
+    pub has_min_notice: Flag,
+    /// Whether there is a longest notice.
+    pub has_max_notice: Flag,
+    /// Whether there is an earliest time.
+    pub has_prepare_before: Flag,
 }
 
 impl schedev_rule {
-    const ZERO: Self = Self {
+    pub(crate) const ZERO: Self = Self {
         action: SCHEDEV_ACTION_HOLD as u32,
         scope: SCHEDEV_SCOPE_MINE as u32,
         event_types: SCHEDEV_MATCH_TYPE_ANY as u32,
@@ -142,6 +159,12 @@ impl schedev_rule {
         max_duration_seconds: 0,
         has_min_duration: Flag::new(false),
         has_max_duration: Flag::new(false),
+        min_notice_seconds: 0,
+        max_notice_seconds: 0,
+        prepare_before_seconds: 0,
+        has_min_notice: Flag::new(false),
+        has_max_notice: Flag::new(false),
+        has_prepare_before: Flag::new(false),
     };
 
     fn to_core(self) -> Result<Rule> {
@@ -160,6 +183,9 @@ impl schedev_rule {
         }
         rule.min_duration = self.has_min_duration.is_on().then_some(self.min_duration_seconds);
         rule.max_duration = self.has_max_duration.is_on().then_some(self.max_duration_seconds);
+        rule.min_notice = self.has_min_notice.is_on().then_some(self.min_notice_seconds);
+        rule.max_notice = self.has_max_notice.is_on().then_some(self.max_notice_seconds);
+        rule.prepare_before = self.has_prepare_before.is_on().then_some(self.prepare_before_seconds);
         Ok(rule)
     }
 }
@@ -219,7 +245,7 @@ unsafe impl Growing for schedev_policy {
         struct_size: size_of::<Self>(),
         rules: core::ptr::null(),
         rule_count: 0,
-        leader: SCHEDEV_LEADER_FIRST_RESOURCE as u32,
+        leader: SCHEDEV_LEADER_NOT_SET as u32,
         take_over_after_seconds: 0,
     };
 }
@@ -287,11 +313,12 @@ pub(crate) unsafe fn core_policy(policy: *const schedev_policy) -> Result<Policy
     let rules = storage.get(..rules.len()).unwrap_or_default();
     let mut core = Policy::new(rules).map_err(|_| SCHEDEV_ERROR_TOO_MANY_RULES)?;
     core.leader = match policy.leader {
-        leader if leader == SCHEDEV_LEADER_FIRST_RESOURCE as u32 => Leader::FirstResource,
+        leader if leader == SCHEDEV_LEADER_NOT_SET as u32 => None,
         leader if leader == SCHEDEV_LEADER_RANK as u32 => {
-            Leader::Rank { take_over_after: policy.take_over_after_seconds }
+            Some(Leader::Rank { take_over_after: policy.take_over_after_seconds })
         }
-        leader if leader == SCHEDEV_LEADER_EVERYONE as u32 => Leader::Everyone,
+        leader if leader == SCHEDEV_LEADER_EVERYONE as u32 => Some(Leader::Everyone),
+        leader if leader == SCHEDEV_LEADER_FIRST_RESOURCE as u32 => Some(Leader::FirstResource),
         _ => return Err(SCHEDEV_ERROR_ARGUMENT),
     };
     Ok(core)
@@ -327,6 +354,11 @@ pub enum schedev_reason {
     SCHEDEV_REASON_UNRELIABLE = 12,
     /// The event names several machines, and another one approves it.
     SCHEDEV_REASON_ANOTHER_LEADS = 13,
+    /// The event names several machines. It is prepared for and not approved, because nobody knows whether the others are
+    /// ready. A gate, or the policy's leader, decides that.
+    SCHEDEV_REASON_SEVERAL_MACHINES = 14,
+    /// The rule has prepare_before_seconds, and NotBefore is unknown: the event is not approved.
+    SCHEDEV_REASON_START_UNKNOWN = 15,
     /// A reason that this version of the header does not name.
     SCHEDEV_REASON_OTHER = 255,
 }
@@ -334,7 +366,7 @@ pub enum schedev_reason {
 use schedev_reason::*;
 
 /// The reasons and their messages; `Unreliable` once for each member that decisions depend on.
-const REASONS: [(schedev_reason, Reason, &CStr); 18] = [
+const REASONS: [(schedev_reason, Reason, &CStr); 20] = [
     (SCHEDEV_REASON_USER_INITIATED, Reason::UserInitiated, c"user-initiated"),
     (SCHEDEV_REASON_SHORT_INTERRUPTION, Reason::ShortInterruption, c"short interruption"),
     (SCHEDEV_REASON_RULE, Reason::Rule, c"a rule matches"),
@@ -353,6 +385,8 @@ const REASONS: [(schedev_reason, Reason, &CStr); 18] = [
     (SCHEDEV_REASON_UNRELIABLE, Reason::Unreliable(Member::DurationInSeconds), c"unreadable DurationInSeconds"),
     (SCHEDEV_REASON_UNRELIABLE, Reason::Unreliable(Member::Resources), c"unreadable Resources"),
     (SCHEDEV_REASON_ANOTHER_LEADS, Reason::AnotherLeads, c"another VM leads"),
+    (SCHEDEV_REASON_SEVERAL_MACHINES, Reason::SeveralMachines, c"not approved: several VMs, set a gate or leader"),
+    (SCHEDEV_REASON_START_UNKNOWN, Reason::StartUnknown, c"not approved: NotBefore unknown"),
 ];
 
 fn unreliable_member(reason: Reason) -> Option<Member> {
@@ -378,8 +412,13 @@ pub struct schedev_decision {
     pub has_approve_after: Flag,
     /// Whether time_left_seconds is known.
     pub has_time_left: Flag,
+    /// Whether there is an earliest time.
+    pub has_act_from: Flag,
     /// The seconds from now to NotBefore, if has_time_left. Negative after NotBefore.
     pub time_left_seconds: i64,
+    /// The time before which the event is neither prepared for nor approved, in seconds since 1970-01-01T00:00:00Z, if
+    /// has_act_from.
+    pub act_from_seconds: i64,
 }
 
 impl schedev_decision {
@@ -391,7 +430,9 @@ impl schedev_decision {
         approve_after_seconds: 0,
         has_approve_after: Flag::new(false),
         has_time_left: Flag::new(false),
+        has_act_from: Flag::new(false),
         time_left_seconds: 0,
+        act_from_seconds: 0,
     };
 
     pub(crate) fn from_core(decision: &Decision) -> Self {
@@ -405,7 +446,9 @@ impl schedev_decision {
             approve_after_seconds: decision.approve_after.unwrap_or(0),
             has_approve_after: Flag::new(decision.approve_after.is_some()),
             has_time_left: Flag::new(decision.time_left.is_some()),
+            has_act_from: Flag::new(decision.act_from.is_some()),
             time_left_seconds: decision.time_left.unwrap_or(0),
+            act_from_seconds: decision.act_from.map_or(0, |from| from.0),
         }
     }
 
@@ -445,7 +488,8 @@ fn core_action(number: u32) -> Result<Action> {
 /// @param policy       the policy: your own, schedev_policy_observe() or schedev_policy_sample().
 /// @param event        the event.
 /// @param names        the names of this machine; NULL if they are unknown, and then every event is held.
-/// @param now_seconds  the time, in seconds since 1970-01-01T00:00:00Z. Only time_left_seconds depends on it.
+/// @param now_seconds  the time, in seconds since 1970-01-01T00:00:00Z. time_left_seconds is counted from it, and so is the
+///                     notice that rules match; a session counts the notice from when it first saw this NotBefore.
 /// @param decision     receives the decision.
 /// @return SCHEDEV_OK; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the policy has an invalid struct_size or
 ///         unknown constants, or if the event is not initialised; SCHEDEV_ERROR_TOO_MANY_RULES;
@@ -505,9 +549,17 @@ mod tests {
     #[test]
     fn reasons_are_those_of_core() {
         for (number, reason, words) in REASONS {
-            let decision = Decision { action: Action::Hold, rule: None, reason, approve_after: None, time_left: None };
+            let decision = Decision {
+                action: Action::Hold,
+                rule: None,
+                reason,
+                approve_after: None,
+                act_from: Some(UnixSeconds(7)),
+                time_left: None,
+            };
             let shown = schedev_decision::from_core(&decision);
             assert_eq!(shown.reason, number as u32);
+            assert_eq!((shown.has_act_from.is_on(), shown.act_from_seconds), (true, 7));
             assert_eq!(words.to_str().unwrap(), reason.to_string());
             // SAFETY: the decision is a plain struct, and the text ends with NUL.
             assert_eq!(unsafe { CStr::from_ptr(schedev_decision_reason(&raw const shown)) }, words);

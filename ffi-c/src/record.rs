@@ -4,20 +4,32 @@ use core::fmt::{self, Write};
 use std::ffi::c_char;
 
 use scheduled_events_core::record::{EventMembers, Record};
-use scheduled_events_core::{Text, UnixSeconds};
+use scheduled_events_core::{Session, Text, UnixSeconds};
 
 use crate::boundary::{Result, boundary};
+use crate::event::SCHEDEV_EVENT_ID_MAX_BYTES;
 use crate::event::schedev_event_status::{SCHEDEV_EVENT_STATUS_SCHEDULED, SCHEDEV_EVENT_STATUS_STARTED};
 use crate::json::write_json;
 use crate::pointers::{input, output_buffer};
+use crate::session::SCHEDEV_SESSION_EVENTS_MAX;
 use crate::status::schedev_status::{self, SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_INTERNAL};
 use crate::step::schedev_step;
 use crate::step::schedev_step_kind::*;
+use crate::tagged::object;
 use crate::text::core_text;
 use crate::tracker::{change_of, schedev_tracked_event};
 
-/// The largest record of a step, in bytes, its NUL included.
-pub const SCHEDEV_STEP_JSON_MAX_BYTES: usize = 1024;
+/// The largest record of a step, in bytes, its NUL included: a recovery from SCHEDEV_SESSION_EVENTS_MAX events whose ids are
+/// of control characters. Other records have less than 1024 bytes.
+pub const SCHEDEV_STEP_JSON_MAX_BYTES: usize = 26_624;
+
+// Each byte of an id takes at most six bytes, and each id two quotes and a comma.
+const _: () = assert!(
+    SCHEDEV_SESSION_EVENTS_MAX * (6 * SCHEDEV_EVENT_ID_MAX_BYTES + 3) + OTHER_MAX_BYTES <= SCHEDEV_STEP_JSON_MAX_BYTES
+);
+
+/// More than the bytes of each record without its `event_ids`.
+const OTHER_MAX_BYTES: usize = 1024;
 
 /// Writes a step as a JSON object on one line, without a line feed: a record as the command `scheduled-events watch
 /// --json` emits it. docs/records.md describes the members.
@@ -47,8 +59,13 @@ pub unsafe extern "C" fn schedev_step_json(
         let (event_id, event_type) = (&step.event.event_id, &step.event.event_type_text);
         let texts = EventTexts { id: checked!(core_text(event_id)), event_type: checked!(core_text(event_type)) };
         let id = texts.id.as_str().ok_or(SCHEDEV_ERROR_ARGUMENT)?;
-        let ids = [id];
-        let record = record_of(step, texts, &ids)?.at(UnixSeconds(step.now_ms.div_euclid(1000)));
+        let mut ids = [id; SCHEDEV_SESSION_EVENTS_MAX];
+        let ids = if step.session.is_null() {
+            ids.get(..1).unwrap_or_default()
+        } else {
+            recovering(checked!(object(step.session)), &mut ids)
+        };
+        let record = record_of(step, texts, ids)?.at(UnixSeconds(step.now_ms.div_euclid(1000)));
         let mut counter = Counter(0);
         write_json(&mut counter, &record).map_err(|_| SCHEDEV_ERROR_INTERNAL)?;
         buffer.fill_text(counter.0, |target| {
@@ -57,6 +74,15 @@ pub unsafe extern "C" fn schedev_step_json(
             Ok(counter.0)
         })
     })
+}
+
+/// The ids of the events that a recovery is for. At first, each place in `ids` has the id of the step's event: the recovery
+/// of another machine is for this one only.
+fn recovering<'a>(session: &'a Session<SCHEDEV_SESSION_EVENTS_MAX>, ids: &'a mut [&'a str]) -> &'a [&'a str] {
+    let all = || session.recovering().map(|event| event.event_id().as_str());
+    let is_listed = all().any(|id| ids.first() == Some(&id));
+    let count = if is_listed { ids.iter_mut().zip(all()).map(|(place, id)| *place = id).count() } else { 1 };
+    ids.get(..count).unwrap_or_default()
 }
 
 /// The texts of a step's event.
@@ -157,7 +183,7 @@ mod tests {
     }
 
     fn json(step: &schedev_step) -> core::result::Result<String, schedev_status> {
-        let mut buffer = [0xa5_u8; SCHEDEV_STEP_JSON_MAX_BYTES];
+        let mut buffer = [0xa5_u8; OTHER_MAX_BYTES];
         let mut needed = 0;
         // SAFETY: the step, the buffer and the size are alive.
         let status = unsafe { schedev_step_json(step, buffer.as_mut_ptr().cast(), buffer.len(), &raw mut needed) };
@@ -215,7 +241,7 @@ mod tests {
         ] {
             assert_eq!(json(&step), Ok(expected.replace("TIME", time)));
         }
-        for kind in [SCHEDEV_STEP_WAIT, SCHEDEV_STEP_GET, SCHEDEV_STEP_POST] {
+        for kind in [SCHEDEV_STEP_WAIT, SCHEDEV_STEP_GET, SCHEDEV_STEP_POST, SCHEDEV_STEP_GATE, SCHEDEV_STEP_CANCEL] {
             assert_eq!(json(&step(kind)), Err(SCHEDEV_END));
         }
         assert_eq!(json(&schedev_step { change: 99, ..change }), Err(SCHEDEV_ERROR_ARGUMENT));
@@ -237,8 +263,8 @@ mod tests {
             ..schedev_tracked_event::NONE
         };
         step.now_ms = i64::MIN;
-        assert!(json(&step).unwrap().len() < SCHEDEV_STEP_JSON_MAX_BYTES);
+        assert!(json(&step).is_ok());
         step.kind = SCHEDEV_STEP_RECOVER as u32;
-        assert!(json(&step).unwrap().len() < SCHEDEV_STEP_JSON_MAX_BYTES);
+        assert!(json(&step).is_ok());
     }
 }

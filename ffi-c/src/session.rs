@@ -3,12 +3,13 @@
 use std::ffi::{c_char, c_void};
 
 use scheduled_events_core::{
-    Policy, Preparation, Response, Session, SessionConfig, SessionConfigError, UnixMillis, VmNames, limits,
+    AnswerOutcome, GateAnswer, Policy, Preparation, Response, Session, SessionConfig, SessionConfigError, UnixMillis,
+    VmNames, limits,
 };
 
-use crate::boundary::{boundary, value_boundary};
+use crate::boundary::{Result, boundary, value_boundary};
 use crate::names::{schedev_names, with_names};
-use crate::pointers::{Flag, bytes, memory_for, memory_size, optional_output, output};
+use crate::pointers::{Flag, Output, bytes, memory_for, memory_size, optional_output, output};
 use crate::policy::{core_policy, schedev_policy};
 use crate::status::schedev_status::{
     self, SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_INTERVAL_TOO_SHORT, SCHEDEV_ERROR_NAME_TOO_LONG,
@@ -17,8 +18,8 @@ use crate::status::schedev_status::{
 use crate::step::{reported_cause, schedev_outcome, schedev_step};
 use crate::struct_size::{Growing, sized};
 use crate::tagged::{self, Holder, object, object_mut};
-use crate::text::schedev_text;
-use crate::tracker::{core_event_id, schedev_tracked_event};
+use crate::text::{core_text, schedev_text};
+use crate::tracker::schedev_tracked_event;
 
 /// The maximum number of events that a session follows. If a document has more, this machine's events come first; the
 /// others are counted and reported.
@@ -36,6 +37,9 @@ const _: () = assert!(SCHEDEV_INTERVAL_MS == limits::INTERVAL_MS && SCHEDEV_INTE
 /// A session schedules polls, reports changes, decides, asks for preparations, approves events when the host is ready,
 /// retries what failed, and asks for recoveries. While a request or a preparation is in progress, it goes on with
 /// everything else.
+///
+/// The machine is either in service or out of service. The first preparation for one of its events takes it out of service.
+/// It is recovered once nothing keeps it out: no event of this machine that was prepared for, and none that has started.
 pub struct schedev_session(#[allow(dead_code)] tagged::Tagged<Session<SCHEDEV_SESSION_EVENTS_MAX>>);
 
 // SAFETY: the struct is a `Tagged` value.
@@ -46,7 +50,7 @@ unsafe impl Holder for schedev_session {
 }
 
 /// The configuration of a session. Initialise it with SCHEDEV_SESSION_CONFIG_INIT: a policy that only observes, unknown
-/// names, one poll per second.
+/// names and ids, one poll per second, no gate.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct schedev_session_config {
@@ -62,9 +66,21 @@ pub struct schedev_session_config {
     pub interval_ms: u32,
     /// Whether to only decide and report: no preparation, no approval.
     pub dry_run: Flag,
+    /// Whether to ask a gate before each preparation and each approval, with SCHEDEV_STEP_GATE. The policy's leader is
+    /// ignored then.
+    pub gate: Flag,
+    /// Whether to recover after every event of this machine that was seen Started, not only after those that were prepared
+    /// for.
+    pub recover_all: Flag,
+    /// An id of this machine that a clone does not have, such as vmId in the instance metadata; empty if it is unknown. A
+    /// snapshot of another machine is refused. It can have any length, but no JSON escapes; only its hash is kept.
+    pub machine_id: schedev_text,
+    /// An id of this boot of the machine, such as the contents of /proc/sys/kernel/random/boot_id; empty if it is unknown.
+    /// What was ready before a reboot is not ready after it. The limits are those of machine_id.
+    pub boot_id: schedev_text,
 }
 
-// SAFETY: pointers, integers and a flag; there has been one version.
+// SAFETY: pointers, integers and flags, those of the texts included; there has been one version.
 unsafe impl Growing for schedev_session_config {
     const SIZES: &'static [usize] = &[size_of::<Self>()];
     const INIT: Self = Self {
@@ -74,6 +90,10 @@ unsafe impl Growing for schedev_session_config {
         seed: 0,
         interval_ms: SCHEDEV_INTERVAL_MS,
         dry_run: Flag::new(false),
+        gate: Flag::new(false),
+        recover_all: Flag::new(false),
+        machine_id: schedev_text::NONE,
+        boot_id: schedev_text::NONE,
     };
 }
 
@@ -114,10 +134,23 @@ unsafe impl Growing for schedev_response {
 pub enum schedev_preparation {
     /// The host is ready for the event.
     SCHEDEV_PREPARATION_READY = 1,
-    /// The host could not prepare. The event is never approved.
+    /// The host could not prepare. The event is not approved, unless it becomes another one that is prepared for anew.
     SCHEDEV_PREPARATION_FAILED = 2,
 }
 
+/// The answer of the gate, for schedev_session_gate_answered().
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum schedev_gate_answer {
+    /// Go on.
+    SCHEDEV_GATE_ANSWER_OPEN = 1,
+    /// Another machine approves the event for this one, too. In the phase SCHEDEV_GATE_PHASE_PREPARE it is as CLOSED.
+    SCHEDEV_GATE_ANSWER_ANOTHER_APPROVES = 2,
+    /// Not yet.
+    SCHEDEV_GATE_ANSWER_CLOSED = 3,
+}
+
+use schedev_gate_answer::*;
 use schedev_preparation::*;
 
 fn config_status(error: SessionConfigError) -> schedev_status {
@@ -142,8 +175,8 @@ pub extern "C" fn schedev_session_size() -> usize {
 /// @param config   the configuration, which is copied.
 /// @param session  receives the session, a pointer into that memory.
 /// @return SCHEDEV_OK; SCHEDEV_ERROR_MEMORY_TOO_SMALL; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if a struct_size is
-///         invalid or a constant unknown; SCHEDEV_ERROR_INTERVAL_TOO_SHORT; SCHEDEV_ERROR_TOO_MANY_NAMES;
-///         SCHEDEV_ERROR_NAME_TOO_LONG; SCHEDEV_ERROR_TOO_MANY_RULES; SCHEDEV_ERROR_UTF8.
+///         invalid, a constant unknown, or if machine_id or boot_id has escapes; SCHEDEV_ERROR_INTERVAL_TOO_SHORT;
+///         SCHEDEV_ERROR_TOO_MANY_NAMES; SCHEDEV_ERROR_NAME_TOO_LONG; SCHEDEV_ERROR_TOO_MANY_RULES; SCHEDEV_ERROR_UTF8.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn schedev_session_init(
@@ -156,6 +189,10 @@ pub unsafe extern "C" fn schedev_session_init(
         let config: schedev_session_config = checked!(sized(config));
         let output = checked!(output(session));
         let policy = if config.policy.is_null() { Policy::observe() } else { checked!(core_policy(config.policy)) };
+        let (machine_id, boot_id) = (&config.machine_id, &config.boot_id);
+        let (machine_id, boot_id) = (checked!(core_text(machine_id)), checked!(core_text(boot_id)));
+        let machine_id = machine_id.as_str().ok_or(SCHEDEV_ERROR_ARGUMENT)?;
+        let boot_id = boot_id.as_str().ok_or(SCHEDEV_ERROR_ARGUMENT)?;
         let place = checked!(memory_for(memory, size));
         let init = |names: VmNames<'_>| {
             let session = Session::new(&SessionConfig {
@@ -163,7 +200,11 @@ pub unsafe extern "C" fn schedev_session_init(
                 policy,
                 interval_ms: config.interval_ms,
                 dry_run: config.dry_run.is_on(),
+                gate: config.gate.is_on(),
+                recover_all: config.recover_all.is_on(),
                 seed: config.seed,
+                machine_id,
+                boot_id,
             })?;
             // SAFETY: `memory_for` returns an aligned place that is large enough.
             unsafe { tagged::write(place, session) };
@@ -212,8 +253,8 @@ pub unsafe extern "C" fn schedev_session_next(
     step: *mut schedev_step,
 ) -> schedev_status {
     boundary(|| {
-        let (session, output) = (checked!(object_mut(session)), checked!(output(step)));
-        output.write(schedev_step::from_core(&session.next(UnixMillis(now_ms)), now_ms));
+        let (value, output) = (checked!(object_mut(session)), checked!(output(step)));
+        output.write(schedev_step::from_core(&value.next(UnixMillis(now_ms)), now_ms, session));
         Ok(())
     })
 }
@@ -271,52 +312,143 @@ pub unsafe extern "C" fn schedev_session_on_failure(
     })
 }
 
-/// Reports the result of a preparation, after SCHEDEV_STEP_PREPARE.
+/// Reports the result of a preparation, after SCHEDEV_STEP_PREPARE. Report it also if the preparation was cancelled: only
+/// then can the next one for the event start.
 ///
 /// @param session      the session.
-/// @param event_id     the id of the step's event.
+/// @param attempt      the attempt number of the step.
 /// @param preparation  a schedev_preparation.
-/// @return SCHEDEV_OK; SCHEDEV_ERROR_UNKNOWN_EVENT if the session does not wait for a preparation of this event;
-///         SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not initialised, or for another preparation;
-///         SCHEDEV_ERROR_UTF8.
+/// @param accepted     receives whether the result counts: false if the attempt was cancelled, as SCHEDEV_STEP_CANCEL
+///                     reported or will report; may be NULL.
+/// @return SCHEDEV_OK, also if the result does not count; SCHEDEV_ERROR_UNKNOWN_EVENT if the session does not wait for the
+///         result of a preparation with this attempt number, and nothing changed; SCHEDEV_ERROR_NULL;
+///         SCHEDEV_ERROR_ARGUMENT if the session is not initialised, or for another preparation.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn schedev_session_prepared(
     session: *mut schedev_session,
-    event_id: schedev_text,
+    attempt: u32,
     preparation: u32,
+    accepted: *mut Flag,
 ) -> schedev_status {
     boundary(|| {
-        // The id may be a view of the session's memory, so it is copied before the session is borrowed.
-        let event_id = &event_id;
-        let event_id = checked!(core_event_id(event_id));
-        let session = checked!(object_mut(session));
+        let (session, output) = (checked!(object_mut(session)), checked!(optional_output(accepted)));
         let preparation = match preparation {
             number if number == SCHEDEV_PREPARATION_READY as u32 => Preparation::Ready,
             number if number == SCHEDEV_PREPARATION_FAILED as u32 => Preparation::Failed,
             _ => return Err(SCHEDEV_ERROR_ARGUMENT),
         };
-        let known = session.prepared(event_id.as_str(), preparation);
-        if known { Ok(()) } else { Err(SCHEDEV_ERROR_UNKNOWN_EVENT) }
+        write_accepted(session.prepared(attempt, preparation), output)
     })
 }
 
-/// Reports the end of a recovery, successful or not, after SCHEDEV_STEP_RECOVER. The session forgets the event.
+/// Reports the end of a recovery, after SCHEDEV_STEP_RECOVER. One that is not done is given again, after 5 seconds at first
+/// and 5 minutes at last, until it is done or a preparation replaces it. Report the end also if the recovery was cancelled.
 ///
 /// @param session   the session.
-/// @param event_id  the id of the step's event.
-/// @return SCHEDEV_OK; SCHEDEV_ERROR_UNKNOWN_EVENT if the session does not wait for a recovery of this event;
-///         SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not initialised; SCHEDEV_ERROR_UTF8.
+/// @param attempt   the attempt number of the step.
+/// @param done      whether the machine is back in service.
+/// @param now_ms    the time, as for schedev_session_next().
+/// @param accepted  receives whether the result counts: false if the attempt was cancelled; may be NULL.
+/// @return SCHEDEV_OK, also if the result does not count; SCHEDEV_ERROR_UNKNOWN_EVENT if the session does not wait for the
+///         result of a recovery with this attempt number, and nothing changed; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT
+///         if the session is not initialised.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn schedev_session_recovered(
     session: *mut schedev_session,
-    event_id: schedev_text,
+    attempt: u32,
+    done: Flag,
+    now_ms: i64,
+    accepted: *mut Flag,
 ) -> schedev_status {
     boundary(|| {
-        // The id may be a view of the session's memory, so it is copied before the session is borrowed.
-        let event_id = &event_id;
-        let event_id = checked!(core_event_id(event_id));
-        let session = checked!(object_mut(session));
-        if session.recovered(event_id.as_str()) { Ok(()) } else { Err(SCHEDEV_ERROR_UNKNOWN_EVENT) }
+        let (session, output) = (checked!(object_mut(session)), checked!(optional_output(accepted)));
+        write_accepted(session.recovered(attempt, done.is_on(), UnixMillis(now_ms)), output)
+    })
+}
+
+/// Reports the answer of the gate, after SCHEDEV_STEP_GATE. A gate that is not open is asked again after 5 seconds, until
+/// NotBefore. An event is approved only if a poll that began after the answer shows it unchanged. Report an answer also if
+/// the question was cancelled.
+///
+/// @param session   the session.
+/// @param attempt   the attempt number of the step.
+/// @param answer    a schedev_gate_answer.
+/// @param now_ms    the time, as for schedev_session_next().
+/// @param accepted  receives whether the answer counts: false if the attempt was cancelled; may be NULL.
+/// @return SCHEDEV_OK, also if the answer does not count; SCHEDEV_ERROR_UNKNOWN_EVENT if the session does not wait for the
+///         answer to a question with this attempt number, and nothing changed; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT
+///         if the session is not initialised, or for another answer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn schedev_session_gate_answered(
+    session: *mut schedev_session,
+    attempt: u32,
+    answer: u32,
+    now_ms: i64,
+    accepted: *mut Flag,
+) -> schedev_status {
+    boundary(|| {
+        let (session, output) = (checked!(object_mut(session)), checked!(optional_output(accepted)));
+        let answer = match answer {
+            number if number == SCHEDEV_GATE_ANSWER_OPEN as u32 => GateAnswer::Open,
+            number if number == SCHEDEV_GATE_ANSWER_ANOTHER_APPROVES as u32 => GateAnswer::AnotherApproves,
+            number if number == SCHEDEV_GATE_ANSWER_CLOSED as u32 => GateAnswer::Closed,
+            _ => return Err(SCHEDEV_ERROR_ARGUMENT),
+        };
+        write_accepted(session.gate_answered(attempt, answer, UnixMillis(now_ms)), output)
+    })
+}
+
+/// Writes what the session made of an answer.
+fn write_accepted(outcome: AnswerOutcome, output: Output<Flag>) -> Result {
+    let accepted = match outcome {
+        AnswerOutcome::Accepted => true,
+        AnswerOutcome::Cancelled => false,
+        AnswerOutcome::Unexpected => return Err(SCHEDEV_ERROR_UNKNOWN_EVENT),
+    };
+    output.write(Flag::new(accepted));
+    Ok(())
+}
+
+/// Returns the id of an event that the recovery of this machine is for: those that ended while the machine was out of
+/// service. After a SCHEDEV_STEP_RECOVER for another machine, the step's event is not among them, and the recovery is for
+/// that event only.
+///
+/// @param session   the session.
+/// @param index     the index, from 0.
+/// @param event_id  receives the id, valid until the next call that changes the session.
+/// @return SCHEDEV_OK; SCHEDEV_END if there are fewer; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not
+///         initialised.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn schedev_session_recovering(
+    session: *const schedev_session,
+    index: usize,
+    event_id: *mut schedev_text,
+) -> schedev_status {
+    boundary(|| {
+        let (session, output) = (checked!(object(session)), checked!(output(event_id)));
+        let event = session.recovering().nth(index).ok_or(SCHEDEV_END)?;
+        output.write(schedev_text::plain(event.event_id().as_str()));
+        Ok(())
+    })
+}
+
+/// Returns since when this machine is out of service: since the first preparation that it was not recovered from.
+///
+/// @param session   the session.
+/// @param since_ms  receives the time, on the clock of schedev_session_next().
+/// @return SCHEDEV_OK; SCHEDEV_END if the machine is in service; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session
+///         is not initialised.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn schedev_session_out_of_service_since(
+    session: *const schedev_session,
+    since_ms: *mut i64,
+) -> schedev_status {
+    boundary(|| {
+        let (session, output) = (checked!(object(session)), checked!(output(since_ms)));
+        output.write(session.out_of_service_since().ok_or(SCHEDEV_END)?.0);
+        Ok(())
     })
 }
 

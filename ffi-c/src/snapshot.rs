@@ -8,13 +8,13 @@ use crate::boundary::boundary;
 use crate::pointers::{bytes, output_buffer};
 use crate::session::{SCHEDEV_SESSION_EVENTS_MAX, schedev_session};
 use crate::status::schedev_status::{
-    self, SCHEDEV_ERROR_INTERNAL, SCHEDEV_ERROR_SNAPSHOT_DAMAGED, SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS,
-    SCHEDEV_ERROR_SNAPSHOT_VERSION,
+    self, SCHEDEV_ERROR_INTERNAL, SCHEDEV_ERROR_SNAPSHOT_DAMAGED, SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE,
+    SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS, SCHEDEV_ERROR_SNAPSHOT_VERSION,
 };
 use crate::tagged::{object, object_mut};
 
 /// The largest snapshot, in bytes.
-pub const SCHEDEV_SNAPSHOT_MAX_BYTES: usize = 8192;
+pub const SCHEDEV_SNAPSHOT_MAX_BYTES: usize = 12_288;
 
 const _: () = assert!(Session::<SCHEDEV_SESSION_EVENTS_MAX>::SNAPSHOT_MAX <= SCHEDEV_SNAPSHOT_MAX_BYTES);
 
@@ -46,14 +46,17 @@ pub unsafe extern "C" fn schedev_session_snapshot(
 /// Restores a session from a snapshot. Policy, names and interval stay as the session was configured.
 ///
 /// Steps that were given and not answered are given again: a preparation or a recovery that had not ended, a change that
-/// had not been reported. Nothing is approved until a document confirms that the event is still Scheduled.
+/// had not been reported. Nothing is approved until a document confirms that the event is still Scheduled, and nothing is
+/// recovered until a document shows what keeps the machine out of service. If the machine was rebooted since, as the boot_id
+/// of the configuration shows, events that it was ready for and that were not approved are prepared for again.
 ///
 /// @param session  the session. Its present state is lost.
 /// @param data     the snapshot; NULL if len is 0.
 /// @param len      its length in bytes.
-/// @return SCHEDEV_OK; SCHEDEV_ERROR_SNAPSHOT_DAMAGED, SCHEDEV_ERROR_SNAPSHOT_VERSION or
-///         SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS, and the session is as after schedev_session_init();
-///         SCHEDEV_ERROR_NULL or SCHEDEV_ERROR_ARGUMENT (the session is not initialised), and it is unchanged.
+/// @return SCHEDEV_OK; SCHEDEV_ERROR_SNAPSHOT_DAMAGED, SCHEDEV_ERROR_SNAPSHOT_VERSION,
+///         SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS or SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE (it has another machine_id), and
+///         the session is as after schedev_session_init(); SCHEDEV_ERROR_NULL or SCHEDEV_ERROR_ARGUMENT (the session is not
+///         initialised), and it is unchanged.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn schedev_session_restore(
@@ -66,6 +69,7 @@ pub unsafe extern "C" fn schedev_session_restore(
         session.restore(snapshot).map_err(|error| match error {
             SnapshotError::UnknownVersion(_) => SCHEDEV_ERROR_SNAPSHOT_VERSION,
             SnapshotError::TooManyEvents => SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS,
+            SnapshotError::OtherMachine => SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE,
             _ => SCHEDEV_ERROR_SNAPSHOT_DAMAGED,
         })
     })

@@ -37,7 +37,7 @@ pub enum schedev_status {
     SCHEDEV_ERROR_MEMORY_TOO_SMALL = 12,
     /// The document has more events than the tracker can hold. The tracker is unchanged.
     SCHEDEV_ERROR_TRACKER_FULL = 13,
-    /// There is no such event, or it does not wait for this answer.
+    /// There is no such event, or no step with this attempt number waits for this answer.
     SCHEDEV_ERROR_UNKNOWN_EVENT = 14,
     /// The snapshot is incomplete, was changed, or is not a snapshot.
     SCHEDEV_ERROR_SNAPSHOT_DAMAGED = 15,
@@ -45,13 +45,15 @@ pub enum schedev_status {
     SCHEDEV_ERROR_SNAPSHOT_VERSION = 16,
     /// The snapshot has more events than a session can hold.
     SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS = 17,
+    /// Another machine wrote the snapshot: the disk was cloned.
+    SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE = 18,
     /// A bug in this library was caught. Initialise the objects that were passed again.
     SCHEDEV_ERROR_INTERNAL = 255,
 }
 
 use schedev_status::*;
 
-pub(crate) const ALL: [schedev_status; 19] = [
+pub(crate) const ALL: [schedev_status; 20] = [
     SCHEDEV_OK,
     SCHEDEV_END,
     SCHEDEV_ERROR_NULL,
@@ -70,6 +72,7 @@ pub(crate) const ALL: [schedev_status; 19] = [
     SCHEDEV_ERROR_SNAPSHOT_DAMAGED,
     SCHEDEV_ERROR_SNAPSHOT_VERSION,
     SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS,
+    SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE,
     SCHEDEV_ERROR_INTERNAL,
 ];
 
@@ -90,10 +93,11 @@ impl schedev_status {
             SCHEDEV_ERROR_INTERVAL_TOO_SHORT => c"the interval must be at least 200 ms",
             SCHEDEV_ERROR_MEMORY_TOO_SMALL => c"the memory is too small for the object",
             SCHEDEV_ERROR_TRACKER_FULL => c"the document has more events than the tracker can hold",
-            SCHEDEV_ERROR_UNKNOWN_EVENT => c"there is no such event, or it does not wait for this answer",
+            SCHEDEV_ERROR_UNKNOWN_EVENT => c"no such event, or nothing waits for this answer",
             SCHEDEV_ERROR_SNAPSHOT_DAMAGED => c"the snapshot is damaged",
             SCHEDEV_ERROR_SNAPSHOT_VERSION => c"the snapshot was written by a later version",
             SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS => c"the snapshot has more events than a session can hold",
+            SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE => c"the snapshot is of another machine",
             SCHEDEV_ERROR_INTERNAL => c"internal error",
         }
     }

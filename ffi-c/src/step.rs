@@ -2,12 +2,13 @@
 
 use std::ffi::{CStr, c_char};
 
-use scheduled_events_core::{Cause, Report, RequestOutcome, Step};
+use scheduled_events_core::{Cause, GatePhase, Report, RequestOutcome, Step};
 
 use crate::error::schedev_error;
 use crate::pointers::Flag;
 use crate::policy::schedev_decision;
 use crate::problem::schedev_problem;
+use crate::session::schedev_session;
 use crate::text::schedev_text;
 use crate::tracker::{change_number, schedev_tracked_event};
 
@@ -15,7 +16,7 @@ use crate::tracker::{change_number, schedev_tracked_event};
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum schedev_step_kind {
-    /// Nothing to do until until_ms, unless a preparation or a recovery ends earlier.
+    /// Nothing to do until until_ms, unless a preparation, a recovery or a question to the gate ends earlier.
     SCHEDEV_STEP_WAIT = 1,
     /// Send GET http://169.254.169.254/metadata/scheduledevents?api-version=2020-07-01 with the header "Metadata: true",
     /// without a proxy, and do not follow redirects. Pass the response to schedev_session_on_response(), or call
@@ -24,9 +25,13 @@ pub enum schedev_step_kind {
     /// Send body with POST to the same URL, in the same way, with the same header. schedev_session_posted() returns the ids
     /// of the events that it approves.
     SCHEDEV_STEP_POST = 3,
-    /// Prepare for event. Call schedev_session_prepared() when that has ended, now or later.
+    /// Prepare for event, which takes the machine out of service. Call schedev_session_prepared() with attempt when that has
+    /// ended, now or later.
     SCHEDEV_STEP_PREPARE = 4,
-    /// event is gone: return the machine to service. Call schedev_session_recovered() when that has ended, now or later.
+    /// No event keeps the machine out of service any more: return it to service. Call schedev_session_recovered() with
+    /// attempt when that has ended, now or later. event is the one that ended last; schedev_session_recovering() returns the
+    /// ids of all events that the recovery is for. For another machine that a rule covers, the step is given when its event
+    /// is over.
     SCHEDEV_STEP_RECOVER = 5,
     /// To report: event changed, see change.
     SCHEDEV_STEP_CHANGE = 6,
@@ -36,8 +41,26 @@ pub enum schedev_step_kind {
     SCHEDEV_STEP_PROBLEM = 8,
     /// To report: the document has more events than the session can follow, see untracked_own and untracked_others.
     SCHEDEV_STEP_UNTRACKED = 9,
+    /// Only if the configuration has gate: ask whether the machine may go on, see gate_phase. Call
+    /// schedev_session_gate_answered() with attempt when the answer is known, now or later.
+    SCHEDEV_STEP_GATE = 10,
+    /// End what runs for attempt, and report its result as usual. The result does not count, but until then no other step
+    /// is given for the event, or for the recovery. A program in which nothing runs during schedev_session_next() does not
+    /// get this step.
+    SCHEDEV_STEP_CANCEL = 11,
 }
 
+/// What SCHEDEV_STEP_GATE asks.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum schedev_gate_phase {
+    /// Before the preparation: may this machine go out of service?
+    SCHEDEV_GATE_PHASE_PREPARE = 1,
+    /// Before the approval: may the event start, on all machines that it affects?
+    SCHEDEV_GATE_PHASE_APPROVE = 2,
+}
+
+use schedev_gate_phase::*;
 use schedev_step_kind::*;
 
 /// What the program has to do next. Each member names the kinds that it belongs to; for others it is zero. Texts are views
@@ -53,9 +76,14 @@ pub struct schedev_step {
     pub now_ms: i64,
     /// WAIT: when to call schedev_session_next() again, on the same clock as now_ms.
     pub until_ms: i64,
+    /// PREPARE, RECOVER, GATE: the number to return with the answer. CANCEL: the number of the step to end. No two steps of
+    /// a session have the same number, also across restarts.
+    pub attempt: u32,
+    /// GATE: a schedev_gate_phase.
+    pub gate_phase: u32,
     /// POST: the body, which is JSON.
     pub body: schedev_text,
-    /// PREPARE, RECOVER, CHANGE, DECISION: the event.
+    /// PREPARE, RECOVER, GATE, CHANGE, DECISION: the event.
     pub event: schedev_tracked_event,
     /// DECISION: the decision.
     pub decision: schedev_decision,
@@ -67,6 +95,8 @@ pub struct schedev_step {
     pub untracked_own: usize,
     /// UNTRACKED: the number of other machines' events that are not followed.
     pub untracked_others: usize,
+    /// RECOVER: the session, for schedev_step_json().
+    pub session: *const schedev_session,
     /// For later versions: zero.
     pub reserved: [u64; 4],
 }
@@ -77,6 +107,8 @@ impl schedev_step {
         timeout_ms: 0,
         now_ms: 0,
         until_ms: 0,
+        attempt: 0,
+        gate_phase: 0,
         body: schedev_text::NONE,
         event: schedev_tracked_event::NONE,
         decision: schedev_decision::NONE,
@@ -84,10 +116,12 @@ impl schedev_step {
         change: 0,
         untracked_own: 0,
         untracked_others: 0,
+        session: core::ptr::null(),
         reserved: [0; 4],
     };
 
-    pub(crate) fn from_core(step: &Step<'_>, now_ms: i64) -> Self {
+    /// `session` is where the step is from.
+    pub(crate) fn from_core(step: &Step<'_>, now_ms: i64, session: *const schedev_session) -> Self {
         let mut result = Self { now_ms, ..Self::NONE };
         let (kind, event) = match step {
             Step::Wait { until } => {
@@ -103,8 +137,27 @@ impl schedev_step {
                 result.timeout_ms = *timeout_ms;
                 (SCHEDEV_STEP_POST, None)
             }
-            Step::Prepare { event } => (SCHEDEV_STEP_PREPARE, Some(*event)),
-            Step::Recover { event } => (SCHEDEV_STEP_RECOVER, Some(*event)),
+            Step::Prepare { event, attempt } => {
+                result.attempt = *attempt;
+                (SCHEDEV_STEP_PREPARE, Some(*event))
+            }
+            Step::Recover { event, attempt } => {
+                result.attempt = *attempt;
+                result.session = session;
+                (SCHEDEV_STEP_RECOVER, Some(*event))
+            }
+            Step::Gate { event, phase, attempt } => {
+                result.attempt = *attempt;
+                result.gate_phase = match phase {
+                    GatePhase::Prepare => SCHEDEV_GATE_PHASE_PREPARE,
+                    GatePhase::Approve => SCHEDEV_GATE_PHASE_APPROVE,
+                } as u32;
+                (SCHEDEV_STEP_GATE, Some(*event))
+            }
+            Step::Cancel { attempt } => {
+                result.attempt = *attempt;
+                (SCHEDEV_STEP_CANCEL, None)
+            }
             Step::Report(Report::Change { change, event }) => {
                 result.change = change_number(*change);
                 (SCHEDEV_STEP_CHANGE, Some(*event))

@@ -19,7 +19,8 @@ use crate::text::{core_text, schedev_text};
 pub const SCHEDEV_TRACKER_EVENTS_MAX: usize = 256;
 
 /// A change of an event. The first one is SCHEDULED or STARTED_WITHOUT_NOTICE. RESCHEDULED and UPDATED follow any number
-/// of times, and STARTED at most once, after SCHEDULED. The last one is COMPLETED, CANCELLED or ENDED.
+/// of times, and STARTED at most once, after SCHEDULED. The last one is COMPLETED, CANCELLED or ENDED. A document can
+/// change an event in two ways: then RESCHEDULED is reported first, and UPDATED second.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum schedev_change {
@@ -80,12 +81,12 @@ pub extern "C" fn schedev_change_word(change: u32) -> *const c_char {
 pub struct schedev_tracked_event {
     /// The event's id, as first seen. An id of more than SCHEDEV_EVENT_ID_MAX_BYTES is cut and ends with a hash.
     pub event_id: schedev_text,
-    /// The event's type as the document spells it, cut to 28 bytes; empty if it has none.
+    /// The event's type as the newest document with a readable type spells it, cut to 28 bytes; empty if it has none.
     pub event_type_text: schedev_text,
     /// The last known NotBefore, in seconds since 1970-01-01T00:00:00Z, if has_not_before. It is kept when the event
     /// starts, although documents blank it then.
     pub not_before_seconds: i64,
-    /// The expected length of the interruption, if has_duration.
+    /// The expected length of the interruption in the newest document in which it is readable, if has_duration.
     pub duration_seconds: u32,
     /// A schedev_event_status: STARTED from its start on, SCHEDULED, or OTHER if it never had one of these.
     pub event_status: u32,

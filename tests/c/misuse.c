@@ -212,7 +212,7 @@ static void decisions(void) {
   policy.struct_size--;
   EXPECT(schedev_decide(&policy, &event, &names, 0, &decision) == SCHEDEV_ERROR_ARGUMENT);
   policy.struct_size++;
-  policy.leader = 3;
+  policy.leader = 4;
   EXPECT(schedev_decide(&policy, &event, &names, 0, &decision) == SCHEDEV_ERROR_ARGUMENT);
   policy.leader = SCHEDEV_LEADER_EVERYONE;
   policy.rule_count = 1;
@@ -269,6 +269,9 @@ static void sessions(void) {
   schedev_tracked_event event;
   schedev_text id;
   size_t needed;
+  bool accepted;
+  int64_t since = 7;
+  memset(&accepted, 0xa5, sizeof accepted);
   EXPECT(memory != NULL);
   memset(memory, 0, size + 16);
   EXPECT(schedev_session_init(NULL, size, &config, &session) == SCHEDEV_ERROR_NULL);
@@ -281,6 +284,16 @@ static void sessions(void) {
   config.struct_size = 0;
   EXPECT(schedev_session_init(memory, size, &config, &session) == SCHEDEV_ERROR_ARGUMENT);
   config.struct_size = sizeof config;
+  const schedev_text invalid[] = {{NULL, 3, false}, {"\xff", 1, false}, {"\\u0041", 6, true}};
+  const schedev_status refused[] = {SCHEDEV_ERROR_NULL, SCHEDEV_ERROR_UTF8, SCHEDEV_ERROR_ARGUMENT};
+  for (size_t i = 0; i < 3; i++) {
+    config.machine_id = invalid[i];
+    EXPECT(schedev_session_init(memory, size, &config, &session) == refused[i]);
+    config.machine_id = schedev_text_from(NULL);
+    config.boot_id = invalid[i];
+    EXPECT(schedev_session_init(memory, size, &config, &session) == refused[i]);
+    config.boot_id = schedev_text_from("");
+  }
   EXPECT(session == NULL);
   EXPECT(schedev_session_next((schedev_session *)(void *)memory, 0, &step) == SCHEDEV_ERROR_ARGUMENT);
   EXPECT(schedev_session_next(NULL, 0, &step) == SCHEDEV_ERROR_NULL);
@@ -305,9 +318,23 @@ static void sessions(void) {
   EXPECT(schedev_session_on_response(session, NULL, 0, NULL) == SCHEDEV_ERROR_NULL);
   EXPECT(schedev_session_on_failure(session, SCHEDEV_CAUSE_STATUS, 0, NULL) == SCHEDEV_ERROR_ARGUMENT);
   EXPECT(schedev_session_on_failure(session, 77, 0, NULL) == SCHEDEV_ERROR_ARGUMENT);
-  EXPECT(schedev_session_prepared(session, plain, SCHEDEV_PREPARATION_READY) == SCHEDEV_ERROR_UNKNOWN_EVENT);
-  EXPECT(schedev_session_prepared(session, plain, 0) == SCHEDEV_ERROR_ARGUMENT);
-  EXPECT(schedev_session_recovered(session, plain) == SCHEDEV_ERROR_UNKNOWN_EVENT);
+  EXPECT(schedev_session_prepared(session, 1, SCHEDEV_PREPARATION_READY, &accepted) == SCHEDEV_ERROR_UNKNOWN_EVENT);
+  EXPECT(schedev_session_prepared(session, 1, 0, &accepted) == SCHEDEV_ERROR_ARGUMENT);
+  EXPECT(schedev_session_prepared(NULL, 1, SCHEDEV_PREPARATION_READY, &accepted) == SCHEDEV_ERROR_NULL);
+  EXPECT(schedev_session_recovered(session, 1, true, 0, &accepted) == SCHEDEV_ERROR_UNKNOWN_EVENT);
+  EXPECT(schedev_session_recovered(NULL, 1, true, 0, &accepted) == SCHEDEV_ERROR_NULL);
+  EXPECT(schedev_session_gate_answered(session, 1, SCHEDEV_GATE_ANSWER_OPEN, 0, &accepted) ==
+         SCHEDEV_ERROR_UNKNOWN_EVENT);
+  EXPECT(schedev_session_gate_answered(session, 1, 0, 0, &accepted) == SCHEDEV_ERROR_ARGUMENT);
+  EXPECT(schedev_session_gate_answered(session, 1, 4, 0, &accepted) == SCHEDEV_ERROR_ARGUMENT);
+  EXPECT(schedev_session_gate_answered(NULL, 1, SCHEDEV_GATE_ANSWER_OPEN, 0, &accepted) == SCHEDEV_ERROR_NULL);
+  EXPECT(untouched(&accepted, sizeof accepted));
+  EXPECT(schedev_session_recovering(session, 0, &id) == SCHEDEV_END);
+  EXPECT(schedev_session_recovering(session, 0, NULL) == SCHEDEV_ERROR_NULL);
+  EXPECT(schedev_session_recovering(NULL, 0, &id) == SCHEDEV_ERROR_NULL);
+  EXPECT(schedev_session_out_of_service_since(session, &since) == SCHEDEV_END && since == 7);
+  EXPECT(schedev_session_out_of_service_since(session, NULL) == SCHEDEV_ERROR_NULL);
+  EXPECT(schedev_session_out_of_service_since(NULL, &since) == SCHEDEV_ERROR_NULL);
   EXPECT(schedev_session_posted(session, 0, &id) == SCHEDEV_END);
   EXPECT(schedev_session_event(session, 0, &event) == SCHEDEV_END);
   EXPECT(schedev_session_snapshot(session, NULL, 0, &needed) == SCHEDEV_ERROR_BUFFER_TOO_SMALL && needed > 0);

@@ -97,9 +97,9 @@ static void read_document(const char *body, size_t len) {
     } else if (step.kind == SCHEDEV_STEP_WAIT) {
       now = step.until_ms;
     } else if (step.kind == SCHEDEV_STEP_PREPARE) {
-      (void)schedev_session_prepared(session, step.event.event_id, SCHEDEV_PREPARATION_READY);
+      EXPECT(schedev_session_prepared(session, step.attempt, SCHEDEV_PREPARATION_READY, NULL) == SCHEDEV_OK);
     } else if (step.kind == SCHEDEV_STEP_RECOVER) {
-      (void)schedev_session_recovered(session, step.event.event_id);
+      EXPECT(schedev_session_recovered(session, step.attempt, true, now, NULL) == SCHEDEV_OK);
     }
   }
 }
@@ -151,7 +151,7 @@ int main(int argc, char **argv) {
   EXPECT(argc > 2);
   unsigned long count = strtoul(argv[1], NULL, 10);
   unsigned long prefixes = 0;
-  schedev_rule rule = {SCHEDEV_ACTION_PREPARE, SCHEDEV_SCOPE_ANY, 0, 0, 0, 0, false, false};
+  schedev_rule rule = {.action = SCHEDEV_ACTION_PREPARE, .scope = SCHEDEV_SCOPE_ANY};
   schedev_text name = schedev_text_from("web_0");
   schedev_names names = {&name, 1, false};
   schedev_policy policy = SCHEDEV_POLICY_INIT;

@@ -13,6 +13,10 @@ static const schedev_names names = {&name, 1, false};
 static const char scheduled[] =
     "{\"DocumentIncarnation\":2,\"Events\":[{\"EventId\":\"a-1\",\"EventStatus\":\"Scheduled\","
     "\"EventType\":\"Preempt\",\"Resources\":[\"vm_0\"],\"NotBefore\":\"x\"}]}";
+static const char moved[] =
+    "{\"DocumentIncarnation\":3,\"Events\":[{\"EventId\":\"a-1\",\"EventStatus\":\"Scheduled\","
+    "\"EventType\":\"Terminate\",\"Resources\":[\"vm_0\"],\"NotBefore\":\"Sun, 13 Sep 2020 14:00:00 GMT\","
+    "\"DurationInSeconds\":9}]}";
 static const char started[] = "{\"DocumentIncarnation\":3,\"Events\":[{\"EventId\":\"a-1\",\"EventStatus\":\"Started\","
                               "\"EventType\":\"Preempt\",\"Resources\":[\"vm_0\"]}]}";
 static const char gone[] = "{\"DocumentIncarnation\":4,\"Events\":[]}";
@@ -20,7 +24,7 @@ static const char gone[] = "{\"DocumentIncarnation\":4,\"Events\":[]}";
 static schedev_session *begin(unsigned char *place) {
   schedev_session *session = NULL;
   schedev_rule rules[1] = {
-      {SCHEDEV_ACTION_PREPARE, SCHEDEV_SCOPE_MINE, SCHEDEV_MATCH_TYPE_PREEMPT, 0, 0, 0, false, false}};
+      {.action = SCHEDEV_ACTION_PREPARE, .scope = SCHEDEV_SCOPE_MINE, .event_types = SCHEDEV_MATCH_TYPE_PREEMPT}};
   schedev_policy policy = SCHEDEV_POLICY_INIT;
   schedev_session_config config = SCHEDEV_SESSION_CONFIG_INIT;
   policy.rules = rules;
@@ -29,7 +33,7 @@ static schedev_session *begin(unsigned char *place) {
   config.names = &names;
   config.seed = 42;
   EXPECT(schedev_session_size() <= sizeof memory.bytes);
-  EXPECT(schedev_session_size() < 20000 && schedev_tracker_size() < 40000); /* The limits in the header. */
+  EXPECT(schedev_session_size() < 30000 && schedev_tracker_size() < 40000); /* The limits in the header. */
   EXPECT(schedev_session_init(place, sizeof memory.bytes, &config, &session) == SCHEDEV_OK);
   return session;
 }
@@ -118,8 +122,8 @@ static void test_session(void) {
     }
     EXPECT(step.kind != SCHEDEV_STEP_POST && step.kind != SCHEDEV_STEP_CHANGE);
   } while (step.kind != SCHEDEV_STEP_PREPARE);
-  EXPECT(schedev_session_prepared(session, step.event.event_id, SCHEDEV_PREPARATION_READY) == SCHEDEV_OK);
-  EXPECT(schedev_session_prepared(session, schedev_text_from("A-1"), SCHEDEV_PREPARATION_READY) ==
+  EXPECT(schedev_session_prepared(session, step.attempt, SCHEDEV_PREPARATION_READY, NULL) == SCHEDEV_OK);
+  EXPECT(schedev_session_prepared(session, step.attempt, SCHEDEV_PREPARATION_READY, NULL) ==
          SCHEDEV_ERROR_UNKNOWN_EVENT);
   do {
     step = next(session, &now);
@@ -144,7 +148,7 @@ static void test_session(void) {
   step = next(session, &now);
   EXPECT(step.kind == SCHEDEV_STEP_RECOVER);
   expect_record(&step, "{\"record\":\"recover\",\"event_id\":\"a-1\",\"event_ids\":[\"a-1\"],\"outcome\":null");
-  EXPECT(schedev_session_recovered(session, step.event.event_id) == SCHEDEV_OK);
+  EXPECT(schedev_session_recovered(session, step.attempt, true, now, NULL) == SCHEDEV_OK);
   EXPECT(next(session, &now).kind == SCHEDEV_STEP_GET && schedev_session_is_idle(session));
 }
 
@@ -162,11 +166,11 @@ static void on_change(void *context, uint32_t change, const schedev_tracked_even
 static void test_tracker(void) {
   schedev_tracker *tracker = NULL;
   struct changes seen = {{0}, 0};
-  const char *const bodies[] = {scheduled, scheduled, started, gone, gone};
+  const char *const bodies[] = {scheduled, scheduled, moved, started, gone, gone};
   EXPECT(schedev_tracker_size() <= sizeof memory.bytes);
   EXPECT(schedev_tracker_init(memory.bytes, 10, &tracker) == SCHEDEV_ERROR_MEMORY_TOO_SMALL);
   EXPECT(schedev_tracker_init(memory.bytes, sizeof memory.bytes, &tracker) == SCHEDEV_OK);
-  for (size_t i = 0; i < 5; i++) {
+  for (size_t i = 0; i < 6; i++) {
     schedev_document document;
     schedev_tracked_event event;
     size_t ignored = 7;
@@ -174,12 +178,17 @@ static void test_tracker(void) {
     EXPECT(schedev_tracker_observe(tracker, &document, &names, 0, on_change, &seen, &ignored, NULL) == SCHEDEV_OK);
     EXPECT(ignored == 0);
     EXPECT(schedev_tracker_event_count(tracker) == schedev_document_event_count(&document));
-    EXPECT(schedev_tracker_event(tracker, 0, &event) == (i < 3 ? SCHEDEV_OK : SCHEDEV_END));
+    EXPECT(schedev_tracker_event(tracker, 0, &event) == (i < 4 ? SCHEDEV_OK : SCHEDEV_END));
+    /* Type and duration are those of the newest document. */
+    EXPECT(i > 3 || schedev_text_equal(event.event_type_text, i == 2 ? "Terminate" : "Preempt", i == 2 ? 9 : 7));
+    EXPECT(i > 3 || (event.has_duration == (i == 2) && event.duration_seconds == (i == 2 ? 9 : 0)));
     EXPECT(schedev_tracker_approved(tracker, schedev_text_from("A-1")) ==
-           (i < 3 ? SCHEDEV_OK : SCHEDEV_ERROR_UNKNOWN_EVENT));
+           (i < 4 ? SCHEDEV_OK : SCHEDEV_ERROR_UNKNOWN_EVENT));
   }
-  EXPECT(seen.count == 3 && seen.kinds[0] == SCHEDEV_CHANGE_SCHEDULED && seen.kinds[1] == SCHEDEV_CHANGE_STARTED);
-  EXPECT(seen.kinds[2] == SCHEDEV_CHANGE_COMPLETED);
+  /* One document moved NotBefore and changed other members: two changes. */
+  EXPECT(seen.count == 5 && seen.kinds[0] == SCHEDEV_CHANGE_SCHEDULED && seen.kinds[1] == SCHEDEV_CHANGE_RESCHEDULED);
+  EXPECT(seen.kinds[2] == SCHEDEV_CHANGE_UPDATED && seen.kinds[3] == SCHEDEV_CHANGE_STARTED);
+  EXPECT(seen.kinds[4] == SCHEDEV_CHANGE_COMPLETED);
 }
 
 /* A document compares its first 64 ids; the tracker ignores the ids that repeat after those. */

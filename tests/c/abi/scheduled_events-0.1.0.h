@@ -40,16 +40,19 @@
  *         break;
  *       case SCHEDEV_STEP_PREPARE:
  *         drain();
- *         status = schedev_session_prepared(session, step.event.event_id, SCHEDEV_PREPARATION_READY);
+ *         status = schedev_session_prepared(session, step.attempt, SCHEDEV_PREPARATION_READY, NULL);
  *         break;
  *       case SCHEDEV_STEP_RECOVER:
  *         return_to_service();
- *         status = schedev_session_recovered(session, step.event.event_id);
+ *         status = schedev_session_recovered(session, step.attempt, true, now_ms(), NULL);
  *         break;
  *       default:
  *         report(&step);
  *       }
  *     }
+ *
+ * Here, drain() and return_to_service() block the loop. A program that runs them in the background goes on with the loop,
+ * ends what runs for an attempt when SCHEDEV_STEP_CANCEL names it, and reports every result with the number of its attempt.
  *
  * The other objects are the parts of a session, for programs that do the rest themselves:
  *
@@ -106,7 +109,7 @@
  * parsed: keep those bytes alive and unchanged while you use a view. Other arguments are needed during the call only.
  * Structs may be copied. Outputs must not overlap each other or inputs.
  *
- * Sessions and trackers live in memory that you provide: less than 20 KB for a session, less than 40 KB for a tracker. They
+ * Sessions and trackers live in memory that you provide: less than 30 KB for a session, less than 40 KB for a tracker. They
  * copy what they need of their arguments. Do not move or copy them. When you are done, reuse the memory.
  *
  * An object that is zeroed or not initialised is recognised and refused, as long as its memory is yours. A cursor of
@@ -214,7 +217,7 @@ typedef enum schedev_status {
   SCHEDEV_ERROR_MEMORY_TOO_SMALL = 12,
   /** The document has more events than the tracker can hold. The tracker is unchanged. */
   SCHEDEV_ERROR_TRACKER_FULL = 13,
-  /** There is no such event, or it does not wait for this answer. */
+  /** There is no such event, or no step with this attempt number waits for this answer. */
   SCHEDEV_ERROR_UNKNOWN_EVENT = 14,
   /** The snapshot is incomplete, was changed, or is not a snapshot. */
   SCHEDEV_ERROR_SNAPSHOT_DAMAGED = 15,
@@ -222,6 +225,8 @@ typedef enum schedev_status {
   SCHEDEV_ERROR_SNAPSHOT_VERSION = 16,
   /** The snapshot has more events than a session can hold. */
   SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS = 17,
+  /** Another machine wrote the snapshot: the disk was cloned. */
+  SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE = 18,
   /** A bug in this library was caught. Initialise the objects that were passed again. */
   SCHEDEV_ERROR_INTERNAL = 255,
 } schedev_status;
@@ -866,12 +871,17 @@ typedef enum schedev_scope {
 
 /** Which machine approves an event that names several machines. One approval is for all of them. */
 typedef enum schedev_leader {
-  /** The first machine in Resources. If it is down, the event starts at NotBefore. */
-  SCHEDEV_LEADER_FIRST_RESOURCE = 0,
+  /**
+   * Not set: SCHEDEV_LEADER_FIRST_RESOURCE for rules with SCHEDEV_ACTION_APPROVE. With SCHEDEV_ACTION_PREPARE, the event
+   * is prepared for and not approved, because nobody knows whether the other machines are ready.
+   */
+  SCHEDEV_LEADER_NOT_SET = 0,
   /** Each machine after a delay: the i-th in Resources, from 0, waits i times take_over_after_seconds. */
   SCHEDEV_LEADER_RANK = 1,
   /** Every machine. */
   SCHEDEV_LEADER_EVERYONE = 2,
+  /** The first machine in Resources. If it is down, the event starts at NotBefore. */
+  SCHEDEV_LEADER_FIRST_RESOURCE = 3,
 } schedev_leader;
 
 /** Event types that a rule matches; combine them with |. 0 matches every type. */
@@ -918,6 +928,24 @@ typedef struct schedev_rule {
   bool has_min_duration;
   /** Whether there is a longest duration. */
   bool has_max_duration;
+  /**
+   * The shortest notice, inclusive, if has_min_notice: the time from when this NotBefore was first seen until NotBefore.
+   * An unknown NotBefore never matches a range.
+   */
+  uint32_t min_notice_seconds;
+  /** The longest notice, inclusive, if has_max_notice. */
+  uint32_t max_notice_seconds;
+  /**
+   * How long before NotBefore the event is prepared for or approved at the earliest, if has_prepare_before. If NotBefore
+   * is unknown, the event is prepared for and not approved.
+   */
+  uint32_t prepare_before_seconds;
+  /** Whether there is a shortest notice. */
+  bool has_min_notice;
+  /** Whether there is a longest notice. */
+  bool has_max_notice;
+  /** Whether there is an earliest time. */
+  bool has_prepare_before;
 } schedev_rule;
 
 /**
@@ -942,7 +970,7 @@ typedef struct schedev_policy {
 
 /** Initialises a policy without rules, which holds every event. */
 #define SCHEDEV_POLICY_INIT                                                                                            \
-  { sizeof(schedev_policy), NULL, 0, SCHEDEV_LEADER_FIRST_RESOURCE, 0 }
+  { sizeof(schedev_policy), NULL, 0, SCHEDEV_LEADER_NOT_SET, 0 }
 
 /**
  * Returns the preset that approves nothing: it has no rules, so that every event is held.
@@ -988,6 +1016,13 @@ typedef enum schedev_reason {
   SCHEDEV_REASON_UNRELIABLE = 12,
   /** The event names several machines, and another one approves it. */
   SCHEDEV_REASON_ANOTHER_LEADS = 13,
+  /**
+   * The event names several machines. It is prepared for and not approved, because nobody knows whether the others are
+   * ready. A gate, or the policy's leader, decides that.
+   */
+  SCHEDEV_REASON_SEVERAL_MACHINES = 14,
+  /** The rule has prepare_before_seconds, and NotBefore is unknown: the event is not approved. */
+  SCHEDEV_REASON_START_UNKNOWN = 15,
   /** A reason that this version of the header does not name. */
   SCHEDEV_REASON_OTHER = 255,
 } schedev_reason;
@@ -1011,8 +1046,15 @@ typedef struct schedev_decision {
   bool has_approve_after;
   /** Whether time_left_seconds is known. */
   bool has_time_left;
+  /** Whether there is an earliest time. */
+  bool has_act_from;
   /** The seconds from now to NotBefore, if has_time_left. Negative after NotBefore. */
   int64_t time_left_seconds;
+  /**
+   * The time before which the event is neither prepared for nor approved, in seconds since 1970-01-01T00:00:00Z, if
+   * has_act_from.
+   */
+  int64_t act_from_seconds;
 } schedev_decision;
 
 /**
@@ -1021,7 +1063,8 @@ typedef struct schedev_decision {
  * @param policy       the policy: your own, schedev_policy_observe() or schedev_policy_sample().
  * @param event        the event.
  * @param names        the names of this machine; NULL if they are unknown, and then every event is held.
- * @param now_seconds  the time, in seconds since 1970-01-01T00:00:00Z. Only time_left_seconds depends on it.
+ * @param now_seconds  the time, in seconds since 1970-01-01T00:00:00Z. time_left_seconds is counted from it, and so is the
+ *                     notice that rules match; a session counts the notice from when it first saw this NotBefore.
  * @param decision     receives the decision.
  * @return SCHEDEV_OK; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the policy has an invalid struct_size or
  *         unknown constants, or if the event is not initialised; SCHEDEV_ERROR_TOO_MANY_RULES;
@@ -1074,7 +1117,8 @@ schedev_status schedev_start_requests(const schedev_text *ids, size_t count, cha
 
 /**
  * A change of an event. The first one is SCHEDULED or STARTED_WITHOUT_NOTICE. RESCHEDULED and UPDATED follow any number
- * of times, and STARTED at most once, after SCHEDULED. The last one is COMPLETED, CANCELLED or ENDED.
+ * of times, and STARTED at most once, after SCHEDULED. The last one is COMPLETED, CANCELLED or ENDED. A document can
+ * change an event in two ways: then RESCHEDULED is reported first, and UPDATED second.
  */
 typedef enum schedev_change {
   /** New, and not started. */
@@ -1110,14 +1154,14 @@ const char *schedev_change_word(uint32_t change);
 typedef struct schedev_tracked_event {
   /** The event's id, as first seen. An id of more than SCHEDEV_EVENT_ID_MAX_BYTES is cut and ends with a hash. */
   schedev_text event_id;
-  /** The event's type as the document spells it, cut to 28 bytes; empty if it has none. */
+  /** The event's type as the newest document with a readable type spells it, cut to 28 bytes; empty if it has none. */
   schedev_text event_type_text;
   /**
    * The last known NotBefore, in seconds since 1970-01-01T00:00:00Z, if has_not_before. It is kept when the event
    * starts, although documents blank it then.
    */
   int64_t not_before_seconds;
-  /** The expected length of the interruption, if has_duration. */
+  /** The expected length of the interruption in the newest document in which it is readable, if has_duration. */
   uint32_t duration_seconds;
   /** A schedev_event_status: STARTED from its start on, SCHEDULED, or OTHER if it never had one of these. */
   uint32_t event_status;
@@ -1241,12 +1285,15 @@ schedev_status schedev_tracker_event(const schedev_tracker *tracker, size_t inde
  * A session schedules polls, reports changes, decides, asks for preparations, approves events when the host is ready,
  * retries what failed, and asks for recoveries. While a request or a preparation is in progress, it goes on with
  * everything else.
+ *
+ * The machine is either in service or out of service. The first preparation for one of its events takes it out of service.
+ * It is recovered once nothing keeps it out: no event of this machine that was prepared for, and none that has started.
  */
 typedef struct schedev_session schedev_session;
 
 /**
  * The configuration of a session. Initialise it with SCHEDEV_SESSION_CONFIG_INIT: a policy that only observes, unknown
- * names, one poll per second.
+ * names and ids, one poll per second, no gate.
  */
 typedef struct schedev_session_config {
   /** sizeof(schedev_session_config). */
@@ -1261,11 +1308,35 @@ typedef struct schedev_session_config {
   uint32_t interval_ms;
   /** Whether to only decide and report: no preparation, no approval. */
   bool dry_run;
+  /**
+   * Whether to ask a gate before each preparation and each approval, with SCHEDEV_STEP_GATE. The policy's leader is
+   * ignored then.
+   */
+  bool gate;
+  /**
+   * Whether to recover after every event of this machine that was seen Started, not only after those that were prepared
+   * for.
+   */
+  bool recover_all;
+  /**
+   * An id of this machine that a clone does not have, such as vmId in the instance metadata; empty if it is unknown. A
+   * snapshot of another machine is refused. It can have any length, but no JSON escapes; only its hash is kept.
+   */
+  schedev_text machine_id;
+  /**
+   * An id of this boot of the machine, such as the contents of /proc/sys/kernel/random/boot_id; empty if it is unknown.
+   * What was ready before a reboot is not ready after it. The limits are those of machine_id.
+   */
+  schedev_text boot_id;
 } schedev_session_config;
 
 /** Initialises a configuration. */
 #define SCHEDEV_SESSION_CONFIG_INIT                                                                                    \
-  { sizeof(schedev_session_config), NULL, NULL, 0, SCHEDEV_INTERVAL_MS, false }
+  {                                                                                                                    \
+    sizeof(schedev_session_config), NULL, NULL, 0, SCHEDEV_INTERVAL_MS, false, false, false, {NULL, 0, false}, {       \
+      NULL, 0, false                                                                                                   \
+    }                                                                                                                  \
+  }
 
 /** Returns the size of memory that a session needs, in bytes, whatever the alignment of the memory. */
 size_t schedev_session_size(void);
@@ -1278,8 +1349,8 @@ size_t schedev_session_size(void);
  * @param config   the configuration, which is copied.
  * @param session  receives the session, a pointer into that memory.
  * @return SCHEDEV_OK; SCHEDEV_ERROR_MEMORY_TOO_SMALL; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if a struct_size is
- *         invalid or a constant unknown; SCHEDEV_ERROR_INTERVAL_TOO_SHORT; SCHEDEV_ERROR_TOO_MANY_NAMES;
- *         SCHEDEV_ERROR_NAME_TOO_LONG; SCHEDEV_ERROR_TOO_MANY_RULES; SCHEDEV_ERROR_UTF8.
+ *         invalid, a constant unknown, or if machine_id or boot_id has escapes; SCHEDEV_ERROR_INTERVAL_TOO_SHORT;
+ *         SCHEDEV_ERROR_TOO_MANY_NAMES; SCHEDEV_ERROR_NAME_TOO_LONG; SCHEDEV_ERROR_TOO_MANY_RULES; SCHEDEV_ERROR_UTF8.
  */
 SCHEDEV_MUST_USE
 schedev_status schedev_session_init(void *memory, size_t size, const schedev_session_config *config,
@@ -1298,7 +1369,7 @@ schedev_status schedev_session_set_names(schedev_session *session, const schedev
 
 /** What the program has to do next. */
 typedef enum schedev_step_kind {
-  /** Nothing to do until until_ms, unless a preparation or a recovery ends earlier. */
+  /** Nothing to do until until_ms, unless a preparation, a recovery or a question to the gate ends earlier. */
   SCHEDEV_STEP_WAIT = 1,
   /**
    * Send GET http://169.254.169.254/metadata/scheduledevents?api-version=2020-07-01 with the header "Metadata: true",
@@ -1311,9 +1382,17 @@ typedef enum schedev_step_kind {
    * of the events that it approves.
    */
   SCHEDEV_STEP_POST = 3,
-  /** Prepare for event. Call schedev_session_prepared() when that has ended, now or later. */
+  /**
+   * Prepare for event, which takes the machine out of service. Call schedev_session_prepared() with attempt when that has
+   * ended, now or later.
+   */
   SCHEDEV_STEP_PREPARE = 4,
-  /** event is gone: return the machine to service. Call schedev_session_recovered() when that has ended, now or later. */
+  /**
+   * No event keeps the machine out of service any more: return it to service. Call schedev_session_recovered() with
+   * attempt when that has ended, now or later. event is the one that ended last; schedev_session_recovering() returns the
+   * ids of all events that the recovery is for. For another machine that a rule covers, the step is given when its event
+   * is over.
+   */
   SCHEDEV_STEP_RECOVER = 5,
   /** To report: event changed, see change. */
   SCHEDEV_STEP_CHANGE = 6,
@@ -1323,7 +1402,26 @@ typedef enum schedev_step_kind {
   SCHEDEV_STEP_PROBLEM = 8,
   /** To report: the document has more events than the session can follow, see untracked_own and untracked_others. */
   SCHEDEV_STEP_UNTRACKED = 9,
+  /**
+   * Only if the configuration has gate: ask whether the machine may go on, see gate_phase. Call
+   * schedev_session_gate_answered() with attempt when the answer is known, now or later.
+   */
+  SCHEDEV_STEP_GATE = 10,
+  /**
+   * End what runs for attempt, and report its result as usual. The result does not count, but until then no other step
+   * is given for the event, or for the recovery. A program in which nothing runs during schedev_session_next() does not
+   * get this step.
+   */
+  SCHEDEV_STEP_CANCEL = 11,
 } schedev_step_kind;
+
+/** What SCHEDEV_STEP_GATE asks. */
+typedef enum schedev_gate_phase {
+  /** Before the preparation: may this machine go out of service? */
+  SCHEDEV_GATE_PHASE_PREPARE = 1,
+  /** Before the approval: may the event start, on all machines that it affects? */
+  SCHEDEV_GATE_PHASE_APPROVE = 2,
+} schedev_gate_phase;
 
 /**
  * What the program has to do next. Each member names the kinds that it belongs to; for others it is zero. Texts are views
@@ -1338,9 +1436,16 @@ typedef struct schedev_step {
   int64_t now_ms;
   /** WAIT: when to call schedev_session_next() again, on the same clock as now_ms. */
   int64_t until_ms;
+  /**
+   * PREPARE, RECOVER, GATE: the number to return with the answer. CANCEL: the number of the step to end. No two steps of
+   * a session have the same number, also across restarts.
+   */
+  uint32_t attempt;
+  /** GATE: a schedev_gate_phase. */
+  uint32_t gate_phase;
   /** POST: the body, which is JSON. */
   schedev_text body;
-  /** PREPARE, RECOVER, CHANGE, DECISION: the event. */
+  /** PREPARE, RECOVER, GATE, CHANGE, DECISION: the event. */
   schedev_tracked_event event;
   /** DECISION: the decision. */
   schedev_decision decision;
@@ -1352,6 +1457,8 @@ typedef struct schedev_step {
   size_t untracked_own;
   /** UNTRACKED: the number of other machines' events that are not followed. */
   size_t untracked_others;
+  /** RECOVER: the session, for schedev_step_json(). */
+  const schedev_session *session;
   /** For later versions: zero. */
   uint64_t reserved[4];
 } schedev_step;
@@ -1371,8 +1478,11 @@ typedef struct schedev_step {
 SCHEDEV_MUST_USE
 schedev_status schedev_session_next(schedev_session *session, int64_t now_ms, schedev_step *step);
 
-/** The largest record of a step, in bytes, its NUL included. */
-#define SCHEDEV_STEP_JSON_MAX_BYTES 1024
+/**
+ * The largest record of a step, in bytes, its NUL included: a recovery from SCHEDEV_SESSION_EVENTS_MAX events whose ids are
+ * of control characters. Other records have less than 1024 bytes.
+ */
+#define SCHEDEV_STEP_JSON_MAX_BYTES 26624
 
 /**
  * Writes a step as a JSON object on one line, without a line feed: a record as the command `scheduled-events watch
@@ -1512,31 +1622,93 @@ schedev_status schedev_session_on_failure(schedev_session *session, uint32_t cau
 typedef enum schedev_preparation {
   /** The host is ready for the event. */
   SCHEDEV_PREPARATION_READY = 1,
-  /** The host could not prepare. The event is never approved. */
+  /** The host could not prepare. The event is not approved, unless it becomes another one that is prepared for anew. */
   SCHEDEV_PREPARATION_FAILED = 2,
 } schedev_preparation;
 
 /**
- * Reports the result of a preparation, after SCHEDEV_STEP_PREPARE.
+ * Reports the result of a preparation, after SCHEDEV_STEP_PREPARE. Report it also if the preparation was cancelled: only
+ * then can the next one for the event start.
  *
  * @param session      the session.
- * @param event_id     the id of the step's event.
+ * @param attempt      the attempt number of the step.
  * @param preparation  a schedev_preparation.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_UNKNOWN_EVENT if the session does not wait for a preparation of this event;
- *         SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not initialised, or for another preparation;
- *         SCHEDEV_ERROR_UTF8.
+ * @param accepted     receives whether the result counts: false if the attempt was cancelled, as SCHEDEV_STEP_CANCEL
+ *                     reported or will report; may be NULL.
+ * @return SCHEDEV_OK, also if the result does not count; SCHEDEV_ERROR_UNKNOWN_EVENT if the session does not wait for the
+ *         result of a preparation with this attempt number, and nothing changed; SCHEDEV_ERROR_NULL;
+ *         SCHEDEV_ERROR_ARGUMENT if the session is not initialised, or for another preparation.
  */
-schedev_status schedev_session_prepared(schedev_session *session, schedev_text event_id, uint32_t preparation);
+schedev_status schedev_session_prepared(schedev_session *session, uint32_t attempt, uint32_t preparation,
+                                        bool *accepted);
 
 /**
- * Reports the end of a recovery, successful or not, after SCHEDEV_STEP_RECOVER. The session forgets the event.
+ * Reports the end of a recovery, after SCHEDEV_STEP_RECOVER. One that is not done is given again, after 5 seconds at first
+ * and 5 minutes at last, until it is done or a preparation replaces it. Report the end also if the recovery was cancelled.
  *
  * @param session   the session.
- * @param event_id  the id of the step's event.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_UNKNOWN_EVENT if the session does not wait for a recovery of this event;
- *         SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not initialised; SCHEDEV_ERROR_UTF8.
+ * @param attempt   the attempt number of the step.
+ * @param done      whether the machine is back in service.
+ * @param now_ms    the time, as for schedev_session_next().
+ * @param accepted  receives whether the result counts: false if the attempt was cancelled; may be NULL.
+ * @return SCHEDEV_OK, also if the result does not count; SCHEDEV_ERROR_UNKNOWN_EVENT if the session does not wait for the
+ *         result of a recovery with this attempt number, and nothing changed; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT
+ *         if the session is not initialised.
  */
-schedev_status schedev_session_recovered(schedev_session *session, schedev_text event_id);
+schedev_status schedev_session_recovered(schedev_session *session, uint32_t attempt, bool done, int64_t now_ms,
+                                         bool *accepted);
+
+/** The answer of the gate, for schedev_session_gate_answered(). */
+typedef enum schedev_gate_answer {
+  /** Go on. */
+  SCHEDEV_GATE_ANSWER_OPEN = 1,
+  /** Another machine approves the event for this one, too. In the phase SCHEDEV_GATE_PHASE_PREPARE it is as CLOSED. */
+  SCHEDEV_GATE_ANSWER_ANOTHER_APPROVES = 2,
+  /** Not yet. */
+  SCHEDEV_GATE_ANSWER_CLOSED = 3,
+} schedev_gate_answer;
+
+/**
+ * Reports the answer of the gate, after SCHEDEV_STEP_GATE. A gate that is not open is asked again after 5 seconds, until
+ * NotBefore. An event is approved only if a poll that began after the answer shows it unchanged. Report an answer also if
+ * the question was cancelled.
+ *
+ * @param session   the session.
+ * @param attempt   the attempt number of the step.
+ * @param answer    a schedev_gate_answer.
+ * @param now_ms    the time, as for schedev_session_next().
+ * @param accepted  receives whether the answer counts: false if the attempt was cancelled; may be NULL.
+ * @return SCHEDEV_OK, also if the answer does not count; SCHEDEV_ERROR_UNKNOWN_EVENT if the session does not wait for the
+ *         answer to a question with this attempt number, and nothing changed; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT
+ *         if the session is not initialised, or for another answer.
+ */
+schedev_status schedev_session_gate_answered(schedev_session *session, uint32_t attempt, uint32_t answer,
+                                             int64_t now_ms, bool *accepted);
+
+/**
+ * Returns the id of an event that the recovery of this machine is for: those that ended while the machine was out of
+ * service. After a SCHEDEV_STEP_RECOVER for another machine, the step's event is not among them, and the recovery is for
+ * that event only.
+ *
+ * @param session   the session.
+ * @param index     the index, from 0.
+ * @param event_id  receives the id, valid until the next call that changes the session.
+ * @return SCHEDEV_OK; SCHEDEV_END if there are fewer; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not
+ *         initialised.
+ */
+SCHEDEV_MUST_USE
+schedev_status schedev_session_recovering(const schedev_session *session, size_t index, schedev_text *event_id);
+
+/**
+ * Returns since when this machine is out of service: since the first preparation that it was not recovered from.
+ *
+ * @param session   the session.
+ * @param since_ms  receives the time, on the clock of schedev_session_next().
+ * @return SCHEDEV_OK; SCHEDEV_END if the machine is in service; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session
+ *         is not initialised.
+ */
+SCHEDEV_MUST_USE
+schedev_status schedev_session_out_of_service_since(const schedev_session *session, int64_t *since_ms);
 
 /**
  * Returns the id of an event that the POST in progress approves.
@@ -1582,7 +1754,7 @@ bool schedev_session_is_idle(const schedev_session *session);
 /* ---- Snapshots --------------------------------------------------------------------------------------------------- */
 
 /** The largest snapshot, in bytes. */
-#define SCHEDEV_SNAPSHOT_MAX_BYTES 8192
+#define SCHEDEV_SNAPSHOT_MAX_BYTES 12288
 
 /**
  * Writes what the session must remember across a restart, in a binary format with a version and a checksum. Take a
@@ -1602,14 +1774,17 @@ schedev_status schedev_session_snapshot(const schedev_session *session, char *bu
  * Restores a session from a snapshot. Policy, names and interval stay as the session was configured.
  *
  * Steps that were given and not answered are given again: a preparation or a recovery that had not ended, a change that
- * had not been reported. Nothing is approved until a document confirms that the event is still Scheduled.
+ * had not been reported. Nothing is approved until a document confirms that the event is still Scheduled, and nothing is
+ * recovered until a document shows what keeps the machine out of service. If the machine was rebooted since, as the boot_id
+ * of the configuration shows, events that it was ready for and that were not approved are prepared for again.
  *
  * @param session  the session. Its present state is lost.
  * @param data     the snapshot; NULL if len is 0.
  * @param len      its length in bytes.
- * @return SCHEDEV_OK; SCHEDEV_ERROR_SNAPSHOT_DAMAGED, SCHEDEV_ERROR_SNAPSHOT_VERSION or
- *         SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS, and the session is as after schedev_session_init();
- *         SCHEDEV_ERROR_NULL or SCHEDEV_ERROR_ARGUMENT (the session is not initialised), and it is unchanged.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_SNAPSHOT_DAMAGED, SCHEDEV_ERROR_SNAPSHOT_VERSION,
+ *         SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS or SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE (it has another machine_id), and
+ *         the session is as after schedev_session_init(); SCHEDEV_ERROR_NULL or SCHEDEV_ERROR_ARGUMENT (the session is not
+ *         initialised), and it is unchanged.
  */
 SCHEDEV_MUST_USE
 schedev_status schedev_session_restore(schedev_session *session, const char *data, size_t len);
