@@ -112,6 +112,7 @@ impl Names {
 }
 
 /// One policy for the C ABI and for core.
+#[derive(Clone)]
 struct Policies {
     rules: Box<[schedev_rule]>,
     leader: (u32, u32),
@@ -127,11 +128,12 @@ impl Policies {
         }
         let core: Vec<_> = both.iter().map(|(_, core)| *core).collect();
         let mut core = Policy::new(&core).unwrap();
-        let leader = (u.int_in_range(0..=2)?, u.int_in_range(0..=90)?);
+        let leader = (u.int_in_range(0..=3)?, u.int_in_range(0..=90)?);
         core.leader = match leader {
-            (0, _) => Leader::FirstResource,
-            (1, seconds) => Leader::Rank { take_over_after: seconds },
-            _ => Leader::Everyone,
+            (0, _) => None,
+            (1, seconds) => Some(Leader::Rank { take_over_after: seconds }),
+            (2, _) => Some(Leader::Everyone),
+            _ => Some(Leader::FirstResource),
         };
         Ok(Self { rules: both.into_iter().map(|(c, _)| c).collect(), leader, core })
     }
@@ -174,6 +176,9 @@ fn rule(u: &mut Unstructured<'_>) -> Result<(schedev_rule, Rule)> {
     }
     core.min_duration = if rarely(u, 4)? { Some(u.int_in_range(0..=10)?) } else { None };
     core.max_duration = if rarely(u, 4)? { Some(u.int_in_range(0..=10)?) } else { None };
+    core.min_notice = if rarely(u, 8)? { Some(u.int_in_range(0..=900)?) } else { None };
+    core.max_notice = if rarely(u, 8)? { Some(u.int_in_range(0..=900)?) } else { None };
+    core.prepare_before = if rarely(u, 8)? { Some(u.int_in_range(0..=900)?) } else { None };
     let c = schedev_rule {
         action: u32::try_from(action).unwrap(),
         scope: u32::try_from(scope).unwrap(),
@@ -183,6 +188,12 @@ fn rule(u: &mut Unstructured<'_>) -> Result<(schedev_rule, Rule)> {
         max_duration_seconds: core.max_duration.unwrap_or(0),
         has_min_duration: Flag::new(core.min_duration.is_some()),
         has_max_duration: Flag::new(core.max_duration.is_some()),
+        min_notice_seconds: core.min_notice.unwrap_or(0),
+        max_notice_seconds: core.max_notice.unwrap_or(0),
+        prepare_before_seconds: core.prepare_before.unwrap_or(0),
+        has_min_notice: Flag::new(core.min_notice.is_some()),
+        has_max_notice: Flag::new(core.max_notice.is_some()),
+        has_prepare_before: Flag::new(core.prepare_before.is_some()),
     };
     Ok((c, core))
 }
@@ -195,6 +206,7 @@ struct DecisionView {
     reason: String,
     member: u32,
     approve_after: Option<u32>,
+    act_from: Option<i64>,
     time_left: Option<i64>,
 }
 
@@ -211,6 +223,7 @@ impl DecisionView {
             reason: decision.reason.to_string(),
             member: if let Reason::Unreliable(member) = decision.reason { number_of(member) } else { 0 },
             approve_after: decision.approve_after,
+            act_from: decision.act_from.map(|from| from.0),
             time_left: decision.time_left,
         }
     }
@@ -223,6 +236,7 @@ impl DecisionView {
             reason: word(unsafe { schedev_decision_reason(decision) }).to_owned(),
             member: decision.member,
             approve_after: some(decision.has_approve_after, decision.approve_after_seconds),
+            act_from: some(decision.has_act_from, decision.act_from_seconds),
             time_left: some(decision.has_time_left, decision.time_left_seconds),
         }
     }

@@ -5,20 +5,22 @@ use std::mem::MaybeUninit;
 
 use arbitrary::{Result, Unstructured};
 use scheduled_events_c_abi::schedev_status::{
-    SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_SNAPSHOT_DAMAGED, SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS,
-    SCHEDEV_ERROR_SNAPSHOT_VERSION, SCHEDEV_ERROR_UNKNOWN_EVENT, SCHEDEV_OK,
+    SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_SNAPSHOT_DAMAGED, SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE,
+    SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS, SCHEDEV_ERROR_SNAPSHOT_VERSION, SCHEDEV_ERROR_UNKNOWN_EVENT, SCHEDEV_OK,
 };
+use scheduled_events_c_abi::schedev_step_kind::SCHEDEV_STEP_RECOVER;
 use scheduled_events_c_abi::{
-    Flag, SCHEDEV_SESSION_EVENTS_MAX, SCHEDEV_SNAPSHOT_MAX_BYTES, schedev_cause_word, schedev_change_word,
-    schedev_outcome, schedev_parse_error_word, schedev_response, schedev_session, schedev_session_config,
-    schedev_session_event, schedev_session_has_seen_event, schedev_session_init, schedev_session_is_idle,
-    schedev_session_next, schedev_session_on_failure, schedev_session_on_response, schedev_session_posted,
-    schedev_session_prepared, schedev_session_recovered, schedev_session_restore, schedev_session_set_names,
-    schedev_session_size, schedev_session_snapshot, schedev_step,
+    Flag, SCHEDEV_SESSION_EVENTS_MAX, SCHEDEV_SNAPSHOT_MAX_BYTES, SCHEDEV_STEP_JSON_MAX_BYTES, schedev_cause_word,
+    schedev_change_word, schedev_outcome, schedev_parse_error_word, schedev_response, schedev_session,
+    schedev_session_config, schedev_session_event, schedev_session_gate_answered, schedev_session_has_seen_event,
+    schedev_session_init, schedev_session_is_idle, schedev_session_next, schedev_session_on_failure,
+    schedev_session_on_response, schedev_session_out_of_service_since, schedev_session_posted,
+    schedev_session_prepared, schedev_session_recovered, schedev_session_recovering, schedev_session_restore,
+    schedev_session_set_names, schedev_session_size, schedev_session_snapshot, schedev_step, schedev_step_json,
 };
 use scheduled_events_core::{
-    Cause, Preparation, Report, RequestOutcome, Response, Session, SessionConfig, SnapshotError, Step, UnixMillis,
-    VmNames,
+    AnswerOutcome, Cause, GateAnswer, GatePhase, Preparation, Report, RequestOutcome, Response, Session, SessionConfig,
+    SnapshotError, Step, UnixMillis, VmNames,
 };
 
 use super::{
@@ -34,8 +36,10 @@ enum StepView {
     Wait(i64),
     Get(u32),
     Post(String, u32),
-    Prepare(TrackedView),
-    Recover(TrackedView),
+    Prepare(TrackedView, u32),
+    Recover(TrackedView, u32),
+    Gate(TrackedView, u32, u32),
+    Cancel(u32),
     Change(&'static str, TrackedView),
     Decision(DecisionView, TrackedView),
     Problem(ProblemView),
@@ -48,8 +52,13 @@ impl StepView {
             Step::Wait { until } => Self::Wait(until.0),
             Step::Get { timeout_ms } => Self::Get(*timeout_ms),
             Step::Post { body, timeout_ms } => Self::Post(String::from_utf8(body.to_vec()).unwrap(), *timeout_ms),
-            Step::Prepare { event } => Self::Prepare(TrackedView::core(event)),
-            Step::Recover { event } => Self::Recover(TrackedView::core(event)),
+            Step::Prepare { event, attempt } => Self::Prepare(TrackedView::core(event), *attempt),
+            Step::Recover { event, attempt } => Self::Recover(TrackedView::core(event), *attempt),
+            Step::Gate { event, phase, attempt } => {
+                let phase = if *phase == GatePhase::Prepare { 1 } else { 2 };
+                Self::Gate(TrackedView::core(event), phase, *attempt)
+            }
+            Step::Cancel { attempt } => Self::Cancel(*attempt),
             Step::Report(Report::Change { change, event }) => Self::Change(change.word(), TrackedView::core(event)),
             Step::Report(Report::Decision { decision, event }) => {
                 Self::Decision(DecisionView::core(decision), TrackedView::core(event))
@@ -65,12 +74,14 @@ impl StepView {
             1 => Self::Wait(step.until_ms),
             2 => Self::Get(step.timeout_ms),
             3 => Self::Post(text(step.body), step.timeout_ms),
-            4 => Self::Prepare(TrackedView::c(&step.event)),
-            5 => Self::Recover(TrackedView::c(&step.event)),
+            4 => Self::Prepare(TrackedView::c(&step.event), step.attempt),
+            5 => Self::Recover(TrackedView::c(&step.event), step.attempt),
             6 => Self::Change(word(schedev_change_word(step.change)), TrackedView::c(&step.event)),
             7 => Self::Decision(DecisionView::c(&step.decision), TrackedView::c(&step.event)),
             8 => Self::Problem(ProblemView::c(&step.problem)),
             9 => Self::Untracked(step.untracked_own, step.untracked_others),
+            10 => Self::Gate(TrackedView::c(&step.event), step.gate_phase, step.attempt),
+            11 => Self::Cancel(step.attempt),
             other => panic!("{other} is no step"),
         }
     }
@@ -108,20 +119,42 @@ fn outcome_of_c(outcome: &schedev_outcome) -> OutcomeView {
     (outcome.kind, word(schedev_cause_word(outcome.cause)), status, outcome.retry_in_ms, refused)
 }
 
+/// The configuration of both sessions.
+struct Setup {
+    policies: Policies,
+    mine: &'static [&'static str],
+    interval_ms: u32,
+    dry_run: bool,
+    gate: bool,
+    recover_all: bool,
+    machine_id: &'static str,
+    boot_id: &'static str,
+}
+
 /// Both sessions, and the memory of the C one.
 struct Pair {
+    setup: Setup,
     c: *mut schedev_session,
     core: Core,
     _memory: Vec<u8>,
     now: UnixMillis,
     incarnation: u64,
+    /// The highest attempt number so far.
+    newest_attempt: u32,
 }
 
 pub(super) fn live(u: &mut Unstructured<'_>) -> Result<()> {
-    let policies = Policies::choose(u)?;
-    let mine = *u.choose(&[&["vm"][..], &["vm", "höst"], &[]])?;
-    let dry_run = rarely(u, 16)?;
-    let mut pair = Pair::new(u, &policies, mine, dry_run)?;
+    let setup = Setup {
+        policies: Policies::choose(u)?,
+        mine: u.choose(&[&["vm"][..], &["vm", "höst"], &[]])?,
+        interval_ms: u.int_in_range(200..=5_000)?,
+        dry_run: rarely(u, 16)?,
+        gate: rarely(u, 3)?,
+        recover_all: rarely(u, 3)?,
+        machine_id: u.choose(&["", "this machine"])?,
+        boot_id: u.choose(&["", "first boot"])?,
+    };
+    let mut pair = Pair::new(u, setup)?;
     for _ in 0..u.int_in_range(1..=80)? {
         if u.is_empty() {
             break;
@@ -141,14 +174,18 @@ pub(super) fn live(u: &mut Unstructured<'_>) -> Result<()> {
 }
 
 impl Pair {
-    fn new(u: &mut Unstructured<'_>, policies: &Policies, mine: &[&'static str], dry_run: bool) -> Result<Self> {
-        let interval_ms = u.int_in_range(200..=5_000)?;
+    fn new(u: &mut Unstructured<'_>, setup: Setup) -> Result<Self> {
+        let &Setup { ref policies, mine, interval_ms, dry_run, gate, recover_all, machine_id, boot_id } = &setup;
         let config = SessionConfig {
+            names: VmNames::new(mine),
             policy: policies.core.clone(),
             interval_ms,
             dry_run,
+            gate,
+            recover_all,
             seed: 5,
-            ..SessionConfig::new(VmNames::new(mine))
+            machine_id,
+            boot_id,
         };
         let core = Core::new(&config).unwrap();
         let (names, policy) = (Names::new(mine, false), policies.c());
@@ -160,6 +197,10 @@ impl Pair {
             seed: 5,
             interval_ms,
             dry_run: Flag::new(dry_run),
+            gate: Flag::new(gate),
+            recover_all: Flag::new(recover_all),
+            machine_id: plain(machine_id),
+            boot_id: plain(boot_id),
         };
         // At any alignment, with memory of exactly the required size.
         let (size, shift) = (schedev_session_size(), u.int_in_range(0..=7_usize)?);
@@ -171,7 +212,8 @@ impl Pair {
             schedev_session_init(place, size, &raw const config, &raw mut c)
         };
         assert_eq!(status, SCHEDEV_OK);
-        Ok(Self { c, core, _memory: memory, now: UnixMillis(1_700_000_000_000), incarnation: 0 })
+        let now = UnixMillis(1_700_000_000_000);
+        Ok(Self { setup, c, core, _memory: memory, now, incarnation: 0, newest_attempt: 0 })
     }
 
     /// Compares the next steps. After a wait, the time is its end.
@@ -180,7 +222,16 @@ impl Pair {
         // SAFETY: the session lives; the step is written, since nothing is NULL. Its texts are read before the next call.
         let step = unsafe {
             assert_eq!(schedev_session_next(self.c, self.now.0, step.as_mut_ptr()), SCHEDEV_OK);
-            StepView::c(&step.assume_init())
+            let step = step.assume_init();
+            self.newest_attempt = self.newest_attempt.max(step.attempt);
+            if step.kind == SCHEDEV_STEP_RECOVER as u32 {
+                // The record fits, with the ids of all events that the recovery is for.
+                let mut record = vec![0; SCHEDEV_STEP_JSON_MAX_BYTES];
+                let mut needed = 0;
+                let written = schedev_step_json(&raw const step, record.as_mut_ptr(), record.len(), &raw mut needed);
+                assert_eq!(written, SCHEDEV_OK);
+            }
+            StepView::c(&step)
         };
         assert_eq!(step, StepView::core(&self.core.next(self.now)));
         if let StepView::Wait(until) = step {
@@ -247,26 +298,51 @@ impl Pair {
         Ok(())
     }
 
-    /// Reports preparations and recoveries, of known and unknown events.
+    /// Answers steps: with the numbers of the newest attempts, with older ones, and with one that was not given.
     fn host_answers(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
-        let ids: Vec<_> = self.core.events().map(|event| event.event_id().as_str().to_owned()).collect();
-        for id in ids.iter().map(String::as_str).chain(["nobody"]) {
-            let (known, status) = match u.int_in_range(0..=3_u8)? {
-                0 => continue,
-                1 => {
-                    // SAFETY: the session lives, and the id through the call.
-                    let status = unsafe { schedev_session_recovered(self.c, plain(id)) };
-                    (self.core.recovered(id), status)
-                }
-                number => {
-                    let (number, preparation) =
-                        if number == 2 { (1, Preparation::Ready) } else { (2, Preparation::Failed) };
-                    // SAFETY: the session lives, and the id through the call.
-                    let status = unsafe { schedev_session_prepared(self.c, plain(id), number) };
-                    (self.core.prepared(id, preparation), status)
+        for attempt in self.newest_attempt.saturating_sub(3)..=self.newest_attempt.saturating_add(1) {
+            let mut accepted = Flag::new(rarely(u, 2)?);
+            let before = accepted;
+            let (number, now) = (u.int_in_range(0..=3_u8)?, self.now);
+            let c_number = u32::from(number);
+            let place = &raw mut accepted;
+            // SAFETY: the session lives, and the output through the call.
+            let (status, outcome) = unsafe {
+                match u.int_in_range(0..=3_u8)? {
+                    0 => continue,
+                    1 => {
+                        let done = number > 1;
+                        let status = schedev_session_recovered(self.c, attempt, Flag::new(done), now.0, place);
+                        (status, Some(self.core.recovered(attempt, done, now)))
+                    }
+                    2 => {
+                        let preparation = match number {
+                            1 => Some(Preparation::Ready),
+                            2 => Some(Preparation::Failed),
+                            _ => None,
+                        };
+                        let status = schedev_session_prepared(self.c, attempt, c_number, place);
+                        (status, preparation.map(|preparation| self.core.prepared(attempt, preparation)))
+                    }
+                    _ => {
+                        let answer = match number {
+                            1 => Some(GateAnswer::Open),
+                            2 => Some(GateAnswer::AnotherApproves),
+                            3 => Some(GateAnswer::Closed),
+                            _ => None,
+                        };
+                        let status = schedev_session_gate_answered(self.c, attempt, c_number, now.0, place);
+                        (status, answer.map(|answer| self.core.gate_answered(attempt, answer, now)))
+                    }
                 }
             };
-            assert_eq!(status, if known { SCHEDEV_OK } else { SCHEDEV_ERROR_UNKNOWN_EVENT });
+            let expected = match outcome {
+                Some(AnswerOutcome::Accepted) => (SCHEDEV_OK, Flag::new(true)),
+                Some(AnswerOutcome::Cancelled) => (SCHEDEV_OK, Flag::new(false)),
+                Some(AnswerOutcome::Unexpected) => (SCHEDEV_ERROR_UNKNOWN_EVENT, before),
+                None => (SCHEDEV_ERROR_ARGUMENT, before),
+            };
+            assert_eq!((status, accepted), expected);
         }
         Ok(())
     }
@@ -312,6 +388,9 @@ impl Pair {
                 _ => snapshot.insert(place, u.arbitrary()?),
             }
         }
+        if rarely(u, 4)? {
+            self.move_to_another_host(u)?;
+        }
         let snapshot = snapshot.into_boxed_slice();
         // SAFETY: the session lives, and the snapshot through the call.
         let status = unsafe { schedev_session_restore(self.c, snapshot.as_ptr().cast(), snapshot.len()) };
@@ -319,9 +398,24 @@ impl Pair {
             Ok(()) => SCHEDEV_OK,
             Err(SnapshotError::UnknownVersion(_)) => SCHEDEV_ERROR_SNAPSHOT_VERSION,
             Err(SnapshotError::TooManyEvents) => SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS,
+            Err(SnapshotError::OtherMachine) => SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE,
             Err(_) => SCHEDEV_ERROR_SNAPSHOT_DAMAGED,
         };
         assert_eq!(status, expected);
+        Ok(())
+    }
+
+    /// Replaces both sessions by new ones, after a reboot or on another machine.
+    fn move_to_another_host(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
+        let policies = self.setup.policies.clone();
+        let setup = Setup {
+            policies,
+            machine_id: u.choose(&["", "this machine", "a clone of it"])?,
+            boot_id: u.choose(&["", "first boot", "second boot"])?,
+            ..self.setup
+        };
+        let (now, incarnation, newest_attempt) = (self.now, self.incarnation, self.newest_attempt);
+        *self = Self { now, incarnation, newest_attempt, ..Self::new(u, setup)? };
         Ok(())
     }
 
@@ -347,6 +441,17 @@ impl Pair {
                 count += 1;
             }
             assert_eq!(schedev_session_posted(self.c, count, id.as_mut_ptr()), SCHEDEV_END);
+            count = 0;
+            for (index, expected) in self.core.recovering().enumerate() {
+                assert_eq!(schedev_session_recovering(self.c, index, id.as_mut_ptr()), SCHEDEV_OK);
+                assert_eq!(text(id.assume_init()), expected.event_id().as_str());
+                count += 1;
+            }
+            assert_eq!(schedev_session_recovering(self.c, count, id.as_mut_ptr()), SCHEDEV_END);
+            let mut since = 0;
+            let status = schedev_session_out_of_service_since(self.c, &raw mut since);
+            let since = (status == SCHEDEV_OK).then_some(UnixMillis(since));
+            assert_eq!(since, self.core.out_of_service_since());
         }
     }
 }
