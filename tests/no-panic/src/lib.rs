@@ -13,10 +13,11 @@ use scheduled_events_core::record::{
 };
 use scheduled_events_core::{
     Action, BufferTooSmall, Cause, Change, Decision, Document, EVENT_ID_MAX, Event, EventCursor, EventId, EventKind,
-    EventSource, EventSources, EventStatus, EventType, EventTypes, Incarnation, Leader, MAX_RULES, Member, NotBefore,
-    ParseError, ParseErrorKind, Policy, Position, Preparation, Problem, ProblemKind, Reason, Report, RequestOutcome,
-    Response, Rule, Scope, Session, SessionConfig, SessionConfigError, SnapshotError, SourceKind, StartRequests, Step,
-    Text, TooManyRules, TrackedEvent, TrackedStatus, Tracker, TrackerFull, UnixMillis, UnixSeconds, Untracked, VmNames,
+    EventSource, EventSources, EventStatus, EventType, EventTypes, GateAnswer, Incarnation, Leader, MAX_RULES, Member,
+    NotBefore, ParseError, ParseErrorKind, Policy, Position, Preparation, Problem, ProblemKind, Reason, Report,
+    RequestOutcome, Response, Rule, Scope, Session, SessionConfig, SessionConfigError, SnapshotError, SourceKind,
+    StartRequests, Step, Text, TooManyRules, TrackedEvent, TrackedStatus, Tracker, TrackerFull, UnixMillis,
+    UnixSeconds, Untracked, VmNames,
 };
 
 /// One event to approve, one that names another machine, and one without an id.
@@ -151,7 +152,10 @@ struct Counts {
 
 fn preparing() -> Policy {
     let freeze = Rule { event_types: EventTypes::of(&[EventKind::Freeze]), ..Rule::new(Action::Prepare) };
-    Policy::new(black_box(&[freeze])).unwrap_or_default()
+    let mut policy = Policy::new(black_box(&[freeze])).unwrap_or_default();
+    // The event is of several machines.
+    policy.leader = Some(Leader::FirstResource);
+    policy
 }
 
 fn step(session: &mut Followed, input: &[u8], now: &mut UnixMillis, counts: &mut Counts) {
@@ -178,16 +182,22 @@ fn step(session: &mut Followed, input: &[u8], now: &mut UnixMillis, counts: &mut
             *now = now.plus(1000);
         }
         Step::Wait { until } => *now = until,
-        Step::Prepare { event } => {
-            let event_id = event.event_id().clone();
+        Step::Prepare { event, attempt } => {
+            reach(event);
             one_more(&mut counts.prepared);
-            reach(session.prepared(event_id.as_str(), black_box(Preparation::Ready)));
+            reach(session.prepared(attempt, black_box(Preparation::Ready)));
         }
-        Step::Recover { event } => {
-            let event_id = event.event_id().clone();
+        Step::Recover { event, own, attempt } => {
+            reach((event, own));
             one_more(&mut counts.recovered);
-            reach(session.recovered(event_id.as_str()));
+            reach((session.recovering().for_each(reach), session.out_of_service_since()));
+            reach(session.recovered(attempt, black_box(true), *now));
         }
+        Step::Gate { event, phase, attempt } => {
+            reach((event, phase));
+            reach(session.gate_answered(attempt, black_box(GateAnswer::Open), *now));
+        }
+        Step::Cancel { attempt } => reach(attempt),
         Step::Report(Report::Change { change, event }) => {
             reach((change, event));
             one_more(&mut counts.changes);
@@ -343,6 +353,7 @@ fn the_text(text: Text<'_>, other: &str) {
 fn the_times(text: &str, number: i64) {
     let moment = UnixSeconds::parse(text).unwrap_or(UnixSeconds(number));
     reach((shown(&moment), moment.since(UnixSeconds(number)), moment < UnixSeconds(number)));
+    reach(moment.minus(black_box(u32::MAX)));
     reach(moment.write(black_box(&mut [0; UnixSeconds::WRITTEN_MAX])).map(str::len));
     let millis = UnixMillis::from(moment);
     reach((millis.plus(u32::MAX), millis.seconds(), millis.millis_since(UnixMillis(number))));
@@ -365,6 +376,9 @@ fn the_policies(number: i64) {
         sources: EventSources::of(black_box(&[SourceKind::Other, SourceKind::User])),
         min_duration: black_box(Some(1)),
         max_duration: black_box(None),
+        min_notice: black_box(None),
+        max_notice: black_box(Some(u32::MAX)),
+        prepare_before: black_box(Some(u32::MAX)),
         scope,
         action,
     };
@@ -372,7 +386,7 @@ fn the_policies(number: i64) {
     for count in [1, MAX_RULES, MAX_RULES + 1] {
         match Policy::new(rules.get(..black_box(count)).unwrap_or_default()) {
             Ok(mut policy) => {
-                policy.leader = Leader::Rank { take_over_after: black_box(u32::MAX) };
+                policy.leader = Some(Leader::Rank { take_over_after: black_box(u32::MAX) });
                 let Ok(document) = Document::parse(black_box(SAMPLE)) else { return };
                 for event in document.events() {
                     the_decision(policy.decide(&event, VmNames::new(black_box(&["westno_1"])), NOW));
@@ -437,7 +451,11 @@ fn the_session(input: &[u8], text: &str, names: VmNames<'_>, number: i64) {
         the_outcome(session.on_response(&response, now));
         the_outcome(session.on_response_with(&response, now, |document| reach(document.incarnation())));
         the_outcome(session.on_failure(black_box(Cause::Redirect(301)), now));
-        reach((session.prepared(text, Preparation::Failed), session.recovered(text), session.posted().for_each(reach)));
+        let attempt = black_box(1);
+        reach((session.prepared(attempt, Preparation::Failed), session.recovered(attempt, black_box(false), now)));
+        reach(session.gate_answered(attempt, black_box(GateAnswer::Closed), now));
+        reach((session.recovering().for_each(reach), session.posted().for_each(reach)));
+        reach(session.out_of_service_since());
         session.events().for_each(the_tracked);
         reach((session.has_seen_event(), session.awaits_answer(), session.is_idle(), session.clone().is_idle()));
         if let Err(error) = session.snapshot(black_box(&mut [0; 500])) {
