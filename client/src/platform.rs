@@ -412,6 +412,7 @@ mod windows {
     /// A command and its children.
     pub(crate) struct CommandTree;
 
+    #[allow(clippy::unused_self)] // The same functions as on Unix.
     impl CommandTree {
         /// The tree of a command.
         pub(crate) fn new(_child: &Child, _mark: &str) -> Self {

@@ -189,3 +189,21 @@ fn a_replaced_lock_ends_writing_and_nothing_else() {
     service.await_polls(3);
     assert_eq!(fs::read(&state).expect("the state file"), before);
 }
+
+#[test]
+fn a_state_file_that_another_user_wrote_starts_no_command() {
+    // Only root can give a file away, and only root has much to lose.
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let folder = Folder::new();
+    let state = folder.path("state");
+    let forged = real_state(&folder);
+    write_private(&state, &forged);
+    std::os::unix::fs::chown(&state, Some(64_019), Some(64_019)).expect("a file to give away");
+    let service = FakeService::start();
+    let refused = watch_wrapped(&["env"], &service, &state).finish().with_code(2);
+    assert!(refused.stderr.contains("it belongs to the user 64019; remove it"), "{}", refused.stderr);
+    assert_eq!(fs::read(&state).expect("the file"), forged);
+    assert!(service.requests().is_empty());
+}
