@@ -91,6 +91,10 @@ pub const COMMAND_TIME_MAX: Duration = Duration::from_secs(30 * 86_400);
 /// For how many changes the `--on` commands run at once: so many for this machine's events, and so many for others'.
 pub const HOOKS_AT_ONCE: usize = 8;
 
+/// For how many changes `--on` commands may wait: so many for this machine's events, and so many for others'. Beyond that the oldest
+/// are dropped, and reported.
+pub const HOOKS_WAITING_MAX: usize = 2 * EVENTS_MAX;
+
 /// How long a watcher that stops waits for its commands, after it asked them to terminate.
 pub const EXIT_TERMINATE_WAIT: Duration = Duration::from_millis(1_200);
 

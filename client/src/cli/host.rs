@@ -14,7 +14,7 @@ use super::systemd::Supervisor;
 use crate::hooks::{CommandEvent, CommandLine, CommandOutcome, RunningCommand};
 use crate::limits::{
     COMMAND_TIME, COMMAND_TIME_MAX, COMMAND_TIME_MIN, EXIT_KILL_WAIT, EXIT_TERMINATE_WAIT, GATE_ANOTHER_APPROVES,
-    GATE_TIME, HOOKS_AT_ONCE,
+    GATE_TIME, HOOKS_AT_ONCE, HOOKS_WAITING_MAX,
 };
 use crate::record::{EventRecord, HookOutcome, TimedRecord};
 use crate::watch::{Completion, Host, Note, Reply, WatchStatus};
@@ -54,6 +54,25 @@ struct ChangeCommands {
 }
 
 impl CommandQueue {
+    /// Drops the waiting commands for an earlier change of the same kind, whose event is outdated, and the oldest ones if too many
+    /// wait.
+    fn make_way(&mut self, change: Change, event: &EventRecord) {
+        let key = event_key(&event.event_id);
+        let is_outdated =
+            |waiting: &ChangeCommands| waiting.change == change && event_key(&waiting.event.event_id) == key;
+        let outdated = self.waiting.iter().position(is_outdated).and_then(|index| self.waiting.remove(index));
+        if let Some(outdated) = outdated {
+            outdated.completion.complete();
+        } else if self.waiting.len() >= HOOKS_WAITING_MAX
+            && let Some(oldest) = self.waiting.pop_front()
+        {
+            let text =
+                format!("too many commands wait: none is run for {} of {}", oldest.change, oldest.event.event_id);
+            diagnose("error", &text);
+            oldest.completion.complete();
+        }
+    }
+
     /// Starts as many waiting commands as may run.
     fn start(&mut self) {
         self.running.retain(|commands| commands.iter().any(|running| !running.has_ended()));
@@ -218,6 +237,7 @@ impl Host for CommandHost {
         // Others' events must not delay this machine's.
         let is_own = event.mine != Some(false);
         let queue = if is_own { &mut self.on_own } else { &mut self.on_others };
+        queue.make_way(change, event);
         queue.waiting.push_back(ChangeCommands { commands, change, event: event.clone(), due, completion });
         queue.start();
         true

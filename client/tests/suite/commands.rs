@@ -386,6 +386,37 @@ fn a_preparation_gets_more_time_when_its_event_is_rescheduled() {
 }
 
 #[test]
+fn of_changes_that_wait_for_their_command_only_the_latest_of_a_kind_runs() {
+    let fixture = Fixture::new();
+    let service = FakeService::start();
+    service.show(2, &[freeze("a")]);
+    let go = fixture.folder.path("go");
+    let on = format!(
+        "rescheduled=sh -c 'echo $SCHEDULED_EVENTS_NOT_BEFORE >> {}; while ! test -e {go} && {WHILE_TEST_RUNS}; do sleep 0.1; \
+         done'",
+        fixture.log
+    );
+    let mut run = Run::watch(&service.url(), &["--vm-name", VM, "--on", &on]);
+    run.change("scheduled", "a");
+    let mut last = Value::Null;
+    for number in 1..=14 {
+        let later = in_future(Duration::from_secs(3600 + number * 60));
+        service.show(2 + number, &[with(freeze("a"), &json!({ "NotBefore": later }))]);
+        last = run.record("a new time", |record| {
+            record["change"] == "rescheduled" && record["not_before"].as_str() > last.as_str()
+        })["not_before"]
+            .clone();
+    }
+    eventually("eight commands", || (fixture.lines().len() == 8).then_some(()));
+    fixture.folder.file("go", "");
+    eventually("the last command", || fixture.lines().iter().any(|line| last == line.as_str()).then_some(()));
+    service.await_polls(3);
+    assert_eq!(fixture.lines().len(), 9, "{:?}", fixture.lines());
+    run.terminate();
+    run.finish().with_code(0);
+}
+
+#[test]
 fn invalid_commands_and_unknown_changes_are_usage_errors() {
     for arguments in [
         ["--prepare", "drain 'now"],
