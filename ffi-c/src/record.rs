@@ -76,12 +76,10 @@ pub unsafe extern "C" fn schedev_step_json(
     })
 }
 
-/// The ids of the events that a recovery is for. At first, each place in `ids` has the id of the step's event: the recovery
-/// of another machine is for this one only.
+/// The ids of the events that the recovery of this machine is for.
 fn recovering<'a>(session: &'a Session<SCHEDEV_SESSION_EVENTS_MAX>, ids: &'a mut [&'a str]) -> &'a [&'a str] {
-    let all = || session.recovering().map(|event| event.event_id().as_str());
-    let is_listed = all().any(|id| ids.first() == Some(&id));
-    let count = if is_listed { ids.iter_mut().zip(all()).map(|(place, id)| *place = id).count() } else { 1 };
+    let all = session.recovering().map(|event| event.event_id().as_str());
+    let count = ids.iter_mut().zip(all).map(|(place, id)| *place = id).count();
     ids.get(..count).unwrap_or_default()
 }
 

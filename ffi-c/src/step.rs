@@ -95,7 +95,7 @@ pub struct schedev_step {
     pub untracked_own: usize,
     /// UNTRACKED: the number of other machines' events that are not followed.
     pub untracked_others: usize,
-    /// RECOVER: the session, for schedev_step_json().
+    /// RECOVER: the session if it is this machine that recovers, and NULL for another machine. schedev_step_json() uses it.
     pub session: *const schedev_session,
     /// For later versions: zero.
     pub reserved: [u64; 4],
@@ -141,9 +141,9 @@ impl schedev_step {
                 result.attempt = *attempt;
                 (SCHEDEV_STEP_PREPARE, Some(*event))
             }
-            Step::Recover { event, attempt } => {
+            Step::Recover { event, own, attempt } => {
                 result.attempt = *attempt;
-                result.session = session;
+                result.session = if *own { session } else { core::ptr::null() };
                 (SCHEDEV_STEP_RECOVER, Some(*event))
             }
             Step::Gate { event, phase, attempt } => {
