@@ -175,7 +175,7 @@ scenarios-page: ## write docs/scenarios.md from the scenario files
 	SCHEDULED_EVENTS_WRITE_SCENARIOS_PAGE=1 $(CARGO) test $(WORKSPACE) --test suite scenarios_page::the_page
 
 faults-table: ## write docs/faults.md from the tests
-	SCHEDULED_EVENTS_WRITE_FAULTS_PAGE=1 $(CARGO) test --locked --package scheduled-events --test suite the_page
+	SCHEDULED_EVENTS_WRITE_FAULTS_PAGE=1 $(CARGO) test --locked --package scheduled-events --test suite http_faults::page
 
 ##@ Benchmarks
 bench: ## compare core with other parsers: make bench ARGS="--documents S,L --competitors core,yyjson --seconds 1"

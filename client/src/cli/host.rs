@@ -17,7 +17,7 @@ use crate::limits::{
     GATE_TIME, HOOKS_AT_ONCE, HOOKS_WAITING_MAX,
 };
 use crate::record::{EventRecord, HookOutcome, TimedRecord};
-use crate::watch::{Completion, Host, Note, Reply, WatchStatus};
+use crate::watch::{Completion, Host, Note, Reply, WatchStatus, event_key};
 
 /// Prints records and runs the user's commands.
 pub(super) struct CommandHost {

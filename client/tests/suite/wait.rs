@@ -95,7 +95,7 @@ fn waits_for_this_machines_name_if_it_is_needed() {
     assert!(waiting.is_running());
     service.set_name(Some("WestNO_0"));
     let finished = waiting.finish().with_code(0);
-    assert_eq!(finished.stderr.matches("cannot get").count(), 1, "{}", finished.stderr);
+    assert_eq!(finished.stderr.matches("cannot determine").count(), 1, "{}", finished.stderr);
     // Without --mine, the name only marks events.
     service.set_name(None);
     let finished = start(&service, &[]).finish().with_code(0);
