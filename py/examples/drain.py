@@ -22,7 +22,7 @@ def drain(event: se.Event) -> bool:
 
 
 def undrain(event: se.Event) -> None:
-    """Take this machine back into service."""
+    """Take this machine back into service: no event keeps it out any more. If it fails, it is called again."""
     print(f"back after {event.event_type}", flush=True)
 
 

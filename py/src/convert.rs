@@ -1,13 +1,13 @@
-//! Arguments that several functions take: times, names, durations.
+//! Arguments that several functions take: times, names, durations, answers.
 
 use std::time::Duration;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDateTime, PyString, PyTzInfo};
+use pyo3::types::{PyBool, PyDateTime, PyString, PyTzInfo};
 use scheduled_events::clock::Clock;
-use scheduled_events_core::{UnixMillis, UnixSeconds};
+use scheduled_events_core::{GateAnswer, UnixMillis, UnixSeconds};
 
 /// A time as an argument: seconds since 1970, or an aware `datetime`.
 #[derive(Clone, Copy)]
@@ -85,6 +85,20 @@ pub(crate) fn span(seconds: f64, what: &str) -> PyResult<Duration> {
         .ok()
         .filter(|span| !span.is_zero())
         .ok_or_else(|| PyValueError::new_err(format!("{what} must be a positive number of seconds, not {seconds}")))
+}
+
+/// A gate's answer: True, False, or a word of core's. Nothing else is one, so that a function without a `return` opens no gate.
+pub(crate) fn gate_answer(answer: &Bound<'_, PyAny>) -> PyResult<GateAnswer> {
+    if let Ok(open) = answer.cast::<PyBool>() {
+        return Ok(if open.is_true() { GateAnswer::Open } else { GateAnswer::Closed });
+    }
+    let word: String = answer.extract().unwrap_or_default();
+    let found = GateAnswer::ALL.into_iter().find(|known| known.word() == word);
+    let another = GateAnswer::AnotherApproves;
+    found.ok_or_else(|| {
+        let given = answer.repr().map_or_else(|_| String::new(), |text| text.to_string());
+        PyValueError::new_err(format!("expected True, False or {:?} from a gate, not {given}", another.word()))
+    })
 }
 
 /// The first second of the year 1, and the last one of the year 9999.

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use scheduled_events::policy_file::PolicyError;
 use scheduled_events_core::record::{CauseWord, Printable};
-use scheduled_events_core::{Cause, ParseError};
+use scheduled_events_core::{Cause, ParseError, SnapshotError};
 
 const MODULE: &str = "scheduled_events._errors";
 
@@ -89,8 +89,14 @@ pub(crate) fn state(py: Python<'_>, message: &str) -> PyErr {
 }
 
 /// `SnapshotError`.
-pub(crate) fn snapshot(py: Python<'_>, message: &str) -> PyErr {
-    error(py, "SnapshotError", message, |_| Ok(()))
+pub(crate) fn snapshot(py: Python<'_>, refused: SnapshotError) -> PyErr {
+    let kind = match refused {
+        SnapshotError::UnknownVersion(_) => "unknown-version",
+        SnapshotError::TooManyEvents => "too-many-events",
+        SnapshotError::OtherMachine => "other-machine",
+        _ => "damaged",
+    };
+    error(py, "SnapshotError", &refused.to_string(), |details| details.set_item("kind", kind))
 }
 
 /// `CapacityError`: a document has `needed` events.

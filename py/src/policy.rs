@@ -56,8 +56,7 @@ impl PyRule {
         rule.min_duration = min_duration.map(duration).transpose()?;
         rule.max_duration = max_duration.map(duration).transpose()?;
         rule.scope = known(py, "scope", scope, &Scope::ALL)?;
-        policy_file::check_durations(rule.min_duration, rule.max_duration)
-            .map_err(|message| errors::policy(py, &message))?;
+        policy_file::check_ranges(&rule).map_err(|message| errors::policy(py, &message))?;
         Ok(Self { rule, event, source })
     }
 
@@ -163,9 +162,7 @@ impl PyPolicy {
     fn new(py: Python<'_>, rules: Vec<Py<PyRule>>, leader: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         let rules: Vec<Rule> = rules.iter().map(|rule| rule.get().rule).collect();
         let mut policy = Policy::new(&rules).map_err(|error| errors::policy(py, &error.to_string()))?;
-        if let Some(leader) = leader {
-            policy.leader = leader_of(leader)?;
-        }
+        policy.leader = leader.map(leader_of).transpose()?;
         Ok(Self(policy))
     }
 

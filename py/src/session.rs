@@ -13,11 +13,12 @@ use scheduled_events::limits::EVENTS_MAX;
 use scheduled_events::record::EventRecord;
 use scheduled_events_core::record::{CauseWord, EventMembers, Record};
 use scheduled_events_core::{
-    Cause, Document, EventId, Preparation, Report, RequestOutcome, Response, Session, SessionConfig, Step,
-    TrackedEvent, UnixMillis, VmNames,
+    AnswerOutcome, Cause, Document, EventId, GateAnswer, GatePhase, Preparation, Report, RequestOutcome, Response,
+    Session, SessionConfig, Step, TrackedEvent, UnixMillis, VmNames,
 };
 
-use crate::convert::{Moment, Names, datetime, span};
+use crate::attempts::{Attempts, Task};
+use crate::convert::{Moment, Names, datetime, gate_answer, span};
 use crate::event::{PyEvent, event_object};
 use crate::policy::PyPolicy;
 use crate::{errors, words};
@@ -26,6 +27,10 @@ use crate::{errors, words};
 ///
 /// It paces the polls, reports changes, decides when to prepare, approve and recover, and survives restarts through
 /// snapshot() and restore(). ``now`` is the current time by default, from a clock that never steps.
+///
+/// With ``gate``, it asks before each preparation and each approval, and ignores the policy's leader. With
+/// ``recover_all``, it recovers after every event of this machine that started, prepared for or not. ``machine_id`` is an
+/// id that a clone of this machine does not have, such as its vmId, and ``boot_id`` one that changes at each boot.
 #[pyclass(frozen, name = "Session", module = "scheduled_events")]
 pub(crate) struct PySession {
     inner: Mutex<Inner>,
@@ -38,6 +43,7 @@ struct Inner {
     /// The newest document, for the positions of problems and the members of events.
     body: Vec<u8>,
     posted: Vec<String>,
+    attempts: Attempts,
 }
 
 /// A step that borrows nothing. Python code may call the session again while the step becomes a Python object, so the
@@ -55,16 +61,35 @@ enum OwnedStep {
         until: UnixMillis,
         seconds: f64,
     },
-    /// A `Prepare` or `Recover`, with the event's JSON object.
-    Hook {
-        name: &'static str,
-        event_id: String,
-        object: String,
+    Prepare {
+        event: OwnedEvent,
+        attempt: u32,
+    },
+    Recover {
+        /// The events that it is for, the last one first.
+        events: Vec<OwnedEvent>,
+        own: bool,
+        attempt: u32,
+    },
+    Gate {
+        event: OwnedEvent,
+        phase: GatePhase,
+        attempt: u32,
+    },
+    Cancel {
+        attempt: u32,
+        event_id: Option<String>,
     },
     /// A record, in JSON.
     Report {
         json: String,
     },
+}
+
+/// An event's id and its JSON object.
+struct OwnedEvent {
+    event_id: String,
+    object: String,
 }
 
 impl PySession {
@@ -76,15 +101,20 @@ impl PySession {
 #[pymethods]
 impl PySession {
     #[new]
-    #[pyo3(signature = (policy=None, vm_names=None, *, interval=1.0, dry_run=false, seed=None,
-                        api_version="2020-07-01"))]
+    #[pyo3(signature = (policy=None, vm_names=None, *, interval=1.0, dry_run=false, gate=false, recover_all=false,
+                        seed=None, machine_id=None, boot_id=None, api_version="2020-07-01"))]
+    #[allow(clippy::fn_params_excessive_bools)] // Python passes them by name.
     fn new(
         py: Python<'_>,
         policy: Option<&Bound<'_, PyAny>>,
         vm_names: Option<Names>,
         interval: f64,
         dry_run: bool,
+        gate: bool,
+        recover_all: bool,
         seed: Option<u64>,
+        machine_id: Option<&str>,
+        boot_id: Option<&str>,
         api_version: &str,
     ) -> PyResult<Self> {
         let vm_names = vm_names.unwrap_or_default();
@@ -95,14 +125,19 @@ impl PySession {
             policy: PyPolicy::named(policy)?,
             interval_ms: u32::try_from(span(interval, "interval")?.as_millis()).unwrap_or(u32::MAX),
             dry_run,
+            gate,
+            recover_all,
+            machine_id: machine_id.unwrap_or_default(),
+            boot_id: boot_id.unwrap_or_default(),
             seed: seed.unwrap_or_else(|| clock.now().0.unsigned_abs().rotate_left(20) ^ u64::from(std::process::id())),
         };
         let core = Session::new(&config).map_err(|error| errors::config(py, &error.to_string()))?;
-        let inner = Inner { core: Box::new(core), clock, body: Vec::new(), posted: Vec::new() };
+        let inner =
+            Inner { core: Box::new(core), clock, body: Vec::new(), posted: Vec::new(), attempts: Attempts::default() };
         Ok(Self { inner: Mutex::new(inner), api_version: api_version.to_owned() })
     }
 
-    /// Returns what to do now: a Get, Post, Wait, Prepare, Recover or Report.
+    /// Returns what to do now: a Get, Post, Wait, Prepare, Recover, Gate, Cancel or Report.
     #[pyo3(signature = (now=None))]
     fn next<'py>(&self, py: Python<'py>, now: Option<Moment>) -> PyResult<Bound<'py, PyAny>> {
         let step = self.lock().next(now);
@@ -114,12 +149,22 @@ impl PySession {
                 class("Post")?.call1((PyBytes::new(py, &body), seconds(timeout_ms), PyTuple::new(py, event_ids)?))
             }
             OwnedStep::Wait { until, seconds } => class("Wait")?.call1((datetime(py, until.seconds())?, seconds)),
-            OwnedStep::Hook { name, event_id, object } => {
-                let fields = PyDict::new(py);
-                fields.set_item("event_id", event_id)?;
-                fields.set_item("event", PyEvent::from_object(py, object.as_bytes())?)?;
-                class(name)?.call((), Some(&fields))
+            OwnedStep::Prepare { event, attempt } => class("Prepare")?.call((), Some(&event.fields(py, attempt)?)),
+            OwnedStep::Recover { events, own, attempt } => {
+                let objects = events.iter().map(|event| event.object(py)).collect::<PyResult<Vec<_>>>()?;
+                let Some(last) = events.first() else { unreachable!("a recovery is for at least one event") };
+                let fields = last.fields(py, attempt)?;
+                fields.set_item("event_ids", PyTuple::new(py, events.iter().map(|event| &event.event_id))?)?;
+                fields.set_item("events", PyTuple::new(py, objects)?)?;
+                fields.set_item("own", own)?;
+                class("Recover")?.call((), Some(&fields))
             }
+            OwnedStep::Gate { event, phase, attempt } => {
+                let fields = event.fields(py, attempt)?;
+                fields.set_item("phase", phase.word())?;
+                class("Gate")?.call((), Some(&fields))
+            }
+            OwnedStep::Cancel { attempt, event_id } => class("Cancel")?.call1((attempt, event_id)),
             OwnedStep::Report { json } => class("Report")?.call1((words::record(py, &json)?,)),
         }
     }
@@ -172,16 +217,38 @@ impl PySession {
         record.map(|json| words::record(py, &json)).transpose()
     }
 
-    /// Completes a Prepare. False if no preparation for this event is in progress.
-    #[pyo3(signature = (event_id, ready=true))]
-    fn prepared(&self, event_id: &str, ready: bool) -> bool {
+    /// Completes a Prepare, also one that was cancelled. False if the answer counts for nothing: no preparation for this
+    /// event is in progress, it was cancelled, or ``attempt`` is the number of another one.
+    #[pyo3(signature = (event_id, ready=true, attempt=None))]
+    fn prepared(&self, event_id: &str, ready: bool, attempt: Option<u32>) -> bool {
         let preparation = if ready { Preparation::Ready } else { Preparation::Failed };
-        self.lock().core.prepared(event_id, preparation)
+        self.lock().answer(Task::Prepare, event_id, attempt, |core, attempt| core.prepared(attempt, preparation))
     }
 
-    /// Completes a Recover. False if no recovery from this event is in progress.
-    fn recovered(&self, event_id: &str) -> bool {
-        self.lock().core.recovered(event_id)
+    /// Completes a Recover, also one that was cancelled. One that is not done is issued again, after 5 seconds to 5 minutes.
+    /// False if the answer counts for nothing: no recovery for which this event is the last one is in progress, it was
+    /// cancelled, or ``attempt`` is the number of another one.
+    #[pyo3(signature = (event_id, done=true, attempt=None, now=None))]
+    fn recovered(&self, event_id: &str, done: bool, attempt: Option<u32>, now: Option<Moment>) -> bool {
+        let mut inner = self.lock();
+        let now = inner.now(now);
+        inner.answer(Task::Recover, event_id, attempt, |core, attempt| core.recovered(attempt, done, now))
+    }
+
+    /// Answers a Gate: True to go on, False for not yet, or ``another-approves``. It is asked again after 5 seconds unless the
+    /// answer is True. False if the answer counts for nothing.
+    #[pyo3(signature = (event_id, answer, attempt=None, now=None))]
+    fn gate_answered(
+        &self,
+        event_id: &str,
+        answer: &Bound<'_, PyAny>,
+        attempt: Option<u32>,
+        now: Option<Moment>,
+    ) -> PyResult<bool> {
+        let answer: GateAnswer = gate_answer(answer)?;
+        let mut inner = self.lock();
+        let now = inner.now(now);
+        Ok(inner.answer(Task::Gate, event_id, attempt, |core, attempt| core.gate_answered(attempt, answer, now)))
     }
 
     /// Sets or replaces this machine's names.
@@ -203,10 +270,23 @@ impl PySession {
         PyBytes::new(py, buffer.get(..length).unwrap_or_default())
     }
 
-    /// Continues from a snapshot. Raises SnapshotError for bytes that no session wrote.
+    /// Continues from a snapshot. Raises SnapshotError, whose kind says why, for bytes that no session of this machine wrote;
+    /// the session is empty then.
     fn restore(&self, py: Python<'_>, snapshot: &[u8]) -> PyResult<()> {
-        let restored = self.lock().core.restore(snapshot);
-        restored.map_err(|error| errors::snapshot(py, &error.to_string()))
+        let restored = {
+            let mut inner = self.lock();
+            inner.attempts.clear();
+            inner.core.restore(snapshot)
+        };
+        restored.map_err(|error| errors::snapshot(py, error))
+    }
+
+    /// Since when this machine is out of service, which it is from the first preparation until it has recovered: an aware
+    /// datetime in UTC. None if it is in service.
+    #[getter]
+    fn out_of_service_since<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let since = self.lock().core.out_of_service_since();
+        since.map_or(Ok(None), |since| datetime(py, since.seconds()))
     }
 
     /// Whether a request is in progress: its response was not fed back yet.
@@ -248,8 +328,27 @@ impl Inner {
             }
             #[allow(clippy::cast_precision_loss)] // Waits are short.
             Step::Wait { until } => OwnedStep::Wait { until, seconds: until.millis_since(now) as f64 / 1000.0 },
-            Step::Prepare { event } => OwnedStep::hook("Prepare", &self.body, event),
-            Step::Recover { event } => OwnedStep::hook("Recover", &self.body, event),
+            Step::Prepare { event, attempt } => {
+                self.attempts.issued(attempt, Task::Prepare, event.event_id());
+                OwnedStep::Prepare { event: OwnedEvent::new(&self.body, event), attempt }
+            }
+            Step::Recover { event, own, attempt } => {
+                self.attempts.issued(attempt, Task::Recover, event.event_id());
+                let mut events = vec![OwnedEvent::new(&self.body, event)];
+                if own {
+                    let last = event.event_id().clone();
+                    let others = self.core.recovering().filter(|event| *event.event_id() != last);
+                    events.extend(others.map(|event| OwnedEvent::new(&self.body, event)));
+                }
+                OwnedStep::Recover { events, own, attempt }
+            }
+            Step::Gate { event, phase, attempt } => {
+                self.attempts.issued(attempt, Task::Gate, event.event_id());
+                OwnedStep::Gate { event: OwnedEvent::new(&self.body, event), phase, attempt }
+            }
+            Step::Cancel { attempt } => {
+                OwnedStep::Cancel { attempt, event_id: self.attempts.event_id(attempt).map(ToString::to_string) }
+            }
             Step::Report(report) => {
                 let document = Document::parse(&self.body).ok();
                 let record = match &report {
@@ -261,6 +360,18 @@ impl Inner {
                 OwnedStep::Report { json: words::json(&record.at(now.seconds())) }
             }
         }
+    }
+
+    /// Passes an answer on to the session, if it is for a step in progress. Returns whether it counts.
+    fn answer(
+        &mut self,
+        task: Task,
+        event_id: &str,
+        attempt: Option<u32>,
+        pass_on: impl FnOnce(&mut Session<EVENTS_MAX>, u32) -> AnswerOutcome,
+    ) -> bool {
+        let attempt = self.attempts.answered(task, event_id, attempt);
+        attempt.is_some_and(|attempt| pass_on(&mut self.core, attempt) == AnswerOutcome::Accepted)
     }
 
     /// The record of a request's outcome in JSON, if it has one.
@@ -280,11 +391,24 @@ impl Inner {
     }
 }
 
-impl OwnedStep {
-    fn hook(name: &'static str, body: &[u8], event: &TrackedEvent) -> Self {
+impl OwnedEvent {
+    fn new(body: &[u8], event: &TrackedEvent) -> Self {
         let document = Document::parse(body).ok();
         let object = event_object(&EventRecord::from(&members_of(document.as_ref(), event)));
-        Self::Hook { name, event_id: event.event_id().to_string(), object }
+        Self { event_id: event.event_id().to_string(), object }
+    }
+
+    fn object(&self, py: Python<'_>) -> PyResult<PyEvent> {
+        PyEvent::from_object(py, self.object.as_bytes())
+    }
+
+    /// The fields of a step that is about this event.
+    fn fields<'py>(&self, py: Python<'py>, attempt: u32) -> PyResult<Bound<'py, PyDict>> {
+        let fields = PyDict::new(py);
+        fields.set_item("event_id", &self.event_id)?;
+        fields.set_item("event", self.object(py)?)?;
+        fields.set_item("attempt", attempt)?;
+        Ok(fields)
     }
 }
 

@@ -15,9 +15,9 @@ use scheduled_events::imds::{API_VERSION, names_for};
 use scheduled_events::record::{EventRecord, HookOutcome, TimedRecord};
 use scheduled_events::state::StateFile;
 use scheduled_events::watch::{Host, Note, Reply, Severity, StopReason, Watcher, WatcherHandle, WatcherOptions};
-use scheduled_events_core::{Preparation, Session, SessionConfig, VmNames};
+use scheduled_events_core::{GateAnswer, GatePhase, Preparation, Session, SessionConfig, VmNames};
 
-use crate::convert::{Names, span};
+use crate::convert::{Names, gate_answer, span};
 use crate::event::{PyEvent, event_object};
 use crate::imds::{PyImds, SLICE};
 use crate::policy::PyPolicy;
@@ -49,8 +49,8 @@ enum WatchOutput {
 #[pymethods]
 impl PyWatch {
     #[new]
-    #[pyo3(signature = (imds, *, policy, vm_names, api_version, interval, until_idle, max_polls, dry_run, state,
-                        prepares, recovers))]
+    #[pyo3(signature = (imds, *, policy, vm_names, api_version, interval, until_idle, max_polls, dry_run,
+                        recover_all, state, prepares, recovers, gates))]
     #[allow(clippy::fn_params_excessive_bools)] // Python passes them by name.
     fn new(
         py: Python<'_>,
@@ -62,9 +62,11 @@ impl PyWatch {
         until_idle: bool,
         max_polls: Option<u64>,
         dry_run: bool,
+        recover_all: bool,
         state: Option<PathBuf>,
         prepares: bool,
         recovers: bool,
+        gates: bool,
     ) -> PyResult<Self> {
         let transport = imds.get().transport.clone();
         let options = WatcherOptions {
@@ -73,6 +75,8 @@ impl PyWatch {
             policy: PyPolicy::named(policy)?,
             interval: span(interval, "interval")?,
             dry_run,
+            gate: gates,
+            recover_all,
             until_idle,
             max_polls,
             timeout: imds.get().timeout,
@@ -146,7 +150,7 @@ impl PyWatch {
         }
     }
 
-    /// Returns the next preparation or recovery; None when the watcher has ended.
+    /// Returns the next preparation, recovery or question to the gate; None when the watcher has ended.
     fn task(&self, py: Python<'_>) -> Option<PyTask> {
         if self.is_elsewhere() {
             return None;
@@ -192,21 +196,33 @@ fn check(options: &WatcherOptions) -> Result<(), String> {
     }
 }
 
-/// A preparation for an event, or a recovery from it, that Python performs.
+/// What Python does for the watcher: a preparation, a recovery, or an answer of the gate.
 #[pyclass(frozen, name = "Task", module = "scheduled_events._native")]
 pub(crate) struct PyTask {
-    recovery: bool,
+    kind: TaskKind,
     /// The event's JSON object.
     object: String,
     time_left: Option<Duration>,
     reply: Mutex<Option<Reply>>,
 }
 
+#[derive(Clone, Copy)]
+enum TaskKind {
+    Preparation,
+    Recovery,
+    Gate(GatePhase),
+}
+
 #[pymethods]
 impl PyTask {
+    /// ``preparation``, ``recovery`` or ``gate``.
     #[getter]
-    fn is_recovery(&self) -> bool {
-        self.recovery
+    fn kind(&self) -> &'static str {
+        match self.kind {
+            TaskKind::Preparation => "preparation",
+            TaskKind::Recovery => "recovery",
+            TaskKind::Gate(_) => "gate",
+        }
     }
 
     #[getter]
@@ -214,25 +230,53 @@ impl PyTask {
         PyEvent::from_object(py, self.object.as_bytes())
     }
 
+    /// What the gate is asked: ``prepare`` or ``approve``.
+    #[getter]
+    fn phase(&self) -> Option<&'static str> {
+        match self.kind {
+            TaskKind::Gate(phase) => Some(phase.word()),
+            TaskKind::Preparation | TaskKind::Recovery => None,
+        }
+    }
+
     #[getter]
     fn time_left(&self) -> Option<f64> {
         self.time_left.map(|left| left.as_secs_f64())
     }
 
-    /// Reports whether it succeeded. Only the first report counts.
+    /// Reports whether it succeeded; of a gate, whether it is open. Only the first report counts.
     fn complete(&self, success: bool) {
-        let Some(reply) = self.reply.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
-        match (self.recovery, success) {
-            (false, true) => reply.prepared(Preparation::Ready, HookOutcome::Ready),
-            (false, false) => reply.prepared(Preparation::Failed, HookOutcome::Failed),
-            (true, true) => reply.recovered(HookOutcome::Done),
-            (true, false) => reply.recovered(HookOutcome::Failed),
+        let Some(reply) = self.take_reply() else { return };
+        match (self.kind, success) {
+            (TaskKind::Preparation, true) => reply.prepared(Preparation::Ready, HookOutcome::Ready),
+            (TaskKind::Preparation, false) => reply.prepared(Preparation::Failed, HookOutcome::Failed),
+            (TaskKind::Recovery, true) => reply.recovered(HookOutcome::Done),
+            (TaskKind::Recovery, false) => reply.recovered(HookOutcome::Failed),
+            (TaskKind::Gate(phase), true) => reply.gate(phase, GateAnswer::Open),
+            (TaskKind::Gate(phase), false) => reply.gate(phase, GateAnswer::Closed),
         }
+    }
+
+    /// Reports the answer of a gate. Raises ValueError for what is no answer, and then reports nothing.
+    fn answer(&self, answer: &Bound<'_, PyAny>) -> PyResult<()> {
+        let answer = gate_answer(answer)?;
+        if let TaskKind::Gate(phase) = self.kind
+            && let Some(reply) = self.take_reply()
+        {
+            reply.gate(phase, answer);
+        }
+        Ok(())
     }
 
     /// Reports nothing: whether it succeeded is unknown, and a restart repeats it.
     fn abandon(&self) {
-        drop(self.reply.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.take_reply());
+    }
+}
+
+impl PyTask {
+    fn take_reply(&self) -> Option<Reply> {
+        self.reply.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -259,9 +303,9 @@ impl PyHost {
         let _ = self.outputs.send(WatchOutput::Note(level, text));
     }
 
-    fn task(&self, event: &EventRecord, recovery: bool, time_left: Option<Duration>, reply: Reply) {
+    fn task(&self, event: &EventRecord, kind: TaskKind, time_left: Option<Duration>, reply: Reply) {
         let object = event_object(event);
-        let task = PyTask { recovery, object, time_left, reply: Mutex::new(Some(reply)) };
+        let task = PyTask { kind, object, time_left, reply: Mutex::new(Some(reply)) };
         let _ = self.tasks.send(task);
     }
 }
@@ -282,7 +326,7 @@ impl Host for PyHost {
 
     fn prepare(&mut self, event: &EventRecord, time_left: Option<Duration>, reply: Reply) {
         if self.prepares {
-            self.task(event, false, time_left, reply);
+            self.task(event, TaskKind::Preparation, time_left, reply);
         } else {
             self.log(
                 WARNING,
@@ -292,13 +336,16 @@ impl Host for PyHost {
         }
     }
 
-    fn rescheduled(&mut self, _event: &EventRecord, _time_left: Option<Duration>) {}
-
-    fn recover(&mut self, event: &EventRecord, _still_open: usize, reply: Reply) {
-        if self.recovers {
-            self.task(event, true, None, reply);
-        } else {
-            reply.recovered(HookOutcome::NoCommand);
+    fn recover(&mut self, events: &[EventRecord], reply: Reply) {
+        match events.first() {
+            Some(last) if self.recovers => self.task(last, TaskKind::Recovery, None, reply),
+            _ => reply.recovered(HookOutcome::NoCommand),
         }
     }
+
+    fn gate(&mut self, event: &EventRecord, phase: GatePhase, reply: Reply) {
+        self.task(event, TaskKind::Gate(phase), None, reply);
+    }
+
+    // `cancel` does nothing: a Python function cannot be interrupted. Its result is reported and ignored when it returns.
 }

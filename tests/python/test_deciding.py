@@ -112,7 +112,7 @@ def test_records_are_frozen_values() -> None:
         with pytest.raises(TypeError):
             se.Prepare(**wrong)
     with pytest.raises(TypeError):
-        se.Prepare("a", "b", "c", "d", "e")
+        se.Prepare("a", "b", None, 1, None, "f")
     with pytest.raises(TypeError, match="twice"):
         se.Prepare("a", event_id="a")
 

@@ -123,7 +123,7 @@ def test_the_example_of_the_readme_runs(environment: "dict[str, str]") -> None:
 
 
 def test_the_examples_of_the_package_s_readme_run(environment: "dict[str, str]", tmp_path: Path) -> None:
-    watching, testing, reading = blocks("py/README.md")
+    watching, draining, testing, reading = blocks("py/README.md")
     with se.replay("user-reboot", speed=60) as url:
         environment = {**environment, "SCHEDULED_EVENTS_ENDPOINT": url}
         # It watches until it is killed.
@@ -136,6 +136,12 @@ def test_the_examples_of_the_package_s_readme_run(environment: "dict[str, str]",
             timer.cancel()
             program.kill()
         assert approved
+    with se.replay("user-reboot", speed=60) as url:
+        environment = {**environment, "SCHEDULED_EVENTS_ENDPOINT": url}
+        done = run("-c", draining, environment=environment, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    for printed in ("drain for Reboot", "Gate(", "back after Reboot", "Recover("):
+        assert printed in done.stdout
     (tmp_path / "test_it.py").write_text(testing)
     done = run("-m", "pytest", "-p", "no:cacheprovider", "test_it.py", environment=environment, cwd=tmp_path)
     assert done.returncode == 0, done.stdout

@@ -15,7 +15,12 @@ from scheduled_events import _native, _records
 EXAMPLES: "list[dict[str, Any]]" = [json.loads(text) for text in _native._record_examples()]
 CLASSES: "dict[str, Any]" = _records._RECORDS
 # Fields that are not part of the record.
-MORE = {"prepare": ["event"], "recover": ["event"], "problem": ["offset"]}
+MORE = {
+    "prepare": ["event", "attempt"],
+    "gate": ["event", "attempt"],
+    "recover": ["event", "events", "own", "attempt"],
+    "problem": ["offset"],
+}
 
 
 def stub_properties(name: str) -> "list[str]":

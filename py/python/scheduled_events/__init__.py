@@ -35,8 +35,10 @@ from ._native import (
 )
 from ._records import (
     Approval,
+    Cancel,
     Change,
     Decision,
+    Gate,
     Get,
     PollFailed,
     Post,
@@ -71,6 +73,7 @@ aio = _Lazy(f"{__name__}.aio")
 __all__ = [
     "Action",
     "Approval",
+    "Cancel",
     "CapacityError",
     "Change",
     "Client",
@@ -83,6 +86,7 @@ __all__ = [
     "EventSource",
     "EventStatus",
     "EventType",
+    "Gate",
     "Get",
     "JSONDecodeError",
     "ParseError",

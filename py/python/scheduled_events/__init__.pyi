@@ -17,6 +17,7 @@ _Moment: TypeAlias = datetime | float
 _Names: TypeAlias = str | Iterable[str]
 _Policy: TypeAlias = Policy | str | os.PathLike[str]
 _Worker: TypeAlias = Callable[[Event], object]
+_Gate: TypeAlias = Callable[[Event, str], object]
 _Duration: TypeAlias = int | str | timedelta
 
 # --- words
@@ -94,7 +95,10 @@ class StateError(Error):
     """The state file cannot be used."""
 
 class SnapshotError(Error, ValueError):
-    """The bytes are not a snapshot of a session."""
+    """The bytes are not a snapshot of a session on this machine."""
+
+    kind: str
+    """What is wrong, as a word: ``damaged``, ``unknown-version``, ``too-many-events`` or ``other-machine``."""
 
 class CapacityError(Error):
     """A document has more events than a tracker holds."""
@@ -289,10 +293,36 @@ class Prepare(Record):
     def event_id(self) -> str: ...
     @property
     def outcome(self) -> str | None:
-        """``ready``, ``failed``, or ``no-command`` if there is no function for it."""
+        """``ready``, ``failed``, ``cancelled``, or ``no-command`` if there is no function for it."""
     @property
     def event(self) -> Event | None:
         """The event, in a step."""
+    @property
+    def attempt(self) -> int | None:
+        """The number to return with the result, in a step."""
+    @property
+    def time(self) -> datetime | None: ...
+
+class Gate(Record):
+    """The gate answered. As a step of a session: ask it; the outcome is None.
+
+    A watcher reports an answer only if it is the first, or differs from the one before.
+    """
+
+    @property
+    def event_id(self) -> str: ...
+    @property
+    def phase(self) -> str:
+        """What it is asked: ``prepare`` before the preparation, ``approve`` before the approval."""
+    @property
+    def outcome(self) -> str | None:
+        """``open``, ``closed`` or ``another-approves``."""
+    @property
+    def event(self) -> Event | None:
+        """The event, in a step."""
+    @property
+    def attempt(self) -> int | None:
+        """The number to return with the answer, in a step."""
     @property
     def time(self) -> datetime | None: ...
 
@@ -300,16 +330,26 @@ class Recover(Record):
     """A recovery ended. As a step of a session: start it; the outcome is None."""
 
     @property
-    def event_id(self) -> str: ...
+    def event_id(self) -> str:
+        """The event that ended last."""
     @property
     def outcome(self) -> str | None:
-        """``done``, ``failed``, or ``no-command`` if there is no function for it."""
+        """``done``, ``failed``, ``cancelled``, or ``no-command`` if there is no function for it."""
     @property
     def event_ids(self) -> tuple[str, ...]:
-        """All events that the recovery is for."""
+        """All events that the recovery is for, the last one first."""
     @property
     def event(self) -> Event | None:
-        """The event, in a step."""
+        """The event that ended last, in a step."""
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """All events that the recovery is for, the last one first, in a step."""
+    @property
+    def own(self) -> bool | None:
+        """Whether this machine recovers, not another one that a rule covers; in a step."""
+    @property
+    def attempt(self) -> int | None:
+        """The number to return with the result, in a step."""
     @property
     def time(self) -> datetime | None: ...
 
@@ -385,13 +425,25 @@ class Wait(_Step):
     @property
     def seconds(self) -> float: ...
 
+class Cancel(_Step):
+    """End what runs for this attempt, and report its result as usual: it does not count.
+
+    Until it is reported, nothing else is issued for the event, or for the recovery.
+    """
+
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def event_id(self) -> str | None:
+        """The event of the step that is cancelled."""
+
 class Report(_Step):
     """A record for people and logs."""
 
     @property
     def record(self) -> Change | Decision | Problem | Untracked: ...
 
-_AnyRecord: TypeAlias = Change | Decision | Approval | Prepare | Recover | PollFailed | Problem | Untracked
+_AnyRecord: TypeAlias = Change | Decision | Approval | Prepare | Gate | Recover | PollFailed | Problem | Untracked
 
 # --- deciding
 
@@ -458,8 +510,11 @@ class Policy:
 
     Four limits hold whatever the rules are: only Scheduled events are approved, none with a problem in a member that
     the decision depends on, none while this machine's name is unknown, and never another machine's Terminate.
-    ``leader`` chooses which of several machines approves: "first-resource", "everyone", "rank", or
-    ``{"mode": "rank", "take_over_after": 30}``.
+
+    ``leader`` chooses which of several machines approves an event that names them: "first-resource", "everyone",
+    "rank", or ``{"mode": "rank", "take_over_after": 30}``. By default, None, the first one approves what a rule says to
+    approve; what a rule says to prepare for is not approved then, since nobody knows whether the other machines are
+    ready.
     """
 
     def __new__(cls, rules: Sequence[Rule] = (), leader: str | dict[str, Any] | None = None) -> Self: ...
@@ -499,6 +554,10 @@ class Session:
 
     It paces the polls, reports changes, decides when to prepare, approve and recover, and survives restarts through
     snapshot() and restore(). ``now`` is the current time by default, from a clock that never steps.
+
+    With ``gate``, it asks before each preparation and each approval, and ignores the policy's leader. With
+    ``recover_all``, it recovers after every event of this machine that started, prepared for or not. ``machine_id`` is
+    an id that a clone of this machine does not have, such as its vmId, and ``boot_id`` one that changes at each boot.
     """
 
     def __new__(
@@ -508,10 +567,14 @@ class Session:
         *,
         interval: float = 1.0,
         dry_run: bool = False,
+        gate: bool = False,
+        recover_all: bool = False,
         seed: int | None = None,
+        machine_id: str | None = None,
+        boot_id: str | None = None,
         api_version: str = "2020-07-01",
     ) -> Self: ...
-    def next(self, now: _Moment | None = None) -> Get | Post | Wait | Prepare | Recover | Report:
+    def next(self, now: _Moment | None = None) -> Get | Post | Wait | Prepare | Recover | Gate | Cancel | Report:
         """Return what to do now."""
     def on_response(
         self,
@@ -526,16 +589,49 @@ class Session:
 
         ``cause`` is "timeout", "unreachable", "connection-lost", "too-large", or an exception.
         """
-    def prepared(self, event_id: str, ready: bool = True) -> bool:
-        """Complete a Prepare. False if no preparation for this event is in progress."""
-    def recovered(self, event_id: str) -> bool:
-        """Complete a Recover. False if no recovery from this event is in progress."""
+    def prepared(self, event_id: str, ready: bool = True, attempt: int | None = None) -> bool:
+        """Complete a Prepare, also one that was cancelled. Without ``attempt``, it is the one in progress.
+
+        False if the answer counts for nothing: no preparation for this event is in progress, it was cancelled, or
+        ``attempt`` is the number of another one.
+        """
+    def recovered(
+        self, event_id: str, done: bool = True, attempt: int | None = None, now: _Moment | None = None
+    ) -> bool:
+        """Complete a Recover, also one that was cancelled. Without ``attempt``, it is the one in progress.
+
+        One that is not done is issued again, after 5 seconds to 5 minutes. False if the answer counts for nothing: no
+        recovery for which this event is the last one is in progress, it was cancelled, or ``attempt`` is the number of
+        another one.
+        """
+    def gate_answered(
+        self,
+        event_id: str,
+        answer: bool | Literal["open", "closed", "another-approves"],
+        attempt: int | None = None,
+        now: _Moment | None = None,
+    ) -> bool:
+        """Answer a Gate: True to go on, False for not yet, or "another-approves", as the words of the record do.
+
+        It is asked again after 5 seconds unless the answer is True. An event is approved only if a poll that begins
+        after the answer shows it unchanged. False if the answer counts for nothing.
+        """
     def set_names(self, vm_names: _Names) -> None:
         """Set or replace this machine's names."""
     def snapshot(self) -> bytes:
         """Return what a restart needs, for restore()."""
     def restore(self, snapshot: bytes) -> None:
-        """Continue from a snapshot. Raises SnapshotError for bytes that no session wrote."""
+        """Continue from a snapshot.
+
+        Raises SnapshotError, whose kind says why, for bytes that no session of this machine wrote; the session is empty
+        then.
+        """
+    @property
+    def out_of_service_since(self) -> datetime | None:
+        """Since when this machine is out of service: from the first preparation until it has recovered.
+
+        None if it is in service.
+        """
     @property
     def awaits_answer(self) -> bool:
         """Whether a request is in progress: its response was not fed back yet."""
@@ -583,6 +679,8 @@ class Client:
         *,
         prepare: _Worker | None = None,
         recover: _Worker | None = None,
+        gate: _Gate | None = None,
+        recover_all: bool = False,
         state: str | os.PathLike[str] | None = None,
         until_idle: bool = False,
         interval: float = 1.0,
@@ -593,8 +691,21 @@ class Client:
 
         ``policy`` is a Policy, "observe" (the default: nothing is approved), "sample" or a TOML file's path.
         ``prepare`` and ``recover`` are called with the event, each on its own thread; False or an exception means that
-        it failed, anything else that it succeeded. ``state`` is a file from which a restart continues. With ``dry_run``
-        nothing is called or posted, and no file changes.
+        it failed, anything else that it succeeded. ``prepare`` takes the machine out of service for one event.
+        ``recover`` takes it back, once no event keeps it out any more, with the event that ended last; one that failed
+        is called again after 5 seconds to 5 minutes. With ``recover_all`` it follows every event of this machine that
+        started, prepared for or not.
+
+        ``gate`` is called with the event and "prepare" before a preparation, "approve" before an approval, also on a
+        thread: True means to go on, False not yet, "another-approves" that another machine approves the event. The last
+        two are asked again every 5 seconds until NotBefore, and so is an exception. The policy's leader is ignored.
+
+        A function cannot be interrupted. When the event changes so that what runs for it is void, the watcher waits
+        until the function returns, ignores its result, and only then calls one anew; the record's outcome is
+        ``cancelled``.
+
+        ``state`` is a file from which a restart continues. With ``dry_run`` nothing is called or posted, and no file
+        changes.
         """
     def close(self) -> None:
         """Close the client's watchers. Further calls raise Error."""
@@ -606,7 +717,7 @@ class Client:
 class Watch:
     """A running watcher: an iterator over its records, and a context manager that closes it."""
 
-    def __init__(self, native: Any, prepare: _Worker | None, recover: _Worker | None) -> None: ...
+    def __init__(self, native: Any, workers: dict[str, Callable[..., object] | None]) -> None: ...
     @property
     def closed(self) -> bool:
         """Whether the watcher has ended."""
@@ -615,7 +726,7 @@ class Watch:
     def close(self) -> None:
         """Stop the watcher and save its state. An iteration that waits for a record ends.
 
-        A function that prepares or recovers continues to run; its result is ignored.
+        A function that prepares, recovers or answers for the gate continues to run; its result is ignored.
         """
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -664,6 +775,7 @@ class Replay:
 __all__ = [
     "Action",
     "Approval",
+    "Cancel",
     "CapacityError",
     "Change",
     "Client",
@@ -676,6 +788,7 @@ __all__ = [
     "EventSource",
     "EventStatus",
     "EventType",
+    "Gate",
     "Get",
     "JSONDecodeError",
     "ParseError",

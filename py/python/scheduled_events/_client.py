@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ._native import Document, Event, Policy
 
     _Worker = Callable[[Event], object]
+    _Gate = Callable[[Event, str], object]
+    _Workers = dict[str, Callable[..., object] | None]
 
 _CO_COROUTINE = 0x80  # Like inspect's, which takes longer to import than a watcher takes to start.
 
@@ -94,6 +96,8 @@ class Client:
         *,
         prepare: _Worker | None = None,
         recover: _Worker | None = None,
+        gate: _Gate | None = None,
+        recover_all: bool = False,
         state: str | os.PathLike[str] | None = None,
         until_idle: bool = False,
         interval: float = 1.0,
@@ -104,10 +108,23 @@ class Client:
 
         ``policy`` is a Policy, "observe" (the default: nothing is approved), "sample" or a TOML file's path.
         ``prepare`` and ``recover`` are called with the event, each on its own thread; False or an exception means that
-        it failed, anything else that it succeeded. ``state`` is a file from which a restart continues. With ``dry_run``
-        nothing is called or posted, and no file changes.
+        it failed, anything else that it succeeded. ``prepare`` takes the machine out of service for one event.
+        ``recover`` takes it back, once no event keeps it out any more, with the event that ended last; one that failed
+        is called again after 5 seconds to 5 minutes. With ``recover_all`` it follows every event of this machine that
+        started, prepared for or not.
+
+        ``gate`` is called with the event and "prepare" before a preparation, "approve" before an approval, also on a
+        thread: True means to go on, False not yet, "another-approves" that another machine approves the event. The last
+        two are asked again every 5 seconds until NotBefore, and so is an exception. The policy's leader is ignored.
+
+        A function cannot be interrupted. When the event changes so that what runs for it is void, the watcher waits
+        until the function returns, ignores its result, and only then calls one anew; the record's outcome is
+        ``cancelled``.
+
+        ``state`` is a file from which a restart continues. With ``dry_run`` nothing is called or posted, and no file
+        changes.
         """
-        for worker in (prepare, recover):
+        for worker in (prepare, recover, gate):
             if getattr(getattr(worker, "__code__", None), "co_flags", 0) & _CO_COROUTINE:
                 raise TypeError(f"{worker!r} is a coroutine function; use scheduled_events.aio.watch() for those")
         native = _native.Watch(
@@ -119,13 +136,15 @@ class Client:
             until_idle=until_idle,
             max_polls=max_polls,
             dry_run=dry_run,
+            recover_all=recover_all,
             state=state,
             prepares=prepare is not None,
             recovers=recover is not None,
+            gates=gate is not None,
         )
         import weakref  # noqa: PLC0415 - only watchers need it
 
-        watch = Watch(native, prepare, recover)
+        watch = Watch(native, {"preparation": prepare, "recovery": recover, "gate": gate})
         self._watchers = [reference for reference in self._watchers if reference() is not None]
         self._watchers.append(weakref.ref(watch))
         return watch
@@ -152,11 +171,11 @@ class Client:
 class Watch:
     """A running watcher: an iterator over its records, and a context manager that closes it."""
 
-    def __init__(self, native: _native.Watch, prepare: _Worker | None, recover: _Worker | None) -> None:
+    def __init__(self, native: _native.Watch, workers: _Workers) -> None:
         self._native = native
         self._closed = False
-        if prepare is not None or recover is not None:
-            _start(_dispatch, native, prepare, recover)
+        if any(workers.values()):
+            _start(_dispatch, native, workers)
         _close_at_exit(self)
 
     @property
@@ -181,7 +200,7 @@ class Watch:
     def close(self) -> None:
         """Stop the watcher and save its state. An iteration that waits for a record ends.
 
-        A function that prepares or recovers continues to run; its result is ignored.
+        A function that prepares, recovers or answers for the gate continues to run; its result is ignored.
         """
         self._closed = True
         self._native.close()
@@ -224,10 +243,10 @@ def _close_all() -> None:
             watch.close()
 
 
-def _dispatch(native: _native.Watch, prepare: _Worker | None, recover: _Worker | None) -> None:
+def _dispatch(native: _native.Watch, workers: _Workers) -> None:
     """Call the workers, each on its own thread, so that a slow one delays no other."""
     while (task := native.task()) is not None:
-        worker = recover if task.is_recovery else prepare
+        worker = workers[task.kind]
         try:
             _start(_do, task, worker)
         except RuntimeError as error:
@@ -235,21 +254,24 @@ def _dispatch(native: _native.Watch, prepare: _Worker | None, recover: _Worker |
             _do(task, worker)
 
 
-def _do(task: _native.Task, worker: _Worker | None) -> None:
-    what = "recovery" if task.is_recovery else "preparation"
+def _do(task: _native.Task, worker: Callable[..., object] | None) -> None:
     success = False
     try:
-        answer = None if worker is None else worker(task.event)
+        arguments = (task.event,) if task.phase is None else (task.event, task.phase)
+        answer = None if worker is None else worker(*arguments)
         if hasattr(answer, "__await__"):
             getattr(answer, "close", bool)()
-            _log(40, f"the {what} failed: it returned {answer!r}, which only scheduled_events.aio.watch() awaits")
+            returned = f"it returned {answer!r}, which only scheduled_events.aio.watch() awaits"
+            _log(40, f"the {task.kind} failed: {returned}")
+        elif task.kind == "gate":
+            task.answer(answer)
         else:
             success = answer is not False
     except _Abandoned:
         task.abandon()
-        _log(10, f"the {what} was abandoned")
+        _log(10, f"the {task.kind} was abandoned")
     except BaseException as error:
-        _log(40, f"the {what} failed", error)
+        _log(40, f"the {task.kind} failed", error)
     finally:
         task.complete(success)
 

@@ -55,7 +55,9 @@ class StateError(Error):
 
 
 class SnapshotError(Error, ValueError):
-    """The bytes are not a snapshot of a session."""
+    """The bytes are not a snapshot of a session on this machine."""
+
+    kind = ""
 
 
 class CapacityError(Error):

@@ -121,21 +121,27 @@ Approval = _record("approval", "An approval was posted. The status is None if th
 Prepare = _record(
     "prepare",
     "A preparation ended. As a step of a session: start it; the outcome is None.",
-    more="event",
+    more="event attempt",
+    defaults={"outcome": None},
+)
+Gate = _record(
+    "gate",
+    "The gate answered. As a step of a session: ask it; the outcome is None.",
+    more="event attempt",
     defaults={"outcome": None},
 )
 Recover = _record(
     "recover",
     "A recovery ended. As a step of a session: start it; the outcome is None.",
     first="event_id outcome",
-    more="event",
-    defaults={"event_ids": (), "outcome": None},
+    more="event events own attempt",
+    defaults={"event_ids": (), "events": (), "outcome": None},
 )
 PollFailed = _record("poll-failed", "A poll failed. It ends no event.")
 Problem = _record("problem", "A part of the document is invalid.", more="offset")
 Untracked = _record("untracked", "The document has more events than the watcher can follow.")
 
-_KINDS = (Change, Decision, Approval, Prepare, Recover, PollFailed, Problem, Untracked)
+_KINDS = (Change, Decision, Approval, Prepare, Gate, Recover, PollFailed, Problem, Untracked)
 _RECORDS = {kind.record: kind for kind in _KINDS}
 
 
@@ -147,6 +153,7 @@ def _step(name: str, about: str, *fields: str) -> Any:
 Get = _step("Get", "Send the GET request.", "timeout")
 Post = _step("Post", "Send this body with POST.", "body", "timeout", "event_ids")
 Wait = _step("Wait", "Do nothing before this time.", "until", "seconds")
+Cancel = _step("Cancel", "End what runs for this attempt, and report its result as usual.", "attempt", "event_id")
 Report = _step("Report", "A record for people and logs.", "record")
 
 Record.__module__ = "scheduled_events"

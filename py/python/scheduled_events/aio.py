@@ -13,11 +13,11 @@ from ._client import Watch as SyncWatch
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from . import Record
-    from ._client import _Worker
-    from ._native import Event, Policy
+    from ._client import _Gate, _Worker
+    from ._native import Policy
 
     _Output = tuple[int, str] | Record | BaseException | None
 
@@ -30,6 +30,8 @@ def watch(
     policy: Policy | str | os.PathLike[str] | None = None,
     prepare: _Worker | None = None,
     recover: _Worker | None = None,
+    gate: _Gate | None = None,
+    recover_all: bool = False,
     state: str | os.PathLike[str] | None = None,
     until_idle: bool = False,
     interval: float = 1.0,
@@ -41,23 +43,24 @@ def watch(
 ) -> Watch:
     """Watch while the event loop runs; iterate over the records with ``async for``.
 
-    The arguments are those of Client and Client.watch. ``prepare`` and ``recover`` are called on threads; an awaitable
-    that they return, like that of a coroutine function, runs on the loop. Cancelling the iteration takes effect at
-    once; close the watcher with ``await watch.aclose()`` or ``async with``.
+    The arguments are those of Client and Client.watch. ``prepare``, ``recover`` and ``gate`` are called on threads; an
+    awaitable that they return, like that of a coroutine function, runs on the loop. When the event changes, it is not
+    cancelled either: the watcher waits until it is done, and ignores its result. Cancelling the iteration takes effect
+    at once; close the watcher with ``await watch.aclose()`` or ``async with``.
     """
     client = Client(endpoint, api_version=api_version, vm_names=vm_names, allow_endpoint=allow_endpoint)
     return Watch(
         client,
         {
             "policy": policy,
+            "recover_all": recover_all,
             "state": state,
             "until_idle": until_idle,
             "interval": interval,
             "max_polls": max_polls,
             "dry_run": dry_run,
         },
-        prepare,
-        recover,
+        {"prepare": prepare, "recover": recover, "gate": gate},
     )
 
 
@@ -65,11 +68,11 @@ class Watch:
     """A watcher as an asynchronous iterator and context manager. It starts with the first iteration."""
 
     def __init__(
-        self, client: Client, options: dict[str, Any], prepare: _Worker | None, recover: _Worker | None
+        self, client: Client, options: dict[str, Any], workers: dict[str, Callable[..., object] | None]
     ) -> None:
         self._client = client
         self._options = options
-        self._workers = (prepare, recover)
+        self._workers = workers
         self._queue: asyncio.Queue[_Output] | None = None
         self._watch: SyncWatch | None = None
         self._ended = False
@@ -77,8 +80,8 @@ class Watch:
     def _start(self) -> asyncio.Queue[_Output]:
         loop = asyncio.get_running_loop()
         queue: asyncio.Queue[_Output] = asyncio.Queue()
-        prepare, recover = (_on_loop(worker, loop) for worker in self._workers)
-        self._watch = self._client.watch(prepare=prepare, recover=recover, **self._options)
+        workers = {name: _on_loop(worker, loop) for name, worker in self._workers.items()}
+        self._watch = self._client.watch(**workers, **self._options)
         # The thread below does not refer to this object, so that an abandoned watcher can be collected and stops.
         native = self._watch._native
 
@@ -132,7 +135,7 @@ class Watch:
         await self.aclose()
 
 
-def _on_loop(worker: _Worker | None, loop: asyncio.AbstractEventLoop) -> _Worker | None:
+def _on_loop(worker: Callable[..., object] | None, loop: asyncio.AbstractEventLoop) -> Callable[..., object] | None:
     """Run an awaitable that the worker returns on the loop, while the worker's thread waits for it."""
     if worker is None:
         return None
@@ -140,8 +143,8 @@ def _on_loop(worker: _Worker | None, loop: asyncio.AbstractEventLoop) -> _Worker
     async def awaited(answer: Any) -> object:
         return await answer
 
-    def call(event: Event) -> object:
-        answer: Any = worker(event)
+    def call(*arguments: object) -> object:
+        answer: Any = worker(*arguments)
         if not hasattr(answer, "__await__"):
             return answer
         running = awaited(answer)

@@ -13,6 +13,7 @@ from . import (
     Client,
     Decision,
     Event,
+    Gate,
     Policy,
     PollFailed,
     Prepare,
@@ -29,6 +30,8 @@ def watch(
     policy: Policy | str | os.PathLike[str] | None = None,
     prepare: Callable[[Event], object] | None = None,
     recover: Callable[[Event], object] | None = None,
+    gate: Callable[[Event, str], object] | None = None,
+    recover_all: bool = False,
     state: str | os.PathLike[str] | None = None,
     until_idle: bool = False,
     interval: float = 1.0,
@@ -40,9 +43,10 @@ def watch(
 ) -> Watch:
     """Watch while the event loop runs; iterate over the records with ``async for``.
 
-    The arguments are those of Client and Client.watch. ``prepare`` and ``recover`` are called on threads; an awaitable
-    that they return, like that of a coroutine function, runs on the loop. Cancelling the iteration takes effect at
-    once; close the watcher with ``await watch.aclose()`` or ``async with``.
+    The arguments are those of Client and Client.watch. ``prepare``, ``recover`` and ``gate`` are called on threads; an
+    awaitable that they return, like that of a coroutine function, runs on the loop. When the event changes, it is not
+    cancelled either: the watcher waits until it is done, and ignores its result. Cancelling the iteration takes effect
+    at once; close the watcher with ``await watch.aclose()`` or ``async with``.
     """
 
 class Watch:
@@ -52,13 +56,12 @@ class Watch:
         self,
         client: Client,
         options: dict[str, Any],
-        prepare: Callable[[Event], object] | None,
-        recover: Callable[[Event], object] | None,
+        workers: dict[str, Callable[..., object] | None],
     ) -> None: ...
     def __aiter__(self) -> Self: ...
     async def __anext__(
         self,
-    ) -> Change | Decision | Approval | Prepare | Recover | PollFailed | Problem | Untracked: ...
+    ) -> Change | Decision | Approval | Prepare | Gate | Recover | PollFailed | Problem | Untracked: ...
     async def aclose(self) -> None:
         """Stop the watcher and save its state."""
     async def __aenter__(self) -> Self: ...
