@@ -12,7 +12,7 @@ use scheduled_events::imds::names_for;
 use scheduled_events::policy_file;
 use scheduled_events_core::{Action, EventKind, EventSources, EventTypes, Leader, Policy, Rule, Scope, SourceKind};
 
-use crate::convert::{Moment, Names};
+use crate::convert::{Moment, Names, datetime};
 use crate::errors;
 use crate::event::PyEvent;
 use crate::words::{Enumeration, record_class};
@@ -20,7 +20,8 @@ use crate::words::{Enumeration, record_class};
 /// One rule of a policy: which events it matches, and what is done about them.
 ///
 /// ``event`` and ``source`` are one word or several, None for all. Durations are inclusive: seconds, a timedelta, or a
-/// text such as "2min". Raises PolicyError for unknown words.
+/// text such as "2min". The notice is the time from the first sight of a NotBefore until it. ``prepare_before`` is how long
+/// before NotBefore the event is prepared for or approved at the earliest. Raises PolicyError for unknown words.
 #[pyclass(frozen, name = "Rule", module = "scheduled_events")]
 pub(crate) struct PyRule {
     rule: Rule,
@@ -35,7 +36,8 @@ pub(crate) struct PyRule {
 #[pymethods]
 impl PyRule {
     #[new]
-    #[pyo3(signature = (action, *, event=None, source=None, min_duration=None, max_duration=None, scope="mine"))]
+    #[pyo3(signature = (action, *, event=None, source=None, min_duration=None, max_duration=None, min_notice=None,
+                        max_notice=None, prepare_before=None, scope="mine"))]
     fn new(
         py: Python<'_>,
         action: &str,
@@ -43,6 +45,9 @@ impl PyRule {
         source: Option<&Bound<'_, PyAny>>,
         min_duration: Option<&Bound<'_, PyAny>>,
         max_duration: Option<&Bound<'_, PyAny>>,
+        min_notice: Option<&Bound<'_, PyAny>>,
+        max_notice: Option<&Bound<'_, PyAny>>,
+        prepare_before: Option<&Bound<'_, PyAny>>,
         scope: &str,
     ) -> PyResult<Self> {
         let (event, source) = (event.map(words).transpose()?, source.map(words).transpose()?);
@@ -55,6 +60,9 @@ impl PyRule {
         }
         rule.min_duration = min_duration.map(duration).transpose()?;
         rule.max_duration = max_duration.map(duration).transpose()?;
+        rule.min_notice = min_notice.map(duration).transpose()?;
+        rule.max_notice = max_notice.map(duration).transpose()?;
+        rule.prepare_before = prepare_before.map(duration).transpose()?;
         rule.scope = known(py, "scope", scope, &Scope::ALL)?;
         policy_file::check_ranges(&rule).map_err(|message| errors::policy(py, &message))?;
         Ok(Self { rule, event, source })
@@ -83,6 +91,24 @@ impl PyRule {
         self.rule.max_duration
     }
 
+    /// The shortest notice it matches, in seconds.
+    #[getter]
+    fn min_notice(&self) -> Option<u32> {
+        self.rule.min_notice
+    }
+
+    /// The longest notice it matches, in seconds.
+    #[getter]
+    fn max_notice(&self) -> Option<u32> {
+        self.rule.max_notice
+    }
+
+    /// How many seconds before NotBefore the event is prepared for or approved at the earliest; None for no limit.
+    #[getter]
+    fn prepare_before(&self) -> Option<u32> {
+        self.rule.prepare_before
+    }
+
     /// Whose events it matches: ``mine``, ``others`` or ``any``.
     #[getter]
     fn scope(&self) -> &'static str {
@@ -107,7 +133,7 @@ impl PyRule {
                 let _ = write!(text, ", {name}={words:?}");
             }
         }
-        for (name, seconds) in [("min_duration", self.min_duration()), ("max_duration", self.max_duration())] {
+        for (name, seconds) in self.times() {
             if let Some(seconds) = seconds {
                 let _ = write!(text, ", {name}={seconds}");
             }
@@ -122,10 +148,25 @@ impl PyRule {
         let options = PyDict::new(py);
         options.set_item("event", &self.event)?;
         options.set_item("source", &self.source)?;
-        options.set_item("min_duration", self.min_duration())?;
-        options.set_item("max_duration", self.max_duration())?;
+        for (name, seconds) in self.times() {
+            options.set_item(name, seconds)?;
+        }
         options.set_item("scope", self.scope())?;
         Ok(((self.rule.action.word(),), options))
+    }
+}
+
+impl PyRule {
+    /// The arguments that are times, in seconds.
+    fn times(&self) -> [(&'static str, Option<u32>); 5] {
+        let Rule { min_duration, max_duration, min_notice, max_notice, prepare_before, .. } = self.rule;
+        [
+            ("min_duration", min_duration),
+            ("max_duration", max_duration),
+            ("min_notice", min_notice),
+            ("max_notice", max_notice),
+            ("prepare_before", prepare_before),
+        ]
     }
 }
 
@@ -133,6 +174,10 @@ impl PyRule {
 ///
 /// Four limits hold whatever the rules are: only Scheduled events are approved, none with a problem in a member that
 /// the decision depends on, none while this machine's name is unknown, and never another machine's Terminate.
+///
+/// ``leader`` chooses which of several machines approves an event that names them: "first-resource", "everyone", "rank", or
+/// ``{"mode": "rank", "take_over_after": 30}``. By default, None, the first one approves what a rule says to approve; what a
+/// rule says to prepare for is not approved then, since nobody knows whether the other machines are ready.
 #[pyclass(frozen, name = "Policy", module = "scheduled_events")]
 pub(crate) struct PyPolicy(Policy);
 
@@ -206,7 +251,26 @@ impl PyPolicy {
         let decision = self.0.decide(&event, names_for(&vm_names.borrowed(), api_version), Moment::or_now(now));
         let action = Enumeration::Action.member(py, decision.action.word())?;
         let fields = (action, decision.rule, decision.reason.to_string(), event.event_id().to_string());
-        record_class(py, "Decision")?.call1(fields)
+        let decided = PyDict::new(py);
+        decided.set_item("act_from", decision.act_from.map_or(Ok(None), |from| datetime(py, from))?)?;
+        record_class(py, "Decision")?.call(fields, Some(&decided))
+    }
+
+    /// Which of several machines approves, as in the constructor: a mode, a dict for "rank", or None.
+    #[getter]
+    fn leader<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let mode = match self.0.leader {
+            None => return Ok(None),
+            Some(Leader::FirstResource) => "first-resource",
+            Some(Leader::Everyone) => "everyone",
+            Some(Leader::Rank { take_over_after }) => {
+                let table = PyDict::new(py);
+                table.set_item("mode", "rank")?;
+                table.set_item("take_over_after", take_over_after)?;
+                return Ok(Some(table.into_any()));
+            }
+        };
+        Ok(Some(PyString::new(py, mode).into_any()))
     }
 
     fn __eq__(&self, other: &Self) -> bool {
@@ -217,14 +281,18 @@ impl PyPolicy {
         self.0.rules().len()
     }
 
-    fn __repr__(&self) -> String {
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         if self.0 == Policy::observe() {
-            return "Policy.observe()".to_owned();
+            return Ok("Policy.observe()".to_owned());
         }
         if self.0 == Policy::sample() {
-            return "Policy.sample()".to_owned();
+            return Ok("Policy.sample()".to_owned());
         }
-        format!("<Policy of {} rules>", self.0.rules().len())
+        let leader = match self.leader(py)? {
+            Some(leader) => format!(", leader={}", leader.repr()?),
+            None => String::new(),
+        };
+        Ok(format!("<Policy of {} rules{leader}>", self.0.rules().len()))
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {

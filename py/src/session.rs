@@ -14,7 +14,7 @@ use scheduled_events::record::EventRecord;
 use scheduled_events_core::record::{CauseWord, EventMembers, Record};
 use scheduled_events_core::{
     AnswerOutcome, Cause, Document, EventId, GateAnswer, GatePhase, Preparation, Report, RequestOutcome, Response,
-    Session, SessionConfig, Step, TrackedEvent, UnixMillis, VmNames,
+    Session, SessionConfig, Step, TrackedEvent, UnixMillis, UnixSeconds, VmNames,
 };
 
 use crate::attempts::{Attempts, Task};
@@ -80,9 +80,10 @@ enum OwnedStep {
         attempt: u32,
         event_id: Option<String>,
     },
-    /// A record, in JSON.
+    /// A record, in JSON, and what a decision says in addition.
     Report {
         json: String,
+        act_from: Option<UnixSeconds>,
     },
 }
 
@@ -165,7 +166,13 @@ impl PySession {
                 class("Gate")?.call((), Some(&fields))
             }
             OwnedStep::Cancel { attempt, event_id } => class("Cancel")?.call1((attempt, event_id)),
-            OwnedStep::Report { json } => class("Report")?.call1((words::record(py, &json)?,)),
+            OwnedStep::Report { json, act_from: None } => class("Report")?.call1((words::record(py, &json)?,)),
+            OwnedStep::Report { json, act_from: Some(act_from) } => {
+                let more = PyDict::new(py);
+                more.set_item("act_from", datetime(py, act_from)?)?;
+                let record = class("from_dict")?.call((words::loads(py, &json)?,), Some(&more))?;
+                class("Report")?.call1((record,))
+            }
         }
     }
 
@@ -357,7 +364,11 @@ impl Inner {
                     }
                     _ => Record::from_report(&report, Some(&self.body)),
                 };
-                OwnedStep::Report { json: words::json(&record.at(now.seconds())) }
+                let act_from = match &report {
+                    Report::Decision { decision, .. } => decision.act_from,
+                    _ => None,
+                };
+                OwnedStep::Report { json: words::json(&record.at(now.seconds())), act_from }
             }
         }
     }

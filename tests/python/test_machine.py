@@ -5,7 +5,7 @@ import json
 import logging
 import pickle
 import threading
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -270,6 +270,57 @@ def test_recover_all_counts_events_that_were_not_prepared_for() -> None:
         machine.serve(event("a", EventStatus="Started"))
         assert (machine.session.out_of_service_since is not None) == recover_all
         assert has(se.Recover, machine.serve()) == recover_all
+
+
+def test_a_rule_may_say_how_long_before_the_start_to_act() -> None:
+    policy = se.Policy([se.Rule("prepare", prepare_before="10min")])
+    machine = Machine(policy)
+    steps = machine.serve(event("a"))
+    decisions = [step.record for step in steps if has_decision(step)]
+    assert [decision.act_from for decision in decisions] == [moment(300)]
+    assert "act_from" not in decisions[0].to_dict()
+    assert not has(se.Prepare, steps)
+    document = se.parse(json.dumps({"Events": [event("a")]}))
+    assert policy.decide(document.events[0], VM, START).act_from == moment(300)
+    assert PREPARE.decide(document.events[0], VM, START).act_from is None
+    machine.now = START + 299
+    assert not has(se.Prepare, machine.run())
+    machine.now += 1
+    assert only(se.Prepare, machine.run()).event_id == "a"
+
+
+def test_a_rule_may_depend_on_the_notice() -> None:
+    document = se.parse(json.dumps({"Events": [event("a"), event("b", NotBefore="")]}))
+    policy = se.Policy([se.Rule("prepare", min_notice="15min", max_notice=timedelta(minutes=15)), se.Rule("ignore")])
+    actions = [policy.decide(document.events[0], VM, START + late).action for late in (0, 1)]
+    assert actions == ["prepare", "ignore"]
+    assert policy.decide(document.events[1], VM, START).action == "ignore"
+
+
+def test_rules_and_leaders_keep_their_new_members() -> None:
+    rule = se.Rule("prepare", min_notice="1min", max_notice=120, prepare_before=timedelta(minutes=20), scope="any")
+    text = 'Rule("prepare", min_notice=60, max_notice=120, prepare_before=1200, scope="any")'
+    assert repr(rule) == text
+    assert eval(text, {"Rule": se.Rule}) == pickle.loads(pickle.dumps(rule)) == rule
+    assert (rule.min_notice, rule.max_notice, rule.prepare_before) == (60, 120, 1200)
+    for other in (se.Rule("prepare", scope="any"), se.Rule("prepare", min_notice=60, max_notice=120, scope="any")):
+        assert rule != other
+        assert se.Policy([rule]) != se.Policy([other])
+    toml = '[[rule]]\nmin_notice = 60\nmax_notice = "2min"\nprepare_before = "20m"\nscope = "any"\naction = "prepare"'
+    assert se.Policy.from_toml(toml) == pickle.loads(pickle.dumps(se.Policy([rule]))) == se.Policy([rule])
+    with pytest.raises(se.PolicyError, match="min_notice is longer than max_notice"):
+        se.Rule("hold", min_notice=2, max_notice=1)
+    leaders: list[Any] = [None, "first-resource", "everyone", {"mode": "rank", "take_over_after": 30}]
+    policies = [se.Policy([rule], leader=leader) for leader in leaders]
+    for leader, policy in zip(leaders, policies, strict=True):
+        assert policy.leader == leader
+        assert pickle.loads(pickle.dumps(policy)) == policy
+        assert [policy == other for other in policies].count(True) == 1
+    assert [repr(policy) for policy in policies[:2]] == [
+        "<Policy of 1 rules>",
+        "<Policy of 1 rules, leader='first-resource'>",
+    ]
+    assert se.Policy.sample().leader is None
 
 
 OVERLAPPING = """

@@ -16,6 +16,7 @@ EXAMPLES: "list[dict[str, Any]]" = [json.loads(text) for text in _native._record
 CLASSES: "dict[str, Any]" = _records._RECORDS
 # Fields that are not part of the record.
 MORE = {
+    "decision": ["act_from"],
     "prepare": ["event", "attempt"],
     "gate": ["event", "attempt"],
     "recover": ["event", "events", "own", "attempt"],

@@ -274,6 +274,12 @@ class Decision(Record):
     @property
     def event_id(self) -> str: ...
     @property
+    def act_from(self) -> datetime | None:
+        """The time before which the event is neither prepared for nor approved; None for no such time.
+
+        Always None in a watcher's record.
+        """
+    @property
     def time(self) -> datetime | None: ...
 
 class Approval(Record):
@@ -474,7 +480,8 @@ class Rule:
     """One rule of a policy: which events it matches, and what is done about them.
 
     ``event`` and ``source`` are one word or several, None for all. Durations are inclusive: seconds, a timedelta, or a
-    text such as "2min". Raises PolicyError for unknown words.
+    text such as "2min". The notice is the time from the first sight of a NotBefore until it. ``prepare_before`` is how
+    long before NotBefore the event is prepared for or approved at the earliest. Raises PolicyError for unknown words.
     """
 
     __match_args__: ClassVar[tuple[str, str, str]] = ...
@@ -486,6 +493,9 @@ class Rule:
         source: str | Iterable[str] | None = None,
         min_duration: _Duration | None = None,
         max_duration: _Duration | None = None,
+        min_notice: _Duration | None = None,
+        max_notice: _Duration | None = None,
+        prepare_before: _Duration | None = None,
         scope: str = "mine",
     ) -> Self: ...
     @property
@@ -498,6 +508,12 @@ class Rule:
     def min_duration(self) -> int | None: ...
     @property
     def max_duration(self) -> int | None: ...
+    @property
+    def min_notice(self) -> int | None: ...
+    @property
+    def max_notice(self) -> int | None: ...
+    @property
+    def prepare_before(self) -> int | None: ...
     @property
     def scope(self) -> str: ...
     def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, Any]]: ...
@@ -518,6 +534,9 @@ class Policy:
     """
 
     def __new__(cls, rules: Sequence[Rule] = (), leader: str | dict[str, Any] | None = None) -> Self: ...
+    @property
+    def leader(self) -> str | dict[str, Any] | None:
+        """Which of several machines approves: a mode, a dict for "rank", or None."""
     @staticmethod
     def observe() -> Policy:
         """The policy that never approves anything. It is the default everywhere."""

@@ -115,6 +115,7 @@ Decision = _record(
     "decision",
     "What the policy decides about an event.",
     first="action rule reason",
+    more="act_from",
     defaults={"event_id": None},
 )
 Approval = _record("approval", "An approval was posted. The status is None if there was no response.")
@@ -159,8 +160,8 @@ Report = _step("Report", "A record for people and logs.", "record")
 Record.__module__ = "scheduled_events"
 
 
-def from_dict(fields: dict[str, Any]) -> Any:
-    """Make the record of a dictionary as the command prints it."""
+def from_dict(fields: dict[str, Any], **more: Any) -> Any:
+    """Make the record of a dictionary as the command prints it, and of fields that are not part of the record."""
     kind = _RECORDS[fields.pop("record")]
     for name in _TIMES.intersection(fields):
         if fields[name] is not None:
@@ -170,7 +171,7 @@ def from_dict(fields: dict[str, Any]) -> Any:
             fields[name] = tuple(fields[name])
     if "action" in fields:
         fields["action"] = Action(fields["action"])
-    return kind(**fields)
+    return kind(**fields, **more)
 
 
 def _datetime(text: str) -> datetime | None:
