@@ -327,10 +327,10 @@ pub fn each_preparation_is_recovered_from_once(trace: &[Entry], setup: &Setup) -
                 }
                 recovers = true;
             }
-            Exchange::RecoverOther(id) => {
-                if !others_out.contains(id) || !recovering.insert(id.clone()) || running.contains(id) {
-                    return violation("another machine recovered too early or twice", id);
-                }
+            Exchange::RecoverOther(id)
+                if (!others_out.contains(id) || !recovering.insert(id.clone()) || running.contains(id)) =>
+            {
+                return violation("another machine recovered too early or twice", id);
             }
             Exchange::Recovered(_, done) => {
                 recovers = false;

@@ -434,7 +434,7 @@ impl<const N: usize> Host<N> {
                 }
             }
             Exchange::Cancel(_) | Exchange::CancelRecovery(_) | Exchange::CancelRecoveryOther(_) if self.cancels => {
-                self.end_cancelled()
+                self.end_cancelled();
             }
             Exchange::Post(ids) => self.answer_post(ids),
             _ => {}
