@@ -1,5 +1,7 @@
 //! The gate, rules about the notice, and events of several machines.
 
+use std::slice;
+
 use scheduled_events_core::{Action, GateAnswer, Leader, Policy, Rule, TrackedEvent};
 
 use crate::common::{Host, OTHER, Setup, VM, event, host, no_steps, setup, steps_after};
@@ -118,12 +120,12 @@ fn the_gate_is_asked_before_each_attempt_to_approve() {
 fn an_event_of_several_machines_is_prepared_for_and_not_approved_without_gate_or_leader() {
     let shared = event("a").resources(&[VM, OTHER]);
     let mut host = host::<4>(Action::Prepare);
-    host.serve(&[shared.clone()]);
+    host.serve(slice::from_ref(&shared));
     let steps = ["a: scheduled", "a: prepare (not approved: several VMs, set a gate or leader)", "prepare a"];
     assert_eq!(host.take_steps(), steps);
     host.ready("a");
     for _ in 0..20 {
-        host.serve(&[shared.clone()]);
+        host.serve(slice::from_ref(&shared));
     }
     assert_eq!(host.take_steps(), no_steps());
     // With a leader that was set explicitly it is, also with the one that is the default elsewhere.
@@ -131,7 +133,7 @@ fn an_event_of_several_machines_is_prepared_for_and_not_approved_without_gate_or
         let mut setup = setup(Action::Prepare);
         setup.policy.leader = Some(leader);
         let mut host = Host::<4>::new(setup);
-        host.serve(&[shared.clone()]);
+        host.serve(slice::from_ref(&shared));
         host.ready("a");
         assert_eq!(host.take_steps().last().map(String::as_str), Some("post a"), "{leader:?}");
     }
@@ -149,9 +151,9 @@ fn with_rule(rule: Rule) -> Host<4> {
 fn an_event_far_ahead_is_prepared_for_when_its_time_comes() {
     let mut host = with_rule(Rule { prepare_before: Some(300), ..Rule::new(Action::Prepare) });
     let ahead = event("a").not_before(330);
-    assert_eq!(steps_after(&mut host, &[ahead.clone()]), ["a: scheduled", "a: prepare (a rule matches)"]);
+    assert_eq!(steps_after(&mut host, slice::from_ref(&ahead)), ["a: scheduled", "a: prepare (a rule matches)"]);
     for second in 1..60 {
-        host.serve(&[ahead.clone()]);
+        host.serve(slice::from_ref(&ahead));
         let steps = host.take_steps();
         assert_eq!(steps.contains(&String::from("prepare a")), second == 30, "{second}: {steps:?}");
     }
@@ -181,7 +183,7 @@ fn an_event_far_ahead_is_approved_when_its_time_comes() {
 fn with_an_unknown_start_and_a_rule_about_it_an_event_is_prepared_for_and_not_approved() {
     let unknown = crate::common::Spec { not_before: None, ..event("a") };
     let mut host = with_rule(Rule { prepare_before: Some(300), ..Rule::new(Action::Prepare) });
-    let steps = steps_after(&mut host, &[unknown.clone()]);
+    let steps = steps_after(&mut host, slice::from_ref(&unknown));
     assert_eq!(steps, ["a: scheduled", "a: prepare (not approved: NotBefore unknown)", "prepare a"]);
     host.ready("a");
     assert_eq!(host.take_steps(), no_steps());

@@ -1,5 +1,7 @@
 //! This machine's service: what takes it out, what brings it back, and what a preparation is good for.
 
+use std::slice;
+
 use scheduled_events_core::{Action, Policy, Preparation, Rule, Scope, SnapshotError, UnixMillis};
 
 use crate::common::{Host, OTHER, START, Setup, VM, event, host, no_steps, setup, steps_after};
@@ -32,7 +34,7 @@ fn an_event_that_is_merely_approved_does_not_keep_the_machine_out_until_it_start
     host.serve(&[event("reboot"), freeze.clone()]);
     host.ready("reboot");
     host.take_steps();
-    assert_eq!(steps_after(&mut host, &[freeze.clone()]), ["reboot: ended", "recover reboot"]);
+    assert_eq!(steps_after(&mut host, slice::from_ref(&freeze)), ["reboot: ended", "recover reboot"]);
 
     let mut host = Host::<4>::new(Setup::new(policy));
     host.serve(&[event("reboot"), freeze.clone().started()]);
@@ -120,7 +122,7 @@ fn another_type_or_a_longer_duration_voids_the_preparation() {
         let mut host = Host::<4>::new(setup.clone());
         host.serve(&[freeze()]);
         host.take_steps();
-        host.serve(&[other.clone()]);
+        host.serve(slice::from_ref(&other));
         let steps: Vec<_> = host.take_steps().into_iter().filter(|line| !line.contains(':')).collect();
         assert_eq!(steps, if voids { vec!["cancel a", "prepare a"] } else { vec![] }, "{other:?}");
         host.ready("a");
@@ -130,11 +132,11 @@ fn another_type_or_a_longer_duration_voids_the_preparation() {
         host.post_status = Some(500);
         host.serve(&[freeze()]);
         host.ready("a");
-        host.serve(&[other.clone()]);
+        host.serve(slice::from_ref(&other));
         host.take_steps();
         host.post_status = Some(200);
         for _ in 0..4 {
-            host.serve(&[other.clone()]);
+            host.serve(slice::from_ref(&other));
         }
         assert_eq!(host.take_steps(), if voids { no_steps() } else { vec![String::from("post a")] }, "{other:?}");
         assert_eq!(host.preparing.len(), usize::from(voids));
@@ -148,7 +150,7 @@ fn a_failed_preparation_is_repeated_for_another_event_only() {
     host.prepared("a", Preparation::Failed);
     host.take_steps();
     let redeploy = event("a").event_type("Redeploy").duration(9);
-    assert_eq!(steps_after(&mut host, &[redeploy.clone()]), ["a: updated", "prepare a"]);
+    assert_eq!(steps_after(&mut host, slice::from_ref(&redeploy)), ["a: updated", "prepare a"]);
     host.ready("a");
     assert_eq!(host.take_steps(), ["post a"]);
     assert_eq!(host.session.events().next().unwrap().event_type(), "Redeploy");
@@ -165,7 +167,7 @@ fn what_cannot_be_read_or_is_not_scheduled_voids_nothing() {
     ] {
         let mut host = host::<4>(Action::Prepare);
         host.serve(&[freeze()]);
-        host.serve(&[unclear.clone()]);
+        host.serve(slice::from_ref(&unclear));
         let steps = host.take_steps();
         assert!(!steps.contains(&String::from("cancel a")), "{unclear:?}: {steps:?}");
         host.ready("a");
@@ -199,20 +201,20 @@ fn an_event_that_names_this_machine_no_longer_is_over_for_it_after_two_seconds()
     host.ready("a");
     host.take_steps();
     let elsewhere = event("a").resources(&[OTHER]);
-    assert_eq!(steps_after(&mut host, &[elsewhere.clone()]), ["a: updated", "a: hold (another VM's event)"]);
+    assert_eq!(steps_after(&mut host, slice::from_ref(&elsewhere)), ["a: updated", "a: hold (another VM's event)"]);
     // Empty or unreadable resources decide nothing.
     host.serve(&[event("a").resources(&[])]);
     host.serve(&[event("a").invalid("Resources")]);
     assert!(!host.take_steps().contains(&String::from("recover a")));
-    host.serve(&[elsewhere.clone()]);
+    host.serve(slice::from_ref(&elsewhere));
     assert!(host.take_steps().contains(&String::from("recover a")));
     // It is this machine's again: prepared for anew.
     assert!(steps_after(&mut host, &[event("a")]).contains(&String::from("prepare a")));
     // The same document again counts as another one.
-    host.serve(&[elsewhere.clone()]);
+    host.serve(slice::from_ref(&elsewhere));
     host.take_steps();
-    let body = crate::common::document(host.incarnation, &[elsewhere.clone()]);
-    host.serve_body(&body, &[elsewhere.clone()]);
+    let body = crate::common::document(host.incarnation, slice::from_ref(&elsewhere));
+    host.serve_body(&body, slice::from_ref(&elsewhere));
     assert_eq!(host.take_steps(), no_steps());
     host.serve_body(&body, &[elsewhere]);
     assert_eq!(host.take_steps(), ["cancel a", "recover a"]);

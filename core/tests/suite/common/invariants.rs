@@ -305,8 +305,7 @@ pub fn each_preparation_is_recovered_from_once(trace: &[Entry], setup: &Setup) -
                     others_out.insert(id.clone());
                 }
             }
-            Exchange::Prepared(id, _) => drop(running.remove(id)),
-            Exchange::Cancel(id) => drop(running.remove(id)),
+            Exchange::Prepared(id, _) | Exchange::Cancel(id) => drop(running.remove(id)),
             Exchange::CancelRecovery(_) => recovers = false,
             Exchange::CancelRecoveryOther(id) => drop(recovering.remove(id)),
             Exchange::Recover(id, ids) => {

@@ -425,8 +425,8 @@ impl<const N: usize> Host<N> {
         self.dies_after_steps = self.dies_after_steps.map(|left| left - 1);
         match what {
             Exchange::Prepare(id) => self.preparing.push(id),
-            Exchange::Recover(id, _) => self.recovery_started(id, true),
-            Exchange::RecoverOther(id) => self.recovery_started(id, false),
+            Exchange::Recover(id, _) => self.recovery_started(&id, true),
+            Exchange::RecoverOther(id) => self.recovery_started(&id, false),
             Exchange::Gate(id, phase) => {
                 self.asking.push((id, phase));
                 if let Some(answer) = self.gate_answer {
@@ -514,10 +514,10 @@ impl<const N: usize> Host<N> {
         assert!(self.prepared(id, Preparation::Ready));
     }
 
-    fn recovery_started(&mut self, id: String, own: bool) {
-        self.recovering.push((id.clone(), own));
+    fn recovery_started(&mut self, id: &str, own: bool) {
+        self.recovering.push((id.to_owned(), own));
         if self.recovers {
-            self.recovery_ended(&id, own, true);
+            self.recovery_ended(id, own, true);
         }
     }
 
