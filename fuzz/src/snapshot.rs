@@ -2,7 +2,8 @@
 
 use arbitrary::Unstructured;
 use scheduled_events_core::{
-    Action, Policy, Preparation, Response, Rule, Session, SessionConfig, SnapshotError, Step, UnixMillis, VmNames,
+    Action, AnswerOutcome, Policy, Preparation, Response, Rule, Session, SessionConfig, SnapshotError, Step,
+    UnixMillis, VmNames,
 };
 
 pub const CAPACITY: usize = 6;
@@ -69,14 +70,18 @@ fn valid_snapshot(u: &mut Unstructured<'_>) -> arbitrary::Result<Vec<u8>> {
             Step::Post { .. } => {
                 session.on_response(&Response { status: 200, ..Response::default() }, now);
             }
-            Step::Prepare { event } => {
-                let id = event.event_id().clone();
+            Step::Prepare { attempt, .. } => {
                 if u.ratio(2, 3)? {
-                    session.prepared(id.as_str(), Preparation::Ready);
+                    assert_eq!(session.prepared(attempt, Preparation::Ready), AnswerOutcome::Accepted);
+                }
+            }
+            Step::Cancel { attempt } => {
+                if u.ratio(2, 3)? {
+                    let _ = session.prepared(attempt, Preparation::Failed);
                 }
             }
             Step::Wait { until } => now = until,
-            Step::Recover { .. } | Step::Report(_) => {}
+            Step::Recover { .. } | Step::Gate { .. } | Step::Report(_) => {}
         }
     }
     Ok(written(&session))
@@ -104,7 +109,7 @@ fn restore(snapshot: &[u8]) {
     }
 }
 
-/// A restored session issues its pending steps and becomes idle, approves nothing before it has read a document, and
+/// A restored session issues its pending steps and becomes idle and in service, approves nothing before it has read a document, and
 /// writes the same snapshot again.
 fn check_usable(mut session: Session<CAPACITY>) {
     let first = written(&session);
@@ -130,11 +135,12 @@ fn check_usable(mut session: Session<CAPACITY>) {
             }
             Step::Post { .. } => panic!("an approval before a document"),
             Step::Prepare { .. } => panic!("a preparation before a document"),
-            Step::Recover { event } => {
-                let id = event.event_id().clone();
-                assert!(!recovered.contains(&id), "recovers twice");
-                assert!(session.recovered(id.as_str()));
-                recovered.push(id);
+            Step::Gate { .. } | Step::Cancel { .. } => panic!("a step for something that never began"),
+            Step::Recover { event, own, attempt } => {
+                let whose = if own { None } else { Some(event.event_id().clone()) };
+                assert!(!recovered.contains(&whose), "recovers twice");
+                assert_eq!(session.recovered(attempt, true, now), AnswerOutcome::Accepted);
+                recovered.push(whose);
             }
             Step::Wait { until } => {
                 assert!(until > now, "waits for a time in the past");
@@ -143,5 +149,6 @@ fn check_usable(mut session: Session<CAPACITY>) {
             Step::Report(report) => drop(report.to_string()),
         }
     }
+    assert_eq!(session.out_of_service_since(), None);
     assert!(session.is_idle(), "not idle without events: {}", session.events().count());
 }

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 
 use arbitrary::Unstructured;
 use scheduled_events_core::{
-    Action, Cause, Change, Document, Event, EventId, EventKind, EventType, EventTypes, Leader, Policy, Preparation,
-    Report, RequestOutcome, Response, Rule, Scope, Session, SessionConfig, Step, UnixMillis, VmNames,
+    Action, AnswerOutcome, Cause, Change, Document, Event, EventId, EventKind, EventType, EventTypes, GateAnswer,
+    Leader, Policy, Preparation, Report, RequestOutcome, Response, Rule, Scope, Session, SessionConfig, Step,
+    UnixMillis, VmNames,
 };
 
 use crate::grammar::{self, rarely};
@@ -21,15 +22,16 @@ pub fn run(data: &[u8]) {
 
 /// The state of one event since it was last new.
 #[derive(Clone, Debug, Default)]
-#[allow(clippy::struct_excessive_bools)] // They are independent of each other.
 struct EventState {
     started: bool,
     ended: bool,
-    /// A preparation was issued and not recovered from.
-    prepare_issued: bool,
-    preparing: bool,
+    /// A preparation was issued, for the event with this type and this duration.
+    prepared_for: Option<(String, u32)>,
+    /// The attempt in progress: a preparation, or a question to the gate.
+    running: Option<u32>,
     prepared: Option<Preparation>,
-    recovering: bool,
+    /// The recovery of another machine in progress.
+    recovering: Option<u32>,
 }
 
 struct Host {
@@ -47,14 +49,24 @@ struct Host {
     exceeded: bool,
     post_status: Option<u16>,
     recovers: bool,
+    /// Whether recoveries succeed, and cancelled commands end at once.
+    succeeds: bool,
+    cancels: bool,
+    has_gate: bool,
+    gate_answer: GateAnswer,
+    /// The recovery of this machine in progress.
+    recovering: Option<u32>,
+    /// What was cancelled and still runs.
+    cancelled: Vec<u32>,
     last_request: Option<UnixMillis>,
     requests: u32,
 }
 
 fn operate(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
     let (policy, reaches_others) = policy(u)?;
+    let has_gate = rarely(u, 3)?;
     let mut host = Host {
-        session: session(&policy),
+        session: session(&policy, has_gate),
         policy,
         reaches_others,
         now: START,
@@ -65,6 +77,12 @@ fn operate(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
         exceeded: false,
         post_status: Some(200),
         recovers: true,
+        succeeds: true,
+        cancels: true,
+        has_gate,
+        gate_answer: GateAnswer::Open,
+        recovering: None,
+        cancelled: Vec::new(),
         last_request: None,
         requests: 0,
     };
@@ -72,7 +90,7 @@ fn operate(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
         if u.is_empty() {
             break;
         }
-        match u.int_in_range(0..=15)? {
+        match u.int_in_range(0..=18)? {
             0..=4 => {
                 host.incarnation += 1;
                 let mut specs = grammar::specs(u, 8)?;
@@ -114,6 +132,9 @@ fn operate(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
             }
             10 | 11 => host.answer_preparation(if u.ratio(3, 4)? { Preparation::Ready } else { Preparation::Failed }),
             12 => host.recovers = u.arbitrary()?,
+            14 => (host.succeeds, host.cancels) = (u.arbitrary()?, u.arbitrary()?),
+            15 => host.gate_answer = *u.choose(&GateAnswer::ALL)?,
+            16 => host.end_cancelled(),
             13 => host.post_status = *u.choose(&[Some(200), Some(204), Some(400), Some(429), Some(500), None])?,
             _ => host.restart(),
         }
@@ -141,13 +162,14 @@ fn policy(u: &mut Unstructured<'_>) -> arbitrary::Result<(Policy, bool)> {
         });
     }
     let mut policy = Policy::new(&rules).unwrap();
-    policy.leader = *u.choose(&[Leader::FirstResource, Leader::Everyone, Leader::Rank { take_over_after: 20 }])?;
+    let leaders = [Leader::FirstResource, Leader::Everyone, Leader::Rank { take_over_after: 20 }];
+    policy.leader = if rarely(u, 3)? { None } else { Some(*u.choose(&leaders)?) };
     let reaches_others = rules.iter().any(|rule| rule.scope != Scope::Mine);
     Ok((policy, reaches_others))
 }
 
-fn session(policy: &Policy) -> Session<CAPACITY> {
-    let config = SessionConfig { policy: policy.clone(), seed: 9, ..SessionConfig::new(VmNames::new(&NAMES)) };
+fn session(policy: &Policy, gate: bool) -> Session<CAPACITY> {
+    let config = SessionConfig { policy: policy.clone(), gate, seed: 9, ..SessionConfig::new(VmNames::new(&NAMES)) };
     Session::new(&config).unwrap()
 }
 
@@ -171,14 +193,16 @@ impl Host {
     /// Kills the process and starts a new one from the snapshot.
     fn restart(&mut self) {
         let snapshot = self.snapshot();
-        self.session = session(&self.policy);
+        self.session = session(&self.policy, self.has_gate);
         assert_eq!(self.session.restore(&snapshot), Ok(()));
         assert_eq!(self.snapshot().len(), snapshot.len());
         for event in self.events.values_mut() {
             // Everything in progress is lost and issued again.
-            event.preparing = false;
-            event.recovering = false;
+            event.running = None;
+            event.recovering = None;
         }
+        self.recovering = None;
+        self.cancelled.clear();
         self.last_request = None;
         self.run_steps(false);
     }
@@ -224,12 +248,45 @@ impl Host {
     }
 
     fn answer_preparation(&mut self, preparation: Preparation) {
-        let Some((id, event)) = self.events.iter_mut().find(|(_, event)| event.preparing) else { return };
-        event.preparing = false;
+        let running = self.events.values_mut().find(|event| event.running.is_some());
+        let Some(event) =
+            running.filter(|event| !event.running.is_some_and(|attempt| self.cancelled.contains(&attempt)))
+        else {
+            return;
+        };
+        let attempt = event.running.take().unwrap();
         event.prepared = Some(preparation);
-        // Ids are compared without case.
-        assert!(self.session.prepared(&id.to_ascii_uppercase(), preparation));
+        assert_eq!(self.session.prepared(attempt, preparation), AnswerOutcome::Accepted);
+        assert_eq!(self.session.prepared(attempt, preparation), AnswerOutcome::Unexpected, "a second result");
         self.run_steps(false);
+    }
+
+    /// Ends what was cancelled. Its results do not count.
+    fn end_cancelled(&mut self) {
+        for attempt in std::mem::take(&mut self.cancelled) {
+            let outcomes = [
+                self.session.prepared(attempt, Preparation::Ready),
+                self.session.recovered(attempt, true, self.now),
+                self.session.gate_answered(attempt, GateAnswer::Open, self.now),
+            ];
+            let count = outcomes.iter().filter(|outcome| **outcome == AnswerOutcome::Cancelled).count();
+            assert!(count == 1 && !outcomes.contains(&AnswerOutcome::Accepted), "{outcomes:?}");
+            if self.recovering == Some(attempt) {
+                self.recovering = None;
+            }
+            for event in self.events.values_mut() {
+                event.running = event.running.filter(|running| *running != attempt);
+                event.recovering = event.recovering.filter(|running| *running != attempt);
+            }
+        }
+        self.run_steps(false);
+    }
+
+    /// Whether the newest document names this machine in the event.
+    fn is_own(&self, id: &str) -> Option<bool> {
+        let document = Document::parse(self.body.as_bytes()).unwrap();
+        let event = document.events().find(|event| key(&EventId::new(&event.event_id())) == id)?;
+        VmNames::new(&NAMES).owns(&event)
     }
 
     /// Performs steps until the session waits, or until it polls if `to_poll`.
@@ -267,21 +324,47 @@ impl Host {
                     );
                     self.posted(&ids);
                 }
-                Step::Prepare { event } => {
+                Step::Prepare { event, attempt } => {
+                    let id = key(event.event_id());
+                    let is_own = event.mine() == Some(true);
+                    let what = (event.event_type().to_owned(), event.duration_in_seconds().unwrap_or(u32::MAX));
+                    let event = self.events.entry(id.clone()).or_default();
+                    assert_eq!(event.running, None, "{id} is prepared for twice");
+                    assert!(!event.ended, "{id} is prepared for after its end");
+                    assert!(!is_own || self.recovering.is_none(), "{id} is prepared for during the recovery");
+                    (event.running, event.prepared) = (Some(attempt), None);
+                    event.prepared_for = Some(what);
+                    assert!(!is_own || self.session.out_of_service_since().is_some());
+                }
+                Step::Gate { event, attempt, .. } => {
                     let id = key(event.event_id());
                     let event = self.events.entry(id.clone()).or_default();
-                    assert!(!event.preparing && event.prepared.is_none(), "{id} is prepared for twice");
-                    assert!(!event.ended, "{id} is prepared for after its end");
-                    event.preparing = true;
-                    event.prepare_issued = true;
+                    assert!(self.has_gate && event.running.is_none() && !event.ended, "{id}: {event:?}");
+                    let outcome = self.session.gate_answered(attempt, self.gate_answer, self.now);
+                    assert_eq!(outcome, AnswerOutcome::Accepted);
                 }
-                Step::Recover { event } => {
-                    let id = event.event_id().clone();
-                    let event = self.events.get_mut(&key(&id)).expect("known");
-                    assert!(event.prepare_issued && event.ended && !event.recovering, "{id}: {event:?}");
-                    event.recovering = true;
-                    if self.recovers {
-                        self.recovered(&id);
+                Step::Cancel { attempt } => {
+                    assert!(!self.cancelled.contains(&attempt), "cancelled twice");
+                    self.cancelled.push(attempt);
+                    if self.cancels {
+                        self.end_cancelled();
+                    }
+                }
+                Step::Recover { event, own, attempt } => {
+                    let id = key(event.event_id());
+                    if own {
+                        assert!(self.session.recovering().any(|event| key(event.event_id()) == id));
+                        self.recovers_machine(attempt);
+                    } else {
+                        let event = self.events.get_mut(&id).expect("known");
+                        assert!(event.recovering.is_none(), "{id}: {event:?}");
+                        event.recovering = Some(attempt);
+                        if self.recovers {
+                            event.recovering = None;
+                            event.prepared_for = event.prepared_for.take().filter(|_| !event.ended);
+                            let outcome = self.session.recovered(attempt, self.succeeds, self.now);
+                            assert_eq!(outcome, AnswerOutcome::Accepted);
+                        }
                     }
                 }
                 Step::Report(Report::Change { change, event }) => {
@@ -323,10 +406,18 @@ impl Host {
             assert!(mine || event.event_type() != Some(EventType::Terminate), "another machine's Terminate");
             assert_eq!(event.unreliable_member(), None, "{id}");
             let approved = self.approved.contains(&key(id));
-            assert!(!approved || self.approved.len() > 16, "{id} is approved twice");
+            assert!(!approved || self.approved.len() > CAPACITY, "{id} is approved twice");
             match self.policy.decide(&event, names, self.now.seconds()).action {
                 Action::Approve => {}
-                Action::Prepare => assert_eq!(self.events[&key(id)].prepared, Some(Preparation::Ready), "{id}"),
+                Action::Prepare => {
+                    let state = &self.events[&key(id)];
+                    assert_eq!(state.prepared, Some(Preparation::Ready), "{id}");
+                    let (event_type, duration) = state.prepared_for.as_ref().expect("prepared for");
+                    let now = event.event_type().map(|word| word.to_string()).unwrap_or_default();
+                    assert!(now.starts_with(event_type.as_str()), "{id} was {event_type} and is {now}");
+                    assert!(event.duration_in_seconds().unwrap_or(u32::MAX) <= *duration, "{id} lasts longer");
+                    assert!(!mine || self.session.out_of_service_since().is_some(), "{id}: in service");
+                }
                 other => panic!("{id} is approved, but its action is {other:?}"),
             }
         }
@@ -347,14 +438,15 @@ impl Host {
         let known = self.events.get(&id).filter(|event| !event.ended).cloned();
         match (change, known) {
             (Change::Scheduled | Change::StartedWithoutNotice, None) => {
-                let before = self
-                    .events
-                    .insert(id, EventState { started: change != Change::Scheduled, ..EventState::default() });
-                assert!(before.is_none_or(|event| !event.prepare_issued), "new before the recovery");
+                // It may have been here before: what still runs for it is not forgotten.
+                let before = self.events.remove(&id).unwrap_or_default();
+                let started = change != Change::Scheduled;
+                let (running, recovering) = (before.running, before.recovering);
+                self.events.insert(id, EventState { started, running, recovering, ..EventState::default() });
             }
             (Change::Scheduled, Some(event)) => {
                 assert!(exceeded, "{id} is new twice");
-                assert!(!event.prepare_issued, "{id} was evicted after a preparation was issued");
+                assert!(event.prepared_for.is_none() || event.ended, "{id} was evicted after a preparation was issued");
                 self.events.insert(id, EventState::default());
             }
             (Change::Started | Change::StartedWithoutNotice, Some(event)) => {
@@ -372,13 +464,22 @@ impl Host {
         }
     }
 
-    /// Invariant 8, first part: a recovery is completed once.
-    fn recovered(&mut self, id: &EventId) {
-        let event = self.events.get_mut(&key(id)).unwrap();
-        event.prepare_issued = false;
-        event.recovering = false;
-        assert!(self.session.recovered(id.as_str()));
-        assert!(!self.session.recovered(id.as_str()), "a second result must be refused");
+    /// Invariant 8, first part: nothing keeps this machine out of service when it is recovered.
+    fn recovers_machine(&mut self, attempt: u32) {
+        assert!(self.session.out_of_service_since().is_some() && self.recovering.is_none());
+        for (id, event) in &self.events {
+            let is_open = !event.ended && self.is_own(id) == Some(true);
+            assert!(!is_open || event.prepared_for.is_none() || self.exceeded, "{id} was prepared for: {event:?}");
+            assert!(!is_open || !event.started, "{id} has started: {event:?}");
+        }
+        self.recovering = Some(attempt);
+        if self.recovers {
+            self.recovering = None;
+            assert_eq!(self.session.recovered(attempt, self.succeeds, self.now), AnswerOutcome::Accepted);
+            let second = self.session.recovered(attempt, true, self.now);
+            assert_eq!(second, AnswerOutcome::Unexpected, "a second result must be refused");
+            assert_eq!(self.session.out_of_service_since().is_none(), self.succeeds);
+        }
     }
 
     /// This machine's events that are not tracked although all of them fit.
@@ -393,7 +494,10 @@ impl Host {
         own.sort_unstable();
         own.dedup();
         let tracked: Vec<_> = self.session.events().map(|event| key(event.event_id())).collect();
-        let lingering = tracked.iter().filter(|id| !own.contains(id)).filter(|id| self.events[*id].prepare_issued);
+        let lingering = tracked.iter().filter(|id| !own.contains(id)).filter(|id| {
+            let event = &self.events[*id];
+            event.prepared_for.is_some() || event.running.is_some() || event.recovering.is_some()
+        });
         if own.len() + lingering.count() > CAPACITY {
             return Vec::new();
         }
@@ -401,21 +505,18 @@ impl Host {
         own
     }
 
-    /// Invariant 8, second part: finally, each preparation has been recovered from.
+    /// Invariant 8, second part: finally, the machine is in service.
     fn finish(&mut self) {
-        self.recovers = true;
+        (self.recovers, self.succeeds, self.cancels) = (true, true, true);
         self.restart();
         for _ in 0..6 {
             self.incarnation += 1;
             self.serve(&format!(r#"{{"DocumentIncarnation":{},"Events":[]}}"#, self.incarnation));
-            while self.events.values().any(|event| event.preparing) {
-                self.answer_preparation(Preparation::Ready);
-            }
         }
         for (id, event) in &self.events {
-            assert!(!event.prepare_issued, "{id} was never recovered from: {event:?}");
             assert!(event.ended || self.exceeded, "{id} never ended: {event:?}");
         }
+        assert_eq!(self.session.out_of_service_since(), None);
         assert!(self.session.is_idle());
         assert!(self.requests > 0);
     }

@@ -37,7 +37,7 @@ enum StepView {
     Get(u32),
     Post(String, u32),
     Prepare(TrackedView, u32),
-    Recover(TrackedView, u32),
+    Recover(TrackedView, bool, u32),
     Gate(TrackedView, u32, u32),
     Cancel(u32),
     Change(&'static str, TrackedView),
@@ -53,7 +53,7 @@ impl StepView {
             Step::Get { timeout_ms } => Self::Get(*timeout_ms),
             Step::Post { body, timeout_ms } => Self::Post(String::from_utf8(body.to_vec()).unwrap(), *timeout_ms),
             Step::Prepare { event, attempt } => Self::Prepare(TrackedView::core(event), *attempt),
-            Step::Recover { event, attempt } => Self::Recover(TrackedView::core(event), *attempt),
+            Step::Recover { event, own, attempt } => Self::Recover(TrackedView::core(event), *own, *attempt),
             Step::Gate { event, phase, attempt } => {
                 let phase = if *phase == GatePhase::Prepare { 1 } else { 2 };
                 Self::Gate(TrackedView::core(event), phase, *attempt)
@@ -75,7 +75,7 @@ impl StepView {
             2 => Self::Get(step.timeout_ms),
             3 => Self::Post(text(step.body), step.timeout_ms),
             4 => Self::Prepare(TrackedView::c(&step.event), step.attempt),
-            5 => Self::Recover(TrackedView::c(&step.event), step.attempt),
+            5 => Self::Recover(TrackedView::c(&step.event), !step.session.is_null(), step.attempt),
             6 => Self::Change(word(schedev_change_word(step.change)), TrackedView::c(&step.event)),
             7 => Self::Decision(DecisionView::c(&step.decision), TrackedView::c(&step.event)),
             8 => Self::Problem(ProblemView::c(&step.problem)),
