@@ -69,22 +69,27 @@ fn check(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
         if std::ptr::eq(specs, &raw const before) {
             let reported = observe(&mut tracker, document, names).unwrap();
             assert_eq!(reported.len(), live(specs));
-            assert!(reported.values().all(|change| matches!(change, Change::Scheduled | Change::StartedWithoutNotice)));
+            assert!(
+                reported
+                    .values()
+                    .all(|changes| matches!(changes[..], [Change::Scheduled | Change::StartedWithoutNotice]))
+            );
         }
     }
     let reported = observe(&mut tracker, &second, names).unwrap();
     for spec in before.iter().filter(|spec| !is_over(spec)) {
         let now = after.iter().find(|other| key(&other.id) == key(&spec.id));
-        let change = reported.get(&key(&spec.id)).copied();
+        let changes = reported.get(&key(&spec.id)).cloned().unwrap_or_default();
         let expected = difference(spec, now);
-        assert!(expected.contains(&change), "{spec:?}, then {now:?}: {change:?}, not one of {expected:?}");
+        assert!(expected.contains(&changes), "{spec:?}, then {now:?}: {changes:?}, not one of {expected:?}");
     }
     for spec in &after {
         if !before.iter().any(|other| key(&other.id) == key(&spec.id) && !is_over(other)) {
-            let change = reported.get(&key(&spec.id)).copied();
+            let changes = reported.get(&key(&spec.id)).cloned().unwrap_or_default();
             let started = spec.status.as_deref() == Some("Started");
             let expected = if started { Change::StartedWithoutNotice } else { Change::Scheduled };
-            assert_eq!(change, (!is_over(spec)).then_some(expected), "{spec:?}");
+            let expected = if is_over(spec) { vec![] } else { vec![expected] };
+            assert_eq!(changes, expected, "{spec:?}");
         }
     }
     assert_eq!(tracker.len(), live(&after));
@@ -92,41 +97,40 @@ fn check(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
     Ok(())
 }
 
-/// The reported changes by event id; no event has two.
+/// The reported changes by event id.
 fn observe(
     tracker: &mut Tracker<CAPACITY>,
     document: &Document<'_>,
     names: VmNames<'_>,
-) -> Result<HashMap<String, Change>, TrackerFull> {
-    let mut reported = HashMap::new();
+) -> Result<HashMap<String, Vec<Change>>, TrackerFull> {
+    let mut reported: HashMap<String, Vec<Change>> = HashMap::new();
     tracker.observe(document, names, NOW, |change, event| {
-        let before = reported.insert(event.event_id().as_str().to_ascii_lowercase(), change);
-        assert_eq!(before, None, "two changes of one event at once");
+        reported.entry(event.event_id().as_str().to_ascii_lowercase()).or_default().push(change);
     })?;
     Ok(reported)
 }
 
 /// The changes that are allowed for an event that was there.
-fn difference(before: &Spec, now: Option<&Spec>) -> Vec<Option<Change>> {
+fn difference(before: &Spec, now: Option<&Spec>) -> Vec<Vec<Change>> {
     let started = |spec: &Spec| spec.status.as_deref() == Some("Started");
     let scheduled = |spec: &Spec| spec.status.as_deref() == Some("Scheduled");
     let Some(now) = now else {
         let ahead = before.not_before.is_some_and(|start| NOW.0 < start);
-        return vec![Some(match () {
+        return vec![vec![match () {
             () if started(before) => Change::Completed,
             () if scheduled(before) && ahead => Change::Cancelled,
             () => Change::Ended,
-        })];
+        }]];
     };
     if is_over(now) {
-        return vec![Some(match now.status.as_deref() {
+        return vec![vec![match now.status.as_deref() {
             Some("Canceled" | "Cancelled") if !started(before) => Change::Cancelled,
             _ if started(before) || scheduled(before) => Change::Completed,
             _ => Change::Ended,
-        })];
+        }]];
     }
     if !started(before) && started(now) {
-        return vec![Some(if scheduled(before) { Change::Started } else { Change::StartedWithoutNotice })];
+        return vec![vec![if scheduled(before) { Change::Started } else { Change::StartedWithoutNotice }]];
     }
     let updated = Spec { status: None, not_before: None, ..before.clone() }
         != Spec { status: None, not_before: None, id: before.id.clone(), ..now.clone() };
@@ -134,15 +138,21 @@ fn difference(before: &Spec, now: Option<&Spec>) -> Vec<Option<Change>> {
         |spec: &Spec| spec.status.as_deref().filter(|word| ["Scheduled", "Started"].contains(word)).map(str::to_owned);
     let status_moved = known(before) != known(now);
     if started(before) {
-        return if updated { vec![Some(Change::Updated)] } else { vec![None] };
-    }
-    if now.not_before.is_some() && now.not_before != before.not_before {
-        return vec![Some(Change::Rescheduled)];
+        return if updated { vec![vec![Change::Updated]] } else { vec![vec![]] };
     }
     // An absent list of resources and an empty one are the same to the tracker.
     let resources = |spec: &Spec| spec.resources.clone().unwrap_or_default();
-    if updated && resources(before) == resources(now) && !status_moved {
-        return vec![Some(Change::Updated), None];
+    let is_certain = !(updated && resources(before) == resources(now));
+    if now.not_before.is_some() && now.not_before != before.not_before {
+        let both = vec![Change::Rescheduled, Change::Updated];
+        return match (updated, is_certain) {
+            (true, true) => vec![both],
+            (true, false) => vec![both, vec![Change::Rescheduled]],
+            (false, _) => vec![vec![Change::Rescheduled]],
+        };
     }
-    if updated || status_moved { vec![Some(Change::Updated)] } else { vec![None] }
+    if updated && !is_certain && !status_moved {
+        return vec![vec![Change::Updated], vec![]];
+    }
+    if updated || status_moved { vec![vec![Change::Updated]] } else { vec![vec![]] }
 }

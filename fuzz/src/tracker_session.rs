@@ -496,7 +496,9 @@ impl Host {
         let tracked: Vec<_> = self.session.events().map(|event| key(event.event_id())).collect();
         let lingering = tracked.iter().filter(|id| !own.contains(id)).filter(|id| {
             let event = &self.events[*id];
-            event.prepared_for.is_some() || event.running.is_some() || event.recovering.is_some()
+            // One that has started stays this machine's while its `Resources` are empty or cannot be read.
+            let may_be_own = event.started && !event.ended;
+            may_be_own || event.prepared_for.is_some() || event.running.is_some() || event.recovering.is_some()
         });
         if own.len() + lingering.count() > CAPACITY {
             return Vec::new();

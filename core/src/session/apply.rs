@@ -137,6 +137,7 @@ impl<const N: usize> Session<N> {
                 && !progress.prepare_was_issued()
                 && !progress.keeps_out(known)
                 && progress.command.is_none()
+                && progress.recovery.is_over()
         });
         let mut victim: Option<(u16, (bool, bool, i64))> = None;
         for (slot, known, _) in candidates {

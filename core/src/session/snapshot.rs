@@ -192,10 +192,11 @@ impl<const N: usize> Session<N> {
             let slot = self.tracker.place(event).ok_or(SnapshotError::TooManyEvents)?;
             self.set_progress(slot, progress);
         }
-        // A machine that is out of service has an event to recover from, some time.
-        let has_reason = self.last_ended.is_some()
-            || self.tracked().any(|(_, event, progress)| progress.ended.is_some() || progress.keeps_out(event));
-        if reader.rest.is_empty() && (has_reason || !self.machine.is_due()) { Ok(()) } else { Err(damaged) }
+        // A machine that is out of service has an event to recover from, some time; one that is in service has none.
+        let has_ended = self.last_ended.is_some() || self.tracked().any(|(_, _, progress)| progress.ended.is_some());
+        let is_kept_out = || self.tracked().any(|(_, event, progress)| progress.keeps_out(event));
+        let is_consistent = if self.machine.is_due() { has_ended || is_kept_out() } else { !has_ended };
+        if reader.rest.is_empty() && is_consistent { Ok(()) } else { Err(damaged) }
     }
 
     /// Reads what precedes the events, and returns their number.
@@ -496,7 +497,8 @@ mod tests {
             (FAILURES_AT, &[255], Ok(())),
             (OWN_AT, &[1], Ok(())),
             (OWN_AT, &[2], damaged),
-            (ENDED_AT, &[7, 0, 0, 0, 0, 0, 0, 0], Ok(())),
+            // In service, and something to recover from.
+            (ENDED_AT, &[7, 0, 0, 0, 0, 0, 0, 0], damaged),
         ] {
             let mut changed = content();
             changed[at..at + bytes.len()].copy_from_slice(bytes);
