@@ -137,12 +137,16 @@ fn difference(before: &Spec, now: Option<&Spec>) -> Vec<Vec<Change>> {
     let known =
         |spec: &Spec| spec.status.as_deref().filter(|word| ["Scheduled", "Started"].contains(word)).map(str::to_owned);
     let status_moved = known(before) != known(now);
-    if started(before) {
-        return if updated { vec![vec![Change::Updated]] } else { vec![vec![]] };
-    }
     // An absent list of resources and an empty one are the same to the tracker.
     let resources = |spec: &Spec| spec.resources.clone().unwrap_or_default();
     let is_certain = !(updated && resources(before) == resources(now));
+    if started(before) {
+        return match (updated, is_certain) {
+            (true, true) => vec![vec![Change::Updated]],
+            (true, false) => vec![vec![Change::Updated], vec![]],
+            (false, _) => vec![vec![]],
+        };
+    }
     if now.not_before.is_some() && now.not_before != before.not_before {
         let both = vec![Change::Rescheduled, Change::Updated];
         return match (updated, is_certain) {

@@ -30,6 +30,8 @@ struct EventState {
     /// The attempt in progress: a preparation, or a question to the gate.
     running: Option<u32>,
     prepared: Option<Preparation>,
+    /// Another machine may be still to be recovered from it, also if it has returned meanwhile.
+    to_recover: bool,
     /// The recovery of another machine in progress.
     recovering: Option<u32>,
 }
@@ -63,8 +65,12 @@ struct Host {
 }
 
 fn operate(u: &mut Unstructured<'_>) -> arbitrary::Result<()> {
-    let (policy, reaches_others) = policy(u)?;
+    let (mut policy, reaches_others) = policy(u)?;
     let has_gate = rarely(u, 3)?;
+    if has_gate {
+        // The gate decides which machine approves.
+        policy.leader = Some(Leader::Everyone);
+    }
     let mut host = Host {
         session: session(&policy, has_gate),
         policy,
@@ -334,6 +340,7 @@ impl Host {
                     assert!(!is_own || self.recovering.is_none(), "{id} is prepared for during the recovery");
                     (event.running, event.prepared) = (Some(attempt), None);
                     event.prepared_for = Some(what);
+                    event.to_recover = true;
                     assert!(!is_own || self.session.out_of_service_since().is_some());
                 }
                 Step::Gate { event, attempt, .. } => {
@@ -361,7 +368,7 @@ impl Host {
                         event.recovering = Some(attempt);
                         if self.recovers {
                             event.recovering = None;
-                            event.prepared_for = event.prepared_for.take().filter(|_| !event.ended);
+                            event.to_recover &= !self.succeeds;
                             let outcome = self.session.recovered(attempt, self.succeeds, self.now);
                             assert_eq!(outcome, AnswerOutcome::Accepted);
                         }
@@ -441,12 +448,12 @@ impl Host {
                 // It may have been here before: what still runs for it is not forgotten.
                 let before = self.events.remove(&id).unwrap_or_default();
                 let started = change != Change::Scheduled;
-                let (running, recovering) = (before.running, before.recovering);
-                self.events.insert(id, EventState { started, running, recovering, ..EventState::default() });
+                let state = EventState { started, prepared_for: None, prepared: None, ended: false, ..before };
+                self.events.insert(id, state);
             }
             (Change::Scheduled, Some(event)) => {
                 assert!(exceeded, "{id} is new twice");
-                assert!(event.prepared_for.is_none() || event.ended, "{id} was evicted after a preparation was issued");
+                assert_eq!(event.running, None, "{id} was evicted while a command ran for it");
                 self.events.insert(id, EventState::default());
             }
             (Change::Started | Change::StartedWithoutNotice, Some(event)) => {
@@ -470,7 +477,7 @@ impl Host {
         for (id, event) in &self.events {
             let is_open = !event.ended && self.is_own(id) == Some(true);
             assert!(!is_open || event.prepared_for.is_none() || self.exceeded, "{id} was prepared for: {event:?}");
-            assert!(!is_open || !event.started, "{id} has started: {event:?}");
+            assert!(!is_open || !event.started || self.exceeded, "{id} has started: {event:?}");
         }
         self.recovering = Some(attempt);
         if self.recovers {
@@ -498,7 +505,11 @@ impl Host {
             let event = &self.events[*id];
             // One that has started stays this machine's while its `Resources` are empty or cannot be read.
             let may_be_own = event.started && !event.ended;
-            may_be_own || event.prepared_for.is_some() || event.running.is_some() || event.recovering.is_some()
+            may_be_own
+                || event.to_recover
+                || event.prepared_for.is_some()
+                || event.running.is_some()
+                || event.recovering.is_some()
         });
         if own.len() + lingering.count() > CAPACITY {
             return Vec::new();
