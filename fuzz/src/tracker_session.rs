@@ -36,6 +36,7 @@ struct EventState {
     recovering: Option<u32>,
 }
 
+#[allow(clippy::struct_excessive_bools)] // They are independent of each other.
 struct Host {
     policy: Policy,
     reaches_others: bool,
