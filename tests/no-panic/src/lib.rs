@@ -152,6 +152,7 @@ struct Counts {
 
 fn preparing() -> Policy {
     let freeze = Rule { event_types: EventTypes::of(&[EventKind::Freeze]), ..Rule::new(Action::Prepare) };
+    reach(freeze.event_types.contains(black_box(EventKind::Freeze)));
     let mut policy = Policy::new(black_box(&[freeze])).unwrap_or_default();
     // The event is of several machines.
     policy.leader = Some(Leader::FirstResource);
@@ -409,7 +410,7 @@ fn the_change(change: Change) {
 }
 
 fn the_tracker(input: &[u8], names: VmNames<'_>, number: i64) {
-    let mut tracker = black_box(Tracker::<2>::default());
+    let mut tracker = black_box(Tracker::<2>::with_seed(number.unsigned_abs()));
     for body in [input, SAMPLE, input, EMPTY] {
         let Ok(document) = Document::parse(black_box(body)) else { continue };
         let observed = tracker.observe(&document, names, UnixSeconds(number), |change, event| {
@@ -433,6 +434,7 @@ fn the_session(input: &[u8], text: &str, names: VmNames<'_>, number: i64) {
         Ok(session) => session,
         Err(error) => return reach((shown(&error), error == SessionConfigError::TooManyNames)),
     };
+    reach(session.set_machine_id(text));
     if let Err(error) = session.set_names(VmNames::new(black_box(&[text]))) {
         reach(shown(&error));
     }
