@@ -1,7 +1,10 @@
 //! Crash tests: the program is killed repeatedly as it enters a system call, and must keep all its guarantees.
 //!
+//! Its commands are an application: `--prepare` takes it out of service and `--recover` takes it in, in a file. In the end it is in
+//! service, and it was never taken in while an event kept it out.
+//!
 //! The program itself is unchanged. `strace` sends SIGKILL as a thread enters its n-th `write`, `fsync`, `rename`, `sendto` and so
-//! on. A seed chooses the events, the faults of the service, the commands, and where up to four runs are killed; the last run
+//! on; or the harness kills it once the application has acted, while each sync takes long. A seed chooses the events, the faults of the service, the commands, and where up to four runs are killed; the last run
 //! continues to its end. `CRASH_SEEDS` sets the number of seeds (1000), `CRASH_SEED` plays a single one. A seed does not fix how
 //! the system schedules threads, so playing it again may differ.
 //!
@@ -29,12 +32,15 @@ use std::time::{Duration, Instant};
 use oracle::{Guarantee, Transcript};
 use scheduled_events::state::{LoadResult, PendingHook, StateFile};
 
-use plan::{CALLS, CHANGES, Kill, Plan};
-use service::{Service, api_version, marks};
+use plan::{CALLS, CHANGES, COMMANDS, Kill, Plan};
+use service::{Service, actions, api_version, application, marks};
 use support::{FakeService, Folder, PATIENCE, PREPARE_ALL, VM, command, freeze, lines};
 
 /// The number of seeds that are played at the same time: most of it is waiting for the next poll.
 const AT_A_TIME: usize = 48;
+
+/// How long a sync takes if the program is killed once the application has acted.
+const SLOW_SYNC: Duration = Duration::from_millis(100);
 
 /// A policy that approves all events of this machine at once.
 const APPROVE_ALL: &str = "[[rule]]\naction = \"approve\"\n";
@@ -70,11 +76,16 @@ fn play(plan: Plan, trial: Trial) -> Transcript {
         command.env("RUN", runs.len().to_string());
         let mut run = support::Run::start(command);
         let deadline = Instant::now() + trial.timeout;
-        while run.is_running() && Instant::now() < deadline {
-            thread::sleep(Duration::from_millis(20));
+        let number = runs.len();
+        let at_command = kill.filter(|kill| kill.is_at_command());
+        let has_acted =
+            |kill: Kill| actions(&marks_folder).iter().any(|action| action.run == number && action.word == kill.call);
+        while run.is_running() && Instant::now() < deadline && !at_command.is_some_and(has_acted) {
+            thread::sleep(Duration::from_millis(if at_command.is_some() { 5 } else { 20 }));
         }
-        let timed_out = run.is_running();
-        let mut finished = if timed_out { run.kill() } else { run.finish() };
+        let acted = at_command.is_some_and(has_acted);
+        let timed_out = run.is_running() && !acted;
+        let mut finished = if timed_out || acted { run.kill() } else { run.finish() };
         // A run that was to be stopped may have ended by itself, which the next run shows.
         let stopped = kill.is_some_and(|kill| kill.politely) && finished.code == Some(0);
         ended = finished.code == Some(0) && !stopped;
@@ -97,6 +108,7 @@ fn play(plan: Plan, trial: Trial) -> Transcript {
         runs,
         approvals: log.approvals.clone(),
         marks: marks(&marks_folder),
+        actions: actions(&marks_folder),
         early: log.early.clone(),
         ended,
     }
@@ -107,7 +119,13 @@ fn arguments(plan: &Plan, folder: &Folder, marks: &str, url: &str) -> Vec<String
     let marking = |word: &str, code: u8, pause: u64| {
         let mark = format!(": > {marks}/$RUN.{word}.$SCHEDULED_EVENTS_EVENT_ID.$$");
         let pause = if pause == 0 { String::new() } else { format!("sleep 0.{pause:03}; ") };
-        format!("sh -c '{mark}.begin; {pause}{mark}.end; exit {code}'")
+        // One write, which is atomic. The program makes more of them before it starts the first command.
+        let act = if COMMANDS.contains(&word) {
+            format!("echo $RUN {word} $SCHEDULED_EVENTS_EVENT_ID >> {}; ", application(marks))
+        } else {
+            String::new()
+        };
+        format!("sh -c '{mark}.begin; {act}{pause}{mark}.end; exit {code}'")
     };
     let policy = folder.file("policy.toml", if plan.prepares { PREPARE_ALL } else { APPROVE_ALL });
     let mut arguments = vec!["watch".to_owned(), "--json".into(), "--until-idle".into()];
@@ -133,10 +151,13 @@ fn arguments(plan: &Plan, folder: &Folder, marks: &str, url: &str) -> Vec<String
 
 /// The program under strace, which kills it. The tracer is a grandchild, so that the child process is the program itself.
 fn under_strace(command: &Command, kill: Option<Kill>, tamper: &[&str]) -> Command {
-    let traced: Vec<_> = kill.iter().map(|kill| kill.call).chain(tamper.iter().map(|tamper| call_of(tamper))).collect();
+    let kill_call = |kill: &Kill| if kill.is_at_command() { "fsync" } else { kill.call };
+    let traced: Vec<_> = kill.iter().map(kill_call).chain(tamper.iter().map(|tamper| call_of(tamper))).collect();
     let mut expressions = vec![format!("trace={}", traced.join(","))];
     expressions.extend(tamper.iter().map(|tamper| format!("inject={tamper}")));
-    if let Some(Kill { call, nth, politely }) = kill {
+    if kill.is_some_and(Kill::is_at_command) {
+        expressions.push(format!("inject=fsync:delay_enter={}", SLOW_SYNC.as_micros()));
+    } else if let Some(Kill { call, nth, politely }) = kill {
         let signal = if politely { "TERM" } else { "KILL" };
         expressions.push(format!("inject={call}:signal={signal}:when={nth}"));
     }
@@ -260,7 +281,7 @@ fn killed_at_any_system_call_it_keeps_all_guarantees() {
     );
     if seeds.end - seeds.start >= 100 {
         assert!(kills >= seeds.end - seeds.start, "too few kills");
-        for (call, ..) in CALLS {
+        for call in CALLS.iter().map(|(call, ..)| call).chain(&COMMANDS) {
             assert!(totals.kills.contains_key(call), "no run was killed at {call}");
         }
     }

@@ -1,5 +1,8 @@
 //! The guarantees, checked from outside: from the records, the requests that the service received, and the marks of the hooks.
 //!
+//! The application begins and ends in service. A preparation takes it out, and a recovery, which finds it out of service, takes it
+//! in.
+//!
 //! A hook runs again if a kill comes before its record is saved; each such kill allows one repetition. Everything else happens
 //! once.
 
@@ -9,7 +12,7 @@ use scheduled_events::state::PendingHook;
 use serde_json::Value;
 
 use crate::plan::{CHANGES, EventState, FOREIGN, Kill, Plan};
-use crate::service::{Approval, Mark};
+use crate::service::{Action, Approval, Mark};
 
 /// One run of the program, up to its kill or its end.
 #[derive(Debug)]
@@ -32,7 +35,9 @@ pub(crate) struct Transcript {
     pub(crate) runs: Vec<Run>,
     pub(crate) approvals: Vec<Approval>,
     pub(crate) marks: Vec<Mark>,
-    /// Recoveries that started before their event had ended.
+    /// What was done to the application, in order.
+    pub(crate) actions: Vec<Action>,
+    /// Recoveries that acted while an event kept the machine out of service.
     pub(crate) early: Vec<String>,
     /// Whether the last run ended by itself.
     pub(crate) ended: bool,
@@ -91,9 +96,10 @@ pub(crate) fn check(seen: &Transcript) -> Vec<Finding> {
         seen.changes(id, &mut findings);
         seen.preparation(id, &mut findings);
         seen.approval(id, &mut findings);
-        seen.recovery(id, &mut findings);
         seen.hooks(id, &mut findings);
     }
+    seen.application(&mut findings);
+    seen.recovery(&mut findings);
     findings
 }
 
@@ -110,6 +116,9 @@ impl fmt::Display for Transcript {
         for approval in &self.approvals {
             let Approval { run, late, ids, status, .. } = approval;
             writeln!(f, "approval in run {run} of {ids:?}: {status:?}, late {late}")?;
+        }
+        for Action { run, word, id } in &self.actions {
+            writeln!(f, "the application in run {run}: {word} {id}")?;
         }
         for Mark { run, word, id, ended, .. } in &self.marks {
             writeln!(f, "{word} {id} in run {run}: {}", if *ended { "ended" } else { "begun" })?;
@@ -229,26 +238,63 @@ impl Transcript {
         }
     }
 
-    fn recovery(&self, id: &str, findings: &mut Vec<Finding>) {
-        let begun = self.begun("recover", id);
-        if !self.begun("prepare", id).is_empty() && !self.ended("recover", id) {
-            findings.push((
-                Guarantee::RecoveryForgotten,
-                format!("{id}: prepared for, recovery started in runs {begun:?}"),
-            ));
+    /// Follows the application from action to action.
+    fn application(&self, findings: &mut Vec<Finding>) {
+        let mut prepared: Vec<&str> = Vec::new();
+        let mut recovered: Option<&Action> = None;
+        for action in &self.actions {
+            let id = action.id.as_str();
+            if action.word == "prepare" {
+                if recovered.is_some() {
+                    findings.push((Guarantee::PreparedAgain, format!("{action:?} after {recovered:?}")));
+                }
+                prepared.push(id);
+                continue;
+            }
+            // In service: a kill came before the last recovery was saved, or a preparation was cut off before it acted.
+            let is_repeated = recovered.is_some_and(|last| last.run < action.run && self.runs[last.run].killed);
+            let was_cut_off = || recovered.is_none() && self.asked().any(|id| !self.prepared(id));
+            if prepared.is_empty() && !is_repeated && !was_cut_off() {
+                findings.push((Guarantee::RecoveredAgain, format!("{action:?} while the application was in service")));
+            }
+            prepared.clear();
+            recovered = Some(action);
         }
-        let saved = self.reported_outcome("recover", id);
-        // A preparation that was ended at once leaves no mark, and is recovered from as well.
-        let asked = self.reported(|record| record["action"] == "prepare" && record["event_id"] == id).is_some();
+        if self.ended && !prepared.is_empty() {
+            let text = format!("the application is out of service in the end, prepared for {prepared:?}");
+            findings.push((Guarantee::RecoveryForgotten, text));
+        }
+        for early in &self.early {
+            findings.push((Guarantee::RecoveredTooEarly, early.clone()));
+        }
+    }
+
+    /// The events that the policy asked to prepare for.
+    fn asked(&self) -> impl Iterator<Item = &'static str> {
+        let is_asked = |record: &Value, id: &str| record["action"] == "prepare" && record["event_id"] == id;
+        let ids = self.plan.ids().into_iter();
+        ids.filter(move |id| self.reported(|record| is_asked(record, id)).is_some())
+    }
+
+    /// Whether a preparation for the event has acted.
+    fn prepared(&self, id: &str) -> bool {
+        self.actions.iter().any(|action| action.word == "prepare" && action.id == id)
+    }
+
+    /// The recovery of the machine runs to its end, and again only if a kill came before that was saved.
+    fn recovery(&self, findings: &mut Vec<Finding>) {
+        let recoveries = || self.marks.iter().filter(|mark| mark.word == "recover");
+        let begun: Vec<_> = recoveries().filter(|mark| !mark.ended).map(|mark| mark.run).collect();
+        if self.ended && !self.actions.is_empty() && !recoveries().any(|mark| mark.ended) {
+            findings.push((Guarantee::RecoveryForgotten, format!("recovery started in runs {begun:?}")));
+        }
+        let saved = self.reported(|record| record["record"] == "recover");
         if begun.len() > self.kills() + 1
             || begun.windows(2).any(|two| two[0] == two[1])
             || saved.is_some_and(|run| begun.iter().any(|&begun| begun > run))
-            || !begun.is_empty() && !asked
+            || !begun.is_empty() && self.asked().next().is_none()
         {
-            findings.push((Guarantee::RecoveredAgain, format!("{id}: in runs {begun:?}, saved in run {saved:?}")));
-        }
-        if self.early.iter().any(|early| early == id) {
-            findings.push((Guarantee::RecoveredTooEarly, format!("{id}: while it was still announced")));
+            findings.push((Guarantee::RecoveredAgain, format!("in runs {begun:?}, saved in run {saved:?}")));
         }
     }
 

@@ -34,7 +34,8 @@ impl Random {
     }
 }
 
-/// The program is killed as one of its threads enters this system call for the n-th time, before the call takes effect.
+/// The program is killed as one of its threads enters this system call for the n-th time, before the call takes effect; or
+/// once this command of the application has acted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kill {
     pub(crate) call: &'static str,
@@ -58,6 +59,16 @@ pub(crate) const CALLS: [(&str, u64, u64); 11] = [
     ("futex", 1, 36),    // a message between threads
     ("ftruncate", 1, 1), // the lock is taken
 ];
+
+/// The commands of the application. A program that is to be killed once one of them has acted has a slow disk, so that what it
+/// saves only after it started the command is lost.
+pub(crate) const COMMANDS: [&str; 2] = ["prepare", "recover"];
+
+impl Kill {
+    pub(crate) fn is_at_command(self) -> bool {
+        COMMANDS.contains(&self.call)
+    }
+}
 
 impl fmt::Display for Kill {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -111,7 +122,7 @@ pub(crate) struct Plan {
     pub(crate) pause: u64,
     /// Whether the program requests the machine's name.
     pub(crate) asks_name: bool,
-    /// Whether the document may also change between two runs.
+    /// Whether the document may also change between two runs: events start and end while the program is down.
     pub(crate) changes_between_runs: bool,
     /// Whether there are hooks for changes.
     pub(crate) has_hooks: bool,
@@ -128,6 +139,9 @@ impl Plan {
         let preparation_succeeds = random.percent(85);
         let approves = !prepares || preparation_succeeds;
         let kills = (0..random.range(1, 4)).map(|_| {
+            if prepares && random.percent(30) {
+                return Kill { call: random.one_of::<&'static str>(&COMMANDS), nth: 1, politely: false };
+            }
             let &(call, low, high) = random.one_of(&CALLS);
             Kill { call, nth: random.range(low, high), politely: random.percent(15) }
         });
@@ -138,7 +152,7 @@ impl Plan {
             kills: kills.collect(),
             pause: *random.one_of(&[0, 0, 30, 250]),
             asks_name: random.percent(20),
-            changes_between_runs: random.percent(20),
+            changes_between_runs: random.percent(40),
             has_hooks: random.percent(50),
             scenes: scenes(&mut random, approves),
             faults: (random.range(0, 2), random.range(0, 2)),

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use crate::plan::{EventState, Gate, Plan, Random, event};
+use crate::plan::{EventState, FOREIGN, Gate, Plan, Random, event};
 use crate::support::{FakeService, Reply, Request, document};
 
 /// A file that a hook created at its start or its end.
@@ -17,6 +17,15 @@ pub(crate) struct Mark {
     pub(crate) id: String,
     pub(crate) process: u32,
     pub(crate) ended: bool,
+}
+
+/// What a command did to the application: `prepare` takes it out of service, `recover` takes it in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Action {
+    pub(crate) run: usize,
+    pub(crate) word: String,
+    /// The event that the command was for.
+    pub(crate) id: String,
 }
 
 /// An approval, with the state of the scenario at that time.
@@ -44,10 +53,14 @@ pub(crate) struct Log {
     run: usize,
     reads: u64,
     accepted: Vec<String>,
+    /// Whether a run has read events and polled again, so that they are in the state file: `--until-idle` waits for an event.
+    was_read_twice: bool,
     pub(crate) approvals: Vec<Approval>,
     pub(crate) polls: u64,
     pub(crate) faults: u64,
-    /// Recoveries that started before their event had ended.
+    /// The actions of the application that were checked.
+    checked: usize,
+    /// Recoveries that acted while an event kept the machine out of service.
     pub(crate) early: Vec<String>,
 }
 
@@ -68,16 +81,18 @@ impl Service {
             run: 0,
             reads: 0,
             accepted: Vec::new(),
+            was_read_twice: false,
             approvals: Vec::new(),
             polls: 0,
             faults: 0,
+            checked: 0,
             early: Vec::new(),
         }));
         let service = FakeService::start();
         let shared = Arc::clone(&log);
         service.intercept(move |request| {
-            // The fake service answers requests for the name.
-            (!request.is_name()).then(|| shared.lock().expect("a lock").answer(request))
+            // The fake service answers requests for the name and the id of the machine.
+            (request.is_get() || request.is_post()).then(|| shared.lock().expect("a lock").answer(request))
         });
         Self { service, log }
     }
@@ -105,11 +120,13 @@ impl Log {
             return Reply::new(404, "", "").close();
         }
         let late = run < self.run;
+        self.check_recoveries();
         if run > self.run {
             (self.run, self.reads) = (run, 0);
-            let last = self.scene + 1 == self.plan.scenes.len();
-            if self.plan.changes_between_runs && !last && self.random.percent(50) {
-                self.scene += 1;
+            let left = self.plan.scenes.len() - 1 - self.scene;
+            let knows_event = self.was_read_twice || !actions(&self.folder).is_empty();
+            if self.plan.changes_between_runs && knows_event && left > 0 && self.random.percent(60) {
+                self.scene += usize::try_from(self.random.range(1, left as u64)).expect("a scene");
             }
         }
         let reply = if request.is_post() { self.on_post(run, late, request.ids()) } else { self.on_poll(late) };
@@ -119,11 +136,25 @@ impl Log {
         reply
     }
 
+    /// Checks the recoveries since the last request: in the document that the program has read, no event of this machine was
+    /// prepared for, and none has started.
+    fn check_recoveries(&mut self) {
+        let actions = actions(&self.folder);
+        for (index, action) in
+            actions.iter().enumerate().skip(self.checked).filter(|(_, action)| action.word == "recover")
+        {
+            let prepared = |id: &str| actions[..index].iter().any(|action| action.word == "prepare" && action.id == id);
+            for &(id, state) in &self.plan.scenes[self.scene].events {
+                if id != FOREIGN && (state == EventState::Started || prepared(id)) {
+                    self.early.push(format!("run {} recovered although {id} was open: {state:?}", action.run));
+                }
+            }
+        }
+        self.checked = actions.len();
+    }
+
     fn on_poll(&mut self, late: bool) -> Reply {
         self.polls += 1;
-        let shown = &self.plan.scenes[self.scene].events;
-        let early = marks(&self.folder).into_iter().filter(|mark| mark.word == "recover");
-        self.early.extend(early.map(|mark| mark.id).filter(|id| shown.iter().any(|(shown, _)| shown == id)));
         if self.faults_left.0 > 0 && self.random.percent(20) {
             self.faults_left.0 -= 1;
             self.faults += 1;
@@ -135,6 +166,7 @@ impl Log {
             };
         }
         if !late {
+            self.was_read_twice |= self.reads > 0 && !self.plan.scenes[self.scene].events.is_empty();
             let passed = match &self.plan.scenes[self.scene].gate {
                 Gate::Read(times) => self.reads >= *times,
                 Gate::Approved(ids) => {
@@ -187,4 +219,22 @@ pub(crate) fn marks(folder: &str) -> Vec<Mark> {
         Some(Mark { run, word, id, process: words.next()?.parse().ok()?, ended: words.next()? == "end" })
     };
     names.iter().map(|name| parse(name).unwrap_or_else(|| panic!("a mark named {}", name.display()))).collect()
+}
+
+/// The file of the application, beside the marks: a line `RUN WORD ID` for each action, in order.
+pub(crate) fn application(folder: &str) -> String {
+    format!("{folder}-application")
+}
+
+/// What the commands did to the application, in order.
+pub(crate) fn actions(folder: &str) -> Vec<Action> {
+    let text = match fs::read_to_string(application(folder)) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        text => text.expect("the application's file"),
+    };
+    let parse = |line: &str| {
+        let mut words = line.split(' ').map(str::to_owned);
+        Some(Action { run: words.next()?.parse().ok()?, word: words.next()?, id: words.next()? })
+    };
+    text.lines().map(|line| parse(line).unwrap_or_else(|| panic!("an action {line:?}"))).collect()
 }
