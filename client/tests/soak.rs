@@ -243,7 +243,10 @@ fn supervise(polls: u64) -> ExitCode {
     let fake = FakeService::start();
     fake.forget_requests();
     let shared = Arc::clone(&service);
-    fake.intercept(move |request| Some(shared.lock().expect("a lock").answer(request)));
+    fake.intercept(move |request| {
+        // The fake service answers the request for the machine's id.
+        (request.is_get() || request.is_post()).then(|| shared.lock().expect("a lock").answer(request))
+    });
     let mut child = support::launch(env::current_exe().expect("a path"))
         .env("SOAK_ENDPOINT", fake.url())
         .env("SOAK_STATE", folder.path("state"))
