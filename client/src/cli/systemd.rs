@@ -73,6 +73,7 @@ pub(super) fn status(watch: WatchStatus<'_>) -> String {
         0 => "no events".to_owned(),
         events => format!("following {}", count(events, "event")),
     };
+    let about = if watch.out_of_service { format!("out of service; {about}") } else { about };
     match watch.failure {
         // Text from outside must not start a line of its own.
         Some(trouble) => format!("{about}; the last poll failed: {}", printable(trouble)),
@@ -108,6 +109,8 @@ mod tests {
         for (events, expected) in [(0, "no events"), (1, "following 1 event"), (2, "following 2 events")] {
             let watch = WatchStatus { answered: true, events, failure: None, is_polling: true, out_of_service: false };
             assert_eq!(status(watch), expected);
+            let out = WatchStatus { out_of_service: true, ..watch };
+            assert_eq!(status(out), format!("out of service; {expected}"));
         }
     }
 }
