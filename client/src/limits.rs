@@ -76,8 +76,8 @@ pub const CLOCK_STEP_MAX: Duration = Duration::from_secs(3600);
 /// How long a preparation may run if the start of its event is unknown, and a recovery at all.
 pub const COMMAND_TIME: Duration = Duration::from_secs(15 * 60);
 
-/// How long the gate may take to answer one question.
-pub const GATE_TIME: Duration = Duration::from_secs(60);
+/// How long the gate may take to answer one question, before that counts as not yet: a third of the shortest notice.
+pub const GATE_TIME: Duration = Duration::from_secs(10);
 
 /// The exit code by which the gate says that another machine approves the event: `EX_TEMPFAIL` of `sysexits.h`.
 pub const GATE_ANOTHER_APPROVES: i32 = 75;
@@ -94,6 +94,10 @@ pub const HOOKS_AT_ONCE: usize = 8;
 /// For how many changes `--on` commands may wait: so many for this machine's events, and so many for others'. Beyond that the oldest
 /// are dropped, and reported.
 pub const HOOKS_WAITING_MAX: usize = 2 * EVENTS_MAX;
+
+/// How long a watcher that stops waits until all that its commands started is found and signalled: long only on a machine with
+/// thousands of processes.
+pub const EXIT_SIGNAL_WAIT: Duration = Duration::from_secs(10);
 
 /// How long a watcher that stops waits for its commands, after it asked them to terminate.
 pub const EXIT_TERMINATE_WAIT: Duration = Duration::from_millis(1_200);

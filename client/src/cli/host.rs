@@ -13,8 +13,8 @@ use super::printer::{RecordPrinter, print_note};
 use super::systemd::Supervisor;
 use crate::hooks::{CommandEvent, CommandLine, CommandOutcome, RunningCommand};
 use crate::limits::{
-    COMMAND_TIME, COMMAND_TIME_MAX, COMMAND_TIME_MIN, EXIT_KILL_WAIT, EXIT_TERMINATE_WAIT, GATE_ANOTHER_APPROVES,
-    GATE_TIME, HOOKS_AT_ONCE, HOOKS_WAITING_MAX,
+    COMMAND_TIME, COMMAND_TIME_MAX, COMMAND_TIME_MIN, EXIT_KILL_WAIT, EXIT_SIGNAL_WAIT, EXIT_TERMINATE_WAIT,
+    GATE_ANOTHER_APPROVES, GATE_TIME, HOOKS_AT_ONCE, HOOKS_WAITING_MAX,
 };
 use crate::record::{EventRecord, HookOutcome, TimedRecord};
 use crate::watch::{Completion, Host, Note, Reply, WatchStatus, event_key};
@@ -143,16 +143,20 @@ impl CommandHost {
         self.supervisor.stopping();
         let on_changes = || self.on_own.running.iter().chain(&self.on_others.running).flatten();
         let all = || self.running.values().chain(on_changes());
-        let wait = |patience: Duration| {
+        let wait = |patience: Duration, is_done: fn(&RunningCommand) -> bool| {
             let end = Instant::now() + patience;
-            while Instant::now() < end && all().any(|running| !running.has_ended()) {
+            while Instant::now() < end && !all().all(is_done) {
                 thread::sleep(Duration::from_millis(10));
             }
         };
-        all().for_each(RunningCommand::terminate);
-        wait(EXIT_TERMINATE_WAIT);
-        all().for_each(RunningCommand::kill);
-        wait(EXIT_KILL_WAIT);
+        for (ask, patience) in [
+            (RunningCommand::terminate as fn(&RunningCommand), EXIT_TERMINATE_WAIT),
+            (RunningCommand::kill, EXIT_KILL_WAIT),
+        ] {
+            all().for_each(ask);
+            wait(EXIT_SIGNAL_WAIT, RunningCommand::is_signalled);
+            wait(patience, RunningCommand::has_ended);
+        }
     }
 }
 

@@ -45,6 +45,8 @@ pub struct RunningCommand {
 pub(super) struct Control {
     pub(super) deadline: Option<Instant>,
     pub(super) end: Option<End>,
+    /// The strongest signal that was sent to all that belongs to the command.
+    pub(super) signalled: Option<End>,
     pub(super) has_ended: bool,
 }
 
@@ -70,7 +72,7 @@ impl Control {
 
 impl RunningCommand {
     pub(super) fn new(deadline: Option<Instant>) -> Self {
-        let control = Control { deadline, end: None, has_ended: false };
+        let control = Control { deadline, end: None, signalled: None, has_ended: false };
         Self { control: Arc::new(Mutex::new(control)) }
     }
 
@@ -97,6 +99,13 @@ impl RunningCommand {
     fn end(&self, end: End) {
         let mut control = self.lock();
         control.end = control.end.max(Some(end));
+    }
+
+    /// Whether everything that belongs to the command was sent the signal that the caller asked for. Finding it takes time on a
+    /// machine with many processes.
+    pub(crate) fn is_signalled(&self) -> bool {
+        let control = self.lock();
+        control.has_ended || control.signalled >= control.end
     }
 
     /// Whether the command has ended.

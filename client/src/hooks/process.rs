@@ -149,12 +149,14 @@ impl Task {
             if let (None, Some(reason)) = (&ending, reason) {
                 if !kill {
                     tree.terminate(child);
+                    self.control.lock().signalled = Some(End::Terminate);
                 }
                 ending = Some((Instant::now(), reason));
             }
             let is_over = ending.as_ref().is_some_and(|(since, _)| kill || since.elapsed() >= COMMAND_GRACE);
             if is_over && killed.is_none_or(|at| at.elapsed() >= KILL_INTERVAL) {
                 tree.kill(child);
+                self.control.lock().signalled = Some(End::Kill);
                 killed = Some(Instant::now());
             }
             pipes.serve(CHECK_INTERVAL, on_line);

@@ -55,10 +55,12 @@ impl EventRecords {
 
     /// The records of the tracked events, and of those that are still to be recovered from, ordered by event id.
     pub(super) fn tracked(&self, session: &Session<EVENTS_MAX>) -> Vec<EventRecord> {
-        let tracked = session.events().chain(session.recovering().filter(|event| event.is_gone()));
+        let tracked = session.events().chain(session.recovering());
         let records = tracked.filter_map(|event| self.get(event.event_id().as_str()));
         let mut events: Vec<_> = records.cloned().collect();
         events.sort_by(|one, other| one.event_id.cmp(&other.event_id));
+        // A tracked event may also be one to recover from.
+        events.dedup_by(|one, other| one.event_id == other.event_id);
         events
     }
 }

@@ -1,6 +1,7 @@
 //! Approvals: which events are due, the body that approves them, and the results of the POST.
 
 use super::approved_ids::ApprovalSlots;
+use super::event_progress::EventProgress;
 use super::limits::{BATCH_MAX, BODY_MAX};
 use super::{Session, response::Cause, response::RequestOutcome};
 use crate::approval::StartRequests;
@@ -18,19 +19,25 @@ impl<const N: usize> Session<N> {
         self.tracked().filter_map(|(_, event, progress)| progress.approve_at(event, context, &self.machine)).min()
     }
 
-    /// The events to approve with one POST. An event whose approval failed is sent alone, so that an id which the
-    /// service refuses does not block the others.
+    /// The events to approve with one POST: those whose approval failed least often first, and of those the ones that start
+    /// soonest. An event whose approval failed is sent alone, so that an id which the service refuses does not block the
+    /// others.
     pub(super) fn due_approvals(&self, now: UnixMillis) -> ApprovalSlots {
+        let context = self.context(now);
+        let is_due = |event, progress: &EventProgress| {
+            progress.approve_at(event, context, &self.machine).is_some_and(|at| at <= now)
+        };
         let mut slots = ApprovalSlots::new();
         let mut ids: heapless::Vec<&EventId, BATCH_MAX> = heapless::Vec::new();
-        let context = self.context(now);
-        for (slot, event, progress) in self.tracked() {
-            if progress.approve_at(event, context, &self.machine).is_none_or(|at| at > now) {
-                continue;
-            }
+        loop {
+            let due = self.tracked().filter(|(slot, event, progress)| !slots.contains(slot) && is_due(event, progress));
+            let first = due.min_by_key(|(_, event, progress)| {
+                (progress.approval_failures, event.not_before().map_or(i64::MAX, |start| start.0))
+            });
+            let Some((slot, event, progress)) = first else { break };
             let alone = progress.approval_failures > 0;
             if alone && !ids.is_empty() {
-                continue;
+                break;
             }
             if ids.push(&event.event_id).is_err() || StartRequests::new(&ids).len() > BODY_MAX {
                 break;

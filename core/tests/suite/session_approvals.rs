@@ -87,6 +87,26 @@ fn events_refused_together_are_retried_alone() {
 }
 
 #[test]
+fn an_event_that_is_refused_does_not_block_one_that_starts_soon() {
+    // Each refusal asks for a pause, after which both are due.
+    let mut host = host::<64>(Action::Approve);
+    let refused: Vec<_> = (0..40).map(|n| event(&format!("bad{n}"))).collect();
+    (host.post_status, host.post_retry_after) = (Some(503), Some(10));
+    for _ in 0..3 {
+        host.serve(&refused[..1]);
+    }
+    host.take_steps();
+    let soon = event("soon").event_type("Preempt").not_before(host.now.seconds().0 - START.seconds().0 + 30);
+    for events in [vec![refused[0].clone(), soon.clone()], [&refused[..], &[soon]].concat()] {
+        let begun = host.now;
+        while !host.take_steps().iter().any(|line| line.starts_with("post") && line.ends_with(" soon")) {
+            assert!(host.now.millis_since(begun) < 25_000, "not posted in time");
+            host.serve(&events);
+        }
+    }
+}
+
+#[test]
 fn a_change_to_approve_does_not_approve_during_or_after_a_failed_preparation() {
     let short = Rule { max_duration: Some(8), ..Rule::new(Action::Approve) };
     let policy = Policy::new(&[short, Rule::new(Action::Prepare)]).unwrap();

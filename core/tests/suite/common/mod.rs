@@ -269,6 +269,8 @@ pub struct Host<const N: usize> {
     pub now: UnixMillis,
     /// The status of the response to a POST; `None` for no response.
     pub post_status: Option<u16>,
+    /// The `Retry-After` of the response to a POST, in seconds.
+    pub post_retry_after: Option<u32>,
     /// The duration of a POST, in milliseconds.
     pub post_takes_ms: u32,
     /// Whether recoveries are completed immediately.
@@ -306,6 +308,7 @@ impl<const N: usize> Host<N> {
             setup,
             now: START,
             post_status: Some(200),
+            post_retry_after: None,
             post_takes_ms: 0,
             recovers: true,
             gate_answer: Some(GateAnswer::Open),
@@ -449,7 +452,10 @@ impl<const N: usize> Host<N> {
         }
         self.now = self.now.plus(self.post_takes_ms);
         let outcome = match self.post_status {
-            Some(status) => self.session.on_response(&Response { status, ..Response::default() }, self.now),
+            Some(status) => {
+                let response = Response { status, retry_after: self.post_retry_after, ..Response::default() };
+                self.session.on_response(&response, self.now)
+            }
             None => self.session.on_failure(Cause::Timeout, self.now),
         };
         if outcome == RequestOutcome::Approved {
