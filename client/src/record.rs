@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn unsafe_characters_are_escaped_and_mean_the_same() {
         let id = "Zoë\u{1b}[2J\u{9b}2J\u{7f}\u{202e}\u{feff}\u{e0001}";
-        let line = line(&Record::Approval { event_ids: &[id], status: None });
+        let line = line(&Record::Approval { event_ids: &[id], status: None, events: &[] });
         assert!(line.contains(r"Zoë\u001b[2J\u009b2J\u007f\u202e\ufeff\udb40\udc01"), "{line}");
         assert_eq!(serde_json::from_str::<Value>(&line).unwrap()["event_ids"][0], id);
     }

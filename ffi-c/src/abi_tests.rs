@@ -226,7 +226,7 @@ fn recovers_a_machine() {
         };
         let mut id = schedev_text::NONE;
         assert_eq!(schedev_session_recovering(session, 0, &raw mut id), SCHEDEV_OK);
-        let mut json = [0; 256];
+        let mut json = [0; 1024];
         let mut needed = 0;
         let written = schedev_step_json(&raw const recover, json.as_mut_ptr(), json.len(), &raw mut needed);
         assert_eq!(written, SCHEDEV_OK);

@@ -243,7 +243,7 @@ mod tests {
     fn every_character_is_escaped_as_in_the_command() {
         for start in (0..0x11_0000).step_by(64) {
             let name: String = (start..start + 64).filter_map(char::from_u32).collect();
-            assert_same(&Record::Approval { event_ids: &[&name], status: None });
+            assert_same(&Record::Approval { event_ids: &[&name], status: None, events: &[] });
         }
     }
 }

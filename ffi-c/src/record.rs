@@ -92,16 +92,15 @@ struct EventTexts<'a> {
 
 /// The record of a step; `SCHEDEV_END` if it has none.
 fn record_of<'a>(step: &schedev_step, texts: EventTexts<'a>, ids: &'a [&'a str]) -> Result<Record<'a>> {
-    let event_id = texts.id;
+    let event = event_members(&step.event, texts);
     Ok(match step.kind {
-        kind if kind == SCHEDEV_STEP_PREPARE as u32 => Record::Prepare { event_id, outcome: None },
-        kind if kind == SCHEDEV_STEP_RECOVER as u32 => Record::Recover { event_id, event_ids: ids, outcome: None },
-        kind if kind == SCHEDEV_STEP_CHANGE as u32 => Record::Change {
-            change: change_of(step.change).ok_or(SCHEDEV_ERROR_ARGUMENT)?,
-            event: event_members(&step.event, texts),
-        },
+        kind if kind == SCHEDEV_STEP_PREPARE as u32 => Record::Prepare { outcome: None, event },
+        kind if kind == SCHEDEV_STEP_RECOVER as u32 => Record::Recover { event_ids: ids, outcome: None, event },
+        kind if kind == SCHEDEV_STEP_CHANGE as u32 => {
+            Record::Change { change: change_of(step.change).ok_or(SCHEDEV_ERROR_ARGUMENT)?, event }
+        }
         kind if kind == SCHEDEV_STEP_DECISION as u32 => Record::Decision {
-            event_id,
+            event,
             action: step.decision.core_action().ok_or(SCHEDEV_ERROR_ARGUMENT)?,
             rule: u16::try_from(step.decision.rule).ok().filter(|rule| *rule > 0),
             reason: step.decision.core_reason().ok_or(SCHEDEV_ERROR_ARGUMENT)?,
@@ -181,7 +180,7 @@ mod tests {
     }
 
     fn json(step: &schedev_step) -> core::result::Result<String, schedev_status> {
-        let mut buffer = [0xa5_u8; OTHER_MAX_BYTES];
+        let mut buffer = [0xa5_u8; 2 * OTHER_MAX_BYTES];
         let mut needed = 0;
         // SAFETY: the step, the buffer and the size are alive.
         let status = unsafe { schedev_step_json(step, buffer.as_mut_ptr().cast(), buffer.len(), &raw mut needed) };
@@ -207,6 +206,10 @@ mod tests {
             rule: 2,
             ..schedev_decision::NONE
         };
+        decision.event.event_type_text = crate::text::schedev_text::plain("Freeze");
+        decision.event.event_status = SCHEDEV_EVENT_STATUS_SCHEDULED as u32;
+        decision.event.has_duration = Flag::new(true);
+        decision.event.duration_seconds = 5;
         let mut problem = step(SCHEDEV_STEP_PROBLEM);
         problem.problem = schedev_problem {
             kind: crate::problem::schedev_problem_kind::SCHEDEV_PROBLEM_UNREADABLE_TIME as u32,
@@ -224,17 +227,20 @@ mod tests {
             ),
             (
                 decision,
-                r#"{"record":"decision","event_id":"a\"b","action":"approve","rule":2,"reason":"short interruption",TIME}"#,
+                r#"{"record":"decision","event_id":"a\"b","action":"approve","rule":2,"reason":"short interruption","event_type":"Freeze","event_status":"Scheduled","resource_type":null,"resources":null,"not_before":null,"description":null,"event_source":null,"duration_in_seconds":5,"mine":null,TIME}"#,
             ),
             (
                 problem,
                 r#"{"record":"problem","event":0,"member":"NotBefore","kind":"unreadable-time","line":null,"column":null,TIME}"#,
             ),
             (untracked, r#"{"record":"untracked","own":0,"others":12,TIME}"#),
-            (step(SCHEDEV_STEP_PREPARE), r#"{"record":"prepare","event_id":"a\"b","outcome":null,TIME}"#),
+            (
+                step(SCHEDEV_STEP_PREPARE),
+                r#"{"record":"prepare","event_id":"a\"b","outcome":null,"event_type":null,"event_status":null,"resource_type":null,"resources":null,"not_before":null,"description":null,"event_source":null,"duration_in_seconds":null,"mine":null,TIME}"#,
+            ),
             (
                 step(SCHEDEV_STEP_RECOVER),
-                r#"{"record":"recover","event_id":"a\"b","event_ids":["a\"b"],"outcome":null,TIME}"#,
+                r#"{"record":"recover","event_id":"a\"b","event_ids":["a\"b"],"outcome":null,"event_type":null,"event_status":null,"resource_type":null,"resources":null,"not_before":null,"description":null,"event_source":null,"duration_in_seconds":null,"mine":null,TIME}"#,
             ),
         ] {
             assert_eq!(json(&step), Ok(expected.replace("TIME", time)));
@@ -261,8 +267,20 @@ mod tests {
             ..schedev_tracked_event::NONE
         };
         step.now_ms = i64::MIN;
-        assert!(json(&step).is_ok());
+        assert!(json(&step).unwrap().len() < OTHER_MAX_BYTES);
+        for kind in [SCHEDEV_STEP_PREPARE, SCHEDEV_STEP_DECISION] {
+            step.kind = kind as u32;
+            step.decision = schedev_decision {
+                action: crate::policy::schedev_action::SCHEDEV_ACTION_PREPARE as u32,
+                reason: schedev_reason::SCHEDEV_REASON_SHORT_INTERRUPTION as u32,
+                rule: u32::from(u16::MAX),
+                ..schedev_decision::NONE
+            };
+            assert!(json(&step).unwrap().len() < OTHER_MAX_BYTES);
+        }
         step.kind = SCHEDEV_STEP_RECOVER as u32;
-        assert!(json(&step).is_ok());
+        let id = format!("\"{}\"", "\\u0001".repeat(SCHEDEV_EVENT_ID_MAX_BYTES));
+        let without_ids = json(&step).unwrap().replacen(&format!("[{id}]"), "[]", 1);
+        assert!(without_ids.len() < OTHER_MAX_BYTES, "{without_ids}");
     }
 }

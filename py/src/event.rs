@@ -227,6 +227,14 @@ pub(crate) fn unpickle_event(py: Python<'_>, object: &[u8]) -> PyResult<PyEvent>
     PyEvent::from_object(py, object)
 }
 
+/// Makes the event of a record, which is given in JSON.
+#[pyfunction]
+#[pyo3(name = "_event_of_record")]
+pub(crate) fn event_of_record(py: Python<'_>, record: &str) -> PyResult<PyEvent> {
+    let event: EventRecord = serde_json::from_str(record).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    PyEvent::from_object(py, event_object(&event).as_bytes())
+}
+
 /// The JSON object of an event whose document is gone, with the members that are known.
 pub(crate) fn event_object(event: &EventRecord) -> String {
     let mut object = json!({

@@ -40,7 +40,7 @@ mod _native {
     #[pymodule_export]
     use crate::document::{PyDocument, parse};
     #[pymodule_export]
-    use crate::event::{PyEvent, unpickle_event};
+    use crate::event::{PyEvent, event_of_record, unpickle_event};
     #[pymodule_export]
     use crate::imds::{PyImds, start_requests};
     #[pymodule_export]

@@ -10,12 +10,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDelta, PyDict, PyString};
 use scheduled_events::imds::names_for;
 use scheduled_events::policy_file;
+use scheduled_events_core::record::{EventMembers, Record};
 use scheduled_events_core::{Action, EventKind, EventSources, EventTypes, Leader, Policy, Rule, Scope, SourceKind};
 
 use crate::convert::{Moment, Names, datetime};
 use crate::errors;
 use crate::event::PyEvent;
-use crate::words::{Enumeration, record_class};
+use crate::words::{Enumeration, json, loads, record_class};
 
 /// One rule of a policy: which events it matches, and what is done about them.
 ///
@@ -248,12 +249,13 @@ impl PyPolicy {
     ) -> PyResult<Bound<'py, PyAny>> {
         let vm_names = vm_names.unwrap_or_default();
         let event = event.get().core();
-        let decision = self.0.decide(&event, names_for(&vm_names.borrowed(), api_version), Moment::or_now(now));
-        let action = Enumeration::Action.member(py, decision.action.word())?;
-        let fields = (action, decision.rule, decision.reason.to_string(), event.event_id().to_string());
+        let names = vm_names.borrowed();
+        let names = names_for(&names, api_version);
+        let decision = self.0.decide(&event, names, Moment::or_now(now));
+        let record = json(&Record::from_decision(&decision, EventMembers::from_event(&event, names)));
         let decided = PyDict::new(py);
         decided.set_item("act_from", decision.act_from.map_or(Ok(None), |from| datetime(py, from))?)?;
-        record_class(py, "Decision")?.call(fields, Some(&decided))
+        record_class(py, "from_dict")?.call((loads(py, &record)?,), Some(&decided))
     }
 
     /// Which of several machines approves, as in the constructor: a mode, a dict for "rank", or None.

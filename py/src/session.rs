@@ -14,7 +14,7 @@ use scheduled_events::record::EventRecord;
 use scheduled_events_core::record::{CauseWord, EventMembers, Record};
 use scheduled_events_core::{
     AnswerOutcome, Cause, Document, EventId, GateAnswer, GatePhase, Preparation, Report, RequestOutcome, Response,
-    Session, SessionConfig, Step, TrackedEvent, UnixMillis, UnixSeconds, VmNames,
+    Session, SessionConfig, Step, Text, TrackedEvent, UnixMillis, UnixSeconds, VmNames,
 };
 
 use crate::attempts::{Attempts, Task};
@@ -87,10 +87,13 @@ enum OwnedStep {
     },
 }
 
-/// An event's id and its JSON object.
+/// An event that outlives its document.
 struct OwnedEvent {
     event_id: String,
+    /// Its JSON object, as a document has it.
     object: String,
+    /// Its members as a record has them, in JSON.
+    members: String,
 }
 
 impl PySession {
@@ -150,20 +153,23 @@ impl PySession {
                 class("Post")?.call1((PyBytes::new(py, &body), seconds(timeout_ms), PyTuple::new(py, event_ids)?))
             }
             OwnedStep::Wait { until, seconds } => class("Wait")?.call1((datetime(py, until.seconds())?, seconds)),
-            OwnedStep::Prepare { event, attempt } => class("Prepare")?.call((), Some(&event.fields(py, attempt)?)),
+            OwnedStep::Prepare { event, attempt } => {
+                class("from_dict")?.call1((event.fields(py, "prepare", attempt)?,))
+            }
             OwnedStep::Recover { events, own, attempt } => {
                 let objects = events.iter().map(|event| event.object(py)).collect::<PyResult<Vec<_>>>()?;
                 let Some(last) = events.first() else { unreachable!("a recovery is for at least one event") };
-                let fields = last.fields(py, attempt)?;
+                let fields = last.fields(py, "recover", attempt)?;
                 fields.set_item("event_ids", PyTuple::new(py, events.iter().map(|event| &event.event_id))?)?;
-                fields.set_item("events", PyTuple::new(py, objects)?)?;
-                fields.set_item("own", own)?;
-                class("Recover")?.call((), Some(&fields))
+                let more = PyDict::new(py);
+                more.set_item("events", PyTuple::new(py, objects)?)?;
+                more.set_item("own", own)?;
+                class("from_dict")?.call((fields,), Some(&more))
             }
             OwnedStep::Gate { event, phase, attempt } => {
-                let fields = event.fields(py, attempt)?;
+                let fields = event.fields(py, "gate", attempt)?;
                 fields.set_item("phase", phase.word())?;
-                class("Gate")?.call((), Some(&fields))
+                class("from_dict")?.call1((fields,))
             }
             OwnedStep::Cancel { attempt, event_id } => class("Cancel")?.call1((attempt, event_id)),
             OwnedStep::Report { json, act_from: None } => class("Report")?.call1((words::record(py, &json)?,)),
@@ -362,6 +368,9 @@ impl Inner {
                     Report::Change { change, event } => {
                         Record::Change { change: *change, event: members_of(document.as_ref(), event) }
                     }
+                    Report::Decision { decision, event } => {
+                        Record::from_decision(decision, members_of(document.as_ref(), event))
+                    }
                     _ => Record::from_report(&report, Some(&self.body)),
                 };
                 let act_from = match &report {
@@ -394,7 +403,17 @@ impl Inner {
                 Record::PollFailed { cause: CauseWord(cause), retry_in_ms }
             }
             RequestOutcome::Approved | RequestOutcome::ApprovalFailed { .. } => {
-                Record::Approval { event_ids: &event_ids, status }
+                let document = Document::parse(&self.body).ok();
+                let tracked: Vec<_> = self.core.events().chain(self.core.recovering()).collect();
+                let events: Vec<_> = posted
+                    .iter()
+                    .map(|id| match tracked.iter().find(|event| event.event_id().as_str() == id) {
+                        Some(event) => members_of(document.as_ref(), event),
+                        None => EventMembers::unknown(Text::plain(id)),
+                    })
+                    .collect();
+                let record = Record::Approval { event_ids: &event_ids, status, events: &events };
+                return Some(words::json(&record.at(now.seconds())));
             }
             _ => return None,
         };
@@ -405,19 +424,19 @@ impl Inner {
 impl OwnedEvent {
     fn new(body: &[u8], event: &TrackedEvent) -> Self {
         let document = Document::parse(body).ok();
-        let object = event_object(&EventRecord::from(&members_of(document.as_ref(), event)));
-        Self { event_id: event.event_id().to_string(), object }
+        let members = members_of(document.as_ref(), event);
+        let object = event_object(&EventRecord::from(&members));
+        Self { event_id: event.event_id().to_string(), object, members: words::json(&members) }
     }
 
     fn object(&self, py: Python<'_>) -> PyResult<PyEvent> {
         PyEvent::from_object(py, self.object.as_bytes())
     }
 
-    /// The fields of a step that is about this event.
-    fn fields<'py>(&self, py: Python<'py>, attempt: u32) -> PyResult<Bound<'py, PyDict>> {
-        let fields = PyDict::new(py);
-        fields.set_item("event_id", &self.event_id)?;
-        fields.set_item("event", self.object(py)?)?;
+    /// The fields of a step of this kind that is about this event, for `from_dict`.
+    fn fields<'py>(&self, py: Python<'py>, kind: &str, attempt: u32) -> PyResult<Bound<'py, PyDict>> {
+        let fields = words::loads(py, &self.members)?.cast_into::<PyDict>()?;
+        fields.set_item("record", kind)?;
         fields.set_item("attempt", attempt)?;
         Ok(fields)
     }

@@ -147,7 +147,11 @@ static void test_session(void) {
   expect_change(session, &now, SCHEDEV_CHANGE_COMPLETED);
   step = next(session, &now);
   EXPECT(step.kind == SCHEDEV_STEP_RECOVER);
-  expect_record(&step, "{\"record\":\"recover\",\"event_id\":\"a-1\",\"event_ids\":[\"a-1\"],\"outcome\":null");
+  expect_record(&step,
+                "{\"record\":\"recover\",\"event_id\":\"a-1\",\"event_ids\":[\"a-1\"],\"outcome\":null,"
+                "\"event_type\":\"Preempt\",\"event_status\":\"Started\",\"resource_type\":null,\"resources\":null,"
+                "\"not_before\":null,\"description\":null,\"event_source\":null,\"duration_in_seconds\":null,"
+                "\"mine\":true");
   EXPECT(schedev_session_recovered(session, step.attempt, true, now, NULL) == SCHEDEV_OK);
   EXPECT(next(session, &now).kind == SCHEDEV_STEP_GET && schedev_session_is_idle(session));
 }

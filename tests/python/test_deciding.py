@@ -112,7 +112,7 @@ def test_records_are_frozen_values() -> None:
         with pytest.raises(TypeError):
             se.Prepare(**wrong)
     with pytest.raises(TypeError):
-        se.Prepare("a", "b", None, 1, None, "f")
+        se.Prepare("a", "b", *[None] * 11, "more")
     with pytest.raises(TypeError, match="twice"):
         se.Prepare("a", event_id="a")
 
@@ -120,7 +120,8 @@ def test_records_are_frozen_values() -> None:
 @pytest.mark.parametrize("now", [0, 0.5, datetime.now(timezone.utc), datetime.now(timezone(timedelta(hours=3))), None])
 def test_a_time_is_a_number_or_an_aware_datetime(event: se.Event, now: Any) -> None:
     decision = se.Policy.sample().decide(event, VM, now)
-    assert decision == se.Decision(se.Action.APPROVE, 2, "short interruption", event.event_id)
+    assert (decision.action, decision.rule, decision.reason) == (se.Action.APPROVE, 2, "short interruption")
+    assert (decision.event, decision.mine) == (event, True)
 
 
 @pytest.mark.parametrize(
@@ -144,6 +145,7 @@ def test_a_decision_has_an_action_a_rule_and_a_reason(event: se.Event) -> None:
         "action": "hold",
         "rule": None,
         "reason": "the policy only observes",
+        **{name: value for name, value in event.to_dict(VM).items() if name not in ("record", "event_id")},
     }
 
 

@@ -393,10 +393,21 @@ def test_a_watch_has_the_command_s_records(environment: "dict[str, str]") -> Non
 
     def timeless(records: "list[dict[str, Any]]") -> "list[Any]":
         changing = {"time": "now", "not_before": "then"}
-        return [
-            [(name, changing.get(name, value) if value else value) for name, value in record.items()]
-            for record in records
-        ]
+
+        def members(record: "dict[str, Any]") -> "list[Any]":
+            return [
+                (
+                    name,
+                    [members(event) for event in value]
+                    if name == "events"
+                    else changing.get(name, value)
+                    if value
+                    else value,
+                )
+                for name, value in record.items()
+            ]
+
+        return [members(record) for record in records]
 
     assert done.returncode == 0, done.stderr
     assert timeless(ours) == timeless(theirs)

@@ -1,5 +1,6 @@
 //! `approve`: looks at the announced events, and approves some of them.
 
+use scheduled_events_core::record::EventMembers;
 use scheduled_events_core::{Document, Event, EventStatus, EventType, VmNames};
 
 use super::args::ApproveArgs;
@@ -39,7 +40,9 @@ pub(super) fn approve(args: &ApproveArgs) -> Result<(), CommandError> {
     let answer = post(&imds, &event_ids)?;
     let is_approved = (200..300).contains(&answer.status);
     if args.output.json {
-        print_progress_record(&Record::Approval { event_ids: &event_ids, status: Some(answer.status) });
+        let events: Vec<_> = events.iter().map(|event| EventMembers::from_event(event, request.names)).collect();
+        let status = Some(answer.status);
+        print_progress_record(&Record::Approval { event_ids: &event_ids, status, events: &events });
     } else if is_approved {
         for id in event_ids {
             print_progress(&format!("{GOOD}approved{GOOD:#}  {}\n", printable(id)));

@@ -67,7 +67,8 @@ impl Listing<'_> {
         }
         for (event, decision) in self.events() {
             if let Some(decision) = decision {
-                print_record(&Record::from_decision(decision, event.event_id()))?;
+                let event = EventMembers::from_event(&event, self.names);
+                print_record(&Record::from_decision(decision, event))?;
             }
         }
         Ok(())

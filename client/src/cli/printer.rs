@@ -176,35 +176,35 @@ impl RecordPrinter {
                     }
                 }
             }
-            Record::Decision { event_id, action, rule, reason } => {
+            Record::Decision { action, rule, reason, event } => {
                 let rule = rule.map_or(String::new(), |rule| format!(" (rule {rule})"));
-                line(action.word(), action_style(*action), &event_type, event_id, &format!("{reason}{rule}"));
+                line(action.word(), action_style(*action), &event_type, &event.event_id, &format!("{reason}{rule}"));
             }
-            Record::Approval { event_ids, status } => {
+            Record::Approval { event_ids: _, status, events } => {
                 let (word, style) = match status {
                     Some(200..=299) => ("approved", GOOD),
                     _ => ("not approved", BAD),
                 };
                 let status = status.map_or("no response".into(), |status| format!("status {status}"));
-                for id in *event_ids {
-                    let event_type = if event.is_some_and(|event| event.event_id == *id) { event_type } else { "-" };
-                    line(word, style, &event_type, id, &status);
+                for event in *events {
+                    let event_type = event.event_type.map_or("-".to_owned(), |word| word.to_string());
+                    line(word, style, &event_type, &event.event_id, &status);
                 }
             }
-            Record::Prepare { event_id, outcome: Some(outcome) } => {
+            Record::Prepare { outcome: Some(outcome), event } => {
                 let (word, style) = match outcome {
                     HookOutcome::Ready => ("prepared", GOOD),
                     _ => ("not prepared", BAD),
                 };
-                line(word, style, &event_type, event_id, outcome.word());
+                line(word, style, &event_type, &event.event_id, outcome.word());
             }
-            Record::Recover { event_id, outcome: Some(outcome), .. } => {
+            Record::Recover { outcome: Some(outcome), event, .. } => {
                 let (word, style) = match outcome {
                     HookOutcome::Done => ("recovered", GOOD),
                     HookOutcome::NoCommand | HookOutcome::DryRun => ("recovered", PLAIN),
                     _ => ("not recovered", BAD),
                 };
-                line(word, style, &event_type, event_id, outcome.word());
+                line(word, style, &event_type, &event.event_id, outcome.word());
             }
             Record::Problem { event, member, kind, line: row, column } => {
                 let place = event.map_or("the document".to_owned(), |event| format!("event {event}"));

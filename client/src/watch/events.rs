@@ -53,6 +53,15 @@ impl EventRecords {
         record
     }
 
+    /// The record of the event of this id, which is written as it is here. Of an event that is known no more, only the id is
+    /// left.
+    pub(super) fn named(&self, event_id: &str, session: &Session<EVENTS_MAX>) -> EventRecord {
+        let id = EventId::new(&Text::plain(event_id));
+        let tracked = session.events().chain(session.recovering()).find(|event| *event.event_id() == id);
+        let known = tracked.map(|event| self.of(event)).or_else(|| self.get(event_id).cloned());
+        EventRecord { event_id: event_id.to_owned(), ..known.unwrap_or_default() }
+    }
+
     /// The records of the tracked events, and of those that are still to be recovered from, ordered by event id.
     pub(super) fn tracked(&self, session: &Session<EVENTS_MAX>) -> Vec<EventRecord> {
         let tracked = session.events().chain(session.recovering());

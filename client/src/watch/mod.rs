@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 use scheduled_events_core::record::CauseWord;
 use scheduled_events_core::{
     AnswerOutcome, Cause, Change, GateAnswer, GatePhase, Report, RequestOutcome, Response, Session, SessionConfig,
-    Step, Text, UnixMillis, UnixSeconds,
+    Step, UnixMillis, UnixSeconds,
 };
 
 use crate::clock::{Clock, ClockMonitor};
@@ -221,12 +221,14 @@ impl Watcher {
                 let event = self.events.of(event);
                 self.on_change(change, event, host);
             }
+            Step::Report(Report::Decision { decision, event }) => {
+                let event = self.events.of(event);
+                let names = event.resource_names();
+                let record = Record::from_decision(&decision, event.members(names.as_deref()));
+                host.record(&record.at(time_of_day.seconds()), Some(&event));
+            }
             Step::Report(report) => {
-                let event = match report {
-                    Report::Decision { event, .. } => self.events.get(event.event_id().as_str()),
-                    _ => None,
-                };
-                host.record(&Record::from_report(&report, Some(&self.body)).at(time_of_day.seconds()), event);
+                host.record(&Record::from_report(&report, Some(&self.body)).at(time_of_day.seconds()), None);
             }
             Step::Prepare { event, attempt } => {
                 let event = self.events.of(event);
@@ -321,13 +323,14 @@ impl Watcher {
             Message::Prepared { attempt, event_id, preparation, outcome } => {
                 let answer = self.session.prepared(attempt, preparation);
                 if let Some(outcome) = self.answered(answer, outcome, host) {
-                    let record = Record::Prepare { event_id: Text::plain(&event_id), outcome: Some(outcome) };
-                    host.record(&record.at(self.time_of_day()), self.events.get(&event_id));
+                    let event = self.events.named(&event_id, &self.session);
+                    let names = event.resource_names();
+                    let record = Record::Prepare { outcome: Some(outcome), event: event.members(names.as_deref()) };
+                    host.record(&record.at(self.time_of_day()), Some(&event));
                 }
             }
             Message::Recovered { attempt, event_id, outcome } => {
-                let last = self.events.get(&event_id).cloned().unwrap_or_default();
-                let events = self.ended_events(EventRecord { event_id, ..last });
+                let events = self.ended_events(self.events.named(&event_id, &self.session));
                 let done = matches!(outcome, HookOutcome::Done | HookOutcome::NoCommand | HookOutcome::DryRun);
                 let now = self.clock.clock.now();
                 let answer = self.session.recovered(attempt, done, now);
@@ -336,7 +339,9 @@ impl Watcher {
                     let is_own = self.recovery == Some(attempt);
                     let ids: Vec<_> = events.iter().map(|event| event.event_id.as_str()).collect();
                     let event_ids = if is_own { &ids[..] } else { &ids[..1] };
-                    let record = Record::Recover { event_id: Text::plain(ids[0]), event_ids, outcome: Some(outcome) };
+                    let names = events[0].resource_names();
+                    let event = events[0].members(names.as_deref());
+                    let record = Record::Recover { event_ids, outcome: Some(outcome), event };
                     host.record(&record.at(self.time_of_day()), Some(&events[0]));
                 }
             }
@@ -366,8 +371,10 @@ impl Watcher {
     fn on_gate(&mut self, event_id: &str, phase: GatePhase, outcome: GateAnswer, host: &mut dyn Host) {
         self.gate_answers.retain(|(id, _), _| self.events.get(id).is_some());
         if self.gate_answers.insert((event_id.to_owned(), phase), outcome) != Some(outcome) {
-            let record = Record::Gate { event_id: Text::plain(event_id), phase, outcome };
-            host.record(&record.at(self.time_of_day()), self.events.get(event_id));
+            let event = self.events.named(event_id, &self.session);
+            let names = event.resource_names();
+            let record = Record::Gate { phase, outcome, event: event.members(names.as_deref()) };
+            host.record(&record.at(self.time_of_day()), Some(&event));
         }
     }
 
@@ -436,9 +443,12 @@ impl Watcher {
                 self.save(host);
                 let posted = std::mem::take(&mut self.posted);
                 let event_ids: Vec<_> = posted.iter().map(String::as_str).collect();
-                let event = event_ids.first().and_then(|id| self.events.get(id));
-                let record = Record::Approval { event_ids: &event_ids, status };
-                host.record(&record.at(self.time_of_day()), event);
+                let events: Vec<_> = posted.iter().map(|id| self.events.named(id, &self.session)).collect();
+                let names: Vec<_> = events.iter().map(EventRecord::resource_names).collect();
+                let members: Vec<_> =
+                    events.iter().zip(&names).map(|(event, names)| event.members(names.as_deref())).collect();
+                let record = Record::Approval { event_ids: &event_ids, status, events: &members };
+                host.record(&record.at(self.time_of_day()), events.first());
             }
             _ => {}
         }

@@ -67,7 +67,12 @@ fn an_own_event_is_approved_by_its_id() {
     assert_eq!(finished.stdout, "approved  own-freeze\napproved  shared\n");
     assert_eq!(service.posted(), ["own-freeze", "shared"]);
     let finished = approve(&service, &["own-terminate", "--json"]).with_code(0);
-    assert_eq!(finished.stdout, "{\"record\":\"approval\",\"event_ids\":[\"own-terminate\"],\"status\":200}\n");
+    let start = r#"{"record":"approval","event_ids":["own-terminate"],"status":200,"events":[{"event_id":"own-terminate","event_type":"Terminate","#;
+    assert!(
+        finished.stdout.starts_with(start) && finished.stdout.ends_with("\"mine\":true}]}\n"),
+        "{}",
+        finished.stdout
+    );
     service.set_post_status(400);
     let finished = approve(&service, &["own-reboot", "--json"]).with_code(1);
     assert_eq!(finished.records()[0]["status"], 400);

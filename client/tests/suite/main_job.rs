@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::{
     FakeService, Folder, PATIENCE, Run, VM, assert_well_behaved, command, document, eventually, freeze, in_future,
 };
-use crate::support::{of_replay, play, started, with};
+use crate::support::{about_event_of, of_replay, play, started, with};
 
 /// At sixty times the speed: a freeze appears after half a second, starts soon after its approval, and lasts two seconds.
 const FREEZE: &str = r#"
@@ -54,11 +54,20 @@ fn a_short_freeze_is_reported_approved_once_and_tracked_to_its_end_without_a_pro
     let records = finished.records();
     assert_eq!(records[0]["event_type"], "Freeze");
     assert_eq!(records[0]["event_status"], "Scheduled");
+    // The approval has the members of the record `event`.
+    let approved = records[2]["events"][0].as_object().unwrap().clone();
+    assert!(approved.contains_key("resources") && !approved.contains_key("record"), "{approved:?}");
+    for (name, value) in approved {
+        assert_eq!(value, records[0][&name], "{name}");
+    }
     assert_eq!(records[0]["mine"], true);
     assert_eq!(
         records[1],
-        json!({"record": "decision", "event_id": id, "action": "approve", "rule": 2, "reason": "short interruption",
-            "time": records[1]["time"]})
+        about_event_of(
+            &records[0],
+            &json!({"record": "decision", "action": "approve", "rule": 2, "reason": "short interruption",
+                "time": records[1]["time"]})
+        )
     );
     // The announced start is kept when the document no longer has it.
     assert_eq!(records[3]["not_before"], records[0]["not_before"]);
@@ -92,10 +101,15 @@ fn records_are_written_as_documented() {
         "{stdout}"
     );
     assert!(lines[0].contains(r#","mine":true,"time":"20"#) && lines[0].ends_with("Z\"}"), "{stdout}");
-    let decision =
-        r#"{"record":"decision","event_id":"a","action":"approve","rule":2,"reason":"short interruption","time":"20"#;
+    let decision = r#"{"record":"decision","event_id":"a","action":"approve","rule":2,"reason":"short interruption","event_type":"Freeze","event_status":"Scheduled","resource_type":"VirtualMachine","resources":["WestNO_0"],"not_before":"20"#;
     assert!(lines[1].starts_with(decision), "{stdout}");
-    assert!(lines[2].starts_with(r#"{"record":"approval","event_ids":["a"],"status":200,"time":"20"#), "{stdout}");
+    assert!(
+        lines[2].starts_with(
+            r#"{"record":"approval","event_ids":["a"],"status":200,"events":[{"event_id":"a","event_type":"Freeze","#
+        ),
+        "{stdout}"
+    );
+    assert!(lines[2].contains(r#","mine":true}],"time":"20"#), "{stdout}");
     // Approved, and gone before it was seen started: whether it took place is unknown.
     assert!(lines[3].starts_with(r#"{"record":"change","change":"ended","event_id":"a""#), "{stdout}");
     assert_eq!(lines.len(), 4, "{stdout}");

@@ -39,16 +39,11 @@ pub const EXAMPLES: &[Record<'static>] = &[
         column: Some(203),
     },
     Record::Change { change: Change::Scheduled, event: EVENT },
-    Record::Decision {
-        event_id: Text::plain(EVENT_ID),
-        action: Action::Approve,
-        rule: Some(2),
-        reason: Reason::ShortInterruption,
-    },
-    Record::Approval { event_ids: &[EVENT_ID], status: Some(200) },
-    Record::Prepare { event_id: Text::plain(EVENT_ID), outcome: Some(HookOutcome::Ready) },
-    Record::Gate { event_id: Text::plain(EVENT_ID), phase: GatePhase::Approve, outcome: GateAnswer::Open },
-    Record::Recover { event_id: Text::plain(EVENT_ID), event_ids: &[EVENT_ID], outcome: Some(HookOutcome::Done) },
+    Record::Decision { action: Action::Approve, rule: Some(2), reason: Reason::ShortInterruption, event: EVENT },
+    Record::Approval { event_ids: &[EVENT_ID], status: Some(200), events: &[EVENT] },
+    Record::Prepare { outcome: Some(HookOutcome::Ready), event: EVENT },
+    Record::Gate { phase: GatePhase::Approve, outcome: GateAnswer::Open, event: EVENT },
+    Record::Recover { event_ids: &[EVENT_ID], outcome: Some(HookOutcome::Done), event: EVENT },
     Record::PollFailed { cause: CauseWord(Cause::Status(503)), retry_in_ms: 1_000 },
     Record::Untracked { own: 0, others: 12 },
     Record::Scenario {
@@ -90,6 +85,11 @@ mod tests {
             listed.sort_unstable();
             assert_eq!(members, listed);
             assert_eq!(record.member_count(), listed.len());
+            // Each kind in the order of its list.
+            let text = json(record);
+            let places: Vec<_> =
+                kind.members().map(|member| text.find(&std::format!("\"{}\":", member.name)).unwrap()).collect();
+            assert!(places.is_sorted(), "{text}");
             let timed = json(&record.at(UnixSeconds(0)));
             assert_eq!(
                 timed,
@@ -99,22 +99,42 @@ mod tests {
     }
 
     #[test]
+    fn a_record_about_an_event_begins_with_its_id_and_ends_with_its_other_members() {
+        let event = json(&EVENT);
+        let (id, others) = event.trim_matches(['{', '}']).split_once(',').unwrap();
+        for (record, own) in [
+            (
+                Record::Decision { action: Action::Hold, rule: None, reason: Reason::NoRule, event: EVENT },
+                r#""action":"hold","rule":null,"reason":"no rule matches""#,
+            ),
+            (Record::Prepare { outcome: None, event: EVENT }, r#""outcome":null"#),
+            (
+                Record::Gate { phase: GatePhase::Prepare, outcome: GateAnswer::Closed, event: EVENT },
+                r#""phase":"prepare","outcome":"closed""#,
+            ),
+            (
+                Record::Recover { event_ids: &["b", "a"], outcome: None, event: EVENT },
+                r#""event_ids":["b","a"],"outcome":null"#,
+            ),
+        ] {
+            assert_eq!(json(&record), std::format!(r#"{{"record":"{}",{id},{own},{others}}}"#, record.kind()));
+        }
+    }
+
+    #[test]
     fn members_are_written_in_their_order_and_null_if_unknown() {
-        let event = EventMembers {
-            event_id: Text::from_raw(r"a\n\u202e\ud83d\ude00", true),
-            event_type: None,
-            event_status: None,
-            resource_type: None,
-            resources: Some(ResourceList::Names(&[])),
-            not_before: None,
-            description: None,
-            event_source: None,
-            duration_in_seconds: None,
-            mine: None,
-        };
+        let unknown = EventMembers::unknown(Text::from_raw(r"a\n\u202e\ud83d\ude00", true));
+        let event = EventMembers { resources: Some(ResourceList::Names(&[])), ..unknown };
         let expected = r#"{"record":"change","change":"ended","event_id":"a\n\u202e😀","event_type":null,"event_status":null,"resource_type":null,"resources":[],"not_before":null,"description":null,"event_source":null,"duration_in_seconds":null,"mine":null}"#;
         let record = Record::Change { change: Change::Ended, event };
         assert_eq!(PrintableJson(&json(&record)).to_string(), expected);
+        let events = [event, event];
+        let approval = json(&Record::Approval { event_ids: &["a", "b"], status: None, events: &events });
+        let expected = std::format!(
+            r#"{{"record":"approval","event_ids":["a","b"],"status":null,"events":[{event},{event}]}}"#,
+            event = json(&event)
+        );
+        assert_eq!(approval, expected);
         assert_eq!(json(&event), json(&Record::Event { event }).replacen(r#""record":"event","#, "", 1));
     }
 

@@ -8,13 +8,13 @@
 //! use scheduled_events_core::record::{PrintableJson, Record};
 //! use scheduled_events_core::{Text, UnixSeconds};
 //!
-//! let record = Record::Approval { event_ids: &["a"], status: Some(200) }.at(UnixSeconds(1_600_000_000));
+//! let record = Record::Approval { event_ids: &["a"], status: Some(200), events: &[] }.at(UnixSeconds(1_600_000_000));
 //! let mut buffer = [0; 128];
 //! let length = serde_json_core::to_slice(&record, &mut buffer)?;
 //! let json = core::str::from_utf8(&buffer[..length])?;
 //! assert_eq!(
 //!     PrintableJson(json).to_string(),
-//!     r#"{"record":"approval","event_ids":["a"],"status":200,"time":"2020-09-13T12:26:40Z"}"#
+//!     r#"{"record":"approval","event_ids":["a"],"status":200,"events":[],"time":"2020-09-13T12:26:40Z"}"#
 //! );
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -52,16 +52,18 @@ pub struct RecordKind {
     pub commands: &'static str,
     /// When it is emitted.
     pub about: &'static str,
-    /// The members before those of an event.
+    /// The members of an event that precede the record's own.
+    before: &'static [RecordMember],
+    /// The record's own members.
     own: &'static [RecordMember],
-    /// The members of an event, if it has them.
-    event: &'static [RecordMember],
+    /// The members of an event that follow the record's own.
+    after: &'static [RecordMember],
 }
 
 impl RecordKind {
     /// The members that follow `record`, in their order; records of a watcher also end with `time`.
     pub fn members(&self) -> impl Iterator<Item = &'static RecordMember> {
-        self.own.iter().chain(self.event)
+        self.before.iter().chain(self.own).chain(self.after)
     }
 }
 
@@ -76,20 +78,34 @@ pub struct RecordMember {
     pub about: &'static str,
 }
 
-/// Defines [`EventMembers`] and the list of its members.
+/// Defines [`EventMembers`] and the list of its members: the id, and the others.
 macro_rules! event_members {
-    ($($(#[doc = $doc:literal])+ $member:ident: $type:ty => $values:literal,)+) => {
+    (
+        $(#[doc = $id_doc:literal])+ $id:ident: $id_type:ty => $id_values:literal,
+        $($(#[doc = $doc:literal])+ $member:ident: $type:ty => $values:literal,)+
+    ) => {
         /// The members of an event, as records show them. What is unknown is `None`, and null in JSON.
         #[derive(Clone, Copy, Debug, Serialize)]
         pub struct EventMembers<'a> {
+            $(#[doc = $id_doc])+ pub $id: $id_type,
             $($(#[doc = $doc])+ pub $member: $type,)+
         }
 
         impl EventMembers<'_> {
-            const MEMBERS: &'static [RecordMember] =
-                &[$(RecordMember { name: stringify!($member), values: $values, about: concat!($($doc),+) },)+];
+            const MEMBERS: &'static [RecordMember] = &[
+                RecordMember { name: stringify!($id), values: $id_values, about: concat!($($id_doc),+) },
+                $(RecordMember { name: stringify!($member), values: $values, about: concat!($($doc),+) },)+
+            ];
 
-            fn serialize_members<S: SerializeStruct>(&self, output: &mut S) -> Result<(), S::Error> {
+            const ID: &'static [RecordMember] = Self::MEMBERS.split_at(1).0;
+
+            const OTHERS: &'static [RecordMember] = Self::MEMBERS.split_at(1).1;
+
+            fn serialize_id<S: SerializeStruct>(&self, output: &mut S) -> Result<(), S::Error> {
+                output.serialize_field(stringify!($id), &self.$id)
+            }
+
+            fn serialize_others<S: SerializeStruct>(&self, output: &mut S) -> Result<(), S::Error> {
                 $(output.serialize_field(stringify!($member), &self.$member)?;)+
                 Ok(())
             }
@@ -121,11 +137,13 @@ event_members! {
     mine: Option<bool> => "true, false or null",
 }
 
-/// Defines [`Record`] and the list of its kinds.
+/// Defines [`Record`] and the list of its kinds. `..event` writes an event's members after the record's own; with `event_id`
+/// at the beginning, the event's id is written first.
 macro_rules! records {
     ($(
         $(#[doc = $about:literal])+
         $variant:ident $name:literal by $commands:literal {
+            $($id:ident,)?
             $($(#[doc = $doc:literal])+ $member:ident: $type:ty => $values:literal,)*
             $(..$event:ident)?
         }
@@ -150,8 +168,9 @@ macro_rules! records {
             name: $name,
             commands: $commands,
             about: concat!($($about),+),
+            before: records!(@before $($id)?),
             own: &[$(RecordMember { name: stringify!($member), values: $values, about: concat!($($doc),+) },)*],
-            event: records!(@event $($event)?),
+            after: records!(@after [$($id)?] [$($event)?]),
         },)+];
 
         impl Record<'_> {
@@ -163,26 +182,50 @@ macro_rules! records {
             }
 
             fn member_count(&self) -> usize {
-                let (own, event) = match self {
-                    $(Self::$variant { .. } => (&["record" $(, stringify!($member))*][..], records!(@event $($event)?)),)+
+                let (own, before, after) = match self {
+                    $(Self::$variant { .. } => (
+                        &["record" $(, stringify!($member))*][..],
+                        records!(@before $($id)?),
+                        records!(@after [$($id)?] [$($event)?]),
+                    ),)+
                 };
-                own.len().saturating_add(event.len())
+                own.len().saturating_add(before.len()).saturating_add(after.len())
             }
 
+            /// The record's event, and whether its id precedes the record's own members.
+            const fn event(&self) -> Option<(&EventMembers<'_>, bool)> {
+                match self {
+                    $(Self::$variant { $($event,)? .. } => records!(@event [$($id)?] [$($event)?]),)+
+                }
+            }
+
+            // The members of an event are written in one place, because the code for them is large.
             fn serialize_members<S: SerializeStruct>(&self, output: &mut S) -> Result<(), S::Error> {
                 output.serialize_field("record", self.kind())?;
+                let event = self.event();
+                if let Some((event, true)) = event {
+                    event.serialize_id(output)?;
+                }
                 match self {
-                    $(Self::$variant { $($member,)* $($event)? } => {
+                    $(Self::$variant { $($member,)* .. } => {
                         $(output.serialize_field(stringify!($member), $member)?;)*
-                        $($event.serialize_members(output)?;)?
                     })+
                 }
-                Ok(())
+                if let Some((event, false)) = event {
+                    event.serialize_id(output)?;
+                }
+                event.map_or(Ok(()), |(event, _)| event.serialize_others(output))
             }
         }
     };
-    (@event event) => { EventMembers::MEMBERS };
-    (@event) => { &[] as &[RecordMember] };
+    (@before event_id) => { EventMembers::ID };
+    (@before) => { &[] as &[RecordMember] };
+    (@after [event_id] [event]) => { EventMembers::OTHERS };
+    (@after [] [event]) => { EventMembers::MEMBERS };
+    (@after [] []) => { &[] as &[RecordMember] };
+    (@event [event_id] [$event:ident]) => { Some(($event, true)) };
+    (@event [] [$event:ident]) => { Some(($event, false)) };
+    (@event [] []) => { None };
 }
 
 records! {
@@ -225,51 +268,53 @@ records! {
 
     /// The policy decided about an event: for the first time, or differently from before.
     Decision "decision" by "check, watch" {
-        /// The event.
-        event_id: Text<'a> => "string",
+        event_id,
         /// `approve`, `prepare`, `hold` or `ignore`.
         action: Action => "string",
         /// The number of the rule that decided, from 1; null if no rule did.
         rule: Option<u16> => "number or null",
         /// Why, in a few words for people.
         reason: Reason => "string",
+        ..event
     }
 
     /// An approval was posted.
     Approval "approval" by "approve, watch" {
-        /// The events that it approves.
+        /// The ids of the events that it approves.
         event_ids: &'a [&'a str] => "array of strings",
         /// The HTTP status of the response; null if there was none.
         status: Option<u16> => "number or null",
+        /// The same events in the same order, each with the members of the record `event`.
+        events: &'a [EventMembers<'a>] => "array of objects",
     }
 
     /// A preparation ended.
     Prepare "prepare" by "watch" {
-        /// The event.
-        event_id: Text<'a> => "string",
+        event_id,
         /// `ready`, `failed`, `timed-out`, `stopped`, `cancelled` or `no-command`; null if the preparation has yet to begin.
         outcome: Option<HookOutcome> => "string or null",
+        ..event
     }
 
     /// The gate answered, for the first time or differently from before.
     Gate "gate" by "watch" {
-        /// The event.
-        event_id: Text<'a> => "string",
+        event_id,
         /// `prepare` or `approve`: what the gate was asked.
         phase: GatePhase => "string",
         /// `open`, `another-approves` or `closed`.
         outcome: GateAnswer => "string",
+        ..event
     }
 
-    /// A recovery ended.
+    /// A recovery ended. Its event is the one that ended last.
     Recover "recover" by "watch" {
-        /// The event that ended last.
-        event_id: Text<'a> => "string",
-        /// All events that the recovery is for.
+        event_id,
+        /// The ids of all events that the recovery is for.
         event_ids: &'a [&'a str] => "array of strings",
         /// `done`, `failed`, `timed-out`, `stopped`, `cancelled`, `no-command` or `dry-run`; null if the recovery has yet to
         /// begin.
         outcome: Option<HookOutcome> => "string or null",
+        ..event
     }
 
     /// A poll failed. It ends no event; the next poll follows.
@@ -361,6 +406,22 @@ impl HookOutcome {
 pub struct CauseWord(pub Cause);
 
 impl<'a> EventMembers<'a> {
+    /// The members of the event of this id, of which nothing else is known.
+    pub const fn unknown(event_id: Text<'a>) -> Self {
+        Self {
+            event_id,
+            event_type: None,
+            event_status: None,
+            resource_type: None,
+            resources: None,
+            not_before: None,
+            description: None,
+            event_source: None,
+            duration_in_seconds: None,
+            mine: None,
+        }
+    }
+
     /// The members of an event in its document.
     pub fn from_event(event: &Event<'a>, names: VmNames<'_>) -> Self {
         let resources = event.resources();
@@ -424,23 +485,21 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// A decision about the event of this id.
-    pub const fn from_decision(decision: &Decision, event_id: Text<'a>) -> Self {
-        Self::Decision { event_id, action: decision.action, rule: decision.rule, reason: decision.reason }
+    /// A decision about this event.
+    pub const fn from_decision(decision: &Decision, event: EventMembers<'a>) -> Self {
+        Self::Decision { event, action: decision.action, rule: decision.rule, reason: decision.reason }
     }
 
     /// A report of a [`Session`](crate::Session). `body` is the newest document, if it is still in memory.
     ///
     /// An event in it has the members that the session keeps. A host that keeps whole events makes its own
-    /// [`Record::Change`].
+    /// [`Record::Change`] and [`Record::Decision`].
     pub fn from_report(report: &Report<'a>, body: Option<&[u8]>) -> Self {
         match report {
             Report::Change { change, event } => {
                 Self::Change { change: *change, event: EventMembers::from_tracked(event) }
             }
-            Report::Decision { decision, event } => {
-                Self::from_decision(decision, Text::plain(event.event_id().as_str()))
-            }
+            Report::Decision { decision, event } => Self::from_decision(decision, EventMembers::from_tracked(event)),
             Report::Problem(problem) => Self::from_problem(problem, body),
             Report::Untracked(Untracked { own, others }) => Self::Untracked { own: *own, others: *others },
         }

@@ -229,6 +229,43 @@ class Record:
     def __setattr__(self, name: str, value: object) -> None: ...
     def __delattr__(self, name: str) -> None: ...
 
+class EventRecord:
+    """The members of an event in a record that is about several. Frozen; compared by its values."""
+
+    __match_args__: ClassVar[tuple[str, ...]] = ...
+    def __init__(self, *args: Any, **fields: Any) -> None: ...
+    @property
+    def event_id(self) -> str: ...
+    @property
+    def event_type(self) -> str | None: ...
+    @property
+    def event_status(self) -> str | None: ...
+    @property
+    def resource_type(self) -> str | None: ...
+    @property
+    def resources(self) -> tuple[str, ...] | None: ...
+    @property
+    def not_before(self) -> datetime | None:
+        """The last known one."""
+    @property
+    def description(self) -> str | None: ...
+    @property
+    def event_source(self) -> str | None: ...
+    @property
+    def duration_in_seconds(self) -> int | None: ...
+    @property
+    def mine(self) -> bool | None:
+        """Whether the event affects this machine; None while its name is unknown."""
+    @property
+    def event(self) -> Event:
+        """The event with the members that are known of it."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the members as the command prints them."""
+    def __eq__(self, other: object) -> bool: ...
+    def __hash__(self) -> int: ...
+    def __setattr__(self, name: str, value: object) -> None: ...
+    def __delattr__(self, name: str) -> None: ...
+
 class Change(Record):
     """An event changed."""
 
@@ -259,6 +296,9 @@ class Change(Record):
         """Whether the event affects this machine; None while its name is unknown."""
     @property
     def time(self) -> datetime | None: ...
+    @property
+    def event(self) -> Event:
+        """The event with the members that are known of it."""
 
 class Decision(Record):
     """What the policy decides about an event."""
@@ -274,6 +314,26 @@ class Decision(Record):
     @property
     def event_id(self) -> str: ...
     @property
+    def event_type(self) -> str | None: ...
+    @property
+    def event_status(self) -> str | None: ...
+    @property
+    def resource_type(self) -> str | None: ...
+    @property
+    def resources(self) -> tuple[str, ...] | None: ...
+    @property
+    def not_before(self) -> datetime | None:
+        """The last known one."""
+    @property
+    def description(self) -> str | None: ...
+    @property
+    def event_source(self) -> str | None: ...
+    @property
+    def duration_in_seconds(self) -> int | None: ...
+    @property
+    def mine(self) -> bool | None:
+        """Whether the event affects this machine; None while its name is unknown."""
+    @property
     def act_from(self) -> datetime | None:
         """The time before which the event is neither prepared for nor approved; None for no such time.
 
@@ -281,6 +341,9 @@ class Decision(Record):
         """
     @property
     def time(self) -> datetime | None: ...
+    @property
+    def event(self) -> Event:
+        """The event with the members that are known of it."""
 
 class Approval(Record):
     """An approval was posted. The status is None if there was no response."""
@@ -289,6 +352,9 @@ class Approval(Record):
     def event_ids(self) -> tuple[str, ...]: ...
     @property
     def status(self) -> int | None: ...
+    @property
+    def events(self) -> tuple[EventRecord, ...]:
+        """The same events in the same order."""
     @property
     def time(self) -> datetime | None: ...
 
@@ -301,13 +367,33 @@ class Prepare(Record):
     def outcome(self) -> str | None:
         """``ready``, ``failed``, ``cancelled``, or ``no-command`` if there is no function for it."""
     @property
-    def event(self) -> Event | None:
-        """The event, in a step."""
+    def event_type(self) -> str | None: ...
+    @property
+    def event_status(self) -> str | None: ...
+    @property
+    def resource_type(self) -> str | None: ...
+    @property
+    def resources(self) -> tuple[str, ...] | None: ...
+    @property
+    def not_before(self) -> datetime | None:
+        """The last known one."""
+    @property
+    def description(self) -> str | None: ...
+    @property
+    def event_source(self) -> str | None: ...
+    @property
+    def duration_in_seconds(self) -> int | None: ...
+    @property
+    def mine(self) -> bool | None:
+        """Whether the event affects this machine; None while its name is unknown."""
     @property
     def attempt(self) -> int | None:
         """The number to return with the result, in a step."""
     @property
     def time(self) -> datetime | None: ...
+    @property
+    def event(self) -> Event:
+        """The event with the members that are known of it."""
 
 class Gate(Record):
     """The gate answered. As a step of a session: ask it; the outcome is None.
@@ -324,13 +410,33 @@ class Gate(Record):
     def outcome(self) -> str | None:
         """``open``, ``closed`` or ``another-approves``."""
     @property
-    def event(self) -> Event | None:
-        """The event, in a step."""
+    def event_type(self) -> str | None: ...
+    @property
+    def event_status(self) -> str | None: ...
+    @property
+    def resource_type(self) -> str | None: ...
+    @property
+    def resources(self) -> tuple[str, ...] | None: ...
+    @property
+    def not_before(self) -> datetime | None:
+        """The last known one."""
+    @property
+    def description(self) -> str | None: ...
+    @property
+    def event_source(self) -> str | None: ...
+    @property
+    def duration_in_seconds(self) -> int | None: ...
+    @property
+    def mine(self) -> bool | None:
+        """Whether the event affects this machine; None while its name is unknown."""
     @property
     def attempt(self) -> int | None:
         """The number to return with the answer, in a step."""
     @property
     def time(self) -> datetime | None: ...
+    @property
+    def event(self) -> Event:
+        """The event with the members that are known of it."""
 
 class Recover(Record):
     """A recovery ended. As a step of a session: start it; the outcome is None."""
@@ -345,8 +451,25 @@ class Recover(Record):
     def event_ids(self) -> tuple[str, ...]:
         """All events that the recovery is for, the last one first."""
     @property
-    def event(self) -> Event | None:
-        """The event that ended last, in a step."""
+    def event_type(self) -> str | None: ...
+    @property
+    def event_status(self) -> str | None: ...
+    @property
+    def resource_type(self) -> str | None: ...
+    @property
+    def resources(self) -> tuple[str, ...] | None: ...
+    @property
+    def not_before(self) -> datetime | None:
+        """The last known one."""
+    @property
+    def description(self) -> str | None: ...
+    @property
+    def event_source(self) -> str | None: ...
+    @property
+    def duration_in_seconds(self) -> int | None: ...
+    @property
+    def mine(self) -> bool | None:
+        """Whether the event affects this machine; None while its name is unknown."""
     @property
     def events(self) -> tuple[Event, ...]:
         """All events that the recovery is for, the last one first, in a step."""
@@ -358,6 +481,9 @@ class Recover(Record):
         """The number to return with the result, in a step."""
     @property
     def time(self) -> datetime | None: ...
+    @property
+    def event(self) -> Event:
+        """The event that ended last, with the members that are known of it."""
 
 class PollFailed(Record):
     """A poll failed. It ends no event."""
@@ -804,6 +930,7 @@ __all__ = [
     "EndpointError",
     "Error",
     "Event",
+    "EventRecord",
     "EventSource",
     "EventStatus",
     "EventType",

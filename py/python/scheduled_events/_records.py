@@ -5,6 +5,7 @@ The native part has the one definition of a record's members; the classes below 
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timezone
 
 from . import _native
@@ -66,6 +67,44 @@ class Frozen:
         return type(self), self._values()
 
 
+_MEMBERS = _native._record_members()
+
+
+class _AboutEvent(Frozen):
+    """What has the members of an event."""
+
+    __slots__ = ()
+
+    @property
+    def event(self) -> Any:
+        """The event with the members that are known of it."""
+        if self.event_id is None:  # type: ignore[attr-defined]
+            return None
+        members = {name: _plain(getattr(self, name)) for name in _MEMBERS["event"]}
+        return _native._event_of_record(json.dumps(members))
+
+
+class _Members(_AboutEvent):
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the members as the command prints them."""
+        return {name: _plain(getattr(self, name)) for name in self.__match_args__}
+
+
+EventRecord: Any = type(
+    "EventRecord",
+    (_Members,),
+    {
+        "__slots__": _MEMBERS["event"],
+        "__doc__": "The members of an event in a record that is about several.",
+        "__module__": "scheduled_events",
+        "__match_args__": _MEMBERS["event"],
+        "_defaults": dict.fromkeys(name for name in _MEMBERS["event"] if name != "event_id"),
+    },
+)
+
+
 class Record(Frozen):
     """One record of a watcher: what the command prints as one line of JSON."""
 
@@ -81,9 +120,6 @@ class Record(Frozen):
         return fields
 
 
-_MEMBERS = _native._record_members()
-
-
 def _record(kind: str, about: str, *, first: str = "", more: str = "", defaults: dict[str, Any] | None = None) -> Any:
     """Make the class for a kind of record.
 
@@ -91,11 +127,13 @@ def _record(kind: str, about: str, *, first: str = "", more: str = "", defaults:
     record, and ``time``.
     """
     members = _MEMBERS[kind]
+    about_event = set(_MEMBERS["event"]) <= set(members)
+    unknown = [name for name in _MEMBERS["event"] if about_event and name != "event_id"]
     others = (name for name in members if name not in first.split())
     fields = (*first.split(), *others, *more.split(), "time")
     return type(
         "".join(word.title() for word in kind.split("-")),
-        (Record,),
+        (Record, _AboutEvent) if about_event else (Record,),
         {
             "__slots__": fields,
             "__doc__": about,
@@ -103,14 +141,12 @@ def _record(kind: str, about: str, *, first: str = "", more: str = "", defaults:
             "__match_args__": fields,
             "record": kind,
             "_members": members,
-            "_defaults": {**dict.fromkeys((*more.split(), "time")), **(defaults or {})},
+            "_defaults": {**dict.fromkeys((*unknown, *more.split(), "time")), **(defaults or {})},
         },
     )
 
 
-Change = _record(
-    "change", "An event changed.", defaults=dict.fromkeys(name for name in _MEMBERS["event"] if name != "event_id")
-)
+Change = _record("change", "An event changed.")
 Decision = _record(
     "decision",
     "What the policy decides about an event.",
@@ -118,24 +154,26 @@ Decision = _record(
     more="act_from",
     defaults={"event_id": None},
 )
-Approval = _record("approval", "An approval was posted. The status is None if there was no response.")
+Approval = _record(
+    "approval", "An approval was posted. The status is None if there was no response.", defaults={"events": ()}
+)
 Prepare = _record(
     "prepare",
     "A preparation ended. As a step of a session: start it; the outcome is None.",
-    more="event attempt",
+    more="attempt",
     defaults={"outcome": None},
 )
 Gate = _record(
     "gate",
     "The gate answered. As a step of a session: ask it; the outcome is None.",
-    more="event attempt",
+    more="attempt",
     defaults={"outcome": None},
 )
 Recover = _record(
     "recover",
     "A recovery ended. As a step of a session: start it; the outcome is None.",
     first="event_id outcome",
-    more="event events own attempt",
+    more="events own attempt",
     defaults={"event_ids": (), "events": (), "outcome": None},
 )
 PollFailed = _record("poll-failed", "A poll failed. It ends no event.")
@@ -163,15 +201,23 @@ Record.__module__ = "scheduled_events"
 def from_dict(fields: dict[str, Any], **more: Any) -> Any:
     """Make the record of a dictionary as the command prints it, and of fields that are not part of the record."""
     kind = _RECORDS[fields.pop("record")]
+    _read(fields)
+    if "action" in fields:
+        fields["action"] = Action(fields["action"])
+    if "events" in fields:
+        fields["events"] = tuple(EventRecord(**_read(dict(event))) for event in fields["events"])
+    return kind(**fields, **more)
+
+
+def _read(fields: dict[str, Any]) -> dict[str, Any]:
+    """Make times and tuples of what JSON has instead."""
     for name in _TIMES.intersection(fields):
         if fields[name] is not None:
             fields[name] = _datetime(fields[name])
     for name in _LISTS.intersection(fields):
         if fields[name] is not None:
             fields[name] = tuple(fields[name])
-    if "action" in fields:
-        fields["action"] = Action(fields["action"])
-    return kind(**fields, **more)
+    return fields
 
 
 def _datetime(text: str) -> datetime | None:
@@ -182,9 +228,9 @@ def _datetime(text: str) -> datetime | None:
         return None
 
 
-def _plain(value: datetime | tuple[str, ...] | str | int | None) -> object:
+def _plain(value: datetime | tuple[str | _Members, ...] | str | int | None) -> object:
     if isinstance(value, datetime):
         return value.astimezone(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
     if isinstance(value, tuple):
-        return list(value)
+        return [item.to_dict() if isinstance(item, _Members) else item for item in value]
     return str(value) if isinstance(value, str) else value

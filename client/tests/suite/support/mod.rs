@@ -148,6 +148,13 @@ pub fn with(mut event: Value, members: &Value) -> Value {
     event
 }
 
+/// The record about the event of this record of a change: the event's members are the same, its own are these.
+pub fn about_event_of(change: &Value, own: &Value) -> Value {
+    let mut record = with(change.clone(), own);
+    record.as_object_mut().expect("an object").remove("change");
+    record
+}
+
 /// A time from now, as the service writes it.
 pub fn in_future(ahead: Duration) -> String {
     httpdate::fmt_http_date(SystemTime::now() + ahead)
