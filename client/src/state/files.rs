@@ -1,4 +1,4 @@
-//! The checks of a state file and its folder, and the names of the files beside it.
+//! The checks of a state file or an audit file and its folder, and the names of the files beside it.
 
 use std::fs::{self, File};
 use std::io;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::platform;
 
 /// Checks what can be known before the file is opened, for an error that helps.
-pub(super) fn check_path(path: &Path) -> Result<(), String> {
+pub(crate) fn check_path(path: &Path) -> Result<(), String> {
     let folder = folder_of(path);
     let named = folder.display();
     match fs::metadata(folder) {
@@ -28,7 +28,7 @@ pub(super) fn check_path(path: &Path) -> Result<(), String> {
 }
 
 /// Checks an open file: a name may lead to another file by now.
-pub(super) fn check_file(file: &File) -> Result<(), String> {
+pub(crate) fn check_file(file: &File) -> Result<(), String> {
     let metadata = file.metadata().map_err(|error| error.to_string())?;
     if !metadata.is_file() {
         return Err("is not a regular file".to_owned());
@@ -37,7 +37,7 @@ pub(super) fn check_file(file: &File) -> Result<(), String> {
 }
 
 /// `FILE.suffix`, in the same folder.
-pub(super) fn sibling(path: &Path, suffix: &str) -> PathBuf {
+pub(crate) fn sibling(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");
     name.push(suffix);
@@ -53,6 +53,6 @@ fn folder_of(path: &Path) -> &Path {
 }
 
 /// Makes a rename of the file durable.
-pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
+pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     platform::sync_folder(folder_of(path))
 }

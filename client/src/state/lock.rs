@@ -1,4 +1,4 @@
-//! The lock of a state file: which process uses it, and which commands that process runs.
+//! The lock of a state file or an audit file: which process uses it, and which commands that process runs.
 //!
 //! The lock file's first line has the id of the process. The second one identifies the time since the machine started, and each
 //! further one a running command. A process that is killed leaves them there for the next one.
@@ -20,9 +20,11 @@ use crate::platform::{self, LockAttempt};
 /// The longest lock file. A longer file is something else, and must not be overwritten.
 const LOCK_FILE_MAX: u64 = 256 * 1024;
 
-/// The lock of a state file.
+/// The lock of a file that one process at a time may write.
 #[derive(Debug)]
-pub(super) struct StateLock {
+pub(crate) struct FileLock {
+    /// What the file is, for messages: `state file`.
+    what: &'static str,
     inner: Arc<Mutex<Inner>>,
     /// The process that has the lock. A process forked from it has a copy of this value, which must not release the lock.
     process: u32,
@@ -101,28 +103,31 @@ impl Inner {
     }
 }
 
-impl StateLock {
+impl FileLock {
     /// No lock, for a file that is only read.
-    pub(super) fn none() -> Self {
-        Self::with(LockFile::None, BTreeMap::new())
+    pub(super) fn none(what: &'static str) -> Self {
+        Self::with(what, LockFile::None, BTreeMap::new())
     }
 
-    /// Locks the state file at `path`. A lock that is released soon is waited for.
-    pub(super) fn acquire(path: &Path) -> Result<Self, String> {
+    /// Locks the file at `path`, which is a `what`. A lock that is released soon is waited for.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong: another process has the lock, or the lock file cannot be used.
+    pub(crate) fn acquire(path: &Path, what: &'static str) -> Result<Self, String> {
         let named = sibling(path, "lock");
         let failed =
-            |error: &io::Error| format!("cannot use the state file {}: {}: {error}", path.display(), named.display());
-        let mut file = open(path)?;
+            |error: &io::Error| format!("cannot use the {what} {}: {}: {error}", path.display(), named.display());
+        let mut file = open(path, what)?;
         let mut text = String::new();
         // A damaged lock file has no commands.
         let _ = file.read_to_string(&mut text);
-        let lock = Self::with(LockFile::Held(file), left_behind(&text));
+        let lock = Self::with(what, LockFile::Held(file), left_behind(&text));
         lock.inner().write().map_err(|error| failed(&error))?;
         Ok(lock)
     }
 
-    fn with(file: LockFile, commands: BTreeMap<u32, CommandProcess>) -> Self {
-        Self { inner: Arc::new(Mutex::new(Inner { file, commands })), process: process::id() }
+    fn with(what: &'static str, file: LockFile, commands: BTreeMap<u32, CommandProcess>) -> Self {
+        Self { what, inner: Arc::new(Mutex::new(Inner { file, commands })), process: process::id() }
     }
 
     pub(super) fn is_none(&self) -> bool {
@@ -133,13 +138,13 @@ impl StateLock {
         CommandRegister(Arc::clone(&self.inner))
     }
 
-    /// Checks that the state file at `path` is still locked for this process. A lock file that was removed is created again.
-    pub(super) fn check(&self, path: &Path) -> io::Result<()> {
+    /// Checks that the file at `path` is still locked for this process. A lock file that was removed is created again.
+    pub(crate) fn check(&self, path: &Path) -> io::Result<()> {
         let mut inner = self.inner();
         let path = sibling(path, "lock");
         let held = match &inner.file {
             LockFile::Held(held) => held.metadata()?,
-            LockFile::Lost => return Err(replaced(&path)),
+            LockFile::Lost => return Err(self.replaced(&path)),
             LockFile::None => return Err(io::Error::other("a dry run does not write it")),
         };
         match fs::symlink_metadata(&path) {
@@ -158,7 +163,16 @@ impl StateLock {
             Err(error) => return Err(error),
         }
         inner.file = LockFile::Lost;
-        Err(replaced(&path))
+        Err(self.replaced(&path))
+    }
+
+    fn replaced(&self, lock_path: &Path) -> io::Error {
+        io::Error::other(format!(
+            "{} was replaced, so another process may use the {}; this one does not write it any more: stop one of them, and \
+             restart the other",
+            lock_path.display(),
+            self.what
+        ))
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -166,7 +180,7 @@ impl StateLock {
     }
 }
 
-impl Drop for StateLock {
+impl Drop for FileLock {
     fn drop(&mut self) {
         // A register may still have the file open.
         let mut inner = self.inner();
@@ -183,14 +197,6 @@ fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
     inner.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn replaced(lock_path: &Path) -> io::Error {
-    io::Error::other(format!(
-        "{} was replaced, so another process may use the state file; this one does not write it any more: stop one of them, and \
-         restart the other",
-        lock_path.display()
-    ))
-}
-
 /// The commands in a lock file that still run.
 fn left_behind(text: &str) -> BTreeMap<u32, CommandProcess> {
     let mut lines = text.lines().skip(1);
@@ -205,11 +211,11 @@ fn left_behind(text: &str) -> BTreeMap<u32, CommandProcess> {
     lines.filter_map(command).filter(CommandProcess::runs).map(|command| (command.process, command)).collect()
 }
 
-/// Opens and locks the lock file of the state file at `path`.
-fn open(path: &Path) -> Result<File, String> {
+/// Opens and locks the lock file of the file at `path`.
+fn open(path: &Path, what: &str) -> Result<File, String> {
     let lock_path = sibling(path, "lock");
     let named = lock_path.display();
-    let cannot_use = |reason: &dyn std::fmt::Display| format!("cannot use the state file {}: {reason}", path.display());
+    let cannot_use = |reason: &dyn std::fmt::Display| format!("cannot use the {what} {}: {reason}", path.display());
     let failed = |error: &io::Error| cannot_use(&format!("{named}: {error}"));
     let deadline = Instant::now() + LOCK_TIMEOUT;
     loop {
@@ -234,7 +240,7 @@ fn open(path: &Path) -> Result<File, String> {
                 let mut holder = String::new();
                 let _ = lock.take(20).read_to_string(&mut holder);
                 return Err(format!(
-                    "the state file {} is in use by process {}; stop that process or use another state file",
+                    "the {what} {} is in use by process {}; stop that process or use another {what}",
                     path.display(),
                     holder.lines().next().unwrap_or_default().trim()
                 ));

@@ -25,14 +25,14 @@ pub use content::{PendingHook, State};
 
 use content::{format, parse};
 use files::{check_file, check_path, sibling, sync_folder};
-use lock::StateLock;
+use lock::FileLock;
 pub(crate) use lock::{CommandProcess, CommandRegister};
 
 /// A state file, locked for this process or only read.
 #[derive(Debug)]
 pub struct StateFile {
     path: PathBuf,
-    lock: StateLock,
+    lock: FileLock,
 }
 
 /// What opening a state file found.
@@ -61,7 +61,7 @@ impl StateFile {
     pub fn open(path: &Path) -> Result<(Self, LoadResult), String> {
         let cannot_use = |reason: String| format!("cannot use the state file {}: {reason}", path.display());
         check_path(path).map_err(cannot_use)?;
-        let file = Self { path: path.to_owned(), lock: StateLock::acquire(path)? };
+        let file = Self { path: path.to_owned(), lock: FileLock::acquire(path, "state file")? };
         let loaded = match read(path)? {
             None => LoadResult::Missing,
             Some(Ok(state)) => LoadResult::State(state),
@@ -77,7 +77,7 @@ impl StateFile {
     /// Those of [`open`](Self::open), except that another process may use the file; and a damaged file.
     pub fn open_read_only(path: &Path) -> Result<(Self, LoadResult), String> {
         check_path(path).map_err(|reason| format!("cannot use the state file {}: {reason}", path.display()))?;
-        let file = Self { path: path.to_owned(), lock: StateLock::none() };
+        let file = Self { path: path.to_owned(), lock: FileLock::none("state file") };
         let loaded = match read(path)? {
             None => LoadResult::Missing,
             Some(Ok(state)) => LoadResult::State(state),
