@@ -46,6 +46,7 @@ pub const EXAMPLES: &[Record<'static>] = &[
     Record::Recover { event_ids: &[EVENT_ID], outcome: Some(HookOutcome::Done), event: EVENT },
     Record::PollFailed { cause: CauseWord(Cause::Status(503)), retry_in_ms: 1_000 },
     Record::Untracked { own: 0, others: 12 },
+    Record::Gap { lost: 17, since: UnixSeconds(1_649_715_600) },
     Record::Scenario {
         name: "user-reboot",
         about: "A user restarts this VM in the portal, and the restart waits for the VM's approval.",

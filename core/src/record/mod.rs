@@ -334,6 +334,14 @@ records! {
         others: usize => "number",
     }
 
+    /// Records are missing here, because the audit file could not be written. Only the audit file has this record.
+    Gap "gap" by "watch" {
+        /// The number of records that were lost.
+        lost: u64 => "number",
+        /// When the first of them was made; `time` is that of the last one.
+        since: UnixSeconds => "time",
+    }
+
     /// A scenario that `replay` and `demo` can play.
     Scenario "scenario" by "scenarios" {
         /// Its name.
