@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod api_version;
+mod audit;
 pub mod cli;
 pub mod clock;
 pub mod hooks;

@@ -69,6 +69,21 @@ pub const LOCK_CHECK: Duration = Duration::from_secs(5);
 /// leaves a child that holds the lock until it executes its program.
 pub const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// The size at which the audit file is rotated, in bytes.
+pub const AUDIT_FILE_MAX: u64 = 8 << 20;
+
+/// The number of earlier audit files that are kept, `FILE.1` and so on. The oldest is replaced.
+pub const AUDIT_FILES_MAX: u32 = 4;
+
+/// The most bytes of records that wait for the audit file. Further ones are lost, and counted in a `gap` record.
+pub const AUDIT_QUEUE_MAX: usize = 1 << 20;
+
+/// How long an approval waits until the records before it are written and synced to the audit file.
+pub const AUDIT_WAIT: Duration = Duration::from_secs(2);
+
+/// The delay before a failed write of the audit file is repeated.
+pub const AUDIT_RETRY: Duration = Duration::from_secs(1);
+
 /// The largest step of the wall clock that is accepted. Freezes, live migrations and time synchronisation cause smaller ones;
 /// a step of a year is a mistake.
 pub const CLOCK_STEP_MAX: Duration = Duration::from_secs(3600);

@@ -198,6 +198,11 @@ pub(super) struct WatchArgs {
     /// Keep the state in FILE, so that the next run continues where this one ends
     #[arg(long, value_name = "FILE")]
     pub(super) state: Option<PathBuf>,
+    /// Append every record to FILE, as a line of JSON with a sequence number. An approval is posted once the records before
+    /// it are synced to the disk, or after 2 seconds. At 8 MiB the file is renamed to FILE.1, that one to FILE.2, up to
+    /// FILE.4
+    #[arg(long, value_name = "FILE")]
+    pub(super) audit: Option<PathBuf>,
     /// Run COMMAND when an event changes (repeatable). CHANGE: scheduled, started, started-without-notice, rescheduled,
     /// updated, completed, cancelled or ended. Other machines' events count too; the variable SCHEDULED_EVENTS_MINE is
     /// true or false
@@ -434,7 +439,7 @@ mod tests {
     use clap::CommandFactory;
 
     use super::*;
-    use crate::limits::COMMAND_TIME;
+    use crate::limits::{AUDIT_FILE_MAX, AUDIT_FILES_MAX, AUDIT_WAIT, COMMAND_TIME};
 
     #[test]
     fn the_help_of_watch_names_every_change_and_the_time_of_a_command() {
@@ -445,5 +450,9 @@ mod tests {
         }
         assert!(help.contains(&format!("for {} minutes", COMMAND_TIME.as_secs() / 60)), "{help}");
         assert!(help.contains(&format!("at least {}ms", limits::INTERVAL_MIN_MS)), "{help}");
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(help.contains(&format!("or after {} seconds", AUDIT_WAIT.as_secs())), "{help}");
+        assert!(help.contains(&format!("At {} MiB", AUDIT_FILE_MAX >> 20)), "{help}");
+        assert!(help.contains(&format!("up to FILE.{AUDIT_FILES_MAX}")), "{help}");
     }
 }

@@ -11,6 +11,7 @@ use scheduled_events_core::{Change, GateAnswer, GatePhase, Preparation};
 use super::output::diagnose;
 use super::printer::{RecordPrinter, print_note};
 use super::systemd::Supervisor;
+use crate::audit::Audit;
 use crate::hooks::{CommandEvent, CommandLine, CommandOutcome, RunningCommand};
 use crate::limits::{
     COMMAND_TIME, COMMAND_TIME_MAX, COMMAND_TIME_MIN, EXIT_KILL_WAIT, EXIT_SIGNAL_WAIT, EXIT_TERMINATE_WAIT,
@@ -22,6 +23,7 @@ use crate::watch::{Completion, Host, Note, Reply, WatchStatus, event_key};
 /// Prints records and runs the user's commands.
 pub(super) struct CommandHost {
     pub(super) printer: RecordPrinter,
+    pub(super) audit: Option<Audit>,
     pub(super) prepare: Option<CommandLine>,
     pub(super) recover: Option<CommandLine>,
     pub(super) gate: Option<CommandLine>,
@@ -110,6 +112,7 @@ impl CommandHost {
     pub(super) fn new(printer: RecordPrinter) -> Self {
         Self {
             printer,
+            audit: None,
             prepare: None,
             recover: None,
             gate: None,
@@ -162,7 +165,16 @@ impl CommandHost {
 
 impl Host for CommandHost {
     fn record(&mut self, record: &TimedRecord<'_>, event: Option<&EventRecord>) {
+        if let Some(audit) = &mut self.audit {
+            audit.record(record);
+        }
         self.printer.record(record, event);
+    }
+
+    fn before_approval(&mut self) {
+        if let Some(audit) = &mut self.audit {
+            audit.sync();
+        }
     }
 
     fn note(&mut self, note: &Note) {

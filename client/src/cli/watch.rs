@@ -1,6 +1,7 @@
 //! `watch`: polls, decides, prepares, approves and recovers, until it is stopped.
 
 use std::io;
+use std::path::PathBuf;
 
 use scheduled_events_core::{Action, Policy};
 
@@ -10,8 +11,9 @@ use super::error::CommandError;
 use super::format::{count, printable};
 use super::host::CommandHost;
 use super::output::{self, diagnose};
-use super::printer::{RecordPrinter, Stamp};
+use super::printer::{RecordPrinter, Stamp, print_note};
 use crate::api_version::policy_warning;
+use crate::audit::Audit;
 use crate::hooks;
 use crate::platform;
 use crate::policy_file;
@@ -33,6 +35,9 @@ pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
             diagnose("note", &text);
         }
     }
+    let open_audit = |path: &PathBuf| Audit::open(path, print_note);
+    let audit =
+        args.audit.as_ref().filter(|_| !args.dry_run).map(open_audit).transpose().map_err(CommandError::usage)?;
     let options = WatcherOptions {
         api_version: args.service.api_version,
         vm_names: args.machine.vm_name,
@@ -55,6 +60,7 @@ pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
     ));
     let endpoint = imds.endpoint().to_owned();
     let mut host = CommandHost::new(printer);
+    host.audit = audit;
     let mut watch = Watcher::new(imds, options, state).map_err(CommandError::usage)?;
     stop_on_signals(watch.handle())?;
     if args.prepare.is_some() || args.recover.is_some() || !args.on.is_empty() {
@@ -68,6 +74,9 @@ pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
     let ended = watch.run(&mut host);
     host.printer.finish();
     host.stop();
+    if let Some(audit) = &mut host.audit {
+        audit.finish();
+    }
     output::flush_on_exit();
     match ended {
         StopReason::Idle | StopReason::Stopped | StopReason::PollsDone { answered: true } => Ok(()),

@@ -24,9 +24,8 @@ use crate::platform;
 pub use content::{PendingHook, State};
 
 use content::{format, parse};
-use files::{check_file, check_path, sibling, sync_folder};
-use lock::FileLock;
-pub(crate) use lock::{CommandProcess, CommandRegister};
+pub(crate) use files::{check_file, check_path, sibling, sync_folder};
+pub(crate) use lock::{CommandProcess, CommandRegister, FileLock};
 
 /// A state file, locked for this process or only read.
 #[derive(Debug)]

@@ -42,6 +42,10 @@ pub trait Host {
         let _ = attempt;
     }
 
+    /// Called right before an approval is posted, to make durable what was recorded so far. It delays the approval, so it must not
+    /// take longer than [`AUDIT_WAIT`](crate::limits::AUDIT_WAIT), whatever fails.
+    fn before_approval(&mut self) {}
+
     /// Called several times per poll, for supervision. The watcher calls it again within the returned time unless something hangs.
     fn heartbeat(&mut self, status: WatchStatus<'_>) -> Option<Duration> {
         let _ = status;
@@ -93,6 +97,17 @@ pub enum Note {
     },
     /// The state file could not be written, for this reason. The watcher continues and tries again.
     StateNotSaved(String),
+    /// The audit file could not be written, for this reason. The watcher continues, and the write is repeated.
+    AuditNotWritten(String),
+    /// The audit file is written again.
+    AuditResumed,
+    /// The records so far were not synced to the audit file in time. What waits for that continues.
+    AuditNotSynced,
+    /// Records are missing in the audit file.
+    AuditGap {
+        /// The number of records.
+        lost: u64,
+    },
     /// The state of the last run was restored.
     StateRestored {
         /// The number of tracked events.
@@ -134,13 +149,14 @@ impl Note {
     /// How important the note is.
     pub const fn severity(&self) -> Severity {
         match self {
-            Self::NameKnown(_) | Self::StateRestored { .. } => Severity::Note,
-            Self::StateNotSaved(_) => Severity::Error,
+            Self::NameKnown(_) | Self::StateRestored { .. } | Self::AuditResumed => Severity::Note,
+            Self::StateNotSaved(_) | Self::AuditNotWritten(_) | Self::AuditGap { .. } => Severity::Error,
             Self::NameUnknown(_)
             | Self::StateQuarantined { .. }
             | Self::PollFailed(_)
             | Self::ApprovalFailed(_)
             | Self::StaleDocument
+            | Self::AuditNotSynced
             | Self::ClockStepIgnored => Severity::Warning,
         }
     }
@@ -161,6 +177,12 @@ impl fmt::Display for Note {
             ),
             Self::StateNotSaved(reason) => {
                 write!(f, "cannot write the state file, so a restart would lose the current state: {reason}")
+            }
+            Self::AuditNotWritten(reason) => write!(f, "cannot write the audit file: {reason}"),
+            Self::AuditResumed => f.write_str("the audit file is written again"),
+            Self::AuditNotSynced => f.write_str("the audit file was not synced within 2 seconds; nothing waits for it"),
+            Self::AuditGap { lost } => {
+                write!(f, "the audit file lacks {lost} {}", if *lost == 1 { "record" } else { "records" })
             }
             Self::StateRestored { events } => {
                 write!(f, "restored the state of the last run: {events} {}", if *events == 1 { "event" } else { "events" })

@@ -266,6 +266,7 @@ impl Watcher {
                 let (body, timeout) = (body.to_vec(), self.options.request_timeout(timeout_ms));
                 self.posted = self.session.posted().map(ToString::to_string).collect();
                 self.save(host);
+                host.before_approval();
                 self.transport.post(body, timeout);
             }
             Step::Wait { until } => return self.wait(until, wake_within, host),

@@ -1,6 +1,8 @@
 //! The client's end-to-end tests. They are one program, so that they link once; each module tests one subject.
 
 mod approve;
+#[cfg(target_os = "linux")]
+mod audit;
 mod clocks;
 mod command_line;
 mod commands;

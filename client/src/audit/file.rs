@@ -1,0 +1,329 @@
+//! The audit file and its predecessors: appends lines with a sequence number, and rotates.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::limits::{AUDIT_FILE_MAX, AUDIT_FILES_MAX, AUDIT_QUEUE_MAX};
+use crate::platform;
+use crate::state::{FileLock, check_file, check_path, sibling, sync_folder};
+
+/// The audit file, locked for this process.
+#[derive(Debug)]
+pub(super) struct AuditFile {
+    path: PathBuf,
+    lock: FileLock,
+    file: File,
+    /// The number of the last line.
+    sequence: u64,
+    /// Whether the file's last line has no end. The next line must not continue it.
+    torn: bool,
+    /// The size at which the file is rotated, in bytes.
+    size_max: u64,
+}
+
+impl AuditFile {
+    /// Opens and locks the file at `path`, which need not exist. A line that a crash left unfinished gets its end.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong: those of [`StateFile::open`](crate::state::StateFile::open).
+    pub(super) fn open(path: &Path) -> Result<Self, String> {
+        let cannot_use = |reason: String| format!("cannot use the audit file {}: {reason}", path.display());
+        check_path(path).map_err(cannot_use)?;
+        let lock = FileLock::acquire(path, "audit file")?;
+        let (file, torn) = open(path).map_err(|error| cannot_use(error.to_string()))?;
+        let mut last = None;
+        for number in 0..=AUDIT_FILES_MAX {
+            let path = numbered(path, number);
+            check_path(&path).map_err(|reason| format!("cannot use the audit file {}: {reason}", path.display()))?;
+            // The newest file is empty if the last run ended while it rotated.
+            if last.is_none() {
+                last = last_sequence(&path).map_err(|error| cannot_use(error.to_string()))?;
+            }
+        }
+        let sequence = last.unwrap_or(0);
+        let mut audit = Self { path: path.to_owned(), lock, file, sequence, torn, size_max: AUDIT_FILE_MAX };
+        audit.end_torn_line().map_err(|error| cannot_use(error.to_string()))?;
+        Ok(audit)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Appends a record: a JSON object in one line. Its last member becomes `sequence`.
+    ///
+    /// # Errors
+    /// An error of the system, or another process may use the file. The file then has the lines from before.
+    pub(super) fn append(&mut self, record: &str) -> io::Result<()> {
+        let object = record.trim_end().strip_suffix('}').ok_or(io::ErrorKind::InvalidInput)?;
+        let line = format!("{object},\"sequence\":{}}}\n", self.sequence.saturating_add(1));
+        self.lock.check(&self.path)?;
+        self.reopen_if_moved()?;
+        let length = self.file.metadata()?.len();
+        if length > 0 && length.saturating_add(line.len() as u64) > self.size_max {
+            self.rotate()?;
+        }
+        self.end_torn_line()?;
+        self.write(line.as_bytes())?;
+        self.sequence = self.sequence.saturating_add(1);
+        Ok(())
+    }
+
+    /// Makes all lines durable.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn end_torn_line(&mut self) -> io::Result<()> {
+        if self.torn {
+            self.write(b"\n")?;
+            self.torn = false;
+        }
+        Ok(())
+    }
+
+    /// Writes all of the bytes or none.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let before = self.file.metadata()?.len();
+        self.file.write_all(bytes).inspect_err(|_| {
+            if self.file.set_len(before).is_err() {
+                self.torn = true;
+            }
+        })
+    }
+
+    /// Opens the file again if somebody moved or removed it.
+    fn reopen_if_moved(&mut self) -> io::Result<()> {
+        match fs::symlink_metadata(&self.path) {
+            Ok(found) if platform::is_same_file(&self.file.metadata()?, &found) => Ok(()),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => {
+                (self.file, self.torn) = open(&self.path)?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Renames the file to `FILE.1`, after that one to `FILE.2`, and so on, and starts a new one. A file that has the highest number
+    /// is replaced.
+    fn rotate(&mut self) -> io::Result<()> {
+        self.sync()?;
+        // A crash or an error may have left a free number, up to which the files move.
+        let mut free = 1;
+        while free < AUDIT_FILES_MAX && is_file(&numbered(&self.path, free))? {
+            free += 1;
+        }
+        is_file(&numbered(&self.path, free))?;
+        for number in (0..free).rev() {
+            fs::rename(numbered(&self.path, number), numbered(&self.path, number + 1))?;
+        }
+        (self.file, self.torn) = open(&self.path)?;
+        sync_folder(&self.path)
+    }
+}
+
+/// `FILE`, `FILE.1`, `FILE.2`, and so on.
+fn numbered(path: &Path, number: u32) -> PathBuf {
+    if number == 0 { path.to_owned() } else { sibling(path, &number.to_string()) }
+}
+
+/// Whether there is a file. Anything else of that name, such as a link, is an error.
+fn is_file(path: &Path) -> io::Result<bool> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_file() => Ok(true),
+        Ok(_) => Err(io::Error::other(format!("{} is not a regular file; remove it", path.display()))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Opens the file for appending, and for this user alone if it is new. Returns also whether its last line has no end.
+fn open(path: &Path) -> io::Result<(File, bool)> {
+    let mut options = OpenOptions::new();
+    let mut file = platform::private(options.read(true).append(true).create(true)).open(path)?;
+    check_file(&file).map_err(|reason| io::Error::other(format!("it {reason}; remove it, or choose another path")))?;
+    let mut last = [b'\n'];
+    if file.metadata()?.len() > 0 {
+        file.seek(SeekFrom::End(-1))?;
+        file.read_exact(&mut last)?;
+    }
+    Ok((file, last != [b'\n']))
+}
+
+/// The number of the last line that has one.
+fn last_sequence(path: &Path) -> io::Result<Option<u64>> {
+    #[derive(Deserialize)]
+    struct Line {
+        sequence: u64,
+    }
+
+    let mut file = match platform::open_no_link(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    // No line is longer than what the queue holds.
+    let tail = AUDIT_FILE_MAX + 2 * AUDIT_QUEUE_MAX as u64;
+    file.seek(SeekFrom::Start(file.metadata()?.len().saturating_sub(tail)))?;
+    let mut bytes = Vec::new();
+    file.take(tail).read_to_end(&mut bytes)?;
+    let mut lines = bytes.rsplit(|byte| *byte == b'\n');
+    Ok(lines.find_map(|line| serde_json::from_slice::<Line>(line).ok()).map(|line| line.sequence))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("scheduled-events-audit-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    fn sequences(path: &Path) -> Vec<u64> {
+        let text = fs::read_to_string(path).unwrap();
+        assert!(text.is_empty() || text.ends_with('\n'));
+        let value = |line: &str| serde_json::from_str::<Value>(line).ok()?["sequence"].as_u64();
+        text.lines().filter_map(value).collect()
+    }
+
+    const RECORD: &str = "{\"record\":\"x\"}\n";
+
+    #[test]
+    fn files_rotate_at_their_size_and_the_oldest_is_replaced() {
+        let folder = folder("rotates");
+        let path = folder.join("audit");
+        let mut audit = AuditFile::open(&path).unwrap();
+        // Two lines of one digit, or of two.
+        audit.size_max = 70;
+        for _ in 0..13 {
+            audit.append(RECORD).unwrap();
+        }
+        assert_eq!(sequences(&path), [13]);
+        let of = |number| sequences(&numbered(&path, number));
+        assert_eq!([of(1), of(2), of(3), of(4)], [vec![11, 12], vec![9, 10], vec![7, 8], vec![5, 6]]);
+        assert!(!numbered(&path, 5).exists());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "{\"record\":\"x\",\"sequence\":13}\n");
+        // A run that ended between a rename and the next file.
+        drop(audit);
+        fs::rename(&path, folder.join("away")).unwrap();
+        fs::remove_file(numbered(&path, 2)).unwrap();
+        let mut audit = AuditFile::open(&path).unwrap();
+        audit.size_max = 70;
+        for _ in 0..3 {
+            audit.append(RECORD).unwrap();
+        }
+        assert_eq!(sequences(&path), [15]);
+        // The free number is used, so that no file is lost.
+        assert_eq!([of(1), of(2), of(3), of(4)], [vec![13, 14], vec![11, 12], vec![7, 8], vec![5, 6]]);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_line_longer_than_a_file_has_a_file_of_its_own() {
+        let folder = folder("long");
+        let path = folder.join("audit");
+        let mut audit = AuditFile::open(&path).unwrap();
+        audit.size_max = 5;
+        audit.append(RECORD).unwrap();
+        audit.append(RECORD).unwrap();
+        assert_eq!((sequences(&path), sequences(&numbered(&path, 1))), (vec![2], vec![1]));
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn an_unfinished_line_gets_its_end_wherever_the_crash_was() {
+        let folder = folder("unfinished");
+        let path = folder.join("audit");
+        let whole = "{\"record\":\"x\",\"sequence\":41}\n{\"record\":\"x\",\"sequence\":42}\n";
+        let first = whole.len() / 2;
+        for length in 0..=whole.len() {
+            let _ = fs::remove_file(&path);
+            let mut file = platform::private(OpenOptions::new().write(true).create(true)).open(&path).unwrap();
+            file.write_all(&whole.as_bytes()[..length]).unwrap();
+            let mut audit = AuditFile::open(&path).unwrap();
+            audit.append(RECORD).unwrap();
+            let found = sequences(&path);
+            // The end of the line is all that lacks.
+            let expected = match length {
+                _ if length + 1 < first => vec![1],
+                _ if length + 1 < whole.len() => vec![41, 42],
+                _ => vec![41, 42, 43],
+            };
+            assert_eq!(found, expected, "{length}");
+        }
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_second_user_is_rejected() {
+        let folder = folder("second");
+        let path = folder.join("audit");
+        let first = AuditFile::open(&path).unwrap();
+        let error = AuditFile::open(&path).unwrap_err();
+        let process = std::process::id();
+        assert!(error.contains(&format!("in use by process {process}; stop that process or use another audit file")));
+        drop(first);
+        assert!(AuditFile::open(&path).is_ok());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_was_moved_or_removed_is_created_again() {
+        let folder = folder("moved");
+        let path = folder.join("audit");
+        let mut audit = AuditFile::open(&path).unwrap();
+        audit.append(RECORD).unwrap();
+        fs::rename(&path, folder.join("moved")).unwrap();
+        audit.append(RECORD).unwrap();
+        assert_eq!((sequences(&folder.join("moved")), sequences(&path)), (vec![1], vec![2]));
+        fs::remove_file(folder.join("audit.lock")).unwrap();
+        fs::write(folder.join("audit.lock"), "12345\n").unwrap();
+        assert!(audit.append(RECORD).unwrap_err().to_string().contains("another process may use the audit file"));
+        assert_eq!(sequences(&path), [2]);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn no_link_is_written_or_renamed() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+        let folder = folder("link");
+        let path = folder.join("audit");
+        let precious = folder.join("precious");
+        fs::write(&precious, "precious").unwrap();
+        for number in [0, 1, AUDIT_FILES_MAX] {
+            symlink(&precious, numbered(&path, number)).unwrap();
+            let error = AuditFile::open(&path).unwrap_err();
+            assert!(error.contains("it is a link; give the path that it leads to"), "{error}");
+            fs::remove_file(numbered(&path, number)).unwrap();
+        }
+        let mut audit = AuditFile::open(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        // One that appears later.
+        audit.size_max = 5;
+        audit.append(RECORD).unwrap();
+        symlink(&precious, numbered(&path, 1)).unwrap();
+        assert!(audit.append(RECORD).unwrap_err().to_string().contains("is not a regular file; remove it"));
+        fs::remove_file(numbered(&path, 1)).unwrap();
+        fs::rename(&path, folder.join("moved")).unwrap();
+        symlink(&precious, &path).unwrap();
+        assert!(audit.append(RECORD).is_err());
+        fs::remove_file(&path).unwrap();
+        audit.append(RECORD).unwrap();
+        assert_eq!(sequences(&path), [2]);
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
+        drop(audit);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o622)).unwrap();
+        let error = AuditFile::open(&path).unwrap_err();
+        assert!(error.contains("it can be written by others (mode 0622); remove it"), "{error}");
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

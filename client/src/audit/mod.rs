@@ -1,0 +1,397 @@
+//! The audit file: every record of a watcher, with a number that shows whether any is missing.
+//!
+//! A thread writes it, so the watcher never waits for the disk, except before an approval: [`Audit::sync`] waits until all records
+//! so far are durable, or for [`AUDIT_WAIT`]. Records wait in a bounded queue while they cannot be written. Those beyond it are lost
+//! and counted in a `gap` record, in their place among the others. Numbers have no gaps: they count the lines of the file.
+//!
+//! `file` appends and rotates; this file has the queue and the thread.
+
+mod file;
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use scheduled_events_core::UnixSeconds;
+use serde::Serialize;
+
+use crate::limits::{AUDIT_QUEUE_MAX, AUDIT_RETRY, AUDIT_WAIT, SAVE_FAILURE_REPEAT};
+use crate::record::{Record, TimedRecord, write_json};
+use crate::watch::Note;
+
+use file::AuditFile;
+
+/// How often starting the thread is tried while somebody waits for it.
+const THREAD_RETRY: Duration = Duration::from_millis(50);
+
+/// Writes the records of a watcher to the audit file.
+pub(crate) struct Audit {
+    shared: Arc<Shared>,
+    writer: Option<JoinHandle<()>>,
+    #[cfg(test)]
+    refuse_thread: bool,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+    file: Mutex<AuditFile>,
+    /// Reports to the log.
+    report: Box<dyn Fn(&Note) + Send + Sync>,
+}
+
+#[derive(Default)]
+struct Queue {
+    items: VecDeque<Item>,
+    /// The bytes of the records in the queue, including the one that is being written.
+    bytes: usize,
+    /// The number of items so far, of those that are written, and of those that are durable.
+    added: u64,
+    written: u64,
+    durable: u64,
+    /// The number of items that somebody needs to be durable, and how often that was requested.
+    needed: u64,
+    requests: u64,
+    /// The number of failed attempts to write.
+    failures: u64,
+    ended: bool,
+}
+
+/// What is written as one line.
+enum Item {
+    Record(String),
+    /// Records that did not fit into the queue.
+    Gap {
+        lost: u64,
+        since: UnixSeconds,
+        until: UnixSeconds,
+    },
+}
+
+impl Item {
+    fn line(&self) -> String {
+        match self {
+            Self::Record(line) => line.clone(),
+            Self::Gap { lost, since, until } => line(&Record::Gap { lost: *lost, since: *since }.at(*until)),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        if let Self::Record(line) = self { line.len() } else { 0 }
+    }
+
+    fn lost(&self) -> u64 {
+        if let Self::Gap { lost, .. } = self { *lost } else { 0 }
+    }
+}
+
+impl Audit {
+    /// Opens the audit file at `path` and starts the thread that writes it, or does that later if the system refuses a thread.
+    /// `report` is called by both threads.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong with the file: the rules are those of a state file.
+    pub(crate) fn open(path: &Path, report: impl Fn(&Note) + Send + Sync + 'static) -> Result<Self, String> {
+        let file = Mutex::new(AuditFile::open(path)?);
+        let (queue, changed) = (Mutex::default(), Condvar::new());
+        let shared = Arc::new(Shared { queue, changed, file, report: Box::new(report) });
+        let mut audit = Self {
+            shared,
+            writer: None,
+            #[cfg(test)]
+            refuse_thread: false,
+        };
+        audit.start_writer();
+        Ok(audit)
+    }
+
+    /// Adds a record to the file soon. Does not wait.
+    pub(crate) fn record(&mut self, record: &TimedRecord<'_>) {
+        self.start_writer();
+        let line = line(record);
+        let mut queue = self.shared.queue();
+        let bytes = queue.bytes.saturating_add(line.len());
+        if bytes <= AUDIT_QUEUE_MAX {
+            queue.bytes = bytes;
+            queue.push(Item::Record(line));
+        } else if let Some(Item::Gap { lost, until, .. }) = queue.items.back_mut() {
+            *lost = lost.saturating_add(1);
+            *until = record.time;
+        } else {
+            queue.push(Item::Gap { lost: 1, since: record.time, until: record.time });
+        }
+        drop(queue);
+        self.shared.changed.notify_all();
+    }
+
+    /// Waits until all records so far are durable: until they cannot be written, or for [`AUDIT_WAIT`] at most.
+    pub(crate) fn sync(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        let deadline = Instant::now() + AUDIT_WAIT;
+        let mut queue = shared.queue();
+        let (needed, failures) = (queue.added, queue.failures);
+        queue.needed = needed;
+        queue.requests += 1;
+        shared.changed.notify_all();
+        while queue.durable < needed && queue.failures == failures {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                drop(queue);
+                (shared.report)(&Note::AuditNotSynced);
+                return;
+            }
+            let started = self.start_writer();
+            let wait = if started { left } else { left.min(THREAD_RETRY) };
+            queue = shared.changed.wait_timeout(queue, wait).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Writes what is left, as [`sync`](Self::sync) does, and reports what cannot be written.
+    pub(crate) fn finish(&mut self) {
+        self.sync();
+        let mut queue = self.shared.queue();
+        queue.ended = true;
+        let lost = |item: &Item| item.lost().max(1);
+        let lost: u64 = queue.items.iter().map(lost).sum();
+        drop(queue);
+        self.shared.changed.notify_all();
+        if lost > 0 {
+            (self.shared.report)(&Note::AuditGap { lost });
+        }
+    }
+
+    /// Starts the thread unless it runs. Returns whether it does.
+    fn start_writer(&mut self) -> bool {
+        if self.writer.as_ref().is_some_and(|writer| !writer.is_finished()) {
+            return true;
+        }
+        #[cfg(test)]
+        if self.refuse_thread {
+            return false;
+        }
+        let shared = Arc::clone(&self.shared);
+        self.writer = thread::Builder::new().spawn(move || shared.write_queue()).ok();
+        self.writer.is_some()
+    }
+}
+
+impl Queue {
+    fn push(&mut self, item: Item) {
+        self.items.push_back(item);
+        self.added += 1;
+    }
+}
+
+impl Shared {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes what comes through the queue.
+    fn write_queue(&self) {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failure = None;
+        let mut queue = self.queue();
+        loop {
+            let result = if let Some(item) = queue.items.pop_front() {
+                drop(queue);
+                let result = file.append(&item.line());
+                if result.is_ok() && item.lost() > 0 {
+                    (self.report)(&Note::AuditGap { lost: item.lost() });
+                }
+                queue = self.queue();
+                if result.is_ok() {
+                    queue.bytes -= item.bytes();
+                    queue.written += 1;
+                } else {
+                    queue.items.push_front(item);
+                }
+                result
+            } else if queue.durable < queue.needed {
+                let written = queue.written;
+                drop(queue);
+                let result = file.sync();
+                queue = self.queue();
+                if result.is_ok() {
+                    queue.durable = written;
+                    self.changed.notify_all();
+                }
+                result
+            } else if queue.ended {
+                return;
+            } else {
+                queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            queue.failures += u64::from(result.is_err());
+            let requests = queue.requests;
+            self.changed.notify_all();
+            drop(queue);
+            let failed = result.is_err();
+            self.report_failure(&mut failure, result.map_err(|error| format!("{}: {error}", file.path().display())));
+            queue = self.queue();
+            if !failed {
+                continue;
+            }
+            if queue.ended {
+                return;
+            }
+            let is_waiting = |queue: &mut Queue| queue.requests == requests && !queue.ended;
+            let waited = self.changed.wait_timeout_while(queue, AUDIT_RETRY, is_waiting);
+            queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Reports that writing fails, and that it works again. A failure that lasts is repeated from time to time.
+    fn report_failure(&self, reported: &mut Option<(String, Instant)>, result: Result<(), String>) {
+        let Err(reason) = result else {
+            if reported.take().is_some() {
+                (self.report)(&Note::AuditResumed);
+            }
+            return;
+        };
+        let is_known = |(known, at): &(String, Instant)| *known == reason && at.elapsed() < SAVE_FAILURE_REPEAT;
+        if !reported.as_ref().is_some_and(is_known) {
+            (self.report)(&Note::AuditNotWritten(reason.clone()));
+            *reported = Some((reason, Instant::now()));
+        }
+    }
+}
+
+fn line(record: &impl Serialize) -> String {
+    let mut line = Vec::new();
+    // Writing to memory does not fail.
+    let _ = write_json(record, &mut line);
+    String::from_utf8(line).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+    use std::sync::mpsc::{self, Receiver};
+
+    use serde_json::Value;
+
+    use super::*;
+
+    const TIME: UnixSeconds = UnixSeconds(1_600_000_000);
+
+    fn open(name: &str) -> (PathBuf, Audit, Receiver<Note>) {
+        let folder = std::env::temp_dir().join(format!("scheduled-events-audit-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("audit");
+        let (sender, notes) = mpsc::channel();
+        let audit = Audit::open(&path, move |note| drop(sender.send(note.clone()))).unwrap();
+        (path, audit, notes)
+    }
+
+    fn add(audit: &mut Audit, number: usize, name: &str) {
+        let time = UnixSeconds(TIME.0 + i64::try_from(number).unwrap());
+        audit.record(&Record::Scenario { name, about: &number.to_string() }.at(time));
+    }
+
+    fn read(path: &Path) -> Vec<Value> {
+        fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    #[test]
+    fn after_a_sync_all_records_are_in_the_file() {
+        let (path, mut audit, _) = open("sync");
+        audit.sync();
+        for number in 0..100 {
+            add(&mut audit, number, "x");
+            if number % 10 == 9 {
+                audit.sync();
+                assert_eq!(read(&path).len(), number + 1);
+            }
+        }
+        for (line, number) in read(&path).iter().zip(0..) {
+            assert_eq!((&line["about"], &line["sequence"]), (&number.to_string().into(), &(number + 1).into()));
+        }
+        fs::remove_dir_all(path.parent().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn what_does_not_fit_into_the_queue_is_a_gap_in_its_place() {
+        let (path, mut audit, notes) = open("gap");
+        let text = "x".repeat(AUDIT_QUEUE_MAX / 4);
+        let file = Arc::clone(&audit.shared);
+        // The thread needs the file, and has it while it runs.
+        audit.finish();
+        audit.writer.take().unwrap().join().unwrap();
+        audit.shared.queue().ended = false;
+        audit.refuse_thread = true;
+        for number in 0..6 {
+            add(&mut audit, number, &text);
+        }
+        add(&mut audit, 6, "small");
+        add(&mut audit, 7, &text);
+        assert!(file.file.try_lock().is_ok());
+        audit.refuse_thread = false;
+        audit.sync();
+        add(&mut audit, 8, "later");
+        audit.sync();
+        let found = read(&path);
+        let kinds: Vec<_> = found.iter().map(|line| line["record"].as_str().unwrap()).collect();
+        assert_eq!(kinds, ["scenario", "scenario", "scenario", "gap", "scenario", "gap", "scenario"]);
+        let gap = &found[3];
+        assert_eq!((&gap["lost"], &gap["since"]), (&3.into(), &"2020-09-13T12:26:43Z".into()));
+        assert_eq!((&gap["time"], &gap["sequence"]), (&"2020-09-13T12:26:45Z".into(), &4.into()));
+        assert_eq!(
+            (&found[4]["name"], &found[5]["lost"], &found[6]["name"]),
+            (&"small".into(), &1.into(), &"later".into())
+        );
+        let gaps = [Note::AuditGap { lost: 3 }, Note::AuditGap { lost: 1 }];
+        assert_eq!(notes.try_iter().collect::<Vec<_>>(), gaps);
+        fs::remove_dir_all(path.parent().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn a_sync_waits_a_bounded_time_for_a_slow_disk_or_a_refused_thread() {
+        let (path, mut audit, notes) = open("slow");
+        audit.finish();
+        audit.writer.take().unwrap().join().unwrap();
+        audit.shared.queue().ended = false;
+        audit.refuse_thread = true;
+        add(&mut audit, 0, "x");
+        let started = Instant::now();
+        audit.sync();
+        assert!(started.elapsed() >= AUDIT_WAIT);
+        assert_eq!(notes.try_recv(), Ok(Note::AuditNotSynced));
+        // Once there is a thread, nothing is lost.
+        audit.refuse_thread = false;
+        add(&mut audit, 1, "x");
+        audit.finish();
+        assert_eq!(read(&path).len(), 2);
+        assert!(notes.try_recv().is_err());
+        fs::remove_dir_all(path.parent().unwrap()).unwrap();
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_failed_write_is_repeated_and_a_sync_does_not_wait_for_it() {
+        let (path, mut audit, notes) = open("fails");
+        let link = path.with_extension("link");
+        fs::rename(&path, &link).unwrap();
+        std::os::unix::fs::symlink(&link, &path).unwrap();
+        add(&mut audit, 0, "x");
+        audit.sync();
+        assert!(matches!(notes.recv(), Ok(Note::AuditNotWritten(_))));
+        fs::remove_file(&path).unwrap();
+        audit.sync();
+        assert_eq!(read(&path).len(), 1);
+        assert_eq!(notes.recv(), Ok(Note::AuditResumed));
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(&link, &path).unwrap();
+        add(&mut audit, 1, "x");
+        audit.finish();
+        let left: Vec<_> = (0..2).map(|_| notes.recv().unwrap()).collect();
+        assert!(left.contains(&Note::AuditGap { lost: 1 }), "{left:?}");
+        assert!(fs::read(&link).unwrap().is_empty());
+        fs::remove_dir_all(path.parent().unwrap()).unwrap();
+    }
+}
