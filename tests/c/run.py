@@ -29,7 +29,7 @@ from toolbox import (HEADER, HERE, HPP, INCLUDE, LIBRARY, POSIX, ROOT, TARGET, W
 CHECKS = {}
 MUTATIONS = 20_000
 MANY_MUTATIONS = 1_000_000
-SIZE_MAX = 225_000
+SIZE_MAX = 232_000
 ABI = HERE / "abi"
 BASELINE = ABI / "libscheduled_events.abi"
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]

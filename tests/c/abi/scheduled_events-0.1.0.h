@@ -1457,7 +1457,7 @@ typedef struct schedev_step {
   size_t untracked_own;
   /** UNTRACKED: the number of other machines' events that are not followed. */
   size_t untracked_others;
-  /** RECOVER: the session, for schedev_step_json(). */
+  /** RECOVER: the session if it is this machine that recovers, and NULL for another machine. schedev_step_json() uses it. */
   const schedev_session *session;
   /** For later versions: zero. */
   uint64_t reserved[4];
