@@ -88,6 +88,9 @@ pub enum Note {
     NameKnown(String),
     /// The machine's own name could not be determined, for this reason. All events are held until it is known.
     NameUnknown(String),
+    /// The machine's `vmId` could not be determined, for this reason: a state of another machine, whose disk was copied, would
+    /// not be noticed.
+    MachineIdUnknown(String),
     /// The state file cannot be used, and was moved out of the way. The watcher starts without state.
     StateQuarantined {
         /// The file's new path.
@@ -152,6 +155,7 @@ impl Note {
             Self::NameKnown(_) | Self::StateRestored { .. } | Self::AuditResumed => Severity::Note,
             Self::StateNotSaved(_) | Self::AuditNotWritten(_) | Self::AuditGap { .. } => Severity::Error,
             Self::NameUnknown(_)
+            | Self::MachineIdUnknown(_)
             | Self::StateQuarantined { .. }
             | Self::PollFailed(_)
             | Self::ApprovalFailed(_)
@@ -169,6 +173,9 @@ impl fmt::Display for Note {
             Self::NameKnown(name) => write!(f, "this machine is {name}"),
             Self::NameUnknown(reason) => {
                 write!(f, "{}; all events are held until it is known", name_unknown(reason))
+            }
+            Self::MachineIdUnknown(reason) => {
+                write!(f, "cannot determine this machine's vmId ({reason}); the state file is taken to be this machine's")
             }
             Self::StateQuarantined { path, reason } => write!(
                 f,

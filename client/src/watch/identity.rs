@@ -1,26 +1,60 @@
 //! What identifies this machine and its boot: the state of another machine is not this one's.
 
-use std::fs;
 use std::sync::mpsc::Sender;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use super::message::Message;
 use crate::imds::Imds;
 use crate::limits::NAME_TIMEOUT;
 
-/// Requests the machine's `vmId` on a thread of its own, which answers with a [`Message::MachineId`].
-pub(super) fn request_machine_id(imds: &Imds, responses: &Sender<Message>) {
-    let (imds, sender) = (imds.clone(), responses.clone());
-    let started = thread::Builder::new().spawn(move || {
-        let _ = sender.send(Message::MachineId(imds.vm_id(NAME_TIMEOUT).ok()));
-    });
-    if started.is_err() {
-        let _ = responses.send(Message::MachineId(None));
-    }
+/// The delays before the machine's id is requested again. After them it stays unknown: some services do not have it.
+const RETRIES: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(8), Duration::from_secs(60)];
+
+/// The machine's `vmId`: requested for a watcher with a state file until it is known, or a few times.
+pub(super) struct MachineId {
+    /// `None` without a state file, and once the id is known.
+    imds: Option<Imds>,
+    responses: Sender<Message>,
+    retries: std::slice::Iter<'static, Duration>,
+    retry_at: Option<Instant>,
 }
 
-/// The id of this boot. Linux has one; elsewhere it is empty.
-pub(super) fn boot_id() -> String {
-    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    id.trim().to_owned()
+impl MachineId {
+    pub(super) fn new(imds: Option<Imds>, responses: Sender<Message>) -> Self {
+        Self { imds, responses, retries: RETRIES.iter(), retry_at: None }
+    }
+
+    /// Requests the id on a thread of its own, which answers with a [`Message::MachineId`]. Returns whether it is needed.
+    pub(super) fn request(&mut self) -> bool {
+        let Some(imds) = self.imds.clone() else { return false };
+        let sender = self.responses.clone();
+        let started = thread::Builder::new().spawn(move || {
+            let _ = sender.send(Message::MachineId(imds.vm_id(NAME_TIMEOUT)));
+        });
+        if let Err(error) = started {
+            let _ = self.responses.send(Message::MachineId(Err(error.to_string())));
+        }
+        true
+    }
+
+    /// Records whether the answer to a request was an id.
+    pub(super) fn on_answer(&mut self, is_known: bool) {
+        if is_known {
+            self.imds = None;
+        } else {
+            self.retry_at = self.retries.next().map(|delay| Instant::now() + *delay);
+        }
+    }
+
+    /// Requests the id again if that is due. Returns the time until it is due otherwise.
+    pub(super) fn retry(&mut self) -> Option<Duration> {
+        let left = self.retry_at?.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            self.retry_at = None;
+            self.request();
+            return None;
+        }
+        Some(left)
+    }
 }

@@ -13,8 +13,8 @@ pub(super) enum Message {
     Response(Result<HttpResponse, RequestFailure>),
     /// The machine's own name, or why it is unknown.
     Name(Result<String, String>),
-    /// The machine's `vmId`, if the service tells it.
-    MachineId(Option<String>),
+    /// The machine's `vmId`, or why it is unknown.
+    MachineId(Result<String, String>),
     /// A preparation ended.
     Prepared { attempt: u32, event_id: String, preparation: Preparation, outcome: HookOutcome },
     /// A recovery ended.

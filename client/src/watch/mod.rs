@@ -36,6 +36,7 @@ use scheduled_events_core::{
 use crate::clock::{Clock, ClockMonitor};
 use crate::imds::{HttpResponse, Imds, RequestFailure, names_for};
 use crate::limits::{EVENTS_MAX, NAME_TIMEOUT, POLLING_OVERDUE, REQUEST_OVERDUE};
+use crate::platform;
 use crate::record::{EventRecord, HookOutcome, Record};
 use crate::state::{LoadResult, PendingHook, StateFile};
 
@@ -45,6 +46,7 @@ pub use message::{Completion, Reply, WatcherHandle};
 pub use options::WatcherOptions;
 
 use events::EventRecords;
+use identity::MachineId;
 use message::Message;
 use name::MachineName;
 use persistence::Persistence;
@@ -82,10 +84,10 @@ pub struct Watcher {
     recovery: Option<u32>,
     /// What the gate answered last about each event that it was asked about.
     gate_answers: HashMap<(String, GatePhase), GateAnswer>,
-    /// With a state file, until the machine's id is requested.
-    imds: Option<Imds>,
-    /// What loading the state file has to say, until there is a host.
-    load_note: Option<Note>,
+    machine_id: MachineId,
+    id_unknown_noted: bool,
+    /// What reading and writing the state file has to say, until there is a host.
+    start_notes: Vec<Note>,
     messages: Receiver<Message>,
     sender: Sender<Message>,
 }
@@ -115,7 +117,7 @@ impl Watcher {
         let (sender, messages) = mpsc::channel();
         let clock = ClockMonitor::new(Clock::at_speed(imds.speed()));
         let transport = Transport::new(imds.clone(), sender.clone());
-        let id_source = state_file.as_ref().map(|_| imds.clone());
+        let machine_id = MachineId::new(state_file.as_ref().map(|_| imds.clone()), sender.clone());
         let name = MachineName::new(options.vm_names.clone(), options.api_version.clone(), imds, sender.clone());
         let mut watcher = Self {
             session,
@@ -130,16 +132,20 @@ impl Watcher {
             posted: Vec::new(),
             recovery: None,
             gate_answers: HashMap::new(),
-            imds: id_source,
-            load_note: None,
+            machine_id,
+            id_unknown_noted: false,
+            start_notes: Vec::new(),
             messages,
             sender,
         };
         if let Some((file, loaded)) = state_file {
-            (watcher.events, watcher.load_note) = watcher.persistence.restore(&mut watcher.session, &file, loaded)?;
+            let (events, note) = watcher.persistence.restore(&mut watcher.session, &file, loaded)?;
+            watcher.events = events;
+            watcher.start_notes.extend(note);
             // A dry run does nothing, so a later run must not find it done.
             if !watcher.options.dry_run {
-                watcher.persistence.write_to(file, &watcher.session, &watcher.events)?;
+                let note = watcher.persistence.write_to(file, &watcher.session, &watcher.events)?;
+                watcher.start_notes.extend(note);
             }
         }
         Ok(watcher)
@@ -152,7 +158,7 @@ impl Watcher {
 
     /// Watches until there is a reason to stop.
     pub fn run(&mut self, host: &mut dyn Host) -> StopReason {
-        if let Some(note) = self.load_note.take() {
+        for note in std::mem::take(&mut self.start_notes) {
             host.note(&note);
         }
         if let Some(reason) = self.await_identity(host) {
@@ -179,10 +185,7 @@ impl Watcher {
             self.name.request();
             awaited += 1;
         }
-        if let Some(imds) = self.imds.take() {
-            identity::request_machine_id(&imds, &self.sender);
-            awaited += 1;
-        }
+        awaited += u32::from(self.machine_id.request());
         // A look-up of the service's host name can take longer than the request's timeout.
         let deadline = Instant::now() + NAME_TIMEOUT + REQUEST_OVERDUE;
         while awaited > 0 {
@@ -283,8 +286,10 @@ impl Watcher {
         }
         let clock = self.clock.clock;
         let wait = clock.real(Duration::from_millis(until.millis_since(clock.now())));
-        let wait =
-            [self.name.retry(), wake_within, self.transport.check()].into_iter().flatten().fold(wait, Duration::min);
+        let wait = [self.name.retry(), self.machine_id.retry(), wake_within, self.transport.check()]
+            .into_iter()
+            .flatten()
+            .fold(wait, Duration::min);
         match self.messages.recv_timeout(wait) {
             Ok(message) => self.on_message(message, host),
             // The watcher holds a sender itself, so the channel stays open.
@@ -314,13 +319,7 @@ impl Watcher {
                     host.note(&note);
                 }
             }
-            Message::MachineId(id) => {
-                if let Err(error) = self.session.set_machine_id(id.as_deref().unwrap_or_default()) {
-                    self.events = EventRecords::default();
-                    host.note(&self.persistence.quarantine(&error.to_string()));
-                    self.save(host);
-                }
-            }
+            Message::MachineId(answer) => self.on_machine_id(answer, host),
             Message::Prepared { attempt, event_id, preparation, outcome } => {
                 let answer = self.session.prepared(attempt, preparation);
                 if let Some(outcome) = self.answered(answer, outcome, host) {
@@ -355,6 +354,25 @@ impl Watcher {
             Message::Stop => return Some(StopReason::Stopped),
         }
         None
+    }
+
+    /// Checks whether the restored state is this machine's.
+    fn on_machine_id(&mut self, answer: Result<String, String>, host: &mut dyn Host) {
+        self.machine_id.on_answer(answer.is_ok());
+        match answer {
+            Ok(id) => {
+                if let Err(error) = self.session.set_machine_id(&id) {
+                    self.events = EventRecords::default();
+                    host.note(&self.persistence.quarantine(&error.to_string()));
+                    self.save(host);
+                }
+            }
+            // Said once, and only where it matters.
+            Err(reason) if self.events.len() > 0 && !std::mem::replace(&mut self.id_unknown_noted, true) => {
+                host.note(&Note::MachineIdUnknown(reason));
+            }
+            Err(_) => {}
+        }
     }
 
     /// Saves the state after an answer of the host. Returns the outcome to report, if there is anything to report.
@@ -527,7 +545,7 @@ impl Watcher {
 /// back.
 fn new_session(options: &WatcherOptions) -> Result<Box<Session<EVENTS_MAX>>, String> {
     let names: Vec<&str> = options.vm_names.iter().map(String::as_str).collect();
-    let boot_id = identity::boot_id();
+    let boot_id = platform::boot_id();
     let config = SessionConfig {
         names: names_for(&names, &options.api_version),
         policy: options.policy.clone(),

@@ -1,6 +1,7 @@
 //! What survives a restart: the session's snapshot, the event records and the hooks that have not ended.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::time::Instant;
 
 use scheduled_events_core::Session;
@@ -71,19 +72,37 @@ impl Persistence {
     }
 
     /// Writes to the file from now on, and for the first time at once: whether that is possible is better known now than when
-    /// the first event appears.
+    /// the first event appears. If the disk is full, writing is tried again; returns what the log should say then.
     pub(super) fn write_to(
         &mut self,
         file: StateFile,
         session: &Session<EVENTS_MAX>,
         events: &EventRecords,
-    ) -> Result<(), String> {
+    ) -> Result<Option<Note>, String> {
         self.take_snapshot(session);
         let state = self.state(session, events);
-        file.save(&state).map_err(|error| format!("cannot write the state file {}: {error}", file.path().display()))?;
-        self.saved = state.session;
+        let error = match file.save(&state) {
+            Ok(()) => {
+                self.saved = state.session;
+                self.file = Some(file);
+                return Ok(None);
+            }
+            Err(error) => error,
+        };
+        // A disk that is full now is no reason not to watch: what the file holds is restored, and writing is tried again.
+        let is_full = matches!(
+            error.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+        );
+        let reason = format!("{}: {error}", file.path().display());
+        if !is_full {
+            return Err(format!("cannot write the state file {reason}"));
+        }
         self.file = Some(file);
-        Ok(())
+        self.hooks_changed = true;
+        self.retry_at = Some(Instant::now() + SAVE_RETRY);
+        self.reported = Some((reason.clone(), Instant::now()));
+        Ok(Some(Note::StateNotSaved(reason)))
     }
 
     /// The hooks that the last run did not complete. They are forgotten here, to be added again.

@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::{
-    FakeService, Folder, PREPARE_ALL, Run, VM, WHILE_TEST_RUNS, eventually, freeze, in_future, lines, started, with,
+    FakeService, Folder, PREPARE_ALL, Reply, Run, STATE_NOT_WRITTEN, VM, WHILE_TEST_RUNS, command, eventually, freeze,
+    in_future, lines, started, with, wrap,
 };
 
 /// A watcher that prepares for every event, and an application that is in service or not.
@@ -246,4 +247,47 @@ fn a_clone_of_the_machine_does_not_recover_from_its_events() {
     assert!(finished.stderr.contains("the snapshot is of another machine"), "{}", finished.stderr);
     assert_eq!(fixture.lines(), ["prepare a"]);
     assert!(finished.records().is_empty(), "{}", finished.stdout);
+}
+
+#[test]
+fn a_clone_is_noticed_even_if_its_id_is_known_only_later() {
+    let fixture = Fixture::new();
+    let state = fixture.folder.path("state");
+    fixture.service.show(2, &[freeze("a")]);
+    let mut run = fixture.watch(PREPARE_ALL, &["--state", &state]);
+    run.record("the approval", is_approval);
+    run.terminate();
+    run.finish();
+    fixture.service.set_vm_id("0f0e0d0c-0b0a-4908-8706-050403020100");
+    let mut refused = 0;
+    fixture.service.intercept(move |request| {
+        refused += u32::from(request.target.contains("vmId"));
+        (refused == 1 && request.target.contains("vmId")).then(|| Reply::new(500, "", "{}"))
+    });
+    let run = fixture.watch(PREPARE_ALL, &["--state", &state]);
+    run.wait_for_stderr("cannot determine this machine's vmId (status 500)");
+    run.wait_for_stderr("the snapshot is of another machine");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_at_the_start_delays_saving_and_ends_nothing() {
+    let fixture = Fixture::new();
+    let state = fixture.folder.path("state");
+    fixture.service.show(2, &[freeze("a")]);
+    let mut run = fixture.watch(PREPARE_ALL, &["--state", &state]);
+    run.record("the approval", is_approval);
+    run.terminate();
+    run.finish();
+    // No file can grow beyond a few bytes, so the state cannot be written.
+    fixture.service.show(3, &[freeze("a"), freeze("b")]);
+    let url = fixture.service.url();
+    let (policy, log) = (fixture.folder.path("policy.toml"), &fixture.log);
+    let prepare = format!("sh -c 'echo prepare $SCHEDULED_EVENTS_EVENT_ID >> {log}'");
+    let options = ["watch", "--json", "--endpoint", &url, "--interval", "200ms", "--vm-name", VM, "--state", &state];
+    let watch = command(&[&options[..], &["--policy", &policy, "--prepare", &prepare]].concat());
+    let mut run = Run::start(wrap(&["prlimit", "--fsize=64:64"], &watch));
+    run.wait_for_stderr(STATE_NOT_WRITTEN);
+    run.record("the approval", is_approval);
+    assert_eq!(fixture.service.posted(), ["a", "b"], "what was approved before is known");
 }
