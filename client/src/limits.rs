@@ -112,7 +112,7 @@ pub const HOOKS_WAITING_MAX: usize = 2 * EVENTS_MAX;
 
 /// How long a watcher that stops waits until all that its commands started is found and signalled: long only on a machine with
 /// thousands of processes.
-pub const EXIT_SIGNAL_WAIT: Duration = Duration::from_secs(10);
+pub const EXIT_SIGNAL_WAIT: Duration = Duration::from_secs(3);
 
 /// How long a watcher that stops waits for its commands, after it asked them to terminate.
 pub const EXIT_TERMINATE_WAIT: Duration = Duration::from_millis(1_200);

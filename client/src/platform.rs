@@ -10,6 +10,10 @@ pub(crate) use windows::*;
 /// The variable that identifies the processes of a command.
 pub(crate) const COMMAND_ID: &str = "SCHEDULED_EVENTS_COMMAND_ID";
 
+/// The variable by which systemd passes the boot's id to a unit that cannot read it.
+#[cfg(unix)]
+pub(crate) const BOOT_ID: &str = "SCHEDULED_EVENTS_BOOT_ID";
+
 /// Result of trying to lock a file.
 pub(crate) enum LockAttempt {
     /// This process has the lock until the file is closed.
@@ -137,9 +141,16 @@ mod unix {
         None
     }
 
-    /// A text that changes when the machine starts again.
+    /// A text that changes when the machine starts again: from [`BOOT_ID`], or from the system; empty if neither has it.
     pub(crate) fn boot_id() -> String {
-        fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+        let given = std::env::var(super::BOOT_ID).unwrap_or_default();
+        let id = if given.is_empty() {
+            fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default()
+        } else {
+            given
+        };
+        // systemd writes it without the hyphens.
+        id.trim().replace('-', "")
     }
 
     /// Asks a command to terminate that another process started, with all that it started; or kills them.
