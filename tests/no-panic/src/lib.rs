@@ -401,6 +401,7 @@ fn the_policies(number: i64) {
 
 fn the_tracked(event: &TrackedEvent) {
     reach(EventMembers::from_tracked(event));
+    reach(EventMembers::unknown(Text::plain(event.event_id().as_str())));
     reach((event.event_id().as_str(), event.event_type(), event.not_before(), event.duration_in_seconds()));
     reach((event.mine(), event.is_approved(), event.is_gone(), event.status() == TrackedStatus::Unclear));
 }
