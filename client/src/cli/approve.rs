@@ -8,7 +8,7 @@ use super::endpoint::{connect, name_unknown, parse, post, refused, request_docum
 use super::error::CommandError;
 use super::event_filter::EventFilter;
 use super::format::{GOOD, cell, count, names as join_names, printable};
-use super::output::{diagnose, print_progress, print_progress_record};
+use super::output::{diagnose, print, print_record};
 use crate::imds::names_for;
 use crate::limits::NAME_TIMEOUT;
 use crate::record::Record;
@@ -39,16 +39,17 @@ pub(super) fn approve(args: &ApproveArgs) -> Result<(), CommandError> {
     let event_ids: Vec<_> = event_ids.iter().map(String::as_str).collect();
     let answer = post(&imds, &event_ids)?;
     let is_approved = (200..300).contains(&answer.status);
-    if args.output.json {
+    let printed = if args.output.json {
         let events: Vec<_> = events.iter().map(|event| EventMembers::from_event(event, request.names)).collect();
         let status = Some(answer.status);
-        print_progress_record(&Record::Approval { event_ids: &event_ids, status, events: &events });
+        print_record(&Record::Approval { event_ids: &event_ids, status, events: &events })
     } else if is_approved {
-        for id in event_ids {
-            print_progress(&format!("{GOOD}approved{GOOD:#}  {}\n", printable(id)));
-        }
-    }
-    if is_approved { Ok(()) } else { Err(refused(&imds, &answer)) }
+        let line = |id: &&str| format!("{GOOD}approved{GOOD:#}  {}\n", printable(id));
+        print(event_ids.iter().map(line).collect::<String>().as_bytes())
+    } else {
+        Ok(())
+    };
+    if is_approved { printed } else { Err(refused(&imds, &answer)) }
 }
 
 /// What to approve, among the announced events.

@@ -158,7 +158,7 @@ impl CommandHost {
         ] {
             all().for_each(ask);
             wait(EXIT_SIGNAL_WAIT, RunningCommand::is_signalled);
-            wait(patience, RunningCommand::has_ended);
+            wait(patience, RunningCommand::is_reported);
         }
     }
 }

@@ -48,6 +48,8 @@ pub(super) struct Control {
     /// The strongest signal that was sent to all that belongs to the command.
     pub(super) signalled: Option<End>,
     pub(super) has_ended: bool,
+    /// Whether the end was reported.
+    pub(super) is_reported: bool,
 }
 
 /// How the caller ended a command, the stronger way last.
@@ -72,7 +74,7 @@ impl Control {
 
 impl RunningCommand {
     pub(super) fn new(deadline: Option<Instant>) -> Self {
-        let control = Control { deadline, end: None, signalled: None, has_ended: false };
+        let control = Control { deadline, end: None, signalled: None, has_ended: false, is_reported: false };
         Self { control: Arc::new(Mutex::new(control)) }
     }
 
@@ -99,6 +101,11 @@ impl RunningCommand {
     fn end(&self, end: End) {
         let mut control = self.lock();
         control.end = control.end.max(Some(end));
+    }
+
+    /// Whether the command has ended and that was reported.
+    pub(crate) fn is_reported(&self) -> bool {
+        self.lock().is_reported
     }
 
     /// Whether everything that belongs to the command was sent the signal that the caller asked for. Finding it takes time on a

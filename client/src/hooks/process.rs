@@ -87,6 +87,7 @@ impl Task {
     fn end(&self, outcome: CommandOutcome) {
         self.control.lock().has_ended = true;
         self.report(CommandEvent::Ended(outcome));
+        self.control.lock().is_reported = true;
     }
 
     fn report(&self, event: CommandEvent) {

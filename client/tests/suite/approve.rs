@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{FakeService, Finished, document, freeze, run, started, with};
+use crate::support::{FakeService, Finished, command, document, freeze, run, started, with};
 
 /// An event of another machine.
 fn other(id: &str, event_type: &str) -> Value {
@@ -189,4 +189,20 @@ fn ids_with_special_characters_are_sent_unchanged() {
     service.show(2, &ids.map(freeze));
     approve(&service, &[&["--"][..], &ids].concat()).with_code(0);
     assert_eq!(service.posted(), ids);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn an_approval_that_cannot_be_printed_is_an_error() {
+    for json in [&["--json"][..], &[]] {
+        let service = FakeService::start();
+        service.show(2, &[freeze("a")]);
+        let url = service.url();
+        let mut approve = command(&[&["approve", "--mine", "--endpoint", url.as_str()][..], json].concat());
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("/dev/full");
+        let output = approve.stdout(full).output().expect("the program");
+        assert_eq!(output.status.code(), Some(1));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("No space left"), "{output:?}");
+        assert_eq!(service.posted(), ["a"]);
+    }
 }
