@@ -52,7 +52,11 @@ fn client(endpoint: &str) -> Result<Box<dyn FnMut() -> Result<(), String>>, Stri
                     std::thread::sleep(Duration::from_millis(until.millis_since(clock.now()).max(1)));
                 }
                 Step::Report(_) => {}
-                Step::Post { .. } | Step::Prepare { .. } | Step::Recover { .. } => {
+                Step::Post { .. }
+                | Step::Prepare { .. }
+                | Step::Recover { .. }
+                | Step::Gate { .. }
+                | Step::Cancel { .. } => {
                     return Err("expected an observing session to take no action".to_owned());
                 }
             }
