@@ -8,7 +8,7 @@ use super::endpoint::{connect, name_unknown, parse, post, refused, request_docum
 use super::error::CommandError;
 use super::event_filter::EventFilter;
 use super::format::{GOOD, cell, count, names as join_names, printable};
-use super::output::{diagnose, print, print_record};
+use super::output::{diagnose, is_quiet, print, print_record};
 use crate::imds::names_for;
 use crate::limits::NAME_TIMEOUT;
 use crate::record::Record;
@@ -43,7 +43,7 @@ pub(super) fn approve(args: &ApproveArgs) -> Result<(), CommandError> {
         let events: Vec<_> = events.iter().map(|event| EventMembers::from_event(event, request.names)).collect();
         let status = Some(answer.status);
         print_record(&Record::Approval { event_ids: &event_ids, status, events: &events })
-    } else if is_approved {
+    } else if is_approved && !is_quiet() {
         let line = |id: &&str| format!("{GOOD}approved{GOOD:#}  {}\n", printable(id));
         print(event_ids.iter().map(line).collect::<String>().as_bytes())
     } else {

@@ -75,6 +75,11 @@ pub(super) fn print_record(record: &impl Serialize) -> Result<(), CommandError> 
     print(&line)
 }
 
+/// Whether progress for people is left out.
+pub(super) fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
+
 /// Prints progress for people to standard output. The command continues even if that fails.
 pub(super) fn print_progress(text: &str) {
     if !QUIET.load(Ordering::Relaxed) {
