@@ -47,7 +47,7 @@ mod unix {
 
     use super::LockAttempt;
 
-    /// How often the processes are searched for that an ended command left behind.
+    /// How often the processes are searched for that an ended command left running.
     const KILL_ROUNDS: u32 = 20;
 
     /// How long the process has to stop, its commands included, before another signal ends it at once.

@@ -18,7 +18,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// The delay before starting a command is tried again after the system refused.
 const SPAWN_RETRY: Duration = Duration::from_millis(250);
 
-/// How long the last output of a command is waited for after its end. A process that it left behind may keep the pipe open.
+/// How long the last output of a command is waited for after its end. A process that it left running may keep the pipe open.
 const OUTPUT_GRACE: Duration = Duration::from_millis(200);
 
 /// How often a command that is being killed is searched for new processes.

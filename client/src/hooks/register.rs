@@ -1,4 +1,4 @@
-//! The register of running commands, through which a watcher finds those that a killed one left behind.
+//! The register of running commands, through which a watcher finds those that a killed one left running.
 
 use std::sync::{Mutex, PoisonError};
 use std::thread;

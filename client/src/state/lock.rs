@@ -121,7 +121,7 @@ impl FileLock {
         let mut text = String::new();
         // A damaged lock file has no commands.
         let _ = file.read_to_string(&mut text);
-        let lock = Self::with(what, LockFile::Held(file), left_behind(&text));
+        let lock = Self::with(what, LockFile::Held(file), left_running(&text));
         lock.inner().write().map_err(|error| failed(&error))?;
         Ok(lock)
     }
@@ -198,7 +198,7 @@ fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
 }
 
 /// The commands in a lock file that still run.
-fn left_behind(text: &str) -> BTreeMap<u32, CommandProcess> {
+fn left_running(text: &str) -> BTreeMap<u32, CommandProcess> {
     let mut lines = text.lines().skip(1);
     if lines.next().is_none_or(|boot| boot.is_empty() || boot != platform::boot_id()) {
         return BTreeMap::new();

@@ -3,7 +3,7 @@
 //! The first line names the format and has a CRC-32 of the rest, which is JSON: the session's snapshot, the tracked events in
 //! readable form, and the hooks that have not ended. It has some hundred kilobytes at most, however large the documents are.
 //!
-//! Whoever can write the file decides which commands run, so a file or a folder of another user is refused, and no link is
+//! A user who can write the file decides which commands run, so a file or a folder of another user is refused, and no link is
 //! followed to the file.
 //!
 //! `content` is the format, `bounds` keeps it small, `lock` is the lock file with the running commands, and `files` has the checks
@@ -143,7 +143,7 @@ impl StateFile {
         self.lock.check(&self.path)
     }
 
-    /// The register of the commands that this process runs. It has those that the last process left behind.
+    /// The register of the commands that this process runs. It has those that the last process left running.
     pub(crate) fn commands(&self) -> CommandRegister {
         self.lock.commands()
     }

@@ -71,7 +71,7 @@ fn a_command_whose_thread_or_process_is_refused_starts_once_there_is_one() {
 }
 
 #[test]
-fn a_command_that_leaves_processes_behind_costs_no_thread() {
+fn a_command_that_leaves_processes_running_costs_no_thread() {
     let service = FakeService::start();
     let events: Vec<_> = (0..8).map(|number| freeze(&format!("event-{number}"))).collect();
     let folder = Folder::new();

@@ -113,7 +113,7 @@ mod on_a_terminal {
     }
 
     #[test]
-    fn a_status_line_is_rewritten_in_place_and_leaves_nothing_behind() {
+    fn a_status_line_is_rewritten_in_place_and_is_removed_at_the_end() {
         let service = FakeService::start();
         service.show(2, &[freeze("a")]);
         for color in [true, false] {

@@ -91,7 +91,7 @@ fn connections_over_the_limit_wait_for_a_free_slot() {
 fn idle_connections_give_way_to_new_ones() {
     let server = start(steady());
     let idle: Vec<_> = (0..300).map(|_| connect(server.addr())).collect();
-    // It waits behind them.
+    // It waits for them.
     assert_eq!(get(&server, NAME).status, 200);
     drop(idle);
 }

@@ -62,7 +62,7 @@ pub fn command<S: AsRef<str>>(arguments: &[S]) -> Command {
     command
 }
 
-/// A shell condition for loops in commands: true while the test process runs. A killed watcher leaves its commands behind.
+/// A shell condition for loops in commands: true while the test process runs. A killed watcher leaves its commands running.
 pub const WHILE_TEST_RUNS: &str = "kill -0 $TEST_PROCESS 2>/dev/null";
 
 /// Runs the command to its end.
@@ -282,7 +282,7 @@ impl Run {
         Finished { code: status.code(), stdout: self.stdout(), stderr: self.stderr() }
     }
 
-    /// The exit status, once the command has ended and its output is read. A process that it left behind may keep the pipes open, so
+    /// The exit status, once the command has ended and its output is read. A process that it left running may keep the pipes open, so
     /// the wait for the output is short.
     fn ended(&mut self) -> Option<ExitStatus> {
         let status = self.child.try_wait().expect("a child")?;
