@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use scheduled_events_core::limits;
+
 /// The number of events that a watcher tracks. An Azure placement group has up to a thousand machines.
 pub const EVENTS_MAX: usize = 1024;
 
@@ -17,7 +19,7 @@ pub const HEAD_MAX: usize = 16 * 1024;
 
 /// How long connecting to the service may take, whatever the request's own timeout. The service is on the machine's own host and
 /// accepts at once; only its first answer may take two minutes.
-pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+pub const CONNECT_TIMEOUT: Duration = Duration::from_millis(limits::CONNECT_TIMEOUT_MS as u64);
 
 /// How long after its own timeout a request counts as overdue: its thread hangs, and another one takes over.
 pub const REQUEST_OVERDUE: Duration = Duration::from_secs(3);
