@@ -1,10 +1,9 @@
 //! What identifies this machine and its boot: the state of another machine is not this one's.
 
 use std::sync::mpsc::Sender;
-use std::thread;
 use std::time::{Duration, Instant};
 
-use super::message::Message;
+use super::message::{Message, ask};
 use crate::imds::Imds;
 use crate::limits::NAME_TIMEOUT;
 
@@ -28,13 +27,7 @@ impl MachineId {
     /// Requests the id on a thread of its own, which answers with a [`Message::MachineId`]. Returns whether it is needed.
     pub(super) fn request(&mut self) -> bool {
         let Some(imds) = self.imds.clone() else { return false };
-        let sender = self.responses.clone();
-        let started = thread::Builder::new().spawn(move || {
-            let _ = sender.send(Message::MachineId(imds.vm_id(NAME_TIMEOUT)));
-        });
-        if let Err(error) = started {
-            let _ = self.responses.send(Message::MachineId(Err(error.to_string())));
-        }
+        ask(&self.responses, move || imds.vm_id(NAME_TIMEOUT), Message::MachineId);
         true
     }
 

@@ -1,6 +1,7 @@
 //! The channel through which other threads reach a watcher.
 
 use std::sync::mpsc::Sender;
+use std::thread;
 
 use scheduled_events_core::{GateAnswer, GatePhase, Preparation};
 
@@ -25,6 +26,21 @@ pub(super) enum Message {
     Completed(u64),
     /// Somebody wants the watcher to stop.
     Stop,
+}
+
+/// Asks on a thread of its own, which sends the answer as a message. A refused thread is an answer, too.
+pub(super) fn ask(
+    responses: &Sender<Message>,
+    question: impl FnOnce() -> Result<String, String> + Send + 'static,
+    message: fn(Result<String, String>) -> Message,
+) {
+    let sender = responses.clone();
+    let started = thread::Builder::new().spawn(move || {
+        let _ = sender.send(message(question()));
+    });
+    if let Err(error) = started {
+        let _ = responses.send(message(Err(error.to_string())));
+    }
 }
 
 /// Reports the result of a preparation, a recovery or a question to the gate, from any thread. Each attempt is to be answered

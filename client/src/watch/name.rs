@@ -1,13 +1,12 @@
 //! The machine's own name: given as an option, or requested from the metadata service until it is known.
 
 use std::sync::mpsc::Sender;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use scheduled_events_core::{SessionConfigError, VmNames};
 
 use super::host::Note;
-use super::message::Message;
+use super::message::{Message, ask};
 use crate::imds::{Imds, names_for};
 use crate::limits::{NAME_RETRY_FIRST, NAME_RETRY_MAX, NAME_TIMEOUT};
 
@@ -44,13 +43,8 @@ impl MachineName {
             // No second request before this one is answered.
             *at = Instant::now() + *delay + NAME_TIMEOUT * 2;
         }
-        let (imds, responses) = (self.imds.clone(), self.responses.clone());
-        let started = thread::Builder::new().spawn(move || {
-            let _ = responses.send(Message::Name(imds.vm_name(NAME_TIMEOUT)));
-        });
-        if let Err(error) = started {
-            let _ = self.responses.send(Message::Name(Err(error.to_string())));
-        }
+        let imds = self.imds.clone();
+        ask(&self.responses, move || imds.vm_name(NAME_TIMEOUT), Message::Name);
     }
 
     /// The request has no answer in time: it is repeated. Returns what the log should say.
