@@ -54,7 +54,7 @@ static QUIET: AtomicBool = AtomicBool::new(false);
 
 /// Prints a diagnostic line, such as `error: …`, to standard error.
 pub(super) fn diagnose(label: &str, message: &str) {
-    if label == "note" && QUIET.load(Ordering::Relaxed) {
+    if label == "note" && is_quiet() {
         return;
     }
     let _hidden = status_line::hide();
@@ -82,14 +82,14 @@ pub(super) fn is_quiet() -> bool {
 
 /// Prints progress for people to standard output. The command continues even if that fails.
 pub(super) fn print_progress(text: &str) {
-    if !QUIET.load(Ordering::Relaxed) {
+    if !is_quiet() {
         let _ = print(text.as_bytes());
     }
 }
 
 /// Writes the status line, which is progress, too.
 pub(super) fn write_status(text: &str) {
-    if !QUIET.load(Ordering::Relaxed) {
+    if !is_quiet() {
         let _ = OUTPUT.write(text.as_bytes());
     }
 }
