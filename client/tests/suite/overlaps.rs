@@ -37,6 +37,15 @@ impl Fixture {
         Run::watch(&self.service.url(), &[&base[..], prepares, options].concat())
     }
 
+    /// Prepares for an event and has it approved, with this state file, and stops the watcher.
+    fn approve_and_stop(&self, state: &str) {
+        self.service.show(2, &[freeze("a")]);
+        let mut run = self.watch(PREPARE_ALL, &["--state", state]);
+        run.record("the approval", is_approval);
+        run.terminate();
+        run.finish();
+    }
+
     fn lines(&self) -> Vec<String> {
         lines(&self.log)
     }
@@ -235,11 +244,7 @@ fn a_started_event_without_notice_is_recovered_from_only_if_that_was_chosen() {
 fn a_clone_of_the_machine_does_not_recover_from_its_events() {
     let fixture = Fixture::new();
     let state = fixture.folder.path("state");
-    fixture.service.show(2, &[freeze("a")]);
-    let mut run = fixture.watch(PREPARE_ALL, &["--state", &state]);
-    run.record("the approval", is_approval);
-    run.terminate();
-    run.finish();
+    fixture.approve_and_stop(&state);
     // The disk was copied to another machine, which has no event.
     fixture.service.set_vm_id("0f0e0d0c-0b0a-4908-8706-050403020100");
     fixture.service.show(3, &[]);
@@ -253,11 +258,7 @@ fn a_clone_of_the_machine_does_not_recover_from_its_events() {
 fn a_clone_is_noticed_even_if_its_id_is_known_only_later() {
     let fixture = Fixture::new();
     let state = fixture.folder.path("state");
-    fixture.service.show(2, &[freeze("a")]);
-    let mut run = fixture.watch(PREPARE_ALL, &["--state", &state]);
-    run.record("the approval", is_approval);
-    run.terminate();
-    run.finish();
+    fixture.approve_and_stop(&state);
     fixture.service.set_vm_id("0f0e0d0c-0b0a-4908-8706-050403020100");
     let mut refused = 0;
     fixture.service.intercept(move |request| {
@@ -274,11 +275,7 @@ fn a_clone_is_noticed_even_if_its_id_is_known_only_later() {
 fn a_full_disk_at_the_start_delays_saving_and_ends_nothing() {
     let fixture = Fixture::new();
     let state = fixture.folder.path("state");
-    fixture.service.show(2, &[freeze("a")]);
-    let mut run = fixture.watch(PREPARE_ALL, &["--state", &state]);
-    run.record("the approval", is_approval);
-    run.terminate();
-    run.finish();
+    fixture.approve_and_stop(&state);
     // No file can grow beyond a few bytes, so the state cannot be written.
     fixture.service.show(3, &[freeze("a"), freeze("b")]);
     let url = fixture.service.url();
