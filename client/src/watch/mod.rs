@@ -7,8 +7,8 @@
 //! * `host`: the trait that the caller implements, and the notes for its log.
 //! * `message`: how other threads report to the watcher.
 //! * this file: [`Watcher`], the loop that does what the session says.
-//! * `transport`, `name`, `identity`, `events`, `persistence`: its parts. Each has one responsibility and knows none of the others but the
-//!   event records.
+//! * `transport`, `name`, `identity`, `events`, `persistence`: its parts. Each has one responsibility and knows none of the
+//!   others but the event records.
 
 mod events;
 mod host;
@@ -191,7 +191,9 @@ impl Watcher {
         while awaited > 0 {
             let Ok(message) = self.messages.recv_timeout(deadline.saturating_duration_since(Instant::now())) else {
                 // Not answered: polling starts, and the request for the name is repeated until it is.
-                self.name.on_silence().into_iter().for_each(|note| host.note(&note));
+                if !self.name.is_known() {
+                    self.name.on_silence().into_iter().for_each(|note| host.note(&note));
+                }
                 break;
             };
             awaited -= u32::from(matches!(message, Message::Name(_) | Message::MachineId(_)));
