@@ -115,8 +115,8 @@ fn start_thread(task: Task) -> Result<(), (Box<Task>, io::Error)> {
             read(pipes);
         }
     });
-    match (started, take) {
-        (Err(error), take) => take(&shared).map_or(Ok(()), |task| Err((task, error))),
-        (Ok(_), _) => Ok(()),
+    match started {
+        Err(error) => take(&shared).map_or(Ok(()), |task| Err((task, error))),
+        Ok(_) => Ok(()),
     }
 }
