@@ -262,6 +262,12 @@ impl Resolver for DirectResolver {
 }
 
 impl HttpResponse {
+    /// Why the service refuses a request for good, if it does and gives a reason. Other statuses pass.
+    pub(crate) fn permanent_refusal(&self) -> Option<String> {
+        let is_permanent = matches!(self.status, 400..=499) && !matches!(self.status, 404 | 408 | 410 | 429);
+        is_permanent.then(|| self.error_message()).filter(|message| !message.is_empty())
+    }
+
     /// The reason that the service gives for refusing a request, with advice if there is any. Empty if it gives none.
     pub fn error_message(&self) -> String {
         let text = String::from_utf8_lossy(&self.body);

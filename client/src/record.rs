@@ -5,7 +5,7 @@
 use std::io::{self, Write};
 
 use scheduled_events_core::record::{EventMembers, PrintableJson, ResourceList};
-use scheduled_events_core::{Event, Text, TrackedEvent, UnixSeconds, VmNames};
+use scheduled_events_core::{Event, EventId, Text, TrackedEvent, UnixSeconds, VmNames};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -94,6 +94,11 @@ impl EventRecord {
         };
         members.into_iter().filter_map(variable).collect()
     }
+}
+
+/// An event id as a map key. Ids are compared without ASCII case, and long ones as the session shortens them.
+pub(crate) fn event_key(event_id: &str) -> String {
+    EventId::new(&Text::plain(event_id)).as_str().to_ascii_lowercase()
 }
 
 impl From<&EventMembers<'_>> for EventRecord {

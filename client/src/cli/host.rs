@@ -17,8 +17,8 @@ use crate::limits::{
     COMMAND_TIME, COMMAND_TIME_MAX, COMMAND_TIME_MIN, EXIT_KILL_WAIT, EXIT_SIGNAL_WAIT, EXIT_TERMINATE_WAIT,
     GATE_ANOTHER_APPROVES, GATE_TIME, HOOKS_AT_ONCE, HOOKS_WAITING_MAX,
 };
-use crate::record::{EventRecord, HookOutcome, TimedRecord};
-use crate::watch::{Completion, Host, Note, Reply, WatchStatus, event_key};
+use crate::record::{EventRecord, HookOutcome, TimedRecord, event_key};
+use crate::watch::{Completion, Host, Note, Reply, WatchStatus};
 
 /// Prints records and runs the user's commands.
 pub(super) struct CommandHost {

@@ -49,9 +49,7 @@ pub(super) fn wait(args: &WaitArgs) -> Result<(), CommandError> {
                         let (status, retry_after) = (answer.status, answer.retry_after);
                         let outcome =
                             pace.on_response(&Response { status, retry_after, body: &answer.body }, clock.now());
-                        // Why the service refuses for good. The other failures pass.
-                        let is_permanent = matches!(status, 400..=499) && !matches!(status, 404 | 408 | 410 | 429);
-                        (outcome, if is_permanent { answer.error_message() } else { String::new() })
+                        (outcome, answer.permanent_refusal().unwrap_or_default())
                     }
                     Err(failure) => (pace.on_failure(failure.cause, clock.now()), failure.detail),
                 };

@@ -6,7 +6,7 @@ use scheduled_events_core::{EventId, Text};
 
 use super::content::{PendingHook, State};
 use crate::limits::{STATE_DESCRIPTION_MAX, STATE_DETAILS_MAX, STATE_HOOKS_MAX, STATE_WORD_MAX};
-use crate::record::EventRecord;
+use crate::record::{EventRecord, event_key};
 
 /// The state as the file keeps it.
 pub(super) fn bounded(state: &State) -> State {
@@ -46,7 +46,7 @@ fn latest(hooks: &[PendingHook]) -> Vec<(usize, &PendingHook)> {
         .iter()
         .enumerate()
         .rev()
-        .filter(|(_, hook)| seen.insert((hook.change.word(), key(&hook.event))))
+        .filter(|(_, hook)| seen.insert((hook.change.word(), event_key(&hook.event.event_id))))
         .collect();
     latest.reverse();
     latest
@@ -54,10 +54,6 @@ fn latest(hooks: &[PendingHook]) -> Vec<(usize, &PendingHook)> {
 
 fn is_own(event: &EventRecord) -> bool {
     event.mine != Some(false)
-}
-
-fn key(event: &EventRecord) -> String {
-    short_id(event).to_ascii_lowercase()
 }
 
 /// The id as the session knows it. Long ones are shortened so that they stay different.

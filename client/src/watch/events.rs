@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use scheduled_events_core::{Document, EventId, Session, Text, TrackedEvent, VmNames};
 
 use crate::limits::EVENTS_MAX;
-use crate::record::EventRecord;
+use crate::record::{EventRecord, event_key};
 
 /// The newest record of each tracked event.
 #[derive(Default)]
@@ -72,9 +72,4 @@ impl EventRecords {
         events.dedup_by(|one, other| one.event_id == other.event_id);
         events
     }
-}
-
-/// An event id as a map key. Ids are compared without ASCII case, and long ones as the session shortens them.
-pub(crate) fn event_key(event_id: &str) -> String {
-    EventId::new(&Text::plain(event_id)).as_str().to_ascii_lowercase()
 }

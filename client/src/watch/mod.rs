@@ -37,10 +37,9 @@ use crate::clock::{Clock, ClockMonitor};
 use crate::imds::{HttpResponse, Imds, RequestFailure, names_for};
 use crate::limits::{EVENTS_MAX, NAME_TIMEOUT, POLLING_OVERDUE, REQUEST_OVERDUE};
 use crate::platform;
-use crate::record::{EventRecord, HookOutcome, Record};
+use crate::record::{EventRecord, HookOutcome, Record, event_key};
 use crate::state::{LoadResult, PendingHook, StateFile};
 
-pub(crate) use events::event_key;
 pub use host::{Host, Note, Severity, WatchStatus};
 pub use message::{Completion, Reply, WatcherHandle};
 pub use options::WatcherOptions;
@@ -417,9 +416,7 @@ impl Watcher {
         let outcome = self.session.on_response_with(&response, now, |document| {
             name.with_names(|names| events.apply(document, names));
         });
-        // A request that is refused for good is reported with the reason that the service gives.
-        let is_permanent = matches!(http.status, 400..=499) && !matches!(http.status, 404 | 408 | 410 | 429);
-        let detail = is_permanent.then(|| http.error_message()).filter(|message| !message.is_empty());
+        let detail = http.permanent_refusal();
         let status = http.status;
         if outcome == RequestOutcome::Document {
             self.body = http.body;
