@@ -156,12 +156,12 @@ impl<'a> Event<'a> {
         .find(|member| self.layout.problems.contains(*member))
     }
 
-    /// Whether the event has any problem.
     /// Whether the value of this member has a problem.
     pub(crate) fn has_problem(&self, member: Member) -> bool {
         self.has_problems() && self.layout.problems.contains(member)
     }
 
+    /// Whether the event has any problem.
     pub(crate) const fn has_problems(&self) -> bool {
         !self.layout.problems.is_empty()
     }

@@ -63,11 +63,15 @@ impl<const N: usize> Session<N> {
                 match self.tracker.find_text(&event.event_id()) {
                     Some(slot) => self.renew(slot, &event, names, now),
                     None if self.tracker.len() < N || self.evict_ended() => self.track(&event, names, now),
-                    None if own && full_for.is_none_or(|full| deadline(event.not_before().moment()) < full) => {
+                    None if own => {
+                        let deadline = deadline(event.not_before().moment());
+                        if full_for.is_some_and(|full| full <= deadline) {
+                            continue;
+                        }
                         if self.evict_for(&event) {
                             self.track(&event, names, now);
                         } else {
-                            full_for = Some(deadline(event.not_before().moment()));
+                            full_for = Some(deadline);
                         }
                     }
                     None => {}
@@ -212,7 +216,7 @@ impl<const N: usize> Session<N> {
 }
 
 /// The order of deadlines; an unknown one is the latest.
-fn deadline(not_before: Option<UnixSeconds>) -> i64 {
+pub(super) fn deadline(not_before: Option<UnixSeconds>) -> i64 {
     not_before.map_or(i64::MAX, |at| at.0)
 }
 

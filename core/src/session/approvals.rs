@@ -1,5 +1,6 @@
 //! Approvals: which events are due, the body that approves them, and the results of the POST.
 
+use super::apply::deadline;
 use super::approved_ids::ApprovalSlots;
 use super::event_progress::EventProgress;
 use super::limits::{BATCH_MAX, BODY_MAX};
@@ -31,9 +32,8 @@ impl<const N: usize> Session<N> {
         let mut ids: heapless::Vec<&EventId, BATCH_MAX> = heapless::Vec::new();
         loop {
             let due = self.tracked().filter(|(slot, event, progress)| !slots.contains(slot) && is_due(event, progress));
-            let first = due.min_by_key(|(_, event, progress)| {
-                (progress.approval_failures, event.not_before().map_or(i64::MAX, |start| start.0))
-            });
+            let first =
+                due.min_by_key(|(_, event, progress)| (progress.approval_failures, deadline(event.not_before())));
             let Some((slot, event, progress)) = first else { break };
             let alone = progress.approval_failures > 0;
             if alone && !ids.is_empty() {

@@ -281,11 +281,13 @@ impl<const N: usize> Session<N> {
         self.machine.due_since
     }
 
-    /// The events that the recovery of this machine is for: those that ended while it was out of service. If there are too
-    /// many events to track, some may be missing, but not the one that ended last.
+    /// The events that the recovery of this machine is for: those that ended while it was out of service, each once. If there
+    /// are too many events to track, some may be missing, but not the one that ended last.
     pub fn recovering(&self) -> impl Iterator<Item = &TrackedEvent> {
-        let ended = self.tracked().filter(|(_, _, progress)| progress.ended.is_some()).map(|(_, event, _)| event);
-        self.last_ended.iter().chain(ended)
+        let ended = || self.tracked().filter(|(_, _, progress)| progress.ended.is_some()).map(|(_, event, _)| event);
+        // It may have returned and ended again.
+        let last = self.last_ended.iter().filter(move |last| ended().all(|event| event.event_id != last.event_id));
+        last.chain(ended())
     }
 
     /// The ids of the events that the POST in progress approves.

@@ -350,3 +350,23 @@ fn a_recovery_names_the_last_event_even_if_there_is_no_room_for_it() {
     assert!(last.starts_with("recover ") && last.ends_with("(a b c)"), "{last}");
     assert!(host.session.out_of_service_since().is_none());
 }
+
+#[test]
+fn a_recovery_names_an_event_once_that_ended_returned_and_ended_again() {
+    let mut host = Host::<2>::new(setup(Action::Prepare));
+    host.serve(&[event("a")]);
+    host.ready("a");
+    // The event that ended gives its slot to another machine's.
+    for _ in 0..2 {
+        host.serve(&[event("b"), event("x").resources(&["vm_9"])]);
+    }
+    host.ready("b");
+    // It returns, and is tracked once that one is over.
+    for _ in 0..2 {
+        host.serve(&[event("a"), event("b")]);
+    }
+    host.ready("a");
+    host.serve(&[]);
+    let last = host.take_steps().pop().unwrap();
+    assert!(last.starts_with("recover ") && last.ends_with("(a b)"), "{last}");
+}
