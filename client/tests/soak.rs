@@ -73,7 +73,7 @@ struct SoakHost {
 }
 
 impl Host for SoakHost {
-    fn record(&mut self, record: &TimedRecord<'_>, _event: Option<&EventRecord>) {
+    fn record(&mut self, record: &TimedRecord<'_>) {
         write_json(record, std::io::stdout().lock()).expect("a reader");
     }
 

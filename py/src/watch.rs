@@ -311,7 +311,7 @@ impl PyHost {
 }
 
 impl Host for PyHost {
-    fn record(&mut self, record: &TimedRecord<'_>, _event: Option<&EventRecord>) {
+    fn record(&mut self, record: &TimedRecord<'_>) {
         let _ = self.outputs.send(WatchOutput::Record(words::json(record)));
     }
 

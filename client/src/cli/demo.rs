@@ -105,8 +105,13 @@ impl DemoHost {
 }
 
 impl Host for DemoHost {
-    fn record(&mut self, record: &TimedRecord<'_>, event: Option<&EventRecord>) {
-        self.printer.record(record, event);
+    fn record(&mut self, record: &TimedRecord<'_>) {
+        self.printer.record(record);
+        let event = match &record.record {
+            Record::Change { event, .. } => Some(event),
+            Record::Approval { events, .. } => events.first(),
+            _ => None,
+        };
         if event.is_some_and(|event| event.mine == Some(false)) {
             return;
         }

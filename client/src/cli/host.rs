@@ -164,11 +164,11 @@ impl CommandHost {
 }
 
 impl Host for CommandHost {
-    fn record(&mut self, record: &TimedRecord<'_>, event: Option<&EventRecord>) {
+    fn record(&mut self, record: &TimedRecord<'_>) {
         if let Some(audit) = &mut self.audit {
             audit.record(record);
         }
-        self.printer.record(record, event);
+        self.printer.record(record);
     }
 
     fn before_approval(&mut self) {

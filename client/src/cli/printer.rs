@@ -18,7 +18,7 @@ use super::status_line;
 use super::systemd;
 use super::table::wrap;
 use super::terminal;
-use crate::record::{EventRecord, HookOutcome, Record, TimedRecord};
+use crate::record::{HookOutcome, Record, TimedRecord};
 use crate::watch::{Note, WatchStatus};
 
 /// How soon a summary is complete: the reports of one poll follow each other at once.
@@ -80,35 +80,32 @@ impl RecordPrinter {
         }
     }
 
-    /// Prints a record; `event` is the one that it is about, if it is about one.
-    pub(super) fn record(&mut self, timed: &TimedRecord<'_>, event: Option<&EventRecord>) {
+    /// Prints a record.
+    pub(super) fn record(&mut self, timed: &TimedRecord<'_>) {
         self.others.report();
         if self.json {
             print_progress_record(timed);
-        } else if !self.sum_up(timed, event) {
-            self.print(timed, event);
+        } else if !self.sum_up(timed) {
+            self.print(timed);
         }
     }
 
     /// Adds a record to the summary, if it is about another machine's event and does not do anything about it.
-    fn sum_up(&mut self, timed: &TimedRecord<'_>, event: Option<&EventRecord>) -> bool {
-        let is_other = |mine: Option<bool>| mine == Some(false) && !self.verbose;
-        match (&timed.record, event) {
-            (Record::Change { change, event }, _) if is_other(event.mine) => {
-                let event_type = event.event_type.map_or("-".to_owned(), |word| word.to_string());
-                let machines = names(event.resources.iter().flat_map(ResourceList::iter));
-                self.others.add(change.word(), &event_type, &machines, timed.time);
-                true
+    fn sum_up(&mut self, timed: &TimedRecord<'_>) -> bool {
+        let (word, event) = match &timed.record {
+            Record::Change { change, event } => (Some(change.word()), event),
+            Record::Decision { action, event, .. } => {
+                let acts = matches!(action, Action::Approve | Action::Prepare);
+                (acts.then(|| action.word()), event)
             }
-            (Record::Decision { action, .. }, Some(event)) if is_other(event.mine) => {
-                if matches!(action, Action::Approve | Action::Prepare) {
-                    let machines = names(event.resources.iter().flatten());
-                    self.others.add(action.word(), event.event_type.as_deref().unwrap_or("-"), &machines, timed.time);
-                }
-                true
-            }
-            _ => false,
+            _ => return false,
+        };
+        let is_other = event.mine == Some(false) && !self.verbose;
+        if let Some(word) = word.filter(|_| is_other) {
+            let machines = names(event.resources.iter().flat_map(ResourceList::iter));
+            self.others.add(word, &type_of(event), &machines, timed.time);
         }
+        is_other
     }
 
     /// Prints the summary of a poll once it is complete, and the status line on a terminal. Returns how soon to call again.
@@ -157,18 +154,16 @@ impl RecordPrinter {
         time
     }
 
-    fn print(&mut self, timed: &TimedRecord<'_>, event: Option<&EventRecord>) {
-        let event_type = event.and_then(|event| event.event_type.as_deref()).unwrap_or("-");
-        let mut line = |word: &str, style: Style, event_type: &dyn Display, id: &dyn Display, rest: &str| {
+    fn print(&mut self, timed: &TimedRecord<'_>) {
+        let mut line = |word: &str, style: Style, event_type: &str, id: &dyn Display, rest: &str| {
             let time = self.stamp(timed.time);
-            let (event_type, id) = (cell(&event_type.to_string()), sentence(&id.to_string()));
+            let (event_type, id) = (cell(event_type), sentence(&id.to_string()));
             let line = format!("{DIM}{time}{DIM:#}  {style}{word:<13}{style:#}  {event_type:<9}  {id}  {rest}");
             print_progress(&format!("{}\n", line.trim_end()));
         };
         match &timed.record {
             Record::Change { change, event } => {
-                let event_type = event.event_type.map_or("-".to_owned(), |word| word.to_string());
-                line(change.word(), change_style(*change), &event_type, &event.event_id, "");
+                line(change.word(), change_style(*change), &type_of(event), &event.event_id, "");
                 if !matches!(change, Change::Started) && !change.is_end() {
                     self.below(&summary(event, timed.time));
                     if let Some(text) = event.description.filter(|text| !text.is_empty()) {
@@ -178,7 +173,8 @@ impl RecordPrinter {
             }
             Record::Decision { action, rule, reason, event } => {
                 let rule = rule.map_or(String::new(), |rule| format!(" (rule {rule})"));
-                line(action.word(), action_style(*action), &event_type, &event.event_id, &format!("{reason}{rule}"));
+                let text = format!("{reason}{rule}");
+                line(action.word(), action_style(*action), &type_of(event), &event.event_id, &text);
             }
             Record::Approval { event_ids: _, status, events } => {
                 let (word, style) = match status {
@@ -187,8 +183,7 @@ impl RecordPrinter {
                 };
                 let status = status.map_or("no response".into(), |status| format!("status {status}"));
                 for event in *events {
-                    let event_type = event.event_type.map_or("-".to_owned(), |word| word.to_string());
-                    line(word, style, &event_type, &event.event_id, &status);
+                    line(word, style, &type_of(event), &event.event_id, &status);
                 }
             }
             Record::Prepare { outcome: Some(outcome), event } => {
@@ -196,7 +191,7 @@ impl RecordPrinter {
                     HookOutcome::Ready => ("prepared", GOOD),
                     _ => ("not prepared", BAD),
                 };
-                line(word, style, &event_type, &event.event_id, outcome.word());
+                line(word, style, &type_of(event), &event.event_id, outcome.word());
             }
             Record::Recover { outcome: Some(outcome), event, .. } => {
                 let (word, style) = match outcome {
@@ -204,17 +199,17 @@ impl RecordPrinter {
                     HookOutcome::NoCommand | HookOutcome::DryRun => ("recovered", PLAIN),
                     _ => ("not recovered", BAD),
                 };
-                line(word, style, &event_type, &event.event_id, outcome.word());
+                line(word, style, &type_of(event), &event.event_id, outcome.word());
             }
             Record::Problem { event, member, kind, line: row, column } => {
                 let place = event.map_or("the document".to_owned(), |event| format!("event {event}"));
                 let member = member.map_or(String::new(), |member| format!(", {member}"));
                 let position = row.zip(*column).map_or(String::new(), |(row, column)| format!(" at {row}:{column}"));
-                line("problem", CAUTION, &"-", &format!("{place}{member}: {}{position}", kind.word()), "");
+                line("problem", CAUTION, "-", &format!("{place}{member}: {}{position}", kind.word()), "");
             }
             Record::Untracked { own, others } => {
                 let text = format!("too many events: {own} of this machine and {others} of others are not followed");
-                line("untracked", BAD, &"-", &text, "");
+                line("untracked", BAD, "-", &text, "");
             }
             // Failed polls are printed as notes.
             _ => {}
@@ -255,6 +250,11 @@ const fn change_style(change: Change) -> Style {
         Change::Started | Change::StartedWithoutNotice => BAD,
         Change::Completed | Change::Cancelled | Change::Ended => GOOD,
     }
+}
+
+/// The type of an event, for a line.
+fn type_of(event: &EventMembers<'_>) -> String {
+    event.event_type.map_or("-".to_owned(), |word| word.to_string())
 }
 
 /// What an operator needs first: when, how long, who, where.

@@ -14,8 +14,8 @@ use crate::record::{EventRecord, TimedRecord};
 ///
 /// All methods are called on the watcher's thread and delay polling, so whatever takes time belongs on another thread.
 pub trait Host {
-    /// Reports a record, with the event that it is about if there is one.
-    fn record(&mut self, record: &TimedRecord<'_>, event: Option<&EventRecord>);
+    /// Reports a record.
+    fn record(&mut self, record: &TimedRecord<'_>);
 
     /// Reports something for the log, which is not a record.
     fn note(&mut self, note: &Note);

@@ -27,7 +27,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use scheduled_events_core::record::CauseWord;
+use scheduled_events_core::record::{CauseWord, EventMembers};
 use scheduled_events_core::{
     AnswerOutcome, Cause, Change, GateAnswer, GatePhase, Report, RequestOutcome, Response, Session, SessionConfig,
     Step, UnixMillis, UnixSeconds,
@@ -227,12 +227,10 @@ impl Watcher {
             }
             Step::Report(Report::Decision { decision, event }) => {
                 let event = self.events.of(event);
-                let names = event.resource_names();
-                let record = Record::from_decision(&decision, event.members(names.as_deref()));
-                host.record(&record.at(time_of_day.seconds()), Some(&event));
+                self.report(&event, |event| Record::from_decision(&decision, event), host);
             }
             Step::Report(report) => {
-                host.record(&Record::from_report(&report, Some(&self.body)).at(time_of_day.seconds()), None);
+                host.record(&Record::from_report(&report, Some(&self.body)).at(time_of_day.seconds()));
             }
             Step::Prepare { event, attempt } => {
                 let event = self.events.of(event);
@@ -325,9 +323,7 @@ impl Watcher {
                 let answer = self.session.prepared(attempt, preparation);
                 if let Some(outcome) = self.answered(answer, outcome, host) {
                     let event = self.events.named(&event_id, &self.session);
-                    let names = event.resource_names();
-                    let record = Record::Prepare { outcome: Some(outcome), event: event.members(names.as_deref()) };
-                    host.record(&record.at(self.time_of_day()), Some(&event));
+                    self.report(&event, |event| Record::Prepare { outcome: Some(outcome), event }, host);
                 }
             }
             Message::Recovered { attempt, event_id, outcome } => {
@@ -343,7 +339,7 @@ impl Watcher {
                     let names = events[0].resource_names();
                     let event = events[0].members(names.as_deref());
                     let record = Record::Recover { event_ids, outcome: Some(outcome), event };
-                    host.record(&record.at(self.time_of_day()), Some(&events[0]));
+                    host.record(&record.at(self.time_of_day()));
                 }
             }
             Message::Gate { attempt, event_id, phase, answer } => {
@@ -392,20 +388,16 @@ impl Watcher {
         self.gate_answers.retain(|(id, _), _| self.events.get(id).is_some());
         if self.gate_answers.insert((event_id.to_owned(), phase), outcome) != Some(outcome) {
             let event = self.events.named(event_id, &self.session);
-            let names = event.resource_names();
-            let record = Record::Gate { phase, outcome, event: event.members(names.as_deref()) };
-            host.record(&record.at(self.time_of_day()), Some(&event));
+            self.report(&event, |event| Record::Gate { phase, outcome, event }, host);
         }
     }
 
     /// The events that the recovery of this machine is for, the last one first.
     fn ended_events(&self, last: EventRecord) -> Vec<EventRecord> {
+        let last_key = event_key(&last.event_id);
+        let others = self.session.recovering().filter(|event| event_key(event.event_id().as_str()) != last_key);
         let mut events = vec![last];
-        for event in self.session.recovering() {
-            if events.iter().all(|known| event_key(&known.event_id) != event_key(event.event_id().as_str())) {
-                events.push(self.events.of(event));
-            }
-        }
+        events.extend(others.map(|event| self.events.of(event)));
         events
     }
 
@@ -452,7 +444,7 @@ impl Watcher {
                 host.note(&Note::PollFailed(reason.clone()));
                 self.polls.failure = Some(reason);
                 let record = Record::PollFailed { cause: CauseWord(cause), retry_in_ms };
-                host.record(&record.at(self.time_of_day()), None);
+                host.record(&record.at(self.time_of_day()));
             }
             RequestOutcome::Approved | RequestOutcome::ApprovalFailed { .. } => {
                 if let RequestOutcome::ApprovalFailed { cause } = outcome {
@@ -466,17 +458,26 @@ impl Watcher {
                 let members: Vec<_> =
                     events.iter().zip(&names).map(|(event, names)| event.members(names.as_deref())).collect();
                 let record = Record::Approval { event_ids: &event_ids, status, events: &members };
-                host.record(&record.at(self.time_of_day()), events.first());
+                host.record(&record.at(self.time_of_day()));
             }
             _ => {}
         }
     }
 
     fn on_change(&mut self, change: Change, event: EventRecord, host: &mut dyn Host) {
-        let names = event.resource_names();
-        let record = Record::Change { change, event: event.members(names.as_deref()) };
-        host.record(&record.at(self.time_of_day()), Some(&event));
+        self.report(&event, |event| Record::Change { change, event }, host);
         self.start_hook(PendingHook { change, event }, host);
+    }
+
+    /// Reports a record about an event.
+    fn report(
+        &self,
+        event: &EventRecord,
+        record: impl for<'a> FnOnce(EventMembers<'a>) -> Record<'a>,
+        host: &mut dyn Host,
+    ) {
+        let names = event.resource_names();
+        host.record(&record(event.members(names.as_deref())).at(self.time_of_day()));
     }
 
     fn start_hook(&mut self, hook: PendingHook, host: &mut dyn Host) {
