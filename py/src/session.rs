@@ -11,6 +11,7 @@ use scheduled_events::clock::Clock;
 use scheduled_events::imds::names_for;
 use scheduled_events::limits::EVENTS_MAX;
 use scheduled_events::record::EventRecord;
+use scheduled_events::watch;
 use scheduled_events_core::record::{CauseWord, EventMembers, Record};
 use scheduled_events_core::{
     AnswerOutcome, Cause, Document, EventId, GateAnswer, GatePhase, Preparation, Report, RequestOutcome, Response,
@@ -133,7 +134,7 @@ impl PySession {
             recover_all,
             machine_id: machine_id.unwrap_or_default(),
             boot_id: boot_id.unwrap_or_default(),
-            seed: seed.unwrap_or_else(|| clock.now().0.unsigned_abs().rotate_left(20) ^ u64::from(std::process::id())),
+            seed: seed.unwrap_or_else(watch::seed),
         };
         let core = Session::new(&config).map_err(|error| errors::config(py, &error.to_string()))?;
         let inner =
@@ -332,6 +333,7 @@ impl Inner {
 
     fn next(&mut self, now: Option<Moment>) -> OwnedStep {
         let now = self.now(now);
+        let document = || Document::parse(&self.body).ok();
         match self.core.next(now) {
             Step::Get { timeout_ms } => OwnedStep::Get { timeout_ms },
             Step::Post { body, timeout_ms } => {
@@ -343,27 +345,28 @@ impl Inner {
             Step::Wait { until } => OwnedStep::Wait { until, seconds: until.millis_since(now) as f64 / 1000.0 },
             Step::Prepare { event, attempt } => {
                 self.attempts.issued(attempt, Task::Prepare, event.event_id());
-                OwnedStep::Prepare { event: OwnedEvent::new(&self.body, event), attempt }
+                OwnedStep::Prepare { event: OwnedEvent::new(document().as_ref(), event), attempt }
             }
             Step::Recover { event, own, attempt } => {
                 self.attempts.issued(attempt, Task::Recover, event.event_id());
-                let mut events = vec![OwnedEvent::new(&self.body, event)];
+                let document = document();
+                let mut events = vec![OwnedEvent::new(document.as_ref(), event)];
                 if own {
                     let last = event.event_id().clone();
                     let others = self.core.recovering().filter(|event| *event.event_id() != last);
-                    events.extend(others.map(|event| OwnedEvent::new(&self.body, event)));
+                    events.extend(others.map(|event| OwnedEvent::new(document.as_ref(), event)));
                 }
                 OwnedStep::Recover { events, own, attempt }
             }
             Step::Gate { event, phase, attempt } => {
                 self.attempts.issued(attempt, Task::Gate, event.event_id());
-                OwnedStep::Gate { event: OwnedEvent::new(&self.body, event), phase, attempt }
+                OwnedStep::Gate { event: OwnedEvent::new(document().as_ref(), event), phase, attempt }
             }
             Step::Cancel { attempt } => {
                 OwnedStep::Cancel { attempt, event_id: self.attempts.event_id(attempt).map(ToString::to_string) }
             }
             Step::Report(report) => {
-                let document = Document::parse(&self.body).ok();
+                let document = document();
                 let record = match &report {
                     Report::Change { change, event } => {
                         Record::Change { change: *change, event: members_of(document.as_ref(), event) }
@@ -398,9 +401,10 @@ impl Inner {
     fn record_of(&mut self, outcome: RequestOutcome, status: Option<u16>, now: UnixMillis) -> Option<String> {
         let posted = std::mem::take(&mut self.posted);
         let event_ids: Vec<&str> = posted.iter().map(String::as_str).collect();
-        let record = match outcome {
+        let line = |record: Record<'_>| Some(words::json(&record.at(now.seconds())));
+        match outcome {
             RequestOutcome::PollFailed { cause, retry_in_ms } => {
-                Record::PollFailed { cause: CauseWord(cause), retry_in_ms }
+                line(Record::PollFailed { cause: CauseWord(cause), retry_in_ms })
             }
             RequestOutcome::Approved | RequestOutcome::ApprovalFailed { .. } => {
                 let document = Document::parse(&self.body).ok();
@@ -412,19 +416,16 @@ impl Inner {
                         None => EventMembers::unknown(Text::plain(id)),
                     })
                     .collect();
-                let record = Record::Approval { event_ids: &event_ids, status, events: &events };
-                return Some(words::json(&record.at(now.seconds())));
+                line(Record::Approval { event_ids: &event_ids, status, events: &events })
             }
-            _ => return None,
-        };
-        Some(words::json(&record.at(now.seconds())))
+            _ => None,
+        }
     }
 }
 
 impl OwnedEvent {
-    fn new(body: &[u8], event: &TrackedEvent) -> Self {
-        let document = Document::parse(body).ok();
-        let members = members_of(document.as_ref(), event);
+    fn new(document: Option<&Document<'_>>, event: &TrackedEvent) -> Self {
+        let members = members_of(document, event);
         let object = event_object(&EventRecord::from(&members));
         Self { event_id: event.event_id().to_string(), object, members: words::json(&members) }
     }

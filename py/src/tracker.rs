@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use scheduled_events::imds::names_for;
 use scheduled_events::limits::EVENTS_MAX;
+use scheduled_events::watch;
 use scheduled_events_core::record::Record;
 use scheduled_events_core::{EventId, Text, Tracker};
 
@@ -41,7 +42,7 @@ impl PyTracker {
     #[new]
     #[pyo3(signature = (vm_names=None, *, api_version="2020-07-01"))]
     fn new(vm_names: Option<Names>, api_version: &str) -> Self {
-        let state = Mutex::new(State { core: Box::new(Tracker::new()), ignored: 0 });
+        let state = Mutex::new(State { core: Box::new(Tracker::with_seed(watch::seed())), ignored: 0 });
         Self { state, vm_names: vm_names.unwrap_or_default(), api_version: api_version.to_owned() }
     }
 

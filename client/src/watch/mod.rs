@@ -579,7 +579,15 @@ fn describe(cause: Cause, detail: Option<String>) -> String {
     }
 }
 
-/// A random number: it spreads retries over time, and ids over the tracker's table.
-fn seed() -> u64 {
+/// A random number for [`SessionConfig::seed`] and [`Tracker::with_seed`](scheduled_events_core::Tracker::with_seed): it spreads
+/// retries over time, and ids over the tracker's table.
+///
+/// ```
+/// use scheduled_events_core::Tracker;
+///
+/// let tracker = Tracker::<16>::with_seed(scheduled_events::watch::seed());
+/// assert_eq!(tracker.len(), 0);
+/// ```
+pub fn seed() -> u64 {
     RandomState::new().build_hasher().finish()
 }
