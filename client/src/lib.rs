@@ -18,6 +18,7 @@ mod api_version;
 mod audit;
 pub mod cli;
 pub mod clock;
+mod failure_log;
 pub mod hooks;
 pub mod imds;
 pub mod limits;

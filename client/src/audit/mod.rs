@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 use scheduled_events_core::UnixSeconds;
 use serde::Serialize;
 
-use crate::limits::{AUDIT_QUEUE_MAX, AUDIT_RETRY, AUDIT_WAIT, SAVE_FAILURE_REPEAT};
+use crate::failure_log::FailureLog;
+use crate::limits::{AUDIT_QUEUE_MAX, AUDIT_RETRY, AUDIT_WAIT};
 use crate::record::{Record, TimedRecord, write_json};
 use crate::watch::Note;
 
@@ -192,7 +193,7 @@ impl Shared {
     /// Writes what comes through the queue.
     fn write_queue(&self) {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut failure = None;
+        let mut failures = FailureLog::default();
         let mut queue = self.queue();
         loop {
             let result = if let Some(item) = queue.items.pop_front() {
@@ -230,7 +231,11 @@ impl Shared {
             self.changed.notify_all();
             drop(queue);
             let failed = result.is_err();
-            self.report_failure(&mut failure, result.map_err(|error| format!("{}: {error}", file.path().display())));
+            match result.map_err(|error| format!("{}: {error}", file.path().display())) {
+                Ok(()) if failures.succeeded() => (self.report)(&Note::AuditResumed),
+                Err(reason) if failures.reports(&reason) => (self.report)(&Note::AuditNotWritten(reason)),
+                _ => {}
+            }
             queue = self.queue();
             if !failed {
                 continue;
@@ -242,21 +247,6 @@ impl Shared {
             if queue.ended {
                 return;
             }
-        }
-    }
-
-    /// Reports that writing fails, and that it works again. A failure that lasts is repeated from time to time.
-    fn report_failure(&self, reported: &mut Option<(String, Instant)>, result: Result<(), String>) {
-        let Err(reason) = result else {
-            if reported.take().is_some() {
-                (self.report)(&Note::AuditResumed);
-            }
-            return;
-        };
-        let is_known = |(known, at): &(String, Instant)| *known == reason && at.elapsed() < SAVE_FAILURE_REPEAT;
-        if !reported.as_ref().is_some_and(is_known) {
-            (self.report)(&Note::AuditNotWritten(reason.clone()));
-            *reported = Some((reason, Instant::now()));
         }
     }
 }

@@ -58,15 +58,7 @@ impl StateFile {
     /// or its folder belongs to a user other than this one and root, others can write the file, or the path is a link, a device, a
     /// pipe or a folder. Links further up the path are followed.
     pub fn open(path: &Path) -> Result<(Self, LoadResult), String> {
-        let cannot_use = |reason: String| format!("cannot use the state file {}: {reason}", path.display());
-        check_path(path).map_err(cannot_use)?;
-        let file = Self { path: path.to_owned(), lock: FileLock::acquire(path, "state file")? };
-        let loaded = match read(path)? {
-            None => LoadResult::Missing,
-            Some(Ok(state)) => LoadResult::State(state),
-            Some(Err(reason)) => file.quarantine(&reason)?,
-        };
-        Ok((file, loaded))
+        Self::open_with(path, |path| FileLock::acquire(path, "state file"))
     }
 
     /// Reads the state file at `path`, which need not exist, and changes nothing: neither is it locked, nor moved if it is damaged,
@@ -75,21 +67,28 @@ impl StateFile {
     /// # Errors
     /// Those of [`open`](Self::open), except that another process may use the file; and a damaged file.
     pub fn open_read_only(path: &Path) -> Result<(Self, LoadResult), String> {
+        Self::open_with(path, |_| Ok(FileLock::none("state file")))
+    }
+
+    fn open_with(
+        path: &Path,
+        lock: impl FnOnce(&Path) -> Result<FileLock, String>,
+    ) -> Result<(Self, LoadResult), String> {
         check_path(path).map_err(|reason| format!("cannot use the state file {}: {reason}", path.display()))?;
-        let file = Self { path: path.to_owned(), lock: FileLock::none("state file") };
+        let file = Self { path: path.to_owned(), lock: lock(path)? };
         let loaded = match read(path)? {
             None => LoadResult::Missing,
             Some(Ok(state)) => LoadResult::State(state),
-            Some(Err(reason)) => file.quarantine(&reason)?,
+            Some(Err(reason)) => LoadResult::Damaged { quarantine: file.quarantine(&reason)?, reason },
         };
         Ok((file, loaded))
     }
 
-    /// Renames the damaged file to the first free name of `FILE.damaged-1`, `FILE.damaged-2`, and so on.
+    /// Renames the damaged file to the first free name of `FILE.damaged-1`, `FILE.damaged-2`, and so on. Returns its new path.
     ///
     /// # Errors
     /// A sentence that says why the file cannot be renamed. A file that is [only read](Self::open_read_only) never is.
-    pub fn quarantine(&self, reason: &str) -> Result<LoadResult, String> {
+    pub fn quarantine(&self, reason: &str) -> Result<PathBuf, String> {
         if self.lock.is_none() {
             return Err(format!(
                 "the state file {} is damaged ({reason}), and a dry run does not move it; move it, or run without it",
@@ -110,7 +109,7 @@ impl StateFile {
                 quarantine.display()
             )
         })?;
-        Ok(LoadResult::Damaged { quarantine, reason: reason.to_owned() })
+        Ok(quarantine)
     }
 
     /// Replaces the file: writes a temporary one, syncs it, renames it, and syncs the folder. Long texts are shortened or left out.

@@ -8,7 +8,8 @@ use scheduled_events_core::Session;
 
 use super::events::EventRecords;
 use super::host::Note;
-use crate::limits::{EVENTS_MAX, LOCK_CHECK, SAVE_FAILURE_REPEAT, SAVE_RETRY};
+use crate::failure_log::FailureLog;
+use crate::limits::{EVENTS_MAX, LOCK_CHECK, SAVE_RETRY};
 use crate::state::{LoadResult, PendingHook, State, StateFile};
 
 /// The state file, what it holds, and when to write it again.
@@ -28,8 +29,7 @@ pub(super) struct Persistence {
     lock_checked: Option<Instant>,
     /// When a failed write is repeated.
     retry_at: Option<Instant>,
-    /// The failed write that was reported last, and when.
-    reported: Option<(String, Instant)>,
+    failures: FailureLog,
 }
 
 impl Persistence {
@@ -40,7 +40,9 @@ impl Persistence {
         file: &StateFile,
         loaded: LoadResult,
     ) -> Result<(EventRecords, Option<Note>), String> {
-        let loaded = match loaded {
+        let quarantined = match loaded {
+            LoadResult::Missing => None,
+            LoadResult::Damaged { quarantine, reason } => Some((quarantine, reason)),
             LoadResult::State(state) => match session.restore(&state.session) {
                 Ok(()) => {
                     let events = state.events.len();
@@ -48,14 +50,10 @@ impl Persistence {
                     let note = (events > 0).then_some(Note::StateRestored { events });
                     return Ok((EventRecords::new(state.events), note));
                 }
-                Err(error) => file.quarantine(&error.to_string())?,
+                Err(error) => Some((file.quarantine(&error.to_string())?, error.to_string())),
             },
-            other => other,
         };
-        let note = match loaded {
-            LoadResult::Damaged { quarantine, reason } => Some(Note::StateQuarantined { path: quarantine, reason }),
-            LoadResult::State(_) | LoadResult::Missing => None,
-        };
+        let note = quarantined.map(|(path, reason)| Note::StateQuarantined { path, reason });
         Ok((EventRecords::default(), note))
     }
 
@@ -65,9 +63,9 @@ impl Persistence {
         self.hooks_changed = true;
         let moved = self.file.as_ref().map(|file| file.quarantine(reason));
         match moved {
-            Some(Ok(LoadResult::Damaged { quarantine, reason })) => Note::StateQuarantined { path: quarantine, reason },
+            Some(Ok(path)) => Note::StateQuarantined { path, reason: reason.to_owned() },
             Some(Err(error)) => Note::StateNotSaved(error),
-            _ => Note::StateNotSaved(reason.to_owned()),
+            None => Note::StateNotSaved(reason.to_owned()),
         }
     }
 
@@ -101,8 +99,7 @@ impl Persistence {
         self.file = Some(file);
         self.hooks_changed = true;
         self.retry_at = Some(Instant::now() + SAVE_RETRY);
-        self.reported = Some((reason.clone(), Instant::now()));
-        Ok(Some(Note::StateNotSaved(reason)))
+        Ok(self.failures.reports(&reason).then_some(Note::StateNotSaved(reason)))
     }
 
     /// The hooks that the last run did not complete. They are forgotten here, to be added again.
@@ -156,17 +153,12 @@ impl Persistence {
         };
         let Err(error) = written else {
             self.retry_at = None;
-            self.reported = None;
+            self.failures.succeeded();
             return None;
         };
         let reason = format!("{}: {error}", file.path().display());
         self.retry_at = Some(Instant::now() + SAVE_RETRY);
-        let is_reported = |(known, at): &(String, Instant)| *known == reason && at.elapsed() < SAVE_FAILURE_REPEAT;
-        if self.reported.as_ref().is_some_and(is_reported) {
-            return None;
-        }
-        self.reported = Some((reason.clone(), Instant::now()));
-        Some(Note::StateNotSaved(reason))
+        self.failures.reports(&reason).then_some(Note::StateNotSaved(reason))
     }
 
     /// Lets the next save write at once, even if the last one failed just now.
