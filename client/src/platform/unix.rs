@@ -1,0 +1,272 @@
+//! Unix: process groups, signals, locks, systemd.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io;
+use std::net::TcpListener;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, geteuid, kill_process_group};
+use rustix::time::{ClockId, clock_gettime};
+use sd_notify::NotifyState;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
+
+use super::LockAttempt;
+
+/// How often the processes are searched for that an ended command left running.
+const KILL_ROUNDS: u32 = 20;
+
+/// How long the process has to stop, its commands included, before another signal ends it at once.
+const STOP_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Time since the machine started, including suspended time. It never steps.
+pub(crate) fn boot_time() -> Duration {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let clock = ClockId::Boottime;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let clock = ClockId::Monotonic;
+    Duration::try_from(clock_gettime(clock)).unwrap_or_default()
+}
+
+/// Puts the command in a process group of its own, so that it can be ended with its children.
+pub(crate) fn new_group(command: &mut Command) {
+    command.process_group(0);
+}
+
+/// A command and everything that it started, as far as that can be found.
+pub(crate) struct CommandTree {
+    /// The command's process, which is the leader of its group.
+    leader: Option<Pid>,
+    #[cfg(target_os = "linux")]
+    others: super::linux::Descendants,
+}
+
+impl CommandTree {
+    /// The tree of a command that has the mark as its variable [`COMMAND_ID`](super::COMMAND_ID).
+    pub(crate) fn new(child: &Child, mark: &str) -> Self {
+        Self::of(child.id(), mark)
+    }
+
+    #[cfg_attr(not(target_os = "linux"), allow(unused_variables))]
+    fn of(process: u32, mark: &str) -> Self {
+        Self {
+            leader: Pid::from_raw(process.cast_signed()),
+            #[cfg(target_os = "linux")]
+            others: super::linux::Descendants::new(process, mark),
+        }
+    }
+
+    /// Asks all processes to terminate.
+    pub(crate) fn terminate(&mut self, _child: &mut Child) {
+        self.signal(Signal::TERM, true);
+    }
+
+    /// Kills all processes.
+    pub(crate) fn kill(&mut self, _child: &mut Child) {
+        self.signal(Signal::KILL, true);
+    }
+
+    /// Kills what is left after the command's own process has ended.
+    pub(crate) fn kill_rest(&mut self, _child: &mut Child) {
+        // A process that is killed may just have started another one.
+        for _ in 0..KILL_ROUNDS {
+            if !self.signal(Signal::KILL, false) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Sends a signal to all processes. Returns whether there was one outside the group.
+    #[cfg_attr(not(target_os = "linux"), allow(unused_variables))]
+    fn signal(&mut self, signal: Signal, leader_runs: bool) -> bool {
+        // Before the signal ends what connects them.
+        #[cfg(target_os = "linux")]
+        self.others.find(leader_runs);
+        if let Some(leader) = self.leader {
+            // Fails if the group has already ended.
+            let _ = kill_process_group(leader, signal);
+        }
+        #[cfg(target_os = "linux")]
+        let is_found = self.others.signal(signal);
+        #[cfg(not(target_os = "linux"))]
+        let is_found = false;
+        is_found
+    }
+}
+
+/// When a process started, if it runs. Together with its id that identifies it until the machine starts again.
+#[cfg(target_os = "linux")]
+pub(crate) fn process_start(process: u32) -> Option<u64> {
+    super::linux::process_start(process)
+}
+
+/// Not known here.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn process_start(_process: u32) -> Option<u64> {
+    None
+}
+
+/// A text that changes when the machine starts again: from [`BOOT_ID`](super::BOOT_ID), or from the system; empty if neither has it.
+pub(crate) fn boot_id() -> String {
+    let given = std::env::var(super::BOOT_ID).unwrap_or_default();
+    let id = if given.is_empty() {
+        fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default()
+    } else {
+        given
+    };
+    // systemd writes it without the hyphens.
+    id.trim().replace('-', "")
+}
+
+/// Asks a command to terminate that another process started, with all that it started; or kills them.
+pub(crate) fn end_command(process: u32, mark: &str, kill: bool) {
+    let signal = if kill { Signal::KILL } else { Signal::TERM };
+    CommandTree::of(process, mark).signal(signal, true);
+}
+
+/// Creates files for this user alone, and follows no symbolic link: in a folder where others can write, a link could lead
+/// anywhere.
+pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    options.mode(0o600).custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
+}
+
+/// Opens a file for reading unless it is a link, without waiting for the other end of a pipe.
+pub(crate) fn open_no_link(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
+}
+
+/// Checks that a file or folder belongs to this user or to root.
+///
+/// # Errors
+/// What is wrong, to follow the name of the file.
+pub(crate) fn check_owner(metadata: &Metadata) -> Result<(), String> {
+    match metadata.uid() {
+        0 => Ok(()),
+        owner if owner == geteuid().as_raw() => Ok(()),
+        owner => Err(format!("belongs to the user {owner}")),
+    }
+}
+
+/// Checks that only its owner can write a file.
+///
+/// # Errors
+/// What is wrong, to follow the name of the file.
+pub(crate) fn check_writers(metadata: &Metadata) -> Result<(), String> {
+    let mode = metadata.mode() & 0o7777;
+    if mode & 0o022 == 0 { Ok(()) } else { Err(format!("can be written by others (mode {mode:04o})")) }
+}
+
+/// Whether both describe one file, whatever its names.
+pub(crate) fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+/// Opens the file, which need not exist, and locks it unless another process has the lock.
+pub(crate) fn lock(path: &Path) -> io::Result<LockAttempt> {
+    lock_with(OpenOptions::new().create(true).truncate(false), path)
+}
+
+/// Like [`lock`], for a file that does not exist.
+pub(crate) fn lock_new(path: &Path) -> io::Result<LockAttempt> {
+    lock_with(OpenOptions::new().create_new(true), path)
+}
+
+fn lock_with(options: &mut OpenOptions, path: &Path) -> io::Result<LockAttempt> {
+    let file = private(options.read(true).write(true)).open(path)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(LockAttempt::Acquired(file)),
+        Err(Errno::WOULDBLOCK) => Ok(LockAttempt::Held(file)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Releases the lock, even if a forked process still has the file open.
+pub(crate) fn unlock(file: &File) {
+    let _ = flock(file, FlockOperation::Unlock);
+}
+
+/// Makes a rename in the folder durable.
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// Whether starting a process failed for a reason that may go away: too many processes or open files, no memory, or a program
+/// that is being written.
+pub(crate) fn is_temporary_spawn_error(error: &io::Error) -> bool {
+    let temporary = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::TXTBSY];
+    Errno::from_io_error(error).is_some_and(|error| temporary.contains(&error))
+}
+
+/// Waits for a connection. Returns whether there may be one.
+pub(crate) fn wait_for_connection(listener: &TcpListener, timeout: Duration) -> bool {
+    let mut listeners = [PollFd::new(listener, PollFlags::IN)];
+    let timeout = timeout.try_into().ok();
+    poll(&mut listeners, timeout.as_ref()).is_ok_and(|ready| ready > 0)
+}
+
+/// From now on, a write beyond the limit on file sizes fails and does not end the process.
+pub(crate) fn ignore_file_size_signal() -> io::Result<()> {
+    signal_hook::flag::register(SIGXFSZ, Arc::default()).map(drop)
+}
+
+/// Calls the function on another thread each time a signal asks the process to stop: SIGINT, SIGTERM, and SIGHUP unless the
+/// process was started with SIGHUP ignored, as by nohup. A signal that arrives when the process should have stopped ends it.
+pub(crate) fn on_stop_signal(stop: impl Fn() + Send + 'static) -> io::Result<()> {
+    let mut stop_signals = vec![SIGINT, SIGTERM];
+    if !hang_up_is_ignored() {
+        stop_signals.push(SIGHUP);
+    }
+    let mut signals = Signals::new(stop_signals)?;
+    let handle = move || {
+        let mut first: Option<Instant> = None;
+        for signal in signals.forever() {
+            if first.get_or_insert_with(Instant::now).elapsed() > STOP_TIMEOUT {
+                let _ = emulate_default_handler(signal);
+            }
+            stop();
+        }
+    };
+    thread::Builder::new().spawn(handle).map(drop)
+}
+
+/// Whether the process was started with SIGHUP ignored. Linux shows a mask whose lowest bit is signal 1, which is SIGHUP.
+fn hang_up_is_ignored() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
+}
+
+/// Whether systemd expects notifications.
+pub(crate) fn has_supervisor() -> bool {
+    std::env::var_os("NOTIFY_SOCKET").is_some_and(|socket| !socket.is_empty())
+}
+
+/// The time without a keep-alive after which systemd considers the process hung, if there is one.
+pub(crate) fn watchdog_timeout() -> Option<Duration> {
+    sd_notify::watchdog_enabled()
+}
+
+/// Notifies systemd that the process is ready, of its status, and that it is alive, as far as they are given.
+pub(crate) fn notify_supervisor(ready: bool, status: Option<&str>, alive: bool) {
+    let notifications =
+        [ready.then_some(NotifyState::Ready), status.map(NotifyState::Status), alive.then_some(NotifyState::Watchdog)];
+    // Nothing depends on it, and the journal has the same information.
+    let _ = sd_notify::notify(&notifications.into_iter().flatten().collect::<Vec<_>>());
+}
+
+/// Notifies systemd that the process is stopping.
+pub(crate) fn notify_stopping() {
+    let _ = sd_notify::notify(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
+}
