@@ -425,7 +425,7 @@ mod tests {
         assert_eq!(with("Mon, 19 Sep 2016 18:29:47 GMT"), Some(0));
         let ahead = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(30));
         assert!(with(&ahead).is_some_and(|seconds| (28..=30).contains(&seconds)));
-        // The service's clock is years behind ours.
+        // The service's clock is years slow.
         let mut headers = HeaderMap::new();
         headers.insert(header::DATE, "Mon, 19 Sep 2016 18:29:40 GMT".parse().unwrap());
         headers.insert(header::RETRY_AFTER, "Mon, 19 Sep 2016 18:29:47 GMT".parse().unwrap());

@@ -3,8 +3,8 @@
 //! The Python package, `python/scheduled_events`, has what is simpler in Python: exceptions, enumerations, record
 //! classes and the client. A Rust type `PyX` is the class `X` of Python.
 //!
-//! The order to read: `body`, `event`, `document`; `words` and `convert`; then one file for each class or function; `attempts` is a part of
-//! `session`.
+//! The order to read: `body`, `event`, `document`; `words` and `convert`; then one file for each class or function; `attempts`
+//! is a part of `session`.
 // Docstrings follow Python's conventions, and Python's arguments are owned by the call.
 #![allow(clippy::doc_markdown, clippy::needless_pass_by_value, clippy::too_many_arguments)]
 

@@ -31,7 +31,8 @@ impl Supervisor {
         }
     }
 
-    /// Reports the state if it changed, and that the watcher is alive, which it is only as long as it polls. Returns how soon to call again.
+    /// Reports the state if it changed, and that the watcher is alive, which it is only as long as it polls. Returns how soon to
+    /// call again.
     pub(super) fn heartbeat(&mut self, watch: WatchStatus<'_>) -> Option<Duration> {
         if !self.listens {
             return None;

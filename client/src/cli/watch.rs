@@ -31,7 +31,7 @@ pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
     if let Some((file, _)) = state.as_ref().filter(|_| !args.dry_run) {
         let left = hooks::register_with(file);
         if left > 0 {
-            let text = format!("ended {} that the last run left behind", count(left, "command"));
+            let text = format!("ended {} that the last run left running", count(left, "command"));
             diagnose("note", &text);
         }
     }

@@ -9,8 +9,9 @@
 //! belongs to another user. On other Unix systems these are the processes of the group, and on Windows the descendants. What a
 //! command that ends by itself leaves running stays: a recovery may start services.
 //!
-//! `control` is what the caller sees of a running command. `process` has one command from its start to its end, `pipes` its input and output, `keeper` the thread that starts a command
-//! whose own thread the system refused, and `register` what a restart must know about running commands.
+//! `control` is what the caller sees of a running command. `process` has one command from its start to its end, `pipes` its input
+//! and output, `keeper` the thread that starts a command whose own thread the system refused, and `register` what a restart must
+//! know about running commands.
 
 mod control;
 mod keeper;

@@ -273,7 +273,7 @@ fn a_command_that_a_killed_watcher_left_running_is_ended_before_it_starts_again(
     run.kill();
     assert!(first.split(' ').all(is_running), "{first}");
     let run = start();
-    run.wait_for_stderr("note: ended 1 command that the last run left behind");
+    run.wait_for_stderr("note: ended 1 command that the last run left running");
     eventually("the command again", || (lines(&pids).len() == 2).then_some(()));
     assert!(!first.split(' ').any(is_running), "{first}");
     // What a command left running that had ended by itself stays.
