@@ -24,7 +24,7 @@ abi=$(readelf -d "$built/libscheduled_events.so" | sed -n 's/.*soname: \[libsche
 private='-lgcc_eh -lutil -lrt -lpthread -lm -ldl -lc'
 
 install -d "$destdir$prefix/include" "$destdir$libdir/pkgconfig" "$destdir$libdir/cmake/scheduled_events"
-install -m 644 include/scheduled_events.h include/scheduled_events.hpp "$destdir$prefix/include/"
+install -m 644 include/scheduled_events.h include/*.hpp "$destdir$prefix/include/"
 install -m 644 "$built/libscheduled_events.a" "$destdir$libdir/"
 install -m 755 "$built/libscheduled_events.so" "$destdir$libdir/libscheduled_events.so.$version"
 ln -sf "libscheduled_events.so.$version" "$destdir$libdir/libscheduled_events.so.$abi"

@@ -23,7 +23,7 @@ import time
 sys.dont_write_bytecode = True
 
 import corpus
-from toolbox import (HEADER, HERE, HPP, INCLUDE, LIBRARY, POSIX, ROOT, TARGET, WARNINGS, WORK, Failed, abi, compile,
+from toolbox import (CXX_HEADERS, HEADER, HERE, INCLUDE, LIBRARY, POSIX, ROOT, TARGET, WARNINGS, WORK, Failed, abi, compile,
                      declared, expect, exported, library, run)
 
 CHECKS = {}
@@ -68,9 +68,10 @@ def header_stands_alone():
                 run(compiler, f"-std={std}", *WARNINGS, f"-I{INCLUDE}", "-x", "c++", "-c", HERE / source, "-o", "/dev/null")
                 count += 1
             if std != "c++11":
-                twice = f'#include "{HPP}"\n#include "{HPP}"\n'
-                run(compiler, f"-std={std}", *WARNINGS, "-Wshadow", "-fsyntax-only", "-x", "c++", "-", input=twice)
-                count += 1
+                for header in CXX_HEADERS:
+                    twice = f'#include "{header}"\n#include "{header}"\n'
+                    run(compiler, f"-std={std}", *WARNINGS, "-Wshadow", "-fsyntax-only", "-x", "c++", "-", input=twice)
+                    count += 1
     return f"{count} compilations"
 
 
@@ -81,9 +82,10 @@ def macros_do_not_leak():
         out = run("g++", "-std=c++17", "-dM", "-E", "-x", "c++", f"-I{INCLUDE}", "-", input=text)
         return set(re.findall(r"^#define (\w+)", out, re.M))
 
-    standard = "\n".join(re.findall(r"^#include <.*>$", HPP.read_text() + HEADER.read_text(), re.M))
+    headers = "".join(header.read_text() for header in [HEADER, *CXX_HEADERS])
+    standard = "\n".join(re.findall(r"^#include <.*>$", headers, re.M))
     own = macros('#include "scheduled_events.hpp"\n') - macros(standard + "\n")
-    stray = {name for name in own if not name.startswith(("SCHEDEV_", "SCHEDULED_EVENTS_H"))}
+    stray = {name for name in own if not name.startswith(("SCHEDEV_", "SCHEDULED_EVENTS_H", "SCHEDULED_EVENTS_DOCUMENT_H"))}
     expect(not stray, f"macros leak: {sorted(stray)}")
     return f"{len(own)} macros"
 
@@ -427,8 +429,9 @@ def bench():
 @check
 def formatted():
     """The C and C++ files are formatted with clang-format."""
-    files = [HEADER, HPP, *(path for folder in (HERE, HERE / "bench", HERE / "package", ROOT / "examples/c")
-                            for path in sorted(folder.iterdir()) if path.suffix in (".c", ".cc", ".h"))]
+    folders = (HERE, HERE / "bench", HERE / "package", ROOT / "examples/c")
+    sources = (path for folder in folders for path in sorted(folder.iterdir()) if path.suffix in (".c", ".cc", ".h"))
+    files = [HEADER, *CXX_HEADERS, *sources]
     run("clang-format", "--dry-run", "-Werror", *files)
     return f"{len(files)} files"
 
