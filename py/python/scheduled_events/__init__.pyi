@@ -788,15 +788,9 @@ class Session:
         """Whether the newest document has no events, and nothing is left to do."""
 
 # --- doing
+# Without docstrings: editors show those of the Python source.
 
 class Client:
-    """A client of the metadata service; a context manager.
-
-    The endpoint is by default the environment's SCHEDULED_EVENTS_ENDPOINT, or http://169.254.169.254. Any other address
-    that is not on this machine needs ``allow_endpoint``. Without a ``timeout`` in seconds the first request may take
-    130 and every later one 10.
-    """
-
     def __init__(
         self,
         endpoint: str | None = None,
@@ -807,17 +801,10 @@ class Client:
         allow_endpoint: bool = False,
     ) -> None: ...
     @property
-    def endpoint(self) -> str:
-        """The endpoint, without a path."""
-    def poll(self) -> Document | None:
-        """Request the document once; None if the body is empty, which does not mean that there are no events.
-
-        Raises EndpointError, or ParseError if the body is not a document.
-        """
-    def approve(self, events: str | Event | Iterable[str | Event]) -> None:
-        """Approve events: Azure may then start them early, on all machines that they name."""
-    def vm_name(self) -> str:
-        """Return this machine's name as events spell it: the first of ``vm_names``, or requested from the service."""
+    def endpoint(self) -> str: ...
+    def poll(self) -> Document | None: ...
+    def approve(self, events: str | Event | Iterable[str | Event]) -> None: ...
+    def vm_name(self) -> str: ...
     def watch(
         self,
         policy: _Policy | None = None,
@@ -831,48 +818,20 @@ class Client:
         interval: float = 1.0,
         max_polls: int | None = None,
         dry_run: bool = False,
-    ) -> Watch:
-        """Poll, report changes, decide, prepare, approve and recover. Iterate over the returned watcher's records.
-
-        ``policy`` is a Policy, "observe" (the default: nothing is approved), "sample" or a TOML file's path.
-        ``prepare`` and ``recover`` are called with the event, each on its own thread; False or an exception means that
-        it failed, anything else that it succeeded. ``prepare`` takes the machine out of service for one event.
-        ``recover`` takes it back, once no event keeps it out any more, with the event that ended last; one that failed
-        is called again after 5 seconds to 5 minutes. With ``recover_all`` it follows every event of this machine that
-        started, prepared for or not.
-
-        ``gate`` is called with the event and "prepare" before a preparation, "approve" before an approval, also on a
-        thread: True means to go on, False not yet, "another-approves" that another machine approves the event. The last
-        two are asked again every 5 seconds until NotBefore, and so is an exception. The policy's leader is ignored.
-
-        A function cannot be interrupted. When the event changes so that what runs for it is void, the watcher waits
-        until the function returns, ignores its result, and only then calls one anew; the record's outcome is
-        ``cancelled``.
-
-        ``state`` is a file from which a restart continues. With ``dry_run`` nothing is called or posted, and no file
-        changes.
-        """
-    def close(self) -> None:
-        """Close the client's watchers. Further calls raise Error."""
+    ) -> Watch: ...
+    def close(self) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None: ...
 
 class Watch:
-    """A running watcher: an iterator over its records, and a context manager that closes it."""
-
     def __init__(self, native: Any, workers: dict[str, Callable[..., object] | None]) -> None: ...
     @property
-    def closed(self) -> bool:
-        """Whether the watcher has ended."""
+    def closed(self) -> bool: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> _AnyRecord: ...
-    def close(self) -> None:
-        """Stop the watcher and save its state. An iteration that waits for a record ends.
-
-        A function that prepares, recovers or answers for the gate continues to run; its result is ignored.
-        """
+    def close(self) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /

@@ -43,7 +43,7 @@ class Client:
 
     The endpoint is by default the environment's SCHEDULED_EVENTS_ENDPOINT, or http://169.254.169.254. Any other address
     that is not on this machine needs ``allow_endpoint``: that server decides when this machine's services are drained.
-    Without a ``timeout`` in seconds the first request may take 130 and every later one 10.
+    Without a ``timeout`` in seconds the first request may take 130 and every later one 5.
     """
 
     def __init__(

@@ -40,18 +40,9 @@ def watch(
     vm_names: str | Iterable[str] | None = None,
     api_version: str | None = None,
     allow_endpoint: bool = False,
-) -> Watch:
-    """Watch while the event loop runs; iterate over the records with ``async for``.
-
-    The arguments are those of Client and Client.watch. ``prepare``, ``recover`` and ``gate`` are called on threads; an
-    awaitable that they return, like that of a coroutine function, runs on the loop. When the event changes, it is not
-    cancelled either: the watcher waits until it is done, and ignores its result. Cancelling the iteration takes effect
-    at once; close the watcher with ``await watch.aclose()`` or ``async with``.
-    """
+) -> Watch: ...
 
 class Watch:
-    """A watcher as an asynchronous iterator and context manager. It starts with the first iteration."""
-
     def __init__(
         self,
         client: Client,
@@ -62,8 +53,7 @@ class Watch:
     async def __anext__(
         self,
     ) -> Change | Decision | Approval | Prepare | Gate | Recover | PollFailed | Problem | Untracked: ...
-    async def aclose(self) -> None:
-        """Stop the watcher and save its state."""
+    async def aclose(self) -> None: ...
     async def __aenter__(self) -> Self: ...
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
