@@ -6,8 +6,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use scheduled_events_core::{
-    Action, Cause, Document, EventKind, EventTypes, Leader, Policy, Preparation, Response, Rule, Scope, Step, Tracker,
-    UnixSeconds, VmNames,
+    Action, Cause, Document, EventKind, EventTypes, GateAnswer, Leader, Policy, Preparation, Response, Rule, Scope,
+    Step, Tracker, UnixSeconds, VmNames,
 };
 
 use crate::common::invariants::{self, CheckResult};
@@ -35,6 +35,10 @@ enum Op {
     Restart,
     DieAfter(usize),
     Names(&'static [&'static str]),
+    /// What the gate answers at once; `None` if it takes until [`Op::GateAnswered`].
+    GateAnswers(Option<GateAnswer>),
+    /// What the gate answers now, and whether a poll is in progress then.
+    GateAnswered(GateAnswer, bool),
 }
 
 /// How an event changes from one document to the next.
@@ -65,6 +69,8 @@ impl Modification {
 
 const IDS: [&str; 5] = ["a", "b", "c", "d", "e"];
 const RESOURCES: &[&[&str]] = &[&[VM], &[VM], &[OTHER], &[OTHER, VM], &[VM, OTHER], &[]];
+const GATE_ANSWERS: &[GateAnswer] =
+    &[GateAnswer::Open, GateAnswer::Open, GateAnswer::AnotherApproves, GateAnswer::Closed];
 const NAMES: &[&[&str]] = &[&[VM], &[VM], &[], &[OTHER], &[VM, OTHER]];
 
 fn specs() -> impl Strategy<Value = Spec> {
@@ -131,6 +137,8 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         2 => Just(Op::Restart),
         2 => (0..6_usize).prop_map(Op::DieAfter),
         1 => select(NAMES).prop_map(Op::Names),
+        1 => select(&[Some(GateAnswer::Open), Some(GateAnswer::Closed), None][..]).prop_map(Op::GateAnswers),
+        5 => (select(GATE_ANSWERS), any::<bool>()).prop_map(|(answer, polling)| Op::GateAnswered(answer, polling)),
     ];
     vec(op, 1..40)
 }
@@ -164,8 +172,9 @@ fn policies() -> impl Strategy<Value = Policy> {
 }
 
 /// Performs the operations, then ends all events and completes everything in progress.
-fn perform(policy: Policy, ops: Vec<Op>) -> Result<TestHost, TestCaseError> {
-    let mut host = TestHost::new(Setup::new(policy));
+fn perform(policy: Policy, gate: bool, ops: Vec<Op>) -> Result<TestHost, TestCaseError> {
+    let mut host = TestHost::new(Setup { gate, ..Setup::new(policy) });
+    host.gate_answer = None;
     let mut newest: Vec<Spec> = Vec::new();
     let mut body = String::from(r#"{"Events":[]}"#);
     host.serve_body(&body, &[]);
@@ -215,6 +224,15 @@ fn perform(policy: Policy, ops: Vec<Op>) -> Result<TestHost, TestCaseError> {
             Op::Restart => host.restart(),
             Op::DieAfter(steps) => host.dies_after_steps = Some(steps),
             Op::Names(names) => host.set_names(names),
+            Op::GateAnswers(answer) => host.gate_answer = answer,
+            Op::GateAnswered(answer, polling) => {
+                if polling {
+                    host.advance_to_poll();
+                }
+                if !host.asking.is_empty() {
+                    host.answer_gate(answer);
+                }
+            }
         }
         // Invariant 6 in its strongest form: a failed poll does not change the state.
         prop_assert_eq!(before.is_none_or(|before| before == host.snapshot()), true, "a failed poll changed something");
@@ -251,8 +269,8 @@ fn cases(cases: u32) -> ProptestConfig {
 /// Checks the invariant on the traces of many random sequences.
 fn check(invariant: impl Fn(&[crate::common::Entry], &Setup) -> CheckResult) {
     let config = cases(800);
-    proptest!(config, |(policy in policies(), ops in ops())| {
-        let host = perform(policy, ops)?;
+    proptest!(config, |(policy in policies(), gate: bool, ops in ops())| {
+        let host = perform(policy, gate, ops)?;
         let setup = Setup { names: vec![VM], ..host.setup.clone() };
         invariant(&host.trace, &setup).map_err(TestCaseError::fail)?;
     });
@@ -309,6 +327,11 @@ fn invariant_3_a_failed_approval_is_repeated_while_the_event_is_scheduled() {
 #[test]
 fn invariant_4_no_approval_before_ready_or_after_failed() {
     check(invariants::unprepared_events_are_not_approved);
+}
+
+#[test]
+fn invariant_4_the_gate_opens_before_each_preparation_and_approval() {
+    check(invariants::the_gate_opens_first);
 }
 
 #[test]
@@ -371,7 +394,7 @@ fn invariant_9_no_input_causes_a_panic() {
 fn invariant_9_a_modified_snapshot_is_refused() {
     let config = cases(200);
     proptest!(config, |(policy in policies(), ops in ops(), at in any::<prop::sample::Index>(), byte: u8)| {
-        let host = perform(policy, ops)?;
+        let host = perform(policy, false, ops)?;
         let mut snapshot = host.snapshot();
         let at = at.index(snapshot.len());
         let unchanged = snapshot[at] == byte;

@@ -17,12 +17,12 @@ fn the_gate_is_asked_before_the_preparation_and_before_the_approval() {
     let mut host = gated(Action::Prepare, None);
     host.serve(&[event("a").resources(&[OTHER, VM])]);
     assert_eq!(host.take_steps(), ["a: scheduled", "a: prepare (a rule matches)", "gate prepare a"]);
-    host.answer_gate(GateAnswer::Open);
+    assert!(host.answer_gate(GateAnswer::Open));
     host.run();
     assert_eq!(host.take_steps(), ["prepare a"]);
     host.ready("a");
     assert_eq!(host.take_steps(), ["gate approve a"]);
-    host.answer_gate(GateAnswer::Open);
+    assert!(host.answer_gate(GateAnswer::Open));
     host.run();
     // The POST follows only a poll that began after the answer.
     assert_eq!(host.take_steps(), no_steps());
@@ -36,7 +36,7 @@ fn a_poll_in_flight_does_not_confirm_the_gates_answer() {
     host.serve(&[event("a")]);
     assert_eq!(host.take_steps().last().map(String::as_str), Some("gate approve a"));
     host.advance_to_poll();
-    host.answer_gate(GateAnswer::Open);
+    assert!(host.answer_gate(GateAnswer::Open));
     host.serve(&[event("a")]);
     assert_eq!(host.take_steps(), no_steps());
     host.serve(&[event("a")]);
@@ -88,7 +88,7 @@ fn a_change_closes_the_gate_again() {
     let mut host = gated(Action::Approve, None);
     host.cancels = false;
     host.serve(&[event("a")]);
-    host.answer_gate(GateAnswer::Open);
+    assert!(host.answer_gate(GateAnswer::Open));
     host.take_steps();
     // What was asked was another event.
     assert_eq!(steps_after(&mut host, &[event("a").not_before(600)]), ["a: rescheduled", "gate approve a"]);
@@ -97,7 +97,7 @@ fn a_change_closes_the_gate_again() {
     host.end_cancelled();
     host.run();
     assert_eq!(host.take_steps(), ["gate approve a"]);
-    host.answer_gate(GateAnswer::Open);
+    assert!(host.answer_gate(GateAnswer::Open));
     assert_eq!(steps_after(&mut host, &[event("a").not_before(500)]), ["post a"]);
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use scheduled_events_core::{Action, Change, Preparation, Reason, Rule, Scope, UnixMillis};
+use scheduled_events_core::{Action, Change, GateAnswer, GatePhase, Preparation, Reason, Rule, Scope, UnixMillis};
 
 use super::{Entry, Exchange, Setup, Spec};
 
@@ -109,6 +109,11 @@ impl Owners {
         left
     }
 
+    /// A restart forgets since when an event does not name this machine.
+    fn restarted(&mut self) {
+        self.own.values_mut().for_each(|since| *since = None);
+    }
+
     fn is_own(&self, id: &String) -> bool {
         self.own.contains_key(id)
     }
@@ -169,6 +174,56 @@ pub fn unprepared_events_are_not_approved(trace: &[Entry], setup: &Setup) -> Che
                         action => return Err(format!("{id} approved with {action:?} and {answer:?}")),
                     }
                 }
+            }
+            Exchange::Restarted => owners.restarted(),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// 4. With a gate, a preparation is issued and an event is approved only after the gate opened for this step and the event as
+///    it is, and an approval is posted only after a poll that began after the answer. Each attempt to approve asks again.
+pub fn the_gate_opens_first(trace: &[Entry], setup: &Setup) -> CheckResult {
+    if !setup.gate {
+        return Ok(());
+    }
+    let mut polls = 0;
+    let mut may_prepare = HashSet::new();
+    // The number of polls that had begun at the answer, and whether a later one showed the event.
+    let mut may_approve: HashMap<&String, (u32, bool)> = HashMap::new();
+    for entry in trace {
+        match &entry.what {
+            Exchange::Get(_) => polls += 1,
+            Exchange::Served(events) => {
+                for (id, (answered, confirmed)) in &mut may_approve {
+                    *confirmed |= polls > *answered && events.iter().any(|spec| spec.tracked_id() == **id);
+                }
+            }
+            Exchange::GateAnswered(id, GatePhase::Prepare, GateAnswer::Open) => drop(may_prepare.insert(id)),
+            Exchange::GateAnswered(id, GatePhase::Approve, GateAnswer::Open) => {
+                may_approve.insert(id, (polls, false));
+            }
+            Exchange::Change(id, _) => {
+                may_prepare.remove(id);
+                may_approve.remove(id);
+            }
+            Exchange::Prepare(id) if !may_prepare.contains(id) => {
+                return Err(format!("{id} is prepared for, and the gate is closed"));
+            }
+            Exchange::Post(ids) => {
+                for id in ids {
+                    match may_approve.remove(id) {
+                        Some((_, true)) => {}
+                        answer => {
+                            return Err(format!("{id} approved after {answer:?} from the gate, now poll {polls}"));
+                        }
+                    }
+                }
+            }
+            Exchange::Restarted => {
+                may_prepare.clear();
+                may_approve.clear();
             }
             _ => {}
         }
@@ -345,6 +400,7 @@ pub fn each_preparation_is_recovered_from_once(trace: &[Entry], setup: &Setup) -
                 }
             }
             Exchange::Restarted => {
+                owners.restarted();
                 running.clear();
                 recovering.clear();
                 (recovers, is_read) = (false, false);
@@ -365,6 +421,7 @@ pub fn all(trace: &[Entry], setup: &Setup) -> CheckResult {
         only_own_events_are_approved,
         no_event_is_approved_twice,
         unprepared_events_are_not_approved,
+        the_gate_opens_first,
         invalid_events_are_held,
         only_a_document_ends_an_event,
         changes_are_in_order,

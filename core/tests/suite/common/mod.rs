@@ -433,7 +433,7 @@ impl<const N: usize> Host<N> {
             Exchange::Gate(id, phase) => {
                 self.asking.push((id, phase));
                 if let Some(answer) = self.gate_answer {
-                    self.answer_gate(answer);
+                    assert!(self.answer_question(self.asking.len() - 1, answer));
                 }
             }
             Exchange::Cancel(_) | Exchange::CancelRecovery(_) | Exchange::CancelRecoveryOther(_) if self.cancels => {
@@ -542,12 +542,18 @@ impl<const N: usize> Host<N> {
         self.note(if own { Exchange::Recovered(key.0, done) } else { Exchange::RecoveredOther(key.0, done) });
     }
 
-    /// Answers the oldest question to the gate.
-    pub fn answer_gate(&mut self, answer: GateAnswer) {
-        let (id, phase) = self.asking.remove(0);
+    /// Answers the oldest question to the gate. Returns `false` if the answer does not count any more.
+    pub fn answer_gate(&mut self, answer: GateAnswer) -> bool {
+        self.answer_question(0, answer)
+    }
+
+    fn answer_question(&mut self, index: usize, answer: GateAnswer) -> bool {
+        let (id, phase) = self.asking.remove(index);
         let outcome = self.session.gate_answered(self.attempts[&id], answer, self.now);
-        assert_eq!(outcome, AnswerOutcome::Accepted);
-        self.note(Exchange::GateAnswered(id, phase, answer));
+        if outcome == AnswerOutcome::Accepted {
+            self.note(Exchange::GateAnswered(id, phase, answer));
+        }
+        outcome == AnswerOutcome::Accepted
     }
 
     /// Ends everything that was cancelled, with results that do not count.
