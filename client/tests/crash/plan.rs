@@ -230,6 +230,12 @@ fn scenes(random: &mut Random, approves: bool) -> Vec<Scene> {
         }
         scenes.push(Scene { events: events.clone(), gate: Gate::Read(1) });
     }
+    if random.percent(30) {
+        // Another event is announced while the first ones are open.
+        events.push(("c", EventState::Scheduled));
+        let gate = if approves && random.percent(60) { Gate::Approved(vec!["c"]) } else { Gate::Read(1) };
+        scenes.push(Scene { events: events.clone(), gate });
+    }
     while events.len() > 1 && random.percent(50) {
         events.remove(0);
         scenes.push(Scene { events: events.clone(), gate: Gate::Read(1) });
