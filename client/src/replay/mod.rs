@@ -35,7 +35,7 @@
 //! | [`scenario`], `builtin`, `names` | parse scenarios; the table of built-in ones; placeholders in names |
 //! | [`timeline`], [`document`], `event_id` | play a scenario: a pure state machine with time as an argument, and what it produces |
 //! | `fault_kind`, [`fault`], `fault_plan` | the table of fault kinds; parse a fault; combine the faults of a request |
-//! | `wire`, `route` | write documents and refusals; route requests |
+//! | `wire`, `instance`, `route` | write documents and refusals; instance metadata; route requests |
 //! | `service`, [`report`] | process requests: the service without its sockets; what it reports |
 //! | `http`, `connection`, [`server`] | HTTP on a socket; one connection; the port and its threads |
 //!
@@ -49,6 +49,7 @@ pub mod fault;
 mod fault_kind;
 mod fault_plan;
 mod http;
+mod instance;
 mod names;
 pub mod report;
 mod route;

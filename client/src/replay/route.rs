@@ -15,6 +15,10 @@ pub(super) enum Route {
     EventsPost,
     Name,
     VmId,
+    /// The whole instance metadata, in a version.
+    Instance(&'static str),
+    /// Its member `compute` alone.
+    Compute(&'static str),
 }
 
 impl Route {
@@ -22,12 +26,14 @@ impl Route {
         match self {
             Self::EventsGet(_) => RequestKind::EventsGet,
             Self::EventsPost => RequestKind::EventsPost,
-            Self::Name | Self::VmId => RequestKind::Name,
+            Self::Name | Self::VmId | Self::Instance(_) | Self::Compute(_) => RequestKind::Name,
         }
     }
 }
 
 const EVENTS_PATH: &str = "/metadata/scheduledevents";
+const INSTANCE_PATH: &str = "/metadata/instance";
+const COMPUTE_PATH: &str = "/metadata/instance/compute";
 const NAME_PATH: &str = "/metadata/instance/compute/name";
 const VM_ID_PATH: &str = "/metadata/instance/compute/vmId";
 
@@ -44,7 +50,7 @@ pub(super) fn route(request: &ReplayRequest) -> Result<Route, ReplayResponse> {
     let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
     let instance = match path {
         EVENTS_PATH => false,
-        NAME_PATH | VM_ID_PATH => true,
+        INSTANCE_PATH | COMPUTE_PATH | NAME_PATH | VM_ID_PATH => true,
         _ => return Err(ReplayResponse::json(404, wire::error_body("Not found"))),
     };
     let post = match (request.method.as_str(), instance) {
@@ -73,14 +79,19 @@ pub(super) fn route(request: &ReplayRequest) -> Result<Route, ReplayResponse> {
     let version = value("api-version").filter(|_| repeated.is_none());
     let bad_version = || ReplayResponse::json(400, wire::bad_version(instance));
     if instance {
-        if !version.is_some_and(wire::is_instance_version) {
-            return Err(bad_version());
-        }
-        // JSON is the default format, and a single value is not available in it.
-        if value("format") != Some("text") {
-            return Err(bad_request("A single value needs format=text in the query"));
-        }
-        return Ok(if path == NAME_PATH { Route::Name } else { Route::VmId });
+        let version = version.and_then(wire::instance_version).ok_or_else(bad_version)?;
+        // JSON is the default format. A single value is not available in it, and an object is not served in another one.
+        let format = value("format").unwrap_or("json");
+        return match path {
+            INSTANCE_PATH | COMPUTE_PATH if format != "json" => {
+                Err(bad_request("An object needs format=json in the query"))
+            }
+            INSTANCE_PATH => Ok(Route::Instance(version)),
+            COMPUTE_PATH => Ok(Route::Compute(version)),
+            _ if format != "text" => Err(bad_request("A single value needs format=text in the query")),
+            NAME_PATH => Ok(Route::Name),
+            _ => Ok(Route::VmId),
+        };
     }
     let version = version.and_then(ApiVersion::parse).ok_or_else(bad_version)?;
     Ok(if post { Route::EventsPost } else { Route::EventsGet(version) })
@@ -184,6 +195,10 @@ mod tests {
         assert_eq!(route(&request("POST", EVENTS, TRUE)), Ok(Route::EventsPost));
         assert_eq!(route(&request("GET", NAME, TRUE)), Ok(Route::Name));
         assert_eq!(route(&request("GET", &NAME.replace("/name", "/vmId"), TRUE)), Ok(Route::VmId));
+        let instance = "/metadata/instance?api-version=2021-12-13&format=json";
+        assert_eq!(route(&request("GET", instance, TRUE)), Ok(Route::Instance("2021-12-13")));
+        let compute = "/metadata/instance/compute?api-version=2019-03-11";
+        assert_eq!(route(&request("GET", compute, TRUE)), Ok(Route::Compute("2019-03-11")));
         assert_eq!(status("GET", "/metadata/scheduledevents?api%2Dversion=2017%2d03-01", TRUE), 200);
         assert_eq!(status("GET", "/metadata/scheduledevents?other=1&api-version=2017-08-01", TRUE), 200);
     }
@@ -193,7 +208,12 @@ mod tests {
         for (method, target, headers, expected) in [
             ("GET", "/", TRUE, 404),
             ("GET", "/metadata/scheduledevents/", TRUE, 404),
-            ("GET", "/metadata/instance?api-version=2021-02-01", TRUE, 404),
+            ("GET", "/metadata/instance/network?api-version=2021-02-01", TRUE, 404),
+            ("GET", "/metadata/instance?api-version=2021-02-01", &[], 400),
+            ("GET", "/metadata/instance", TRUE, 400),
+            ("GET", "/metadata/instance?api-version=2020-07-01", TRUE, 400),
+            ("GET", "/metadata/instance?api-version=2021-02-01&format=text", TRUE, 400),
+            ("POST", "/metadata/instance?api-version=2021-02-01", TRUE, 405),
             ("PUT", EVENTS, TRUE, 405),
             ("HEAD", EVENTS, TRUE, 405),
             ("POST", NAME, TRUE, 405),

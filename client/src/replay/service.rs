@@ -1,15 +1,17 @@
 //! The service without its sockets: a timeline, its faults, its clock and its records.
 
 use std::collections::VecDeque;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::mpsc::Sender;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
+
+use serde_json::json;
 
 use super::document::{ReplayDocument, Transition};
 use super::fault_kind::RetryTime;
 use super::fault_plan::{AnswerFault, Damage, FaultPlan, FaultPlanner};
 use super::http::{ReplayRequest, ReplayResponse};
+use super::instance::{compute, vm_id};
 use super::report::{RecordedRequest, ReplayEvent};
 use super::route::{self, Route};
 use super::timeline::Timeline;
@@ -202,6 +204,11 @@ impl Service {
             Route::EventsPost => self.approve(request),
             Route::Name => ReplayResponse::text(200, self.vm_name.as_bytes()),
             Route::VmId => ReplayResponse::text(200, vm_id(&self.vm_name).as_bytes()),
+            Route::Instance(version) => {
+                let instance = json!({"compute": compute(&self.vm_name, version)});
+                ReplayResponse::json(200, instance.to_string())
+            }
+            Route::Compute(version) => ReplayResponse::json(200, compute(&self.vm_name, version).to_string()),
         };
         if response.status != 200 {
             return ServiceAction::respond(response, plan);
@@ -418,13 +425,6 @@ fn gzip(data: &[u8]) -> Vec<u8> {
     #[allow(clippy::cast_possible_truncation)]
     out.extend_from_slice(&(data.len() as u32).to_le_bytes());
     out
-}
-
-/// An id that differs between machines: the same for the same name.
-fn vm_id(vm_name: &str) -> String {
-    let mut hasher = DefaultHasher::new();
-    vm_name.hash(&mut hasher);
-    format!("00000000-0000-4000-8000-{:012x}", hasher.finish() & 0xffff_ffff_ffff)
 }
 
 #[cfg(test)]

@@ -65,8 +65,9 @@ impl ApiVersion {
     }
 }
 
-pub(super) fn is_instance_version(text: &str) -> bool {
-    INSTANCE_VERSIONS.contains(&text)
+/// The version of `/metadata/instance` that the text names.
+pub(super) fn instance_version(text: &str) -> Option<&'static str> {
+    INSTANCE_VERSIONS.into_iter().find(|known| *known == text)
 }
 
 /// Writes a document as compact JSON in the service's member order; time zero of the timeline is `epoch`.
@@ -217,7 +218,7 @@ mod tests {
     fn parses_only_known_versions() {
         assert_eq!(ApiVersion::parse("2020-07-02"), None);
         assert_eq!(ApiVersion::parse(""), None);
-        assert!(is_instance_version("2021-02-01") && !is_instance_version("2021-02-02"));
+        assert!(instance_version("2021-02-01").is_some() && instance_version("2021-02-02").is_none());
         assert!(bad_version(false).ends_with(r#""newest-versions":["2020-07-01","2019-08-01","2019-04-01"]}"#));
         assert!(INSTANCE_VERSIONS.is_sorted());
     }

@@ -76,6 +76,35 @@ fn refuses_what_the_service_refuses() {
 }
 
 #[test]
+fn instance_metadata_is_json_and_each_machine_s_own() {
+    let instance = "/metadata/instance?api-version=2021-12-13";
+    let server = start(steady().vm_name("web_3"));
+    let response = get(&server, instance);
+    assert_eq!(response.header("Content-Type"), Some("application/json; charset=utf-8"));
+    let compute = &response.json()["compute"];
+    assert_eq!((&compute["name"], &compute["vmScaleSetName"]), (&"web_3".into(), &"web".into()));
+    for member in ["location", "zone", "tags", "resourceId", "vmId"] {
+        assert!(compute[member].as_str().is_some_and(|text| !text.is_empty()), "{member}");
+    }
+    assert_eq!(compute["tagsList"][0]["name"], "environment");
+    assert_eq!(get(&server, "/metadata/instance/compute?api-version=2021-12-13").json(), *compute);
+    let vm_id = get(&server, &NAME.replace("/name", "/vmId"));
+    assert_eq!(compute["vmId"], vm_id.text());
+    let other = get(&start(steady().vm_name("web_4")), instance).json();
+    assert_ne!(other["compute"]["vmId"], compute["vmId"]);
+
+    let plain = raw(server.addr(), format!("GET {instance} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").as_bytes());
+    assert_eq!(plain.text(), r#"{ "error": "Bad request: . Required metadata header not specified" }"#);
+    let unversioned = get(&server, "/metadata/instance");
+    assert_eq!(unversioned.status, 400);
+    assert!(unversioned.json()["newest-versions"].is_array());
+    // It does not start the scenario, and faults of the name's requests apply to it.
+    assert!(!server.finished());
+    let broken = start(steady().fault("name.status:500@1".parse().expect("a fault")));
+    assert_eq!((get(&broken, instance).status, get(&broken, instance).status), (500, 200));
+}
+
+#[test]
 fn only_an_address_or_localhost_is_served_so_that_no_web_page_reaches_it() {
     let server = start(steady());
     let port = server.addr().port();
