@@ -4,6 +4,7 @@
 //! never conditional. Bodies, heads and times are bounded.
 
 use std::error::Error as _;
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -39,6 +40,9 @@ const SPACING: Duration = Duration::from_millis(limits::REQUEST_SPACING_MS as u6
 /// How many addresses of a host name are tried.
 const ADDRESSES_MAX: usize = 8;
 
+/// The longest `User-Agent`, in bytes.
+pub const USER_AGENT_MAX: usize = 256;
+
 /// Characters that Azure allows in no machine name. They reject an HTML page, which would make every event another machine's.
 const NOT_IN_NAMES: &str = " <>\"/\\[]:|+=;,?*@&'`";
 
@@ -62,10 +66,49 @@ pub struct RequestFailure {
     pub detail: String,
 }
 
+/// A request and its result, for a trace. `Display` writes it as one line without text from outside:
+/// `GET /metadata/scheduledevents?api-version=2020-07-01 200 12 ms 345 bytes`.
+#[derive(Clone, Copy, Debug)]
+pub struct Exchange<'a> {
+    /// `GET` or `POST`.
+    pub method: &'static str,
+    /// The path and the query.
+    pub target: &'a str,
+    /// The status of the response, or why there is no whole one.
+    pub result: Result<u16, Cause>,
+    /// The time from the request to the end of the response.
+    pub time: Duration,
+    /// The length of the response's body.
+    pub bytes: usize,
+}
+
+impl fmt::Display for Exchange<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} ", self.method, self.target)?;
+        match &self.result {
+            Ok(status) => write!(f, "{status}")?,
+            Err(cause) => f.write_str(cause.word())?,
+        }
+        write!(f, " {} ms {} bytes", self.time.as_millis(), self.bytes)
+    }
+}
+
+/// What is called with each exchange.
+#[derive(Clone)]
+struct Trace(Arc<dyn Fn(&Exchange<'_>) + Send + Sync>);
+
+impl fmt::Debug for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Trace")
+    }
+}
+
 /// A connection to the metadata service, kept alive between requests.
 #[derive(Clone, Debug)]
 pub struct Imds {
     agent: ureq::Agent,
+    user_agent: Option<String>,
+    trace: Option<Trace>,
     endpoint: String,
     events: String,
     /// When the next request may be sent. All clones share it.
@@ -137,7 +180,28 @@ impl Imds {
             .build();
         let agent = ureq::Agent::with_parts(config, DefaultConnector::default(), DirectResolver);
         let events = format!("{endpoint}/metadata/scheduledevents?api-version={api_version}");
-        Ok(Self { agent, endpoint: endpoint.to_owned(), events, next: Arc::default(), speed: 1 })
+        let endpoint = endpoint.to_owned();
+        Ok(Self { agent, user_agent: None, trace: None, endpoint, events, next: Arc::default(), speed: 1 })
+    }
+
+    /// Sends this `User-Agent` in the place of this crate's own.
+    ///
+    /// # Errors
+    /// A sentence if the text is empty, longer than [`USER_AGENT_MAX`] bytes, or not visible ASCII with inner spaces.
+    pub fn with_user_agent(self, text: &str) -> Result<Self, String> {
+        let is_visible = text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
+        if text.is_empty() || text.len() > USER_AGENT_MAX || !is_visible || text.trim() != text {
+            return Err(format!(
+                "{text:?} is not a User-Agent; expected 1 to {USER_AGENT_MAX} characters of visible ASCII"
+            ));
+        }
+        Ok(Self { user_agent: Some(text.to_owned()), ..self })
+    }
+
+    /// Calls `trace` after each request, on the thread that made it. It delays the result.
+    #[must_use]
+    pub fn with_trace(self, trace: impl Fn(&Exchange<'_>) + Send + Sync + 'static) -> Self {
+        Self { trace: Some(Trace(Arc::new(trace))), ..self }
     }
 
     /// Makes time pass `speed` times faster for the spacing of requests, and for a watcher that is made with this. It rehearses
@@ -176,9 +240,7 @@ impl Imds {
     /// # Errors
     /// [`RequestFailure`] if no whole response arrives in time. Any status is a response.
     pub fn events(&self, timeout: Duration) -> Result<HttpResponse, RequestFailure> {
-        self.wait_for_turn();
-        let request = self.agent.get(&self.events).header("Metadata", "true");
-        response(request.config().timeout_global(Some(timeout)).build().call(), |status| status == 200)
+        self.get(&self.events, timeout)
     }
 
     /// Posts an approval.
@@ -186,10 +248,47 @@ impl Imds {
     /// # Errors
     /// [`RequestFailure`] if no whole response arrives in time. Any status is a response.
     pub fn approve(&self, body: &[u8], timeout: Duration) -> Result<HttpResponse, RequestFailure> {
-        self.wait_for_turn();
-        let request = self.agent.post(&self.events).header("Metadata", "true").content_type("application/json");
+        let request = self.headers(self.agent.post(&self.events)).content_type("application/json");
+        let request = request.config().timeout_global(Some(timeout)).build();
         // The body of the response is undocumented, so nothing about it makes an approval fail.
-        response(request.config().timeout_global(Some(timeout)).build().send(body), |_| false)
+        self.exchange("POST", &self.events, || request.send(body), |_| false)
+    }
+
+    fn get(&self, url: &str, timeout: Duration) -> Result<HttpResponse, RequestFailure> {
+        let request = self.headers(self.agent.get(url));
+        let request = request.config().timeout_global(Some(timeout)).build();
+        self.exchange("GET", url, || request.call(), |status| status == 200)
+    }
+
+    fn headers<B>(&self, request: ureq::RequestBuilder<B>) -> ureq::RequestBuilder<B> {
+        let request = request.header("Metadata", "true");
+        match &self.user_agent {
+            Some(text) => request.header("User-Agent", text),
+            None => request,
+        }
+    }
+
+    /// Sends a request when it is its turn, and reads the response.
+    fn exchange(
+        &self,
+        method: &'static str,
+        url: &str,
+        send: impl FnOnce() -> Result<ureq::http::Response<ureq::Body>, ureq::Error>,
+        needs_body: impl Fn(u16) -> bool,
+    ) -> Result<HttpResponse, RequestFailure> {
+        self.wait_for_turn();
+        let started = Instant::now();
+        let result = response(send(), needs_body);
+        if let Some(Trace(trace)) = &self.trace {
+            trace(&Exchange {
+                method,
+                target: url.strip_prefix(&self.endpoint).unwrap_or(url),
+                result: result.as_ref().map(|response| response.status).map_err(|failure| failure.cause),
+                time: started.elapsed(),
+                bytes: result.as_ref().map_or(0, |response| response.body.len()),
+            });
+        }
+        result
     }
 
     /// Requests the machine's own name, as the `Resources` of its events spell it.
@@ -224,10 +323,8 @@ impl Imds {
     /// Requests one member of the instance's `compute` metadata, as text.
     fn compute(&self, member: &str, timeout: Duration) -> Result<String, String> {
         let path = format!("/metadata/instance/compute/{member}?api-version={NAME_API_VERSION}&format=text");
-        self.wait_for_turn();
-        let request = self.agent.get(format!("{}{path}", self.endpoint)).header("Metadata", "true");
-        let response = response(request.config().timeout_global(Some(timeout)).build().call(), |status| status == 200)
-            .map_err(|failure| format!("{} ({})", failure.cause, failure.detail))?;
+        let url = format!("{}{path}", self.endpoint);
+        let response = self.get(&url, timeout).map_err(|failure| format!("{} ({})", failure.cause, failure.detail))?;
         if response.status != 200 {
             return Err(format!("status {}", response.status));
         }
@@ -383,6 +480,42 @@ mod tests {
         assert!(Imds::new("http://[::1]:8080", API_VERSION, false).is_ok());
         assert!(Imds::new("http://10.0.0.4", API_VERSION, true).is_ok());
         assert!(Imds::new(ENDPOINT, "2020-07-01&x=1", false).is_err());
+    }
+
+    #[test]
+    fn a_user_agent_is_sent_and_a_trace_has_one_line_for_each_request() {
+        use crate::replay::{Scenario, Server, ServerConfig};
+
+        let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").unwrap())).unwrap();
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&lines);
+        let imds = Imds::new(&server.url(), API_VERSION, false).unwrap();
+        for refused in ["", " a", "a\nb: c", "\u{e9}", &"a".repeat(USER_AGENT_MAX + 1)] {
+            assert!(imds.clone().with_user_agent(refused).is_err(), "{refused:?}");
+        }
+        let imds = imds.with_user_agent("agent/1.0 (test)").unwrap();
+        let imds = imds.with_trace(move |exchange| seen.lock().unwrap().push(exchange.to_string()));
+        let timeout = Duration::from_secs(30);
+        imds.events(timeout).unwrap();
+        imds.approve(b"{}", timeout).unwrap();
+        imds.vm_name(timeout).unwrap();
+        for request in server.requests() {
+            let agents = request.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("user-agent"));
+            assert!(agents.map(|(_, value)| value.as_str()).eq(["agent/1.0 (test)"]), "{:?}", request.headers);
+        }
+        drop(server);
+        assert!(imds.events(timeout).is_err());
+        let lines = lines.lock().unwrap();
+        let expected = [
+            ("GET /metadata/scheduledevents?api-version=2020-07-01 200 ", " ms 37 bytes"),
+            ("POST /metadata/scheduledevents?api-version=2020-07-01 400 ", " bytes"),
+            ("GET /metadata/instance/compute/name?api-version=2021-02-01&format=text 200 ", " ms 8 bytes"),
+            ("GET /metadata/scheduledevents?api-version=2020-07-01 unreachable ", " ms 0 bytes"),
+        ];
+        assert_eq!(lines.len(), expected.len(), "{lines:?}");
+        for (line, (start, end)) in lines.iter().zip(expected) {
+            assert!(line.starts_with(start) && line.ends_with(end), "{line}");
+        }
     }
 
     #[test]
