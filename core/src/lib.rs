@@ -103,8 +103,8 @@ pub use policy::{
     TooManyRules,
 };
 pub use session::{
-    AnswerOutcome, Cause, GateAnswer, GatePhase, Preparation, Report, RequestOutcome, Response, Session, SessionConfig,
-    SessionConfigError, SnapshotError, Step, Untracked, limits,
+    AnswerOutcome, Cause, GateAnswer, GatePhase, Preparation, RecoveryStatus, Report, RequestOutcome, Response,
+    Session, SessionConfig, SessionConfigError, SnapshotError, Step, Untracked, Waiting, WaitsFor, limits,
 };
 pub use time::{UnixMillis, UnixSeconds};
 pub use tracker::{Change, TrackedEvent, TrackedStatus, Tracker, TrackerFull};

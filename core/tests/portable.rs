@@ -63,7 +63,7 @@ fn a_snapshot_has_the_same_bytes_on_every_platform() {
 
     let mut snapshot = [0; 512];
     let length = session.snapshot(&mut snapshot).unwrap();
-    // Version 2. A change of the format must change the version.
+    // Version 3. A change of the format must change the version.
     assert_eq!(hexadecimal(&snapshot[..length]), include_str!("portable.snapshot.hex").trim());
 
     let mut restarted = self::session();

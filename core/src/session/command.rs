@@ -1,5 +1,7 @@
 //! A command that the host runs for the session.
 
+use crate::time::UnixMillis;
+
 /// A step that the host works on: [`Step::Prepare`](super::Step::Prepare), [`Step::Recover`](super::Step::Recover) or
 /// [`Step::Gate`](super::Step::Gate) was issued, and the host has not answered it.
 #[derive(Clone, Copy, Debug)]
@@ -7,6 +9,8 @@ pub(super) struct Command {
     /// Which answer belongs to it.
     pub(super) attempt: u32,
     pub(super) kind: CommandKind,
+    /// When the step was issued.
+    pub(super) since: UnixMillis,
     cancellation: Cancellation,
 }
 
@@ -39,8 +43,8 @@ enum Cancellation {
 }
 
 impl Command {
-    pub(super) const fn new(attempt: u32, kind: CommandKind) -> Self {
-        Self { attempt, kind, cancellation: Cancellation::None }
+    pub(super) const fn new(attempt: u32, kind: CommandKind, now: UnixMillis) -> Self {
+        Self { attempt, kind, since: now, cancellation: Cancellation::None }
     }
 
     /// Makes the session ask the host to end the command. Its answer will not count.

@@ -19,12 +19,12 @@ pub(super) struct EventProgress {
     pub(super) changes: Changes,
     /// The decision about the event in the newest document. `None` until the first document after a start: until then,
     /// nothing is prepared or approved.
-    decision: Option<Decision>,
+    pub(super) decision: Option<Decision>,
     decision_unreported: bool,
     pub(super) preparation: PreparationState,
     /// What the host runs for the event: at most one command at a time.
     pub(super) command: Option<Command>,
-    gate: Gate,
+    pub(super) gate: Gate,
     /// Whether the event is this machine's: an event that names it, until it does not any more for some time.
     pub(super) own: bool,
     /// Since when an own event does not name this machine.
@@ -128,7 +128,7 @@ impl EventProgress {
         }
         if self.recovery.may_start(context.now) && (event.is_gone() || !self.prepare_was_issued()) {
             let attempt = attempts.next();
-            self.recovery.start(attempt);
+            self.recovery.start(attempt, context.now);
             return Some(Step::Recover { event, own: false, attempt });
         }
         let phase = GatePhase::Approve;
@@ -138,7 +138,7 @@ impl EventProgress {
             && self.act_at(context) <= context.now
             && self.gate_due_at(event, phase, context).is_some_and(|at| at <= context.now)
         {
-            return Some(self.ask_gate(event, phase, attempts));
+            return Some(self.ask_gate(event, phase, attempts, context.now));
         }
         None
     }
@@ -153,7 +153,9 @@ impl EventProgress {
     ) -> Option<Step<'s>> {
         if context.has_gate && !self.gate.lets_prepare() {
             let at = self.gate_due_at(event, GatePhase::Prepare, context);
-            return at.is_some_and(|at| at <= context.now).then(|| self.ask_gate(event, GatePhase::Prepare, attempts));
+            return at
+                .is_some_and(|at| at <= context.now)
+                .then(|| self.ask_gate(event, GatePhase::Prepare, attempts, context.now));
         }
         if self.own {
             if let Some(recovery) = &mut machine.command {
@@ -165,14 +167,20 @@ impl EventProgress {
             self.recovery.require(context.now);
         }
         let attempt = attempts.next();
-        self.command = Some(Command::new(attempt, CommandKind::Prepare));
+        self.command = Some(Command::new(attempt, CommandKind::Prepare, context.now));
         self.preparation = PreparationState::Running;
         Some(Step::Prepare { event, attempt })
     }
 
-    fn ask_gate<'s>(&mut self, event: &'s TrackedEvent, phase: GatePhase, attempts: &mut Attempts) -> Step<'s> {
+    fn ask_gate<'s>(
+        &mut self,
+        event: &'s TrackedEvent,
+        phase: GatePhase,
+        attempts: &mut Attempts,
+        now: UnixMillis,
+    ) -> Step<'s> {
         let attempt = attempts.next();
-        self.command = Some(Command::new(attempt, CommandKind::Gate(phase)));
+        self.command = Some(Command::new(attempt, CommandKind::Gate(phase), now));
         Step::Gate { event, phase, attempt }
     }
 
@@ -288,14 +296,14 @@ impl EventProgress {
         })
     }
 
-    fn needs_preparation(&self, event: &TrackedEvent) -> bool {
+    pub(super) fn needs_preparation(&self, event: &TrackedEvent) -> bool {
         !event.is_gone()
             && matches!(self.preparation, PreparationState::NotIssued | PreparationState::Void)
             && self.decision.is_some_and(|decision| decision.action == Action::Prepare)
     }
 
     /// The earliest time at which the event may be prepared for or approved, on the session's clock.
-    fn act_at(&self, context: Context) -> UnixMillis {
+    pub(super) fn act_at(&self, context: Context) -> UnixMillis {
         let from = self.decision.and_then(|decision| decision.act_from);
         from.map_or(UnixMillis(i64::MIN), |from| {
             let left = from.since(context.time_of_day);
@@ -339,7 +347,7 @@ impl EventProgress {
     }
 
     /// The same, whatever the gate says.
-    fn may_approve_at(&self, event: &TrackedEvent, machine: &Recovery) -> Option<UnixMillis> {
+    pub(super) fn may_approve_at(&self, event: &TrackedEvent, machine: &Recovery) -> Option<UnixMillis> {
         let decision = self.decision?;
         let allowed = match decision.action {
             // The event may have required a preparation before it changed.

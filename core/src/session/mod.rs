@@ -31,6 +31,7 @@ mod recovery;
 mod response;
 mod snapshot;
 mod step;
+mod waiting;
 
 pub use command::{AnswerOutcome, GatePhase};
 pub use config::{SessionConfig, SessionConfigError};
@@ -38,6 +39,7 @@ pub use gate::GateAnswer;
 pub use response::{Cause, RequestOutcome, Response};
 pub use snapshot::SnapshotError;
 pub use step::{Preparation, Report, Step, Untracked};
+pub use waiting::{RecoveryStatus, Waiting, WaitsFor};
 
 use crate::event::Problem;
 use crate::event_id::EventId;
@@ -125,6 +127,8 @@ pub struct Session<const N: usize> {
     progress: heapless::Vec<EventProgress, N, u16>,
     /// The recovery of this machine.
     machine: Recovery,
+    /// When the last recovery of this machine succeeded.
+    recovered_at: Option<UnixMillis>,
     /// The event that the recovery is for, if it had to make room for others: the newest of those.
     last_ended: Option<TrackedEvent>,
     attempts: Attempts,
@@ -178,6 +182,7 @@ impl<const N: usize> Session<N> {
             tracker: Tracker::with_seed(config.seed),
             progress: heapless::Vec::new(),
             machine: Recovery::default(),
+            recovered_at: None,
             last_ended: None,
             attempts: Attempts::default(),
             polls: 0,
@@ -251,6 +256,7 @@ impl<const N: usize> Session<N> {
             AnswerOutcome::Unexpected => self.each_progress(|progress| progress.recovery.answer(attempt, done, now)),
             outcome => {
                 if !self.machine.is_due() {
+                    self.recovered_at = Some(now);
                     self.last_ended = None;
                     for progress in &mut self.progress {
                         progress.ended = None;
@@ -279,6 +285,12 @@ impl<const N: usize> Session<N> {
     /// is in service.
     pub const fn out_of_service_since(&self) -> Option<UnixMillis> {
         self.machine.due_since
+    }
+
+    /// Since when this machine is in service: since its last recovery. `None` if it is out of service, and if it never was, so
+    /// that this is not known.
+    pub const fn in_service_since(&self) -> Option<UnixMillis> {
+        if self.machine.is_due() { None } else { self.recovered_at }
     }
 
     /// The events that the recovery of this machine is for: those that ended while it was out of service, each once. If there
@@ -355,6 +367,7 @@ impl<const N: usize> Session<N> {
         self.tracker.clear();
         self.progress.clear();
         self.machine = Recovery::default();
+        self.recovered_at = None;
         self.last_ended = None;
         self.request = Request::None;
         self.documents = Documents::default();

@@ -33,7 +33,7 @@ impl<const N: usize> Session<N> {
             let last = ended.max().and_then(|(_, slot)| self.tracker.get(slot)).or(self.last_ended.as_ref());
             if let Some(event) = last {
                 let attempt = self.attempts.next();
-                self.machine.start(attempt);
+                self.machine.start(attempt, now);
                 return Step::Recover { event, own: true, attempt };
             }
         }

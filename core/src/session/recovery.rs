@@ -49,8 +49,8 @@ impl Recovery {
     }
 
     /// Records that `Step::Recover` is issued.
-    pub(super) fn start(&mut self, attempt: u32) {
-        self.command = Some(Command::new(attempt, CommandKind::Recover));
+    pub(super) fn start(&mut self, attempt: u32, now: UnixMillis) {
+        self.command = Some(Command::new(attempt, CommandKind::Recover, now));
     }
 
     /// Records the host's answer to this attempt.

@@ -1,6 +1,6 @@
 //! What survives a restart: the tracked events, what the session keeps about each, and which events were approved.
 //!
-//! # Format, version 2
+//! # Format, version 3
 //!
 //! Numbers are little-endian. A text is a length byte and that many bytes of UTF-8. A time is an `i64`, the smallest number
 //! if it is unknown.
@@ -13,6 +13,7 @@
 //! | whether an event was ever seen | `u8`, 0 or 1 |
 //! | last attempt number | `u32` |
 //! | since when the machine is out of service, unknown if it is not | time |
+//! | when the last recovery of the machine succeeded | time |
 //! | failed recoveries in a row | `u8` |
 //! | number of approved events that are gone | `u16` |
 //! | hashes of their ids, the oldest first | `u64` each |
@@ -57,7 +58,7 @@ use crate::time::{UnixMillis, UnixSeconds};
 use crate::tracker::{Changes, Flags, TYPE_MAX, TrackedEvent, TrackedStatus};
 
 const MAGIC: &[u8; 4] = b"SEVS";
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// A time that is unknown.
 const NO_TIME: i64 = i64::MIN;
@@ -90,7 +91,7 @@ impl fmt::Display for SnapshotError {
 impl core::error::Error for SnapshotError {}
 
 /// The length of everything but the events and the approved ids, with an event that is no longer tracked.
-const FRAME_BYTES: usize = MAGIC.len() + 1 + 8 + 8 + 1 + 4 + 8 + 1 + 2 + (1 + EVENT_BYTES_MAX) + 2 + 8;
+const FRAME_BYTES: usize = MAGIC.len() + 1 + 8 + 8 + 1 + 4 + 8 + 8 + 1 + 2 + (1 + EVENT_BYTES_MAX) + 2 + 8;
 /// The greatest length of an event, and the length of what a session keeps about it.
 const EVENT_BYTES_MAX: usize = (1 + EVENT_ID_MAX) + (1 + TYPE_MAX) + 1 + 1 + 8 + 4 + 4;
 const PROGRESS_BYTES: usize = 8 + 8 + 1 + 1 + 1 + 1 + 8 + 8;
@@ -116,6 +117,7 @@ impl<const N: usize> Session<N> {
         writer.byte(u8::from(self.event_seen));
         writer.u32(self.attempts.0);
         writer.time(self.machine.due_since);
+        writer.time(self.recovered_at);
         writer.byte(self.machine.failures);
         writer.u16(u16::try_from(self.approved_ids.len()).unwrap_or(u16::MAX));
         for hash in self.approved_ids.iter() {
@@ -204,6 +206,7 @@ impl<const N: usize> Session<N> {
         self.event_seen = reader.flag()?;
         self.attempts = Attempts(reader.u32()?);
         self.machine.due_since = known_time(reader.i64()?);
+        self.recovered_at = known_time(reader.i64()?);
         self.machine.failures = reader.byte()?;
         for _ in 0..reader.u16()? {
             self.approved_ids.insert(reader.u64()?);
@@ -384,7 +387,7 @@ mod tests {
     const MACHINE_AT: usize = 5;
     const SEEN_AT: usize = MACHINE_AT + 8 + 8;
     const OUT_AT: usize = SEEN_AT + 1 + 4;
-    const APPROVED_AT: usize = OUT_AT + 8 + 1;
+    const APPROVED_AT: usize = OUT_AT + 8 + 8 + 1;
     const LAST_ENDED_AT: usize = APPROVED_AT + 2;
     const COUNT_AT: usize = LAST_ENDED_AT + 1;
     const ID_AT: usize = COUNT_AT + 2;
@@ -460,9 +463,9 @@ mod tests {
         let damaged = Err(SnapshotError::Damaged);
         let gone = Flags::GONE;
         for (at, bytes, expected) in [
-            (VERSION_AT, &[2][..], Ok(())),
-            (VERSION_AT, &[1], Err(SnapshotError::UnknownVersion(1))),
-            (VERSION_AT, &[3], Err(SnapshotError::UnknownVersion(3))),
+            (VERSION_AT, &[3][..], Ok(())),
+            (VERSION_AT, &[2], Err(SnapshotError::UnknownVersion(2))),
+            (VERSION_AT, &[4], Err(SnapshotError::UnknownVersion(4))),
             (MACHINE_AT, &[7], Ok(())),
             (SEEN_AT, &[1], Ok(())),
             (SEEN_AT, &[2], damaged),

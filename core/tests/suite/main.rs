@@ -15,5 +15,6 @@ mod session_gate;
 mod session_host;
 mod session_machine;
 mod session_pacing;
+mod session_waiting;
 mod views;
 mod words;

@@ -69,7 +69,7 @@ fn other_errors() {
             format!("a machine name is too long: the maximum is {} bytes", limits::NAME_MAX),
         ),
         (&SnapshotError::Damaged, "the snapshot is damaged: its checksum or its content is invalid".into()),
-        (&SnapshotError::UnknownVersion(7), "the snapshot has version 7, expected 2".into()),
+        (&SnapshotError::UnknownVersion(7), "the snapshot has version 7, expected 3".into()),
         (&SnapshotError::TooManyEvents, "the snapshot contains more events than the session can track".into()),
         (&TooManyRules, format!("too many rules: the maximum is {MAX_RULES}")),
         (&TrackerFull { needed: 5 }, "the document contains 5 events, more than the tracker can hold".into()),

@@ -1,0 +1,253 @@
+//! What each event waits for, and how far the recovery of the machine is: for people and for monitoring.
+//!
+//! It follows from the same state as the next step, and changes nothing.
+
+use super::Session;
+use super::command::{Command, CommandKind, GatePhase};
+use super::event_progress::{Context, EventProgress, PreparationState};
+use super::recovery::Recovery;
+use crate::policy::{Action, Decision, Reason};
+use crate::time::{UnixMillis, UnixSeconds};
+use crate::tracker::{TrackedEvent, TrackedStatus};
+use crate::words::words;
+
+/// What has to happen next for an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum WaitsFor {
+    /// The next document: the first one since the start or since the names changed, or the one that has to confirm the event
+    /// after the gate opened.
+    Document,
+    /// The time before which the rule neither prepares nor approves ([`Rule::prepare_before`](crate::Rule::prepare_before)).
+    DueTime,
+    /// The gate, which was asked or is asked again, before the preparation.
+    GateToPrepare,
+    /// The preparation, which runs or is about to start.
+    Preparation,
+    /// The gate before the approval.
+    GateToApprove,
+    /// The machines before this one, which approve first, as the policy's [`Leader::Rank`](crate::Leader::Rank) says.
+    Turn,
+    /// The approval, which is about to be posted, or posted again after a failure.
+    Approval,
+    /// The start of the event: it is approved.
+    Start,
+    /// The start of the event without an approval: the decision is not to approve it.
+    StartUnapproved,
+    /// The start of the event without an approval: the preparation failed.
+    StartUnprepared,
+    /// The end of a command that is not needed any more. Only then the next one starts.
+    CancelledCommand,
+    /// The end of the event, which has started.
+    End,
+    /// The recovery: the event is over.
+    Recovery,
+}
+
+words!(WaitsFor {
+    Document => "document",
+    DueTime => "due-time",
+    GateToPrepare => "gate-to-prepare",
+    Preparation => "preparation",
+    GateToApprove => "gate-to-approve",
+    Turn => "turn",
+    Approval => "approval",
+    Start => "start",
+    StartUnapproved => "start-unapproved",
+    StartUnprepared => "start-unprepared",
+    CancelledCommand => "cancelled-command",
+    End => "end",
+    Recovery => "recovery",
+});
+
+/// What a tracked event waits for, with the facts that explain it. See [`Session::waiting`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// What has to happen next.
+    pub waits_for: WaitsFor,
+    /// Since when what it waits for runs: the host's command with the number `attempt`.
+    pub since: Option<UnixSeconds>,
+    /// When it happens at the earliest, or is tried again.
+    pub until: Option<UnixSeconds>,
+    /// The number of the attempt that runs.
+    pub attempt: Option<u32>,
+    /// What the policy decided about the event in the newest document. `None` until the first document after a start.
+    pub decision: Option<Decision>,
+}
+
+/// The recovery of a machine that is out of service. See [`Session::recovery`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecoveryStatus {
+    /// The number of the attempt that runs; `None` if none does.
+    pub attempt: Option<u32>,
+    /// Since when it runs.
+    pub since: Option<UnixSeconds>,
+    /// How often it failed in a row.
+    pub failures: u8,
+    /// When it is tried again after a failure.
+    pub retry_at: Option<UnixSeconds>,
+}
+
+impl Waiting {
+    /// The rule that decided, from 1, if one did.
+    pub fn rule(&self) -> Option<u16> {
+        self.decision.and_then(|decision| decision.rule)
+    }
+
+    /// Why the policy decided so.
+    pub fn reason(&self) -> Option<Reason> {
+        self.decision.map(|decision| decision.reason)
+    }
+}
+
+impl<const N: usize> Session<N> {
+    /// What each tracked event waits for at the time `now`, in no particular order. Nothing changes by asking. All times are
+    /// times of day.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Response, Session, SessionConfig, Step, UnixMillis, VmNames, WaitsFor};
+    ///
+    /// let mut session = Session::<16>::new(&SessionConfig::new(VmNames::new(&["vm"])))?;
+    /// let now = UnixMillis(1_600_000_000_000);
+    /// assert!(matches!(session.next(now), Step::Get { .. }));
+    /// let body = br#"{"Events":[{"EventId":"a","EventStatus":"Scheduled","EventType":"Reboot","Resources":["vm"]}]}"#;
+    /// session.on_response(&Response { status: 200, body, ..Response::default() }, now);
+    /// let (event, waiting) = session.waiting(now).next().unwrap();
+    /// assert_eq!((event.event_id().as_str(), waiting.waits_for), ("a", WaitsFor::StartUnapproved));
+    /// assert_eq!(waiting.reason().unwrap().to_string(), "the policy only observes");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn waiting(&self, now: UnixMillis) -> impl Iterator<Item = (&TrackedEvent, Waiting)> {
+        let context = self.context(now);
+        self.tracked().map(move |(_, event, progress)| {
+            let pending = progress.waits_for(event, context, &self.machine);
+            let waiting = Waiting {
+                waits_for: pending.waits_for,
+                since: pending.command.map(|command| self.time_of_day(command.since)),
+                until: pending.until.map(|until| match until {
+                    Until::Clock(at) => self.time_of_day(at),
+                    Until::TimeOfDay(at) => at,
+                }),
+                attempt: pending.command.map(|command| command.attempt),
+                decision: progress.decision,
+            };
+            (event, waiting)
+        })
+    }
+
+    /// How far the recovery of this machine is; `None` if the machine is in service.
+    pub fn recovery(&self) -> Option<RecoveryStatus> {
+        let machine = Some(&self.machine).filter(|machine| machine.is_due())?;
+        Some(RecoveryStatus {
+            attempt: machine.command.map(|command| command.attempt),
+            since: machine.command.map(|command| self.time_of_day(command.since)),
+            failures: machine.failures,
+            retry_at: machine.retry_at().map(|at| self.time_of_day(at)),
+        })
+    }
+}
+
+/// [`Waiting`] before its times are known as times of day.
+struct Pending {
+    waits_for: WaitsFor,
+    command: Option<Command>,
+    until: Option<Until>,
+}
+
+#[derive(Clone, Copy)]
+enum Until {
+    /// On the caller's clock.
+    Clock(UnixMillis),
+    TimeOfDay(UnixSeconds),
+}
+
+impl Pending {
+    fn new(waits_for: WaitsFor) -> Self {
+        Self { waits_for, command: None, until: None }
+    }
+
+    fn of_command(waits_for: WaitsFor, command: Command) -> Self {
+        let waits_for = if command.is_cancelled() { WaitsFor::CancelledCommand } else { waits_for };
+        Self { command: Some(command), ..Self::new(waits_for) }
+    }
+
+    fn until(waits_for: WaitsFor, until: Option<Until>) -> Self {
+        Self { until, ..Self::new(waits_for) }
+    }
+}
+
+impl EventProgress {
+    fn waits_for(&self, event: &TrackedEvent, context: Context, machine: &Recovery) -> Pending {
+        let start = event.not_before().map(Until::TimeOfDay);
+        if let Some(command) = self.command {
+            return Pending::of_command(
+                match command.kind {
+                    CommandKind::Prepare => WaitsFor::Preparation,
+                    CommandKind::Recover => WaitsFor::Recovery,
+                    CommandKind::Gate(GatePhase::Prepare) => WaitsFor::GateToPrepare,
+                    CommandKind::Gate(GatePhase::Approve) => WaitsFor::GateToApprove,
+                },
+                command,
+            );
+        }
+        if let Some(command) = self.recovery.command {
+            return Pending::of_command(WaitsFor::Recovery, command);
+        }
+        if event.is_gone() {
+            let recovery = if self.recovery.is_due() { &self.recovery } else { machine };
+            return Pending {
+                command: recovery.command,
+                ..Pending::until(WaitsFor::Recovery, recovery.retry_at().map(Until::Clock))
+            };
+        }
+        if event.status == TrackedStatus::Started {
+            return Pending::new(WaitsFor::End);
+        }
+        if event.is_approved() {
+            return Pending::until(WaitsFor::Start, start);
+        }
+        let Some(decision) = self.decision.filter(|_| context.acts) else {
+            return Pending::new(WaitsFor::Document);
+        };
+        let is_early = self.act_at(context) > context.now;
+        let due = || Pending::until(WaitsFor::DueTime, decision.act_from.map(Until::TimeOfDay));
+        let gate_retry = |phase| self.gate.ask_at(phase).filter(|&at| at > context.now).map(Until::Clock);
+        if self.needs_preparation(event) {
+            return if is_early {
+                due()
+            } else if context.has_gate && !self.gate.lets_prepare() {
+                Pending::until(WaitsFor::GateToPrepare, gate_retry(GatePhase::Prepare))
+            } else if let Some(command) = machine.command.filter(|_| self.own) {
+                Pending::of_command(WaitsFor::CancelledCommand, command)
+            } else {
+                Pending::new(WaitsFor::Preparation)
+            };
+        }
+        if self.preparation == PreparationState::Failed && matches!(decision.action, Action::Approve | Action::Prepare)
+        {
+            return Pending::until(WaitsFor::StartUnprepared, start);
+        }
+        let Some(at) = self.may_approve_at(event, machine) else {
+            // Ready, but the machine is being taken back into service, or is in service again.
+            let recovers = self.preparation == PreparationState::Ready && decision.approve_after.is_some();
+            return match machine.command {
+                Some(command) if recovers => Pending::of_command(WaitsFor::Recovery, command),
+                _ => Pending::until(WaitsFor::StartUnapproved, start),
+            };
+        };
+        if is_early {
+            return due();
+        }
+        if context.has_gate && !self.gate.lets_approve() {
+            return match self.gate.ask_at(GatePhase::Approve) {
+                None => Pending::new(WaitsFor::Document),
+                Some(_) => Pending::until(WaitsFor::GateToApprove, gate_retry(GatePhase::Approve)),
+            };
+        }
+        let later = Some(Until::Clock(at)).filter(|_| at > context.now);
+        if later.is_some() && self.approval_failures == 0 {
+            return Pending::until(WaitsFor::Turn, later);
+        }
+        Pending::until(WaitsFor::Approval, later)
+    }
+}
