@@ -32,7 +32,7 @@ def stub_properties(name: str) -> "list[str]":
 
 def test_every_record_of_a_watch_has_a_class() -> None:
     members = _native._record_members()
-    assert set(members) - set(CLASSES) == {"document", "event", "gap", "scenario"}
+    assert set(members) - set(CLASSES) == {"document", "event", "gap", "status", "waiting", "scenario"}
     assert [example["record"] for example in EXAMPLES] == list(members)
 
 

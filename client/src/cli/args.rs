@@ -95,6 +95,13 @@ pub(super) enum Command {
                       Exit codes: 0 an event that matches is announced, Scheduled or Started, and was printed as by `list`; \
                       4 the time is over. Failed polls are reported on standard error and repeated.")]
     Wait(WaitArgs),
+    /// Show whether the machine is in service, and what each open event waits for, from the state file of `watch`
+    #[command(after_help = "Example:  scheduled-events status\n\
+                      Example:  scheduled-events status --json | jq -e 'select(.record==\"status\").in_service'\n\n\
+                      It changes nothing, and shows what the watcher saved last; a watcher saves when something changes. Times \
+                      are those of the watcher's clock. Exit codes: 0 the state was printed, also if nothing watches now; 2 there \
+                      is no state file, or it cannot be read; 3 it is damaged, or no state file.")]
+    Status(StatusArgs),
     /// Validate a saved document and show the decisions, without network
     #[command(
         after_help = "Example:  scheduled-events check saved.json --vm-name WestNO_0 --policy sample --now 2022-04-11T22:20:00Z"
@@ -124,6 +131,12 @@ pub(super) enum Command {
 
 /// The environment variable for the endpoint.
 pub(super) const ENDPOINT_VARIABLE: &str = "SCHEDULED_EVENTS_ENDPOINT";
+
+/// The state file of the systemd unit.
+#[cfg(not(windows))]
+const STATE_FILE: &str = "/var/lib/scheduled-events/state";
+#[cfg(windows)]
+const STATE_FILE: &str = r"C:\ProgramData\scheduled-events\state";
 
 #[derive(Args)]
 pub(super) struct ListArgs {
@@ -239,6 +252,15 @@ pub(super) struct WatchArgs {
     /// Decide and report, but do not prepare, approve or recover, run no command and change no file
     #[arg(long)]
     pub(super) dry_run: bool,
+}
+
+#[derive(Args)]
+pub(super) struct StatusArgs {
+    /// The state file of `watch --state FILE`
+    #[arg(long, value_name = "FILE", default_value = STATE_FILE)]
+    pub(super) state: PathBuf,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
 }
 
 #[derive(Args)]

@@ -22,6 +22,7 @@ mod others;
 mod output;
 mod printer;
 mod replay;
+mod status;
 mod status_line;
 mod systemd;
 mod table;
@@ -55,6 +56,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Approve(args) => approve::approve(&args),
         Command::Wait(args) => wait::wait(&args),
         Command::Watch(args) => watch::watch(args),
+        Command::Status(args) => status::status(&args),
         Command::Check(args) => check::check(&args),
         Command::Replay(args) => replay::replay(args),
         Command::Scenarios(args) => replay::scenarios(&args),

@@ -192,6 +192,16 @@ fn lock_with(options: &mut OpenOptions, path: &Path) -> io::Result<LockAttempt> 
     }
 }
 
+/// The lock file, if a process has the lock: open for reading. This process has the lock for a moment if nobody else does.
+pub(crate) fn lock_holder(path: &Path) -> io::Result<Option<File>> {
+    let file = open_no_link(path)?;
+    match flock(&file, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => Ok(None),
+        Err(Errno::WOULDBLOCK) => Ok(Some(file)),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Releases the lock, even if a forked process still has the file open.
 pub(crate) fn unlock(file: &File) {
     let _ = flock(file, FlockOperation::Unlock);

@@ -119,6 +119,17 @@ pub(crate) fn lock_new(path: &Path) -> io::Result<LockAttempt> {
     lock_with(OpenOptions::new().create_new(true), path)
 }
 
+/// The lock file, if a process has the lock: open for reading.
+pub(crate) fn lock_holder(path: &Path) -> io::Result<Option<File>> {
+    let shared = FILE_SHARE_READ | FILE_SHARE_WRITE;
+    match OpenOptions::new().write(true).share_mode(shared).open(path) {
+        Err(error) if error.raw_os_error() == Some(ERROR_SHARING_VIOLATION) => {
+            OpenOptions::new().read(true).share_mode(shared).open(path).map(Some)
+        }
+        opened => opened.map(|_| None),
+    }
+}
+
 fn lock_with(options: &mut OpenOptions, path: &Path) -> io::Result<LockAttempt> {
     options.read(true).write(true).share_mode(FILE_SHARE_READ);
     match options.open(path) {

@@ -11,7 +11,8 @@ use crate::record::{EventRecord, event_key};
 /// The state as the file keeps it.
 pub(super) fn bounded(state: &State) -> State {
     let (events, hooks) = bounded_records(&state.events, &state.hooks);
-    State { session: state.session.clone(), events, hooks }
+    // The ids and words of a status are short.
+    State { session: state.session.clone(), events, hooks, status: state.status.clone() }
 }
 
 fn bounded_records(events: &[EventRecord], hooks: &[PendingHook]) -> (Vec<EventRecord>, Vec<PendingHook>) {
@@ -106,11 +107,11 @@ fn truncated(text: &str, max: usize) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use scheduled_events_core::Change;
+    use scheduled_events_core::{Action, Change, UnixSeconds, WaitsFor};
 
     use super::*;
     use crate::limits::EVENTS_MAX;
-    use crate::state::content::format;
+    use crate::state::content::{MachineStatus, WaitingEvent, format};
 
     fn event(number: usize, mine: bool) -> EventRecord {
         EventRecord {
@@ -125,6 +126,21 @@ mod tests {
             mine: Some(mine),
             ..EventRecord::default()
         }
+    }
+
+    /// What other machines' events wait for.
+    fn status() -> MachineStatus {
+        let waiting = |number| WaitingEvent {
+            event_id: format!("C7061BAC-AFDC-4513-B24B-AA5F13A1{number:04}"),
+            waits_for: WaitsFor::StartUnapproved,
+            since: None,
+            until: Some(UnixSeconds(1_649_716_018)),
+            attempt: None,
+            action: Some(Action::Hold),
+            rule: None,
+            reason: Some("another machine's event".into()),
+        };
+        MachineStatus { waiting: (0..EVENTS_MAX).map(waiting).collect(), ..MachineStatus::default() }
     }
 
     #[test]
@@ -149,13 +165,14 @@ mod tests {
         };
         let events: Vec<_> = (0..EVENTS_MAX).map(hostile).collect();
         let hooks = events.iter().map(|event| PendingHook { change: Change::Scheduled, event: event.clone() });
-        let state = State { session: vec![0; 128 * EVENTS_MAX], hooks: hooks.collect(), events };
+        let session = vec![0; 128 * EVENTS_MAX];
+        let state = State { session: session.clone(), hooks: hooks.collect(), events, status: status() };
         let length = format(&bounded(&state)).unwrap().len();
         assert!(length < 3 << 20, "{length}");
 
         let events: Vec<_> = (0..EVENTS_MAX).map(|number| event(number, false)).collect();
         let hooks = events.iter().map(|event| PendingHook { change: Change::Scheduled, event: event.clone() });
-        let state = State { session: vec![0; 128 * EVENTS_MAX], hooks: hooks.collect(), events };
+        let state = State { session, hooks: hooks.collect(), events, status: status() };
         let length = format(&bounded(&state)).unwrap().len();
         assert!(length < 1 << 20, "{length}");
     }

@@ -1,17 +1,18 @@
 //! The state file: what a restart must know. It is replaced atomically, so a crash leaves the old file or the new one.
 //!
-//! The first line names the format and has a CRC-32 of the rest, which is JSON: the session's snapshot, the tracked events in
-//! readable form, and the hooks that have not ended. It has some hundred kilobytes at most, however large the documents are.
+//! The first line names the format and has a CRC-32 of the rest, which is JSON: the session's snapshot, what it waits for and the
+//! tracked events in readable form, and the hooks that have not ended. It has some hundred kilobytes at most, however large the documents are.
 //!
 //! A user who can write the file decides which commands run, so a file or a folder of another user is refused, and no link is
 //! followed to the file.
 //!
-//! `content` is the format, `bounds` keeps it small, `lock` is the lock file with the running commands, and `files` has the checks
-//! of paths.
+//! `content` is the format, `bounds` keeps it small, `lock` is the lock file with the running commands, `files` has the checks of
+//! paths, and `inspect` reads a file that another process uses.
 
 mod bounds;
 mod content;
 mod files;
+mod inspect;
 mod lock;
 
 use std::fs::{self, OpenOptions};
@@ -21,7 +22,8 @@ use std::path::{Path, PathBuf};
 use crate::limits::STATE_FILE_MAX;
 use crate::platform;
 
-pub use content::{PendingHook, State};
+pub use content::{MachineStatus, PendingHook, State, WaitingEvent};
+pub use inspect::{InspectError, Inspection};
 
 use content::{format, parse};
 pub(crate) use files::{check_file, check_path, sibling, sync_folder};
@@ -192,7 +194,7 @@ mod tests {
     fn state() -> State {
         let event = EventRecord { event_id: "a\u{1b}[2J".into(), ..EventRecord::default() };
         let hooks = vec![PendingHook { change: Change::StartedWithoutNotice, event: event.clone() }];
-        State { session: vec![0, 1, 0xff], events: vec![event], hooks }
+        State { session: vec![0, 1, 0xff], events: vec![event], hooks, status: MachineStatus::default() }
     }
 
     #[test]
@@ -428,10 +430,10 @@ mod tests {
     fn a_file_of_another_version_is_reported_as_such() {
         let folder = folder("version");
         let path = folder.join("state");
-        write_private(&path, "scheduled-events state 2 00000000\n{}\n");
+        write_private(&path, "scheduled-events state 3 00000000\n{}\n");
         let (_, loaded) = StateFile::open(&path).unwrap();
         let LoadResult::Damaged { quarantine, reason } = loaded else { panic!("it was accepted") };
-        assert!(reason.ends_with("found \"scheduled-events state 2\""), "{reason}");
+        assert!(reason.ends_with("found \"scheduled-events state 3\""), "{reason}");
         assert!(quarantine.exists());
         fs::remove_dir_all(folder).unwrap();
     }

@@ -143,7 +143,8 @@ impl Watcher {
             watcher.start_notes.extend(note);
             // A dry run does nothing, so a later run must not find it done.
             if !watcher.options.dry_run {
-                let note = watcher.persistence.write_to(file, &watcher.session, &watcher.events)?;
+                let note =
+                    watcher.persistence.write_to(file, &watcher.session, &watcher.events, watcher.clock.clock.now())?;
                 watcher.start_notes.extend(note);
             }
         }
@@ -524,7 +525,7 @@ impl Watcher {
     }
 
     fn save(&mut self, host: &mut dyn Host) {
-        if let Some(note) = self.persistence.save(&self.session, &self.events) {
+        if let Some(note) = self.persistence.save(&self.session, &self.events, self.clock.clock.now()) {
             host.note(&note);
         }
     }

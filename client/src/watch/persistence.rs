@@ -4,13 +4,17 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::Instant;
 
-use scheduled_events_core::Session;
+use scheduled_events_core::{Action, Reason, Session, UnixMillis, Waiting, WaitsFor};
 
 use super::events::EventRecords;
 use super::host::Note;
 use crate::failure_log::FailureLog;
 use crate::limits::{EVENTS_MAX, LOCK_CHECK, SAVE_RETRY};
-use crate::state::{LoadResult, PendingHook, State, StateFile};
+use crate::platform;
+use crate::state::{LoadResult, MachineStatus, PendingHook, State, StateFile, WaitingEvent};
+
+/// What an event waits for and why, without times: these alone are no reason to write the file.
+type Wait = (WaitsFor, Option<u32>, Option<(Action, Option<u16>, Reason)>);
 
 /// The state file, what it holds, and when to write it again.
 #[derive(Default)]
@@ -20,6 +24,8 @@ pub(super) struct Persistence {
     snapshot: Vec<u8>,
     /// The snapshot in the file.
     saved: Vec<u8>,
+    /// What the events wait for according to the file.
+    saved_waits: Vec<Wait>,
     /// The hooks that have not ended, by numbers of this run.
     hooks: BTreeMap<u64, PendingHook>,
     next_hook: u64,
@@ -76,12 +82,14 @@ impl Persistence {
         file: StateFile,
         session: &Session<EVENTS_MAX>,
         events: &EventRecords,
+        now: UnixMillis,
     ) -> Result<Option<Note>, String> {
         self.take_snapshot(session);
-        let state = self.state(session, events);
+        let state = self.state(session, events, now);
         let error = match file.save(&state) {
             Ok(()) => {
                 self.saved = state.session;
+                self.saved_waits = waits(session, now);
                 self.file = Some(file);
                 return Ok(None);
             }
@@ -132,16 +140,23 @@ impl Persistence {
 
     /// Writes the file if anything changed. A failure stops nothing: the state in memory is right, and the write is repeated.
     /// Returns what the log should say.
-    pub(super) fn save(&mut self, session: &Session<EVENTS_MAX>, events: &EventRecords) -> Option<Note> {
+    pub(super) fn save(
+        &mut self,
+        session: &Session<EVENTS_MAX>,
+        events: &EventRecords,
+        now: UnixMillis,
+    ) -> Option<Note> {
         if self.file.is_none() || self.retry_at.is_some_and(|at| Instant::now() < at) {
             return None;
         }
         self.take_snapshot(session);
         let file = self.file.as_ref()?;
-        let written = if self.snapshot != self.saved || self.hooks_changed {
-            let state = self.state(session, events);
+        let waits = waits(session, now);
+        let written = if self.snapshot != self.saved || self.hooks_changed || waits != self.saved_waits {
+            let state = self.state(session, events, now);
             file.save(&state).map(|()| {
                 self.saved = state.session;
+                self.saved_waits = waits;
                 self.hooks_changed = false;
             })
         } else if self.lock_checked.is_none_or(|at| at.elapsed() >= LOCK_CHECK) {
@@ -178,11 +193,43 @@ impl Persistence {
         self.snapshot.truncate(length);
     }
 
-    fn state(&self, session: &Session<EVENTS_MAX>, events: &EventRecords) -> State {
+    fn state(&self, session: &Session<EVENTS_MAX>, events: &EventRecords, now: UnixMillis) -> State {
         State {
             session: self.snapshot.clone(),
             events: events.tracked(session),
             hooks: self.hooks.values().cloned().collect(),
+            status: status(session, now),
         }
+    }
+}
+
+fn waits(session: &Session<EVENTS_MAX>, now: UnixMillis) -> Vec<Wait> {
+    let why = |waiting: &Waiting| waiting.decision.map(|decision| (decision.action, decision.rule, decision.reason));
+    session.waiting(now).map(|(_, waiting)| (waiting.waits_for, waiting.attempt, why(&waiting))).collect()
+}
+
+/// What people want to know about the session.
+fn status(session: &Session<EVENTS_MAX>, now: UnixMillis) -> MachineStatus {
+    let out_since = session.out_of_service_since();
+    let recovery = session.recovery();
+    let waiting = session.waiting(now).map(|(event, waiting)| WaitingEvent {
+        event_id: event.event_id().to_string(),
+        waits_for: waiting.waits_for,
+        since: waiting.since,
+        until: waiting.until,
+        attempt: waiting.attempt,
+        action: waiting.decision.map(|decision| decision.action),
+        rule: waiting.rule(),
+        reason: waiting.reason().map(|reason| reason.to_string()),
+    });
+    MachineStatus {
+        boot_id: platform::boot_id(),
+        out_of_service: out_since.is_some(),
+        since: out_since.or(session.in_service_since()).map(UnixMillis::seconds),
+        recovery_attempt: recovery.and_then(|recovery| recovery.attempt),
+        recovery_since: recovery.and_then(|recovery| recovery.since),
+        recovery_failures: recovery.map_or(0, |recovery| recovery.failures),
+        recovery_retry_at: recovery.and_then(|recovery| recovery.retry_at),
+        waiting: waiting.collect(),
     }
 }

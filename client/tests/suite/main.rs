@@ -23,6 +23,7 @@ mod security;
 #[cfg(unix)]
 mod stalled_readers;
 mod state_file;
+mod status;
 mod support;
 #[cfg(unix)]
 mod systemd;

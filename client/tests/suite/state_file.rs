@@ -72,12 +72,12 @@ fn a_write_beyond_the_file_size_limit_fails_without_ending_the_watcher() {
     let state = folder.path("state");
     let service = FakeService::start();
     // Enough for a state without events, and too small for one with an event.
-    let size = real_state(&folder).len();
-    let limited = format!("ulimit -f {}; exec \"$@\"", size / 512);
+    let blocks = real_state(&folder).len() / 512 - 1;
+    let limited = format!("ulimit -f {blocks}; exec \"$@\"");
     let mut run = watch_wrapped(&["sh", "-c", &limited, "sh"], &service, &state);
     service.await_polls(2);
     let before = fs::read(&state).expect("a state file");
-    assert!(before.len() < size / 512 * 512, "the limit allows a state without events");
+    assert!(before.len() < blocks * 512, "the limit allows a state without events");
     service.show(2, &[freeze("a")]);
     run.wait_for_stderr(STATE_NOT_WRITTEN);
     wait_for_approval(&mut run, "a");

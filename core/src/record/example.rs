@@ -6,7 +6,7 @@ use crate::event::Member;
 use crate::event::ProblemKind;
 use crate::json::Text;
 use crate::policy::{Action, Reason};
-use crate::session::{Cause, GateAnswer, GatePhase};
+use crate::session::{Cause, GateAnswer, GatePhase, WaitsFor};
 use crate::time::UnixSeconds;
 use crate::tracker::Change;
 
@@ -47,6 +47,29 @@ pub const EXAMPLES: &[Record<'static>] = &[
     Record::PollFailed { cause: CauseWord(Cause::Status(503)), retry_in_ms: 1_000 },
     Record::Untracked { own: 0, others: 12 },
     Record::Gap { lost: 17, since: UnixSeconds(1_649_715_600) },
+    Record::Status {
+        in_service: false,
+        since: Some(UnixSeconds(1_649_715_600)),
+        recovery_attempt: None,
+        recovery_since: None,
+        recovery_failures: 0,
+        recovery_retry_at: None,
+        events: 1,
+        watched: true,
+        process: Some(4711),
+        saved: UnixSeconds(1_649_715_658),
+        outdated: Some(false),
+    },
+    Record::Waiting {
+        waits_for: WaitsFor::Preparation,
+        since: Some(UnixSeconds(1_649_715_600)),
+        until: None,
+        attempt: Some(1),
+        action: Some(Action::Prepare),
+        rule: Some(2),
+        reason: Some(Text::plain("a rule matches")),
+        event: EVENT,
+    },
     Record::Scenario {
         name: "user-reboot",
         about: "A user restarts this VM in the portal, and the restart waits for the VM's approval.",

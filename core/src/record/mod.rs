@@ -39,7 +39,7 @@ use crate::event::{Event, Member, Problem, ProblemKind, Resources};
 use crate::json::Text;
 use crate::names::VmNames;
 use crate::policy::{Action, Decision, Reason};
-use crate::session::{Cause, GateAnswer, GatePhase, Report, Untracked};
+use crate::session::{Cause, GateAnswer, GatePhase, Report, Untracked, WaitsFor};
 use crate::time::UnixSeconds;
 use crate::tracker::{Change, TrackedEvent, TrackedStatus};
 
@@ -340,6 +340,53 @@ records! {
         lost: u64 => "number",
         /// When the first of them was made; `time` is that of the last one.
         since: UnixSeconds => "time",
+    }
+
+    /// The machine, as its watcher saved it last.
+    Status "status" by "status" {
+        /// Whether the machine is in service.
+        in_service: bool => "true or false",
+        /// Since when it is in service or out of service; null if it is in service and was never recovered.
+        since: Option<UnixSeconds> => "time or null",
+        /// The number of the recovery that runs; null if none does.
+        recovery_attempt: Option<u32> => "number or null",
+        /// Since when that recovery runs.
+        recovery_since: Option<UnixSeconds> => "time or null",
+        /// How often the recovery failed in a row.
+        recovery_failures: u8 => "number",
+        /// When a failed recovery is tried again.
+        recovery_retry_at: Option<UnixSeconds> => "time or null",
+        /// The number of events that are followed.
+        events: usize => "number",
+        /// Whether a watcher uses the state file now.
+        watched: bool => "true or false",
+        /// The id of that watcher's process; null if there is none.
+        process: Option<u32> => "number or null",
+        /// When the state file was saved last: when something changed, not at each poll.
+        saved: UnixSeconds => "time",
+        /// Whether it was saved before the machine was started, or on another machine; null if that is unknown.
+        outdated: Option<bool> => "true, false or null",
+    }
+
+    /// What an event waits for.
+    Waiting "waiting" by "status" {
+        event_id,
+        /// `document`, `due-time`, `gate-to-prepare`, `preparation`, `gate-to-approve`, `turn`, `approval`, `start` (it is
+        /// approved), `start-unapproved`, `start-unprepared`, `cancelled-command`, `end` or `recovery`.
+        waits_for: WaitsFor => "string",
+        /// Since when that runs; null if it does not.
+        since: Option<UnixSeconds> => "time or null",
+        /// When it happens at the earliest, or is tried again; null if that is unknown.
+        until: Option<UnixSeconds> => "time or null",
+        /// The number of the attempt that runs, as its command has it in `SCHEDULED_EVENTS_ATTEMPT`; null if none does.
+        attempt: Option<u32> => "number or null",
+        /// `approve`, `prepare`, `hold` or `ignore`; null before the first document after a start.
+        action: Option<Action> => "string or null",
+        /// The number of the rule that decided, from 1; null if no rule did.
+        rule: Option<u16> => "number or null",
+        /// Why, in a few words for people.
+        reason: Option<Text<'a>> => "string or null",
+        ..event
     }
 
     /// A scenario that `replay` and `demo` can play.
