@@ -22,6 +22,7 @@ import time
 
 sys.dont_write_bytecode = True
 
+import collectd
 import corpus
 from toolbox import (CXX_HEADERS, HEADER, HERE, INCLUDE, LIBRARY, POSIX, ROOT, TARGET, WARNINGS, WORK, Failed, abi, compile,
                      declared, expect, exported, library, run)
@@ -319,6 +320,13 @@ def replay_reboot(agent):
     expect(all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", record["time"]) for record in records), log)
 
 
+@check
+def collectd_plugin():
+    """The example plugin works under collectd: notifications, values, restarts, faults of the service."""
+    run("cargo", "build", "--quiet", "-p", "scheduled-events", cwd=ROOT)
+    return collectd.check(installed())
+
+
 def present_abi():
     """The ABI as abidw describes it, of a C library that defines what the header declares: libabigail cannot read the types of
     the Rust library. `symbols` checks that the Rust library exports the same functions, and Rust tests check its layout."""
@@ -429,7 +437,7 @@ def bench():
 @check
 def formatted():
     """The C and C++ files are formatted with clang-format."""
-    folders = (HERE, HERE / "bench", HERE / "package", ROOT / "examples/c")
+    folders = (HERE, HERE / "bench", HERE / "package", ROOT / "examples/c", ROOT / "examples/collectd")
     sources = (path for folder in folders for path in sorted(folder.iterdir()) if path.suffix in (".c", ".cc", ".h"))
     files = [HEADER, *CXX_HEADERS, *sources]
     run("clang-format", "--dry-run", "-Werror", *files)
