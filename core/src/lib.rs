@@ -37,6 +37,7 @@
 //! * [`Session`]: the client as a state machine without I/O. It decides when to poll, what to post, when to prepare and
 //!   when to recover, and continues after a restart from a snapshot.
 //! * [`record`]: what a host logs, as records for any serde writer.
+//! * [`spot`]: what an eviction does to a Spot machine, and the life cycle of a workload that lives with it.
 //!
 //! # Features
 //!
@@ -82,6 +83,7 @@ mod policy;
 pub mod record;
 mod session;
 mod slice_writer;
+pub mod spot;
 mod time;
 mod tracker;
 mod words;

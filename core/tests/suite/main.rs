@@ -16,5 +16,6 @@ mod session_host;
 mod session_machine;
 mod session_pacing;
 mod session_waiting;
+mod spot;
 mod views;
 mod words;

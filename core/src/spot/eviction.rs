@@ -1,0 +1,309 @@
+//! What an eviction does to a Spot machine, as Microsoft's guidance states it.
+
+use crate::words::words;
+
+/// When a Spot machine is evicted, chosen when it is created. Section "Understand eviction", (1) "Eviction type".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EvictionType {
+    /// Only when there is no excess capacity any more. For reliability.
+    CapacityOnly,
+    /// Also when the price exceeds the maximum price, even if there is capacity. For low cost.
+    PriceOrCapacity,
+}
+
+words!(EvictionType {
+    CapacityOnly => "capacity-only",
+    PriceOrCapacity => "price-or-capacity",
+});
+
+/// Why a machine is evicted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EvictionCause {
+    /// Azure needs the capacity for machines with priority.
+    Capacity,
+    /// The price exceeds the machine's maximum price.
+    Price,
+}
+
+words!(EvictionCause {
+    Capacity => "capacity",
+    Price => "price",
+});
+
+impl EvictionType {
+    /// Whether a machine of this type is evicted for this cause.
+    ///
+    /// ```
+    /// use scheduled_events_core::spot::{EvictionCause, EvictionType};
+    ///
+    /// assert!(!EvictionType::CapacityOnly.is_evicted_for(EvictionCause::Price));
+    /// assert!(EvictionType::PriceOrCapacity.is_evicted_for(EvictionCause::Price));
+    /// ```
+    pub const fn is_evicted_for(self, cause: EvictionCause) -> bool {
+        matches!((self, cause), (_, EvictionCause::Capacity) | (Self::PriceOrCapacity, EvictionCause::Price))
+    }
+}
+
+/// What an eviction does to the machine, chosen when it is created. Section "Understand eviction", (2) "Eviction policy".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EvictionPolicy {
+    /// "Stop/Deallocate": the machine is stopped, and can be started again. For a workload that can wait for capacity.
+    Deallocate,
+    /// "Delete": the machine is deleted. For a workload that can change its location or the size of its machine.
+    Delete,
+}
+
+words!(EvictionPolicy {
+    Deallocate => "deallocate",
+    Delete => "delete",
+});
+
+/// What an eviction leaves of a machine, and what the workload may expect afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)] // They are independent facts.
+pub struct EvictionEffect {
+    /// The state of the machine afterwards.
+    pub state: SpotState,
+    /// Whether the data disks remain, and with them what the workload wrote there. "The VM data disks remain"; "The Delete
+    /// policy deletes the VM and any data disk".
+    pub keeps_data_disks: bool,
+    /// Whether a checkpoint on the machine's own file system can be read afterwards. With `Delete` it cannot: "you can't persist
+    /// any progress or data on the file system".
+    pub keeps_local_checkpoints: bool,
+    /// Whether compute capacity is kept. It never is: that is what an eviction takes.
+    pub keeps_capacity: bool,
+    /// Whether IP addresses remain that are not static. They never do: "losing compute capacity and all non-static IP
+    /// addresses".
+    pub keeps_dynamic_addresses: bool,
+    /// Whether static IP addresses remain. `None`: the guidance does not state it for a deleted machine.
+    pub keeps_static_addresses: Option<bool>,
+    /// Whether the machine still counts against the subscription's quota. "The VM occupies cores in the subscription".
+    pub occupies_cores: bool,
+    /// What is paid for it.
+    pub charges: Charges,
+    /// How the capacity comes back.
+    pub replacement: Replacement,
+}
+
+/// How a machine comes back after an eviction. Section "Orchestrate eviction recovery", (1) "Replace VMs".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Replacement {
+    /// The same machine is allocated again, in the same region and zone and of the same size, once there is capacity. Its
+    /// programs start as after a boot, and find their disks.
+    Reallocate,
+    /// Another machine is created, also in another zone or region or of another size, by something outside the machine. It
+    /// finds only what was saved elsewhere.
+    Recreate,
+}
+
+words!(Replacement {
+    Reallocate => "reallocate",
+    Recreate => "recreate",
+});
+
+impl EvictionPolicy {
+    /// What an eviction with this policy leaves. Its cause makes no difference.
+    ///
+    /// ```
+    /// use scheduled_events_core::spot::{EvictionPolicy, Replacement};
+    ///
+    /// let effect = EvictionPolicy::Deallocate.effect();
+    /// assert!(effect.keeps_local_checkpoints && !effect.keeps_dynamic_addresses && effect.occupies_cores);
+    /// assert_eq!(EvictionPolicy::Delete.effect().replacement, Replacement::Recreate);
+    /// ```
+    pub const fn effect(self) -> EvictionEffect {
+        match self {
+            Self::Deallocate => EvictionEffect {
+                state: SpotState::Stopped,
+                keeps_data_disks: true,
+                keeps_local_checkpoints: true,
+                keeps_capacity: false,
+                keeps_dynamic_addresses: false,
+                keeps_static_addresses: Some(true),
+                occupies_cores: true,
+                charges: Charges::Disks,
+                replacement: Replacement::Reallocate,
+            },
+            Self::Delete => EvictionEffect {
+                state: SpotState::Deleted,
+                keeps_data_disks: false,
+                keeps_local_checkpoints: false,
+                keeps_capacity: false,
+                keeps_dynamic_addresses: false,
+                keeps_static_addresses: None,
+                occupies_cores: false,
+                charges: Charges::Nothing,
+                replacement: Replacement::Recreate,
+            },
+        }
+    }
+}
+
+/// All evictions that can occur: type, cause and policy, with their effect. This is the table of `docs/spot.md`.
+pub fn evictions() -> impl Iterator<Item = (EvictionType, EvictionCause, EvictionPolicy, EvictionEffect)> {
+    EvictionType::ALL.into_iter().flat_map(|kind| {
+        let causes = EvictionCause::ALL.into_iter().filter(move |cause| kind.is_evicted_for(*cause));
+        causes.flat_map(move |cause| EvictionPolicy::ALL.map(|policy| (kind, cause, policy, policy.effect())))
+    })
+}
+
+/// The state of a Spot machine. Section "Spot VM states".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SpotState {
+    /// It runs.
+    Running,
+    /// It is stopped and deallocated, and can be started again.
+    Stopped,
+    /// It does not exist any more.
+    Deleted,
+}
+
+words!(SpotState {
+    Running => "running",
+    Stopped => "stopped",
+    Deleted => "deleted",
+});
+
+/// What is done to a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SpotInput {
+    /// An operator creates it.
+    Deploy,
+    /// Azure evicts machines.
+    Evict,
+    /// An operator starts it again.
+    Restart,
+}
+
+words!(SpotInput {
+    Deploy => "deploy",
+    Evict => "evict",
+    Restart => "restart",
+});
+
+/// A machine's maximum price beside the current one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MaxPrice {
+    /// No maximum, which Azure writes as -1: the machine is never evicted for its price.
+    Unlimited,
+    /// At least the current price.
+    Sufficient,
+    /// Below the current price.
+    Exceeded,
+}
+
+words!(MaxPrice {
+    Unlimited => "unlimited",
+    Sufficient => "sufficient",
+    Exceeded => "exceeded",
+});
+
+/// What is paid for a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Charges {
+    /// The machine, at most at its maximum price, and its disks.
+    MachineAndDisks,
+    /// Its disks only.
+    Disks,
+    /// Nothing: the disks are deleted.
+    Nothing,
+}
+
+words!(Charges {
+    MachineAndDisks => "machine-and-disks",
+    Disks => "disks",
+    Nothing => "nothing",
+});
+
+/// What decides about a machine besides its state. All three are known when something is done to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Allocation {
+    /// The maximum price beside the current one.
+    pub max_price: MaxPrice,
+    /// Whether there is excess capacity for machines of this size in this place.
+    pub has_capacity: bool,
+    /// The eviction policy.
+    pub policy: EvictionPolicy,
+}
+
+/// One row of the guide's table "Spot VM states". `None` stands for an empty cell: any value matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpotTransition {
+    /// The state before; `None` is the guide's `*`.
+    pub from: Option<SpotState>,
+    /// What is done.
+    pub input: SpotInput,
+    /// The price that the row requires. `Sufficient` includes `Unlimited`: a maximum of -1 is never exceeded.
+    pub max_price: Option<MaxPrice>,
+    /// The capacity that the row requires.
+    pub has_capacity: Option<bool>,
+    /// The policy that the row requires.
+    pub policy: Option<EvictionPolicy>,
+    /// The state afterwards.
+    pub to: SpotState,
+    /// What is paid afterwards.
+    pub charges: Charges,
+}
+
+impl SpotTransition {
+    fn matches(self, state: Option<SpotState>, input: SpotInput, allocation: Allocation) -> bool {
+        let price = match self.max_price {
+            Some(MaxPrice::Sufficient) => allocation.max_price != MaxPrice::Exceeded,
+            required => required.is_none_or(|required| required == allocation.max_price),
+        };
+        price
+            && self.input == input
+            && self.from.is_none_or(|from| Some(from) == state)
+            && self.has_capacity.is_none_or(|required| required == allocation.has_capacity)
+            && self.policy.is_none_or(|required| required == allocation.policy)
+    }
+}
+
+/// The rows of the guide's table "Spot VM states", in its order.
+pub const SPOT_TRANSITIONS: [SpotTransition; 9] = {
+    use {Charges as Pay, EvictionPolicy as Policy, MaxPrice as Price, SpotInput as Input, SpotState as State};
+    const fn row(
+        from: Option<State>,
+        input: Input,
+        required: (Option<Price>, Option<bool>, Option<Policy>),
+        to: State,
+        charges: Pay,
+    ) -> SpotTransition {
+        let (max_price, has_capacity, policy) = required;
+        SpotTransition { from, input, max_price, has_capacity, policy, to, charges }
+    }
+    let (running, stopped) = (Some(State::Running), Some(State::Stopped));
+    let (below, enough) = (Some(Price::Exceeded), Some(Price::Sufficient));
+    let (deallocate, delete) = (Some(Policy::Deallocate), Some(Policy::Delete));
+    [
+        row(None, Input::Deploy, (enough, Some(true), None), State::Running, Pay::MachineAndDisks),
+        row(running, Input::Evict, (Some(Price::Unlimited), Some(true), None), State::Running, Pay::MachineAndDisks),
+        row(running, Input::Evict, (None, Some(false), deallocate), State::Stopped, Pay::Disks),
+        row(running, Input::Evict, (None, Some(false), delete), State::Deleted, Pay::Nothing),
+        row(running, Input::Evict, (below, None, deallocate), State::Stopped, Pay::Disks),
+        row(running, Input::Evict, (below, None, delete), State::Deleted, Pay::Nothing),
+        row(stopped, Input::Restart, (below, None, deallocate), State::Stopped, Pay::Disks),
+        row(stopped, Input::Restart, (below, None, delete), State::Deleted, Pay::Nothing),
+        row(stopped, Input::Restart, (enough, Some(true), None), State::Running, Pay::MachineAndDisks),
+    ]
+};
+
+impl SpotState {
+    /// What becomes of a machine: the first row of [`SPOT_TRANSITIONS`] that matches. `state` is `None` for a machine that does
+    /// not exist yet. `None` if the guide has no row, as for a restart without capacity: the state stays, and the request fails.
+    ///
+    /// ```
+    /// use scheduled_events_core::spot::{Allocation, Charges, EvictionPolicy, MaxPrice, SpotInput, SpotState};
+    ///
+    /// let allocation = Allocation {
+    ///     max_price: MaxPrice::Exceeded,
+    ///     has_capacity: true,
+    ///     policy: EvictionPolicy::Deallocate,
+    /// };
+    /// let row = SpotState::after(Some(SpotState::Running), SpotInput::Evict, allocation).unwrap();
+    /// assert_eq!((row.to, row.charges), (SpotState::Stopped, Charges::Disks));
+    /// ```
+    pub fn after(state: Option<Self>, input: SpotInput, allocation: Allocation) -> Option<&'static SpotTransition> {
+        SPOT_TRANSITIONS.iter().find(|row| row.matches(state, input, allocation))
+    }
+}
