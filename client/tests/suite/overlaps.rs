@@ -193,17 +193,15 @@ fn the_gate_is_asked_before_the_preparation_and_before_the_approval() {
 fn a_gate_with_a_lock_in_a_shared_folder_keeps_one_of_two_machines_in_service() {
     let shared = Folder::new();
     let (lock, log) = (shared.path("lock"), shared.path("log"));
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/gate/lock.sh");
     let services = [FakeService::start(), FakeService::start()];
     let policy = shared.file("policy.toml", PREPARE_ALL);
     let mut runs = Vec::new();
     for (name, service) in ["one", "two"].into_iter().zip(&services) {
         service.show(2, &[with(freeze(name), &json!({ "Resources": [name] }))]);
-        // Creating a folder is atomic; the machine that made it holds the lock.
-        let gate = format!(
-            "sh -c 'mkdir {lock} 2>/dev/null && echo {name} > {lock}/owner; test \"$(cat {lock}/owner)\" = {name}'"
-        );
+        let gate = format!("{script} take {lock} {name}");
         let prepare = format!("sh -c 'echo out {name} >> {log}'");
-        let recover = format!("sh -c 'echo in {name} >> {log}; rm -r {lock}'");
+        let recover = format!("sh -c 'echo in {name} >> {log}; {script} release {lock} {name}'");
         let options = ["--vm-name", name, "--policy", &policy, "--gate", &gate, "--prepare", &prepare];
         runs.push(Run::watch(&service.url(), &[&options[..], &["--recover", &recover, "--until-idle"]].concat()));
     }
