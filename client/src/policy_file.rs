@@ -83,6 +83,10 @@ pub fn parse(text: &str) -> Result<Policy, PolicyError> {
         if let Err(message) = check_ranges(&rule) {
             return error_at(entry, message);
         }
+        if let (Err(message), Some(given)) = (check_prepare_before(&rule), &entry.get_ref().prepare_before) {
+            let position = Some(Position::of(text.as_bytes(), given.span().start));
+            return Err(PolicyError { position, message });
+        }
         rules.push(rule);
     }
     let mut policy = Policy::new(&rules).map_err(|error| PolicyError { position: None, message: error.to_string() })?;
@@ -102,9 +106,9 @@ struct PolicyFile {
 #[serde(deny_unknown_fields)]
 struct RuleEntry {
     #[serde(default)]
-    event: Option<OneOrMany<EventKind>>,
+    event: Option<OneOrMany<Word<EventKind>>>,
     #[serde(default)]
-    source: Option<OneOrMany<SourceKind>>,
+    source: Option<OneOrMany<Word<SourceKind>>>,
     #[serde(default, deserialize_with = "seconds")]
     min_duration: Option<u32>,
     #[serde(default, deserialize_with = "seconds")]
@@ -113,31 +117,88 @@ struct RuleEntry {
     min_notice: Option<u32>,
     #[serde(default, deserialize_with = "seconds")]
     max_notice: Option<u32>,
-    #[serde(default, deserialize_with = "seconds")]
-    prepare_before: Option<u32>,
     #[serde(default)]
-    scope: Scope,
-    action: Action,
+    prepare_before: Option<Spanned<Seconds>>,
+    #[serde(default)]
+    scope: Option<Word<Scope>>,
+    action: Word<Action>,
 }
 
 impl From<&RuleEntry> for Rule {
     fn from(entry: &RuleEntry) -> Self {
         Self {
-            event_types: entry.event.as_ref().map_or(EventTypes::ANY, |kinds| EventTypes::of(&kinds.0)),
-            sources: entry.source.as_ref().map_or(EventSources::ANY, |kinds| EventSources::of(&kinds.0)),
+            event_types: entry.event.as_ref().map_or(EventTypes::ANY, |kinds| EventTypes::of(&kinds.words())),
+            sources: entry.source.as_ref().map_or(EventSources::ANY, |kinds| EventSources::of(&kinds.words())),
             min_duration: entry.min_duration,
             max_duration: entry.max_duration,
             min_notice: entry.min_notice,
             max_notice: entry.max_notice,
-            prepare_before: entry.prepare_before,
-            scope: entry.scope,
-            action: entry.action,
+            prepare_before: entry.prepare_before.as_ref().map(|before| before.get_ref().0),
+            scope: entry.scope.map_or(Scope::Mine, |scope| scope.0),
+            action: entry.action.0,
         }
+    }
+}
+
+/// A word of a policy, in exactly its case. The error for any other one suggests the nearest.
+#[derive(Clone, Copy)]
+struct Word<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Word<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor<T>(std::marker::PhantomData<T>);
+
+        // An error of the visitor has the position of the word.
+        impl<'de, T: Deserialize<'de>> de::Visitor<'de> for Visitor<T> {
+            type Value = Word<T>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a word")
+            }
+
+            fn visit_str<E: de::Error>(self, given: &str) -> Result<Self::Value, E> {
+                T::deserialize(de::value::StrDeserializer::new(given)).map(Word).map_err(|unknown: KnownWords| {
+                    let suggestion = nearest(given, unknown.0.iter().copied());
+                    let suggestion = suggestion.map_or(String::new(), |word| format!("did you mean `{word}`? "));
+                    E::custom(format!("unknown word {given:?}; {suggestion}expected {}", unknown.0.join(", ")))
+                })
+            }
+        }
+
+        deserializer.deserialize_str(Visitor(std::marker::PhantomData))
+    }
+}
+
+/// The error of an enumeration for an unknown word: the known ones.
+#[derive(Debug, Default)]
+struct KnownWords(&'static [&'static str]);
+
+impl std::fmt::Display for KnownWords {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0.join(", "))
+    }
+}
+
+impl std::error::Error for KnownWords {}
+
+impl de::Error for KnownWords {
+    fn custom<M: std::fmt::Display>(_message: M) -> Self {
+        Self::default()
+    }
+
+    fn unknown_variant(_word: &str, expected: &'static [&'static str]) -> Self {
+        Self(expected)
     }
 }
 
 /// `"Freeze"` or `["Freeze", "Reboot"]`. An empty list is an error, since it would silently match nothing.
 struct OneOrMany<T>(Vec<T>);
+
+impl<T: Copy> OneOrMany<Word<T>> {
+    fn words(&self) -> Vec<T> {
+        self.0.iter().map(|word| word.0).collect()
+    }
+}
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -185,6 +246,20 @@ pub fn check_ranges(rule: &Rule) -> Result<(), String> {
     }
 }
 
+/// Checks that a rule with `prepare_before` prepares or approves.
+///
+/// # Errors
+/// A message that the action of the rule does neither.
+pub fn check_prepare_before(rule: &Rule) -> Result<(), String> {
+    match rule.action {
+        Action::Hold | Action::Ignore if rule.prepare_before.is_some() => Err(format!(
+            "prepare_before has no effect with the action `{}`, which neither prepares nor approves; remove it",
+            rule.action
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// The leader that `mode` names. `take_over_after` is the seconds of the mode `rank`,
 /// [`TAKE_OVER_AFTER_SECONDS`] by default.
 ///
@@ -198,7 +273,11 @@ pub fn leader(mode: &str, take_over_after: Option<u32>) -> Result<Leader, String
         ("first-resource" | "everyone", Some(_)) => {
             Err("take_over_after is only valid with the mode \"rank\"".to_owned())
         }
-        _ => Err(format!("unknown leader {mode:?}; expected first-resource, rank or everyone")),
+        _ => {
+            let nearest = nearest(mode, ["first-resource", "rank", "everyone"].into_iter());
+            let nearest = nearest.map_or(String::new(), |nearest| format!("did you mean `{nearest}`? "));
+            Err(format!("unknown leader {mode:?}; {nearest}expected first-resource, rank or everyone"))
+        }
     }
 }
 
@@ -237,6 +316,16 @@ struct LeaderTable {
     mode: String,
     #[serde(default, deserialize_with = "seconds")]
     take_over_after: Option<u32>,
+}
+
+/// `"8s"`, `"2min"`, or a number of seconds.
+struct Seconds(u32);
+
+impl<'de> Deserialize<'de> for Seconds {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // A value that is present is never null in TOML.
+        Ok(Self(seconds(deserializer)?.unwrap_or_default()))
+    }
 }
 
 /// `"8s"`, `"2min"`, or a number of seconds.
@@ -302,7 +391,7 @@ mod tests {
     fn parses_every_key_of_a_rule() {
         let policy = parse(
             "leader = \"everyone\"\n[[rule]]\nevent = \"Freeze\"\nsource = \"User\"\nmin_duration = 1\nmax_duration = \
-             \"1min 30s\"\nmin_notice = 60\nmax_notice = \"1h\"\nprepare_before = \"20m\"\nscope = \"any\"\naction = \"ignore\"",
+             \"1min 30s\"\nmin_notice = 60\nmax_notice = \"1h\"\nprepare_before = \"20m\"\nscope = \"any\"\naction = \"approve\"",
         )
         .unwrap();
         let expected = Rule {
@@ -314,7 +403,7 @@ mod tests {
             max_notice: Some(3600),
             prepare_before: Some(1200),
             scope: Scope::Any,
-            action: Action::Ignore,
+            action: Action::Approve,
         };
         assert_eq!(policy.rules(), [expected]);
         assert_eq!(policy.leader, Some(Leader::Everyone));
@@ -346,6 +435,23 @@ mod tests {
             ("[[rule]]\naction = \"aprove\"", "2:10", "approve"),
             ("[[rule]]\nevent = [\"Frezee\"]\naction = \"hold\"", "2:10", "Frezee"),
             ("[[rule]]\nevents = [\"Freeze\"]\naction = \"hold\"", "2:1", "events"),
+            (
+                "[[rule]]\naction = \"Approve\"",
+                "2:10",
+                "did you mean `approve`? expected approve, prepare, hold, ignore",
+            ),
+            ("[[rule]]\nevent = \"freeze\"\naction = \"hold\"", "2:9", "did you mean `Freeze`?"),
+            ("[[rule]]\nevent = [\"Freeze\", \"reboot\"]\naction = \"hold\"", "2:20", "did you mean `Reboot`?"),
+            ("[[rule]]\nsource = \"USER\"\naction = \"hold\"", "2:10", "did you mean `User`?"),
+            ("[[rule]]\nscope = \"Mine\"\naction = \"hold\"", "2:9", "did you mean `mine`?"),
+            ("leader = \"Rank\"", "1:10", "did you mean `rank`?"),
+            (
+                "[[rule]]\naction = \"hold\"\nprepare_before = \"20m\"",
+                "3:18",
+                "prepare_before has no effect with the action `hold`",
+            ),
+            ("[[rule]]\nprepare_before = 60\naction = \"ignore\"", "2:18", "`ignore`"),
+            ("[[rule]]\nprepare_before = \"soon\"\naction = \"prepare\"", "2:18", "\"soon\""),
             ("[[rule]]\nevent = []\naction = \"hold\"", "2:9", "matches nothing"),
             ("[[rule]]\nmax_duration = \"8 parsecs\"\naction = \"hold\"", "2:16", "8 parsecs"),
             ("[[rule]]\nmax_duration = \"500ms\"\naction = \"hold\"", "2:16", "whole number"),

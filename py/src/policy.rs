@@ -65,7 +65,8 @@ impl PyRule {
         rule.max_notice = max_notice.map(duration).transpose()?;
         rule.prepare_before = prepare_before.map(duration).transpose()?;
         rule.scope = known(py, "scope", scope, &Scope::ALL)?;
-        policy_file::check_ranges(&rule).map_err(|message| errors::policy(py, &message))?;
+        let checked = policy_file::check_ranges(&rule).and_then(|()| policy_file::check_prepare_before(&rule));
+        checked.map_err(|message| errors::policy(py, &message))?;
         Ok(Self { rule, event, source })
     }
 
