@@ -31,13 +31,19 @@ impl AuditFile {
     /// A sentence that says what is wrong: those of [`StateFile::open`](crate::state::StateFile::open).
     pub(super) fn open(path: &Path) -> Result<Self, String> {
         let cannot_use = |reason: String| format!("cannot use the audit file {}: {reason}", path.display());
-        check_path(path).map_err(cannot_use)?;
+        // All of them before anything is created.
+        for number in 0..=AUDIT_FILES_MAX {
+            let path = numbered(path, number);
+            check_path(&path).map_err(|reason| format!("cannot use the audit file {}: {reason}", path.display()))?;
+        }
         let lock = FileLock::acquire(path, "audit file")?;
         let (file, torn) = open(path).map_err(|error| cannot_use(error.to_string()))?;
         let mut last = None;
         for number in 0..=AUDIT_FILES_MAX {
             let path = numbered(path, number);
-            check_path(&path).map_err(|reason| format!("cannot use the audit file {}: {reason}", path.display()))?;
+            if let Ok(earlier) = platform::open_no_link(&path) {
+                platform::make_private(&earlier).map_err(|error| cannot_use(error.to_string()))?;
+            }
             // The newest file is empty if the last run ended while it rotated.
             if last.is_none() {
                 last = last_sequence(&path).map_err(|error| cannot_use(error.to_string()))?;
@@ -145,6 +151,7 @@ fn open(path: &Path) -> io::Result<(File, bool)> {
     let mut options = OpenOptions::new();
     let mut file = platform::private(options.read(true).append(true).create(true)).open(path)?;
     check_file(&file).map_err(|reason| io::Error::other(format!("it {reason}; remove it, or choose another path")))?;
+    platform::make_private(&file)?;
     let mut last = [b'\n'];
     if file.metadata()?.len() > 0 {
         file.seek(SeekFrom::End(-1))?;
@@ -287,6 +294,30 @@ mod tests {
         fs::write(folder.join("audit.lock"), "12345\n").unwrap();
         assert!(audit.append(RECORD).unwrap_err().to_string().contains("another process may use the audit file"));
         assert_eq!(sequences(&path), [2]);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_refused_file_leaves_no_lock_and_those_that_others_can_read_are_made_private() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let folder = folder("modes");
+        let path = folder.join("audit");
+        let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        for number in 0..2 {
+            fs::write(numbered(&path, number), "").unwrap();
+            set(&numbered(&path, number), 0o644);
+        }
+        set(&numbered(&path, 1), 0o666);
+        assert!(AuditFile::open(&path).unwrap_err().contains("can be written by others"));
+        assert!(!folder.join("audit.lock").exists(), "a lock was left");
+        set(&numbered(&path, 1), 0o644);
+        drop(AuditFile::open(&path).unwrap());
+        for number in 0..2 {
+            let mode = fs::metadata(numbered(&path, number)).unwrap().permissions().mode() & 0o777;
+            assert_eq!(mode, 0o600, "{number}");
+        }
         fs::remove_dir_all(folder).unwrap();
     }
 

@@ -1,9 +1,9 @@
 //! Unix: process groups, signals, locks, systemd.
 
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::net::TcpListener;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command};
@@ -166,6 +166,16 @@ pub(crate) fn check_owner(metadata: &Metadata) -> Result<(), String> {
 pub(crate) fn check_writers(metadata: &Metadata) -> Result<(), String> {
     let mode = metadata.mode() & 0o7777;
     if mode & 0o022 == 0 { Ok(()) } else { Err(format!("can be written by others (mode {mode:04o})")) }
+}
+
+/// Lets nobody but its owner read a file, if that is this user.
+pub(crate) fn make_private(file: &File) -> io::Result<()> {
+    let metadata = file.metadata()?;
+    let mode = metadata.mode() & 0o777;
+    if mode & 0o700 == mode || metadata.uid() != geteuid().as_raw() {
+        return Ok(());
+    }
+    file.set_permissions(Permissions::from_mode(0o600))
 }
 
 /// Whether both describe one file, whatever its names.

@@ -104,6 +104,12 @@ pub(crate) fn check_writers(_metadata: &Metadata) -> Result<(), String> {
     Ok(())
 }
 
+/// See [`check_owner`].
+#[allow(clippy::unnecessary_wraps)] // The same function as on Unix.
+pub(crate) fn make_private(_file: &File) -> io::Result<()> {
+    Ok(())
+}
+
 /// A file that is open without `FILE_SHARE_DELETE` cannot be replaced.
 pub(crate) fn is_same_file(_one: &Metadata, _other: &Metadata) -> bool {
     true

@@ -1,6 +1,6 @@
 //! The checks of a state file or an audit file and its folder, and the names of the files beside it.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -22,8 +22,11 @@ pub(crate) fn check_path(path: &Path) -> Result<(), String> {
     match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_symlink() => Err("it is a link; give the path that it leads to".to_owned()),
         Ok(metadata) if !metadata.is_file() => Err("not a regular file; choose another path".to_owned()),
+        Ok(metadata) => {
+            check_users(&metadata).map_err(|reason| format!("it {reason}; remove it, or choose another path"))
+        }
         // Opening it reports all other errors.
-        _ => Ok(()),
+        Err(_) => Ok(()),
     }
 }
 
@@ -33,7 +36,12 @@ pub(crate) fn check_file(file: &File) -> Result<(), String> {
     if !metadata.is_file() {
         return Err("is not a regular file".to_owned());
     }
-    platform::check_owner(&metadata).and_then(|()| platform::check_writers(&metadata))
+    check_users(&metadata)
+}
+
+/// Checks that nobody but this user and root can write a file.
+fn check_users(metadata: &Metadata) -> Result<(), String> {
+    platform::check_owner(metadata).and_then(|()| platform::check_writers(metadata))
 }
 
 /// `FILE.suffix`, in the same folder.

@@ -222,6 +222,7 @@ fn open(path: &Path, what: &str) -> Result<File, String> {
         match platform::lock(&lock_path).map_err(|error| failed(&error))? {
             LockAttempt::Acquired(lock) => {
                 check_file(&lock).map_err(|reason| cannot_use(&format!("{named} {reason}; remove it")))?;
+                platform::make_private(&lock).map_err(|error| failed(&error))?;
                 let found = fs::symlink_metadata(&lock_path);
                 let held = lock.metadata().map_err(|error| failed(&error))?;
                 if held.len() > LOCK_FILE_MAX {

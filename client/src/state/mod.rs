@@ -78,7 +78,7 @@ impl StateFile {
     ) -> Result<(Self, LoadResult), String> {
         check_path(path).map_err(|reason| format!("cannot use the state file {}: {reason}", path.display()))?;
         let file = Self { path: path.to_owned(), lock: lock(path)? };
-        let loaded = match read(path)? {
+        let loaded = match read(path, !file.lock.is_none())? {
             None => LoadResult::Missing,
             Some(Ok(state)) => LoadResult::State(state),
             Some(Err(reason)) => LoadResult::Damaged { quarantine: file.quarantine(&reason)?, reason },
@@ -155,11 +155,11 @@ impl StateFile {
     }
 }
 
-/// The file's state or what is wrong with it; `None` if there is no file.
+/// The file's state or what is wrong with it; `None` if there is no file. A file that others can read is made private if wanted.
 ///
 /// # Errors
 /// A sentence that says why the file cannot be read, or must not be used.
-fn read(path: &Path) -> Result<Option<Result<State, String>>, String> {
+fn read(path: &Path, make_private: bool) -> Result<Option<Result<State, String>>, String> {
     let cannot_read = |error: &io::Error| format!("cannot read the state file {}: {error}", path.display());
     let file = match platform::open_no_link(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -168,6 +168,9 @@ fn read(path: &Path) -> Result<Option<Result<State, String>>, String> {
     check_file(&file).map_err(|reason| {
         format!("cannot use the state file {}: it {reason}; remove it, or choose another path", path.display())
     })?;
+    if make_private {
+        platform::make_private(&file).map_err(|error| cannot_read(&error))?;
+    }
     let mut bytes = Vec::new();
     file.take(STATE_FILE_MAX).read_to_end(&mut bytes).map_err(|error| cannot_read(&error))?;
     Ok(Some(parse(&bytes)))
@@ -271,7 +274,7 @@ mod tests {
             let error = StateFile::open(&folder.join(name)).unwrap_err();
             assert!(error.contains("it is a link"), "{error}");
             // A link that appears after the first check.
-            assert!(read(&folder.join(name)).unwrap_err().contains("cannot read"), "{name}");
+            assert!(read(&folder.join(name), false).unwrap_err().contains("cannot read"), "{name}");
         }
         assert_eq!(fs::read(folder.join("real/state")).unwrap(), b"damaged");
         assert_eq!(fs::read_dir(folder.join("real")).unwrap().count(), 1);
@@ -300,6 +303,33 @@ mod tests {
             }
         }
         assert!(matches!(StateFile::open(&path).unwrap().1, LoadResult::State(_)));
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_refused_file_leaves_no_lock_and_one_that_others_can_read_is_made_private() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let folder = folder("modes");
+        let path = folder.join("state");
+        let (file, _) = StateFile::open(&path).unwrap();
+        file.save(&state()).unwrap();
+        drop(file);
+        fs::remove_file(folder.join("state.lock")).unwrap();
+        let set = |name: &str, mode| fs::set_permissions(folder.join(name), fs::Permissions::from_mode(mode)).unwrap();
+        let mode = |name: &str| fs::metadata(folder.join(name)).unwrap().permissions().mode() & 0o777;
+        set("state", 0o666);
+        assert!(StateFile::open(&path).unwrap_err().contains("can be written by others"));
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "a lock was left");
+        set("state", 0o644);
+        drop(StateFile::open_read_only(&path).unwrap());
+        assert_eq!(mode("state"), 0o644, "reading only changes no file");
+        drop(StateFile::open(&path).unwrap());
+        assert_eq!((mode("state"), mode("state.lock")), (0o600, 0o600));
+        set("state.lock", 0o644);
+        drop(StateFile::open(&path).unwrap());
+        assert_eq!(mode("state.lock"), 0o600);
         fs::remove_dir_all(folder).unwrap();
     }
 
@@ -349,7 +379,7 @@ mod tests {
             // Nor later, when the other process is gone: its state may be newer.
             let _ = fs::remove_file(&lock);
         }
-        assert_eq!(read(&path).unwrap(), Some(Ok(theirs)));
+        assert_eq!(read(&path, false).unwrap(), Some(Ok(theirs)));
         fs::remove_dir_all(folder).unwrap();
     }
 
