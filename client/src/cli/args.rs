@@ -93,7 +93,8 @@ pub(super) enum Command {
     #[command(after_help = "Example:  scheduled-events wait --mine --type Preempt,Terminate && systemctl stop app\n\
                       Example:  scheduled-events wait --timeout 10min || [ $? -eq 4 ]\n\n\
                       Exit codes: 0 an event that matches is announced, Scheduled or Started, and was printed as by `list`; \
-                      4 the time is over. Failed polls are reported on standard error and repeated.")]
+                      1 the time is over and no poll was answered with a document, or there was an event and this machine's \
+                      name, which --mine needs, is unknown; 4 the time is over. Failed polls are reported on standard error and repeated.")]
     Wait(WaitArgs),
     /// Show whether the machine is in service, and what each open event waits for, from the state file of `watch`
     #[command(after_help = "Example:  scheduled-events status\n\
@@ -268,8 +269,9 @@ pub(super) struct CheckArgs {
     /// The document; `-` is standard input
     #[arg(default_value = "-", value_name = "FILE")]
     pub(super) file: PathBuf,
-    #[command(flatten)]
-    pub(super) machine: MachineArgs,
+    /// This machine's name in the Resources of events (repeatable). Without it, all events are held
+    #[arg(long, value_name = "NAME", value_parser = vm_name)]
+    pub(super) vm_name: Vec<String>,
     #[command(flatten)]
     pub(super) policy: PolicyArgs,
     #[command(flatten)]
@@ -357,12 +359,6 @@ pub(super) struct MachineArgs {
     /// This machine's name in the Resources of events (repeatable) [default: from the metadata service]
     #[arg(long, value_name = "NAME", value_parser = vm_name)]
     pub(super) vm_name: Vec<String>,
-}
-
-impl MachineArgs {
-    pub(super) fn names(&self) -> Vec<&str> {
-        self.vm_name.iter().map(String::as_str).collect()
-    }
 }
 
 /// The policy.

@@ -24,7 +24,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<(), CommandError> {
     if let Some(warning) = policy_warning(&policy, &args.api_version) {
         diagnose("warning", &warning);
     }
-    let names = args.machine.names();
+    let names: Vec<_> = args.vm_name.iter().map(String::as_str).collect();
     if names.is_empty() && document.events().len() > 0 {
         diagnose("warning", "this machine's name is unknown, so all events are held; use --vm-name NAME");
     }

@@ -25,15 +25,12 @@ pub(super) fn wait(args: &WaitArgs) -> Result<(), CommandError> {
     let imds = connect(&args.service)?;
     warn_of_missing_types(&args.types, &args.service);
     let filter = EventFilter { mine: args.mine, types: args.types.clone() };
-    let time_over = || {
-        let time = args.timeout.map(humantime::format_duration).map_or(String::new(), |time| format!(" within {time}"));
-        CommandError::time_over(format!("no event{} was announced{time}", filter.describe()))
-    };
     let end = args.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let left = || end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()));
     let mut machine = Machine { names: args.machine.vm_name.clone(), reported: String::new(), args };
     let mut pace = pacing_session().map_err(|error| CommandError::usage(error.to_string()))?;
     let clock = Clock::start();
+    let (mut answered, mut last_failure) = (false, String::new());
     loop {
         match pace.next(clock.now()) {
             Step::Get { timeout_ms } => {
@@ -53,12 +50,15 @@ pub(super) fn wait(args: &WaitArgs) -> Result<(), CommandError> {
                     }
                     Err(failure) => (pace.on_failure(failure.cause, clock.now()), failure.detail),
                 };
-                if let RequestOutcome::PollFailed { cause, retry_in_ms } = outcome
-                    && !left().is_zero()
-                {
+                if let RequestOutcome::PollFailed { cause, retry_in_ms } = outcome {
                     let detail = if detail.is_empty() { detail } else { format!(" ({detail})") };
+                    last_failure = format!("{cause}{detail}");
                     let next = duration(retry_in_ms.div_ceil(1000).into());
-                    diagnose("warning", &format!("poll failed: {cause}{detail}; next poll in {next}"));
+                    if !left().is_zero() {
+                        diagnose("warning", &format!("poll failed: {last_failure}; next poll in {next}"));
+                    }
+                } else {
+                    answered = true;
                 }
             }
             Step::Wait { until } => {
@@ -68,7 +68,20 @@ pub(super) fn wait(args: &WaitArgs) -> Result<(), CommandError> {
             _ => {}
         }
         if left().is_zero() {
-            return Err(time_over());
+            let time =
+                args.timeout.map_or(String::new(), |time| format!(" within {}", humantime::format_duration(time)));
+            return Err(if !answered {
+                let endpoint = imds.endpoint();
+                let text = format!(
+                    "no poll of {endpoint} was answered with a document{time}; the last failure: {last_failure}"
+                );
+                CommandError::endpoint(text)
+            } else if let Some(why) = machine.name_missing(&filter) {
+                let text = format!("an event was announced{time}, but whether it is this machine's is unknown");
+                CommandError::endpoint(format!("{text}: {}", name_unknown(why, "use --vm-name NAME").message))
+            } else {
+                CommandError::time_over(format!("no event{} was announced{time}", filter.describe()))
+            });
         }
     }
 }
@@ -110,6 +123,12 @@ impl Machine<'_> {
         let names: Vec<_> = self.names.iter().map(String::as_str).collect();
         let names = names_for(&names, &self.args.service.api_version);
         document.events().any(|event| filter.matches(&event, names))
+    }
+
+    /// Why this machine's name is unknown, if that is the reason that nothing matched.
+    fn name_missing(&self, filter: &EventFilter) -> Option<&str> {
+        let is_missing = filter.mine && self.names.is_empty() && !self.reported.is_empty();
+        is_missing.then_some(self.reported.as_str())
     }
 
     fn print(&self, document: &Document<'_>, body: &[u8], filter: EventFilter) -> Result<(), CommandError> {

@@ -56,9 +56,45 @@ fn exit_code_4_is_that_the_time_is_over() {
     assert_eq!(finished.stderr, "error: no event of type Reboot was announced within 2s\n");
 
     // A request that is not answered does not prolong it.
+    let mut polls = 0;
+    service.intercept(move |request| {
+        polls += u32::from(request.is_get());
+        (polls > 1).then(|| Reply::new(200, "", "{}").after(Duration::from_secs(3600)))
+    });
+    let finished = start(&service, &["--type", "Reboot", "--timeout", "2s"]).finish().with_code(4);
+    assert_eq!(finished.stderr, "error: no event of type Reboot was announced within 2s\n");
+}
+
+#[test]
+fn exit_code_1_is_that_it_could_not_know() {
+    let service = FakeService::start();
+    // Never an answer, or never a document.
     service.intercept(|_| Some(Reply::new(200, "", "{}").after(Duration::from_secs(3600))));
-    let finished = start(&service, &["--timeout", "1s"]).finish().with_code(4);
-    assert_eq!(finished.stderr, "error: no event was announced within 1s\n");
+    let finished = start(&service, &["--timeout", "1s"]).finish().with_code(1);
+    let text =
+        format!("error: no poll of {} was answered with a document within 1s; the last failure: ", service.url());
+    assert!(finished.stderr.starts_with(&text) && finished.stderr.contains("time"), "{}", finished.stderr);
+    service.intercept(|_| Some(Reply::new(503, "", "")));
+    let finished = start(&service, &["--timeout", "2s"]).finish().with_code(1);
+    assert!(
+        finished.stderr.lines().last().is_some_and(|line| line.contains("the last failure: status 503")),
+        "{}",
+        finished.stderr
+    );
+
+    // An event, and no name to compare it with.
+    let service = FakeService::start();
+    service.set_name(None);
+    service.show(2, &[freeze("a")]);
+    let finished = start(&service, &["--mine", "--timeout", "2s"]).finish().with_code(1);
+    let last = finished.stderr.lines().last().expect("a line");
+    assert!(
+        last.starts_with("error: an event was announced within 2s, but whether it is this machine's is unknown: "),
+        "{last}"
+    );
+    assert!(last.ends_with("; use --vm-name NAME"), "{last}");
+    // Without an event that could match, the name is not needed.
+    start(&service, &["--mine", "--type", "Reboot", "--timeout", "1s"]).finish().with_code(4);
 }
 
 #[test]
