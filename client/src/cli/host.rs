@@ -96,6 +96,7 @@ impl ChangeCommands {
             let extra = [("SCHEDULED_EVENTS_CHANGE", self.change.word())];
             command.start(&self.event, &extra, Some(deadline(left)), move |event| match event {
                 CommandEvent::Line(line) => diagnose(&label, &line),
+                CommandEvent::Refused(why) => refused(&label, &why),
                 CommandEvent::Ended(ended) => {
                     outcome(&label, HookOutcome::Done, &ended);
                     if unfinished.fetch_sub(1, Ordering::SeqCst) == 1 {
@@ -192,6 +193,7 @@ impl Host for CommandHost {
         let attempt = reply.attempt();
         self.start(&command, (event, &[]), time, attempt, move |event: CommandEvent| match event {
             CommandEvent::Line(line) => diagnose("prepare", &line),
+            CommandEvent::Refused(why) => refused("prepare", &why),
             CommandEvent::Ended(ended) => match outcome("prepare", HookOutcome::Ready, &ended) {
                 HookOutcome::Ready => reply.prepared(Preparation::Ready, HookOutcome::Ready),
                 outcome => reply.prepared(Preparation::Failed, outcome),
@@ -208,6 +210,7 @@ impl Host for CommandHost {
         let (attempt, variables) = (reply.attempt(), [("SCHEDULED_EVENTS_EVENT_IDS", ids.as_str())]);
         self.start(&command, (last, &variables), Some(COMMAND_TIME), attempt, move |event: CommandEvent| match event {
             CommandEvent::Line(line) => diagnose("recover", &line),
+            CommandEvent::Refused(why) => refused("recover", &why),
             CommandEvent::Ended(ended) => reply.recovered(outcome("recover", HookOutcome::Done, &ended)),
         });
     }
@@ -220,6 +223,7 @@ impl Host for CommandHost {
         let (attempt, variables) = (reply.attempt(), [("SCHEDULED_EVENTS_PHASE", phase.word())]);
         self.start(&command, (event, &variables), Some(GATE_TIME), attempt, move |event: CommandEvent| match event {
             CommandEvent::Line(line) => diagnose("gate", &line),
+            CommandEvent::Refused(why) => refused("gate", &why),
             CommandEvent::Ended(ended) => reply.gate(phase, gate_answer(phase, &ended)),
         });
     }
@@ -258,6 +262,11 @@ impl Host for CommandHost {
         queue.start();
         true
     }
+}
+
+/// Reports that a command cannot be started yet.
+fn refused(label: &str, why: &str) {
+    diagnose("warning", &format!("the {label} command cannot be started yet: {why}; this is tried again"));
 }
 
 fn deadline(time_left: Option<Duration>) -> Instant {

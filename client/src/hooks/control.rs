@@ -8,6 +8,9 @@ use std::time::Instant;
 pub enum CommandEvent {
     /// It printed a line. Control characters are not removed.
     Line(String),
+    /// It cannot be started now, because the system refuses a process or a thread, for this reason. Starting is repeated. This is
+    /// reported for the first command, and from time to time.
+    Refused(String),
     /// It ended.
     Ended(CommandOutcome),
 }

@@ -48,7 +48,10 @@ pub fn reserve_thread() -> io::Result<()> {
 pub(super) fn start(task: Task) {
     if let Err((task, error)) = start_thread(task) {
         match reserve_thread() {
-            Ok(()) => pass_on(Work::Start(task)),
+            Ok(()) => {
+                task.refused(&error);
+                pass_on(Work::Start(task));
+            }
             Err(_) => task.give_up(&error),
         }
     }
@@ -96,6 +99,7 @@ fn keep(work: &Receiver<Work>) {
                 if task.must_end() {
                     task.give_up(&error);
                 } else {
+                    task.refused(&error);
                     waiting.push(task);
                 }
             }

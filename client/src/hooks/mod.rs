@@ -160,6 +160,7 @@ mod tests {
         loop {
             match receiver.recv_timeout(Duration::from_secs(40)).expect("the command ends") {
                 CommandEvent::Line(line) => lines.push(line),
+                CommandEvent::Refused(_) => {}
                 CommandEvent::Ended(outcome) => return (lines, outcome),
             }
         }
@@ -287,6 +288,7 @@ mod tests {
                     assert!(line.len() <= crate::limits::OUTPUT_LINE_MAX);
                     copied += line.len();
                 }
+                CommandEvent::Refused(_) => {}
                 CommandEvent::Ended(outcome) => assert_eq!(outcome, CommandOutcome::Succeeded),
             }
         }

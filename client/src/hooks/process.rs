@@ -3,12 +3,14 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{self, Child};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::control::{CommandEvent, CommandOutcome, End, RunningCommand};
 use super::pipes::Pipes;
 use super::register::Registered;
+use crate::failure_log::FailureLog;
 use crate::limits::{COMMAND_GRACE, COMMAND_TIME};
 use crate::platform::{self, CommandTree};
 
@@ -74,6 +76,17 @@ impl Task {
         control.reason_to_end().is_some() || control.deadline.is_none() && self.start_by <= Instant::now()
     }
 
+    /// Reports that starting the command is to be tried again, unless another command has reported that just now.
+    pub(super) fn refused(&self, error: &io::Error) {
+        static REPORTED: LazyLock<Mutex<FailureLog>> = LazyLock::new(Mutex::default);
+
+        let reason = error.to_string();
+        let reports = REPORTED.lock().unwrap_or_else(PoisonError::into_inner).reports(&reason);
+        if reports {
+            self.report(CommandEvent::Refused(format!("{}: {reason}", self.program)));
+        }
+    }
+
     /// Reports that the command could not be started, or that it was ended before.
     pub(super) fn give_up(&self, error: &io::Error) {
         let end = self.control.lock().end;
@@ -104,7 +117,7 @@ impl Task {
                 Ok((child, pipes))
             });
             match started {
-                Err(error) if platform::is_temporary_spawn_error(&error) && !self.must_end() => {}
+                Err(error) if platform::is_temporary_spawn_error(&error) && !self.must_end() => self.refused(&error),
                 started => return started,
             }
             thread::sleep(SPAWN_RETRY);

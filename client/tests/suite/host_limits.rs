@@ -66,6 +66,9 @@ fn a_command_whose_thread_or_process_is_refused_starts_once_there_is_one() {
     run.change("scheduled", "event-19");
     service.await_polls(5);
     assert!(run.records().iter().all(|record| record["record"] != "prepare"), "{}", run.stdout());
+    // Reported once, not for each command and each attempt.
+    run.wait_for_stderr("warning: the prepare command cannot be started yet: ");
+    assert_eq!(run.stderr().matches("cannot be started yet").count(), 1, "{}", run.stderr());
     allow_threads(&run, true);
     eventually("all approvals", || (service.posted().len() == events.len()).then_some(()));
 }
