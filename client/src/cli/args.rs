@@ -247,7 +247,7 @@ pub(super) struct WatchArgs {
     /// Exit when at least one event was seen, in this run or in the state file, and all have ended
     #[arg(long)]
     pub(super) until_idle: bool,
-    /// Exit after N polls
+    /// Exit after N polls, once the commands that run then have ended; Ctrl-C ends them
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) max_polls: Option<u64>,
     /// Decide and report, but do not prepare, approve or recover, run no command and change no file

@@ -19,7 +19,7 @@ mod options;
 mod persistence;
 mod transport;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::panic::resume_unwind;
@@ -83,6 +83,8 @@ pub struct Watcher {
     recovery: Option<u32>,
     /// What the gate answered last about each event that it was asked about.
     gate_answers: HashMap<(String, GatePhase), GateAnswer>,
+    /// The attempts that the host works on.
+    running: HashSet<u32>,
     machine_id: MachineId,
     id_unknown_noted: bool,
     /// What reading and writing the state file has to say, until there is a host.
@@ -132,6 +134,7 @@ impl Watcher {
             recovery: None,
             gate_answers: HashMap::new(),
             machine_id,
+            running: HashSet::new(),
             id_unknown_noted: false,
             start_notes: Vec::new(),
             messages,
@@ -239,6 +242,7 @@ impl Watcher {
                 let reply = Reply::new(attempt, event.event_id.clone(), self.sender.clone());
                 host.prepare(&event, time_left(event.not_before, time_of_day), reply);
             }
+                self.running.insert(attempt);
             Step::Recover { event, own, attempt } => {
                 let last = self.events.of(event);
                 let events = if own { self.ended_events(last) } else { vec![last] };
@@ -247,6 +251,7 @@ impl Watcher {
                 self.recovery = own.then_some(attempt).or(self.recovery);
                 if self.options.dry_run {
                     reply.recovered(HookOutcome::DryRun);
+                self.running.insert(attempt);
                 } else {
                     host.recover(&events, reply);
                 }
@@ -256,6 +261,7 @@ impl Watcher {
                 let reply = Reply::new(attempt, event.event_id.clone(), self.sender.clone());
                 host.gate(&event, phase, reply);
             }
+                self.running.insert(attempt);
             Step::Cancel { attempt } => host.cancel(attempt),
             // The last poll may be so long ago that the next one is due without a wait.
             Step::Get { .. } if polls_done => return Some(self.finish(host)),
@@ -297,9 +303,9 @@ impl Watcher {
         }
     }
 
-    /// All polls are done: waits for the hooks that are still running.
+    /// All polls are done: waits for what the host still runs. Nothing else is started.
     fn finish(&mut self, host: &mut dyn Host) -> StopReason {
-        while self.persistence.has_hooks() {
+        while self.persistence.has_hooks() || !self.running.is_empty() {
             let wait = self.heartbeat(host).unwrap_or(Duration::from_secs(3600));
             let Ok(message) = self.messages.recv_timeout(wait) else { continue };
             if let Some(reason) = self.on_message(message, host) {
@@ -323,6 +329,7 @@ impl Watcher {
             Message::Prepared { attempt, event_id, preparation, outcome } => {
                 let answer = self.session.prepared(attempt, preparation);
                 if let Some(outcome) = self.answered(answer, outcome, host) {
+                self.running.remove(&attempt);
                     let event = self.events.named(&event_id, &self.session);
                     self.report(&event, |event| Record::Prepare { outcome: Some(outcome), event }, host);
                 }
@@ -330,6 +337,7 @@ impl Watcher {
             Message::Recovered { attempt, event_id, outcome } => {
                 let events = self.ended_events(self.events.named(&event_id, &self.session));
                 let done = matches!(outcome, HookOutcome::Done | HookOutcome::NoCommand | HookOutcome::DryRun);
+                self.running.remove(&attempt);
                 let now = self.clock.clock.now();
                 let answer = self.session.recovered(attempt, done, now);
                 // Saved before it is reported, so that a recovery that was reported never runs again.
@@ -346,6 +354,7 @@ impl Watcher {
             Message::Gate { attempt, event_id, phase, answer } => {
                 if self.session.gate_answered(attempt, answer, self.clock.clock.now()) == AnswerOutcome::Accepted {
                     self.on_gate(&event_id, phase, answer, host);
+                self.running.remove(&attempt);
                 }
             }
             Message::Completed(number) => self.persistence.complete_hook(number),

@@ -27,7 +27,8 @@ pub struct WatcherOptions {
     pub recover_all: bool,
     /// Stop once an event was seen and none is left.
     pub until_idle: bool,
-    /// Stop after this number of polls.
+    /// Stop after this number of polls, once the commands that run then have ended. Nothing is started after the last poll's
+    /// wait, and nothing approved.
     pub max_polls: Option<u64>,
     /// An upper bound for the timeout of each request. Without it, the first request may take two minutes, since it may have to
     /// activate the service.

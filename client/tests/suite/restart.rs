@@ -4,6 +4,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -525,13 +526,35 @@ fn sigterm_stops_the_watcher_while_a_request_has_no_response() {
 }
 
 #[test]
-fn commands_that_run_after_the_last_poll_are_ended() {
+fn commands_that_run_after_the_last_poll_may_end_and_a_signal_ends_them() {
+    let fixture = Fixture::new();
+    let arguments = [
+        &["--policy", &fixture.policy, "--prepare", &fixture.prepare, "--state", &fixture.state],
+        &["--vm-name", VM, "--max-polls", "3"][..],
+    ]
+    .concat();
+    let mut run = Run::watch(&fixture.service.url(), &arguments);
+    fixture.await_command("prepare a");
+    fixture.service.await_polls(1);
+    thread::sleep(Duration::from_millis(500));
+    assert!(run.is_running(), "{}", run.stderr());
+    fixture.let_end("prepare");
+    let finished = run.finish().with_code(0);
+    let outcomes: Vec<_> = finished.of_kind("prepare").iter().map(|record| record["outcome"].clone()).collect();
+    assert_eq!(outcomes, ["ready"]);
+    // Nothing was started afterwards; the next run approves.
+    assert!(fixture.service.posted().is_empty() && fixture.service.polls() == 3);
+    Run::watch(&fixture.service.url(), &arguments).finish().with_code(0);
+    assert_eq!((fixture.service.posted(), fixture.ran().len()), (vec!["a".to_owned()], 1));
+
     let fixture = Fixture::new();
     let pids = fixture.folder.path("pids");
     let prepare = format!("sh -c 'sleep 100 & echo $$ $! > {pids}; wait'");
-    let arguments = ["--policy", &fixture.policy, "--prepare", &prepare, "--max-polls", "6"];
-    Run::watch(&fixture.service.url(), &arguments).finish().with_code(0);
-    for pid in lines(&pids).concat().split(' ') {
+    let arguments = ["--policy", &fixture.policy, "--prepare", &prepare, "--vm-name", VM, "--max-polls", "2"];
+    let run = Run::watch(&fixture.service.url(), &arguments);
+    let pids = eventually("a preparation", || lines(&pids).first().cloned());
+    stop_in_time(run);
+    for pid in pids.split(' ') {
         eventually("the end of a command", || {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
             stat.map_or(true, |stat| stat.contains(") Z ")).then_some(())
