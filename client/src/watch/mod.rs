@@ -33,6 +33,7 @@ use scheduled_events_core::{
     Step, UnixMillis, UnixSeconds,
 };
 
+use crate::failure_log::FailureLog;
 use crate::clock::{Clock, ClockMonitor};
 use crate::imds::{HttpResponse, Imds, RequestFailure, names_for};
 use crate::limits::{EVENTS_MAX, NAME_TIMEOUT, POLLING_OVERDUE, REQUEST_OVERDUE};
@@ -86,6 +87,8 @@ pub struct Watcher {
     /// The attempts that the host works on.
     running: HashSet<u32>,
     machine_id: MachineId,
+    /// Stale documents since the last new one.
+    stale: FailureLog,
     id_unknown_noted: bool,
     /// What reading and writing the state file has to say, until there is a host.
     start_notes: Vec<Note>,
@@ -134,6 +137,7 @@ impl Watcher {
             recovery: None,
             gate_answers: HashMap::new(),
             machine_id,
+            stale: FailureLog::default(),
             running: HashSet::new(),
             id_unknown_noted: false,
             start_notes: Vec::new(),
@@ -420,6 +424,7 @@ impl Watcher {
         });
         let detail = http.permanent_refusal();
         let status = http.status;
+            self.stale.succeeded();
         if outcome == RequestOutcome::Document {
             self.body = http.body;
             // Saved before anything is reported: an event that was reported stays known, even if it ends before the restart after
@@ -448,7 +453,8 @@ impl Watcher {
                 self.polls.answered = true;
                 self.polls.failure = None;
             }
-            RequestOutcome::Stale => host.note(&Note::StaleDocument),
+            // Old answers may come at each second poll, for as long as two servers share the address.
+            RequestOutcome::Stale if self.stale.reports("stale") => host.note(&Note::StaleDocument),
             RequestOutcome::PollFailed { cause, retry_in_ms } => {
                 let reason = describe(cause, detail);
                 host.note(&Note::PollFailed(reason.clone()));

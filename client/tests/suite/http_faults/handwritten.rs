@@ -74,6 +74,7 @@ fn an_old_document_that_is_served_again_ends_no_event() {
         service.await_polls(2);
     }
     run.wait_for_stderr("ignored an outdated document");
+    assert_eq!(run.stderr().matches("outdated").count(), 1, "once per change: {}", run.stderr());
     assert!(run.records().iter().all(|record| record["change"].is_null() || record["change"] == "scheduled"));
     assert_eq!(run.records().iter().filter(|record| record["record"] == "change").count(), 3);
 }
