@@ -8,6 +8,7 @@ use scheduled_events_core::{Change, Policy, Preparation};
 use super::args::DemoArgs;
 use super::error::CommandError;
 use super::format::{BOLD, GOOD, printable};
+use super::output::check_written;
 use super::printer::{RecordPrinter, Stamp, print_note};
 use super::replay::load;
 use super::watch::stop_on_signals;
@@ -65,7 +66,7 @@ pub(super) fn demo(args: &DemoArgs) -> Result<(), CommandError> {
         ..WatcherOptions::default()
     };
     let mut watch = Watcher::new(imds, watch_options, None).map_err(CommandError::usage)?;
-    stop_on_signals(watch.handle())?;
+    stop_on_signals(&watch.handle())?;
     let mut host = DemoHost { printer, server, over_since: None, handle: watch.handle() };
     let ended = watch.run(&mut host);
     host.printer.finish();
@@ -79,7 +80,7 @@ pub(super) fn demo(args: &DemoArgs) -> Result<(), CommandError> {
              Other scenarios:       {BOLD}scheduled-events scenarios{BOLD:#}"
         ));
     }
-    Ok(())
+    check_written()
 }
 
 /// The speed at which every event can be prepared for and approved before it starts: lower than usual for a short notice.

@@ -1,6 +1,6 @@
 //! Why a command failed, and its exit code.
 
-use std::io;
+use std::fmt;
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -16,8 +16,8 @@ impl CommandError {
     }
 
     /// The output cannot be written.
-    pub(super) fn output(error: &io::Error) -> Self {
-        Self { exit_code: 1, message: format!("cannot write to standard output: {error}") }
+    pub(super) fn output(reason: &dyn fmt::Display) -> Self {
+        Self { exit_code: 1, message: format!("cannot write to standard output: {reason}") }
     }
 
     /// The arguments are invalid, or cannot be used on this machine.

@@ -124,6 +124,14 @@ pub(super) fn flush_on_exit() {
     }
 }
 
+/// Whether all that was printed to standard output so far was written: for commands that go on without it.
+///
+/// # Errors
+/// The first reason why something was not.
+pub(super) fn check_written() -> Result<(), CommandError> {
+    OUTPUT.failure.get().map_or(Ok(()), |reason| Err(CommandError::output(reason)))
+}
+
 fn diagnostic(label: &str, message: &str) -> Vec<u8> {
     let style = if label == "error" { BAD } else { CAUTION };
     format!("{style}{label}:{style:#} {}\n", printable(message)).into_bytes()
@@ -145,6 +153,8 @@ struct Stream {
     stalled: AtomicBool,
     /// The number of texts that were dropped and not yet reported.
     dropped: AtomicU64,
+    /// Why something could not be written, the first time. The reader may be gone.
+    failure: OnceLock<String>,
 }
 
 /// A text in the queue.
@@ -162,6 +172,7 @@ impl Stream {
             queued_bytes: AtomicUsize::new(0),
             stalled: AtomicBool::new(false),
             dropped: AtomicU64::new(0),
+            failure: OnceLock::new(),
         }
     }
 
@@ -248,6 +259,9 @@ impl Stream {
             Target::Output => write_whole(&mut anstream::stdout().lock(), text),
             Target::Errors => write_whole(&mut anstream::stderr().lock(), text),
         };
+        if let Err(error) = &result {
+            let _ = self.failure.set(error.to_string());
+        }
         match result {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             result => result,

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use super::args::{ReplayArgs, ScenariosArgs};
 use super::error::CommandError;
 use super::format::{BOLD, DIM, PLAIN, printable};
-use super::output::{print, print_progress, print_record};
+use super::output::{check_written, print, print_progress, print_record};
 use super::table::Table;
 use super::terminal;
 use crate::record::Record;
@@ -27,8 +27,8 @@ pub(super) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
         };
         CommandError::usage(format!("cannot listen on {}: {error}{advice}", args.listen))
     })?;
-    // A script needs this line, so --quiet does not suppress it.
-    let _ = print(format!("listening on {}\n", server.url()).as_bytes());
+    // A script needs this line, so --quiet does not suppress it, and without it nobody knows the port.
+    print(format!("listening on {}\n", server.url()).as_bytes()).and_then(|()| check_written())?;
     for event in events {
         // Successful polls come every second and are not printed.
         let is_routine = matches!(&event, ReplayEvent::Answered { method, status: Some(200 | 304), faults, .. }
@@ -37,7 +37,7 @@ pub(super) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
             print_progress(&format!("{}\n", printable(&event.to_string())));
         }
     }
-    Ok(())
+    check_written()
 }
 
 /// The built-in scenario of this name, or the scenario in the file of this path.

@@ -62,7 +62,7 @@ pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
     let mut host = CommandHost::new(printer);
     host.audit = audit;
     let mut watch = Watcher::new(imds, options, state).map_err(CommandError::usage)?;
-    stop_on_signals(watch.handle())?;
+    stop_on_signals(&watch.handle())?;
     if args.prepare.is_some() || args.recover.is_some() || !args.on.is_empty() {
         hooks::reserve_thread().map_err(|error| CommandError::usage(format!("cannot start a thread: {error}")))?;
     }
@@ -79,7 +79,7 @@ pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
     }
     output::flush_on_exit();
     match ended {
-        StopReason::Idle | StopReason::Stopped | StopReason::PollsDone { answered: true } => Ok(()),
+        StopReason::Idle | StopReason::Stopped | StopReason::PollsDone { answered: true } => output::check_written(),
         StopReason::PollsDone { answered: false } => {
             Err(CommandError::endpoint(format!("no poll of {endpoint} was answered with a document")))
         }
@@ -117,8 +117,30 @@ fn warn(args: &WatchArgs, policy: &Policy) {
 }
 
 /// Stops the watcher on the signals that ask a process to end. It saves its state, and running commands are terminated.
-pub(super) fn stop_on_signals(handle: WatcherHandle) -> Result<(), CommandError> {
-    platform::on_stop_signal(move || handle.stop()).map_err(|error| signals(&error))
+pub(super) fn stop_on_signals(handle: &WatcherHandle) -> Result<(), CommandError> {
+    patiently(|| {
+        let handle = handle.clone();
+        platform::on_stop_signal(move || handle.stop())
+    })
+}
+
+/// Starts threads, and repeats that while the system refuses them: a machine that is out of threads for a moment is watched anyway.
+fn patiently(start: impl Fn() -> io::Result<()>) -> Result<(), CommandError> {
+    let mut log = FailureLog::default();
+    loop {
+        match start() {
+            Err(error) if platform::is_temporary_spawn_error(&error) => {
+                let reason = format!("cannot start a thread yet: {error}; this is tried again");
+                if log.reports(&reason) {
+                    diagnose("warning", &reason);
+                }
+                thread::sleep(THREAD_RETRY);
+            }
+            result => {
+                return result.map_err(|error| CommandError::usage(format!("cannot start a thread: {error}")));
+            }
+        }
+    }
 }
 
 fn signals(error: &io::Error) -> CommandError {

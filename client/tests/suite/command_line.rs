@@ -281,9 +281,37 @@ fn an_output_that_cannot_be_written_is_an_error() {
         .args(["--max-polls", "4"])
         .stdout(std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device"));
     let finished = watcher.output().expect("the command starts");
-    assert_eq!(finished.status.code(), Some(0));
+    assert_eq!(finished.status.code(), Some(1));
     let message = String::from_utf8_lossy(&finished.stderr);
     assert_eq!(message.matches("error: cannot write records to standard output").count(), 1, "{message}");
+    assert!(
+        message.ends_with("error: cannot write to standard output: No space left on device (os error 28)\n"),
+        "{message}"
+    );
+    assert_eq!(service.requests().iter().filter(|request| request.is_get()).count(), 2 + 4, "it polled to the end");
+    for arguments in [&["demo", "--speed", "1000"][..], &["replay", "preempt"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
+        let finished = command(arguments).stdout(full).output().expect("the command starts");
+        assert_eq!(finished.status.code(), Some(1), "{arguments:?}");
+        let message = String::from_utf8_lossy(&finished.stderr);
+        assert!(message.contains("error: cannot write to standard output: No space left"), "{arguments:?}: {message}");
+    }
+}
+
+#[test]
+fn a_watcher_whose_reader_is_gone_goes_on_and_ends_with_an_error() {
+    let service = FakeService::start();
+    service.show(2, &[freeze("a")]);
+    let url = service.url();
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut watcher = command(&["watch", "--json", "--endpoint", &url, "--vm-name", VM, "--interval", "200ms"]);
+    let finished =
+        watcher.args(["--max-polls", "4", "--policy", "sample"]).stdout(writer).output().expect("the command");
+    let message = String::from_utf8_lossy(&finished.stderr);
+    assert_eq!(finished.status.code(), Some(1), "{message}");
+    assert!(message.ends_with("error: cannot write to standard output: Broken pipe (os error 32)\n"), "{message}");
+    assert_eq!(service.posted(), ["a"]);
 }
 
 #[test]
