@@ -147,6 +147,9 @@ pub const OUTPUT_QUEUE_MAX: usize = 1 << 20;
 /// How long the exit waits for output that is not yet written.
 pub const EXIT_OUTPUT_WAIT: Duration = Duration::from_secs(1);
 
+/// The delay before a thread that the system refused at the start is tried again.
+pub const THREAD_RETRY: Duration = Duration::from_millis(250);
+
 /// The longest time between two polls that `--interval` accepts.
 pub const INTERVAL_MAX: Duration = Duration::from_secs(3600);
 

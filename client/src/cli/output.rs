@@ -106,7 +106,7 @@ pub(super) fn print_progress_record(record: &impl Serialize) {
 
 /// From now on, a reader that stalls delays nothing for long.
 pub(super) fn start_writers() -> io::Result<()> {
-    for stream in [&OUTPUT, &ERRORS] {
+    for stream in [&OUTPUT, &ERRORS].into_iter().filter(|stream| stream.queue.get().is_none()) {
         let (queue, texts) = mpsc::channel();
         thread::Builder::new().spawn(|| stream.write_queue(texts))?;
         let _ = stream.queue.set(queue);

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::thread;
 
 use scheduled_events_core::{Action, Policy};
 
@@ -14,7 +15,9 @@ use super::output::{self, diagnose};
 use super::printer::{RecordPrinter, Stamp, print_note};
 use crate::api_version::policy_warning;
 use crate::audit::Audit;
+use crate::failure_log::FailureLog;
 use crate::hooks;
+use crate::limits::THREAD_RETRY;
 use crate::platform;
 use crate::policy_file;
 use crate::state::StateFile;
@@ -50,7 +53,7 @@ pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
         max_polls: args.max_polls,
         timeout: None,
     };
-    output::start_writers().map_err(|error| CommandError::usage(format!("cannot start a thread: {error}")))?;
+    patiently(output::start_writers)?;
     let printer = RecordPrinter::new(&args.output, args.log.verbose, Stamp::of_log());
     printer.message(&format!(
         "watching {} every {}, policy {}; press Ctrl-C to stop",
@@ -64,7 +67,7 @@ pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
     let mut watch = Watcher::new(imds, options, state).map_err(CommandError::usage)?;
     stop_on_signals(&watch.handle())?;
     if args.prepare.is_some() || args.recover.is_some() || !args.on.is_empty() {
-        hooks::reserve_thread().map_err(|error| CommandError::usage(format!("cannot start a thread: {error}")))?;
+        patiently(hooks::reserve_thread)?;
     }
     host.prepare = args.prepare;
     host.recover = args.recover;

@@ -21,7 +21,6 @@ mod transport;
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io;
 use std::panic::resume_unwind;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
@@ -30,11 +29,11 @@ use std::time::{Duration, Instant};
 use scheduled_events_core::record::{CauseWord, EventMembers};
 use scheduled_events_core::{
     AnswerOutcome, Cause, Change, GateAnswer, GatePhase, Report, RequestOutcome, Response, Session, SessionConfig,
-    Step, UnixMillis, UnixSeconds,
+    SessionConfigError, Step, UnixMillis, UnixSeconds,
 };
 
-use crate::failure_log::FailureLog;
 use crate::clock::{Clock, ClockMonitor};
+use crate::failure_log::FailureLog;
 use crate::imds::{HttpResponse, Imds, RequestFailure, names_for};
 use crate::limits::{EVENTS_MAX, NAME_TIMEOUT, POLLING_OVERDUE, REQUEST_OVERDUE};
 use crate::platform;
@@ -87,9 +86,9 @@ pub struct Watcher {
     /// The attempts that the host works on.
     running: HashSet<u32>,
     machine_id: MachineId,
+    id_unknown_noted: bool,
     /// Stale documents since the last new one.
     stale: FailureLog,
-    id_unknown_noted: bool,
     /// What reading and writing the state file has to say, until there is a host.
     start_notes: Vec<Note>,
     messages: Receiver<Message>,
@@ -110,8 +109,7 @@ impl Watcher {
     /// Makes a watcher. With a state file it continues where the last run stopped.
     ///
     /// # Errors
-    /// A sentence that says what is wrong: an option out of range, a state file that cannot be written, or a thread that cannot be
-    /// started.
+    /// A sentence that says what is wrong: an option out of range, or a state file that cannot be written.
     pub fn new(
         imds: Imds,
         options: WatcherOptions,
@@ -136,10 +134,10 @@ impl Watcher {
             posted: Vec::new(),
             recovery: None,
             gate_answers: HashMap::new(),
-            machine_id,
-            stale: FailureLog::default(),
             running: HashSet::new(),
+            machine_id,
             id_unknown_noted: false,
+            stale: FailureLog::default(),
             start_notes: Vec::new(),
             messages,
             sender,
@@ -244,18 +242,18 @@ impl Watcher {
                 let event = self.events.of(event);
                 self.save(host);
                 let reply = Reply::new(attempt, event.event_id.clone(), self.sender.clone());
+                self.running.insert(attempt);
                 host.prepare(&event, time_left(event.not_before, time_of_day), reply);
             }
-                self.running.insert(attempt);
             Step::Recover { event, own, attempt } => {
                 let last = self.events.of(event);
                 let events = if own { self.ended_events(last) } else { vec![last] };
                 self.save(host);
                 let reply = Reply::new(attempt, events[0].event_id.clone(), self.sender.clone());
                 self.recovery = own.then_some(attempt).or(self.recovery);
+                self.running.insert(attempt);
                 if self.options.dry_run {
                     reply.recovered(HookOutcome::DryRun);
-                self.running.insert(attempt);
                 } else {
                     host.recover(&events, reply);
                 }
@@ -263,9 +261,9 @@ impl Watcher {
             Step::Gate { event, phase, attempt } => {
                 let event = self.events.of(event);
                 let reply = Reply::new(attempt, event.event_id.clone(), self.sender.clone());
+                self.running.insert(attempt);
                 host.gate(&event, phase, reply);
             }
-                self.running.insert(attempt);
             Step::Cancel { attempt } => host.cancel(attempt),
             // The last poll may be so long ago that the next one is due without a wait.
             Step::Get { .. } if polls_done => return Some(self.finish(host)),
@@ -331,17 +329,17 @@ impl Watcher {
             }
             Message::MachineId(answer) => self.on_machine_id(answer, host),
             Message::Prepared { attempt, event_id, preparation, outcome } => {
+                self.running.remove(&attempt);
                 let answer = self.session.prepared(attempt, preparation);
                 if let Some(outcome) = self.answered(answer, outcome, host) {
-                self.running.remove(&attempt);
                     let event = self.events.named(&event_id, &self.session);
                     self.report(&event, |event| Record::Prepare { outcome: Some(outcome), event }, host);
                 }
             }
             Message::Recovered { attempt, event_id, outcome } => {
+                self.running.remove(&attempt);
                 let events = self.ended_events(self.events.named(&event_id, &self.session));
                 let done = matches!(outcome, HookOutcome::Done | HookOutcome::NoCommand | HookOutcome::DryRun);
-                self.running.remove(&attempt);
                 let now = self.clock.clock.now();
                 let answer = self.session.recovered(attempt, done, now);
                 // Saved before it is reported, so that a recovery that was reported never runs again.
@@ -356,9 +354,9 @@ impl Watcher {
                 }
             }
             Message::Gate { attempt, event_id, phase, answer } => {
+                self.running.remove(&attempt);
                 if self.session.gate_answered(attempt, answer, self.clock.clock.now()) == AnswerOutcome::Accepted {
                     self.on_gate(&event_id, phase, answer, host);
-                self.running.remove(&attempt);
                 }
             }
             Message::Completed(number) => self.persistence.complete_hook(number),
@@ -424,9 +422,9 @@ impl Watcher {
         });
         let detail = http.permanent_refusal();
         let status = http.status;
-            self.stale.succeeded();
         if outcome == RequestOutcome::Document {
             self.body = http.body;
+            self.stale.succeeded();
             // Saved before anything is reported: an event that was reported stays known, even if it ends before the restart after
             // a crash.
             self.save(host);
@@ -573,15 +571,18 @@ fn new_session(options: &WatcherOptions) -> Result<Box<Session<EVENTS_MAX>>, Str
         machine_id: "",
         boot_id: &boot_id,
     };
-    let session = thread::scope(|scope| {
-        let maker = thread::Builder::new().spawn_scoped(scope, || Session::new(&config).map(Box::new))?;
-        Ok(maker.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    let session = thread::scope(|scope| match thread::Builder::new().spawn_scoped(scope, || boxed_session(&config)) {
+        Ok(maker) => maker.join().unwrap_or_else(|panic| resume_unwind(panic)),
+        // The system refuses another thread.
+        Err(_) => boxed_session(&config),
     });
-    session.map_err(|error| no_thread(&error))?.map_err(|error| error.to_string())
+    session.map_err(|error| error.to_string())
 }
 
-fn no_thread(error: &io::Error) -> String {
-    format!("cannot start another thread: {error}")
+// A function that it is inlined into would need the stack for it, too.
+#[inline(never)]
+fn boxed_session(config: &SessionConfig<'_>) -> Result<Box<Session<EVENTS_MAX>>, SessionConfigError> {
+    Session::new(config).map(Box::new)
 }
 
 fn time_left(not_before: Option<UnixSeconds>, now: UnixMillis) -> Option<Duration> {

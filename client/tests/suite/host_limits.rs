@@ -74,6 +74,27 @@ fn a_command_whose_thread_or_process_is_refused_starts_once_there_is_one() {
 }
 
 #[test]
+fn a_watcher_that_is_refused_threads_at_the_start_waits_for_them() {
+    let service = FakeService::start();
+    let folder = Folder::new();
+    let (program, _) = give_away(&folder, USER);
+    let policy = folder.file("policy.toml", PREPARE_ALL);
+    let url = service.url();
+    let arguments =
+        ["watch", "--json", "--endpoint", &url, "--interval", "200ms", "--vm-name", VM, "--policy", &policy];
+    let instead = format!("shift; exec {program} \"$@\"");
+    // Only the soft limit, which the user may raise again.
+    let limited = ["prlimit", "--nproc=0:", "sh", "-c", &instead, "sh"].map(str::to_owned);
+    let wrapper = [unprivileged(USER), limited.to_vec()].concat();
+    let run = Run::start(wrap(&wrapper, &command(&[&arguments[..], &["--prepare", "true"]].concat())));
+    run.wait_for_stderr("warning: cannot start a thread yet: ");
+    assert!(service.requests().is_empty());
+    allow_threads(&run, true);
+    service.await_polls(2);
+    assert_eq!(run.stderr().matches("cannot start a thread yet").count(), 1, "{}", run.stderr());
+}
+
+#[test]
 fn a_command_that_leaves_processes_running_costs_no_thread() {
     let service = FakeService::start();
     let events: Vec<_> = (0..8).map(|number| freeze(&format!("event-{number}"))).collect();
