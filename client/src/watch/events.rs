@@ -20,13 +20,18 @@ impl EventRecords {
         self.0.len()
     }
 
-    /// Copies the document's events. A known `NotBefore` is kept where the document has none, as for Started events.
+    /// Copies the document's events. A known `NotBefore` is kept where the document has none, as for Started events; and so is the
+    /// case in which an id was first seen, which the session posts.
     pub(super) fn apply(&mut self, document: &Document<'_>, names: VmNames<'_>) {
         for event in document.events() {
             let mut record = EventRecord::new(&event, names);
             let key = event_key(&record.event_id);
-            let known = self.0.get(&key).and_then(|known| known.not_before);
-            record.not_before = record.not_before.or(known);
+            if let Some(known) = self.0.get(&key) {
+                record.not_before = record.not_before.or(known.not_before);
+                if known.event_id.eq_ignore_ascii_case(&record.event_id) {
+                    record.event_id.clone_from(&known.event_id);
+                }
+            }
             self.0.insert(key, record);
         }
     }

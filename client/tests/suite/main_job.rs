@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::{
-    FakeService, Folder, PATIENCE, Run, VM, assert_well_behaved, command, document, eventually, freeze, in_future,
+    FakeService, Folder, PATIENCE, PREPARE_ALL, Run, VM, assert_well_behaved, command, document, eventually, freeze,
+    in_future,
 };
 use crate::support::{about_event_of, of_replay, play, started, with};
 
@@ -389,4 +390,31 @@ fn the_first_api_version_has_names_with_an_underscore() {
     run.record("an approval", |record| record["record"] == "approval");
     let events: Vec<_> = service.requests().into_iter().filter(|request| !request.is_name()).collect();
     assert!(events.iter().all(|request| request.target.ends_with("?api-version=2017-03-01")), "{events:?}");
+}
+
+#[test]
+fn an_id_has_one_case_in_all_records_requests_and_commands() {
+    let service = FakeService::start();
+    let folder = Folder::new();
+    let policy = folder.file("policy.toml", PREPARE_ALL);
+    let ids = folder.path("ids");
+    let log = format!("sh -c 'echo $SCHEDULED_EVENTS_EVENT_ID >> {ids}'");
+    let state = folder.path("state");
+    let arguments = ["--policy", &policy, "--prepare", &log, "--recover", &log, "--state", &state, "--vm-name", VM];
+    let mut run = Run::watch(&service.url(), &[&arguments[..], &["--until-idle"]].concat());
+    service.show(2, &[freeze("C7061bac-AFDC")]);
+    run.change("scheduled", "C7061bac-AFDC");
+    // The service compares ids without their case, and may write them in another one.
+    service.show(3, &[with(freeze("c7061BAC-afdc"), &json!({ "Description": "another" }))]);
+    run.record("an update", |record| record["change"] == "updated");
+    crate::support::eventually("an approval", || service.posted().first().cloned());
+    service.show(4, &[started("C7061BAC-AFDC")]);
+    run.record("the start", |record| record["change"] == "started");
+    service.show(5, &[]);
+    let finished = run.finish().with_code(0);
+    let of = |record: &Value| record["event_id"].as_str().or(record["event_ids"][0].as_str()).map(str::to_owned);
+    let found: Vec<_> = finished.records().iter().filter_map(of).collect();
+    assert!(found.len() >= 7 && found.iter().all(|id| id == "C7061bac-AFDC"), "{}", finished.stdout);
+    assert_eq!(service.posted(), ["C7061bac-AFDC"]);
+    assert_eq!(crate::support::lines(&ids), ["C7061bac-AFDC"; 2]);
 }
