@@ -135,7 +135,7 @@ crash: ## kill the command at every boundary of its work: make crash SEEDS=10000
 	@tests/setup crash
 	CRASH_SEEDS=$(SEEDS) CRASH_SEED=$(SEED) $(CARGO) test $(WORKSPACE) --test crash
 
-soak: ## poll for a day in a minute and check that nothing grows or gets lost; a year: make soak POLLS=31536000
+soak: ## documents of 10,000 events, then a day of polls in a minute: nothing grows or gets lost; a year: make soak POLLS=31536000
 	SOAK_POLLS=$(POLLS) $(CARGO) test $(WORKSPACE) --test soak
 
 test-mounts: ## test the state file on a full and on a read-only file system, which takes a mount

@@ -1,10 +1,12 @@
 //! A day of polls, or `SOAK_POLLS`: memory, file descriptors and threads do not grow, and the records account for every event.
+//! Before that, `crowd`: documents of ten thousand events.
 //!
 //! Time passes ten thousand times faster for the watcher's clock and the spacing of its requests. Everything else is real: a
 //! process with a watcher, HTTP over one connection, a state file and commands. The service runs in this process, which measures
 //! the other.
 
-#[path = "suite/support/mod.rs"]
+mod crowd;
+#[path = "../suite/support/mod.rs"]
 mod support;
 
 use std::collections::HashMap;
@@ -45,10 +47,11 @@ const GROWTH_MAX: i64 = 256;
 fn main() -> ExitCode {
     let polls = env::var("SOAK_POLLS").ok().filter(|polls| !polls.is_empty());
     let polls = polls.map_or(DAY, |polls| polls.parse().expect("SOAK_POLLS is a number"));
-    match env::var("SOAK_ENDPOINT") {
-        Ok(endpoint) => watch(&endpoint, polls),
-        Err(_) => supervise(polls),
+    if let Ok(endpoint) = env::var("SOAK_ENDPOINT") {
+        return watch(&endpoint, polls);
     }
+    crowd::run();
+    supervise(polls)
 }
 
 /// The measured process: a watcher that prints its records and runs commands.
