@@ -6,7 +6,7 @@ import scheduled_events as se
 def main() -> None:
     with se.Client() as client:
         document, this_host = client.poll(), client.vm_name()
-        for event in document.events if document else ():
+        for event in document.events:
             if event.concerns(this_host):
                 print(
                     f"+ Scheduled Event. {this_host} is scheduled for {event.event_type} not before {event.not_before}"

@@ -1,12 +1,11 @@
 //! The bytes of a document, which it shares with its events.
 
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PyString};
 use scheduled_events_core::Document;
 
-use crate::errors::parse_error;
+use crate::errors::{argument, parse_error};
 
 /// The bytes of a document, owned by Python.
 pub(crate) struct Body(PyBackedBytes);
@@ -26,7 +25,8 @@ impl Body {
             PyBackedBytes::from(input.call_method0("tobytes")?.cast_into::<PyBytes>()?)
         } else {
             let name = input.get_type().name()?;
-            return Err(PyTypeError::new_err(format!("expected bytes, bytearray, memoryview or str, not {name}")));
+            let message = format!("expected bytes, bytearray, memoryview or str, not {name}");
+            return Err(argument(input.py(), &message));
         };
         Ok(Self(bytes))
     }

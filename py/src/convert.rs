@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyDateTime, PyString, PyTzInfo};
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDateTime, PyString, PyTzInfo};
 use scheduled_events::clock::Clock;
 use scheduled_events_core::{GateAnswer, UnixMillis, UnixSeconds};
+
+use crate::errors;
 
 /// A time as an argument: seconds since 1970, or an aware `datetime`.
 #[derive(Clone, Copy)]
@@ -29,16 +30,17 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Moment {
             seconds
         } else if object.is_instance_of::<PyDateTime>() {
             if object.call_method0("utcoffset")?.is_none() {
-                return Err(PyValueError::new_err("expected an aware datetime; this one has no tzinfo"));
+                return Err(errors::config(object.py(), "expected an aware datetime; this one has no tzinfo"));
             }
             object.call_method0("timestamp")?.extract()?
         } else {
             let name = object.get_type().name()?;
-            return Err(PyTypeError::new_err(format!("expected an aware datetime or a number of seconds, not {name}")));
+            let message = format!("expected an aware datetime or a number of seconds, not {name}");
+            return Err(errors::argument(object.py(), &message));
         };
         #[allow(clippy::cast_precision_loss)] // Both fit in 53 bits.
         if !(FIRST_SECOND as f64..=LAST_SECOND as f64).contains(&seconds) {
-            return Err(PyValueError::new_err("a time must be in the years 1 to 9999"));
+            return Err(errors::config(object.py(), "a time must be in the years 1 to 9999"));
         }
         Ok(Self(UnixMillis((seconds * 1000.0).round() as i64)))
     }
@@ -67,24 +69,33 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Names {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let refused = |found: &Bound<'py, PyAny>| {
+            let kind = found.get_type().name().map_or_else(|_| String::new(), |name| name.to_string());
+            errors::argument(found.py(), &format!("expected a machine's name, or several, as str, not {kind}"))
+        };
         let names: Vec<String> = if object.is_instance_of::<PyString>() {
             vec![object.extract()?]
+        } else if object.is_instance_of::<PyBytes>() || object.is_instance_of::<PyByteArray>() {
+            return Err(refused(&object));
         } else {
-            object.try_iter()?.map(|name| name?.extract()).collect::<PyResult<_>>()?
+            let names = object.try_iter().map_err(|_| refused(&object))?;
+            names
+                .map(|name| name.and_then(|name| name.extract().map_err(|_| refused(&name))))
+                .collect::<PyResult<_>>()?
         };
         if names.iter().any(String::is_empty) {
-            return Err(PyValueError::new_err("a machine's name must not be empty"));
+            return Err(errors::config(object.py(), "a machine's name must not be empty"));
         }
         Ok(Self(names))
     }
 }
 
 /// A duration of this many seconds.
-pub(crate) fn span(seconds: f64, what: &str) -> PyResult<Duration> {
+pub(crate) fn span(py: Python<'_>, seconds: f64, what: &str) -> PyResult<Duration> {
     Duration::try_from_secs_f64(seconds)
         .ok()
         .filter(|span| !span.is_zero())
-        .ok_or_else(|| PyValueError::new_err(format!("{what} must be a positive number of seconds, not {seconds}")))
+        .ok_or_else(|| errors::config(py, &format!("{what} must be a positive number of seconds, not {seconds}")))
 }
 
 /// A gate's answer: True, False, or a word of core's. Nothing else is one, so that a function without a `return` opens no gate.
@@ -97,7 +108,8 @@ pub(crate) fn gate_answer(answer: &Bound<'_, PyAny>) -> PyResult<GateAnswer> {
     let another = GateAnswer::AnotherApproves;
     found.ok_or_else(|| {
         let given = answer.repr().map_or_else(|_| String::new(), |text| text.to_string());
-        PyValueError::new_err(format!("expected True, False or {:?} from a gate, not {given}", another.word()))
+        let message = format!("expected True, False or {:?} from a gate, not {given}", another.word());
+        errors::config(answer.py(), &message)
     })
 }
 
@@ -115,4 +127,11 @@ pub(crate) fn datetime(py: Python<'_>, moment: UnixSeconds) -> PyResult<Option<B
         .get_or_try_init(py, || py.get_type::<PyDateTime>().getattr("fromtimestamp").map(Bound::unbind))?
         .bind(py);
     make.call1((moment.0, PyTzInfo::utc(py)?)).map(Some)
+}
+
+/// The names that an argument is, checked; none for None.
+#[pyfunction]
+#[pyo3(name = "_names")]
+pub(crate) fn names(names: Option<Names>) -> Vec<String> {
+    names.unwrap_or_default().0
 }

@@ -3,6 +3,7 @@
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use scheduled_events::imds::HttpResponse;
 use scheduled_events::policy_file::PolicyError;
 use scheduled_events_core::record::{CauseWord, Printable};
 use scheduled_events_core::{Cause, ParseError, SnapshotError};
@@ -39,12 +40,25 @@ pub(crate) fn base(py: Python<'_>, message: &str) -> PyErr {
     error(py, "Error", message, |_| Ok(()))
 }
 
-/// `EndpointError` for a response with another status than success.
-pub(crate) fn refused(py: Python<'_>, status: u16, body: &[u8]) -> PyErr {
-    let text: String = String::from_utf8_lossy(body).chars().take(300).collect();
-    let colon = if text.is_empty() { "" } else { ": " };
-    let message = format!("the endpoint responded with status {status}{colon}{}", Printable(&text));
-    error(py, "EndpointError", &message, |details| details.set_item("status", status))
+/// `EndpointError` for a response that is no success. Its cause is that of the record of such a poll.
+pub(crate) fn refused(py: Python<'_>, response: &HttpResponse) -> PyErr {
+    let status = response.status;
+    let (message, cause) = if status == 200 {
+        (
+            "the endpoint responded with an empty body, which does not mean that there are no events".to_owned(),
+            Cause::EmptyBody,
+        )
+    } else {
+        let text: String = String::from_utf8_lossy(&response.body).chars().take(300).collect();
+        let colon = if text.is_empty() { "" } else { ": " };
+        let message = format!("the endpoint responded with status {status}{colon}{}", Printable(&text));
+        (message, Cause::of_status(status))
+    };
+    error(py, "EndpointError", &message, |details| {
+        details.set_item("cause", CauseWord(cause).to_string())?;
+        details.set_item("status", status)?;
+        details.set_item("retry_after", response.retry_after)
+    })
 }
 
 /// `EndpointError` for a request without a response.
@@ -81,6 +95,11 @@ pub(crate) fn policy(py: Python<'_>, message: &str) -> PyErr {
 /// `ConfigError`.
 pub(crate) fn config(py: Python<'_>, message: &str) -> PyErr {
     error(py, "ConfigError", message, |_| Ok(()))
+}
+
+/// `ArgumentError`: an argument has a type that is not accepted.
+pub(crate) fn argument(py: Python<'_>, message: &str) -> PyErr {
+    error(py, "ArgumentError", message, |_| Ok(()))
 }
 
 /// `StateError`.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use scheduled_events_core::{StartRequests, limits};
 use crate::convert::span;
 use crate::document::PyDocument;
 use crate::errors;
+use crate::ids::EventIds;
 
 /// How long a wait lasts before signals are checked: the longest delay of Ctrl-C.
 pub(crate) const SLICE: Duration = Duration::from_millis(50);
@@ -27,6 +28,8 @@ pub(crate) struct PyImds {
     pub(crate) timeout: Option<Duration>,
     /// Whether a request was answered. The first one may start the service, which takes minutes.
     answered: AtomicBool,
+    /// The lines of the trace that Python has not logged yet, if there is a trace.
+    trace: Option<Arc<Mutex<Vec<String>>>>,
 }
 
 #[pymethods]
@@ -38,33 +41,54 @@ impl PyImds {
         api_version: Option<&str>,
         timeout: Option<f64>,
         allow_endpoint: bool,
+        user_agent: Option<&str>,
+        trace: bool,
     ) -> PyResult<Self> {
         let (endpoint, version) = (endpoint.unwrap_or(ENDPOINT), api_version.unwrap_or(API_VERSION));
         let transport = Imds::new(endpoint, version, allow_endpoint)
             .map_err(|message| errors::config(py, &message.replace("--allow-endpoint", "allow_endpoint=True")))?;
-        let timeout = timeout.map(|seconds| span(seconds, "timeout")).transpose()?;
-        Ok(Self { transport, timeout, answered: AtomicBool::new(false) })
+        let transport = match user_agent {
+            Some(text) => transport.with_user_agent(text).map_err(|message| errors::config(py, &message))?,
+            None => transport,
+        };
+        let timeout = timeout.map(|seconds| span(py, seconds, "timeout")).transpose()?;
+        let trace = trace.then(Arc::<Mutex<Vec<String>>>::default);
+        let transport = match &trace {
+            Some(lines) => {
+                let lines = Arc::clone(lines);
+                transport.with_trace(move |exchange| {
+                    lines.lock().unwrap_or_else(PoisonError::into_inner).push(exchange.to_string());
+                })
+            }
+            None => transport,
+        };
+        Ok(Self { transport, timeout, answered: AtomicBool::new(false), trace })
     }
 
-    fn poll(&self, py: Python<'_>) -> PyResult<Option<PyDocument>> {
+    /// Takes the lines of the trace that were not taken yet.
+    fn take_trace(&self) -> Vec<String> {
+        let lines = self.trace.as_ref().map(|lines| lines.lock().unwrap_or_else(PoisonError::into_inner));
+        lines.map(|mut lines| std::mem::take(&mut *lines)).unwrap_or_default()
+    }
+
+    fn poll(&self, py: Python<'_>) -> PyResult<PyDocument> {
         let (transport, timeout) = (self.transport.clone(), self.timeout());
         let answer = wait_for(py, move || transport.events(timeout))?.map_err(|failure| failed(py, &failure))?;
         self.answered.store(true, Ordering::Relaxed);
         match answer.status {
-            200 if answer.body.trim_ascii().is_empty() => Ok(None),
-            200 => PyDocument::from_bytes(py, &answer.body).map(Some),
-            status => Err(errors::refused(py, status, &answer.body)),
+            200 if !answer.body.trim_ascii().is_empty() => PyDocument::from_bytes(py, &answer.body),
+            _ => Err(errors::refused(py, &answer)),
         }
     }
 
-    fn approve(&self, py: Python<'_>, ids: Vec<String>) -> PyResult<()> {
-        let (transport, timeout, body) = (self.transport.clone(), self.timeout(), body(&ids));
+    fn approve(&self, py: Python<'_>, ids: EventIds) -> PyResult<()> {
+        let (transport, timeout, body) = (self.transport.clone(), self.timeout(), body(&ids.0));
         let answer =
             wait_for(py, move || transport.approve(&body, timeout))?.map_err(|failure| failed(py, &failure))?;
         self.answered.store(true, Ordering::Relaxed);
         match answer.status {
             200..=299 => Ok(()),
-            status => Err(errors::refused(py, status, &answer.body)),
+            _ => Err(errors::refused(py, &answer)),
         }
     }
 
@@ -81,6 +105,15 @@ impl PyImds {
 }
 
 impl PyImds {
+    /// The metadata service for a watcher, which logs its own trace with `log`.
+    pub(crate) fn for_watcher(&self, log: impl Fn(String) + Send + Sync + 'static) -> Imds {
+        let transport = self.transport.clone();
+        if self.trace.is_none() {
+            return transport;
+        }
+        transport.with_trace(move |exchange| log(exchange.to_string()))
+    }
+
     fn timeout(&self) -> Duration {
         let answered = self.answered.load(Ordering::Relaxed);
         let default = if answered { limits::TIMEOUT_MS } else { limits::FIRST_TIMEOUT_MS };
@@ -91,8 +124,8 @@ impl PyImds {
 /// The body of a POST that approves these events.
 #[pyfunction]
 #[pyo3(name = "_start_requests")]
-pub(crate) fn start_requests(py: Python<'_>, ids: Vec<String>) -> Bound<'_, PyBytes> {
-    PyBytes::new(py, &body(&ids))
+pub(crate) fn start_requests(py: Python<'_>, ids: EventIds) -> Bound<'_, PyBytes> {
+    PyBytes::new(py, &body(&ids.0))
 }
 
 fn body(ids: &[String]) -> Vec<u8> {

@@ -3,8 +3,8 @@
 //! The Python package, `python/scheduled_events`, has what is simpler in Python: exceptions, enumerations, record
 //! classes and the client. A Rust type `PyX` is the class `X` of Python.
 //!
-//! The order to read: `body`, `event`, `document`; `words` and `convert`; then one file for each class or function; `attempts`
-//! is a part of `session`.
+//! The order to read: `body`, `event`, `document`; `words`, `convert` and `ids`; then one file for each class or function.
+//! `attempts` is a part of `session`, and `records` of `watch`.
 // Docstrings follow Python's conventions, and Python's arguments are owned by the call.
 #![allow(clippy::doc_markdown, clippy::needless_pass_by_value, clippy::too_many_arguments)]
 
@@ -15,8 +15,10 @@ mod convert;
 mod document;
 mod errors;
 mod event;
+mod ids;
 mod imds;
 mod policy;
+mod records;
 mod replay;
 mod session;
 mod tracker;
@@ -27,7 +29,7 @@ mod words;
 use pyo3::prelude::*;
 
 /// The native part of the package `scheduled_events`; import that one.
-#[pymodule]
+#[pymodule(gil_used = false)]
 mod _native {
     use std::sync::OnceLock;
 
@@ -37,6 +39,8 @@ mod _native {
 
     #[pymodule_export]
     use crate::command::run;
+    #[pymodule_export]
+    use crate::convert::names;
     #[pymodule_export]
     use crate::document::{PyDocument, parse};
     #[pymodule_export]

@@ -197,6 +197,13 @@ impl PyPolicy {
         match argument.extract::<String>().as_deref() {
             Ok("observe") => Ok(Policy::observe()),
             Ok("sample") => Ok(Policy::sample()),
+            // A misspelled name, rather than a file that is missing.
+            Ok(name) if !name.contains(['/', '\\', '.']) && !Path::new(name).exists() => {
+                match policy_file::load(name) {
+                    Ok(policy) => Ok(policy),
+                    Err(message) => Err(errors::policy(argument.py(), &message)),
+                }
+            }
             _ => Ok(Self::from_file(argument.py(), argument.extract()?)?.0),
         }
     }

@@ -2,7 +2,6 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use scheduled_events::replay::{Fault, Scenario, Server, ServerConfig};
@@ -35,7 +34,7 @@ pub(crate) fn replay(
 ) -> PyResult<PyReplay> {
     let listen = listen
         .parse()
-        .map_err(|_| PyValueError::new_err(format!("{listen:?} is not an address with a port, such as 127.0.0.1:0")))?;
+        .map_err(|_| errors::config(py, &format!("{listen:?} is not an address with a port, such as 127.0.0.1:0")))?;
     let scenario = Scenario::load(&scenario.str()?.to_cow()?).map_err(|message| errors::config(py, &message))?;
     let mut config = ServerConfig::new(scenario).speed(speed).vm_name(vm_name).listen(listen);
     for fault in faults {

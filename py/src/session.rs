@@ -2,9 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pyo3::exceptions::{
-    PyBaseException, PyConnectionError, PyConnectionRefusedError, PyTimeoutError, PyTypeError, PyValueError,
-};
+use pyo3::exceptions::{PyBaseException, PyConnectionError, PyConnectionRefusedError, PyTimeoutError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 use scheduled_events::clock::Clock;
@@ -21,6 +19,7 @@ use scheduled_events_core::{
 use crate::attempts::{Attempts, Task};
 use crate::convert::{Moment, Names, datetime, gate_answer, span};
 use crate::event::{PyEvent, event_object};
+use crate::ids::EventIdArgument;
 use crate::policy::PyPolicy;
 use crate::{errors, words};
 
@@ -128,7 +127,7 @@ impl PySession {
         let config = SessionConfig {
             names: names_for(&names, api_version),
             policy: PyPolicy::named(policy)?,
-            interval_ms: u32::try_from(span(interval, "interval")?.as_millis()).unwrap_or(u32::MAX),
+            interval_ms: u32::try_from(span(py, interval, "interval")?.as_millis()).unwrap_or(u32::MAX),
             dry_run,
             gate,
             recover_all,
@@ -142,7 +141,7 @@ impl PySession {
         Ok(Self { inner: Mutex::new(inner), api_version: api_version.to_owned() })
     }
 
-    /// Returns what to do now: a Get, Post, Wait, Prepare, Recover, Gate, Cancel or Report.
+    /// Returns what to do now: a Get, Post, Wait, PrepareDue, RecoverDue, GateDue, Cancel or Report.
     #[pyo3(signature = (now=None))]
     fn next<'py>(&self, py: Python<'py>, now: Option<Moment>) -> PyResult<Bound<'py, PyAny>> {
         let step = self.lock().next(now);
@@ -154,23 +153,20 @@ impl PySession {
                 class("Post")?.call1((PyBytes::new(py, &body), seconds(timeout_ms), PyTuple::new(py, event_ids)?))
             }
             OwnedStep::Wait { until, seconds } => class("Wait")?.call1((datetime(py, until.seconds())?, seconds)),
-            OwnedStep::Prepare { event, attempt } => {
-                class("from_dict")?.call1((event.fields(py, "prepare", attempt)?,))
-            }
+            OwnedStep::Prepare { event, attempt } => class("due")?.call1(("PrepareDue", event.fields(py, attempt)?)),
             OwnedStep::Recover { events, own, attempt } => {
                 let objects = events.iter().map(|event| event.object(py)).collect::<PyResult<Vec<_>>>()?;
                 let Some(last) = events.first() else { unreachable!("a recovery is for at least one event") };
-                let fields = last.fields(py, "recover", attempt)?;
+                let fields = last.fields(py, attempt)?;
                 fields.set_item("event_ids", PyTuple::new(py, events.iter().map(|event| &event.event_id))?)?;
-                let more = PyDict::new(py);
-                more.set_item("events", PyTuple::new(py, objects)?)?;
-                more.set_item("own", own)?;
-                class("from_dict")?.call((fields,), Some(&more))
+                fields.set_item("events", PyTuple::new(py, objects)?)?;
+                fields.set_item("own", own)?;
+                class("due")?.call1(("RecoverDue", fields))
             }
             OwnedStep::Gate { event, phase, attempt } => {
-                let fields = event.fields(py, "gate", attempt)?;
+                let fields = event.fields(py, attempt)?;
                 fields.set_item("phase", phase.word())?;
-                class("from_dict")?.call1((fields,))
+                class("due")?.call1(("GateDue", fields))
             }
             OwnedStep::Cancel { attempt, event_id } => class("Cancel")?.call1((attempt, event_id)),
             OwnedStep::Report { json, act_from: None } => class("Report")?.call1((words::record(py, &json)?,)),
@@ -231,30 +227,30 @@ impl PySession {
         record.map(|json| words::record(py, &json)).transpose()
     }
 
-    /// Completes a Prepare, also one that was cancelled. False if the answer counts for nothing: no preparation for this
+    /// Completes a PrepareDue, also one that was cancelled. False if the answer counts for nothing: no preparation for this
     /// event is in progress, it was cancelled, or ``attempt`` is the number of another one.
     #[pyo3(signature = (event_id, ready=true, attempt=None))]
-    fn prepared(&self, event_id: &str, ready: bool, attempt: Option<u32>) -> bool {
+    fn prepared(&self, event_id: EventIdArgument, ready: bool, attempt: Option<u32>) -> bool {
         let preparation = if ready { Preparation::Ready } else { Preparation::Failed };
-        self.lock().answer(Task::Prepare, event_id, attempt, |core, attempt| core.prepared(attempt, preparation))
+        self.lock().answer(Task::Prepare, &event_id.0, attempt, |core, attempt| core.prepared(attempt, preparation))
     }
 
-    /// Completes a Recover, also one that was cancelled. One that is not done is issued again, after 5 seconds to 5 minutes.
+    /// Completes a RecoverDue, also one that was cancelled. One that is not done is issued again, after 5 seconds to 5 minutes.
     /// False if the answer counts for nothing: no recovery for which this event is the last one is in progress, it was
     /// cancelled, or ``attempt`` is the number of another one.
     #[pyo3(signature = (event_id, done=true, attempt=None, now=None))]
-    fn recovered(&self, event_id: &str, done: bool, attempt: Option<u32>, now: Option<Moment>) -> bool {
+    fn recovered(&self, event_id: EventIdArgument, done: bool, attempt: Option<u32>, now: Option<Moment>) -> bool {
         let mut inner = self.lock();
         let now = inner.now(now);
-        inner.answer(Task::Recover, event_id, attempt, |core, attempt| core.recovered(attempt, done, now))
+        inner.answer(Task::Recover, &event_id.0, attempt, |core, attempt| core.recovered(attempt, done, now))
     }
 
-    /// Answers a Gate: True to go on, False for not yet, or ``another-approves``. It is asked again after 5 seconds unless the
+    /// Answers a GateDue: True to go on, False for not yet, or ``another-approves``. It is asked again after 5 seconds unless the
     /// answer is True. False if the answer counts for nothing.
     #[pyo3(signature = (event_id, answer, attempt=None, now=None))]
     fn gate_answered(
         &self,
-        event_id: &str,
+        event_id: EventIdArgument,
         answer: &Bound<'_, PyAny>,
         attempt: Option<u32>,
         now: Option<Moment>,
@@ -262,7 +258,7 @@ impl PySession {
         let answer: GateAnswer = gate_answer(answer)?;
         let mut inner = self.lock();
         let now = inner.now(now);
-        Ok(inner.answer(Task::Gate, event_id, attempt, |core, attempt| core.gate_answered(attempt, answer, now)))
+        Ok(inner.answer(Task::Gate, &event_id.0, attempt, |core, attempt| core.gate_answered(attempt, answer, now)))
     }
 
     /// Sets or replaces this machine's names.
@@ -293,6 +289,19 @@ impl PySession {
             inner.core.restore(snapshot)
         };
         restored.map_err(|error| errors::snapshot(py, error))
+    }
+
+    /// The events that are followed, this machine's own first if there are too many: a tuple of EventRecord.
+    #[getter]
+    fn events<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let members: Vec<String> = {
+            let inner = self.lock();
+            let document = Document::parse(&inner.body).ok();
+            inner.core.events().map(|event| words::json(&members_of(document.as_ref(), event))).collect()
+        };
+        let class = words::record_class(py, "event_record")?;
+        let records = members.iter().map(|members| class.call1((words::loads(py, members)?,)));
+        PyTuple::new(py, records.collect::<PyResult<Vec<_>>>()?)
     }
 
     /// Since when this machine is out of service, which it is from the first preparation until it has recovered: an aware
@@ -434,10 +443,9 @@ impl OwnedEvent {
         PyEvent::from_object(py, self.object.as_bytes())
     }
 
-    /// The fields of a step of this kind that is about this event, for `from_dict`.
-    fn fields<'py>(&self, py: Python<'py>, kind: &str, attempt: u32) -> PyResult<Bound<'py, PyDict>> {
+    /// The fields of a step that is about this event, for `due`.
+    fn fields<'py>(&self, py: Python<'py>, attempt: u32) -> PyResult<Bound<'py, PyDict>> {
         let fields = words::loads(py, &self.members)?.cast_into::<PyDict>()?;
-        fields.set_item("record", kind)?;
         fields.set_item("attempt", attempt)?;
         Ok(fields)
     }
@@ -475,8 +483,8 @@ fn cause_of(cause: &Bound<'_, PyAny>) -> PyResult<Cause> {
     }
     let known = [Cause::Timeout, Cause::Unreachable, Cause::ConnectionLost, Cause::TooLarge];
     let word: String =
-        cause.extract().map_err(|_| PyTypeError::new_err("expected a cause as a str, or an exception"))?;
+        cause.extract().map_err(|_| errors::argument(py, "expected a cause as a str, or an exception"))?;
     let words = || known.map(|cause| cause.word()).join(", ");
     let found = known.into_iter().find(|cause| cause.word() == word);
-    found.ok_or_else(|| PyValueError::new_err(format!("unknown cause {word:?}; expected one of {}", words())))
+    found.ok_or_else(|| errors::config(py, &format!("unknown cause {word:?}; expected one of {}", words())))
 }

@@ -12,6 +12,7 @@ use scheduled_events_core::{EventId, Text, Tracker};
 
 use crate::convert::{Moment, Names};
 use crate::document::PyDocument;
+use crate::ids::EventIdArgument;
 use crate::session::members_of;
 use crate::{errors, words};
 
@@ -83,8 +84,8 @@ impl PyTracker {
     }
 
     /// Notes that an approval of this event succeeded, which distinguishes ``ended`` from ``cancelled``.
-    fn approved(&self, event_id: &str) -> bool {
-        self.lock().core.approved(&EventId::new(&Text::plain(event_id)))
+    fn approved(&self, event_id: EventIdArgument) -> bool {
+        self.lock().core.approved(&EventId::new(&Text::plain(&event_id.0)))
     }
 
     /// How many events are tracked.

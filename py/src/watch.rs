@@ -1,34 +1,43 @@
 //! `Watch`: the client's watcher on its own thread, whose records Python fetches.
 //!
-//! That thread never takes the interpreter's lock, so a busy interpreter delays no poll and no approval.
+//! That thread never takes the interpreter's lock and never waits for Python, so a busy interpreter, a reader that stopped, or a
+//! log that blocks delays no poll and no approval. Records, tasks and messages for the log have a way of their own each.
 
 use std::path::PathBuf;
 use std::process;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Mutex, PoisonError};
+use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use scheduled_events::clock::Clock;
 use scheduled_events::imds::{API_VERSION, names_for};
-use scheduled_events::record::{EventRecord, HookOutcome, TimedRecord};
+use scheduled_events::record::{EventRecord, HookOutcome, Record, TimedRecord};
 use scheduled_events::state::StateFile;
-use scheduled_events::watch::{Host, Note, Reply, Severity, StopReason, Watcher, WatcherHandle, WatcherOptions};
-use scheduled_events_core::{GateAnswer, GatePhase, Preparation, Session, SessionConfig, VmNames};
+use scheduled_events::watch::{
+    Completion, Host, Note, Reply, Severity, StopReason, Watcher, WatcherHandle, WatcherOptions,
+};
+use scheduled_events_core::{Change, GateAnswer, GatePhase, Preparation, Session, SessionConfig, VmNames};
 
 use crate::convert::{Names, gate_answer, span};
 use crate::event::{PyEvent, event_object};
 use crate::imds::{PyImds, SLICE};
 use crate::policy::PyPolicy;
+use crate::records::{Next, Records, Unread, UnreadKind};
 use crate::{errors, words};
+
+/// The most messages that wait to be logged. Beyond it they are lost.
+const LOG_MAX: usize = 1024;
 
 /// A running watcher, for the package's Watch.
 #[pyclass(frozen, name = "Watch", module = "scheduled_events._native")]
 pub(crate) struct PyWatch {
     handle: WatcherHandle,
-    outputs: Mutex<Receiver<WatchOutput>>,
-    tasks: Mutex<Receiver<PyTask>>,
+    records: Arc<Records>,
+    tasks: Mutex<Receiver<TaskMessage>>,
+    log: Mutex<Receiver<LogMessage>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Why the last poll failed.
     cause: Mutex<Option<String>>,
@@ -37,13 +46,23 @@ pub(crate) struct PyWatch {
     process: u32,
 }
 
-/// What a watcher reports.
-enum WatchOutput {
-    /// A record in JSON.
-    Record(String),
-    /// A log level and a message.
-    Note(u8, String),
-    Stopped(StopReason),
+/// What the functions of the caller are called for.
+enum TaskMessage {
+    Task(PyTask),
+    /// The task of this attempt is void.
+    Cancel(u32),
+}
+
+/// A log level, or 0 for a line of the trace, and a message.
+type LogMessage = (u8, String);
+
+/// Ends the records when the watcher's thread ends, also if it panics.
+struct EndOfRecords(Arc<Records>);
+
+impl Drop for EndOfRecords {
+    fn drop(&mut self) {
+        self.0.end(None);
+    }
 }
 
 #[pymethods]
@@ -68,12 +87,16 @@ impl PyWatch {
         recovers: bool,
         gates: bool,
     ) -> PyResult<Self> {
-        let transport = imds.get().transport.clone();
+        let (log_sender, log) = mpsc::sync_channel(LOG_MAX);
+        let trace = log_sender.clone();
+        let transport = imds.get().for_watcher(move |line| {
+            let _ = trace.try_send((TRACE, line));
+        });
         let options = WatcherOptions {
             api_version: api_version.unwrap_or(API_VERSION).to_owned(),
             vm_names: vm_names.unwrap_or_default().0,
             policy: PyPolicy::named(policy)?,
-            interval: span(interval, "interval")?,
+            interval: span(py, interval, "interval")?,
             dry_run,
             gate: gates,
             recover_all,
@@ -93,18 +116,30 @@ impl PyWatch {
         let watcher = built.map_err(|_| PyRuntimeError::new_err("the thread that builds the watcher panicked"))?;
         let mut watcher = watcher.map_err(|message| errors::state(py, &message))?;
         let handle = watcher.handle();
-        let ((sender, outputs), (task_sender, tasks)) = (mpsc::channel(), mpsc::channel());
-        let mut host = PyHost { outputs: sender.clone(), tasks: task_sender, prepares, recovers };
+        let records = Arc::<Records>::default();
+        let (task_sender, tasks) = mpsc::channel();
+        let mut host = PyHost {
+            records: Arc::clone(&records),
+            tasks: task_sender,
+            log: log_sender,
+            change: None,
+            prepares,
+            recovers,
+            dry_run,
+        };
+        let end = EndOfRecords(Arc::clone(&records));
         let thread = thread::Builder::new().name("scheduled-events-watch".into()).spawn(move || {
+            let end = end;
             let reason = watcher.run(&mut host);
             // Unlock the state file before the end is reported.
             drop((watcher, host));
-            let _ = sender.send(WatchOutput::Stopped(reason));
+            end.0.end(Some(reason));
         })?;
         Ok(Self {
             handle,
-            outputs: Mutex::new(outputs),
+            records,
             tasks: Mutex::new(tasks),
+            log: Mutex::new(log),
             thread: Mutex::new(Some(thread)),
             cause: Mutex::default(),
             endpoint,
@@ -112,34 +147,46 @@ impl PyWatch {
         })
     }
 
-    /// Returns the next record, or a log level and a message; None at the end.
-    fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    /// Refuses what a watcher would refuse, without a watcher.
+    #[staticmethod]
+    fn check(
+        py: Python<'_>,
+        policy: Option<&Bound<'_, PyAny>>,
+        vm_names: Option<Names>,
+        api_version: Option<&str>,
+        interval: f64,
+    ) -> PyResult<()> {
+        let options = WatcherOptions {
+            api_version: api_version.unwrap_or(API_VERSION).to_owned(),
+            vm_names: vm_names.unwrap_or_default().0,
+            policy: PyPolicy::named(policy)?,
+            interval: span(py, interval, "interval")?,
+            ..WatcherOptions::default()
+        };
+        check(&options).map_err(|message| errors::config(py, &message))
+    }
+
+    /// Returns the next record; None at the end, or if there is none yet and it does not wait. A change that is returned counts as
+    /// reported.
+    fn next<'py>(&self, py: Python<'py>, wait: bool) -> PyResult<Option<Bound<'py, PyAny>>> {
         if self.is_elsewhere() {
             return Err(errors::base(py, "the watcher belongs to the parent process; start one after the fork"));
         }
+        let span = if wait { SLICE } else { Duration::ZERO };
         loop {
-            let output = py.detach(|| self.outputs.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(SLICE));
-            match output {
-                Ok(WatchOutput::Record(json)) => {
-                    let record = words::record(py, &json)?;
-                    if record.getattr("record")?.eq("poll-failed")? {
-                        let cause = record.getattr("cause")?.extract()?;
-                        *self.cause.lock().unwrap_or_else(PoisonError::into_inner) = Some(cause);
-                    }
-                    return Ok(Some(record));
-                }
-                Ok(WatchOutput::Note(level, text)) => return Ok(Some((level, text).into_pyobject(py)?.into_any())),
-                Ok(WatchOutput::Stopped(StopReason::PollsDone { answered: false })) => {
+            match py.detach(|| self.records.next(span)) {
+                Next::Record(unread) => return self.read(py, &unread).map(Some),
+                Next::Dropped(count) => return words::record_class(py, "Dropped")?.call1((count,)).map(Some),
+                Next::Ended(StopReason::PollsDone { answered: false }) => {
                     let cause = self.cause.lock().unwrap_or_else(PoisonError::into_inner).take();
                     let cause = cause.as_deref().unwrap_or("no-document");
                     let message = format!("no poll of {} returned a document: {cause}", self.endpoint);
-                    let status = cause.strip_prefix("status-").and_then(|status| status.parse().ok());
+                    let status = cause.split_once("status-").and_then(|(_, status)| status.parse().ok());
                     return Err(errors::no_response(py, &message, cause, status));
                 }
-                Ok(WatchOutput::Stopped(_)) => return Ok(None),
-                Err(RecvTimeoutError::Timeout) => py.check_signals()?,
-                Err(RecvTimeoutError::Disconnected) => {
-                    // The end was reported before, or the thread panicked.
+                Next::Nothing if wait => py.check_signals()?,
+                Next::Ended(_) | Next::Nothing => return Ok(None),
+                Next::Over => {
                     let joined = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
                     return match joined.map(|thread| py.detach(|| thread.join())) {
                         Some(Err(_)) => Err(PyRuntimeError::new_err("the watcher panicked")),
@@ -150,12 +197,44 @@ impl PyWatch {
         }
     }
 
-    /// Returns the next preparation, recovery or question to the gate; None when the watcher has ended.
-    fn task(&self, py: Python<'_>) -> Option<PyTask> {
+    /// Waits until more records than `seen` were added, and returns their number; None once none follows.
+    fn wait(&self, py: Python<'_>, seen: u64) -> Option<u64> {
         if self.is_elsewhere() {
             return None;
         }
-        py.detach(|| self.tasks.lock().unwrap_or_else(PoisonError::into_inner).recv().ok())
+        loop {
+            match py.detach(|| self.records.wait(seen, SLICE * 20)) {
+                Some(added) if added == seen => {}
+                added => return added,
+            }
+        }
+    }
+
+    /// Whether no record follows those that were not read.
+    #[getter]
+    fn has_ended(&self) -> bool {
+        self.records.has_ended()
+    }
+
+    /// Returns the next message for the log, with its level, or 0 for the trace; None when the watcher has ended.
+    fn message(&self, py: Python<'_>) -> Option<LogMessage> {
+        if self.is_elsewhere() {
+            return None;
+        }
+        py.detach(|| self.log.lock().unwrap_or_else(PoisonError::into_inner).recv().ok())
+    }
+
+    /// Returns the next preparation, recovery or question to the gate, or the number of an attempt that is void; None when the
+    /// watcher has ended.
+    fn task<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        if self.is_elsewhere() {
+            return Ok(None);
+        }
+        match py.detach(|| self.tasks.lock().unwrap_or_else(PoisonError::into_inner).recv()) {
+            Ok(TaskMessage::Task(task)) => Ok(Some(Bound::new(py, task)?.into_any())),
+            Ok(TaskMessage::Cancel(attempt)) => Ok(Some(attempt.into_pyobject(py)?.into_any())),
+            Err(_) => Ok(None),
+        }
     }
 
     /// Stops the watcher and waits until its state is saved.
@@ -172,6 +251,18 @@ impl PyWatch {
 }
 
 impl PyWatch {
+    fn read<'py>(&self, py: Python<'py>, unread: &Unread) -> PyResult<Bound<'py, PyAny>> {
+        let record = match &unread.kind {
+            UnreadKind::PollFailed { cause, repeated } => {
+                *self.cause.lock().unwrap_or_else(PoisonError::into_inner) = Some(cause.clone());
+                words::failed_poll(py, &unread.json, *repeated)
+            }
+            UnreadKind::Change(_) | UnreadKind::Other => words::record(py, &unread.json),
+        }?;
+        unread.complete();
+        Ok(record)
+    }
+
     fn is_elsewhere(&self) -> bool {
         self.process != process::id()
     }
@@ -200,9 +291,9 @@ fn check(options: &WatcherOptions) -> Result<(), String> {
 #[pyclass(frozen, name = "Task", module = "scheduled_events._native")]
 pub(crate) struct PyTask {
     kind: TaskKind,
-    /// The event's JSON object.
-    object: String,
-    time_left: Option<Duration>,
+    attempt: u32,
+    /// The JSON objects of the events, the one that it is about first.
+    objects: Vec<String>,
     reply: Mutex<Option<Reply>>,
 }
 
@@ -225,9 +316,16 @@ impl PyTask {
         }
     }
 
+    /// The number of the attempt, by which it is cancelled.
     #[getter]
-    fn event(&self, py: Python<'_>) -> PyResult<PyEvent> {
-        PyEvent::from_object(py, self.object.as_bytes())
+    fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// The events, the one that it is about first.
+    #[getter]
+    fn events(&self, py: Python<'_>) -> PyResult<Vec<PyEvent>> {
+        self.objects.iter().map(|object| PyEvent::from_object(py, object.as_bytes())).collect()
     }
 
     /// What the gate is asked: ``prepare`` or ``approve``.
@@ -237,11 +335,6 @@ impl PyTask {
             TaskKind::Gate(phase) => Some(phase.word()),
             TaskKind::Preparation | TaskKind::Recovery => None,
         }
-    }
-
-    #[getter]
-    fn time_left(&self) -> Option<f64> {
-        self.time_left.map(|left| left.as_secs_f64())
     }
 
     /// Reports whether it succeeded; of a gate, whether it is open. Only the first report counts.
@@ -286,33 +379,59 @@ impl Drop for PyTask {
     }
 }
 
-/// The watcher's host: passes records, notes and tasks to Python.
+/// The watcher's host: passes records, tasks and messages for the log to Python.
 struct PyHost {
-    outputs: Sender<WatchOutput>,
-    tasks: Sender<PyTask>,
+    records: Arc<Records>,
+    tasks: Sender<TaskMessage>,
+    log: SyncSender<LogMessage>,
+    /// The record of the change that `changed` is called for next.
+    change: Option<String>,
     prepares: bool,
     recovers: bool,
+    dry_run: bool,
 }
 
+const TRACE: u8 = 0;
 const INFO: u8 = 20;
 const WARNING: u8 = 30;
 const ERROR: u8 = 40;
 
 impl PyHost {
     fn log(&self, level: u8, text: String) {
-        let _ = self.outputs.send(WatchOutput::Note(level, text));
+        let _ = self.log.try_send((level, text));
     }
 
-    fn task(&self, event: &EventRecord, kind: TaskKind, time_left: Option<Duration>, reply: Reply) {
-        let object = event_object(event);
-        let task = PyTask { kind, object, time_left, reply: Mutex::new(Some(reply)) };
-        let _ = self.tasks.send(task);
+    fn task(&self, events: &[EventRecord], kind: TaskKind, reply: Reply) {
+        let objects = events.iter().map(event_object).collect();
+        let task = PyTask { kind, attempt: reply.attempt(), objects, reply: Mutex::new(Some(reply)) };
+        let _ = self.tasks.send(TaskMessage::Task(task));
     }
 }
 
 impl Host for PyHost {
     fn record(&mut self, record: &TimedRecord<'_>) {
-        let _ = self.outputs.send(WatchOutput::Record(words::json(record)));
+        let json = words::json(record);
+        let kind = match record.record {
+            // A dry run does not call `changed`.
+            Record::Change { .. } if !self.dry_run => {
+                self.change = Some(json);
+                return;
+            }
+            Record::PollFailed { cause, .. } => UnreadKind::PollFailed { cause: cause.to_string(), repeated: 0 },
+            _ => UnreadKind::Other,
+        };
+        self.records.add(Unread { json, kind });
+    }
+
+    /// A change that nobody has read is an open hook for the watcher, which reports it again after a restart.
+    fn changed(&mut self, change: Change, event: &EventRecord, _: Option<Duration>, completion: Completion) -> bool {
+        let json = self.change.take().unwrap_or_else(|| {
+            let names = event.resource_names();
+            let record = Record::Change { change, event: event.members(names.as_deref()) };
+            words::json(&record.at(Clock::start().now().seconds()))
+        });
+        self.records.add(Unread { json, kind: UnreadKind::Change(completion) });
+        true
     }
 
     fn note(&mut self, note: &Note) {
@@ -324,9 +443,9 @@ impl Host for PyHost {
         self.log(level, note.to_string());
     }
 
-    fn prepare(&mut self, event: &EventRecord, time_left: Option<Duration>, reply: Reply) {
+    fn prepare(&mut self, event: &EventRecord, _: Option<Duration>, reply: Reply) {
         if self.prepares {
-            self.task(event, TaskKind::Preparation, time_left, reply);
+            self.task(std::slice::from_ref(event), TaskKind::Preparation, reply);
         } else {
             self.log(
                 WARNING,
@@ -337,15 +456,19 @@ impl Host for PyHost {
     }
 
     fn recover(&mut self, events: &[EventRecord], reply: Reply) {
-        match events.first() {
-            Some(last) if self.recovers => self.task(last, TaskKind::Recovery, None, reply),
-            _ => reply.recovered(HookOutcome::NoCommand),
+        if self.recovers {
+            self.task(events, TaskKind::Recovery, reply);
+        } else {
+            reply.recovered(HookOutcome::NoCommand);
         }
     }
 
     fn gate(&mut self, event: &EventRecord, phase: GatePhase, reply: Reply) {
-        self.task(event, TaskKind::Gate(phase), None, reply);
+        self.task(std::slice::from_ref(event), TaskKind::Gate(phase), reply);
     }
 
-    // `cancel` does nothing: a Python function cannot be interrupted. Its result is reported and ignored when it returns.
+    /// A Python function cannot be interrupted, but may look whether it still counts.
+    fn cancel(&mut self, attempt: u32) {
+        let _ = self.tasks.send(TaskMessage::Cancel(attempt));
+    }
 }

@@ -54,6 +54,13 @@ pub(crate) fn record<'py>(py: Python<'py>, json: &str) -> PyResult<Bound<'py, Py
     record_class(py, "from_dict")?.call1((loads(py, json)?,))
 }
 
+/// The same for a failed poll that stands for `repeated` earlier ones.
+pub(crate) fn failed_poll<'py>(py: Python<'py>, json: &str, repeated: u64) -> PyResult<Bound<'py, PyAny>> {
+    let more = PyDict::new(py);
+    more.set_item("repeated", repeated)?;
+    record_class(py, "from_dict")?.call((loads(py, json)?,), Some(&more))
+}
+
 /// What Python's `json.loads` makes of the text.
 pub(crate) fn loads<'py>(py: Python<'py>, json: &str) -> PyResult<Bound<'py, PyAny>> {
     static LOADS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();

@@ -40,13 +40,6 @@ def test_an_invalid_time_changes_nothing() -> None:
     assert len(tracker.observe(se.parse(DOCUMENT), now=START)) == 1
 
 
-def test_start_requests_takes_ids_and_events_only() -> None:
-    for wrong in (se.parse(DOCUMENT), b"abc", bytearray(b"abc")):
-        with pytest.raises(TypeError, match="expected ids or events"):
-            se.start_requests(wrong)  # type: ignore[arg-type]
-    assert se.start_requests(se.parse(DOCUMENT).events).startswith(b'{"StartRequests":[{"EventId":"C7061BAC')
-
-
 def test_a_tracker_counts_the_repeated_ids_that_it_ignores() -> None:
     tracker = se.Tracker(vm_names=[VM])
     assert tracker.ignored == 0
@@ -263,8 +256,7 @@ def test_a_session_from_start_to_end() -> None:
             answer = session.on_response(200, now=now)
             assert isinstance(answer, se.Approval)
             assert (answer.event_ids, answer.status) == (("a",), 200)
-        elif isinstance(step, se.Prepare):
-            assert step.outcome is None
+        elif isinstance(step, se.PrepareDue):
             assert step.event is not None
             assert step.event.resources == (VM,)
             assert step.event.not_before == datetime(2022, 4, 12, 22, 26, 58, tzinfo=timezone.utc)
@@ -275,7 +267,7 @@ def test_a_session_from_start_to_end() -> None:
             restored = se.Session(policy, VM)
             restored.restore(snapshot)
             assert restored.has_seen_event
-        elif isinstance(step, se.Recover):
+        elif isinstance(step, se.RecoverDue):
             reported.append("recover")
             assert session.recovered(step.event_id)
         elif isinstance(step, se.Wait):

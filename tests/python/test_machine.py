@@ -83,24 +83,21 @@ def test_two_overlapping_prepared_events_are_recovered_from_once() -> None:
     machine = Machine()
     session = machine.session
     assert session.out_of_service_since is None
-    prepares = [step for step in machine.serve(event("a"), event("b")) if isinstance(step, se.Prepare)]
+    prepares = [step for step in machine.serve(event("a"), event("b")) if isinstance(step, se.PrepareDue)]
     assert [step.event_id for step in prepares] == ["a", "b"]
     assert len({step.attempt for step in prepares}) == 2
     assert session.out_of_service_since == moment(10)
     for step in prepares:
         assert session.prepared(step.event_id)
-    assert not has(se.Recover, machine.serve(event("b")))
-    assert not has(se.Recover, machine.serve(event("b", EventStatus="Started")))
-    recover = only(se.Recover, machine.serve())
-    assert (recover.event_id, recover.event_ids, recover.own, recover.outcome) == ("b", ("b", "a"), True, None)
+    assert not has(se.RecoverDue, machine.serve(event("b")))
+    assert not has(se.RecoverDue, machine.serve(event("b", EventStatus="Started")))
+    recover = only(se.RecoverDue, machine.serve())
+    assert (recover.event_id, recover.event_ids, recover.own) == ("b", ("b", "a"), True)
     assert recover.event == recover.events[0]
     assert [ended.event_id for ended in recover.events] == ["b", "a"]
     assert recover == pickle.loads(pickle.dumps(recover))
-    record = recover.to_dict()
-    assert list(record)[:4] == ["record", "event_id", "event_ids", "outcome"]
-    assert (record["record"], record["event_ids"], record["outcome"]) == ("recover", ["b", "a"], None)
     # The event is no longer in a document, so the rest is what the session keeps.
-    assert (record["event_type"], record["event_status"], record["resources"]) == ("Reboot", "Started", None)
+    assert (recover.event_type, recover.event_status, recover.resources) == ("Reboot", "Started", None)
     assert session.out_of_service_since == moment(10)
     assert not session.recovered("a")
     assert session.recovered("b", attempt=recover.attempt)
@@ -113,9 +110,9 @@ def test_two_overlapping_prepared_events_are_recovered_from_once() -> None:
 def test_another_machine_s_event_is_recovered_from_alone() -> None:
     machine = Machine(se.Policy([se.Rule("prepare", scope="any")]))
     for step in machine.serve(event("a"), event("x", Resources=[OTHER])):
-        if isinstance(step, se.Prepare):
+        if isinstance(step, se.PrepareDue):
             machine.session.prepared(step.event_id)
-    recover = only(se.Recover, machine.serve(event("a")))
+    recover = only(se.RecoverDue, machine.serve(event("a")))
     assert (recover.event_ids, recover.own) == (("x",), False)
     assert machine.session.recovered("X")
     assert machine.session.out_of_service_since == moment(10)
@@ -124,13 +121,13 @@ def test_another_machine_s_event_is_recovered_from_alone() -> None:
 def test_a_change_of_type_voids_the_preparation() -> None:
     machine = Machine()
     freeze = event("a", EventType="Freeze", DurationInSeconds=9)
-    first = only(se.Prepare, machine.serve(freeze))
+    first = only(se.PrepareDue, machine.serve(freeze))
     redeploy = {**freeze, "EventType": "Redeploy"}
     steps = machine.serve(redeploy)
     assert only(se.Cancel, steps) == se.Cancel(first.attempt, "a")
-    assert not has(se.Prepare, steps)
+    assert not has(se.PrepareDue, steps)
     assert not machine.session.prepared("a", attempt=first.attempt)
-    second = only(se.Prepare, machine.run())
+    second = only(se.PrepareDue, machine.run())
     assert second.attempt != first.attempt
     assert second.event is not None
     assert second.event.event_type == "Redeploy"
@@ -140,7 +137,7 @@ def test_a_change_of_type_voids_the_preparation() -> None:
     machine.run()
     # It is ready, and was not approved yet.
     machine.post_status = 200
-    third = only(se.Prepare, machine.serve({**redeploy, "EventType": "Preempt"}))
+    third = only(se.PrepareDue, machine.serve({**redeploy, "EventType": "Preempt"}))
     assert machine.posted == []
     assert machine.session.prepared("a", attempt=third.attempt)
     machine.run()
@@ -149,10 +146,10 @@ def test_a_change_of_type_voids_the_preparation() -> None:
 
 def test_an_answer_to_an_outdated_attempt_counts_for_nothing() -> None:
     machine = Machine()
-    first = only(se.Prepare, machine.serve(event("a")))
+    first = only(se.PrepareDue, machine.serve(event("a")))
     machine.restart()
     assert not machine.session.prepared("a")
-    second = only(se.Prepare, machine.serve(event("a")))
+    second = only(se.PrepareDue, machine.serve(event("a")))
     assert second.attempt != first.attempt
     assert not machine.session.prepared("a", attempt=first.attempt)
     assert not machine.session.prepared("b", attempt=second.attempt)
@@ -169,14 +166,14 @@ def test_a_failed_recovery_is_repeated() -> None:
     machine = Machine()
     machine.serve(event("a"))
     machine.session.prepared("a")
-    first = only(se.Recover, machine.serve())
+    first = only(se.RecoverDue, machine.serve())
     attempts = [first.attempt]
     for delay in (5, 10, 20):
         assert machine.session.recovered("a", done=False, attempt=attempts[-1], now=machine.now)
         machine.now += delay - 1
-        assert not has(se.Recover, machine.run())
+        assert not has(se.RecoverDue, machine.run())
         machine.now += 1
-        attempts.append(only(se.Recover, machine.run()).attempt)
+        attempts.append(only(se.RecoverDue, machine.run()).attempt)
         assert machine.session.out_of_service_since == moment(10)
     assert len(set(attempts)) == 4
     assert not machine.session.recovered("a", attempt=attempts[0])
@@ -188,8 +185,8 @@ def test_a_session_asks_its_gate_before_it_prepares_and_before_it_approves() -> 
     machine = Machine(gate=True)
     session = machine.session
     shared = event("a", Resources=[OTHER, VM])
-    gate = only(se.Gate, machine.serve(shared))
-    assert (gate.event_id, gate.phase, gate.outcome) == ("a", "prepare", None)
+    gate = only(se.GateDue, machine.serve(shared))
+    assert (gate.event_id, gate.phase) == ("a", "prepare")
     assert gate.event is not None
     assert gate.event.resources == (OTHER, VM)
     for wrong in (None, "yes", 1):
@@ -199,16 +196,16 @@ def test_a_session_asks_its_gate_before_it_prepares_and_before_it_approves() -> 
     assert session.gate_answered("a", False, attempt=gate.attempt, now=machine.now)
     assert not session.gate_answered("a", True, now=machine.now)
     machine.now += 4
-    assert not has(se.Gate, machine.run())
+    assert not has(se.GateDue, machine.run())
     machine.now += 1
-    assert only(se.Gate, machine.run()).phase == "prepare"
+    assert only(se.GateDue, machine.run()).phase == "prepare"
     assert session.gate_answered("a", True, now=machine.now)
-    assert only(se.Prepare, machine.run()).event_id == "a"
+    assert only(se.PrepareDue, machine.run()).event_id == "a"
     assert session.prepared("a")
-    assert only(se.Gate, machine.run()).phase == "approve"
+    assert only(se.GateDue, machine.run()).phase == "approve"
     assert session.gate_answered("a", "another-approves", now=machine.now)
     machine.now += 5
-    assert only(se.Gate, machine.run()).phase == "approve"
+    assert only(se.GateDue, machine.run()).phase == "approve"
     assert session.gate_answered("a", "open", now=machine.now)
     machine.run()
     assert machine.posted == []
@@ -226,7 +223,7 @@ def test_several_machines_without_leader_are_prepared_for_and_not_approved() -> 
         decision = only(se.Report, [step for step in steps if has_decision(step)])
         assert decision.record.action is se.Action.PREPARE
         assert ("set a gate or leader" in decision.record.reason) == (leader is None)
-        assert only(se.Prepare, steps).event_id == "a"
+        assert only(se.PrepareDue, steps).event_id == "a"
         assert machine.session.prepared("a")
         machine.run()
         machine.serve(shared)
@@ -265,7 +262,7 @@ def test_what_was_ready_before_a_reboot_is_prepared_for_again() -> None:
         machine.session.prepared("a")
         machine.run()
         machine.restart(boot_id=boot_id)
-        assert has(se.Prepare, machine.serve(event("a"))) == repeats
+        assert has(se.PrepareDue, machine.serve(event("a"))) == repeats
 
 
 def test_recover_all_counts_events_that_were_not_prepared_for() -> None:
@@ -273,7 +270,7 @@ def test_recover_all_counts_events_that_were_not_prepared_for() -> None:
         machine = Machine(se.Policy.observe(), recover_all=recover_all)
         machine.serve(event("a", EventStatus="Started"))
         assert (machine.session.out_of_service_since is not None) == recover_all
-        assert has(se.Recover, machine.serve()) == recover_all
+        assert has(se.RecoverDue, machine.serve()) == recover_all
 
 
 def test_a_rule_may_say_how_long_before_the_start_to_act() -> None:
@@ -283,14 +280,14 @@ def test_a_rule_may_say_how_long_before_the_start_to_act() -> None:
     decisions = [step.record for step in steps if has_decision(step)]
     assert [decision.act_from for decision in decisions] == [moment(300)]
     assert "act_from" not in decisions[0].to_dict()
-    assert not has(se.Prepare, steps)
+    assert not has(se.PrepareDue, steps)
     document = se.parse(json.dumps({"Events": [event("a")]}))
     assert policy.decide(document.events[0], VM, START).act_from == moment(300)
     assert PREPARE.decide(document.events[0], VM, START).act_from is None
     machine.now = START + 299
-    assert not has(se.Prepare, machine.run())
+    assert not has(se.PrepareDue, machine.run())
     machine.now += 1
-    assert only(se.Prepare, machine.run()).event_id == "a"
+    assert only(se.PrepareDue, machine.run()).event_id == "a"
 
 
 def test_a_rule_may_depend_on_the_notice() -> None:

@@ -1,8 +1,11 @@
 """Records have the members of their one definition, in Python and in its stub."""
 
 import ast
+import inspect
 import json
 import pickle
+import pydoc
+import re
 from datetime import datetime, timezone
 from typing import Any
 
@@ -15,19 +18,27 @@ from scheduled_events import _native, _records
 EXAMPLES: "list[dict[str, Any]]" = [json.loads(text) for text in _native._record_examples()]
 CLASSES: "dict[str, Any]" = _records._RECORDS
 # Fields that are not part of the record.
-MORE = {
-    "decision": ["act_from"],
-    "prepare": ["attempt"],
-    "gate": ["attempt"],
-    "recover": ["events", "own", "attempt"],
-    "problem": ["offset"],
-}
+MORE = {"decision": ["act_from"], "poll-failed": ["repeated"], "problem": ["offset"]}
 
 
-def stub_properties(name: str) -> "list[str]":
-    stub = ast.parse((ROOT / "py/python/scheduled_events/__init__.pyi").read_text("utf-8"))
-    (found,) = [node for node in stub.body if isinstance(node, ast.ClassDef) and node.name == name]
-    return [node.name for node in found.body if isinstance(node, ast.FunctionDef)]
+STUB = ast.parse((ROOT / "py/python/scheduled_events/_records.pyi").read_text("utf-8"))
+STEPS = ["Get", "Post", "Wait", "Cancel", "Report", "PrepareDue", "GateDue", "RecoverDue"]
+
+
+def stub(name: str) -> "tuple[list[str], dict[str, str | None]]":
+    """The properties of a class in the stub, and the parameters of its constructor with their defaults."""
+    (found,) = [node for node in STUB.body if isinstance(node, ast.ClassDef) and node.name == name]
+    methods = [node for node in found.body if isinstance(node, ast.FunctionDef)]
+    properties = [node.name for node in methods if node.name not in ("__init__", "to_dict")]
+    if any(isinstance(base, ast.Name) and base.id == "_AboutEvent" for base in found.bases):
+        properties += stub("_AboutEvent")[0]
+    parameters: dict[str, str | None] = {}
+    for init in (node for node in methods if node.name == "__init__"):
+        names = [argument.arg for argument in init.args.args[1:]]
+        parameters = dict.fromkeys(names)
+        for name, default in zip(reversed(names), reversed(init.args.defaults)):  # noqa: B905 - the last ones have some
+            parameters[name] = ast.unparse(default)
+    return properties, parameters
 
 
 def test_every_record_of_a_watch_has_a_class() -> None:
@@ -44,7 +55,35 @@ def test_the_class_and_its_stub_have_the_members_of_the_definition(kind: str) ->
     fields = CLASSES[kind].__match_args__
     assert sorted(fields) == sorted([*members, *MORE.get(kind, []), "time"])
     event = ("event",) if "mine" in members else ()
-    assert tuple(stub_properties(CLASSES[kind].__name__)) == (*fields, *event)
+    properties, _ = stub(CLASSES[kind].__name__)
+    assert sorted(properties) == sorted(("record", *fields, *event))
+
+
+@pytest.mark.parametrize("name", [*(kind.__name__ for kind in CLASSES.values()), "Dropped", "EventRecord", *STEPS])
+def test_a_class_has_a_real_signature_and_help_for_each_field(name: str) -> None:
+    found = getattr(se, name)
+    signature = inspect.signature(found)
+    assert tuple(signature.parameters) == found.__match_args__
+    empty = inspect.Parameter.empty
+    defaults = {
+        key: None if value.default is empty else repr(value.default) for key, value in signature.parameters.items()
+    }
+    properties, parameters = stub(name)
+    assert parameters == defaults
+    assert set(properties) - {"record", "event"} == set(found.__match_args__) - {"record", "event"}
+    text = pydoc.plain(pydoc.render_doc(found))
+    for field in found.__match_args__:
+        assert inspect.getdoc(getattr(found, field)), field
+    assert f"class {name}(" in text
+    assert f"{name}({', '.join(map(str, signature.parameters.values()))})" in text
+
+
+def test_the_words_of_the_stub_are_core_s() -> None:
+    text = (ROOT / "py/python/scheduled_events/_records.pyi").read_text("utf-8")
+    for source, name in (("core/src/tracker/change.rs", "_ChangeWord"), ("core/src/session/gate.rs", "_GateWord")):
+        words = set(re.findall(r'=> "([a-z-]+)"', (ROOT / source).read_text("utf-8")))
+        (stubbed,) = re.findall(rf"^{name}: TypeAlias = Literal\[([^]]*)\]", text, re.MULTILINE)
+        assert set(re.findall(r'"([a-z-]+)"', stubbed)) == words
 
 
 @pytest.mark.parametrize("example", [example for example in EXAMPLES if example["record"] in CLASSES], ids=str)

@@ -98,7 +98,15 @@ impl Cause {
         matches!(self, Self::Status(400..=403 | 405..=407 | 409 | 411..=428 | 430..=499) | Self::Redirect(_))
     }
 
-    const fn of_status(status: u16) -> Self {
+    /// The cause for a response of this status, which is not 200.
+    ///
+    /// ```
+    /// use scheduled_events_core::Cause;
+    ///
+    /// assert_eq!(Cause::of_status(302), Cause::Redirect(302));
+    /// assert_eq!(Cause::of_status(304), Cause::Status(304));
+    /// ```
+    pub const fn of_status(status: u16) -> Self {
         match status {
             304 => Self::Status(304),
             300..=399 => Self::Redirect(status),

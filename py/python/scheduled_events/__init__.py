@@ -1,15 +1,17 @@
 """Azure Scheduled Events: read them, track them, decide about them and approve them.
 
 ``parse`` reads a document. ``Tracker``, ``Policy`` and ``Session`` need no network. ``Client`` talks to the metadata
-service; ``aio`` does so for asyncio. ``replay`` imitates the service, for tests.
+service; ``aio`` does so for asyncio. ``replay`` imitates the service, for tests. What is refused raises ``Error`` at
+the call. Watchers log to ``logging.getLogger("scheduled_events")``.
 """
 
 from __future__ import annotations
 
 from types import ModuleType
 
-from ._client import Client, Watch, start_requests
+from ._client import Client, Task, Watch, start_requests
 from ._errors import (
+    ArgumentError,
     CapacityError,
     ConfigError,
     EndpointError,
@@ -38,15 +40,19 @@ from ._records import (
     Cancel,
     Change,
     Decision,
+    Dropped,
     EventRecord,
     Gate,
+    GateDue,
     Get,
     PollFailed,
     Post,
     Prepare,
+    PrepareDue,
     Problem,
     Record,
     Recover,
+    RecoverDue,
     Report,
     Untracked,
     Wait,
@@ -66,6 +72,11 @@ class _Lazy(ModuleType):
 
         return getattr(importlib.import_module(self.__name__), name)
 
+    def __dir__(self) -> list[str]:
+        import importlib  # noqa: PLC0415
+
+        return sorted(vars(importlib.import_module(self.__name__)))
+
 
 # Importing asyncio takes longer than importing the rest of this package. A function __getattr__ of this package could
 # delay it too, but then the interpreter caches no attribute of the package.
@@ -74,6 +85,7 @@ aio = _Lazy(f"{__name__}.aio")
 __all__ = [
     "Action",
     "Approval",
+    "ArgumentError",
     "Cancel",
     "CapacityError",
     "Change",
@@ -81,6 +93,7 @@ __all__ = [
     "ConfigError",
     "Decision",
     "Document",
+    "Dropped",
     "EndpointError",
     "Error",
     "Event",
@@ -89,6 +102,7 @@ __all__ = [
     "EventStatus",
     "EventType",
     "Gate",
+    "GateDue",
     "Get",
     "JSONDecodeError",
     "ParseError",
@@ -97,15 +111,18 @@ __all__ = [
     "PollFailed",
     "Post",
     "Prepare",
+    "PrepareDue",
     "Problem",
     "Record",
     "Recover",
+    "RecoverDue",
     "Replay",
     "Report",
     "Rule",
     "Session",
     "SnapshotError",
     "StateError",
+    "Task",
     "Tracker",
     "Untracked",
     "Wait",

@@ -1,6 +1,8 @@
 """Azure Scheduled Events: read them, track them, decide about them and approve them."""
 
+import logging
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import Enum
@@ -10,15 +12,48 @@ from typing import Any, ClassVar, Literal, TypeAlias, final, overload
 from typing_extensions import Self
 
 from . import aio as aio
+from ._records import Approval as Approval
+from ._records import Cancel as Cancel
+from ._records import Change as Change
+from ._records import Decision as Decision
+from ._records import Dropped as Dropped
+from ._records import EventRecord as EventRecord
+from ._records import Gate as Gate
+from ._records import GateDue as GateDue
+from ._records import Get as Get
+from ._records import PollFailed as PollFailed
+from ._records import Post as Post
+from ._records import Prepare as Prepare
+from ._records import PrepareDue as PrepareDue
+from ._records import Problem as Problem
+from ._records import Record as Record
+from ._records import Recover as Recover
+from ._records import RecoverDue as RecoverDue
+from ._records import Report as Report
+from ._records import Untracked as Untracked
+from ._records import Wait as Wait
+from ._records import _AnyRecord, _GateWord, _Phase
 
 __version__: str
 
 _Moment: TypeAlias = datetime | float
 _Names: TypeAlias = str | Iterable[str]
 _Policy: TypeAlias = Policy | str | os.PathLike[str]
-_Worker: TypeAlias = Callable[[Event], object]
-_Gate: TypeAlias = Callable[[Event, str], object]
+_Worker: TypeAlias = Callable[[Event], object] | Callable[[Event, Task], object]
+_Gate: TypeAlias = Callable[[Event, _Phase], object] | Callable[[Event, _Phase, Task], object]
 _Duration: TypeAlias = int | str | timedelta
+# One event: its id, itself, a mapping with an EventId, or a record or step about it.
+_EventId: TypeAlias = (
+    str | Event | Mapping[str, Any] | EventRecord | Change | Decision | Prepare | PrepareDue | GateDue | RecoverDue
+)
+
+# The words of records and rules.
+_ActionWord: TypeAlias = Literal["approve", "prepare", "hold", "ignore"]
+_TypeWord: TypeAlias = Literal["Freeze", "Reboot", "Redeploy", "Preempt", "Terminate"]
+_SourceWord: TypeAlias = Literal["Platform", "User"]
+_ScopeWord: TypeAlias = Literal["mine", "others", "any"]
+_LeaderWord: TypeAlias = Literal["first-resource", "everyone", "rank"]
+_CauseWord: TypeAlias = Literal["timeout", "unreachable", "connection-lost", "too-large"]
 
 # --- words
 
@@ -73,12 +108,14 @@ class ParseError(Error, ValueError):
 JSONDecodeError = ParseError
 
 class EndpointError(Error):
-    """The metadata service did not respond, or responded with an error."""
+    """The metadata service did not respond, or responded with something else than a document or success."""
 
     status: int | None
     """The status of the response; None if there was none."""
     cause: str | None
-    """Why there was no response, as a word: ``timeout``, ``unreachable``."""
+    """Why, as the word in the record of such a poll: ``timeout``, ``unreachable``, ``status-503``, ``empty-body``."""
+    retry_after: int | None
+    """How many seconds the response asks to wait; None if it does not."""
 
 class PolicyError(Error, ValueError):
     """A policy is invalid."""
@@ -89,7 +126,10 @@ class PolicyError(Error, ValueError):
     """The column, from 1."""
 
 class ConfigError(Error, ValueError):
-    """An option is out of range."""
+    """An argument is out of range, or an unknown word."""
+
+class ArgumentError(Error, TypeError):
+    """An argument has a type that is not accepted."""
 
 class StateError(Error):
     """The state file cannot be used."""
@@ -213,370 +253,6 @@ class Event(Mapping[str, Any]):
     def __eq__(self, value: object, /) -> bool: ...
     def __hash__(self) -> int: ...
 
-# --- records and steps
-
-class Record:
-    """One record of a watcher: what the command prints as one line of JSON. Frozen; compared by its values."""
-
-    __match_args__: ClassVar[tuple[str, ...]] = ...
-    record: str
-    """The kind of record."""
-    def __init__(self, *args: Any, **fields: Any) -> None: ...
-    def to_dict(self) -> dict[str, Any]:
-        """Return the record as the command prints it."""
-    def __eq__(self, other: object) -> bool: ...
-    def __hash__(self) -> int: ...
-    def __setattr__(self, name: str, value: object) -> None: ...
-    def __delattr__(self, name: str) -> None: ...
-
-class EventRecord:
-    """The members of an event in a record that is about several. Frozen; compared by its values."""
-
-    __match_args__: ClassVar[tuple[str, ...]] = ...
-    def __init__(self, *args: Any, **fields: Any) -> None: ...
-    @property
-    def event_id(self) -> str: ...
-    @property
-    def event_type(self) -> str | None: ...
-    @property
-    def event_status(self) -> str | None: ...
-    @property
-    def resource_type(self) -> str | None: ...
-    @property
-    def resources(self) -> tuple[str, ...] | None: ...
-    @property
-    def not_before(self) -> datetime | None:
-        """The last known one."""
-    @property
-    def description(self) -> str | None: ...
-    @property
-    def event_source(self) -> str | None: ...
-    @property
-    def duration_in_seconds(self) -> int | None: ...
-    @property
-    def mine(self) -> bool | None:
-        """Whether the event affects this machine; None while its name is unknown."""
-    @property
-    def event(self) -> Event:
-        """The event with the members that are known of it."""
-    def to_dict(self) -> dict[str, Any]:
-        """Return the members as the command prints them."""
-    def __eq__(self, other: object) -> bool: ...
-    def __hash__(self) -> int: ...
-    def __setattr__(self, name: str, value: object) -> None: ...
-    def __delattr__(self, name: str) -> None: ...
-
-class Change(Record):
-    """An event changed."""
-
-    @property
-    def change(self) -> str:
-        """``scheduled``, ``started``, ``rescheduled``, ``completed``, ``cancelled`` or another change."""
-    @property
-    def event_id(self) -> str: ...
-    @property
-    def event_type(self) -> str | None: ...
-    @property
-    def event_status(self) -> str | None: ...
-    @property
-    def resource_type(self) -> str | None: ...
-    @property
-    def resources(self) -> tuple[str, ...] | None: ...
-    @property
-    def not_before(self) -> datetime | None:
-        """The last known one."""
-    @property
-    def description(self) -> str | None: ...
-    @property
-    def event_source(self) -> str | None: ...
-    @property
-    def duration_in_seconds(self) -> int | None: ...
-    @property
-    def mine(self) -> bool | None:
-        """Whether the event affects this machine; None while its name is unknown."""
-    @property
-    def time(self) -> datetime | None: ...
-    @property
-    def event(self) -> Event:
-        """The event with the members that are known of it."""
-
-class Decision(Record):
-    """What the policy decides about an event."""
-
-    @property
-    def action(self) -> Action: ...
-    @property
-    def rule(self) -> int | None:
-        """The number of the rule that matched, from 1."""
-    @property
-    def reason(self) -> str:
-        """Why, for people."""
-    @property
-    def event_id(self) -> str: ...
-    @property
-    def event_type(self) -> str | None: ...
-    @property
-    def event_status(self) -> str | None: ...
-    @property
-    def resource_type(self) -> str | None: ...
-    @property
-    def resources(self) -> tuple[str, ...] | None: ...
-    @property
-    def not_before(self) -> datetime | None:
-        """The last known one."""
-    @property
-    def description(self) -> str | None: ...
-    @property
-    def event_source(self) -> str | None: ...
-    @property
-    def duration_in_seconds(self) -> int | None: ...
-    @property
-    def mine(self) -> bool | None:
-        """Whether the event affects this machine; None while its name is unknown."""
-    @property
-    def act_from(self) -> datetime | None:
-        """The time before which the event is neither prepared for nor approved; None for no such time.
-
-        Always None in a watcher's record.
-        """
-    @property
-    def time(self) -> datetime | None: ...
-    @property
-    def event(self) -> Event:
-        """The event with the members that are known of it."""
-
-class Approval(Record):
-    """An approval was posted. The status is None if there was no response."""
-
-    @property
-    def event_ids(self) -> tuple[str, ...]: ...
-    @property
-    def status(self) -> int | None: ...
-    @property
-    def events(self) -> tuple[EventRecord, ...]:
-        """The same events in the same order."""
-    @property
-    def time(self) -> datetime | None: ...
-
-class Prepare(Record):
-    """A preparation ended. As a step of a session: start it; the outcome is None."""
-
-    @property
-    def event_id(self) -> str: ...
-    @property
-    def outcome(self) -> str | None:
-        """``ready``, ``failed``, ``cancelled``, or ``no-command`` if there is no function for it."""
-    @property
-    def event_type(self) -> str | None: ...
-    @property
-    def event_status(self) -> str | None: ...
-    @property
-    def resource_type(self) -> str | None: ...
-    @property
-    def resources(self) -> tuple[str, ...] | None: ...
-    @property
-    def not_before(self) -> datetime | None:
-        """The last known one."""
-    @property
-    def description(self) -> str | None: ...
-    @property
-    def event_source(self) -> str | None: ...
-    @property
-    def duration_in_seconds(self) -> int | None: ...
-    @property
-    def mine(self) -> bool | None:
-        """Whether the event affects this machine; None while its name is unknown."""
-    @property
-    def attempt(self) -> int | None:
-        """The number to return with the result, in a step."""
-    @property
-    def time(self) -> datetime | None: ...
-    @property
-    def event(self) -> Event:
-        """The event with the members that are known of it."""
-
-class Gate(Record):
-    """The gate answered. As a step of a session: ask it; the outcome is None.
-
-    A watcher reports an answer only if it is the first, or differs from the one before.
-    """
-
-    @property
-    def event_id(self) -> str: ...
-    @property
-    def phase(self) -> str:
-        """What it is asked: ``prepare`` before the preparation, ``approve`` before the approval."""
-    @property
-    def outcome(self) -> str | None:
-        """``open``, ``closed`` or ``another-approves``."""
-    @property
-    def event_type(self) -> str | None: ...
-    @property
-    def event_status(self) -> str | None: ...
-    @property
-    def resource_type(self) -> str | None: ...
-    @property
-    def resources(self) -> tuple[str, ...] | None: ...
-    @property
-    def not_before(self) -> datetime | None:
-        """The last known one."""
-    @property
-    def description(self) -> str | None: ...
-    @property
-    def event_source(self) -> str | None: ...
-    @property
-    def duration_in_seconds(self) -> int | None: ...
-    @property
-    def mine(self) -> bool | None:
-        """Whether the event affects this machine; None while its name is unknown."""
-    @property
-    def attempt(self) -> int | None:
-        """The number to return with the answer, in a step."""
-    @property
-    def time(self) -> datetime | None: ...
-    @property
-    def event(self) -> Event:
-        """The event with the members that are known of it."""
-
-class Recover(Record):
-    """A recovery ended. As a step of a session: start it; the outcome is None."""
-
-    @property
-    def event_id(self) -> str:
-        """The event that ended last."""
-    @property
-    def outcome(self) -> str | None:
-        """``done``, ``failed``, ``cancelled``, or ``no-command`` if there is no function for it."""
-    @property
-    def event_ids(self) -> tuple[str, ...]:
-        """All events that the recovery is for, the last one first."""
-    @property
-    def event_type(self) -> str | None: ...
-    @property
-    def event_status(self) -> str | None: ...
-    @property
-    def resource_type(self) -> str | None: ...
-    @property
-    def resources(self) -> tuple[str, ...] | None: ...
-    @property
-    def not_before(self) -> datetime | None:
-        """The last known one."""
-    @property
-    def description(self) -> str | None: ...
-    @property
-    def event_source(self) -> str | None: ...
-    @property
-    def duration_in_seconds(self) -> int | None: ...
-    @property
-    def mine(self) -> bool | None:
-        """Whether the event affects this machine; None while its name is unknown."""
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """All events that the recovery is for, the last one first, in a step."""
-    @property
-    def own(self) -> bool | None:
-        """Whether this machine recovers, not another one that a rule covers; in a step."""
-    @property
-    def attempt(self) -> int | None:
-        """The number to return with the result, in a step."""
-    @property
-    def time(self) -> datetime | None: ...
-    @property
-    def event(self) -> Event:
-        """The event that ended last, with the members that are known of it."""
-
-class PollFailed(Record):
-    """A poll failed. It ends no event."""
-
-    @property
-    def cause(self) -> str: ...
-    @property
-    def retry_in_ms(self) -> int: ...
-    @property
-    def time(self) -> datetime | None: ...
-
-class Problem(Record):
-    """A part of the document is invalid."""
-
-    @property
-    def event(self) -> int | None:
-        """Its index in the document's Events, left-out ones counted; None for the document itself."""
-    @property
-    def member(self) -> str | None: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def line(self) -> int | None: ...
-    @property
-    def column(self) -> int | None: ...
-    @property
-    def offset(self) -> int | None:
-        """The position in bytes, from 0; None in a watcher's record."""
-    @property
-    def time(self) -> datetime | None: ...
-
-class Untracked(Record):
-    """The document has more events than the watcher can follow."""
-
-    @property
-    def own(self) -> int: ...
-    @property
-    def others(self) -> int: ...
-    @property
-    def time(self) -> datetime | None: ...
-
-class _Step:
-    __match_args__: ClassVar[tuple[str, ...]] = ...
-    def __init__(self, *args: Any, **fields: Any) -> None: ...
-    def __eq__(self, other: object) -> bool: ...
-    def __hash__(self) -> int: ...
-
-class Get(_Step):
-    """Send the GET request."""
-
-    @property
-    def timeout(self) -> float:
-        """The request's time-out in seconds."""
-
-class Post(_Step):
-    """Send this body with POST."""
-
-    @property
-    def body(self) -> bytes: ...
-    @property
-    def timeout(self) -> float:
-        """The request's time-out in seconds."""
-    @property
-    def event_ids(self) -> tuple[str, ...]: ...
-
-class Wait(_Step):
-    """Do nothing before this time."""
-
-    @property
-    def until(self) -> datetime: ...
-    @property
-    def seconds(self) -> float: ...
-
-class Cancel(_Step):
-    """End what runs for this attempt, and report its result as usual: it does not count.
-
-    Until it is reported, nothing else is issued for the event, or for the recovery.
-    """
-
-    @property
-    def attempt(self) -> int: ...
-    @property
-    def event_id(self) -> str | None:
-        """The event of the step that is cancelled."""
-
-class Report(_Step):
-    """A record for people and logs."""
-
-    @property
-    def record(self) -> Change | Decision | Problem | Untracked: ...
-
-_AnyRecord: TypeAlias = Change | Decision | Approval | Prepare | Gate | Recover | PollFailed | Problem | Untracked
-
 # --- deciding
 
 @final
@@ -596,7 +272,7 @@ class Tracker:
 
         Those among the first 64 ids are not counted: ``Document.events`` leaves them out, and they are problems.
         """
-    def approved(self, event_id: str) -> bool:
+    def approved(self, event_id: _EventId) -> bool:
         """Note that an approval succeeded, which distinguishes ``ended`` from ``cancelled``."""
     def __len__(self) -> int: ...
     def __bool__(self) -> bool: ...
@@ -613,16 +289,16 @@ class Rule:
     __match_args__: ClassVar[tuple[str, str, str]] = ...
     def __new__(
         cls,
-        action: str,
+        action: _ActionWord | Action,
         *,
-        event: str | Iterable[str] | None = None,
-        source: str | Iterable[str] | None = None,
+        event: _TypeWord | EventType | Iterable[_TypeWord | EventType] | None = None,
+        source: _SourceWord | EventSource | Iterable[_SourceWord | EventSource] | None = None,
         min_duration: _Duration | None = None,
         max_duration: _Duration | None = None,
         min_notice: _Duration | None = None,
         max_notice: _Duration | None = None,
         prepare_before: _Duration | None = None,
-        scope: str = "mine",
+        scope: _ScopeWord = "mine",
     ) -> Self: ...
     @property
     def action(self) -> Action: ...
@@ -641,7 +317,7 @@ class Rule:
     @property
     def prepare_before(self) -> int | None: ...
     @property
-    def scope(self) -> str: ...
+    def scope(self) -> _ScopeWord: ...
     def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, Any]]: ...
     def __eq__(self, value: object, /) -> bool: ...
     def __hash__(self) -> int: ...
@@ -659,9 +335,9 @@ class Policy:
     ready.
     """
 
-    def __new__(cls, rules: Sequence[Rule] = (), leader: str | dict[str, Any] | None = None) -> Self: ...
+    def __new__(cls, rules: Sequence[Rule] = (), leader: _LeaderWord | dict[str, Any] | None = None) -> Self: ...
     @property
-    def leader(self) -> str | dict[str, Any] | None:
+    def leader(self) -> _LeaderWord | dict[str, Any] | None:
         """Which of several machines approves: a mode, a dict for "rank", or None."""
     @staticmethod
     def observe() -> Policy:
@@ -690,8 +366,8 @@ class Policy:
     def __eq__(self, value: object, /) -> bool: ...
     def __hash__(self) -> int: ...
 
-def start_requests(events: str | Event | Iterable[str | Event]) -> bytes:
-    """Return the request body that approves these events: ids or events."""
+def start_requests(events: _EventId | Iterable[_EventId]) -> bytes:
+    """Return the request body that approves these events: ids, events, records, or mappings with an EventId."""
 
 @final
 class Session:
@@ -719,7 +395,9 @@ class Session:
         boot_id: str | None = None,
         api_version: str = "2020-07-01",
     ) -> Self: ...
-    def next(self, now: _Moment | None = None) -> Get | Post | Wait | Prepare | Recover | Gate | Cancel | Report:
+    def next(
+        self, now: _Moment | None = None
+    ) -> Get | Post | Wait | PrepareDue | RecoverDue | GateDue | Cancel | Report:
         """Return what to do now."""
     def on_response(
         self,
@@ -729,21 +407,21 @@ class Session:
         now: _Moment | None = None,
     ) -> PollFailed | Approval | None:
         """Apply the response to the request."""
-    def on_failure(self, cause: str | BaseException, now: _Moment | None = None) -> PollFailed | Approval | None:
+    def on_failure(self, cause: _CauseWord | BaseException, now: _Moment | None = None) -> PollFailed | Approval | None:
         """Note that the request failed.
 
         ``cause`` is "timeout", "unreachable", "connection-lost", "too-large", or an exception.
         """
-    def prepared(self, event_id: str, ready: bool = True, attempt: int | None = None) -> bool:
-        """Complete a Prepare, also one that was cancelled. Without ``attempt``, it is the one in progress.
+    def prepared(self, event_id: _EventId, ready: bool = True, attempt: int | None = None) -> bool:
+        """Complete a PrepareDue, also one that was cancelled. Without ``attempt``, it is the one in progress.
 
         False if the answer counts for nothing: no preparation for this event is in progress, it was cancelled, or
         ``attempt`` is the number of another one.
         """
     def recovered(
-        self, event_id: str, done: bool = True, attempt: int | None = None, now: _Moment | None = None
+        self, event_id: _EventId, done: bool = True, attempt: int | None = None, now: _Moment | None = None
     ) -> bool:
-        """Complete a Recover, also one that was cancelled. Without ``attempt``, it is the one in progress.
+        """Complete a RecoverDue, also one that was cancelled. Without ``attempt``, it is the one in progress.
 
         One that is not done is issued again, after 5 seconds to 5 minutes. False if the answer counts for nothing: no
         recovery for which this event is the last one is in progress, it was cancelled, or ``attempt`` is the number of
@@ -751,12 +429,12 @@ class Session:
         """
     def gate_answered(
         self,
-        event_id: str,
-        answer: bool | Literal["open", "closed", "another-approves"],
+        event_id: _EventId,
+        answer: bool | _GateWord,
         attempt: int | None = None,
         now: _Moment | None = None,
     ) -> bool:
-        """Answer a Gate: True to go on, False for not yet, or "another-approves", as the words of the record do.
+        """Answer a GateDue: True to go on, False for not yet, or "another-approves", as the words of the record do.
 
         It is asked again after 5 seconds unless the answer is True. An event is approved only if a poll that begins
         after the answer shows it unchanged. False if the answer counts for nothing.
@@ -771,6 +449,9 @@ class Session:
         Raises SnapshotError, whose kind says why, for bytes that no session of this machine wrote; the session is empty
         then.
         """
+    @property
+    def events(self) -> tuple[EventRecord, ...]:
+        """The events that are followed, this machine's own first if there are too many."""
     @property
     def out_of_service_since(self) -> datetime | None:
         """Since when this machine is out of service: from the first preparation until it has recovered.
@@ -799,11 +480,14 @@ class Client:
         timeout: float | None = None,
         vm_names: _Names | None = None,
         allow_endpoint: bool = False,
+        user_agent: str | None = None,
+        retries: int = 0,
+        trace: logging.Logger | None = None,
     ) -> None: ...
     @property
     def endpoint(self) -> str: ...
-    def poll(self) -> Document | None: ...
-    def approve(self, events: str | Event | Iterable[str | Event]) -> None: ...
+    def poll(self) -> Document: ...
+    def approve(self, events: _EventId | Iterable[_EventId]) -> None: ...
     def vm_name(self) -> str: ...
     def watch(
         self,
@@ -825,8 +509,24 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None: ...
 
+class Task:
+    events: tuple[Event, ...]
+    """The events that a recovery is for, the one that ended last first; else the one event."""
+    deadline: datetime | None
+    """The event's NotBefore, when Azure may start it; None if it is unknown, and for a recovery."""
+    cancelled: threading.Event
+    """Set when the result does not count any more: the event has changed or ended, or the watcher stops."""
+    def __init__(self, events: Iterable[Event], deadline: datetime | None = None) -> None: ...
+    @property
+    def event(self) -> Event: ...
+
 class Watch:
-    def __init__(self, native: Any, workers: dict[str, Callable[..., object] | None]) -> None: ...
+    def __init__(
+        self,
+        native: Any,
+        workers: dict[str, Callable[..., object] | None],
+        trace: logging.Logger | None = None,
+    ) -> None: ...
     @property
     def closed(self) -> bool: ...
     def __iter__(self) -> Self: ...
@@ -879,6 +579,7 @@ class Replay:
 __all__ = [
     "Action",
     "Approval",
+    "ArgumentError",
     "Cancel",
     "CapacityError",
     "Change",
@@ -886,6 +587,7 @@ __all__ = [
     "ConfigError",
     "Decision",
     "Document",
+    "Dropped",
     "EndpointError",
     "Error",
     "Event",
@@ -894,6 +596,7 @@ __all__ = [
     "EventStatus",
     "EventType",
     "Gate",
+    "GateDue",
     "Get",
     "JSONDecodeError",
     "ParseError",
@@ -902,15 +605,18 @@ __all__ = [
     "PollFailed",
     "Post",
     "Prepare",
+    "PrepareDue",
     "Problem",
     "Record",
     "Recover",
+    "RecoverDue",
     "Replay",
     "Report",
     "Rule",
     "Session",
     "SnapshotError",
     "StateError",
+    "Task",
     "Tracker",
     "Untracked",
     "Wait",

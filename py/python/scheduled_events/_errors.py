@@ -33,10 +33,11 @@ class ParseError(Error, ValueError):
 
 
 class EndpointError(Error):
-    """The metadata service did not respond, or responded with an error."""
+    """The metadata service did not respond, or responded with something else than a document or success."""
 
     status = None
     cause = None
+    retry_after = None
 
 
 class PolicyError(Error, ValueError):
@@ -47,7 +48,11 @@ class PolicyError(Error, ValueError):
 
 
 class ConfigError(Error, ValueError):
-    """An option is out of range."""
+    """An argument is out of range, or an unknown word."""
+
+
+class ArgumentError(Error, TypeError):
+    """An argument has a type that is not accepted."""
 
 
 class StateError(Error):
@@ -66,6 +71,16 @@ class CapacityError(Error):
     needed = 0
 
 
-for _error in (Error, ParseError, EndpointError, PolicyError, ConfigError, StateError, SnapshotError, CapacityError):
+for _error in (
+    Error,
+    ParseError,
+    EndpointError,
+    PolicyError,
+    ConfigError,
+    ArgumentError,
+    StateError,
+    SnapshotError,
+    CapacityError,
+):
     _error.__module__ = "scheduled_events"
 del _error

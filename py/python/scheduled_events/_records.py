@@ -1,6 +1,7 @@
 """The records of a watcher and the steps of a session, as frozen objects.
 
-The native part has the one definition of a record's members; the classes below add positions and defaults.
+The native part has the one definition of a record's members; the classes below add positions, defaults and, for
+help(), what each field is.
 """
 
 from __future__ import annotations
@@ -17,6 +18,58 @@ if TYPE_CHECKING:
 
 _TIMES = frozenset({"not_before", "time"})
 _LISTS = frozenset({"event_ids", "resources"})
+_FIELDS = {
+    "act_from": "The time before which the event is neither prepared for nor approved; None for no such time.",
+    "action": "What is done: an Action.",
+    "attempt": "The number to return with the answer.",
+    "body": "The body to send.",
+    "cause": "Why, as a word: ``timeout``, ``unreachable``, ``status-503``.",
+    "change": "What happened, as a word: ``scheduled``, ``started``, ``rescheduled``, ``completed``, ``cancelled``.",
+    "column": "The column in characters, from 1.",
+    "count": "How many.",
+    "description": "Azure's description of the event.",
+    "duration_in_seconds": "The expected length of the interruption in seconds; None if it is unknown.",
+    "event_id": "The event's id.",
+    "event_ids": "The ids of the events, of a recovery the last one first.",
+    "event_source": "Who caused the event.",
+    "event_status": "The event's progress.",
+    "event_type": "The expected impact.",
+    "event": "Its index in the document's Events, left-out ones counted; None for the document itself.",
+    "events": "The events, in the order of ``event_ids``.",
+    "kind": "What is wrong, as a word.",
+    "line": "The line, from 1.",
+    "member": "The JSON name of the member; None for the event or the document.",
+    "mine": "Whether the event affects this machine; None while its name is unknown.",
+    "not_before": "The earliest start without an approval, as last known: an aware datetime in UTC, or None.",
+    "offset": "The position in bytes, from 0; None in a watcher's record.",
+    "others": "Other machines' events that are not followed.",
+    "outcome": "The result, as a word.",
+    "own": "Of a recovery, whether this machine recovers; else this machine's events that are not followed.",
+    "phase": "What the gate is asked: ``prepare`` before the preparation, ``approve`` before the approval.",
+    "reason": "Why, for people.",
+    "record": "The record.",
+    "repeated": "How many earlier failures of the same cause it stands for: nobody read their records in time.",
+    "resource_type": "``VirtualMachine``.",
+    "resources": "The names of the machines that the event affects; None if they are unknown.",
+    "retry_in_ms": "Milliseconds until the next poll.",
+    "rule": "The number of the rule that matched, from 1; None if none did.",
+    "seconds": "How many seconds that is from now.",
+    "status": "The status of the response; None if there was none.",
+    "time": "When it was made: an aware datetime in UTC.",
+    "timeout": "The request's time-out in seconds.",
+    "until": "The time to wait for.",
+}
+
+
+class _Signature:
+    """The signature of a class, made when it is asked for: inspect takes long to import."""
+
+    def __get__(self, _: object, owner: type[Frozen]) -> Any:
+        import inspect  # noqa: PLC0415
+
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        default = {name: owner._defaults.get(name, inspect.Parameter.empty) for name in owner.__match_args__}
+        return inspect.Signature([inspect.Parameter(name, kind, default=default[name]) for name in default])
 
 
 class Frozen:
@@ -24,13 +77,14 @@ class Frozen:
 
     __slots__ = ()
     __match_args__: tuple[str, ...] = ()
+    __signature__ = _Signature()
     _defaults: dict[str, Any] = {}  # noqa: RUF012 - constant
 
     def __init__(self, *args: Any, **fields: Any) -> None:
         names = self.__match_args__
         if len(args) > len(names):
             raise TypeError(f"{type(self).__name__} takes {len(names)} fields, not {len(args)}")
-        for name, value in zip(names, args, strict=False):
+        for name, value in zip(names, args):  # noqa: B905 - Python 3.9 has no `strict`
             if name in fields:
                 raise TypeError(f"{type(self).__name__} got the field {name!r} twice")
             fields[name] = value
@@ -96,7 +150,7 @@ EventRecord: Any = type(
     "EventRecord",
     (_Members,),
     {
-        "__slots__": _MEMBERS["event"],
+        "__slots__": {name: _FIELDS[name] for name in _MEMBERS["event"]},
         "__doc__": "The members of an event in a record that is about several.",
         "__module__": "scheduled_events",
         "__match_args__": _MEMBERS["event"],
@@ -135,7 +189,7 @@ def _record(kind: str, about: str, *, first: str = "", more: str = "", defaults:
         "".join(word.title() for word in kind.split("-")),
         (Record, _AboutEvent) if about_event else (Record,),
         {
-            "__slots__": fields,
+            "__slots__": {name: _FIELDS.get(name, "") for name in fields},
             "__doc__": about,
             "__module__": "scheduled_events",
             "__match_args__": fields,
@@ -157,42 +211,52 @@ Decision = _record(
 Approval = _record(
     "approval", "An approval was posted. The status is None if there was no response.", defaults={"events": ()}
 )
-Prepare = _record(
-    "prepare",
-    "A preparation ended. As a step of a session: start it; the outcome is None.",
-    more="attempt",
-    defaults={"outcome": None},
-)
-Gate = _record(
-    "gate",
-    "The gate answered. As a step of a session: ask it; the outcome is None.",
-    more="attempt",
-    defaults={"outcome": None},
-)
+Prepare = _record("prepare", "A preparation ended.")
+Gate = _record("gate", "The gate answered. Reported if it is the first answer, or differs from the one before.")
 Recover = _record(
     "recover",
-    "A recovery ended. As a step of a session: start it; the outcome is None.",
+    "A recovery ended. Its event is the one that ended last.",
     first="event_id outcome",
-    more="events own attempt",
-    defaults={"event_ids": (), "events": (), "outcome": None},
+    defaults={"event_ids": ()},
 )
-PollFailed = _record("poll-failed", "A poll failed. It ends no event.")
+PollFailed = _record("poll-failed", "A poll failed. It ends no event.", more="repeated", defaults={"repeated": 0})
 Problem = _record("problem", "A part of the document is invalid.", more="offset")
 Untracked = _record("untracked", "The document has more events than the watcher can follow.")
 
 _KINDS = (Change, Decision, Approval, Prepare, Gate, Recover, PollFailed, Problem, Untracked)
 _RECORDS = {kind.record: kind for kind in _KINDS}
 
+# Only a reader in this process can miss records, so the command has no such record.
+_MEMBERS["dropped"] = ("count",)
+Dropped = _record("dropped", "Records were dropped here, since nobody read them in time.")
 
-def _step(name: str, about: str, *fields: str) -> Any:
-    body = {"__slots__": fields, "__doc__": about, "__module__": "scheduled_events", "__match_args__": fields}
-    return type(name, (Frozen,), body)
+
+def _step(name: str, about: str, fields: str, *, about_event: bool = False) -> Any:
+    """Make the class for a step; one about an event has the event's members after ``fields``."""
+    first = fields.split()
+    names = (*first, *(name for name in _MEMBERS["event"] if about_event and name not in first))
+    body = {
+        "__slots__": {name: _FIELDS[name] for name in names},
+        "__doc__": about,
+        "__module__": "scheduled_events",
+        "__match_args__": names,
+        "_defaults": dict.fromkeys(name for name in names if name not in first),
+    }
+    return type(name, (_AboutEvent if about_event else Frozen,), body)
 
 
 Get = _step("Get", "Send the GET request.", "timeout")
-Post = _step("Post", "Send this body with POST.", "body", "timeout", "event_ids")
-Wait = _step("Wait", "Do nothing before this time.", "until", "seconds")
-Cancel = _step("Cancel", "End what runs for this attempt, and report its result as usual.", "attempt", "event_id")
+Post = _step("Post", "Send this body with POST.", "body timeout event_ids")
+Wait = _step("Wait", "Do nothing before this time.", "until seconds")
+PrepareDue = _step("PrepareDue", "Prepare for the event.", "event_id attempt", about_event=True)
+GateDue = _step("GateDue", "Ask the gate.", "event_id phase attempt", about_event=True)
+RecoverDue = _step(
+    "RecoverDue",
+    "Recover: take the machine back into service. Its event is the one that ended last.",
+    "event_id event_ids events own attempt",
+    about_event=True,
+)
+Cancel = _step("Cancel", "End what runs for this attempt, and report its result as usual.", "attempt event_id")
 Report = _step("Report", "A record for people and logs.", "record")
 
 Record.__module__ = "scheduled_events"
@@ -207,6 +271,17 @@ def from_dict(fields: dict[str, Any], **more: Any) -> Any:
     if "events" in fields:
         fields["events"] = tuple(EventRecord(**_read(dict(event))) for event in fields["events"])
     return kind(**fields, **more)
+
+
+def due(name: str, fields: dict[str, Any]) -> Any:
+    """Make the step of this name from fields as JSON has them."""
+    kinds = {"PrepareDue": PrepareDue, "GateDue": GateDue, "RecoverDue": RecoverDue}
+    return kinds[name](**_read(fields))
+
+
+def event_record(fields: dict[str, Any]) -> Any:
+    """Make the EventRecord of members as JSON has them."""
+    return EventRecord(**_read(fields))
 
 
 def _read(fields: dict[str, Any]) -> dict[str, Any]:

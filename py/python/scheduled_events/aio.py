@@ -8,20 +8,21 @@ import time
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
 
-from ._client import Client, _Abandoned, _log
+from ._client import Client, _Abandoned, _takes_task
 from ._client import Watch as SyncWatch
 
 if TYPE_CHECKING:
+    import logging
     import os
     from collections.abc import Callable, Iterable
 
-    from . import Record
     from ._client import _Gate, _Worker
     from ._native import Policy
 
-    _Output = tuple[int, str] | Record | BaseException | None
-
 __all__ = ["Watch", "watch"]
+
+# How many arguments the functions take without the task.
+_USUAL = {"prepare": 1, "recover": 1, "gate": 2}
 
 
 def watch(
@@ -37,18 +38,34 @@ def watch(
     interval: float = 1.0,
     max_polls: int | None = None,
     dry_run: bool = False,
+    timeout: float | None = None,
     vm_names: str | Iterable[str] | None = None,
     api_version: str | None = None,
     allow_endpoint: bool = False,
+    user_agent: str | None = None,
+    trace: logging.Logger | None = None,
 ) -> Watch:
     """Watch while the event loop runs; iterate over the records with ``async for``.
 
-    The arguments are those of Client and Client.watch. ``prepare``, ``recover`` and ``gate`` are called on threads; an
-    awaitable that they return, like that of a coroutine function, runs on the loop. When the event changes, it is not
-    cancelled either: the watcher waits until it is done, and ignores its result. Cancelling the iteration takes effect
-    at once; close the watcher with ``await watch.aclose()`` or ``async with``.
+    The arguments are those of Client and Client.watch; what they refuse is refused at this call. ``prepare``,
+    ``recover`` and ``gate`` are called on threads; an awaitable that they return, like that of a coroutine function,
+    runs on the loop. When the event changes, it is not cancelled either: the watcher sets the task's ``cancelled``,
+    waits until it is done, and ignores its result. Cancelling the iteration takes effect at once; close the watcher
+    with ``await watch.aclose()`` or ``async with``.
     """
-    client = Client(endpoint, api_version=api_version, vm_names=vm_names, allow_endpoint=allow_endpoint)
+    client = Client(
+        endpoint,
+        api_version=api_version,
+        timeout=timeout,
+        vm_names=vm_names,
+        allow_endpoint=allow_endpoint,
+        user_agent=user_agent,
+        trace=trace,
+    )
+    for name, worker in (("prepare", prepare), ("recover", recover), ("gate", gate)):
+        if worker is not None:
+            _takes_task(worker, name, _USUAL[name])
+    client._check(policy, interval, max_polls)
     return Watch(
         client,
         {
@@ -73,60 +90,63 @@ class Watch:
         self._client = client
         self._options = options
         self._workers = workers
-        self._queue: asyncio.Queue[_Output] | None = None
         self._watch: SyncWatch | None = None
+        self._added: asyncio.Event | None = None
         self._ended = False
 
-    def _start(self) -> asyncio.Queue[_Output]:
+    def _start(self) -> SyncWatch:
         loop = asyncio.get_running_loop()
-        queue: asyncio.Queue[_Output] = asyncio.Queue()
-        workers = {name: _on_loop(worker, loop) for name, worker in self._workers.items()}
+        workers = {name: _on_loop(worker, loop, name, _USUAL[name]) for name, worker in self._workers.items()}
         self._watch = self._client.watch(**workers, **self._options)
         # The thread below does not refer to this object, so that an abandoned watcher can be collected and stops.
-        native = self._watch._native
-
-        def send(output: _Output) -> None:
-            try:
-                loop.call_soon_threadsafe(queue.put_nowait, output)
-            except RuntimeError:
-                # The loop is closed.
-                native.close()
+        native, added = self._watch._native, asyncio.Event()
+        self._added = added
 
         def pump() -> None:
-            try:
-                while (output := native.next()) is not None:
-                    send(output)
-                send(None)
-            except BaseException as error:
-                send(error)
+            """Wake the reader whenever there are records. They stay in the watcher until they are read."""
+            seen: int | None = 0
+            while seen is not None:
+                seen = native.wait(seen)
+                try:
+                    loop.call_soon_threadsafe(added.set)
+                except RuntimeError:
+                    # The loop is closed.
+                    native.close()
+                    return
 
         threading.Thread(target=pump, name="scheduled-events-aio", daemon=True).start()
-        self._queue = queue
-        return queue
+        return self._watch
 
     def __aiter__(self) -> Watch:
         return self
 
     async def __anext__(self) -> Any:
-        if self._ended:
+        if self._watch is None and self._ended:
             raise StopAsyncIteration
-        queue = self._queue or self._start()
+        watch = self._watch or self._start()
+        assert self._added is not None  # noqa: S101 - made with the watcher
         while True:
-            output = await queue.get()
-            if isinstance(output, tuple):
-                _log(*output)
-                continue
-            if output is None or isinstance(output, BaseException):
+            self._added.clear()
+            # In this order: nothing is added after the end.
+            has_ended = watch._native.has_ended
+            try:
+                record = watch._native.next(False)
+            except BaseException:
                 await self.aclose()
-                raise StopAsyncIteration if output is None else output
-            return output
+                raise
+            if record is not None:
+                return record
+            if has_ended:
+                await self.aclose()
+                raise StopAsyncIteration
+            await self._added.wait()
 
     async def aclose(self) -> None:
-        """Stop the watcher and save its state."""
+        """Stop the watcher and save its state. An iteration ends after the records that were not read."""
         self._ended = True
         self._client.close()
-        if self._queue is not None:
-            self._queue.put_nowait(None)
+        if self._added is not None:
+            self._added.set()
 
     async def __aenter__(self) -> Watch:
         return self
@@ -135,16 +155,19 @@ class Watch:
         await self.aclose()
 
 
-def _on_loop(worker: Callable[..., object] | None, loop: asyncio.AbstractEventLoop) -> Callable[..., object] | None:
+def _on_loop(
+    worker: Callable[..., object] | None, loop: asyncio.AbstractEventLoop, name: str, usual: int
+) -> Callable[..., object] | None:
     """Run an awaitable that the worker returns on the loop, while the worker's thread waits for it."""
-    if worker is None:
-        return None
+    if not callable(worker):
+        return worker
+    takes_task = _takes_task(worker, name, usual)
 
     async def awaited(answer: Any) -> object:
         return await answer
 
     def call(*arguments: object) -> object:
-        answer: Any = worker(*arguments)
+        answer: Any = worker(*arguments[: usual + takes_task])
         if not hasattr(answer, "__await__"):
             return answer
         running = awaited(answer)
@@ -162,4 +185,5 @@ def _on_loop(worker: Callable[..., object] | None, loop: asyncio.AbstractEventLo
                 getattr(unfinished, "close", bool)()
             raise _Abandoned from None
 
+    call._takes_task = True  # type: ignore[attr-defined]
     return call

@@ -1,9 +1,10 @@
 """Scheduled Events for asyncio: ``async for record in aio.watch(...)``."""
 
+import logging
 import os
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 from typing_extensions import Self
 
@@ -12,6 +13,7 @@ from . import (
     Change,
     Client,
     Decision,
+    Dropped,
     Event,
     Gate,
     Policy,
@@ -19,6 +21,7 @@ from . import (
     Prepare,
     Problem,
     Recover,
+    Task,
     Untracked,
 )
 
@@ -28,18 +31,23 @@ def watch(
     endpoint: str | None = None,
     *,
     policy: Policy | str | os.PathLike[str] | None = None,
-    prepare: Callable[[Event], object] | None = None,
-    recover: Callable[[Event], object] | None = None,
-    gate: Callable[[Event, str], object] | None = None,
+    prepare: Callable[[Event], object] | Callable[[Event, Task], object] | None = None,
+    recover: Callable[[Event], object] | Callable[[Event, Task], object] | None = None,
+    gate: Callable[[Event, Literal["prepare", "approve"]], object]
+    | Callable[[Event, Literal["prepare", "approve"], Task], object]
+    | None = None,
     recover_all: bool = False,
     state: str | os.PathLike[str] | None = None,
     until_idle: bool = False,
     interval: float = 1.0,
     max_polls: int | None = None,
     dry_run: bool = False,
+    timeout: float | None = None,
     vm_names: str | Iterable[str] | None = None,
     api_version: str | None = None,
     allow_endpoint: bool = False,
+    user_agent: str | None = None,
+    trace: logging.Logger | None = None,
 ) -> Watch: ...
 
 class Watch:
@@ -52,7 +60,7 @@ class Watch:
     def __aiter__(self) -> Self: ...
     async def __anext__(
         self,
-    ) -> Change | Decision | Approval | Prepare | Gate | Recover | PollFailed | Problem | Untracked: ...
+    ) -> Change | Decision | Approval | Prepare | Gate | Recover | PollFailed | Problem | Untracked | Dropped: ...
     async def aclose(self) -> None: ...
     async def __aenter__(self) -> Self: ...
     async def __aexit__(

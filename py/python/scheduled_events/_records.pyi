@@ -1,0 +1,513 @@
+"""The records of a watcher and the steps of a session."""
+
+from datetime import datetime
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from . import Action, Event
+
+_ChangeWord: TypeAlias = Literal[
+    "scheduled", "started", "started-without-notice", "rescheduled", "updated", "completed", "cancelled", "ended"
+]
+_GateWord: TypeAlias = Literal["open", "closed", "another-approves"]
+_Phase: TypeAlias = Literal["prepare", "approve"]
+
+class Frozen:
+    """Fields that cannot be changed; objects compare and hash by their values."""
+
+    __match_args__: ClassVar[tuple[str, ...]] = ...
+    def __init__(self, *args: Any, **fields: Any) -> None: ...
+    def __eq__(self, other: object) -> bool: ...
+    def __hash__(self) -> int: ...
+    def __setattr__(self, name: str, value: object) -> None: ...
+    def __delattr__(self, name: str) -> None: ...
+
+class _AboutEvent(Frozen):
+    """What has the members of an event."""
+
+    @property
+    def event_type(self) -> str | None: ...
+    @property
+    def event_status(self) -> str | None: ...
+    @property
+    def resource_type(self) -> str | None: ...
+    @property
+    def resources(self) -> tuple[str, ...] | None: ...
+    @property
+    def not_before(self) -> datetime | None:
+        """The last known one."""
+    @property
+    def description(self) -> str | None: ...
+    @property
+    def event_source(self) -> str | None: ...
+    @property
+    def duration_in_seconds(self) -> int | None: ...
+    @property
+    def mine(self) -> bool | None:
+        """Whether the event affects this machine; None while its name is unknown."""
+    @property
+    def event(self) -> Event:
+        """The event with the members that are known of it."""
+
+class Record(Frozen):
+    """One record of a watcher: what the command prints as one line of JSON. Frozen; compared by its values."""
+
+    @property
+    def record(self) -> str:
+        """The kind of record."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record as the command prints it."""
+
+class EventRecord(_AboutEvent):
+    """The members of an event in a record that is about several. Frozen; compared by its values."""
+
+    def __init__(
+        self,
+        event_id: str,
+        event_type: str | None = None,
+        event_status: str | None = None,
+        resource_type: str | None = None,
+        resources: tuple[str, ...] | None = None,
+        not_before: datetime | None = None,
+        description: str | None = None,
+        event_source: str | None = None,
+        duration_in_seconds: int | None = None,
+        mine: bool | None = None,
+    ) -> None: ...
+    @property
+    def event_id(self) -> str: ...
+    def to_dict(self) -> dict[str, Any]:
+        """Return the members as the command prints them."""
+
+class Change(_AboutEvent, Record):
+    """An event changed."""
+
+    def __init__(
+        self,
+        change: _ChangeWord,
+        event_id: str,
+        event_type: str | None = None,
+        event_status: str | None = None,
+        resource_type: str | None = None,
+        resources: tuple[str, ...] | None = None,
+        not_before: datetime | None = None,
+        description: str | None = None,
+        event_source: str | None = None,
+        duration_in_seconds: int | None = None,
+        mine: bool | None = None,
+        time: datetime | None = None,
+    ) -> None: ...
+    @property
+    def record(self) -> Literal["change"]: ...
+    @property
+    def change(self) -> _ChangeWord: ...
+    @property
+    def event_id(self) -> str: ...
+    @property
+    def time(self) -> datetime | None: ...
+
+class Decision(_AboutEvent, Record):
+    """What the policy decides about an event."""
+
+    def __init__(
+        self,
+        action: Action,
+        rule: int | None,
+        reason: str,
+        event_id: str | None = None,
+        event_type: str | None = None,
+        event_status: str | None = None,
+        resource_type: str | None = None,
+        resources: tuple[str, ...] | None = None,
+        not_before: datetime | None = None,
+        description: str | None = None,
+        event_source: str | None = None,
+        duration_in_seconds: int | None = None,
+        mine: bool | None = None,
+        act_from: datetime | None = None,
+        time: datetime | None = None,
+    ) -> None: ...
+    @property
+    def record(self) -> Literal["decision"]: ...
+    @property
+    def action(self) -> Action: ...
+    @property
+    def rule(self) -> int | None:
+        """The number of the rule that matched, from 1."""
+    @property
+    def reason(self) -> str:
+        """Why, for people."""
+    @property
+    def event_id(self) -> str | None: ...
+    @property
+    def act_from(self) -> datetime | None:
+        """The time before which the event is neither prepared for nor approved; None for no such time.
+
+        Always None in a watcher's record.
+        """
+    @property
+    def time(self) -> datetime | None: ...
+
+class Approval(Record):
+    """An approval was posted. The status is None if there was no response."""
+
+    def __init__(
+        self,
+        event_ids: tuple[str, ...],
+        status: int | None,
+        events: tuple[EventRecord, ...] = (),
+        time: datetime | None = None,
+    ) -> None: ...
+    @property
+    def record(self) -> Literal["approval"]: ...
+    @property
+    def event_ids(self) -> tuple[str, ...]: ...
+    @property
+    def status(self) -> int | None: ...
+    @property
+    def events(self) -> tuple[EventRecord, ...]:
+        """The same events in the same order."""
+    @property
+    def time(self) -> datetime | None: ...
+
+class Prepare(_AboutEvent, Record):
+    """A preparation ended."""
+
+    def __init__(
+        self,
+        event_id: str,
+        outcome: Literal["ready", "failed", "cancelled", "no-command", "dry-run"],
+        event_type: str | None = None,
+        event_status: str | None = None,
+        resource_type: str | None = None,
+        resources: tuple[str, ...] | None = None,
+        not_before: datetime | None = None,
+        description: str | None = None,
+        event_source: str | None = None,
+        duration_in_seconds: int | None = None,
+        mine: bool | None = None,
+        time: datetime | None = None,
+    ) -> None: ...
+    @property
+    def record(self) -> Literal["prepare"]: ...
+    @property
+    def event_id(self) -> str: ...
+    @property
+    def outcome(self) -> Literal["ready", "failed", "cancelled", "no-command", "dry-run"]:
+        """``no-command`` if there is no function for it."""
+    @property
+    def time(self) -> datetime | None: ...
+
+class Gate(_AboutEvent, Record):
+    """The gate answered. Reported if it is the first answer, or differs from the one before."""
+
+    def __init__(
+        self,
+        event_id: str,
+        phase: _Phase,
+        outcome: _GateWord,
+        event_type: str | None = None,
+        event_status: str | None = None,
+        resource_type: str | None = None,
+        resources: tuple[str, ...] | None = None,
+        not_before: datetime | None = None,
+        description: str | None = None,
+        event_source: str | None = None,
+        duration_in_seconds: int | None = None,
+        mine: bool | None = None,
+        time: datetime | None = None,
+    ) -> None: ...
+    @property
+    def record(self) -> Literal["gate"]: ...
+    @property
+    def event_id(self) -> str: ...
+    @property
+    def phase(self) -> _Phase:
+        """What it was asked: ``prepare`` before the preparation, ``approve`` before the approval."""
+    @property
+    def outcome(self) -> _GateWord: ...
+    @property
+    def time(self) -> datetime | None: ...
+
+class Recover(_AboutEvent, Record):
+    """A recovery ended. Its event is the one that ended last."""
+
+    def __init__(
+        self,
+        event_id: str,
+        outcome: Literal["done", "failed", "cancelled", "no-command", "dry-run"],
+        event_ids: tuple[str, ...] = (),
+        event_type: str | None = None,
+        event_status: str | None = None,
+        resource_type: str | None = None,
+        resources: tuple[str, ...] | None = None,
+        not_before: datetime | None = None,
+        description: str | None = None,
+        event_source: str | None = None,
+        duration_in_seconds: int | None = None,
+        mine: bool | None = None,
+        time: datetime | None = None,
+    ) -> None: ...
+    @property
+    def record(self) -> Literal["recover"]: ...
+    @property
+    def event_id(self) -> str:
+        """The event that ended last."""
+    @property
+    def outcome(self) -> Literal["done", "failed", "cancelled", "no-command", "dry-run"]:
+        """``no-command`` if there is no function for it."""
+    @property
+    def event_ids(self) -> tuple[str, ...]:
+        """All events that the recovery is for, the last one first."""
+    @property
+    def time(self) -> datetime | None: ...
+
+class PollFailed(Record):
+    """A poll failed. It ends no event."""
+
+    def __init__(
+        self,
+        cause: str,
+        retry_in_ms: int,
+        repeated: int = 0,
+        time: datetime | None = None,
+    ) -> None: ...
+    @property
+    def record(self) -> Literal["poll-failed"]: ...
+    @property
+    def cause(self) -> str: ...
+    @property
+    def retry_in_ms(self) -> int: ...
+    @property
+    def repeated(self) -> int:
+        """How many earlier failures of the same cause it stands for: nobody read their records in time."""
+    @property
+    def time(self) -> datetime | None: ...
+
+class Problem(Record):
+    """A part of the document is invalid."""
+
+    def __init__(
+        self,
+        event: int | None,
+        member: str | None,
+        kind: str,
+        line: int | None,
+        column: int | None,
+        offset: int | None = None,
+        time: datetime | None = None,
+    ) -> None: ...
+    @property
+    def record(self) -> Literal["problem"]: ...
+    @property
+    def event(self) -> int | None:
+        """Its index in the document's Events, left-out ones counted; None for the document itself."""
+    @property
+    def member(self) -> str | None: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def line(self) -> int | None: ...
+    @property
+    def column(self) -> int | None: ...
+    @property
+    def offset(self) -> int | None:
+        """The position in bytes, from 0; None in a watcher's record."""
+    @property
+    def time(self) -> datetime | None: ...
+
+class Untracked(Record):
+    """The document has more events than the watcher can follow."""
+
+    def __init__(
+        self,
+        own: int,
+        others: int,
+        time: datetime | None = None,
+    ) -> None: ...
+    @property
+    def record(self) -> Literal["untracked"]: ...
+    @property
+    def own(self) -> int: ...
+    @property
+    def others(self) -> int: ...
+    @property
+    def time(self) -> datetime | None: ...
+
+class Dropped(Record):
+    """Records were dropped here, since nobody read them in time."""
+
+    def __init__(
+        self,
+        count: int,
+        time: datetime | None = None,
+    ) -> None: ...
+    @property
+    def record(self) -> Literal["dropped"]: ...
+    @property
+    def count(self) -> int:
+        """How many."""
+    @property
+    def time(self) -> datetime | None:
+        """Always None."""
+
+class Get(Frozen):
+    """Send the GET request."""
+
+    def __init__(
+        self,
+        timeout: float,
+    ) -> None: ...
+    @property
+    def timeout(self) -> float:
+        """The request's time-out in seconds."""
+
+class Post(Frozen):
+    """Send this body with POST."""
+
+    def __init__(
+        self,
+        body: bytes,
+        timeout: float,
+        event_ids: tuple[str, ...],
+    ) -> None: ...
+    @property
+    def body(self) -> bytes: ...
+    @property
+    def timeout(self) -> float:
+        """The request's time-out in seconds."""
+    @property
+    def event_ids(self) -> tuple[str, ...]: ...
+
+class Wait(Frozen):
+    """Do nothing before this time."""
+
+    def __init__(
+        self,
+        until: datetime,
+        seconds: float,
+    ) -> None: ...
+    @property
+    def until(self) -> datetime: ...
+    @property
+    def seconds(self) -> float: ...
+
+class PrepareDue(_AboutEvent):
+    """Prepare for the event."""
+
+    def __init__(
+        self,
+        event_id: str,
+        attempt: int,
+        event_type: str | None = None,
+        event_status: str | None = None,
+        resource_type: str | None = None,
+        resources: tuple[str, ...] | None = None,
+        not_before: datetime | None = None,
+        description: str | None = None,
+        event_source: str | None = None,
+        duration_in_seconds: int | None = None,
+        mine: bool | None = None,
+    ) -> None: ...
+    @property
+    def event_id(self) -> str: ...
+    @property
+    def attempt(self) -> int:
+        """The number to return with the answer."""
+
+class GateDue(_AboutEvent):
+    """Ask the gate."""
+
+    def __init__(
+        self,
+        event_id: str,
+        phase: _Phase,
+        attempt: int,
+        event_type: str | None = None,
+        event_status: str | None = None,
+        resource_type: str | None = None,
+        resources: tuple[str, ...] | None = None,
+        not_before: datetime | None = None,
+        description: str | None = None,
+        event_source: str | None = None,
+        duration_in_seconds: int | None = None,
+        mine: bool | None = None,
+    ) -> None: ...
+    @property
+    def event_id(self) -> str: ...
+    @property
+    def phase(self) -> _Phase:
+        """What it is asked: ``prepare`` before the preparation, ``approve`` before the approval."""
+    @property
+    def attempt(self) -> int:
+        """The number to return with the answer."""
+
+class RecoverDue(_AboutEvent):
+    """Recover: take the machine back into service."""
+
+    def __init__(
+        self,
+        event_id: str,
+        event_ids: tuple[str, ...],
+        events: tuple[Event, ...],
+        own: bool,
+        attempt: int,
+        event_type: str | None = None,
+        event_status: str | None = None,
+        resource_type: str | None = None,
+        resources: tuple[str, ...] | None = None,
+        not_before: datetime | None = None,
+        description: str | None = None,
+        event_source: str | None = None,
+        duration_in_seconds: int | None = None,
+        mine: bool | None = None,
+    ) -> None: ...
+    @property
+    def event_id(self) -> str:
+        """The event that ended last."""
+    @property
+    def event_ids(self) -> tuple[str, ...]:
+        """All events that the recovery is for, the last one first."""
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The same events in the same order."""
+    @property
+    def own(self) -> bool:
+        """Whether this machine recovers, not another one that a rule covers."""
+    @property
+    def attempt(self) -> int:
+        """The number to return with the answer."""
+
+class Cancel(Frozen):
+    """End what runs for this attempt, and report its result as usual: it does not count.
+
+    Until it is reported, nothing else is issued for the event, or for the recovery.
+    """
+
+    def __init__(
+        self,
+        attempt: int,
+        event_id: str | None,
+    ) -> None: ...
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def event_id(self) -> str | None:
+        """The event of the step that is cancelled."""
+
+class Report(Frozen):
+    """A record for people and logs."""
+
+    def __init__(
+        self,
+        record: Change | Decision | Problem | Untracked,
+    ) -> None: ...
+    @property
+    def record(self) -> Change | Decision | Problem | Untracked: ...
+
+_AnyRecord: TypeAlias = (
+    Change | Decision | Approval | Prepare | Gate | Recover | PollFailed | Problem | Untracked | Dropped
+)
+
+def from_dict(fields: dict[str, Any], **more: Any) -> Any: ...
+def due(name: str, fields: dict[str, Any]) -> Any: ...
+def event_record(fields: dict[str, Any]) -> Any: ...
