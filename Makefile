@@ -14,7 +14,7 @@ WORKSPACE = --locked --workspace
 
 .PHONY: help demo install wheel check test verify setup clean \
 	check-format lint test-fast test-rust test-c test-python \
-	docs bare-metal platforms msrv deny test-stack sizes prove-no-panic coverage verify-c check-bench \
+	docs bare-metal bare-metal-c platforms msrv deny test-stack sizes prove-no-panic coverage verify-c check-bench \
 	test-fuzz fuzz \
 	crash soak test-mounts check-systemd test-systemd test-sweeps miri advisories mutants \
 	header faults-table records-page scenarios-page bench bench-poll bench-python bench-sizes bench-check bench-c performance
@@ -57,7 +57,7 @@ clean: ## remove what was built
 ##@ Steps of `make check` and `make test`
 check-format: ## check that the code is formatted
 	@tests/setup rust
-	@for workspace in . bench fuzz tests/no-panic ffi-c/header tests/c/bench; do \
+	@for workspace in . bench fuzz tests/no-panic ffi-c/header ffi-c/bare-metal tests/c/bench; do \
 		$(CARGO) fmt --all --check --manifest-path $$workspace/Cargo.toml || exit 1; \
 	done
 
@@ -88,6 +88,10 @@ docs: ## build the documentation; warnings are errors
 bare-metal: ## build core for a machine without an operating system
 	@tests/setup bare-metal
 	$(CARGO) build --locked --package scheduled-events-core --target thumbv7em-none-eabi
+
+bare-metal-c: ## build the C library for a Cortex-M4, and run C programs with it in QEMU
+	@tests/setup c bare-metal bare-metal-c
+	@python3 tests/c/run.py --tier bare-metal
 
 platforms: ## check client and core for 64-bit ARM, musl and Windows
 	@tests/setup platforms

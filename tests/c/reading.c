@@ -117,7 +117,7 @@ static void problem_record(const schedev_problem *problem, const char *body, siz
   json_open('{');
   json_name("event");
   if (problem->has_event) {
-    printf("%zu", problem->event_index);
+    printf("%lu", (unsigned long)problem->event_index);
   } else {
     printf("null");
   }

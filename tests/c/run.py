@@ -3,6 +3,7 @@
 
     tests/c/run.py [CHECK...]            run all checks, or those named
     tests/c/run.py --tier test|verify    run the everyday checks, or the long-running ones
+    tests/c/run.py --tier bare-metal     run the library without an operating system, in QEMU
     tests/c/run.py --list
     tests/c/run.py --bench               measure the C layer against Rust
     tests/c/run.py --accept-abi          make the present ABI the baseline; see README.md
@@ -22,6 +23,7 @@ import time
 
 sys.dont_write_bytecode = True
 
+import bare_metal
 import collectd
 import corpus
 from toolbox import (CXX_HEADERS, HEADER, HERE, INCLUDE, LIBRARY, POSIX, ROOT, TARGET, WARNINGS, WORK, Failed, abi, compile,
@@ -320,6 +322,15 @@ def replay_reboot(agent):
     expect(all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", record["time"]) for record in records), log)
 
 
+def bare_metal_library():
+    """The library without std works on a Cortex-M4 in QEMU as on this machine, and cannot panic."""
+    return bare_metal.check()
+
+
+# Needs tools that the other checks do not: `make bare-metal-c` installs them.
+check(bare_metal_library, tier="bare-metal")
+
+
 @check
 def collectd_plugin():
     """The example plugin works under collectd: notifications, values, restarts, faults of the service."""
@@ -437,7 +448,7 @@ def bench():
 @check
 def formatted():
     """The C and C++ files are formatted with clang-format."""
-    folders = (HERE, HERE / "bench", HERE / "package", ROOT / "examples/c", ROOT / "examples/collectd")
+    folders = (HERE, HERE / "bare-metal", HERE / "bench", HERE / "package", ROOT / "examples/c", ROOT / "examples/collectd")
     sources = (path for folder in folders for path in sorted(folder.iterdir()) if path.suffix in (".c", ".cc", ".h"))
     files = [HEADER, *CXX_HEADERS, *sources]
     run("clang-format", "--dry-run", "-Werror", *files)
@@ -448,7 +459,7 @@ def main():
     arguments = sys.argv[1:]
     if arguments == ["--list"]:
         for name, function in CHECKS.items():
-            print(f"{name:22} {function.tier:7} {function.__doc__.splitlines()[0]}")
+            print(f"{name:22} {function.tier:10} {function.__doc__.splitlines()[0]}")
         return 0
     if arguments == ["--bench"]:
         bench()
@@ -461,7 +472,7 @@ def main():
         print(f"{BASELINE.relative_to(ROOT)} and {header.name} written: describe the change in CHANGELOG.md")
         return 0
     names = arguments or list(CHECKS)
-    if arguments[:1] == ["--tier"] and arguments[1:] in (["test"], ["verify"]):
+    if arguments[:1] == ["--tier"] and arguments[1:] in (["test"], ["verify"], ["bare-metal"]):
         names = [name for name, function in CHECKS.items() if function.tier == arguments[1]]
     unknown = [name for name in names if name not in CHECKS]
     if unknown:
