@@ -137,6 +137,8 @@ pub struct Session<const N: usize> {
     /// The last time that the caller passed to `next`.
     clock: UnixMillis,
     approved_ids: ApprovedIds<N>,
+    /// The checksum of the snapshot that was stored last.
+    saved: Option<u64>,
     /// The problems of the newest document.
     problems: heapless::Vec<Problem, PROBLEMS_MAX>,
     problems_reported: usize,
@@ -188,6 +190,7 @@ impl<const N: usize> Session<N> {
             polls: 0,
             clock: UnixMillis(i64::MIN),
             approved_ids: ApprovedIds::new(),
+            saved: None,
             problems: heapless::Vec::new(),
             problems_reported: 0,
             untracked: Untracked::default(),
@@ -373,6 +376,7 @@ impl<const N: usize> Session<N> {
         self.documents = Documents::default();
         self.open_events = 0;
         self.approved_ids = ApprovedIds::new();
+        self.saved = None;
         self.problems.clear();
         self.problems_reported = 0;
         self.untracked = Untracked::default();
@@ -381,7 +385,26 @@ impl<const N: usize> Session<N> {
     }
 }
 
-/// The hash of an id that identifies a machine or its boot; 0 for an empty one.
+/// The hash of an id that identifies a machine or its boot; 0 for an empty one. Programs write the same id with or without
+/// hyphens, in capitals, and with the line feed of the file that it is from: none of that counts.
 fn id_hash(id: &str) -> u64 {
-    if id.is_empty() { 0 } else { Hash::of(id.as_bytes()) }
+    let mut hash = Hash::new();
+    let digits = id.bytes().filter(|byte| *byte != b'-' && !byte.is_ascii_whitespace());
+    digits.for_each(|byte| hash.byte(byte.to_ascii_lowercase()));
+    if id.trim_ascii().is_empty() { 0 } else { hash.finish() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_the_same_however_it_is_written() {
+        let id = id_hash("02f5e1ba-9a6c");
+        for same in ["02F5E1BA-9A6C", "02f5e1ba9a6c", "02f5e1ba-9a6c\n"] {
+            assert_eq!(id_hash(same), id, "{same:?}");
+        }
+        assert_ne!(id_hash("02f5e1ba-9a6d"), id);
+        assert_eq!((id_hash(""), id_hash("\n")), (0, 0));
+    }
 }

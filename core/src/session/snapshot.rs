@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `SEVS` | 4 bytes |
 //! | version | `u8` |
+//! | length of the whole snapshot, its checksum included | `u32` |
 //! | hashes of the ids of the machine and of its boot, 0 if unknown | 2 × `u64` |
 //! | whether an event was ever seen | `u8`, 0 or 1 |
 //! | last attempt number | `u32` |
@@ -41,6 +42,9 @@
 //! | whether it is this machine's | `u8`, 0 or 1 |
 //! | when it ended, if the recovery of this machine is also for it | time |
 //! | since when the other machine is out of service | time |
+//!
+//! A file may start with a snapshot and go on with other data, which every reader of snapshots ignores. Magic number, version,
+//! length and checksum are in every version.
 //!
 //! A command in progress is not part of a snapshot: a restart interrupts it, so it is issued again.
 
@@ -91,7 +95,7 @@ impl fmt::Display for SnapshotError {
 impl core::error::Error for SnapshotError {}
 
 /// The length of everything but the events and the approved ids, with an event that is no longer tracked.
-const FRAME_BYTES: usize = MAGIC.len() + 1 + 8 + 8 + 1 + 4 + 8 + 8 + 1 + 2 + (1 + EVENT_BYTES_MAX) + 2 + 8;
+const FRAME_BYTES: usize = MAGIC.len() + 1 + 4 + 8 + 8 + 1 + 4 + 8 + 8 + 1 + 2 + (1 + EVENT_BYTES_MAX) + 2 + 8;
 /// The greatest length of an event, and the length of what a session keeps about it.
 const EVENT_BYTES_MAX: usize = (1 + EVENT_ID_MAX) + (1 + TYPE_MAX) + 1 + 1 + 8 + 4 + 4;
 const PROGRESS_BYTES: usize = 8 + 8 + 1 + 1 + 1 + 1 + 8 + 8;
@@ -104,14 +108,41 @@ impl<const N: usize> Session<N> {
     /// Writes a snapshot to the start of `buffer` and returns its length, about a hundred bytes per event and at most
     /// [`SNAPSHOT_MAX`](Self::SNAPSHOT_MAX).
     ///
-    /// Take and store one after each call that changes the session, and before you do what a [`Step`](crate::Step) asks.
+    /// Store one if the session [`is_changed`](Self::is_changed), before you do what a [`Step`](crate::Step) asks. Other data
+    /// may follow it.
     ///
     /// # Errors
     /// [`BufferTooSmall`] with the length of the snapshot.
     pub fn snapshot(&self, buffer: &mut [u8]) -> Result<usize, BufferTooSmall> {
+        let needed = self.write(&mut [], 0).0;
+        let length = self.write(buffer, needed).0;
+        if length <= buffer.len() { Ok(length) } else { Err(BufferTooSmall { needed: length }) }
+    }
+
+    /// Whether a snapshot would differ from the one that was stored last, so that it is worth storing: the one that was
+    /// restored, or the state at the time of [`saved`](Self::saved). It is true for a new session.
+    pub fn is_changed(&self) -> bool {
+        self.saved != Some(self.checksum())
+    }
+
+    /// Records that a snapshot of the session as it is now was stored.
+    pub fn saved(&mut self) {
+        self.saved = Some(self.checksum());
+    }
+
+    /// The checksum of the snapshot.
+    fn checksum(&self) -> u64 {
+        self.write(&mut [], self.write(&mut [], 0).0).1
+    }
+
+    /// Writes as much of the snapshot as fits, with this length in its head. Returns the length that it needs, and its
+    /// checksum.
+    #[inline(never)] // It is called in several places.
+    fn write(&self, buffer: &mut [u8], length: usize) -> (usize, u64) {
         let mut writer = Writer { out: SliceWriter::new(buffer), hash: Hash::new() };
         writer.bytes(MAGIC);
         writer.byte(VERSION);
+        writer.u32(u32::try_from(length).unwrap_or(u32::MAX));
         writer.u64(self.machine_id);
         writer.u64(self.boot_id);
         writer.byte(u8::from(self.event_seen));
@@ -134,10 +165,10 @@ impl<const N: usize> Session<N> {
         }
         let checksum = writer.hash.finish();
         writer.u64(checksum);
-        writer.out.written().map(<[u8]>::len)
+        (writer.out.length(), checksum)
     }
 
-    /// Continues from a snapshot. Policy, names and pacing remain as configured.
+    /// Continues from the snapshot at the start of `bytes`. Policy, names and pacing remain as configured.
     ///
     /// Steps whose result is not in the snapshot are issued again: a preparation or a recovery in progress, and a change
     /// that was not reported. Nothing is approved before a document confirms that the event is still `Scheduled`, and
@@ -148,27 +179,30 @@ impl<const N: usize> Session<N> {
     /// # Errors
     /// [`SnapshotError`] for bytes that no session of this machine wrote. The session is empty then, as after
     /// [`new`](Self::new).
-    pub fn restore(&mut self, snapshot: &[u8]) -> Result<(), SnapshotError> {
+    pub fn restore(&mut self, bytes: &[u8]) -> Result<(), SnapshotError> {
         self.reset();
-        let result = self.read_snapshot(snapshot);
+        let result = self.read_snapshot(bytes);
         if result.is_err() {
             self.reset();
         }
         result
     }
 
-    fn read_snapshot(&mut self, snapshot: &[u8]) -> Result<(), SnapshotError> {
-        let (content, checksum) = snapshot.split_last_chunk::<8>().ok_or(SnapshotError::Damaged)?;
-        if Hash::of(content) != u64::from_le_bytes(*checksum) {
-            return Err(SnapshotError::Damaged);
-        }
-        let mut reader = Reader { rest: content.strip_prefix(MAGIC).ok_or(SnapshotError::Damaged)? };
-        match reader.byte() {
-            Some(VERSION) => {}
-            Some(version) => return Err(SnapshotError::UnknownVersion(version)),
-            None => return Err(SnapshotError::Damaged),
-        }
+    fn read_snapshot(&mut self, bytes: &[u8]) -> Result<(), SnapshotError> {
         let damaged = SnapshotError::Damaged;
+        let snapshot = bytes.get(..snapshot_length(bytes).ok_or(damaged)?).ok_or(damaged)?;
+        let (content, checksum) = snapshot.split_last_chunk::<8>().ok_or(damaged)?;
+        let checksum = u64::from_le_bytes(*checksum);
+        if Hash::of(content) != checksum {
+            return Err(damaged);
+        }
+        let (head, rest) = content.split_at_checked(HEAD_BYTES).ok_or(damaged)?;
+        match head.get(MAGIC.len()) {
+            Some(&VERSION) => {}
+            Some(&version) => return Err(SnapshotError::UnknownVersion(version)),
+            None => return Err(damaged),
+        }
+        let mut reader = Reader { rest };
         let (machine_id, boot_id) = reader.u64().zip(reader.u64()).ok_or(damaged)?;
         let differ = |one, other| one != 0 && other != 0 && one != other;
         if differ(machine_id, self.machine_id) {
@@ -198,7 +232,11 @@ impl<const N: usize> Session<N> {
         let has_ended = self.last_ended.is_some() || self.tracked().any(|(_, _, progress)| progress.ended.is_some());
         let is_kept_out = || self.tracked().any(|(_, event, progress)| progress.keeps_out(event));
         let is_consistent = if self.machine.is_due() { has_ended || is_kept_out() } else { !has_ended };
-        if reader.rest.is_empty() && is_consistent { Ok(()) } else { Err(damaged) }
+        if !reader.rest.is_empty() || !is_consistent {
+            return Err(damaged);
+        }
+        self.saved = Some(checksum);
+        Ok(())
     }
 
     /// Reads what precedes the events, and returns their number.
@@ -214,6 +252,16 @@ impl<const N: usize> Session<N> {
         self.last_ended = if reader.flag()? { Some(reader.event()?) } else { None };
         reader.u16()
     }
+}
+
+/// The length of magic number, version and length.
+const HEAD_BYTES: usize = MAGIC.len() + 1 + 4;
+
+/// The length of the snapshot at the start of these bytes, according to its head.
+fn snapshot_length(bytes: &[u8]) -> Option<usize> {
+    let (head, _) = bytes.split_first_chunk::<HEAD_BYTES>()?;
+    let (_, length) = head.strip_prefix(MAGIC)?.split_last_chunk::<4>()?;
+    usize::try_from(u32::from_le_bytes(*length)).ok()
 }
 
 /// Writes and hashes what it writes.
@@ -384,7 +432,8 @@ mod tests {
 
     /// Offsets in a snapshot of one event whose id is `a` and whose type is empty.
     const VERSION_AT: usize = 4;
-    const MACHINE_AT: usize = 5;
+    const LENGTH_AT: usize = 5;
+    const MACHINE_AT: usize = LENGTH_AT + 4;
     const SEEN_AT: usize = MACHINE_AT + 8 + 8;
     const OUT_AT: usize = SEEN_AT + 1 + 4;
     const APPROVED_AT: usize = OUT_AT + 8 + 8 + 1;
@@ -443,8 +492,19 @@ mod tests {
         assert_eq!(session.snapshot(&mut [0; LONGEST - 1]), Err(BufferTooSmall { needed: LONGEST }));
     }
 
+    /// The content with its length and its checksum.
+    fn sealed(content: &[u8]) -> Vec<u8> {
+        let mut content = content.to_vec();
+        let length = u32::try_from(content.len() + 8).unwrap();
+        if let Some(place) = content.get_mut(LENGTH_AT..LENGTH_AT + 4) {
+            place.copy_from_slice(&length.to_le_bytes());
+        }
+        content.extend(Hash::of(&content).to_le_bytes());
+        content
+    }
+
     fn restore(content: &[u8]) -> Result<(), SnapshotError> {
-        let whole = [content, &Hash::of(content).to_le_bytes()].concat();
+        let whole = sealed(content);
         let mut session = session();
         let result = session.restore(&whole);
         if result.is_err() {
@@ -538,13 +598,48 @@ mod tests {
     }
 
     #[test]
+    fn what_follows_a_snapshot_is_ignored() {
+        let whole = sealed(&content());
+        let mut session = session();
+        assert_eq!(session.restore(&[&whole[..], b"and more"].concat()), Ok(()));
+        assert_eq!(session.tracker.len(), 1);
+        for length in 0..whole.len() {
+            assert_eq!(session.restore(&whole[..length]), Err(SnapshotError::Damaged), "{length} bytes");
+        }
+        for claimed in [0, 8, HEAD_BYTES + 7, whole.len() - 1, whole.len() + 1, usize::MAX] {
+            let mut other = [&whole[..], b"and more"].concat();
+            other[LENGTH_AT..MACHINE_AT].copy_from_slice(&claimed.to_le_bytes()[..4]);
+            assert_eq!(session.restore(&other), Err(SnapshotError::Damaged), "{claimed}");
+        }
+    }
+
+    #[test]
+    fn a_session_is_changed_until_it_was_saved() {
+        let mut session = session();
+        assert!(session.is_changed());
+        session.saved();
+        assert!(!session.is_changed());
+        session.event_seen = true;
+        assert!(session.is_changed());
+        let mut buffer = [0; 256];
+        let length = session.snapshot(&mut buffer).unwrap();
+        assert!(session.is_changed(), "a snapshot that was taken is not stored yet");
+        session.restore(&buffer[..length]).unwrap();
+        assert!(!session.is_changed());
+        session.restore(b"damaged").unwrap_err();
+        assert!(session.is_changed());
+    }
+
+    #[test]
     fn a_preparation_in_progress_is_restored_as_void() {
         for (written, restored) in [(0, 0), (1, 2), (2, 2), (3, 3), (4, 4)] {
             let mut content = content();
             content[PREPARATION_AT] = written;
-            content.extend(Hash::of(&content).to_le_bytes());
+            let content = sealed(&content);
             let mut session = session();
             session.restore(&content).unwrap();
+            // What is not what the file has is worth storing.
+            assert_eq!(session.is_changed(), written != restored);
             let mut again = [0; 256];
             session.snapshot(&mut again).unwrap();
             let mut expected = content[..LENGTH].to_vec();
