@@ -17,6 +17,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -53,12 +54,56 @@ enum class change : std::uint32_t {
   ended = SCHEDEV_CHANGE_ENDED,
 };
 
-/// Why a request got no response.
+enum class leader : std::uint32_t {
+  not_set = SCHEDEV_LEADER_NOT_SET,
+  rank = SCHEDEV_LEADER_RANK,
+  everyone = SCHEDEV_LEADER_EVERYONE,
+  first_resource = SCHEDEV_LEADER_FIRST_RESOURCE,
+};
+
+/// Why a decision was made.
+enum class reason : std::uint32_t {
+  user_initiated = SCHEDEV_REASON_USER_INITIATED,
+  short_interruption = SCHEDEV_REASON_SHORT_INTERRUPTION,
+  rule = SCHEDEV_REASON_RULE,
+  no_rule = SCHEDEV_REASON_NO_RULE,
+  observing = SCHEDEV_REASON_OBSERVING,
+  other_machine = SCHEDEV_REASON_OTHER_MACHINE,
+  other_machines_terminate = SCHEDEV_REASON_OTHER_MACHINES_TERMINATE,
+  name_unknown = SCHEDEV_REASON_NAME_UNKNOWN,
+  type_unknown = SCHEDEV_REASON_TYPE_UNKNOWN,
+  already_started = SCHEDEV_REASON_ALREADY_STARTED,
+  not_scheduled = SCHEDEV_REASON_NOT_SCHEDULED,
+  unreliable = SCHEDEV_REASON_UNRELIABLE,
+  another_leads = SCHEDEV_REASON_ANOTHER_LEADS,
+  several_machines = SCHEDEV_REASON_SEVERAL_MACHINES,
+  start_unknown = SCHEDEV_REASON_START_UNKNOWN,
+  other = SCHEDEV_REASON_OTHER,
+};
+
+/// Why a request failed. The first four are what a program reports with session::on_failure().
 enum class cause : std::uint32_t {
+  none = SCHEDEV_CAUSE_NONE,
   timeout = SCHEDEV_CAUSE_TIMEOUT,
   unreachable = SCHEDEV_CAUSE_UNREACHABLE,
   connection_lost = SCHEDEV_CAUSE_CONNECTION_LOST,
   too_large = SCHEDEV_CAUSE_TOO_LARGE,
+  redirect = SCHEDEV_CAUSE_REDIRECT,
+  status = SCHEDEV_CAUSE_STATUS,
+  empty_body = SCHEDEV_CAUSE_EMPTY_BODY,
+  not_a_document = SCHEDEV_CAUSE_NOT_A_DOCUMENT,
+  other = SCHEDEV_CAUSE_OTHER,
+};
+
+enum class outcome_kind : std::uint32_t {
+  document = SCHEDEV_OUTCOME_DOCUMENT,
+  unchanged = SCHEDEV_OUTCOME_UNCHANGED,
+  stale = SCHEDEV_OUTCOME_STALE,
+  poll_failed = SCHEDEV_OUTCOME_POLL_FAILED,
+  approved = SCHEDEV_OUTCOME_APPROVED,
+  approval_failed = SCHEDEV_OUTCOME_APPROVAL_FAILED,
+  unexpected = SCHEDEV_OUTCOME_UNEXPECTED,
+  other = SCHEDEV_OUTCOME_OTHER,
 };
 
 enum class preparation : std::uint32_t {
@@ -80,7 +125,31 @@ enum class gate_answer : std::uint32_t {
 
 /// The words that records use, such as "approve" and "started-without-notice".
 inline std::string_view word(action value) { return schedev_action_word(static_cast<std::uint32_t>(value)); }
+inline std::string_view word(scope value) { return schedev_scope_word(static_cast<std::uint32_t>(value)); }
 inline std::string_view word(change value) { return schedev_change_word(static_cast<std::uint32_t>(value)); }
+inline std::string_view word(leader value) { return schedev_leader_word(static_cast<std::uint32_t>(value)); }
+inline std::string_view word(reason value) { return schedev_reason_word(static_cast<std::uint32_t>(value)); }
+inline std::string_view word(cause value) { return schedev_cause_word(static_cast<std::uint32_t>(value)); }
+inline std::string_view word(outcome_kind value) {
+  return schedev_outcome_kind_word(static_cast<std::uint32_t>(value));
+}
+inline std::string_view word(preparation value) { return schedev_preparation_word(static_cast<std::uint32_t>(value)); }
+inline std::string_view word(gate_phase value) { return schedev_gate_phase_word(static_cast<std::uint32_t>(value)); }
+inline std::string_view word(gate_answer value) { return schedev_gate_answer_word(static_cast<std::uint32_t>(value)); }
+
+/// What a session made of a result that was reported to it.
+enum class answer {
+  /// It counts.
+  accepted,
+  /// It does not count: the attempt was cancelled.
+  cancelled,
+  /// The session does not wait for the result of this attempt. Nothing changed.
+  unexpected,
+};
+
+inline std::string_view word(answer value) {
+  return value == answer::accepted ? "accepted" : value == answer::cancelled ? "cancelled" : "unexpected";
+}
 
 /// What to do about an event, and why.
 class decision {
@@ -90,7 +159,9 @@ public:
   scheduled_events::action action() const noexcept { return static_cast<scheduled_events::action>(c_.action); }
   /// The number of the rule that matched, from 1.
   std::optional<std::uint32_t> rule() const { return c_.rule > 0 ? std::optional(c_.rule) : std::nullopt; }
-  std::string_view reason() const { return schedev_decision_reason(&c_); }
+  /// The reason, and the message of it for people.
+  scheduled_events::reason reason() const noexcept { return static_cast<scheduled_events::reason>(c_.reason); }
+  std::string_view message() const { return schedev_decision_reason(&c_); }
   std::optional<std::chrono::seconds> approve_after() const {
     return c_.has_approve_after ? std::optional(std::chrono::seconds(c_.approve_after_seconds)) : std::nullopt;
   }
@@ -126,22 +197,41 @@ struct rule {
 /// A list of rules; the first rule that matches an event decides about it.
 class policy {
 public:
-  static policy observe() { return policy({}); }
+  /// A policy without rules, which holds every event.
+  policy() = default;
+  static policy observe() { return policy(); }
   static policy sample() {
-    policy preset({});
+    policy preset;
     const schedev_policy *c = schedev_policy_sample();
     preset.rules_.assign(c->rules, c->rules + c->rule_count);
     return preset;
   }
-  explicit policy(std::initializer_list<rule> rules) {
-    for (const rule &one : rules) {
-      rules_.push_back({static_cast<std::uint32_t>(one.action), static_cast<std::uint32_t>(one.scope), one.types,
-                        one.sources, one.min_duration_seconds.value_or(0), one.max_duration_seconds.value_or(0),
-                        one.min_duration_seconds.has_value(), one.max_duration_seconds.has_value(),
-                        one.min_notice_seconds.value_or(0), one.max_notice_seconds.value_or(0),
-                        one.prepare_before_seconds.value_or(0), one.min_notice_seconds.has_value(),
-                        one.max_notice_seconds.has_value(), one.prepare_before_seconds.has_value()});
+  policy(std::initializer_list<rule> rules) : policy(rules.begin(), rules.end()) {}
+  explicit policy(const std::vector<rule> &rules) : policy(rules.begin(), rules.end()) {}
+  /// The rules of any range. Too many are refused by the functions that the policy is passed to.
+  template <class Iterator> policy(Iterator first, Iterator last) {
+    for (; first != last; ++first) {
+      add(*first);
     }
+  }
+  /// The rules and the leader of a policy in C, such as `scheduled-events check --policy FILE --as c` prints.
+  explicit policy(const schedev_policy &c)
+      : rules_(c.rules, c.rules + c.rule_count), leader_(c.leader),
+        take_over_after_seconds_(c.take_over_after_seconds) {}
+  /// Adds a rule after the others.
+  policy &add(const rule &one) {
+    schedev_rule c{};
+    c.action = static_cast<std::uint32_t>(one.action);
+    c.scope = static_cast<std::uint32_t>(one.scope);
+    c.event_types = one.types;
+    c.event_sources = one.sources;
+    set(one.min_duration_seconds, c.min_duration_seconds, c.has_min_duration);
+    set(one.max_duration_seconds, c.max_duration_seconds, c.has_max_duration);
+    set(one.min_notice_seconds, c.min_notice_seconds, c.has_min_notice);
+    set(one.max_notice_seconds, c.max_notice_seconds, c.has_max_notice);
+    set(one.prepare_before_seconds, c.prepare_before_seconds, c.has_prepare_before);
+    rules_.push_back(c);
+    return *this;
   }
   /// Which machine approves an event that names several. If none of these is called, it is the first one in Resources for
   /// rules with action::approve; with action::prepare, such an event is prepared for and not approved.
@@ -159,26 +249,36 @@ public:
     return *this;
   }
 
-  decision decide(const event &event, const names &mine, seconds_point now) const {
+  result<decision> try_decide(const event &event, const names &mine, seconds_point now) const {
     const schedev_policy rules = c();
     const schedev_names own = mine.c();
     schedev_decision decided{};
-    detail::check(schedev_decide(&rules, &event.c(), &own, now.time_since_epoch().count(), &decided));
-    return decision(decided);
+    const schedev_status status = schedev_decide(&rules, &event.c(), &own, now.time_since_epoch().count(), &decided);
+    return detail::value_if(status, decision(decided));
   }
+#if SCHEDEV_EXCEPTIONS
+  decision decide(const event &event, const names &mine, seconds_point now) const {
+    return detail::checked(try_decide(event, mine, now));
+  }
+#endif
   /// Valid as long as this policy exists and is not changed.
   schedev_policy c() const noexcept {
     return {sizeof(schedev_policy), rules_.data(), rules_.size(), leader_, take_over_after_seconds_};
   }
 
 private:
+  static void set(const std::optional<std::uint32_t> &value, std::uint32_t &seconds, bool &has) {
+    seconds = value.value_or(0);
+    has = value.has_value();
+  }
+
   std::vector<schedev_rule> rules_;
   std::uint32_t leader_ = SCHEDEV_LEADER_NOT_SET;
   std::uint32_t take_over_after_seconds_ = 0;
 };
 
 /// Returns the POST body that approves these events.
-inline std::string start_requests(const std::vector<text> &ids) {
+inline result<std::string> try_start_requests(const std::vector<text> &ids) {
   std::vector<schedev_text> views;
   for (const text &id : ids) {
     views.push_back(id.c());
@@ -188,9 +288,15 @@ inline std::string start_requests(const std::vector<text> &ids) {
   });
 }
 
-/// What a session or a tracker keeps of an event. Its texts are valid until the next call that changes that object.
+#if SCHEDEV_EXCEPTIONS
+inline std::string start_requests(const std::vector<text> &ids) { return detail::checked(try_start_requests(ids)); }
+#endif
+
+/// What a session or a tracker keeps of an event. document::find() has the other members, as long as the newest document does.
+/// Its texts are valid until the next call that changes that object.
 class tracked_event {
 public:
+  tracked_event() = default;
   explicit tracked_event(const schedev_tracked_event &c) : c_(c) {}
   std::string_view id() const noexcept { return {c_.event_id.data, c_.event_id.len}; }
   /// The type as the document spells it; empty if there is none.
@@ -206,7 +312,7 @@ public:
   bool approved() const noexcept { return c_.approved; }
 
 private:
-  schedev_tracked_event c_;
+  schedev_tracked_event c_{};
 };
 
 namespace detail {
@@ -226,20 +332,23 @@ class tracker {
 public:
   tracker() : memory_(new unsigned char[schedev_tracker_size()]) {
     schedev_tracker *made = nullptr;
-    detail::check(schedev_tracker_init(memory_.get(), schedev_tracker_size(), &made));
-    c_.reset(made);
+    // The memory is large enough, so this cannot fail.
+    if (schedev_tracker_init(memory_.get(), schedev_tracker_size(), &made) == SCHEDEV_OK) {
+      c_.reset(made);
+    }
   }
-  /// Calls `on_change(change, const tracked_event &)` for each change. An exception of on_change is thrown again after the
-  /// whole document was applied. Throws error if the document has too many events, and then nothing is changed. Returns
-  /// how many events were ignored because their id repeats one, beyond those that are problems of the document.
+  /// Calls `on_change(change, const tracked_event &)` for each change. If the document has too many events, it is an error, and
+  /// nothing is changed. Returns how many events were ignored because their id repeats one, beyond those that are problems of
+  /// the document. An exception of on_change is thrown again after the whole document was applied.
   template <class OnChange>
-  std::size_t observe(const document &next, const names &mine, seconds_point now, OnChange on_change) {
+  result<std::size_t> try_observe(const document &next, const names &mine, seconds_point now, OnChange on_change) {
     struct state {
       OnChange &on_change;
       std::exception_ptr thrown;
     } context{on_change, nullptr};
     const auto report = [](void *opaque, std::uint32_t what, const schedev_tracked_event *event) {
       auto &called = *static_cast<state *>(opaque);
+#if SCHEDEV_EXCEPTIONS
       if (!called.thrown) {
         try {
           called.on_change(static_cast<change>(what), tracked_event(*event));
@@ -247,18 +356,35 @@ public:
           called.thrown = std::current_exception();
         }
       }
+#else
+      called.on_change(static_cast<change>(what), tracked_event(*event));
+#endif
     };
     const schedev_names own = mine.c();
     std::size_t ignored = 0;
-    detail::check(schedev_tracker_observe(c_.get(), &next.c(), &own, now.time_since_epoch().count(), report, &context,
-                                          &ignored, nullptr));
+    const schedev_status status = schedev_tracker_observe(c_.get(), &next.c(), &own, now.time_since_epoch().count(),
+                                                          report, &context, &ignored, nullptr);
+#if SCHEDEV_EXCEPTIONS
     if (context.thrown) {
       std::rethrow_exception(context.thrown);
     }
-    return ignored;
+#endif
+    return detail::value_if(status, ignored);
   }
-  /// Records that an event was approved; false if there is no such event.
-  bool approved(std::string_view id) { return schedev_tracker_approved(c_.get(), detail::view(id)) == SCHEDEV_OK; }
+  /// Records that an event was approved; false if there is no such event. The id may have escapes.
+  result<bool> try_approved(const text &id) {
+    const schedev_status status = schedev_tracker_approved(c_.get(), id.c());
+    return detail::value_if(status == SCHEDEV_ERROR_UNKNOWN_EVENT ? SCHEDEV_OK : status, status == SCHEDEV_OK);
+  }
+  result<bool> try_approved(std::string_view id) { return try_approved(text(id)); }
+#if SCHEDEV_EXCEPTIONS
+  template <class OnChange>
+  std::size_t observe(const document &next, const names &mine, seconds_point now, OnChange on_change) {
+    return detail::checked(try_observe(next, mine, now, on_change));
+  }
+  bool approved(const text &id) { return detail::checked(try_approved(id)); }
+  bool approved(std::string_view id) { return approved(text(id)); }
+#endif
   std::size_t size() const { return schedev_tracker_event_count(c_.get()); }
 
 private:
@@ -297,26 +423,27 @@ struct gate {
 struct cancel {
   std::uint32_t attempt;
 };
-struct report_change {
-  scheduled_events::change change;
+struct change {
+  scheduled_events::change what;
   tracked_event event;
 };
-struct report_decision {
-  scheduled_events::decision decision;
+struct decision {
+  scheduled_events::decision what;
   tracked_event event;
 };
-struct report_problem {
-  scheduled_events::problem problem;
+struct problem {
+  scheduled_events::problem what;
 };
-struct report_untracked {
+/// How many events are not followed: of this machine, and of others.
+struct untracked {
   std::size_t own;
   std::size_t others;
 };
 /// A step of a later version of the library. Ignore it.
 struct unknown {};
 
-using any = std::variant<wait, get, post, prepare, recover, gate, cancel, report_change, report_decision,
-                         report_problem, report_untracked, unknown>;
+using any =
+    std::variant<wait, get, post, prepare, recover, gate, cancel, change, decision, problem, untracked, unknown>;
 } // namespace step
 
 /// An HTTP response.
@@ -326,11 +453,37 @@ struct response {
   std::optional<std::uint32_t> retry_after_seconds{};
 };
 
+/// The outcome of a request.
+class outcome {
+public:
+  outcome() = default;
+  explicit outcome(const schedev_outcome &c) : c_(c) {}
+  outcome_kind kind() const noexcept { return static_cast<outcome_kind>(c_.kind); }
+  /// Why the request failed; none if it did not.
+  scheduled_events::cause cause() const noexcept { return static_cast<scheduled_events::cause>(c_.cause); }
+  /// The status, if that is the cause.
+  std::optional<std::uint32_t> http_status() const {
+    return c_.http_status > 0 ? std::optional(c_.http_status) : std::nullopt;
+  }
+  /// For a failed poll: the time until the next one.
+  std::chrono::milliseconds retry_in() const { return std::chrono::milliseconds(c_.retry_in_ms); }
+  /// What is wrong with the body, if that is the cause.
+  std::optional<parse_failure> failure() const {
+    return cause() == scheduled_events::cause::not_a_document
+               ? std::optional(parse_failure{SCHEDEV_ERROR_PARSE, c_.error})
+               : std::nullopt;
+  }
+  const schedev_outcome &c() const noexcept { return c_; }
+
+private:
+  schedev_outcome c_{};
+};
+
 /// The client as a state machine without I/O.
 class session {
 public:
   struct config {
-    scheduled_events::policy policy = scheduled_events::policy::observe();
+    scheduled_events::policy policy{};
     scheduled_events::names names{};
     std::chrono::milliseconds interval{SCHEDEV_INTERVAL_MS};
     bool dry_run = false;
@@ -345,30 +498,171 @@ public:
     std::string_view boot_id{};
   };
 
-  explicit session(const config &options) : memory_(new unsigned char[schedev_session_size()]) {
+#if SCHEDEV_EXCEPTIONS
+  explicit session(const config &options) : session() { detail::check(begin(options)); }
+#endif
+  /// A session, or what is wrong with the configuration.
+  static result<session> try_make(const config &options) {
+    session made;
+    const schedev_status status = made.begin(options);
+    return detail::value_if(status, std::move(made));
+  }
+
+  /// Returns the next step. Its views are valid until the next call that changes the session. An error other than a session
+  /// that was moved from is not known.
+  result<step::any> try_next(millis_point now) {
+    const schedev_status status = schedev_session_next(c_.get(), detail::millis(now), &step_);
+    return detail::value_if(status, status == SCHEDEV_OK ? last_step() : step::any(step::unknown{}));
+  }
+  /// The last step as a JSON object on one line: a record as `scheduled-events watch --json` emits it; nothing if the
+  /// step has no record. Call it before the next call that changes the session. The newest document has what the session does
+  /// not keep, such as descriptions; without it they are null.
+  result<std::optional<std::string>> try_step_json(const document *newest = nullptr) const {
+    const schedev_document *c = newest == nullptr ? nullptr : &newest->c();
+    std::size_t needed = 0;
+    if (schedev_step_json(&step_, c, nullptr, 0, &needed) == SCHEDEV_END) {
+      return std::optional<std::string>();
+    }
+    auto json = detail::written([this, c](char *out, std::size_t size, std::size_t *length) {
+      return schedev_step_json(&step_, c, out, size, length);
+    });
+    if (!json) {
+      return json.error();
+    }
+    return std::optional(*std::move(json));
+  }
+  result<outcome> try_on_response(const response &received, millis_point now) {
+    schedev_response c{};
+    c.struct_size = sizeof c;
+    c.http_status = received.status;
+    c.body = received.body.data();
+    c.body_len = received.body.size();
+    c.has_retry_after = received.retry_after_seconds.has_value();
+    c.retry_after_seconds = received.retry_after_seconds.value_or(0);
+    schedev_outcome made{};
+    const schedev_status status = schedev_session_on_response(c_.get(), &c, detail::millis(now), &made);
+    return detail::value_if(status, outcome(made));
+  }
+  result<outcome> try_on_failure(cause why, millis_point now) {
+    schedev_outcome made{};
+    const schedev_status status =
+        schedev_session_on_failure(c_.get(), static_cast<std::uint32_t>(why), detail::millis(now), &made);
+    return detail::value_if(status, outcome(made));
+  }
+  /// The results of step::prepare, step::recover and step::gate.
+  result<answer> try_prepared(std::uint32_t attempt, preparation done) {
+    bool counts = false;
+    const schedev_status status =
+        schedev_session_prepared(c_.get(), attempt, static_cast<std::uint32_t>(done), &counts);
+    return answered(status, counts);
+  }
+  result<answer> try_recovered(std::uint32_t attempt, bool done, millis_point now) {
+    bool counts = false;
+    const schedev_status status = schedev_session_recovered(c_.get(), attempt, done, detail::millis(now), &counts);
+    return answered(status, counts);
+  }
+  result<answer> try_gate_answered(std::uint32_t attempt, gate_answer given, millis_point now) {
+    bool counts = false;
+    const auto number = static_cast<std::uint32_t>(given);
+    const schedev_status status =
+        schedev_session_gate_answered(c_.get(), attempt, number, detail::millis(now), &counts);
+    return answered(status, counts);
+  }
+  [[nodiscard]] schedev_status try_set_names(const names &mine) {
+    const schedev_names c = mine.c();
+    return schedev_session_set_names(c_.get(), &c);
+  }
+
+  /// The ids of the events that the recovery of this machine is for.
+  result<std::vector<std::string>> try_recovering() const { return ids_of(schedev_session_recovering); }
+  /// Since when this machine is out of service; nothing if it is in service.
+  result<std::optional<millis_point>> try_out_of_service_since() const {
+    std::int64_t since = 0;
+    const schedev_status status = schedev_session_out_of_service_since(c_.get(), &since);
+    if (status == SCHEDEV_END) {
+      return std::optional<millis_point>();
+    }
+    return detail::value_if(status, std::optional(millis_point(std::chrono::milliseconds(since))));
+  }
+  /// The ids of the events that the POST in progress approves.
+  result<std::vector<std::string>> try_posted() const { return ids_of(schedev_session_posted); }
+  result<std::vector<tracked_event>> try_events() const {
+    std::vector<tracked_event> events;
+    schedev_tracked_event event{};
+    schedev_status status = SCHEDEV_OK;
+    while ((status = schedev_session_event(c_.get(), events.size(), &event)) == SCHEDEV_OK) {
+      events.emplace_back(event);
+    }
+    return detail::value_if(status == SCHEDEV_END ? SCHEDEV_OK : status, std::move(events));
+  }
+  bool has_seen_event() const { return schedev_session_has_seen_event(c_.get()); }
+  bool is_idle() const { return schedev_session_is_idle(c_.get()); }
+
+  /// Whether a snapshot is worth storing.
+  bool changed() const { return schedev_session_changed(c_.get()); }
+  /// Records that a snapshot of the session as it is now was stored.
+  void saved() { (void)schedev_session_saved(c_.get()); }
+  /// What the session must remember across a restart.
+  result<std::string> try_snapshot() const {
+    return detail::written([this](char *out, std::size_t size, std::size_t *needed) {
+      return schedev_session_snapshot(c_.get(), out, size, needed);
+    });
+  }
+  /// If the snapshot is invalid, the session is as new.
+  [[nodiscard]] schedev_status try_restore(std::string_view snapshot) {
+    return schedev_session_restore(c_.get(), snapshot.data(), snapshot.size());
+  }
+
+#if SCHEDEV_EXCEPTIONS
+  step::any next(millis_point now) { return detail::checked(try_next(now)); }
+  std::optional<std::string> step_json(const document *newest = nullptr) const {
+    return detail::checked(try_step_json(newest));
+  }
+  outcome on_response(const response &received, millis_point now) {
+    return detail::checked(try_on_response(received, now));
+  }
+  outcome on_failure(cause why, millis_point now) { return detail::checked(try_on_failure(why, now)); }
+  answer prepared(std::uint32_t attempt, preparation done) { return detail::checked(try_prepared(attempt, done)); }
+  answer recovered(std::uint32_t attempt, bool done, millis_point now) {
+    return detail::checked(try_recovered(attempt, done, now));
+  }
+  answer gate_answered(std::uint32_t attempt, gate_answer given, millis_point now) {
+    return detail::checked(try_gate_answered(attempt, given, now));
+  }
+  void set_names(const names &mine) { detail::check(try_set_names(mine)); }
+  std::vector<std::string> recovering() const { return detail::checked(try_recovering()); }
+  std::optional<millis_point> out_of_service_since() const { return detail::checked(try_out_of_service_since()); }
+  std::vector<std::string> posted() const { return detail::checked(try_posted()); }
+  std::vector<tracked_event> events() const { return detail::checked(try_events()); }
+  std::string snapshot() const { return detail::checked(try_snapshot()); }
+  void restore(std::string_view snapshot) { detail::check(try_restore(snapshot)); }
+#endif
+
+private:
+  session() : memory_(new unsigned char[schedev_session_size()]) {}
+
+  schedev_status begin(const config &options) {
     const schedev_policy policy = options.policy.c();
     const schedev_names names = options.names.c();
     const auto interval = options.interval.count();
-    const schedev_session_config c = {sizeof(schedev_session_config),
-                                      &policy,
-                                      &names,
-                                      options.seed,
-                                      interval < 0            ? 0
-                                      : interval > UINT32_MAX ? UINT32_MAX
-                                                              : static_cast<std::uint32_t>(interval),
-                                      options.dry_run,
-                                      options.gate,
-                                      options.recover_all,
-                                      detail::view(options.machine_id),
-                                      detail::view(options.boot_id)};
+    schedev_session_config c{};
+    c.struct_size = sizeof c;
+    c.policy = &policy;
+    c.names = &names;
+    c.seed = options.seed;
+    c.interval_ms = interval < 0 ? 0 : interval > UINT32_MAX ? UINT32_MAX : static_cast<std::uint32_t>(interval);
+    c.dry_run = options.dry_run;
+    c.gate = options.gate;
+    c.recover_all = options.recover_all;
+    c.machine_id = detail::view(options.machine_id);
+    c.boot_id = detail::view(options.boot_id);
     schedev_session *made = nullptr;
-    detail::check(schedev_session_init(memory_.get(), schedev_session_size(), &c, &made));
+    const schedev_status status = schedev_session_init(memory_.get(), schedev_session_size(), &c, &made);
     c_.reset(made);
+    return status;
   }
 
-  /// Returns the next step. Its views are valid until the next call that changes the session.
-  step::any next(millis_point now) {
-    detail::check(schedev_session_next(c_.get(), detail::millis(now), &step_));
+  step::any last_step() const {
     const schedev_step &c = step_;
     const std::chrono::milliseconds timeout(c.timeout_ms);
     switch (c.kind) {
@@ -377,7 +671,7 @@ public:
     case SCHEDEV_STEP_GET:
       return step::get{timeout};
     case SCHEDEV_STEP_POST:
-      return step::post{text(c.body).raw(), timeout};
+      return step::post{std::string_view(c.body, c.body_len), timeout};
     case SCHEDEV_STEP_PREPARE:
       return step::prepare{tracked_event(c.event), c.attempt};
     case SCHEDEV_STEP_RECOVER:
@@ -387,108 +681,34 @@ public:
     case SCHEDEV_STEP_CANCEL:
       return step::cancel{c.attempt};
     case SCHEDEV_STEP_CHANGE:
-      return step::report_change{static_cast<change>(c.change), tracked_event(c.event)};
+      return step::change{static_cast<change>(c.change), tracked_event(c.event)};
     case SCHEDEV_STEP_DECISION:
-      return step::report_decision{decision(c.decision), tracked_event(c.event)};
+      return step::decision{decision(c.decision), tracked_event(c.event)};
     case SCHEDEV_STEP_PROBLEM:
-      return step::report_problem{problem(c.problem)};
+      return step::problem{problem(c.problem)};
     case SCHEDEV_STEP_UNTRACKED:
-      return step::report_untracked{c.untracked_own, c.untracked_others};
+      return step::untracked{c.untracked_own, c.untracked_others};
     default:
       return step::unknown{};
     }
   }
-  /// The last step as a JSON object on one line: a record as `scheduled-events watch --json` emits it; nothing if the
-  /// step has no record. Call it before the next call that changes the session.
-  std::optional<std::string> step_json() const {
-    std::size_t needed = 0;
-    if (schedev_step_json(&step_, nullptr, 0, &needed) == SCHEDEV_END) {
-      return std::nullopt;
+  static result<answer> answered(schedev_status status, bool counts) {
+    if (status == SCHEDEV_ERROR_UNKNOWN_EVENT) {
+      return answer::unexpected;
     }
-    return detail::written([this](char *out, std::size_t size, std::size_t *length) {
-      return schedev_step_json(&step_, out, size, length);
-    });
-  }
-  schedev_outcome on_response(const response &received, millis_point now) {
-    schedev_response c = SCHEDEV_RESPONSE_INIT;
-    c.http_status = received.status;
-    c.body = received.body.data();
-    c.body_len = received.body.size();
-    c.has_retry_after = received.retry_after_seconds.has_value();
-    c.retry_after_seconds = received.retry_after_seconds.value_or(0);
-    schedev_outcome outcome{};
-    detail::check(schedev_session_on_response(c_.get(), &c, detail::millis(now), &outcome));
-    return outcome;
-  }
-  schedev_outcome on_failure(cause why, millis_point now) {
-    schedev_outcome outcome{};
-    detail::check(schedev_session_on_failure(c_.get(), static_cast<std::uint32_t>(why), detail::millis(now), &outcome));
-    return outcome;
-  }
-  /// The results of step::prepare, step::recover and step::gate. They return whether the result counts: false if the attempt
-  /// was cancelled, or if the session does not wait for the result of this attempt.
-  bool prepared(std::uint32_t attempt, preparation result) {
-    bool accepted = false;
-    (void)schedev_session_prepared(c_.get(), attempt, static_cast<std::uint32_t>(result), &accepted);
-    return accepted;
-  }
-  bool recovered(std::uint32_t attempt, bool done, millis_point now) {
-    bool accepted = false;
-    (void)schedev_session_recovered(c_.get(), attempt, done, detail::millis(now), &accepted);
-    return accepted;
-  }
-  bool gate_answered(std::uint32_t attempt, gate_answer answer, millis_point now) {
-    bool accepted = false;
-    (void)schedev_session_gate_answered(c_.get(), attempt, static_cast<std::uint32_t>(answer), detail::millis(now),
-                                        &accepted);
-    return accepted;
-  }
-  void set_names(const names &mine) {
-    const schedev_names c = mine.c();
-    detail::check(schedev_session_set_names(c_.get(), &c));
+    return detail::value_if(status, counts ? answer::accepted : answer::cancelled);
   }
 
-  /// The ids of the events that the recovery of this machine is for.
-  std::vector<std::string> recovering() const { return ids_of(schedev_session_recovering); }
-  /// Since when this machine is out of service; nothing if it is in service.
-  std::optional<millis_point> out_of_service_since() const {
-    std::int64_t since = 0;
-    const bool out = schedev_session_out_of_service_since(c_.get(), &since) == SCHEDEV_OK;
-    return out ? std::optional(millis_point(std::chrono::milliseconds(since))) : std::nullopt;
-  }
-  /// The ids of the events that the POST in progress approves.
-  std::vector<std::string> posted() const { return ids_of(schedev_session_posted); }
-  std::vector<tracked_event> events() const {
-    std::vector<tracked_event> events;
-    schedev_tracked_event event;
-    while (schedev_session_event(c_.get(), events.size(), &event) == SCHEDEV_OK) {
-      events.emplace_back(event);
-    }
-    return events;
-  }
-  bool has_seen_event() const { return schedev_session_has_seen_event(c_.get()); }
-  bool is_idle() const { return schedev_session_is_idle(c_.get()); }
-
-  /// What the session must remember across a restart.
-  std::string snapshot() const {
-    return detail::written([this](char *out, std::size_t size, std::size_t *needed) {
-      return schedev_session_snapshot(c_.get(), out, size, needed);
-    });
-  }
-  /// Throws error if the snapshot is invalid; the session is then as new.
-  void restore(std::string_view snapshot) {
-    detail::check(schedev_session_restore(c_.get(), snapshot.data(), snapshot.size()));
-  }
-
-private:
   /// The ids that a function returns by their index.
-  std::vector<std::string> ids_of(schedev_status (*id_at)(const schedev_session *, std::size_t, schedev_text *)) const {
+  result<std::vector<std::string>> ids_of(schedev_status (*id_at)(const schedev_session *, std::size_t,
+                                                                  schedev_text *)) const {
     std::vector<std::string> ids;
-    schedev_text id;
-    while (id_at(c_.get(), ids.size(), &id) == SCHEDEV_OK) {
+    schedev_text id{};
+    schedev_status status = SCHEDEV_OK;
+    while ((status = id_at(c_.get(), ids.size(), &id)) == SCHEDEV_OK) {
       ids.emplace_back(id.data, id.len);
     }
-    return ids;
+    return detail::value_if(status == SCHEDEV_END ? SCHEDEV_OK : status, std::move(ids));
   }
 
   std::unique_ptr<unsigned char[]> memory_;

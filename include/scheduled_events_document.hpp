@@ -1,7 +1,10 @@
 // scheduled_events_document.hpp - reads Azure Scheduled Events documents in C++17, over scheduled_events.h
 //
-// Header-only: views of the caller's bytes, ranges, std::optional, scoped enumerations. parse() throws, try_parse() returns
-// a result. Only copies of texts, such as text::str(), allocate memory.
+// Header-only: views of the caller's bytes, ranges, std::optional, scoped enumerations. Only copies of texts, such as
+// text::str(), allocate memory.
+//
+// For each function that throws there is one whose name starts with try_, which returns a result or a status instead. With
+// -fno-exceptions there are only those. No function needs RTTI.
 //
 //     for (const auto &event : scheduled_events::document::parse(body).events()) {
 //       if (event.type() == scheduled_events::event_type::preempt) { ... }
@@ -32,10 +35,20 @@
 
 #include "scheduled_events.h"
 
+// 1 if the functions that throw are declared.
+#if !defined(SCHEDEV_EXCEPTIONS)
+#if defined(__cpp_exceptions) || defined(_CPPUNWIND)
+#define SCHEDEV_EXCEPTIONS 1
+#else
+#define SCHEDEV_EXCEPTIONS 0
+#endif
+#endif
+
 namespace scheduled_events {
 
 /// A time in documents: whole seconds, UTC.
 using seconds_point = std::chrono::time_point<std::chrono::system_clock, std::chrono::seconds>;
+
 enum class event_type : std::uint32_t {
   none = SCHEDEV_EVENT_TYPE_NONE,
   freeze = SCHEDEV_EVENT_TYPE_FREEZE,
@@ -60,6 +73,78 @@ enum class event_source : std::uint32_t {
   other = SCHEDEV_EVENT_SOURCE_OTHER,
 };
 
+enum class member : std::uint32_t {
+  none = SCHEDEV_MEMBER_NONE,
+  event_id = SCHEDEV_MEMBER_EVENT_ID,
+  event_status = SCHEDEV_MEMBER_EVENT_STATUS,
+  event_type = SCHEDEV_MEMBER_EVENT_TYPE,
+  resource_type = SCHEDEV_MEMBER_RESOURCE_TYPE,
+  resources = SCHEDEV_MEMBER_RESOURCES,
+  not_before = SCHEDEV_MEMBER_NOT_BEFORE,
+  description = SCHEDEV_MEMBER_DESCRIPTION,
+  event_source = SCHEDEV_MEMBER_EVENT_SOURCE,
+  duration_in_seconds = SCHEDEV_MEMBER_DURATION_IN_SECONDS,
+  document_incarnation = SCHEDEV_MEMBER_DOCUMENT_INCARNATION,
+  events = SCHEDEV_MEMBER_EVENTS,
+  other = SCHEDEV_MEMBER_OTHER,
+};
+
+enum class problem_kind : std::uint32_t {
+  missing = SCHEDEV_PROBLEM_MISSING,
+  repeated = SCHEDEV_PROBLEM_REPEATED,
+  empty = SCHEDEV_PROBLEM_EMPTY,
+  too_long = SCHEDEV_PROBLEM_TOO_LONG,
+  wrong_type = SCHEDEV_PROBLEM_WRONG_TYPE,
+  not_an_object = SCHEDEV_PROBLEM_NOT_AN_OBJECT,
+  out_of_range = SCHEDEV_PROBLEM_OUT_OF_RANGE,
+  not_an_integer = SCHEDEV_PROBLEM_NOT_AN_INTEGER,
+  unreadable_time = SCHEDEV_PROBLEM_UNREADABLE_TIME,
+  other = SCHEDEV_PROBLEM_OTHER,
+};
+
+enum class parse_error_kind : std::uint32_t {
+  none = SCHEDEV_PARSE_ERROR_NONE,
+  unexpected_end = SCHEDEV_PARSE_ERROR_UNEXPECTED_END,
+  unexpected_byte = SCHEDEV_PARSE_ERROR_UNEXPECTED_BYTE,
+  control_character = SCHEDEV_PARSE_ERROR_CONTROL_CHARACTER,
+  invalid_escape = SCHEDEV_PARSE_ERROR_INVALID_ESCAPE,
+  lone_surrogate = SCHEDEV_PARSE_ERROR_LONE_SURROGATE,
+  invalid_utf8 = SCHEDEV_PARSE_ERROR_INVALID_UTF8,
+  invalid_number = SCHEDEV_PARSE_ERROR_INVALID_NUMBER,
+  too_deep = SCHEDEV_PARSE_ERROR_TOO_DEEP,
+  not_an_object = SCHEDEV_PARSE_ERROR_NOT_AN_OBJECT,
+  no_events = SCHEDEV_PARSE_ERROR_NO_EVENTS,
+  repeated_member = SCHEDEV_PARSE_ERROR_REPEATED_MEMBER,
+  trailing_data = SCHEDEV_PARSE_ERROR_TRAILING_DATA,
+  other = SCHEDEV_PARSE_ERROR_OTHER,
+};
+
+/// The words that documents and records use, such as "Freeze" and "unreadable-time".
+inline std::string_view word(event_type value) { return schedev_event_type_word(static_cast<std::uint32_t>(value)); }
+inline std::string_view word(event_status value) {
+  return schedev_event_status_word(static_cast<std::uint32_t>(value));
+}
+inline std::string_view word(event_source value) {
+  return schedev_event_source_word(static_cast<std::uint32_t>(value));
+}
+inline std::string_view word(member value) { return schedev_member_name(static_cast<std::uint32_t>(value)); }
+inline std::string_view word(problem_kind value) {
+  return schedev_problem_kind_word(static_cast<std::uint32_t>(value));
+}
+inline std::string_view word(parse_error_kind value) {
+  return schedev_parse_error_word(static_cast<std::uint32_t>(value));
+}
+/// The message of a status.
+inline std::string_view message(schedev_status status) {
+  return schedev_status_message(static_cast<std::uint32_t>(status));
+}
+
+#if SCHEDEV_EXCEPTIONS
+#if defined(__clang__)
+#pragma clang diagnostic push
+// A header has no other file for the virtual functions of its classes.
+#pragma clang diagnostic ignored "-Wweak-vtables"
+#endif
 /// Thrown if a call fails.
 class error : public std::runtime_error {
 public:
@@ -73,6 +158,10 @@ protected:
 private:
   schedev_status status_;
 };
+#if defined(__clang__)
+#pragma clang diagnostic pop
+#endif
+#endif
 
 /// Why a document is refused, and where.
 struct parse_failure {
@@ -80,7 +169,8 @@ struct parse_failure {
   schedev_error detail{};
 
   /// The kind as a word: "unexpected-byte".
-  std::string_view kind() const { return schedev_parse_error_word(detail.kind); }
+  std::string_view kind() const { return word(code()); }
+  parse_error_kind code() const noexcept { return static_cast<parse_error_kind>(detail.kind); }
   std::string_view message() const {
     return status == SCHEDEV_ERROR_PARSE ? schedev_error_message(&detail)
                                          : schedev_status_message(static_cast<std::uint32_t>(status));
@@ -90,6 +180,11 @@ struct parse_failure {
   std::uint32_t column() const noexcept { return detail.column; }
 };
 
+#if SCHEDEV_EXCEPTIONS
+#if defined(__clang__)
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wweak-vtables"
+#endif
 /// Thrown if a document is refused.
 class parse_error : public error {
 public:
@@ -102,19 +197,27 @@ public:
 private:
   parse_failure failure_;
 };
+#if defined(__clang__)
+#pragma clang diagnostic pop
+#endif
+#endif
 
 /// A value or an error.
-template <class Value, class Error> class [[nodiscard]] result {
+template <class Value, class Error = schedev_status> class [[nodiscard]] result {
 public:
   result(Value value) : either_(std::in_place_index<0>, std::move(value)) {}
   result(Error error) : either_(std::in_place_index<1>, std::move(error)) {}
   bool has_value() const noexcept { return either_.index() == 0; }
   explicit operator bool() const noexcept { return has_value(); }
-  /// Throws std::bad_variant_access if there is no value.
+  /// Without a value it throws std::bad_variant_access, or ends the program if there are no exceptions.
   const Value &value() const & { return std::get<0>(either_); }
+  Value &value() & { return std::get<0>(either_); }
   Value &&value() && { return std::get<0>(std::move(either_)); }
   const Value &operator*() const & { return value(); }
+  Value &operator*() & { return value(); }
+  Value &&operator*() && { return std::move(*this).value(); }
   const Value *operator->() const { return &value(); }
+  Value *operator->() { return &value(); }
   const Error &error() const { return std::get<1>(either_); }
 
 private:
@@ -123,10 +226,28 @@ private:
 
 namespace detail {
 
+#if SCHEDEV_EXCEPTIONS
 inline void check(schedev_status status) {
   if (status != SCHEDEV_OK) {
     throw error(status);
   }
+}
+
+/// The value, or the error as an exception.
+template <class Value> Value checked(result<Value> either) {
+  if (!either) {
+    throw error(either.error());
+  }
+  return std::move(either).value();
+}
+#endif
+
+/// The value if the call succeeded.
+template <class Value> result<Value> value_if(schedev_status status, Value value) {
+  if (status != SCHEDEV_OK) {
+    return status;
+  }
+  return result<Value>(std::move(value));
 }
 
 inline schedev_text view(std::string_view text) noexcept { return {text.data(), text.size(), false}; }
@@ -134,15 +255,17 @@ inline schedev_text view(std::string_view text) noexcept { return {text.data(), 
 inline seconds_point moment(std::int64_t seconds) noexcept { return seconds_point(std::chrono::seconds(seconds)); }
 
 /// Calls `write(buffer, capacity, &needed)` until the result fits.
-template <class Write> std::string written(Write write) {
+template <class Write> result<std::string> written(Write write) {
   std::string out(256, '\0');
   for (;;) {
     std::size_t needed = 0;
     const schedev_status status = write(out.data(), out.size(), &needed);
     out.resize(needed);
-    if (status != SCHEDEV_ERROR_BUFFER_TOO_SMALL) {
-      check(status);
+    if (status == SCHEDEV_OK) {
       return out;
+    }
+    if (status != SCHEDEV_ERROR_BUFFER_TOO_SMALL) {
+      return status;
     }
   }
 }
@@ -205,10 +328,14 @@ public:
     return c_.escaped ? std::nullopt : std::optional<std::string_view>(raw());
   }
   bool empty() const noexcept { return c_.len == 0; }
-  std::string str() const {
+  /// The decoded text; an error if the bytes are not UTF-8, which those of documents are.
+  result<std::string> try_str() const {
     return detail::written(
         [this](char *out, std::size_t size, std::size_t *needed) { return schedev_text_copy(c_, out, size, needed); });
   }
+#if SCHEDEV_EXCEPTIONS
+  std::string str() const { return detail::checked(try_str()); }
+#endif
   bool equals_ignore_case(std::string_view other) const {
     return schedev_text_equal_ignore_case(c_, other.data(), other.size());
   }
@@ -220,7 +347,8 @@ private:
   schedev_text c_{};
 };
 
-/// The names of this machine. They are views: the strings must outlive this object. No names means that they are unknown.
+/// The names of this machine. They are views: the strings must outlive this object. No names means that they are unknown. Too
+/// many names are refused by the functions that they are passed to.
 class names {
 public:
   names() = default;
@@ -234,19 +362,17 @@ public:
     return copy;
   }
   bool unknown() const noexcept { return count_ == 0; }
-  schedev_names c() const noexcept { return {items_.data(), count_, underscored_}; }
+  schedev_names c() const noexcept { return {items_.data(), count_, underscored_, {0, 0}}; }
 
 private:
   template <class Iterator> void assign(Iterator first, Iterator last) {
-    for (; first != last; ++first) {
-      if (count_ == items_.size()) {
-        throw error(SCHEDEV_ERROR_TOO_MANY_NAMES);
-      }
+    for (; first != last && count_ < items_.size(); ++first) {
       items_[count_++] = detail::view(*first);
     }
   }
 
-  std::array<schedev_text, SCHEDEV_NAMES_MAX> items_{};
+  /// One more than is allowed, so that too many are noticed.
+  std::array<schedev_text, SCHEDEV_NAMES_MAX + 1> items_{};
   std::size_t count_ = 0;
   bool underscored_ = false;
 };
@@ -304,21 +430,28 @@ private:
 public:
   /// The names of the machines that the event affects.
   detail::range<names_of> resources() const { return detail::range<names_of>({c_}); }
-  /// The index of this machine among them.
-  std::optional<std::size_t> rank(const names &mine) const {
+  /// The index of this machine among them; nothing if it is not.
+  result<std::optional<std::size_t>> try_rank(const names &mine) const {
     const schedev_names c = mine.c();
     std::size_t rank = 0;
     const schedev_status status = schedev_event_rank(&c_, &c, &rank);
     if (status == SCHEDEV_END) {
-      return std::nullopt;
+      return std::optional<std::size_t>();
     }
-    detail::check(status);
-    return rank;
+    return detail::value_if(status, std::optional(rank));
   }
   /// Whether the event affects this machine; nothing if its names are unknown.
-  std::optional<bool> owned_by(const names &mine) const {
-    return mine.unknown() ? std::nullopt : std::optional(rank(mine).has_value());
+  result<std::optional<bool>> try_owned_by(const names &mine) const {
+    const auto rank = try_rank(mine);
+    if (!rank) {
+      return rank.error();
+    }
+    return mine.unknown() ? std::optional<bool>() : std::optional<bool>(rank->has_value());
   }
+#if SCHEDEV_EXCEPTIONS
+  std::optional<std::size_t> rank(const names &mine) const { return detail::checked(try_rank(mine)); }
+  std::optional<bool> owned_by(const names &mine) const { return detail::checked(try_owned_by(mine)); }
+#endif
   const schedev_event &c() const noexcept { return c_; }
 
 private:
@@ -336,12 +469,9 @@ public:
   problem() = default;
   explicit problem(const schedev_problem &c) : c_(c) {}
   std::optional<std::size_t> event_index() const { return c_.has_event ? std::optional(c_.event_index) : std::nullopt; }
-  /// The name of the invalid member; nothing if the problem is not in a member.
-  std::optional<std::string_view> member() const {
-    return c_.member == SCHEDEV_MEMBER_NONE ? std::nullopt
-                                            : std::optional<std::string_view>(schedev_member_name(c_.member));
-  }
-  std::string_view kind() const { return schedev_problem_kind_word(c_.kind); }
+  /// The invalid member; none if the problem is not in a member.
+  scheduled_events::member member() const noexcept { return static_cast<scheduled_events::member>(c_.member); }
+  problem_kind kind() const noexcept { return static_cast<problem_kind>(c_.kind); }
   std::size_t offset() const noexcept { return c_.offset; }
   const schedev_problem &c() const noexcept { return c_; }
 
@@ -373,6 +503,7 @@ class document {
   friend class event;
 
 public:
+#if SCHEDEV_EXCEPTIONS
   /// Throws parse_error.
   static document parse(std::string_view body) {
     auto read = try_parse(body);
@@ -381,6 +512,7 @@ public:
     }
     return *read;
   }
+#endif
   static result<document, parse_failure> try_parse(std::string_view body) {
     document read;
     parse_failure failure;
@@ -393,19 +525,33 @@ public:
 
   detail::range<events_of> events() const { return detail::range<events_of>({c_}); }
   std::size_t event_count() const { return schedev_document_event_count(&c_); }
+  /// The event of this id, such as that of a tracked event; nothing if there is none.
+  result<std::optional<event>> try_find(const text &id) const {
+    event found;
+    const schedev_status status = schedev_document_find(&c_, id.c(), &found.c_);
+    if (status == SCHEDEV_END) {
+      return std::optional<event>();
+    }
+    return detail::value_if(status, std::optional(found));
+  }
+#if SCHEDEV_EXCEPTIONS
+  std::optional<event> find(const text &id) const { return detail::checked(try_find(id)); }
+#endif
   detail::range<problems_of> problems() const { return detail::range<problems_of>({c_}); }
   /// The incarnation: absent, a number or a text. Compare it for equality only.
   std::variant<std::monostate, std::uint64_t, text> incarnation() const {
-    schedev_incarnation c;
-    detail::check(schedev_document_incarnation(&c_, &c));
-    switch (c.kind) {
-    case SCHEDEV_INCARNATION_NUMBER:
-      return c.number;
-    case SCHEDEV_INCARNATION_TEXT:
-      return text(c.text);
-    default:
+    schedev_incarnation c{};
+    // It fails for a document that is not initialised only, which does not exist here.
+    if (schedev_document_incarnation(&c_, &c) != SCHEDEV_OK) {
       return std::monostate();
     }
+    if (c.kind == SCHEDEV_INCARNATION_NUMBER) {
+      return c.number;
+    }
+    if (c.kind == SCHEDEV_INCARNATION_TEXT) {
+      return text(c.text);
+    }
+    return std::monostate();
   }
   const schedev_document &c() const noexcept { return c_; }
 
@@ -417,18 +563,20 @@ private:
 /// The line and column of an offset, from 1.
 inline schedev_position position_of(std::string_view body, std::size_t offset) {
   schedev_position position{};
-  detail::check(schedev_position_of(body.data(), body.size(), offset, &position));
-  return position;
+  // It fails for NULL with a length only, which a string_view does not have.
+  return schedev_position_of(body.data(), body.size(), offset, &position) == SCHEDEV_OK ? position : schedev_position{};
 }
 
 /// Formats a time as RFC 3339, such as "2022-04-11T22:26:58Z".
 inline std::string to_string(seconds_point moment) {
+  // Every time can be written.
   return detail::written([=](char *out, std::size_t size, std::size_t *needed) {
-    return schedev_time_format(moment.time_since_epoch().count(), out, size, needed);
-  });
+           return schedev_time_format(moment.time_since_epoch().count(), out, size, needed);
+         })
+      .value();
 }
 
-/// Parses an RFC 1123 or ISO 8601 time.
+/// Parses an RFC 1123 or ISO 8601 time; nothing if the text is not one.
 inline std::optional<seconds_point> parse_time(std::string_view written) {
   std::int64_t seconds = 0;
   const bool read = schedev_time_parse(written.data(), written.size(), &seconds) == SCHEDEV_OK;

@@ -382,6 +382,16 @@ impl EventTypes {
         Self(kinds.iter().fold(0, |set, &kind| set | 1 << kind as u8))
     }
 
+    /// The set as bits, from the lowest: Freeze, Reboot, Redeploy, Preempt, Terminate, any other type.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// The set of these [`bits`](Self::bits); `None` for bits that have no meaning.
+    pub const fn from_bits(bits: u8) -> Option<Self> {
+        if bits & !Self::ANY.0 == 0 { Some(Self(bits)) } else { None }
+    }
+
     /// Whether events of this type are among them.
     pub const fn contains(self, kind: EventKind) -> bool {
         self.0 & 1 << kind as u8 != 0
@@ -404,6 +414,16 @@ impl EventSources {
     /// Exactly these sources. An event without a source does not match.
     pub fn of(kinds: &[SourceKind]) -> Self {
         Self(kinds.iter().fold(0, |set, &kind| set | 1 << kind as u8))
+    }
+
+    /// The set as bits, from the lowest: Platform, User, any other source, none.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// The set of these [`bits`](Self::bits); `None` for bits that have no meaning.
+    pub const fn from_bits(bits: u8) -> Option<Self> {
+        if bits & !Self::ANY.0 == 0 { Some(Self(bits)) } else { None }
     }
 
     fn matches(self, source: Option<EventSource<'_>>) -> bool {

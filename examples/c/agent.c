@@ -50,8 +50,8 @@ static schedev_status request(schedev_session *session, const schedev_step *step
   curl_easy_reset(curl);
   if (step->kind == SCHEDEV_STEP_POST) {
     headers = curl_slist_append(headers, "Content-Type: application/json");
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, (long)step->body.len);
-    curl_easy_setopt(curl, CURLOPT_COPYPOSTFIELDS, step->body.data);
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, (long)step->body_len);
+    curl_easy_setopt(curl, CURLOPT_COPYPOSTFIELDS, step->body);
   }
   curl_easy_setopt(curl, CURLOPT_URL, url);
   curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
@@ -91,7 +91,7 @@ int main(int argc, char **argv) {
   char url[512];
   (void)snprintf(url, sizeof url, "%s/metadata/scheduledevents?api-version=2020-07-01", argv[1]);
   schedev_text name = schedev_text_from(argv[2]);
-  schedev_names names = {&name, 1, false};
+  schedev_names names = SCHEDEV_NAMES_INIT(&name, 1);
   schedev_rule prepare = {.action = SCHEDEV_ACTION_PREPARE}; /* every event of this machine */
   schedev_policy policy = SCHEDEV_POLICY_INIT;
   policy.rules = &prepare;
@@ -112,7 +112,7 @@ int main(int argc, char **argv) {
     }
     char record[SCHEDEV_STEP_JSON_MAX_BYTES];
     size_t length;
-    if (schedev_step_json(&step, record, sizeof record, &length) == SCHEDEV_OK) {
+    if (schedev_step_json(&step, NULL, record, sizeof record, &length) == SCHEDEV_OK) {
       printf("%s\n", record);
     }
     if (step.kind == SCHEDEV_STEP_GET || step.kind == SCHEDEV_STEP_POST) {

@@ -89,7 +89,7 @@ int main(int argc, char **argv) {
     return 2;
   }
   schedev_text name = schedev_text_from(argc > 2 ? argv[2] : NULL);
-  schedev_names names = {&name, argc > 2 ? 1u : 0u, false};
+  schedev_names names = SCHEDEV_NAMES_INIT(&name, argc > 2 ? 1u : 0u);
   size_t len;
   char *body = read_file(argv[1], &len);
   schedev_document document;

@@ -43,7 +43,7 @@ fn reads_a_document() {
             assert_eq!(count, 2);
         }
 
-        let names = schedev_names { items: pair.as_ptr(), count: 1, underscored: Flag::new(false) };
+        let names = schedev_names { items: pair.as_ptr(), count: 1, underscored: Flag::new(false), reserved: [0; 2] };
         let mut decision = schedev_decision::NONE;
         let (policy, event) = (schedev_policy_sample(), event.as_ptr());
         assert_eq!(schedev_decide(policy, event, &raw const names, 0, &raw mut decision), SCHEDEV_OK);
@@ -130,7 +130,8 @@ fn runs_a_session_and_a_tracker_at_any_alignment() {
         assert_eq!(step.kind, schedev_step_kind::SCHEDEV_STEP_CHANGE as u32);
         let mut json = [0; 1024];
         let mut needed = 0;
-        let written = schedev_step_json(&raw const step, json.as_mut_ptr(), json.len(), &raw mut needed);
+        let written =
+            schedev_step_json(&raw const step, core::ptr::null(), json.as_mut_ptr(), json.len(), &raw mut needed);
         assert_eq!(written, SCHEDEV_OK);
         assert!(std::ffi::CStr::from_ptr(json.as_ptr()).to_str().unwrap().starts_with(r#"{"record":"change","#));
         let unknown = schedev_session_prepared(session, 1, 1, core::ptr::null_mut());
@@ -183,7 +184,7 @@ fn recovers_a_machine() {
     let rule = schedev_rule { action: schedev_action::SCHEDEV_ACTION_PREPARE as u32, ..schedev_rule::ZERO };
     let policy = schedev_policy { rules: &raw const rule, rule_count: 1, ..schedev_policy::INIT };
     let name = schedev_text::plain("vm_0");
-    let names = schedev_names { items: &raw const name, count: 1, underscored: Flag::new(false) };
+    let names = schedev_names { items: &raw const name, count: 1, underscored: Flag::new(false), reserved: [0; 2] };
     let config = schedev_session_config {
         policy: &raw const policy,
         names: &raw const names,
@@ -228,7 +229,8 @@ fn recovers_a_machine() {
         assert_eq!(schedev_session_recovering(session, 0, &raw mut id), SCHEDEV_OK);
         let mut json = [0; 1024];
         let mut needed = 0;
-        let written = schedev_step_json(&raw const recover, json.as_mut_ptr(), json.len(), &raw mut needed);
+        let written =
+            schedev_step_json(&raw const recover, core::ptr::null(), json.as_mut_ptr(), json.len(), &raw mut needed);
         assert_eq!(written, SCHEDEV_OK);
         let json = std::ffi::CStr::from_ptr(json.as_ptr()).to_str().unwrap();
         assert!(json.starts_with(r#"{"record":"recover","event_id":"a","event_ids":["a"],"outcome":null"#), "{json}");

@@ -3,7 +3,7 @@
 use core::mem::MaybeUninit;
 use std::ffi::{c_char, c_void};
 
-use scheduled_events_core::{Document, Event, EventCursor, Incarnation, ParseError, Text};
+use scheduled_events_core::{Document, Event, EventCursor, EventId, Incarnation, ParseError, Position, Text};
 
 use crate::boundary::{Result, boundary, value_boundary};
 use crate::error::schedev_error;
@@ -14,6 +14,7 @@ use crate::status::schedev_status::{
 };
 use crate::tagged::{self, Holder, object, started};
 use crate::text::schedev_text;
+use crate::tracker::core_event_id;
 
 /// A parsed document: a view of the caller's bytes, which must stay unchanged while the document is used. Opaque. It may
 /// be copied, and there is nothing to free.
@@ -34,6 +35,21 @@ unsafe impl Holder for schedev_document {
 pub struct ParsedDocument {
     pub(crate) view: Document<'static>,
     pub(crate) identity: Identity,
+}
+
+impl ParsedDocument {
+    /// The event of this id.
+    #[cold] // Smaller: it is called for what is logged.
+    pub(crate) fn find(&self, event_id: &EventId) -> Option<Event<'static>> {
+        self.view.events().find(|event| EventId::new(&event.event_id()) == *event_id)
+    }
+
+    /// The line and column of an offset.
+    pub(crate) fn position(&self, offset: usize) -> Position {
+        let Identity { data, len, .. } = self.identity;
+        // SAFETY: the document was parsed from these bytes, which live and do not change as long as it is used.
+        Position::of(unsafe { core::slice::from_raw_parts(data, len) }, offset)
+    }
 }
 
 /// Which document a cursor belongs to: where its bytes are, and its incarnation if that is a number.
@@ -196,6 +212,8 @@ pub struct schedev_incarnation {
     pub number: u64,
     /// The string; empty for other kinds.
     pub text: schedev_text,
+    /// For later versions: zero.
+    pub reserved: [u64; 2],
 }
 
 /// Returns the document's incarnation.
@@ -216,7 +234,7 @@ pub unsafe extern "C" fn schedev_document_incarnation(
             Incarnation::Text(text) => (SCHEDEV_INCARNATION_TEXT, 0, schedev_text::from_core(text)),
             Incarnation::Absent => (SCHEDEV_INCARNATION_ABSENT, 0, schedev_text::NONE),
         };
-        incarnation.write(schedev_incarnation { kind: kind as u32, number, text });
+        incarnation.write(schedev_incarnation { kind: kind as u32, number, text, reserved: [0; 2] });
         Ok(())
     })
 }
@@ -288,6 +306,33 @@ pub unsafe extern "C" fn schedev_document_next(
             schedev_event::write(event, &next);
             tagged::write(cursor, EventPosition { document: document.identity, position });
         }
+        Ok(())
+    })
+}
+
+/// Finds the event of this id: the first one, ASCII case ignored. With the id of a schedev_tracked_event and the newest
+/// document, it returns what sessions and trackers do not keep, such as Description and Resources.
+///
+/// @param document  the document.
+/// @param event_id  the id.
+/// @param event     receives the event.
+/// @return SCHEDEV_OK; SCHEDEV_END if there is no such event; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_UTF8; SCHEDEV_ERROR_ARGUMENT
+///         if the document is not initialised.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn schedev_document_find(
+    document: *const schedev_document,
+    event_id: schedev_text,
+    event: *mut schedev_event,
+) -> schedev_status {
+    boundary(|| {
+        check(event)?;
+        let document = checked!(object(document));
+        let event_id = &event_id;
+        let event_id = checked!(core_event_id(event_id));
+        let found = document.find(&event_id).ok_or(SCHEDEV_END)?;
+        // SAFETY: the pointer was checked and is an output.
+        unsafe { schedev_event::write(event, &found) };
         Ok(())
     })
 }

@@ -23,7 +23,7 @@ pub enum schedev_parse_error {
     SCHEDEV_PARSE_ERROR_CONTROL_CHARACTER = 3,
     /// A backslash that does not start an escape of RFC 8259.
     SCHEDEV_PARSE_ERROR_INVALID_ESCAPE = 4,
-    /// A \u escape that is half of a surrogate pair, without the other half.
+    /// An escape of one half of a surrogate pair without the other.
     SCHEDEV_PARSE_ERROR_LONE_SURROGATE = 5,
     /// Bytes that are not UTF-8.
     SCHEDEV_PARSE_ERROR_INVALID_UTF8 = 6,
@@ -104,6 +104,8 @@ pub struct schedev_error {
     /// What was found and what was expected, in printable ASCII and with a NUL at its end: read it with
     /// schedev_error_message().
     pub message: [c_char; SCHEDEV_ERROR_MESSAGE_MAX_BYTES],
+    /// For later versions: zero.
+    pub reserved: [u64; 2],
 }
 
 impl schedev_error {
@@ -113,6 +115,7 @@ impl schedev_error {
         column: 0,
         offset: 0,
         message: [0; SCHEDEV_ERROR_MESSAGE_MAX_BYTES],
+        reserved: [0; 2],
     };
 
     pub(crate) fn new(error: ParseError, position: Position) -> Self {

@@ -234,9 +234,17 @@ pub unsafe extern "C" fn schedev_event_resource(
             view.next_index = 0;
         }
         let names = view.names.as_mut().ok_or(SCHEDEV_END)?;
-        let skipped = index.saturating_sub(view.next_index);
+        let mut skipped = index.saturating_sub(view.next_index);
         view.next_index = index.saturating_add(1);
-        if let Some(found) = names.nth(skipped) {
+        // As `nth` does, whose code is twice as large.
+        let found = loop {
+            let found = names.next();
+            if skipped == 0 || found.is_none() {
+                break found;
+            }
+            skipped = skipped.saturating_sub(1);
+        };
+        if let Some(found) = found {
             name.write(schedev_text::from_core(found));
             return Ok(());
         }

@@ -41,6 +41,7 @@ mod text;
 mod time;
 mod tracker;
 mod version;
+mod words;
 
 #[cfg(test)]
 mod abi_tests;
@@ -63,3 +64,4 @@ pub use text::*;
 pub use time::*;
 pub use tracker::*;
 pub use version::*;
+pub use words::*;

@@ -3,7 +3,7 @@
 use scheduled_events_core::{VmNames, limits};
 
 use crate::boundary::Result;
-use crate::pointers::{Flag, input, list};
+use crate::pointers::{Flag, input, list, zero};
 use crate::status::schedev_status::{
     SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_NAME_TOO_LONG, SCHEDEV_ERROR_TOO_MANY_NAMES,
 };
@@ -18,7 +18,7 @@ const _: () = assert!(SCHEDEV_NAMES_MAX == limits::NAMES_MAX && SCHEDEV_NAME_MAX
 
 /// The names of this machine in Resources. If there are none, or if a NULL takes the place of the struct, the names are
 /// unknown: it is unknown which events concern this machine, and nothing is approved. An empty name is refused with
-/// SCHEDEV_ERROR_ARGUMENT.
+/// SCHEDEV_ERROR_ARGUMENT. Initialise the struct with SCHEDEV_NAMES_INIT, or zero it first.
 ///
 /// Resources are resource names, not host names: the name of the VM, or {scale-set}_{instance-id} in a uniform scale set.
 /// The metadata service returns it at /metadata/instance/compute/name. Names are compared as a whole, ignoring ASCII case.
@@ -31,6 +31,8 @@ pub struct schedev_names {
     pub count: usize,
     /// Whether documents put a "_" before each name in Resources, as API version 2017-03-01 does.
     pub underscored: Flag,
+    /// For later versions: zero.
+    pub reserved: [u64; 2],
 }
 
 /// Calls `body` with the names that C passed. Escaped names are decoded on the stack.
@@ -42,6 +44,7 @@ pub(crate) unsafe fn with_names<T>(names: *const schedev_names, body: impl FnOnc
         return Ok(body(VmNames::UNKNOWN));
     }
     let names = checked!(input(names));
+    zero(&names.reserved)?;
     let items = checked!(list(names.items, names.count));
     let mut decoded = [[0; limits::NAME_MAX]; limits::NAMES_MAX];
     let mut known = [""; limits::NAMES_MAX];

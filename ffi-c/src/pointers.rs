@@ -51,6 +51,11 @@ pub(crate) fn check<T>(pointer: *const T) -> Result {
     if pointer.is_aligned() { Ok(()) } else { Err(SCHEDEV_ERROR_ARGUMENT) }
 }
 
+/// Refuses reserved members that are not zero: they may ask for what this version cannot do.
+pub(crate) fn zero<T: PartialEq + Default>(reserved: &[T]) -> Result {
+    if reserved.iter().all(|member| *member == T::default()) { Ok(()) } else { Err(SCHEDEV_ERROR_ARGUMENT) }
+}
+
 /// A struct that must not be NULL.
 ///
 /// # Safety

@@ -3,15 +3,15 @@
 use std::ffi::{CStr, c_char};
 
 use scheduled_events_core::{
-    Action, Decision, EventKind, EventSources, EventTypes, Leader, MAX_RULES, Member, Policy, Reason, Rule, Scope,
-    SourceKind, UnixSeconds, VmNames,
+    Action, Decision, EventSources, EventTypes, Leader, MAX_RULES, Member, Policy, Reason, Rule, Scope, UnixSeconds,
+    VmNames,
 };
 
 use crate::boundary::{Result, boundary};
 use crate::event::schedev_event;
 use crate::member::member_number;
 use crate::names::{schedev_names, with_names};
-use crate::pointers::{Flag, list, output};
+use crate::pointers::{Flag, list, output, zero};
 use crate::status::schedev_status::{self, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_TOO_MANY_RULES};
 use crate::struct_size::{Growing, sized};
 use crate::tagged::object;
@@ -96,24 +96,11 @@ use schedev_match_source::*;
 use schedev_match_type::*;
 use schedev_scope::*;
 
-const TYPES: [(schedev_match_type, EventKind); 6] = [
-    (SCHEDEV_MATCH_TYPE_FREEZE, EventKind::Freeze),
-    (SCHEDEV_MATCH_TYPE_REBOOT, EventKind::Reboot),
-    (SCHEDEV_MATCH_TYPE_REDEPLOY, EventKind::Redeploy),
-    (SCHEDEV_MATCH_TYPE_PREEMPT, EventKind::Preempt),
-    (SCHEDEV_MATCH_TYPE_TERMINATE, EventKind::Terminate),
-    (SCHEDEV_MATCH_TYPE_OTHER, EventKind::Other),
-];
+/// All bits that a rule may combine. A source bit of core more, for events without a source, has no name in C.
+const MATCH_TYPE_ALL: u32 = 63;
+const MATCH_SOURCE_ALL: u32 = 7;
 
-const SOURCES: [(schedev_match_source, SourceKind); 3] = [
-    (SCHEDEV_MATCH_SOURCE_PLATFORM, SourceKind::Platform),
-    (SCHEDEV_MATCH_SOURCE_USER, SourceKind::User),
-    (SCHEDEV_MATCH_SOURCE_OTHER, SourceKind::Other),
-];
-
-/// One rule. It matches an event if all its conditions do. A zeroed rule holds every event of this machine.
-///
-/// The layout is fixed: a later version with more conditions will add another struct.
+/// One rule. It matches an event if all its conditions do. Zero it first: a zeroed rule holds every event of this machine.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct schedev_rule {
@@ -147,6 +134,8 @@ pub struct schedev_rule {
     pub has_max_notice: Flag,
     /// Whether there is an earliest time.
     pub has_prepare_before: Flag,
+    /// For later versions: zero.
+    pub reserved: [u32; 5],
 }
 
 impl schedev_rule {
@@ -165,9 +154,11 @@ impl schedev_rule {
         has_min_notice: Flag::new(false),
         has_max_notice: Flag::new(false),
         has_prepare_before: Flag::new(false),
+        reserved: [0; 5],
     };
 
     fn to_core(self) -> Result<Rule> {
+        zero(&self.reserved)?;
         let mut rule = Rule::new(core_action(self.action)?);
         rule.scope = match self.scope {
             scope if scope == SCHEDEV_SCOPE_MINE as u32 => Scope::Mine,
@@ -175,11 +166,15 @@ impl schedev_rule {
             scope if scope == SCHEDEV_SCOPE_ANY as u32 => Scope::Any,
             _ => return Err(SCHEDEV_ERROR_ARGUMENT),
         };
-        if let Some(kinds) = select(self.event_types, TYPES.map(|(bit, kind)| (bit as u32, kind)))? {
-            rule.event_types = EventTypes::of(kinds.get());
+        if self.event_types > MATCH_TYPE_ALL || self.event_sources > MATCH_SOURCE_ALL {
+            return Err(SCHEDEV_ERROR_ARGUMENT);
         }
-        if let Some(kinds) = select(self.event_sources, SOURCES.map(|(bit, kind)| (bit as u32, kind)))? {
-            rule.sources = EventSources::of(kinds.get());
+        // 0 matches everything.
+        if let Some(bits) = u8::try_from(self.event_types).ok().filter(|bits| *bits != 0) {
+            rule.event_types = EventTypes::from_bits(bits).ok_or(SCHEDEV_ERROR_ARGUMENT)?;
+        }
+        if let Some(bits) = u8::try_from(self.event_sources).ok().filter(|bits| *bits != 0) {
+            rule.sources = EventSources::from_bits(bits).ok_or(SCHEDEV_ERROR_ARGUMENT)?;
         }
         rule.min_duration = self.has_min_duration.is_on().then_some(self.min_duration_seconds);
         rule.max_duration = self.has_max_duration.is_on().then_some(self.max_duration_seconds);
@@ -188,34 +183,6 @@ impl schedev_rule {
         rule.prepare_before = self.has_prepare_before.is_on().then_some(self.prepare_before_seconds);
         Ok(rule)
     }
-}
-
-/// The kinds that a set of bits selects.
-struct Selection<T, const N: usize> {
-    kinds: [T; N],
-    count: usize,
-}
-
-impl<T, const N: usize> Selection<T, N> {
-    fn get(&self) -> &[T] {
-        self.kinds.get(..self.count).unwrap_or_default()
-    }
-}
-
-/// `None` if no bit is set, which selects everything.
-fn select<T: Copy, const N: usize>(bits: u32, all: [(u32, T); N]) -> Result<Option<Selection<T, N>>> {
-    if bits == 0 {
-        return Ok(None);
-    }
-    if bits & !all.iter().fold(0, |known, (bit, _)| known | bit) != 0 {
-        return Err(SCHEDEV_ERROR_ARGUMENT);
-    }
-    let mut selection = Selection { kinds: all.map(|(_, kind)| kind), count: 0 };
-    for (place, (_, kind)) in selection.kinds.iter_mut().zip(all.iter().filter(|(bit, _)| bits & bit != 0)) {
-        *place = *kind;
-        selection.count = selection.count.saturating_add(1);
-    }
-    Ok(Some(selection))
 }
 
 /// A list of rules; the first rule that matches an event decides about it. Initialise it with SCHEDEV_POLICY_INIT, which
@@ -419,6 +386,8 @@ pub struct schedev_decision {
     /// The time before which the event is neither prepared for nor approved, in seconds since 1970-01-01T00:00:00Z, if
     /// has_act_from.
     pub act_from_seconds: i64,
+    /// For later versions: zero.
+    pub reserved: [u64; 3],
 }
 
 impl schedev_decision {
@@ -433,6 +402,7 @@ impl schedev_decision {
         has_act_from: Flag::new(false),
         time_left_seconds: 0,
         act_from_seconds: 0,
+        reserved: [0; 3],
     };
 
     pub(crate) fn from_core(decision: &Decision) -> Self {
@@ -449,6 +419,7 @@ impl schedev_decision {
             has_act_from: Flag::new(decision.act_from.is_some()),
             time_left_seconds: decision.time_left.unwrap_or(0),
             act_from_seconds: decision.act_from.map_or(0, |from| from.0),
+            reserved: [0; 3],
         }
     }
 
@@ -535,7 +506,38 @@ pub extern "C" fn schedev_action_word(action: u32) -> *const c_char {
 
 #[cfg(test)]
 mod tests {
+    use scheduled_events_core::{EventKind, SourceKind};
+
     use super::*;
+
+    #[test]
+    fn bits_are_those_of_core() {
+        let types: [(schedev_match_type, EventKind); 6] = [
+            (SCHEDEV_MATCH_TYPE_FREEZE, EventKind::Freeze),
+            (SCHEDEV_MATCH_TYPE_REBOOT, EventKind::Reboot),
+            (SCHEDEV_MATCH_TYPE_REDEPLOY, EventKind::Redeploy),
+            (SCHEDEV_MATCH_TYPE_PREEMPT, EventKind::Preempt),
+            (SCHEDEV_MATCH_TYPE_TERMINATE, EventKind::Terminate),
+            (SCHEDEV_MATCH_TYPE_OTHER, EventKind::Other),
+        ];
+        for (bit, kind) in types {
+            let rule = schedev_rule { event_types: bit as u32, ..schedev_rule::ZERO };
+            assert_eq!(rule.to_core().map(|rule| rule.event_types), Ok(EventTypes::of(&[kind])));
+        }
+        let sources: [(schedev_match_source, SourceKind); 3] = [
+            (SCHEDEV_MATCH_SOURCE_PLATFORM, SourceKind::Platform),
+            (SCHEDEV_MATCH_SOURCE_USER, SourceKind::User),
+            (SCHEDEV_MATCH_SOURCE_OTHER, SourceKind::Other),
+        ];
+        for (bit, kind) in sources {
+            let rule = schedev_rule { event_sources: bit as u32, ..schedev_rule::ZERO };
+            assert_eq!(rule.to_core().map(|rule| rule.sources), Ok(EventSources::of(&[kind])));
+        }
+        for (types, sources) in [(64, 0), (256, 0), (0, 8), (0, u32::MAX)] {
+            let rule = schedev_rule { event_types: types, event_sources: sources, ..schedev_rule::ZERO };
+            assert_eq!(rule.to_core().unwrap_err(), SCHEDEV_ERROR_ARGUMENT);
+        }
+    }
 
     #[test]
     fn presets_are_those_of_core() {

@@ -77,10 +77,13 @@ pub struct schedev_problem {
     pub offset: usize,
     /// Whether the problem is in an event, not in the document itself.
     pub has_event: Flag,
+    /// For later versions: zero.
+    pub reserved: [u64; 2],
 }
 
 impl schedev_problem {
-    pub(crate) const NONE: Self = Self { kind: 0, member: 0, event_index: 0, offset: 0, has_event: Flag::new(false) };
+    pub(crate) const NONE: Self =
+        Self { kind: 0, member: 0, event_index: 0, offset: 0, has_event: Flag::new(false), reserved: [0; 2] };
 
     pub(crate) fn from_core(problem: &Problem) -> Self {
         let kind = KINDS.iter().find(|(_, kind, _)| *kind == problem.kind);
@@ -90,6 +93,7 @@ impl schedev_problem {
             event_index: problem.event.unwrap_or(0),
             offset: problem.offset,
             has_event: Flag::new(problem.event.is_some()),
+            reserved: [0; 2],
         }
     }
 

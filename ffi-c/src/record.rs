@@ -3,14 +3,15 @@
 use core::fmt::{self, Write};
 use std::ffi::c_char;
 
-use scheduled_events_core::record::{EventMembers, Record};
-use scheduled_events_core::{Session, Text, UnixSeconds};
+use scheduled_events_core::record::{EventMembers, Record, ResourceList};
+use scheduled_events_core::{Event, EventId, Session, Text, UnixSeconds};
 
 use crate::boundary::{Result, boundary};
+use crate::document::{ParsedDocument, schedev_document};
 use crate::event::SCHEDEV_EVENT_ID_MAX_BYTES;
 use crate::event::schedev_event_status::{SCHEDEV_EVENT_STATUS_SCHEDULED, SCHEDEV_EVENT_STATUS_STARTED};
 use crate::json::write_json;
-use crate::pointers::{input, output_buffer};
+use crate::pointers::{input, output_buffer, zero};
 use crate::session::SCHEDEV_SESSION_EVENTS_MAX;
 use crate::status::schedev_status::{self, SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_INTERNAL};
 use crate::step::schedev_step;
@@ -35,26 +36,32 @@ const OTHER_MAX_BYTES: usize = 1024;
 /// --json` emits it. docs/records.md describes the members.
 ///
 /// PREPARE, RECOVER, CHANGE, DECISION, PROBLEM and UNTRACKED have a record: "prepare", "recover", "change" and so on. The
-/// others have none. What a session does not keep is null: an event's resources and description, and a problem's line and
-/// column. The outcome of "prepare" and "recover" is null, because the step is their beginning. Control characters,
-/// invisible characters and those that change the direction of text are escaped, so that the record is safe to print.
+/// others have none. A session does not keep an event's resources, description, source and resource type, nor where a problem
+/// is: they are from the newest document, and null without it, or if the event is no longer in it. The outcome of "prepare" and
+/// "recover" is null, because the step is their beginning. Control characters, invisible characters and those that change the
+/// direction of text are escaped, so that the record is safe to print.
 ///
 /// @param step      a step from schedev_session_next(), before the next call that changes the session.
+/// @param document  the newest document; NULL if it is not at hand.
 /// @param buffer    receives the record, and a NUL after it if a byte is left; NULL if capacity is 0.
-/// @param capacity  the size of the buffer in bytes; SCHEDEV_STEP_JSON_MAX_BYTES are always enough.
+/// @param capacity  the size of the buffer in bytes; without a document, SCHEDEV_STEP_JSON_MAX_BYTES are always enough.
 /// @param needed    receives the length of the record in bytes, without the NUL, even if the buffer is too small.
 /// @return SCHEDEV_OK; SCHEDEV_END if the step has no record; SCHEDEV_ERROR_BUFFER_TOO_SMALL, and the buffer is
-///         unchanged; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT or SCHEDEV_ERROR_UTF8 if the step was changed.
+///         unchanged; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT or SCHEDEV_ERROR_UTF8 if the step was changed, or
+///         if the document is not initialised.
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn schedev_step_json(
     step: *const schedev_step,
+    document: *const schedev_document,
     buffer: *mut c_char,
     capacity: usize,
     needed: *mut usize,
 ) -> schedev_status {
     boundary(|| {
         let step: &schedev_step = checked!(input(step));
+        zero(&step.reserved)?;
+        let document = if document.is_null() { None } else { Some(checked!(object(document))) };
         let buffer = checked!(output_buffer(buffer, capacity, needed));
         let (event_id, event_type) = (&step.event.event_id, &step.event.event_type_text);
         let texts = EventTexts { id: checked!(core_text(event_id)), event_type: checked!(core_text(event_type)) };
@@ -65,7 +72,7 @@ pub unsafe extern "C" fn schedev_step_json(
         } else {
             recovering(checked!(object(step.session)), &mut ids)
         };
-        let record = record_of(step, texts, ids)?.at(UnixSeconds(step.now_ms.div_euclid(1000)));
+        let record = record_of(step, texts, document, ids)?.at(UnixSeconds(step.now_ms.div_euclid(1000)));
         let mut counter = Counter(0);
         write_json(&mut counter, &record).map_err(|_| SCHEDEV_ERROR_INTERNAL)?;
         buffer.fill_text(counter.0, |target| {
@@ -91,8 +98,16 @@ struct EventTexts<'a> {
 }
 
 /// The record of a step; `SCHEDEV_END` if it has none.
-fn record_of<'a>(step: &schedev_step, texts: EventTexts<'a>, ids: &'a [&'a str]) -> Result<Record<'a>> {
-    let event = event_members(&step.event, texts);
+#[cold] // Smaller: records are rare.
+fn record_of<'a>(
+    step: &schedev_step,
+    texts: EventTexts<'a>,
+    document: Option<&ParsedDocument>,
+    ids: &'a [&'a str],
+) -> Result<Record<'a>> {
+    let event =
+        event_members(&step.event, texts, document.and_then(|document| document.find(&EventId::new(&texts.id))));
+    let position = document.map(|document| document.position(step.problem.offset));
     Ok(match step.kind {
         kind if kind == SCHEDEV_STEP_PREPARE as u32 => Record::Prepare { outcome: None, event },
         kind if kind == SCHEDEV_STEP_RECOVER as u32 => Record::Recover { event_ids: ids, outcome: None, event },
@@ -109,8 +124,8 @@ fn record_of<'a>(step: &schedev_step, texts: EventTexts<'a>, ids: &'a [&'a str])
             event: step.problem.has_event.is_on().then_some(step.problem.event_index),
             member: step.problem.core_member(),
             kind: step.problem.core_kind().ok_or(SCHEDEV_ERROR_ARGUMENT)?,
-            line: None,
-            column: None,
+            line: position.map(|position| position.line),
+            column: position.map(|position| position.column),
         },
         kind if kind == SCHEDEV_STEP_UNTRACKED as u32 => {
             Record::Untracked { own: step.untracked_own, others: step.untracked_others }
@@ -119,7 +134,14 @@ fn record_of<'a>(step: &schedev_step, texts: EventTexts<'a>, ids: &'a [&'a str])
     })
 }
 
-fn event_members<'a>(event: &schedev_tracked_event, texts: EventTexts<'a>) -> EventMembers<'a> {
+/// The members that the session keeps, and the others from the document.
+#[cold]
+fn event_members<'a>(
+    event: &schedev_tracked_event,
+    texts: EventTexts<'a>,
+    in_document: Option<Event<'a>>,
+) -> EventMembers<'a> {
+    let resources = in_document.map(|event| event.resources()).filter(|resources| resources.is_present());
     let event_status = match event.event_status {
         status if status == SCHEDEV_EVENT_STATUS_SCHEDULED as u32 => Some(Text::plain("Scheduled")),
         status if status == SCHEDEV_EVENT_STATUS_STARTED as u32 => Some(Text::plain("Started")),
@@ -129,13 +151,13 @@ fn event_members<'a>(event: &schedev_tracked_event, texts: EventTexts<'a>) -> Ev
         event_id: texts.id,
         event_type: (!texts.event_type.is_empty()).then_some(texts.event_type),
         event_status,
-        resource_type: None,
-        resources: None,
         not_before: event.has_not_before.is_on().then_some(UnixSeconds(event.not_before_seconds)),
-        description: None,
-        event_source: None,
         duration_in_seconds: event.has_duration.is_on().then_some(event.duration_seconds),
         mine: event.has_mine.is_on().then_some(event.mine.is_on()),
+        resource_type: in_document.and_then(|event| event.resource_type()),
+        resources: resources.map(ResourceList::Document),
+        description: in_document.and_then(|event| event.description()),
+        event_source: in_document.and_then(|event| event.event_source()).map(|word| word.text()),
     }
 }
 
@@ -183,7 +205,9 @@ mod tests {
         let mut buffer = [0xa5_u8; 2 * OTHER_MAX_BYTES];
         let mut needed = 0;
         // SAFETY: the step, the buffer and the size are alive.
-        let status = unsafe { schedev_step_json(step, buffer.as_mut_ptr().cast(), buffer.len(), &raw mut needed) };
+        let status = unsafe {
+            schedev_step_json(step, core::ptr::null(), buffer.as_mut_ptr().cast(), buffer.len(), &raw mut needed)
+        };
         if status != schedev_status::SCHEDEV_OK {
             return Err(status);
         }
@@ -249,6 +273,7 @@ mod tests {
             assert_eq!(json(&step(kind)), Err(SCHEDEV_END));
         }
         assert_eq!(json(&schedev_step { change: 99, ..change }), Err(SCHEDEV_ERROR_ARGUMENT));
+        assert_eq!(json(&schedev_step { reserved: [0, 0, 0, 1], ..change }), Err(SCHEDEV_ERROR_ARGUMENT));
     }
 
     #[test]

@@ -73,7 +73,8 @@ pub struct schedev_session_config {
     /// for.
     pub recover_all: Flag,
     /// An id of this machine that a clone does not have, such as vmId in the instance metadata; empty if it is unknown. A
-    /// snapshot of another machine is refused. It can have any length, but no JSON escapes; only its hash is kept.
+    /// snapshot of another machine is refused. It can have any length, but no JSON escapes; only its hash is kept, in which
+    /// hyphens, white space and ASCII case do not count.
     pub machine_id: schedev_text,
     /// An id of this boot of the machine, such as the contents of /proc/sys/kernel/random/boot_id; empty if it is unknown.
     /// What was ready before a reboot is not ready after it. The limits are those of machine_id.

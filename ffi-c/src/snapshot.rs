@@ -4,7 +4,7 @@ use std::ffi::c_char;
 
 use scheduled_events_core::{Session, SnapshotError};
 
-use crate::boundary::boundary;
+use crate::boundary::{boundary, value_boundary};
 use crate::pointers::{bytes, output_buffer};
 use crate::session::{SCHEDEV_SESSION_EVENTS_MAX, schedev_session};
 use crate::status::schedev_status::{
@@ -18,8 +18,37 @@ pub const SCHEDEV_SNAPSHOT_MAX_BYTES: usize = 12_288;
 
 const _: () = assert!(Session::<SCHEDEV_SESSION_EVENTS_MAX>::SNAPSHOT_MAX <= SCHEDEV_SNAPSHOT_MAX_BYTES);
 
-/// Writes what the session must remember across a restart, in a binary format with a version and a checksum. Take a
-/// snapshot after each step and each call that changes the session, and store it before acting on the step.
+/// Whether a snapshot is worth storing: it would differ from the one that was restored, or from the session as it was when
+/// schedev_session_saved() was called. Ask after each step, and store the snapshot before acting on the step. Most polls change
+/// nothing.
+///
+/// @param session  the session.
+/// @return whether it has changed, which is true for a new session; false if session is NULL or not initialised.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn schedev_session_changed(session: *const schedev_session) -> bool {
+    value_boundary(false, || {
+        let session = checked!(object(session));
+        Ok(session.is_changed())
+    })
+}
+
+/// Records that a snapshot of the session as it is now was stored. Call it once the file is safe, before the next call that
+/// changes the session.
+///
+/// @param session  the session.
+/// @return SCHEDEV_OK; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not initialised.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn schedev_session_saved(session: *mut schedev_session) -> schedev_status {
+    boundary(|| {
+        let session = checked!(object_mut(session));
+        session.saved();
+        Ok(())
+    })
+}
+
+/// Writes what the session must remember across a restart, in a binary format with a version and a checksum. The command
+/// `scheduled-events watch --state` and Python read it, too, if machine_id and boot_id of the configuration are what they use:
+/// vmId, see SCHEDEV_VM_ID_PATH, and the contents of /proc/sys/kernel/random/boot_id.
 ///
 /// @param session   the session.
 /// @param buffer    receives the snapshot; NULL if capacity is 0.
@@ -43,7 +72,8 @@ pub unsafe extern "C" fn schedev_session_snapshot(
     })
 }
 
-/// Restores a session from a snapshot. Policy, names and interval stay as the session was configured.
+/// Restores a session from a snapshot, which may be one of the command or of Python: a state file of theirs starts with one.
+/// Policy, names and interval stay as the session was configured.
 ///
 /// Steps that were given and not answered are given again: a preparation or a recovery that had not ended, a change that
 /// had not been reported. Nothing is approved until a document confirms that the event is still Scheduled, and nothing is
@@ -51,8 +81,8 @@ pub unsafe extern "C" fn schedev_session_snapshot(
 /// of the configuration shows, events that it was ready for and that were not approved are prepared for again.
 ///
 /// @param session  the session. Its present state is lost.
-/// @param data     the snapshot; NULL if len is 0.
-/// @param len      its length in bytes.
+/// @param data     the snapshot, and any data after it, which is ignored; NULL if len is 0.
+/// @param len      the length of both in bytes.
 /// @return SCHEDEV_OK; SCHEDEV_ERROR_SNAPSHOT_DAMAGED, SCHEDEV_ERROR_SNAPSHOT_VERSION,
 ///         SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS or SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE (it has another machine_id), and
 ///         the session is as after schedev_session_init(); SCHEDEV_ERROR_NULL or SCHEDEV_ERROR_ARGUMENT (the session is not

@@ -5,11 +5,9 @@ use std::ffi::{CStr, c_char};
 use scheduled_events_core::{Cause, GatePhase, Report, RequestOutcome, Step};
 
 use crate::error::schedev_error;
-use crate::pointers::Flag;
 use crate::policy::schedev_decision;
 use crate::problem::schedev_problem;
 use crate::session::schedev_session;
-use crate::text::schedev_text;
 use crate::tracker::{change_number, schedev_tracked_event};
 
 /// What the program has to do next.
@@ -19,8 +17,8 @@ pub enum schedev_step_kind {
     /// Nothing to do until until_ms, unless a preparation, a recovery or a question to the gate ends earlier.
     SCHEDEV_STEP_WAIT = 1,
     /// Send GET http://169.254.169.254/metadata/scheduledevents?api-version=2020-07-01 with the header "Metadata: true",
-    /// without a proxy, and do not follow redirects. Pass the response to schedev_session_on_response(), or call
-    /// schedev_session_on_failure() if there is none.
+    /// without a proxy, and do not follow redirects; SCHEDEV_ENDPOINT and the macros after it have the parts. Pass the
+    /// response to schedev_session_on_response(), or call schedev_session_on_failure() if there is none.
     SCHEDEV_STEP_GET = 2,
     /// Send body with POST to the same URL, in the same way, with the same header. schedev_session_posted() returns the ids
     /// of the events that it approves.
@@ -81,8 +79,10 @@ pub struct schedev_step {
     pub attempt: u32,
     /// GATE: a schedev_gate_phase.
     pub gate_phase: u32,
-    /// POST: the body, which is JSON.
-    pub body: schedev_text,
+    /// POST: the body, which is JSON: body_len bytes, without a NUL.
+    pub body: *const c_char,
+    /// POST: the length of the body in bytes.
+    pub body_len: usize,
     /// PREPARE, RECOVER, GATE, CHANGE, DECISION: the event.
     pub event: schedev_tracked_event,
     /// DECISION: the decision.
@@ -109,7 +109,8 @@ impl schedev_step {
         until_ms: 0,
         attempt: 0,
         gate_phase: 0,
-        body: schedev_text::NONE,
+        body: core::ptr::null(),
+        body_len: 0,
         event: schedev_tracked_event::NONE,
         decision: schedev_decision::NONE,
         problem: schedev_problem::NONE,
@@ -133,7 +134,8 @@ impl schedev_step {
                 (SCHEDEV_STEP_GET, None)
             }
             Step::Post { body, timeout_ms } => {
-                result.body = schedev_text { data: body.as_ptr().cast(), len: body.len(), escaped: Flag::new(false) };
+                result.body = body.as_ptr().cast();
+                result.body_len = body.len();
                 result.timeout_ms = *timeout_ms;
                 (SCHEDEV_STEP_POST, None)
             }

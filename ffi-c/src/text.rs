@@ -11,7 +11,8 @@ use crate::status::schedev_status::{self, SCHEDEV_ERROR_INTERNAL};
 /// A view of UTF-8 bytes that are kept elsewhere, without a NUL at the end. If the length is 0, the pointer may be NULL.
 ///
 /// Texts of a document point into the document's bytes. If `escaped` is false, which is the case for all documents that
-/// Azure is known to send, the bytes are the characters. If it is true, the bytes have JSON escapes such as \u00e9:
+/// Azure is known to send, the bytes are the characters. If it is true, the bytes have JSON escapes, such as a
+/// backslash and an n for a line feed:
 /// schedev_text_copy() decodes them, and every function that takes a text accepts them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

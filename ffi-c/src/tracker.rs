@@ -75,7 +75,8 @@ pub extern "C" fn schedev_change_word(change: u32) -> *const c_char {
 }
 
 /// What a tracker or a session keeps of an event. The texts are views of the memory of that tracker or session, valid
-/// until the next call that takes it as a pointer that is not const.
+/// until the next call that takes it as a pointer that is not const. The other members are in the newest document, as long as
+/// the event is: schedev_document_find() returns them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct schedev_tracked_event {
@@ -100,6 +101,8 @@ pub struct schedev_tracked_event {
     pub mine: Flag,
     /// Whether the event was approved.
     pub approved: Flag,
+    /// For later versions: zero.
+    pub reserved: [u64; 4],
 }
 
 impl schedev_tracked_event {
@@ -114,6 +117,7 @@ impl schedev_tracked_event {
         has_mine: Flag::new(false),
         mine: Flag::new(false),
         approved: Flag::new(false),
+        reserved: [0; 4],
     };
 
     pub(crate) fn from_core(event: &TrackedEvent) -> Self {
@@ -133,6 +137,7 @@ impl schedev_tracked_event {
             has_mine: Flag::new(event.mine().is_some()),
             mine: Flag::new(event.mine() == Some(true)),
             approved: Flag::new(event.is_approved()),
+            reserved: [0; 4],
         }
     }
 }

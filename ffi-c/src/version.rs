@@ -22,9 +22,34 @@ pub extern "C" fn schedev_version_string() -> *const c_char {
     VERSION.as_ptr()
 }
 
+/// Returns the version of the library at run time, as SCHEDEV_VERSION_NUMBER counts it.
+///
+/// @return 10000 * major + 100 * minor + patch.
+#[unsafe(no_mangle)]
+pub extern "C" fn schedev_version_number() -> u32 {
+    SCHEDEV_VERSION_MAJOR * 10_000 + SCHEDEV_VERSION_MINOR * 100 + SCHEDEV_VERSION_PATCH
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_parts_of_requests_are_those_of_core() {
+        use scheduled_events_core::wire;
+        let header = include_str!("../../include/scheduled_events.h");
+        for (name, value) in [
+            ("ENDPOINT", wire::ENDPOINT),
+            ("PATH", wire::PATH),
+            ("API_VERSION", wire::API_VERSION),
+            ("NAME_PATH", wire::NAME_PATH),
+            ("VM_ID_PATH", wire::VM_ID_PATH),
+            ("HEADER_NAME", wire::HEADER_NAME),
+            ("HEADER_VALUE", wire::HEADER_VALUE),
+        ] {
+            assert!(header.contains(&format!("#define SCHEDEV_{name} \"{value}\"\n")), "{name} is not {value:?}");
+        }
+    }
 
     #[test]
     fn the_constants_equal_the_crate_version() {

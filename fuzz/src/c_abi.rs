@@ -107,7 +107,12 @@ impl Names {
     }
 
     fn c(&self) -> schedev_names {
-        schedev_names { items: self.items.as_ptr(), count: self.items.len(), underscored: Flag::new(self.underscored) }
+        schedev_names {
+            items: self.items.as_ptr(),
+            count: self.items.len(),
+            underscored: Flag::new(self.underscored),
+            reserved: [0; 2],
+        }
     }
 }
 
@@ -194,6 +199,7 @@ fn rule(u: &mut Unstructured<'_>) -> Result<(schedev_rule, Rule)> {
         has_min_notice: Flag::new(core.min_notice.is_some()),
         has_max_notice: Flag::new(core.max_notice.is_some()),
         has_prepare_before: Flag::new(core.prepare_before.is_some()),
+        reserved: [0; 5],
     };
     Ok((c, core))
 }

@@ -7,7 +7,7 @@
 #define DOCUMENT_OF(incarnation, events) "{\"DocumentIncarnation\":" incarnation ",\"Events\":[" events "]}"
 
 static const schedev_text name = {"vm_0", 4, false};
-static const schedev_names names = {&name, 1, false};
+static const schedev_names names = SCHEDEV_NAMES_INIT(&name, 1);
 
 /* A session, and the service that it polls. */
 struct host {
@@ -111,13 +111,13 @@ static bool in_service(const struct host *host) {
 static void expect_record(const schedev_step *step, const char *expected) {
   static char record[SCHEDEV_STEP_JSON_MAX_BYTES];
   size_t len = 0;
-  EXPECT(schedev_step_json(step, record, sizeof record, &len) == SCHEDEV_OK);
+  EXPECT(schedev_step_json(step, NULL, record, sizeof record, &len) == SCHEDEV_OK);
   EXPECT(strncmp(record, expected, strlen(expected)) == 0);
 }
 
 static bool has_record(const schedev_step *step) {
   size_t needed = 0;
-  schedev_status status = schedev_step_json(step, NULL, 0, &needed);
+  schedev_status status = schedev_step_json(step, NULL, NULL, 0, &needed);
   EXPECT(status == SCHEDEV_END || status == SCHEDEV_ERROR_BUFFER_TOO_SMALL);
   return status != SCHEDEV_END;
 }

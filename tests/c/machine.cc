@@ -35,8 +35,7 @@ struct host {
         response.body = body;
         session.on_response(response, now);
       } else {
-        EXPECT(std::holds_alternative<se::step::report_change>(step) ||
-               std::holds_alternative<se::step::report_decision>(step));
+        EXPECT(std::holds_alternative<se::step::change>(step) || std::holds_alternative<se::step::decision>(step));
       }
     }
     EXPECT(false); // The step does not come.
@@ -66,24 +65,24 @@ void attempts_and_recovery() {
   host.serve({"a", "b"}, "Redeploy");
   EXPECT(host.expect<se::step::cancel>().attempt == first.attempt);
   EXPECT(!host.session.step_json());
-  EXPECT(!host.session.prepared(first.attempt, se::preparation::ready));
+  EXPECT(host.session.prepared(first.attempt, se::preparation::ready) == se::answer::cancelled);
   for (const char *id : {"a", "b"}) {
     const auto step = host.expect<se::step::prepare>();
     EXPECT(step.event.id() == id && step.event.type_text() == "Redeploy" && step.attempt != first.attempt);
-    EXPECT(host.session.prepared(step.attempt, se::preparation::failed));
-    EXPECT(!host.session.prepared(step.attempt, se::preparation::ready));
+    EXPECT(host.session.prepared(step.attempt, se::preparation::failed) == se::answer::accepted);
+    EXPECT(host.session.prepared(step.attempt, se::preparation::ready) == se::answer::unexpected);
   }
   host.serve({"b"}, "Redeploy");
-  (void)host.expect<se::step::report_change>();
+  (void)host.expect<se::step::change>();
   host.serve({}, "");
   const auto failing = host.expect<se::step::recover>();
   const std::string json = host.session.step_json().value();
   EXPECT(json.find(R"("event_id":"b","event_ids":["a","b"])") != std::string::npos);
   EXPECT((host.session.recovering() == std::vector<std::string>{"a", "b"}));
-  EXPECT(host.session.recovered(failing.attempt, false, host.now));
+  EXPECT(host.session.recovered(failing.attempt, false, host.now) == se::answer::accepted);
   const auto retried = host.expect<se::step::recover>();
-  EXPECT(!host.session.recovered(failing.attempt, true, host.now));
-  EXPECT(host.session.recovered(retried.attempt, true, host.now));
+  EXPECT(host.session.recovered(failing.attempt, true, host.now) == se::answer::unexpected);
+  EXPECT(host.session.recovered(retried.attempt, true, host.now) == se::answer::accepted);
   EXPECT(!host.session.out_of_service_since() && host.session.recovering().empty());
 }
 
@@ -94,12 +93,13 @@ void gate_and_other_machine() {
   host.serve({"a"}, "Reboot");
   auto gate = host.expect<se::step::gate>();
   EXPECT(gate.phase == se::gate_phase::prepare && gate.event.id() == "a");
-  EXPECT(host.session.gate_answered(gate.attempt, se::gate_answer::open, host.now));
-  EXPECT(!host.session.gate_answered(gate.attempt, se::gate_answer::open, host.now));
-  EXPECT(host.session.prepared(host.expect<se::step::prepare>().attempt, se::preparation::ready));
+  EXPECT(host.session.gate_answered(gate.attempt, se::gate_answer::open, host.now) == se::answer::accepted);
+  EXPECT(host.session.gate_answered(gate.attempt, se::gate_answer::open, host.now) == se::answer::unexpected);
+  EXPECT(host.session.prepared(host.expect<se::step::prepare>().attempt, se::preparation::ready) ==
+         se::answer::accepted);
   gate = host.expect<se::step::gate>();
   EXPECT(gate.phase == se::gate_phase::approve);
-  EXPECT(host.session.gate_answered(gate.attempt, se::gate_answer::open, host.now));
+  EXPECT(host.session.gate_answered(gate.attempt, se::gate_answer::open, host.now) == se::answer::accepted);
   EXPECT(host.expect<se::step::post>().body == R"({"StartRequests":[{"EventId":"a"}]})");
 
   const std::string snapshot = host.session.snapshot();

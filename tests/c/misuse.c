@@ -203,7 +203,7 @@ static void decisions(void) {
   for (size_t i = 0; i <= SCHEDEV_NAMES_MAX; i++) {
     items[i] = plain;
   }
-  schedev_names names = {items, 1, false};
+  schedev_names names = SCHEDEV_NAMES_INIT(items, 1);
   EXPECT(schedev_document_parse(body, sizeof body - 1, &document, NULL) == SCHEDEV_OK);
   EXPECT(schedev_document_next(&document, &cursor, &event) == SCHEDEV_OK);
   EXPECT(schedev_decide(NULL, &event, &names, 0, &decision) == SCHEDEV_ERROR_NULL);
@@ -225,6 +225,12 @@ static void decisions(void) {
     EXPECT(schedev_decide(&policy, &event, &names, 0, &decision) == SCHEDEV_ERROR_ARGUMENT);
     *numbers[i] = 0;
   }
+  rule.reserved[4] = 1;
+  EXPECT(schedev_decide(&policy, &event, &names, 0, &decision) == SCHEDEV_ERROR_ARGUMENT);
+  rule.reserved[4] = 0;
+  names.reserved[1] = 1;
+  EXPECT(schedev_decide(&policy, &event, &names, 0, &decision) == SCHEDEV_ERROR_ARGUMENT);
+  names.reserved[1] = 0;
   policy.rules = rules;
   policy.rule_count = SCHEDEV_RULES_MAX + 1;
   EXPECT(schedev_decide(&policy, &event, &names, 0, &decision) == SCHEDEV_ERROR_TOO_MANY_RULES);
@@ -297,20 +303,21 @@ static void sessions(void) {
   EXPECT(session == NULL);
   EXPECT(schedev_session_next((schedev_session *)(void *)memory, 0, &step) == SCHEDEV_ERROR_ARGUMENT);
   EXPECT(schedev_session_next(NULL, 0, &step) == SCHEDEV_ERROR_NULL);
-  EXPECT(!schedev_session_is_idle(NULL) && !schedev_session_has_seen_event(NULL));
+  EXPECT(!schedev_session_is_idle(NULL) && !schedev_session_has_seen_event(NULL) && !schedev_session_changed(NULL));
+  EXPECT(schedev_session_saved(NULL) == SCHEDEV_ERROR_NULL);
   for (size_t shift = 0; shift < 16; shift++) {
     EXPECT(schedev_session_init(memory + shift, size, &config, &session) == SCHEDEV_OK);
     EXPECT((unsigned char *)session >= memory + shift && (uintptr_t)session % 8 == 0);
   }
   EXPECT(schedev_session_next(session, 0, NULL) == SCHEDEV_ERROR_NULL);
   memset(&step, 0, sizeof step);
-  EXPECT(schedev_step_json(NULL, NULL, 0, &needed) == SCHEDEV_ERROR_NULL);
-  EXPECT(schedev_step_json(&step, NULL, 0, NULL) == SCHEDEV_ERROR_NULL);
-  EXPECT(schedev_step_json(&step, NULL, 0, &needed) == SCHEDEV_END);
+  EXPECT(schedev_step_json(NULL, NULL, NULL, 0, &needed) == SCHEDEV_ERROR_NULL);
+  EXPECT(schedev_step_json(&step, NULL, NULL, 0, NULL) == SCHEDEV_ERROR_NULL);
+  EXPECT(schedev_step_json(&step, NULL, NULL, 0, &needed) == SCHEDEV_END);
   step.kind = SCHEDEV_STEP_DECISION;
-  EXPECT(schedev_step_json(&step, NULL, 0, &needed) == SCHEDEV_ERROR_ARGUMENT);
+  EXPECT(schedev_step_json(&step, NULL, NULL, 0, &needed) == SCHEDEV_ERROR_ARGUMENT);
   step.kind = SCHEDEV_STEP_UNTRACKED;
-  EXPECT(schedev_step_json(&step, NULL, 0, &needed) == SCHEDEV_ERROR_BUFFER_TOO_SMALL && needed > 50);
+  EXPECT(schedev_step_json(&step, NULL, NULL, 0, &needed) == SCHEDEV_ERROR_BUFFER_TOO_SMALL && needed > 50);
   EXPECT(schedev_session_next(session, INT64_MIN, &step) == SCHEDEV_OK);
   EXPECT(schedev_session_next(session, INT64_MAX, &step) == SCHEDEV_OK);
   response.http_status = 70000;
@@ -358,6 +365,7 @@ static void numbers(void) {
     EXPECT(strlen(schedev_cause_word(number)) > 0);
   }
   EXPECT(strcmp(schedev_version_string(), SCHEDEV_VERSION_STRING) == 0);
+  EXPECT(schedev_version_number() == SCHEDEV_VERSION_NUMBER);
 }
 
 int main(void) {

@@ -39,7 +39,8 @@ static void read_event(schedev_event *event) {
   schedev_text name = schedev_text_from("web_0");
   schedev_text resources[3];
   size_t count;
-  schedev_names names = {&name, 1, next_random() % 2 == 0};
+  schedev_names names = SCHEDEV_NAMES_INIT(&name, 1);
+  names.underscored = next_random() % 2 == 0;
   char body[128];
   size_t needed;
   read_text(event->event_id);
@@ -153,7 +154,7 @@ int main(int argc, char **argv) {
   unsigned long prefixes = 0;
   schedev_rule rule = {.action = SCHEDEV_ACTION_PREPARE, .scope = SCHEDEV_SCOPE_ANY};
   schedev_text name = schedev_text_from("web_0");
-  schedev_names names = {&name, 1, false};
+  schedev_names names = SCHEDEV_NAMES_INIT(&name, 1);
   schedev_policy policy = SCHEDEV_POLICY_INIT;
   schedev_session_config config = SCHEDEV_SESSION_CONFIG_INIT;
   policy.rules = &rule;

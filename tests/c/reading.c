@@ -211,7 +211,8 @@ int main(void) {
     items[i].len = name_len;
     items[i].escaped = false;
   }
-  schedev_names names = {items, count, underscored != 0};
+  schedev_names names = SCHEDEV_NAMES_INIT(items, count);
+  names.underscored = underscored != 0;
   char *body = read_exactly(len);
 
   schedev_document document;

@@ -71,8 +71,8 @@ std::string shown(const se::problem &problem, std::string_view body) {
   const schedev_position at = se::position_of(body, problem.offset());
   std::string out = "{\"event\":";
   out += or_null(problem.event_index(), [](std::size_t index) { return std::to_string(index); });
-  out += ",\"member\":" + or_null(problem.member(), [](std::string_view name) { return quoted(name); });
-  out += ",\"kind\":" + quoted(problem.kind());
+  out += ",\"member\":" + (problem.member() == se::member::none ? "null" : quoted(se::word(problem.member())));
+  out += ",\"kind\":" + quoted(se::word(problem.kind()));
   return out + ",\"line\":" + std::to_string(at.line) + ",\"column\":" + std::to_string(at.column) + "}";
 }
 

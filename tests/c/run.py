@@ -175,6 +175,21 @@ def tracker_in_cxx():
 
 
 @check
+def cxx_without_exceptions():
+    """The C++ headers work without exceptions and RTTI, and no warning of Clang is left."""
+    for flags in (["-fno-exceptions", "-fno-rtti"], []):
+        run(compile("plain.cc", *flags))
+    everything = "".join(f'#include "{header}"\n' for header in CXX_HEADERS)
+    # The header needs C++17, so what C++98 lacks does not matter, and its structs are padded as those of any C program.
+    unwanted = ["-Wno-c++98-compat", "-Wno-c++98-compat-pedantic", "-Wno-padded"]
+    for std in ("c++17", "c++20"):
+        for flags in ([], ["-fno-exceptions", "-fno-rtti"]):
+            run("clang++", f"-std={std}", "-Weverything", *unwanted, *flags, "-Werror", f"-I{INCLUDE}", "-fsyntax-only", "-x", "c++", "-",
+                input=everything)
+    return "with and without exceptions"
+
+
+@check
 def machine():
     """The machine goes out of service and back: attempts, cancelled steps, recoveries, the gate, and restarts."""
     for source in ("machine.c", "machine.cc"):
@@ -219,11 +234,11 @@ def sanitizers():
     more = [*SANITIZE, archive, "-lpthread", "-ldl", "-lm"]
     programs = {name: compile(f"{name}.c", *more, compiler="clang", name=f"{name}-asan")
                 for name in ("misuse", "session", "machine", "threads", "mutate", "reading")}
-    for name in ("machine", "reading", "tracker"):
+    for name in ("machine", "plain", "reading", "tracker"):
         programs[f"{name}-cc"] = compile(f"{name}.cc", *more, compiler="clang++", name=f"{name}-cc-asan")
     for name, program in programs.items():
         expect("__asan_init" in run("nm", program), f"{name}: the sanitizer is off")
-    for name in ("misuse", "session", "machine", "machine-cc", "threads", "tracker-cc"):
+    for name in ("misuse", "session", "machine", "machine-cc", "plain-cc", "threads", "tracker-cc"):
         run(programs[name])
     corpus_through([programs["reading"]])
     corpus_through([programs["reading-cc"]])
@@ -355,7 +370,7 @@ def stub_library(header, shared, *flags, more=""):
     """Builds a shared library with the functions of a header, which trap, and with the library's soname."""
     text = re.sub(r"/\*.*?\*/|^#.*?(?<!\\)$", "", header.read_text(), flags=re.S | re.M)
     stubs = [f"{' '.join(prototype.split())} {{ __builtin_trap(); }}"
-             for prototype in re.findall(r"^(?:SCHEDEV_MUST_USE\n)?((?:const |)\w+ \*?schedev_\w+\([^;]*\));", text, re.M)]
+             for prototype in re.findall(r"^(?:SCHEDEV_MUST_USE\n)?(?:SCHEDEV_API )?((?:const |)\w+ \*?schedev_\w+\([^;]*\));", text, re.M)]
     expect(len(stubs) == len(declared(header)), f"{len(stubs)} stubs for {len(declared(header))} functions")
     library()
     source = shared.with_suffix(".c")

@@ -8,7 +8,7 @@ static union {
 } memory, second;
 
 static const schedev_text name = {"VM_0", 4, false};
-static const schedev_names names = {&name, 1, false};
+static const schedev_names names = SCHEDEV_NAMES_INIT(&name, 1);
 
 static const char scheduled[] =
     "{\"DocumentIncarnation\":2,\"Events\":[{\"EventId\":\"a-1\",\"EventStatus\":\"Scheduled\","
@@ -65,8 +65,9 @@ static void expect_record(const schedev_step *step, const char *expected) {
   char record[SCHEDEV_STEP_JSON_MAX_BYTES];
   size_t len = 0;
   size_t needed = 0;
-  EXPECT(schedev_step_json(step, NULL, 0, &needed) == SCHEDEV_ERROR_BUFFER_TOO_SMALL);
-  EXPECT(schedev_step_json(step, record, sizeof record, &len) == SCHEDEV_OK && len == needed && strlen(record) == len);
+  EXPECT(schedev_step_json(step, NULL, NULL, 0, &needed) == SCHEDEV_ERROR_BUFFER_TOO_SMALL);
+  EXPECT(schedev_step_json(step, NULL, record, sizeof record, &len) == SCHEDEV_OK && len == needed &&
+         strlen(record) == len);
   EXPECT(strncmp(record, expected, strlen(expected)) == 0);
   EXPECT(strncmp(record + strlen(expected), ",\"time\":\"2020-09-13T", 20) == 0);
 }
@@ -131,7 +132,7 @@ static void test_session(void) {
       answer(session, scheduled, now, SCHEDEV_OUTCOME_UNCHANGED);
     }
   } while (step.kind != SCHEDEV_STEP_POST);
-  EXPECT(schedev_text_equal(step.body, "{\"StartRequests\":[{\"EventId\":\"a-1\"}]}", 37));
+  EXPECT(step.body_len == 37 && memcmp(step.body, "{\"StartRequests\":[{\"EventId\":\"a-1\"}]}", 37) == 0);
   EXPECT(schedev_session_posted(session, 0, &id) == SCHEDEV_OK && schedev_text_equal(id, "a-1", 3));
   EXPECT(schedev_session_posted(session, 1, &id) == SCHEDEV_END);
   answer(session, "", now, SCHEDEV_OUTCOME_APPROVED);
@@ -154,6 +155,72 @@ static void test_session(void) {
                 "\"mine\":true");
   EXPECT(schedev_session_recovered(session, step.attempt, true, now, NULL) == SCHEDEV_OK);
   EXPECT(next(session, &now).kind == SCHEDEV_STEP_GET && schedev_session_is_idle(session));
+}
+
+/* The document has what a session does not keep. Ids are found with their escapes, and a result needs none. */
+static void test_whole_records(void) {
+  static const char body[] =
+      "{\"Events\":[{\"EventId\":\"a\\u002D1\",\"EventStatus\":\"Scheduled\",\"EventType\":\"Preempt\","
+      "\"ResourceType\":\"VirtualMachine\",\"Resources\":[\"vm_0\",\"b\\u0007\"],\n"
+      "\"Description\":\"Evicted\",\"EventSource\":\"Platform\",\"NotBefore\":\"x\"}]}";
+  char record[1024];
+  size_t len = 0;
+  int64_t now = INT64_C(1600000000000);
+  schedev_document document, other;
+  schedev_event event;
+  schedev_session *session = begin(memory.bytes);
+  EXPECT(schedev_document_parse(body, sizeof body - 1, &document, NULL) == SCHEDEV_OK);
+  EXPECT(schedev_document_parse(gone, sizeof gone - 1, &other, NULL) == SCHEDEV_OK);
+  schedev_step step = next(session, &now);
+  answer(session, body, now, SCHEDEV_OUTCOME_DOCUMENT);
+  step = next(session, &now);
+  EXPECT(step.kind == SCHEDEV_STEP_CHANGE);
+  EXPECT(schedev_step_json(&step, &document, record, sizeof record, &len) == SCHEDEV_OK);
+  EXPECT(strstr(record,
+                "\"event_id\":\"a-1\",\"event_type\":\"Preempt\",\"event_status\":\"Scheduled\","
+                "\"resource_type\":\"VirtualMachine\",\"resources\":[\"vm_0\",\"b\\u0007\"],\"not_before\":null,"
+                "\"description\":\"Evicted\",\"event_source\":\"Platform\",\"duration_in_seconds\":null,"
+                "\"mine\":true,") != NULL);
+  EXPECT(schedev_step_json(&step, &other, record, sizeof record, &len) == SCHEDEV_OK);
+  EXPECT(strstr(record, "\"event_id\":\"a-1\"") != NULL && strstr(record, "\"description\":null") != NULL);
+  EXPECT(schedev_document_find(&document, step.event.event_id, &event) == SCHEDEV_OK);
+  EXPECT(schedev_text_equal(event.description, "Evicted", 7) && event.event_id.escaped);
+  EXPECT(schedev_document_find(&document, schedev_text_from("A-1"), &event) == SCHEDEV_OK);
+  EXPECT(schedev_document_find(&other, event.event_id, &event) == SCHEDEV_END);
+  int prepared = 0;
+  while (step.kind != SCHEDEV_STEP_PROBLEM) {
+    step = next(session, &now);
+    if (step.kind == SCHEDEV_STEP_PREPARE) {
+      EXPECT(schedev_session_prepared(session, step.attempt, SCHEDEV_PREPARATION_READY, NULL) == SCHEDEV_OK);
+      prepared++;
+    }
+  }
+  EXPECT(prepared == 1);
+  EXPECT(schedev_step_json(&step, &document, record, sizeof record, &len) == SCHEDEV_OK);
+  EXPECT(strstr(record, "\"kind\":\"unreadable-time\",\"line\":2,\"column\":62,") != NULL);
+}
+
+/* A session is worth storing when it changed, not at every poll. */
+static void test_changed(void) {
+  static char snapshot[SCHEDEV_SNAPSHOT_MAX_BYTES + 8];
+  size_t len = 0;
+  int64_t now = INT64_C(1600000000000);
+  schedev_session *session = begin(memory.bytes);
+  EXPECT(schedev_session_changed(session) && schedev_session_saved(session) == SCHEDEV_OK);
+  for (int polls = 0; polls < 3; polls++) {
+    EXPECT(next(session, &now).kind == SCHEDEV_STEP_GET);
+    answer(session, gone, now, polls == 0 ? SCHEDEV_OUTCOME_DOCUMENT : SCHEDEV_OUTCOME_UNCHANGED);
+    EXPECT(!schedev_session_changed(session));
+  }
+  EXPECT(next(session, &now).kind == SCHEDEV_STEP_GET);
+  answer(session, scheduled, now, SCHEDEV_OUTCOME_DOCUMENT);
+  EXPECT(schedev_session_changed(session));
+  EXPECT(schedev_session_snapshot(session, snapshot, sizeof snapshot, &len) == SCHEDEV_OK);
+  EXPECT(schedev_session_changed(session) && schedev_session_saved(session) == SCHEDEV_OK);
+  EXPECT(!schedev_session_changed(session));
+  memcpy(snapshot + len, "and more", 8);
+  session = begin(second.bytes);
+  EXPECT(schedev_session_restore(session, snapshot, len + 8) == SCHEDEV_OK && !schedev_session_changed(session));
 }
 
 struct changes {
@@ -233,6 +300,8 @@ static void test_full_tracker(void) {
 
 int main(void) {
   test_session();
+  test_whole_records();
+  test_changed();
   test_tracker();
   test_repeated_ids();
   test_full_tracker();

@@ -124,7 +124,8 @@ fn tidy(declaration: &str) -> String {
                     at += 1;
                     signature.extend([" ", lines.get(at).unwrap_or(&";").trim()]);
                 }
-                out += &filled(&by_typedef(&signature));
+                let api = if signature.starts_with("typedef") { "" } else { "SCHEDEV_API " };
+                out += &filled(&by_typedef(&format!("{api}{signature}")));
                 at += 1;
             }
             _ => {

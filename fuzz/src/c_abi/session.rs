@@ -30,6 +30,13 @@ use crate::grammar::{self, rarely};
 
 type Core = Session<SCHEDEV_SESSION_EVENTS_MAX>;
 
+/// The body of a POST.
+fn body_of(step: &schedev_step) -> String {
+    // SAFETY: the library returned the step, and its session has not changed since.
+    let body = unsafe { core::slice::from_raw_parts(step.body.cast::<u8>(), step.body_len) };
+    String::from_utf8(body.to_vec()).unwrap()
+}
+
 /// A step of either side.
 #[derive(Debug, PartialEq)]
 enum StepView {
@@ -73,7 +80,7 @@ impl StepView {
         match step.kind {
             1 => Self::Wait(step.until_ms),
             2 => Self::Get(step.timeout_ms),
-            3 => Self::Post(text(step.body), step.timeout_ms),
+            3 => Self::Post(body_of(step), step.timeout_ms),
             4 => Self::Prepare(TrackedView::c(&step.event), step.attempt),
             5 => Self::Recover(TrackedView::c(&step.event), !step.session.is_null(), step.attempt),
             6 => Self::Change(word(schedev_change_word(step.change)), TrackedView::c(&step.event)),
@@ -228,7 +235,13 @@ impl Pair {
                 // The record fits, with the ids of all events that the recovery is for.
                 let mut record = vec![0; SCHEDEV_STEP_JSON_MAX_BYTES];
                 let mut needed = 0;
-                let written = schedev_step_json(&raw const step, record.as_mut_ptr(), record.len(), &raw mut needed);
+                let written = schedev_step_json(
+                    &raw const step,
+                    core::ptr::null(),
+                    record.as_mut_ptr(),
+                    record.len(),
+                    &raw mut needed,
+                );
                 assert_eq!(written, SCHEDEV_OK);
             }
             StepView::c(&step)

@@ -131,8 +131,10 @@
  * - Structs with a leading struct_size, which the program fills in, may get new members at their end. The library accepts
  *   every earlier size; missing members have the values of the _INIT macro. A larger size is refused with
  *   SCHEDEV_ERROR_ARGUMENT, because it may ask for something that the library cannot do.
- * - Structs with `reserved` members, which the library fills in, keep their size: new members replace reserved ones.
- * - All other structs keep their size and layout. Members named `opaque` are larger than needed.
+ * - Structs with `reserved` members keep their size: new members replace reserved ones. Zero such a struct before you fill it
+ *   in, or use its _INIT macro: the library refuses reserved members that are not zero with SCHEDEV_ERROR_ARGUMENT.
+ * - All other structs keep their size and layout: schedev_text and schedev_position, which have no more to say, and those with
+ *   members named `opaque`, which are larger than needed.
  *
  * This file is generated. Edit the comments in ffi-c/src and ffi-c/header/scheduled_events.h.in instead.
  *
@@ -155,6 +157,31 @@
 #define SCHEDEV_MUST_USE
 #endif
 
+/*
+ * Marks functions of the library. On Windows, define SCHEDEV_STATIC if you link to the static library; the CMake package and
+ * pkg-config --static do that.
+ */
+#if defined(SCHEDEV_API)
+/* The program defines its own. */
+#elif defined(_WIN32) && !defined(SCHEDEV_STATIC)
+#define SCHEDEV_API __declspec(dllimport)
+#elif !defined(_WIN32) && (defined(__GNUC__) || defined(__clang__))
+#define SCHEDEV_API __attribute__((visibility("default")))
+#else
+#define SCHEDEV_API
+#endif
+
+/* Marks what a later version will remove, with what to use instead. To compile without warnings, define it as empty. */
+#if defined(SCHEDEV_DEPRECATED)
+/* The program defines its own. */
+#elif defined(__GNUC__) || defined(__clang__)
+#define SCHEDEV_DEPRECATED(message) __attribute__((deprecated(message)))
+#elif defined(_MSC_VER)
+#define SCHEDEV_DEPRECATED(message) __declspec(deprecated(message))
+#else
+#define SCHEDEV_DEPRECATED(message)
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -173,12 +200,45 @@ extern "C" {
 /** The version of this header, such as "0.1.0". */
 #define SCHEDEV_VERSION_STRING "0.1.0"
 
+/** The version of this header as a number, for #if: 100 for version 0.1.0, 10203 for version 1.2.3. */
+#define SCHEDEV_VERSION_NUMBER (SCHEDEV_VERSION_MAJOR * 10000 + SCHEDEV_VERSION_MINOR * 100 + SCHEDEV_VERSION_PATCH)
+
 /**
  * Returns the version of the library at run time, such as "0.1.0". SCHEDEV_VERSION_STRING is the version of the header.
  *
  * @return a static string.
  */
-const char *schedev_version_string(void);
+SCHEDEV_API const char *schedev_version_string(void);
+
+/**
+ * Returns the version of the library at run time, as SCHEDEV_VERSION_NUMBER counts it.
+ *
+ * @return 10000 * major + 100 * minor + patch.
+ */
+SCHEDEV_API uint32_t schedev_version_number(void);
+
+/* ---- Requests ---------------------------------------------------------------------------------------------------- */
+
+/** The address of the metadata service on every machine. */
+#define SCHEDEV_ENDPOINT "http://169.254.169.254"
+
+/** The path of the document, for GET, and of approvals, for POST. "?api-version=" and a version follow. */
+#define SCHEDEV_PATH "/metadata/scheduledevents"
+
+/** The newest documented version of the API. */
+#define SCHEDEV_API_VERSION "2020-07-01"
+
+/** The path and the query of the name of this machine, as Resources spell it. The response is one line of text. */
+#define SCHEDEV_NAME_PATH "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
+
+/** The path and the query of the id of this machine, which a clone does not have. The response is one line of text. */
+#define SCHEDEV_VM_ID_PATH "/metadata/instance/compute/vmId?api-version=2021-02-01&format=text"
+
+/** The name of the header that every request needs. */
+#define SCHEDEV_HEADER_NAME "Metadata"
+
+/** The value of that header. */
+#define SCHEDEV_HEADER_VALUE "true"
 
 /* ---- Status ------------------------------------------------------------------------------------------------------ */
 
@@ -237,7 +297,7 @@ typedef enum schedev_status {
  * @param code  a schedev_status, or any other number.
  * @return a static string, never NULL.
  */
-const char *schedev_status_message(uint32_t code);
+SCHEDEV_API const char *schedev_status_message(uint32_t code);
 
 /* ---- Texts ------------------------------------------------------------------------------------------------------- */
 
@@ -245,7 +305,8 @@ const char *schedev_status_message(uint32_t code);
  * A view of UTF-8 bytes that are kept elsewhere, without a NUL at the end. If the length is 0, the pointer may be NULL.
  *
  * Texts of a document point into the document's bytes. If `escaped` is false, which is the case for all documents that
- * Azure is known to send, the bytes are the characters. If it is true, the bytes have JSON escapes such as \u00e9:
+ * Azure is known to send, the bytes are the characters. If it is true, the bytes have JSON escapes, such as a
+ * backslash and an n for a line feed:
  * schedev_text_copy() decodes them, and every function that takes a text accepts them.
  */
 typedef struct schedev_text {
@@ -263,7 +324,7 @@ typedef struct schedev_text {
  * @param string  ends with NUL and must outlive the text; NULL is the empty text.
  * @return the view, without the NUL.
  */
-schedev_text schedev_text_from(const char *string);
+SCHEDEV_API schedev_text schedev_text_from(const char *string);
 
 /**
  * Copies a text and decodes its escapes.
@@ -279,7 +340,7 @@ schedev_text schedev_text_from(const char *string);
  *         SCHEDEV_ERROR_UTF8.
  */
 SCHEDEV_MUST_USE
-schedev_status schedev_text_copy(schedev_text text, char *buffer, size_t capacity, size_t *needed);
+SCHEDEV_API schedev_status schedev_text_copy(schedev_text text, char *buffer, size_t capacity, size_t *needed);
 
 /**
  * Whether a text, decoded, equals these bytes.
@@ -289,7 +350,7 @@ schedev_status schedev_text_copy(schedev_text text, char *buffer, size_t capacit
  * @param len   the length of name.
  * @return true if they are equal; false if name is NULL and len is not 0.
  */
-bool schedev_text_equal(schedev_text text, const char *name, size_t len);
+SCHEDEV_API bool schedev_text_equal(schedev_text text, const char *name, size_t len);
 
 /**
  * Whether a text, decoded, equals these bytes if ASCII case is ignored. Azure compares event ids and names of machines
@@ -300,7 +361,7 @@ bool schedev_text_equal(schedev_text text, const char *name, size_t len);
  * @param len   the length of name.
  * @return true if they are equal; false if name is NULL and len is not 0.
  */
-bool schedev_text_equal_ignore_case(schedev_text text, const char *name, size_t len);
+SCHEDEV_API bool schedev_text_equal_ignore_case(schedev_text text, const char *name, size_t len);
 
 /* ---- Times ------------------------------------------------------------------------------------------------------- */
 
@@ -314,7 +375,7 @@ bool schedev_text_equal_ignore_case(schedev_text text, const char *name, size_t 
  * @return SCHEDEV_OK; SCHEDEV_ERROR_TIME if it is not a valid time; SCHEDEV_ERROR_UTF8; SCHEDEV_ERROR_NULL.
  */
 SCHEDEV_MUST_USE
-schedev_status schedev_time_parse(const char *data, size_t len, int64_t *seconds);
+SCHEDEV_API schedev_status schedev_time_parse(const char *data, size_t len, int64_t *seconds);
 
 /**
  * Formats a time as RFC 3339 in UTC, such as "2022-04-11T22:26:58Z".
@@ -326,7 +387,7 @@ schedev_status schedev_time_parse(const char *data, size_t len, int64_t *seconds
  * @return SCHEDEV_OK; SCHEDEV_ERROR_BUFFER_TOO_SMALL; SCHEDEV_ERROR_NULL.
  */
 SCHEDEV_MUST_USE
-schedev_status schedev_time_format(int64_t seconds, char *buffer, size_t capacity, size_t *needed);
+SCHEDEV_API schedev_status schedev_time_format(int64_t seconds, char *buffer, size_t capacity, size_t *needed);
 
 /* ---- Errors ------------------------------------------------------------------------------------------------------ */
 
@@ -342,7 +403,7 @@ typedef enum schedev_parse_error {
   SCHEDEV_PARSE_ERROR_CONTROL_CHARACTER = 3,
   /** A backslash that does not start an escape of RFC 8259. */
   SCHEDEV_PARSE_ERROR_INVALID_ESCAPE = 4,
-  /** A \u escape that is half of a surrogate pair, without the other half. */
+  /** An escape of one half of a surrogate pair without the other. */
   SCHEDEV_PARSE_ERROR_LONE_SURROGATE = 5,
   /** Bytes that are not UTF-8. */
   SCHEDEV_PARSE_ERROR_INVALID_UTF8 = 6,
@@ -380,6 +441,8 @@ typedef struct schedev_error {
    * schedev_error_message().
    */
   char message[SCHEDEV_ERROR_MESSAGE_MAX_BYTES];
+  /** For later versions: zero. */
+  uint64_t reserved[2];
 } schedev_error;
 
 /**
@@ -388,7 +451,7 @@ typedef struct schedev_error {
  * @param error  the error; NULL is no error.
  * @return a string, never NULL: the error's own message, valid as long as the error, or a static one.
  */
-const char *schedev_error_message(const schedev_error *error);
+SCHEDEV_API const char *schedev_error_message(const schedev_error *error);
 
 /**
  * Returns a schedev_parse_error as a word, such as "unexpected-byte".
@@ -396,7 +459,7 @@ const char *schedev_error_message(const schedev_error *error);
  * @param kind  a schedev_parse_error, or any other number.
  * @return a static string; "other" if the number has no word.
  */
-const char *schedev_parse_error_word(uint32_t kind);
+SCHEDEV_API const char *schedev_parse_error_word(uint32_t kind);
 
 /** A line and a column, as editors count them. */
 typedef struct schedev_position {
@@ -416,7 +479,7 @@ typedef struct schedev_position {
  * @return SCHEDEV_OK; SCHEDEV_ERROR_NULL.
  */
 SCHEDEV_MUST_USE
-schedev_status schedev_position_of(const char *data, size_t len, size_t offset, schedev_position *position);
+SCHEDEV_API schedev_status schedev_position_of(const char *data, size_t len, size_t offset, schedev_position *position);
 
 /* ---- Documents --------------------------------------------------------------------------------------------------- */
 
@@ -451,7 +514,8 @@ typedef struct schedev_document {
  * @return SCHEDEV_OK; SCHEDEV_ERROR_PARSE; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT.
  */
 SCHEDEV_MUST_USE
-schedev_status schedev_document_parse(const char *data, size_t len, schedev_document *document, schedev_error *error);
+SCHEDEV_API schedev_status schedev_document_parse(const char *data, size_t len, schedev_document *document,
+                                                  schedev_error *error);
 
 /** The kind of an incarnation. */
 typedef enum schedev_incarnation_kind {
@@ -474,6 +538,8 @@ typedef struct schedev_incarnation {
   uint64_t number;
   /** The string; empty for other kinds. */
   schedev_text text;
+  /** For later versions: zero. */
+  uint64_t reserved[2];
 } schedev_incarnation;
 
 /**
@@ -484,7 +550,8 @@ typedef struct schedev_incarnation {
  * @return SCHEDEV_OK; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the document is not initialised.
  */
 SCHEDEV_MUST_USE
-schedev_status schedev_document_incarnation(const schedev_document *document, schedev_incarnation *incarnation);
+SCHEDEV_API schedev_status schedev_document_incarnation(const schedev_document *document,
+                                                        schedev_incarnation *incarnation);
 
 /**
  * Returns the number of events that schedev_document_next() gives.
@@ -492,7 +559,7 @@ schedev_status schedev_document_incarnation(const schedev_document *document, sc
  * @param document  the document.
  * @return the number; 0 if document is NULL or not initialised.
  */
-size_t schedev_document_event_count(const schedev_document *document);
+SCHEDEV_API size_t schedev_document_event_count(const schedev_document *document);
 
 /* ---- Events ------------------------------------------------------------------------------------------------------ */
 
@@ -540,6 +607,30 @@ typedef enum schedev_event_source {
   /** A source that this library does not know. See event_source_text. */
   SCHEDEV_EVENT_SOURCE_OTHER = 255,
 } schedev_event_source;
+
+/**
+ * Returns a schedev_event_type as a word, such as "Freeze".
+ *
+ * @param event_type  a schedev_event_type, or any other number.
+ * @return a static string; "other" if the number has no word.
+ */
+SCHEDEV_API const char *schedev_event_type_word(uint32_t event_type);
+
+/**
+ * Returns a schedev_event_status as a word, such as "Scheduled".
+ *
+ * @param status  a schedev_event_status, or any other number.
+ * @return a static string; "other" if the number has no word.
+ */
+SCHEDEV_API const char *schedev_event_status_word(uint32_t status);
+
+/**
+ * Returns a schedev_event_source as a word, such as "Platform".
+ *
+ * @param source  a schedev_event_source, or any other number.
+ * @return a static string; "other" if the number has no word.
+ */
+SCHEDEV_API const char *schedev_event_source_word(uint32_t source);
 
 /**
  * One event: a maintenance, an eviction or a deletion of one or more machines.
@@ -622,8 +713,22 @@ typedef struct schedev_event_cursor {
  *         the cursor is not initialised, or if the cursor belongs to another document.
  */
 SCHEDEV_MUST_USE
-schedev_status schedev_document_next(const schedev_document *document, schedev_event_cursor *cursor,
-                                     schedev_event *event);
+SCHEDEV_API schedev_status schedev_document_next(const schedev_document *document, schedev_event_cursor *cursor,
+                                                 schedev_event *event);
+
+/**
+ * Finds the event of this id: the first one, ASCII case ignored. With the id of a schedev_tracked_event and the newest
+ * document, it returns what sessions and trackers do not keep, such as Description and Resources.
+ *
+ * @param document  the document.
+ * @param event_id  the id.
+ * @param event     receives the event.
+ * @return SCHEDEV_OK; SCHEDEV_END if there is no such event; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_UTF8; SCHEDEV_ERROR_ARGUMENT
+ *         if the document is not initialised.
+ */
+SCHEDEV_MUST_USE
+SCHEDEV_API schedev_status schedev_document_find(const schedev_document *document, schedev_text event_id,
+                                                 schedev_event *event);
 
 /**
  * Returns one name of the event's Resources. Elements that are not strings are not counted.
@@ -638,7 +743,7 @@ schedev_status schedev_document_next(const schedev_document *document, schedev_e
  *         not initialised.
  */
 SCHEDEV_MUST_USE
-schedev_status schedev_event_resource(schedev_event *event, size_t index, schedev_text *name);
+SCHEDEV_API schedev_status schedev_event_resource(schedev_event *event, size_t index, schedev_text *name);
 
 /**
  * A position among the Resources of an event. Opaque; initialise it with SCHEDEV_CURSOR_INIT. It may be copied.
@@ -663,8 +768,8 @@ typedef struct schedev_resource_cursor {
  *         cursor is not initialised, if the cursor belongs to another event, or if capacity is 0.
  */
 SCHEDEV_MUST_USE
-schedev_status schedev_event_next_resources(const schedev_event *event, schedev_resource_cursor *cursor,
-                                            schedev_text *names, size_t capacity, size_t *count);
+SCHEDEV_API schedev_status schedev_event_next_resources(const schedev_event *event, schedev_resource_cursor *cursor,
+                                                        schedev_text *names, size_t capacity, size_t *count);
 
 /** The most names that schedev_document_parse_each() passes with an event. */
 #define SCHEDEV_CALLBACK_NAMES_MAX 16
@@ -698,8 +803,8 @@ typedef void (*schedev_event_callback)(void *context, const schedev_event *event
  * @return SCHEDEV_OK; SCHEDEV_ERROR_PARSE; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT.
  */
 SCHEDEV_MUST_USE
-schedev_status schedev_document_parse_each(const char *data, size_t len, schedev_event_callback on_event, void *context,
-                                           schedev_document *document, schedev_error *error);
+SCHEDEV_API schedev_status schedev_document_parse_each(const char *data, size_t len, schedev_event_callback on_event,
+                                                       void *context, schedev_document *document, schedev_error *error);
 
 /* ---- Problems ---------------------------------------------------------------------------------------------------- */
 
@@ -728,7 +833,7 @@ typedef enum schedev_member {
  * @param member  a schedev_member, or any other number.
  * @return a static string; empty if the number has no name.
  */
-const char *schedev_member_name(uint32_t member);
+SCHEDEV_API const char *schedev_member_name(uint32_t member);
 
 /** What is wrong with a member. */
 typedef enum schedev_problem_kind {
@@ -763,7 +868,7 @@ typedef enum schedev_problem_kind {
  * @param kind  a schedev_problem_kind, or any other number.
  * @return a static string; "other" if the number has no word.
  */
-const char *schedev_problem_kind_word(uint32_t kind);
+SCHEDEV_API const char *schedev_problem_kind_word(uint32_t kind);
 
 /**
  * An invalid part of a document: a member of an event, a member of the document, or an element of Events. The rest of
@@ -780,6 +885,8 @@ typedef struct schedev_problem {
   size_t offset;
   /** Whether the problem is in an event, not in the document itself. */
   bool has_event;
+  /** For later versions: zero. */
+  uint64_t reserved[2];
 } schedev_problem;
 
 /**
@@ -801,8 +908,8 @@ typedef struct schedev_problem_cursor {
  *         the cursor is not initialised, or if the cursor belongs to another document.
  */
 SCHEDEV_MUST_USE
-schedev_status schedev_document_next_problem(const schedev_document *document, schedev_problem_cursor *cursor,
-                                             schedev_problem *problem);
+SCHEDEV_API schedev_status schedev_document_next_problem(const schedev_document *document,
+                                                         schedev_problem_cursor *cursor, schedev_problem *problem);
 
 /* ---- Names of this machine --------------------------------------------------------------------------------------- */
 
@@ -815,7 +922,7 @@ schedev_status schedev_document_next_problem(const schedev_document *document, s
 /**
  * The names of this machine in Resources. If there are none, or if a NULL takes the place of the struct, the names are
  * unknown: it is unknown which events concern this machine, and nothing is approved. An empty name is refused with
- * SCHEDEV_ERROR_ARGUMENT.
+ * SCHEDEV_ERROR_ARGUMENT. Initialise the struct with SCHEDEV_NAMES_INIT, or zero it first.
  *
  * Resources are resource names, not host names: the name of the VM, or {scale-set}_{instance-id} in a uniform scale set.
  * The metadata service returns it at /metadata/instance/compute/name. Names are compared as a whole, ignoring ASCII case.
@@ -827,7 +934,15 @@ typedef struct schedev_names {
   size_t count;
   /** Whether documents put a "_" before each name in Resources, as API version 2017-03-01 does. */
   bool underscored;
+  /** For later versions: zero. */
+  uint64_t reserved[2];
 } schedev_names;
+
+/** Initialises the names of this machine from an array of texts. */
+#define SCHEDEV_NAMES_INIT(items, count)                                                                               \
+  {                                                                                                                    \
+    (items), (count), false, { 0 }                                                                                     \
+  }
 
 /**
  * Returns the position of this machine in the event's Resources.
@@ -840,7 +955,7 @@ typedef struct schedev_names {
  *         SCHEDEV_ERROR_NAME_TOO_LONG.
  */
 SCHEDEV_MUST_USE
-schedev_status schedev_event_rank(const schedev_event *event, const schedev_names *names, size_t *rank);
+SCHEDEV_API schedev_status schedev_event_rank(const schedev_event *event, const schedev_names *names, size_t *rank);
 
 /* ---- Policies and decisions -------------------------------------------------------------------------------------- */
 
@@ -884,6 +999,22 @@ typedef enum schedev_leader {
   SCHEDEV_LEADER_FIRST_RESOURCE = 3,
 } schedev_leader;
 
+/**
+ * Returns a schedev_scope as a word, such as "mine".
+ *
+ * @param scope  a schedev_scope, or any other number.
+ * @return a static string; "unknown" if the number has no word.
+ */
+SCHEDEV_API const char *schedev_scope_word(uint32_t scope);
+
+/**
+ * Returns a schedev_leader as a word, such as "first-resource".
+ *
+ * @param leader  a schedev_leader, or any other number.
+ * @return a static string; "unknown" if the number has no word.
+ */
+SCHEDEV_API const char *schedev_leader_word(uint32_t leader);
+
 /** Event types that a rule matches; combine them with |. 0 matches every type. */
 typedef enum schedev_match_type {
   /** Every type. */
@@ -906,11 +1037,7 @@ typedef enum schedev_match_source {
   SCHEDEV_MATCH_SOURCE_OTHER = 4,
 } schedev_match_source;
 
-/**
- * One rule. It matches an event if all its conditions do. A zeroed rule holds every event of this machine.
- *
- * The layout is fixed: a later version with more conditions will add another struct.
- */
+/** One rule. It matches an event if all its conditions do. Zero it first: a zeroed rule holds every event of this machine. */
 typedef struct schedev_rule {
   /** What to do: a schedev_action. */
   uint32_t action;
@@ -946,6 +1073,8 @@ typedef struct schedev_rule {
   bool has_max_notice;
   /** Whether there is an earliest time. */
   bool has_prepare_before;
+  /** For later versions: zero. */
+  uint32_t reserved[5];
 } schedev_rule;
 
 /**
@@ -977,7 +1106,7 @@ typedef struct schedev_policy {
  *
  * @return a static policy.
  */
-const schedev_policy *schedev_policy_observe(void);
+SCHEDEV_API const schedev_policy *schedev_policy_observe(void);
 
 /**
  * Returns the preset that is based on Microsoft's published sample: it approves events that a user caused (rule 1) and
@@ -986,7 +1115,7 @@ const schedev_policy *schedev_policy_observe(void);
  *
  * @return a static policy.
  */
-const schedev_policy *schedev_policy_sample(void);
+SCHEDEV_API const schedev_policy *schedev_policy_sample(void);
 
 /** Why a decision was made. */
 typedef enum schedev_reason {
@@ -1027,6 +1156,14 @@ typedef enum schedev_reason {
   SCHEDEV_REASON_OTHER = 255,
 } schedev_reason;
 
+/**
+ * Returns a schedev_reason as a word, such as "no-rule".
+ *
+ * @param reason  a schedev_reason, or any other number.
+ * @return a static string; "other" if the number has no word.
+ */
+SCHEDEV_API const char *schedev_reason_word(uint32_t reason);
+
 /** What to do about an event, and why. */
 typedef struct schedev_decision {
   /** A schedev_action. */
@@ -1055,6 +1192,8 @@ typedef struct schedev_decision {
    * has_act_from.
    */
   int64_t act_from_seconds;
+  /** For later versions: zero. */
+  uint64_t reserved[3];
 } schedev_decision;
 
 /**
@@ -1071,8 +1210,8 @@ typedef struct schedev_decision {
  *         SCHEDEV_ERROR_TOO_MANY_NAMES; SCHEDEV_ERROR_NAME_TOO_LONG; SCHEDEV_ERROR_UTF8.
  */
 SCHEDEV_MUST_USE
-schedev_status schedev_decide(const schedev_policy *policy, const schedev_event *event, const schedev_names *names,
-                              int64_t now_seconds, schedev_decision *decision);
+SCHEDEV_API schedev_status schedev_decide(const schedev_policy *policy, const schedev_event *event,
+                                          const schedev_names *names, int64_t now_seconds, schedev_decision *decision);
 
 /**
  * Returns the reason of a decision as a message for people, such as "short interruption".
@@ -1080,7 +1219,7 @@ schedev_status schedev_decide(const schedev_policy *policy, const schedev_event 
  * @param decision  the decision; NULL has no reason.
  * @return a static string; empty if there is no reason.
  */
-const char *schedev_decision_reason(const schedev_decision *decision);
+SCHEDEV_API const char *schedev_decision_reason(const schedev_decision *decision);
 
 /**
  * Returns a schedev_action as a word, such as "approve".
@@ -1088,7 +1227,7 @@ const char *schedev_decision_reason(const schedev_decision *decision);
  * @param action  a schedev_action, or any other number.
  * @return a static string; "unknown" if the number has no word.
  */
-const char *schedev_action_word(uint32_t action);
+SCHEDEV_API const char *schedev_action_word(uint32_t action);
 
 /* ---- Approvals --------------------------------------------------------------------------------------------------- */
 
@@ -1107,8 +1246,8 @@ const char *schedev_action_word(uint32_t action);
  *         SCHEDEV_ERROR_ARGUMENT if count is 0; SCHEDEV_ERROR_UTF8.
  */
 SCHEDEV_MUST_USE
-schedev_status schedev_start_requests(const schedev_text *ids, size_t count, char *buffer, size_t capacity,
-                                      size_t *needed);
+SCHEDEV_API schedev_status schedev_start_requests(const schedev_text *ids, size_t count, char *buffer, size_t capacity,
+                                                  size_t *needed);
 
 /* ---- Trackers ---------------------------------------------------------------------------------------------------- */
 
@@ -1145,11 +1284,12 @@ typedef enum schedev_change {
  * @param change  a schedev_change, or any other number.
  * @return a static string; "unknown" if the number has no word.
  */
-const char *schedev_change_word(uint32_t change);
+SCHEDEV_API const char *schedev_change_word(uint32_t change);
 
 /**
  * What a tracker or a session keeps of an event. The texts are views of the memory of that tracker or session, valid
- * until the next call that takes it as a pointer that is not const.
+ * until the next call that takes it as a pointer that is not const. The other members are in the newest document, as long as
+ * the event is: schedev_document_find() returns them.
  */
 typedef struct schedev_tracked_event {
   /** The event's id, as first seen. An id of more than SCHEDEV_EVENT_ID_MAX_BYTES is cut and ends with a hash. */
@@ -1175,6 +1315,8 @@ typedef struct schedev_tracked_event {
   bool mine;
   /** Whether the event was approved. */
   bool approved;
+  /** For later versions: zero. */
+  uint64_t reserved[4];
 } schedev_tracked_event;
 
 /**
@@ -1194,7 +1336,7 @@ typedef struct schedev_tracker schedev_tracker;
 typedef void (*schedev_change_callback)(void *context, uint32_t change, const schedev_tracked_event *event);
 
 /** Returns the size of memory that a tracker needs, in bytes, whatever the alignment of the memory. */
-size_t schedev_tracker_size(void);
+SCHEDEV_API size_t schedev_tracker_size(void);
 
 /**
  * Initialises a tracker without events.
@@ -1205,7 +1347,7 @@ size_t schedev_tracker_size(void);
  * @return SCHEDEV_OK; SCHEDEV_ERROR_MEMORY_TOO_SMALL; SCHEDEV_ERROR_NULL.
  */
 SCHEDEV_MUST_USE
-schedev_status schedev_tracker_init(void *memory, size_t size, schedev_tracker **tracker);
+SCHEDEV_API schedev_status schedev_tracker_init(void *memory, size_t size, schedev_tracker **tracker);
 
 /**
  * Compares a document with the last one and reports each change: first those of events that are still there, then the
@@ -1228,10 +1370,10 @@ schedev_status schedev_tracker_init(void *memory, size_t size, schedev_tracker *
  *         is not initialised; SCHEDEV_ERROR_TOO_MANY_NAMES; SCHEDEV_ERROR_NAME_TOO_LONG; SCHEDEV_ERROR_UTF8.
  */
 SCHEDEV_MUST_USE
-schedev_status schedev_tracker_observe(schedev_tracker *tracker, const schedev_document *document,
-                                       const schedev_names *names, int64_t now_seconds,
-                                       schedev_change_callback on_change, void *context, size_t *ignored,
-                                       size_t *needed);
+SCHEDEV_API schedev_status schedev_tracker_observe(schedev_tracker *tracker, const schedev_document *document,
+                                                   const schedev_names *names, int64_t now_seconds,
+                                                   schedev_change_callback on_change, void *context, size_t *ignored,
+                                                   size_t *needed);
 
 /**
  * Records that an event was approved. If the event disappears while it is Scheduled, this is what distinguishes ENDED
@@ -1242,7 +1384,7 @@ schedev_status schedev_tracker_observe(schedev_tracker *tracker, const schedev_d
  * @return SCHEDEV_OK; SCHEDEV_ERROR_UNKNOWN_EVENT; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the tracker is not
  *         initialised; SCHEDEV_ERROR_UTF8.
  */
-schedev_status schedev_tracker_approved(schedev_tracker *tracker, schedev_text event_id);
+SCHEDEV_API schedev_status schedev_tracker_approved(schedev_tracker *tracker, schedev_text event_id);
 
 /**
  * Returns the number of events in the tracker.
@@ -1250,7 +1392,7 @@ schedev_status schedev_tracker_approved(schedev_tracker *tracker, schedev_text e
  * @param tracker  the tracker.
  * @return the number; 0 if tracker is NULL or not initialised.
  */
-size_t schedev_tracker_event_count(const schedev_tracker *tracker);
+SCHEDEV_API size_t schedev_tracker_event_count(const schedev_tracker *tracker);
 
 /**
  * Returns one event of the last document. The events are in no particular order.
@@ -1262,7 +1404,8 @@ size_t schedev_tracker_event_count(const schedev_tracker *tracker);
  *         not initialised.
  */
 SCHEDEV_MUST_USE
-schedev_status schedev_tracker_event(const schedev_tracker *tracker, size_t index, schedev_tracked_event *event);
+SCHEDEV_API schedev_status schedev_tracker_event(const schedev_tracker *tracker, size_t index,
+                                                 schedev_tracked_event *event);
 
 /* ---- Sessions ---------------------------------------------------------------------------------------------------- */
 
@@ -1320,7 +1463,8 @@ typedef struct schedev_session_config {
   bool recover_all;
   /**
    * An id of this machine that a clone does not have, such as vmId in the instance metadata; empty if it is unknown. A
-   * snapshot of another machine is refused. It can have any length, but no JSON escapes; only its hash is kept.
+   * snapshot of another machine is refused. It can have any length, but no JSON escapes; only its hash is kept, in which
+   * hyphens, white space and ASCII case do not count.
    */
   schedev_text machine_id;
   /**
@@ -1339,7 +1483,7 @@ typedef struct schedev_session_config {
   }
 
 /** Returns the size of memory that a session needs, in bytes, whatever the alignment of the memory. */
-size_t schedev_session_size(void);
+SCHEDEV_API size_t schedev_session_size(void);
 
 /**
  * Initialises a session.
@@ -1353,8 +1497,8 @@ size_t schedev_session_size(void);
  *         SCHEDEV_ERROR_TOO_MANY_NAMES; SCHEDEV_ERROR_NAME_TOO_LONG; SCHEDEV_ERROR_TOO_MANY_RULES; SCHEDEV_ERROR_UTF8.
  */
 SCHEDEV_MUST_USE
-schedev_status schedev_session_init(void *memory, size_t size, const schedev_session_config *config,
-                                    schedev_session **session);
+SCHEDEV_API schedev_status schedev_session_init(void *memory, size_t size, const schedev_session_config *config,
+                                                schedev_session **session);
 
 /**
  * Sets the names of this machine. The next document is decided with them.
@@ -1365,7 +1509,7 @@ schedev_status schedev_session_init(void *memory, size_t size, const schedev_ses
  *         SCHEDEV_ERROR_ARGUMENT if the session is not initialised. After an error the names are unchanged.
  */
 SCHEDEV_MUST_USE
-schedev_status schedev_session_set_names(schedev_session *session, const schedev_names *names);
+SCHEDEV_API schedev_status schedev_session_set_names(schedev_session *session, const schedev_names *names);
 
 /** What the program has to do next. */
 typedef enum schedev_step_kind {
@@ -1373,8 +1517,8 @@ typedef enum schedev_step_kind {
   SCHEDEV_STEP_WAIT = 1,
   /**
    * Send GET http://169.254.169.254/metadata/scheduledevents?api-version=2020-07-01 with the header "Metadata: true",
-   * without a proxy, and do not follow redirects. Pass the response to schedev_session_on_response(), or call
-   * schedev_session_on_failure() if there is none.
+   * without a proxy, and do not follow redirects; SCHEDEV_ENDPOINT and the macros after it have the parts. Pass the
+   * response to schedev_session_on_response(), or call schedev_session_on_failure() if there is none.
    */
   SCHEDEV_STEP_GET = 2,
   /**
@@ -1424,6 +1568,14 @@ typedef enum schedev_gate_phase {
 } schedev_gate_phase;
 
 /**
+ * Returns a schedev_gate_phase as a word, such as "approve".
+ *
+ * @param phase  a schedev_gate_phase, or any other number.
+ * @return a static string; "unknown" if the number has no word.
+ */
+SCHEDEV_API const char *schedev_gate_phase_word(uint32_t phase);
+
+/**
  * What the program has to do next. Each member names the kinds that it belongs to; for others it is zero. Texts are views
  * of the session's memory, valid until the next call that changes the session.
  */
@@ -1443,8 +1595,10 @@ typedef struct schedev_step {
   uint32_t attempt;
   /** GATE: a schedev_gate_phase. */
   uint32_t gate_phase;
-  /** POST: the body, which is JSON. */
-  schedev_text body;
+  /** POST: the body, which is JSON: body_len bytes, without a NUL. */
+  const char *body;
+  /** POST: the length of the body in bytes. */
+  size_t body_len;
   /** PREPARE, RECOVER, GATE, CHANGE, DECISION: the event. */
   schedev_tracked_event event;
   /** DECISION: the decision. */
@@ -1476,7 +1630,7 @@ typedef struct schedev_step {
  * @return SCHEDEV_OK; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not initialised.
  */
 SCHEDEV_MUST_USE
-schedev_status schedev_session_next(schedev_session *session, int64_t now_ms, schedev_step *step);
+SCHEDEV_API schedev_status schedev_session_next(schedev_session *session, int64_t now_ms, schedev_step *step);
 
 /**
  * The largest record of a step, in bytes, its NUL included: a recovery from SCHEDEV_SESSION_EVENTS_MAX events whose ids are
@@ -1489,19 +1643,23 @@ schedev_status schedev_session_next(schedev_session *session, int64_t now_ms, sc
  * --json` emits it. docs/records.md describes the members.
  *
  * PREPARE, RECOVER, CHANGE, DECISION, PROBLEM and UNTRACKED have a record: "prepare", "recover", "change" and so on. The
- * others have none. What a session does not keep is null: an event's resources and description, and a problem's line and
- * column. The outcome of "prepare" and "recover" is null, because the step is their beginning. Control characters,
- * invisible characters and those that change the direction of text are escaped, so that the record is safe to print.
+ * others have none. A session does not keep an event's resources, description, source and resource type, nor where a problem
+ * is: they are from the newest document, and null without it, or if the event is no longer in it. The outcome of "prepare" and
+ * "recover" is null, because the step is their beginning. Control characters, invisible characters and those that change the
+ * direction of text are escaped, so that the record is safe to print.
  *
  * @param step      a step from schedev_session_next(), before the next call that changes the session.
+ * @param document  the newest document; NULL if it is not at hand.
  * @param buffer    receives the record, and a NUL after it if a byte is left; NULL if capacity is 0.
- * @param capacity  the size of the buffer in bytes; SCHEDEV_STEP_JSON_MAX_BYTES are always enough.
+ * @param capacity  the size of the buffer in bytes; without a document, SCHEDEV_STEP_JSON_MAX_BYTES are always enough.
  * @param needed    receives the length of the record in bytes, without the NUL, even if the buffer is too small.
  * @return SCHEDEV_OK; SCHEDEV_END if the step has no record; SCHEDEV_ERROR_BUFFER_TOO_SMALL, and the buffer is
- *         unchanged; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT or SCHEDEV_ERROR_UTF8 if the step was changed.
+ *         unchanged; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT or SCHEDEV_ERROR_UTF8 if the step was changed, or
+ *         if the document is not initialised.
  */
 SCHEDEV_MUST_USE
-schedev_status schedev_step_json(const schedev_step *step, char *buffer, size_t capacity, size_t *needed);
+SCHEDEV_API schedev_status schedev_step_json(const schedev_step *step, const schedev_document *document, char *buffer,
+                                             size_t capacity, size_t *needed);
 
 /** An HTTP response. Initialise it with SCHEDEV_RESPONSE_INIT. */
 typedef struct schedev_response {
@@ -1543,6 +1701,14 @@ typedef enum schedev_outcome_kind {
   SCHEDEV_OUTCOME_OTHER = 255,
 } schedev_outcome_kind;
 
+/**
+ * Returns a schedev_outcome_kind as a word, such as "poll-failed".
+ *
+ * @param kind  a schedev_outcome_kind, or any other number.
+ * @return a static string; "other" if the number has no word.
+ */
+SCHEDEV_API const char *schedev_outcome_kind_word(uint32_t kind);
+
 /** Why a request failed. */
 typedef enum schedev_cause {
   /** It did not fail. */
@@ -1573,7 +1739,7 @@ typedef enum schedev_cause {
  * @param cause  a schedev_cause, or any other number.
  * @return a static string; "other" if the number has no word.
  */
-const char *schedev_cause_word(uint32_t cause);
+SCHEDEV_API const char *schedev_cause_word(uint32_t cause);
 
 /** The outcome of a request. */
 typedef struct schedev_outcome {
@@ -1601,8 +1767,8 @@ typedef struct schedev_outcome {
  * @return SCHEDEV_OK, also if the request failed, see outcome; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session
  *         is not initialised, if struct_size is invalid, or if http_status is above 65535.
  */
-schedev_status schedev_session_on_response(schedev_session *session, const schedev_response *response, int64_t now_ms,
-                                           schedev_outcome *outcome);
+SCHEDEV_API schedev_status schedev_session_on_response(schedev_session *session, const schedev_response *response,
+                                                       int64_t now_ms, schedev_outcome *outcome);
 
 /**
  * Reports that the request in progress got no response.
@@ -1615,8 +1781,8 @@ schedev_status schedev_session_on_response(schedev_session *session, const sched
  * @return SCHEDEV_OK; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not initialised, or for another
  *         cause.
  */
-schedev_status schedev_session_on_failure(schedev_session *session, uint32_t cause, int64_t now_ms,
-                                          schedev_outcome *outcome);
+SCHEDEV_API schedev_status schedev_session_on_failure(schedev_session *session, uint32_t cause, int64_t now_ms,
+                                                      schedev_outcome *outcome);
 
 /** The result of a preparation, for schedev_session_prepared(). */
 typedef enum schedev_preparation {
@@ -1625,6 +1791,14 @@ typedef enum schedev_preparation {
   /** The host could not prepare. The event is not approved, unless it becomes another one that is prepared for anew. */
   SCHEDEV_PREPARATION_FAILED = 2,
 } schedev_preparation;
+
+/**
+ * Returns a schedev_preparation as a word, such as "ready".
+ *
+ * @param preparation  a schedev_preparation, or any other number.
+ * @return a static string; "unknown" if the number has no word.
+ */
+SCHEDEV_API const char *schedev_preparation_word(uint32_t preparation);
 
 /**
  * Reports the result of a preparation, after SCHEDEV_STEP_PREPARE. Report it also if the preparation was cancelled: only
@@ -1639,8 +1813,8 @@ typedef enum schedev_preparation {
  *         result of a preparation with this attempt number, and nothing changed; SCHEDEV_ERROR_NULL;
  *         SCHEDEV_ERROR_ARGUMENT if the session is not initialised, or for another preparation.
  */
-schedev_status schedev_session_prepared(schedev_session *session, uint32_t attempt, uint32_t preparation,
-                                        bool *accepted);
+SCHEDEV_API schedev_status schedev_session_prepared(schedev_session *session, uint32_t attempt, uint32_t preparation,
+                                                    bool *accepted);
 
 /**
  * Reports the end of a recovery, after SCHEDEV_STEP_RECOVER. One that is not done is given again, after 5 seconds at first
@@ -1655,8 +1829,8 @@ schedev_status schedev_session_prepared(schedev_session *session, uint32_t attem
  *         result of a recovery with this attempt number, and nothing changed; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT
  *         if the session is not initialised.
  */
-schedev_status schedev_session_recovered(schedev_session *session, uint32_t attempt, bool done, int64_t now_ms,
-                                         bool *accepted);
+SCHEDEV_API schedev_status schedev_session_recovered(schedev_session *session, uint32_t attempt, bool done,
+                                                     int64_t now_ms, bool *accepted);
 
 /** The answer of the gate, for schedev_session_gate_answered(). */
 typedef enum schedev_gate_answer {
@@ -1667,6 +1841,14 @@ typedef enum schedev_gate_answer {
   /** Not yet. */
   SCHEDEV_GATE_ANSWER_CLOSED = 3,
 } schedev_gate_answer;
+
+/**
+ * Returns a schedev_gate_answer as a word, such as "open".
+ *
+ * @param answer  a schedev_gate_answer, or any other number.
+ * @return a static string; "unknown" if the number has no word.
+ */
+SCHEDEV_API const char *schedev_gate_answer_word(uint32_t answer);
 
 /**
  * Reports the answer of the gate, after SCHEDEV_STEP_GATE. A gate that is not open is asked again after 5 seconds, until
@@ -1682,8 +1864,8 @@ typedef enum schedev_gate_answer {
  *         answer to a question with this attempt number, and nothing changed; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT
  *         if the session is not initialised, or for another answer.
  */
-schedev_status schedev_session_gate_answered(schedev_session *session, uint32_t attempt, uint32_t answer,
-                                             int64_t now_ms, bool *accepted);
+SCHEDEV_API schedev_status schedev_session_gate_answered(schedev_session *session, uint32_t attempt, uint32_t answer,
+                                                         int64_t now_ms, bool *accepted);
 
 /**
  * Returns the id of an event that the recovery of this machine is for: those that ended while the machine was out of
@@ -1697,7 +1879,8 @@ schedev_status schedev_session_gate_answered(schedev_session *session, uint32_t 
  *         initialised.
  */
 SCHEDEV_MUST_USE
-schedev_status schedev_session_recovering(const schedev_session *session, size_t index, schedev_text *event_id);
+SCHEDEV_API schedev_status schedev_session_recovering(const schedev_session *session, size_t index,
+                                                      schedev_text *event_id);
 
 /**
  * Returns since when this machine is out of service: since the first preparation that it was not recovered from.
@@ -1708,7 +1891,7 @@ schedev_status schedev_session_recovering(const schedev_session *session, size_t
  *         is not initialised.
  */
 SCHEDEV_MUST_USE
-schedev_status schedev_session_out_of_service_since(const schedev_session *session, int64_t *since_ms);
+SCHEDEV_API schedev_status schedev_session_out_of_service_since(const schedev_session *session, int64_t *since_ms);
 
 /**
  * Returns the id of an event that the POST in progress approves.
@@ -1720,7 +1903,7 @@ schedev_status schedev_session_out_of_service_since(const schedev_session *sessi
  *         initialised.
  */
 SCHEDEV_MUST_USE
-schedev_status schedev_session_posted(const schedev_session *session, size_t index, schedev_text *event_id);
+SCHEDEV_API schedev_status schedev_session_posted(const schedev_session *session, size_t index, schedev_text *event_id);
 
 /**
  * Returns one event that the session follows. Events that are gone are followed until they are recovered from.
@@ -1732,7 +1915,8 @@ schedev_status schedev_session_posted(const schedev_session *session, size_t ind
  *         initialised.
  */
 SCHEDEV_MUST_USE
-schedev_status schedev_session_event(const schedev_session *session, size_t index, schedev_tracked_event *event);
+SCHEDEV_API schedev_status schedev_session_event(const schedev_session *session, size_t index,
+                                                 schedev_tracked_event *event);
 
 /**
  * Whether the session has seen an event, including before a restored snapshot was taken.
@@ -1740,7 +1924,7 @@ schedev_status schedev_session_event(const schedev_session *session, size_t inde
  * @param session  the session.
  * @return whether it has; false if session is NULL or not initialised.
  */
-bool schedev_session_has_seen_event(const schedev_session *session);
+SCHEDEV_API bool schedev_session_has_seen_event(const schedev_session *session);
 
 /**
  * Whether nothing is left to do: a document was read since the start, the newest one has no events, and nothing waits to
@@ -1749,7 +1933,7 @@ bool schedev_session_has_seen_event(const schedev_session *session);
  * @param session  the session.
  * @return whether it is idle; false if session is NULL or not initialised.
  */
-bool schedev_session_is_idle(const schedev_session *session);
+SCHEDEV_API bool schedev_session_is_idle(const schedev_session *session);
 
 /* ---- Snapshots --------------------------------------------------------------------------------------------------- */
 
@@ -1757,8 +1941,28 @@ bool schedev_session_is_idle(const schedev_session *session);
 #define SCHEDEV_SNAPSHOT_MAX_BYTES 12288
 
 /**
- * Writes what the session must remember across a restart, in a binary format with a version and a checksum. Take a
- * snapshot after each step and each call that changes the session, and store it before acting on the step.
+ * Whether a snapshot is worth storing: it would differ from the one that was restored, or from the session as it was when
+ * schedev_session_saved() was called. Ask after each step, and store the snapshot before acting on the step. Most polls change
+ * nothing.
+ *
+ * @param session  the session.
+ * @return whether it has changed, which is true for a new session; false if session is NULL or not initialised.
+ */
+SCHEDEV_API bool schedev_session_changed(const schedev_session *session);
+
+/**
+ * Records that a snapshot of the session as it is now was stored. Call it once the file is safe, before the next call that
+ * changes the session.
+ *
+ * @param session  the session.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session is not initialised.
+ */
+SCHEDEV_API schedev_status schedev_session_saved(schedev_session *session);
+
+/**
+ * Writes what the session must remember across a restart, in a binary format with a version and a checksum. The command
+ * `scheduled-events watch --state` and Python read it, too, if machine_id and boot_id of the configuration are what they use:
+ * vmId, see SCHEDEV_VM_ID_PATH, and the contents of /proc/sys/kernel/random/boot_id.
  *
  * @param session   the session.
  * @param buffer    receives the snapshot; NULL if capacity is 0.
@@ -1768,10 +1972,12 @@ bool schedev_session_is_idle(const schedev_session *session);
  *         SCHEDEV_ERROR_ARGUMENT if the session is not initialised.
  */
 SCHEDEV_MUST_USE
-schedev_status schedev_session_snapshot(const schedev_session *session, char *buffer, size_t capacity, size_t *needed);
+SCHEDEV_API schedev_status schedev_session_snapshot(const schedev_session *session, char *buffer, size_t capacity,
+                                                    size_t *needed);
 
 /**
- * Restores a session from a snapshot. Policy, names and interval stay as the session was configured.
+ * Restores a session from a snapshot, which may be one of the command or of Python: a state file of theirs starts with one.
+ * Policy, names and interval stay as the session was configured.
  *
  * Steps that were given and not answered are given again: a preparation or a recovery that had not ended, a change that
  * had not been reported. Nothing is approved until a document confirms that the event is still Scheduled, and nothing is
@@ -1779,15 +1985,15 @@ schedev_status schedev_session_snapshot(const schedev_session *session, char *bu
  * of the configuration shows, events that it was ready for and that were not approved are prepared for again.
  *
  * @param session  the session. Its present state is lost.
- * @param data     the snapshot; NULL if len is 0.
- * @param len      its length in bytes.
+ * @param data     the snapshot, and any data after it, which is ignored; NULL if len is 0.
+ * @param len      the length of both in bytes.
  * @return SCHEDEV_OK; SCHEDEV_ERROR_SNAPSHOT_DAMAGED, SCHEDEV_ERROR_SNAPSHOT_VERSION,
  *         SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS or SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE (it has another machine_id), and
  *         the session is as after schedev_session_init(); SCHEDEV_ERROR_NULL or SCHEDEV_ERROR_ARGUMENT (the session is not
  *         initialised), and it is unchanged.
  */
 SCHEDEV_MUST_USE
-schedev_status schedev_session_restore(schedev_session *session, const char *data, size_t len);
+SCHEDEV_API schedev_status schedev_session_restore(schedev_session *session, const char *data, size_t len);
 
 #ifdef __cplusplus
 }
