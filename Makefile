@@ -6,8 +6,10 @@ PREFIX ?= /usr/local
 SECONDS ?= 20
 SEEDS ?= 500
 POLLS ?= 86400
+QUEUE_SECONDS ?= 180
+QUEUE_SEED ?= $(shell date +%j)
 # Modules of tests that take more than a few seconds: `make check` leaves them out.
-SLOW = reference:: invariants:: http_faults:: clocks:: commands:: restart:: state_file:: systemd:: stalled_readers:: \
+SLOW = reference:: invariants:: http_faults:: clocks:: commands:: restart:: state_file:: systemd:: run:: stalled_readers:: \
 	every_beginning
 # The same selection of packages everywhere, so that all steps share one build of the dependencies.
 WORKSPACE = --locked --workspace
@@ -16,7 +18,7 @@ WORKSPACE = --locked --workspace
 	check-format lint test-fast test-rust test-c test-python \
 	docs bare-metal bare-metal-c platforms msrv deny test-stack sizes prove-no-panic coverage verify-c check-bench \
 	test-fuzz fuzz \
-	crash soak test-mounts check-systemd test-systemd test-sweeps miri advisories mutants \
+	crash soak queue-worker test-mounts check-systemd test-systemd test-sweeps miri advisories mutants \
 	header faults-table records-page scenarios-page bench bench-poll bench-python bench-sizes bench-check bench-c performance
 
 help: ## list these targets
@@ -141,6 +143,9 @@ crash: ## kill the command at every boundary of its work: make crash SEEDS=10000
 
 soak: ## documents of 10,000 events, then a day of polls in a minute: nothing grows or gets lost; a year: make soak POLLS=31536000
 	SOAK_POLLS=$(POLLS) $(CARGO) test $(WORKSPACE) --test soak
+
+queue-worker: ## kill and evict three queue workers at random moments: make queue-worker QUEUE_SECONDS=600 QUEUE_SEED=7
+	QUEUE_SECONDS=$(QUEUE_SECONDS) QUEUE_SEED=$(QUEUE_SEED) $(CARGO) test $(WORKSPACE) --test suite -- run::queue_worker --nocapture
 
 test-mounts: ## test the state file on a full and on a read-only file system, which takes a mount
 	@tests/mounts

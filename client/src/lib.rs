@@ -26,6 +26,8 @@ mod platform;
 pub mod policy_file;
 pub mod record;
 pub mod replay;
+#[cfg(unix)]
+mod run;
 pub mod state;
 mod suggest;
 pub mod watch;

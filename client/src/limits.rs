@@ -155,3 +155,16 @@ pub const INTERVAL_MAX: Duration = Duration::from_secs(3600);
 
 /// The take-over delay for each machine before this one, in seconds, if a policy with the leader `rank` gives none.
 pub const TAKE_OVER_AFTER_SECONDS: u32 = 30;
+
+/// How long `run` waits for a document if its last run stopped the worker for an event that may still be open: as long as one
+/// request may take. Then it starts the worker.
+pub const RUN_ANSWER_WAIT: Duration = Duration::from_secs(5);
+
+/// The notice that `run` assumes if the start of an event is unknown: the least that an eviction has.
+pub const RUN_NOTICE: Duration = Duration::from_secs(30);
+
+/// The delay before `run` starts the worker again after the system refused for a reason that may go away.
+pub const RUN_SPAWN_RETRY: Duration = Duration::from_millis(250);
+
+/// The longest grace that `run` accepts.
+pub const RUN_GRACE_MAX: Duration = Duration::from_secs(3600);

@@ -4,7 +4,7 @@ use core::fmt::{self, Write};
 use std::ffi::c_char;
 
 use scheduled_events_core::record::{EventMembers, Record, ResourceList};
-use scheduled_events_core::{Event, EventId, Session, Text, UnixSeconds};
+use scheduled_events_core::{Event, EventId, Resources, Session, Text, UnixSeconds};
 
 use crate::boundary::{Result, boundary};
 use crate::document::{ParsedDocument, schedev_document};
@@ -141,7 +141,7 @@ fn event_members<'a>(
     texts: EventTexts<'a>,
     in_document: Option<Event<'a>>,
 ) -> EventMembers<'a> {
-    let resources = in_document.map(|event| event.resources()).filter(|resources| resources.is_present());
+    let resources = in_document.map(|event| event.resources()).filter(Resources::is_present);
     let event_status = match event.event_status {
         status if status == SCHEDEV_EVENT_STATUS_SCHEDULED as u32 => Some(Text::plain("Scheduled")),
         status if status == SCHEDEV_EVENT_STATUS_STARTED as u32 => Some(Text::plain("Started")),

@@ -1,5 +1,7 @@
 //! The command line: subcommands, options and their help.
 
+#[cfg(unix)]
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,6 +14,8 @@ use super::event_filter::event_kind;
 use crate::hooks::CommandLine;
 use crate::imds::{API_VERSION, ENDPOINT};
 use crate::limits::INTERVAL_MAX;
+#[cfg(unix)]
+use crate::limits::RUN_GRACE_MAX;
 use crate::replay::Fault;
 
 /// Watch Azure Scheduled Events: decide, prepare, approve and recover
@@ -29,7 +33,8 @@ use crate::replay::Fault;
                   1  the endpoint cannot be reached or refuses, nothing can be approved, or the output cannot be written\n  \
                   2  usage error\n  \
                   3  the input is not a valid document\n  \
-                  4  wait: the time is over"
+                  4  wait: the time is over\n\n\
+                  `run` ends with the exit code of its worker."
 )]
 pub(super) struct Cli {
     #[command(subcommand)]
@@ -103,6 +108,29 @@ pub(super) enum Command {
                       are those of the watcher's clock. Exit codes: 0 the state was printed, also if nothing watches now; 2 there \
                       is no state file, or it cannot be read; 3 it is damaged, or no state file.")]
     Status(StatusArgs),
+    /// Keep an interruptible workload, such as a worker on a Spot machine: start it, stop it in time, start it again
+    #[cfg(unix)]
+    #[command(
+        override_usage = "scheduled-events run [OPTIONS] -- <COMMAND>...",
+        after_help = "Example:  scheduled-events run --approve --state /var/lib/worker/state -- python3 worker.py\n\
+                      Example:  scheduled-events run --approve --grace 8s --checkpoint 'worker-save' --every 5min \\\n          \
+                      --resume 'worker-restore' --state /var/lib/worker/state -- worker --queue jobs\n\n\
+                      The worker starts after the warm-up, whether the metadata service answers or not. When an event of \
+                      this machine is announced that stops it, a last checkpoint is made, which ends 2 seconds and the \
+                      grace before the event at the latest. Then the worker and all that it started get SIGTERM, and \
+                      SIGKILL after the grace. Once the event is cancelled or over, the resume command and the warm-up \
+                      run, and the worker starts again. With --state, that also happens in the run after a boot.\n\n\
+                      The worker has standard input and output, and a process group of its own; signals are passed on to \
+                      that. Commands run without a shell and get SCHEDULED_EVENTS_PHASE (warm-up, checkpoint, stop, \
+                      resume), SCHEDULED_EVENTS_WORKER_PID while the worker runs, and the event in variables and on \
+                      standard input if there is one.\n\n\
+                      Exit codes: that of a worker that ends by itself, which is not started again, whether it succeeded \
+                      or failed; 128+N if signal N ended it, or ended this program while no worker ran; 2 usage error, or \
+                      the state file or the lock is in use; 125 the warm-up or the resume command failed at the start; \
+                      126 the worker cannot be executed; 127 it is not found. There is none if the machine goes away \
+                      first: with --state, the next run resumes."
+    )]
+    Run(RunArgs),
     /// Validate a saved document and show the decisions, without network
     #[command(
         after_help = "Example:  scheduled-events check saved.json --vm-name WestNO_0 --policy sample --now 2022-04-11T22:20:00Z"
@@ -253,6 +281,64 @@ pub(super) struct WatchArgs {
     /// Decide and report, but do not prepare, approve or recover, run no command and change no file
     #[arg(long)]
     pub(super) dry_run: bool,
+}
+
+#[cfg(unix)]
+#[derive(Args)]
+pub(super) struct RunArgs {
+    /// The worker: a program and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(super) worker: Vec<OsString>,
+    /// Stop the worker for events of these types, separated by commas: Freeze, Reboot, Redeploy, Preempt, Terminate, or Other for
+    /// any other type. The default is every type that ends the processes of this machine; a Freeze only pauses them
+    #[arg(
+        long,
+        value_name = "TYPES",
+        value_delimiter = ',',
+        value_parser = event_kind,
+        default_value = "Preempt,Terminate,Reboot,Redeploy"
+    )]
+    pub(super) stop_on: Vec<EventKind>,
+    /// Decide with the rules of a TOML file or a preset in place of --stop-on: `prepare` stops the worker. With --approve, `approve`
+    /// approves an event without stopping it
+    #[arg(long, value_name = "observe|sample|FILE.toml", conflicts_with = "stop_on")]
+    pub(super) policy: Option<String>,
+    /// Approve an event once the worker is gone, so that it starts at once. If several runs have their state files in one folder,
+    /// once the last of their workers is gone. An event that also affects other machines is not approved
+    #[arg(long)]
+    pub(super) approve: bool,
+    /// Time between SIGTERM and SIGKILL. An eviction has a notice of 30 seconds, and less when it is seen
+    #[arg(long, value_name = "TIME", default_value = "8s", value_parser = grace)]
+    pub(super) grace: Duration,
+    /// Run COMMAND to save a checkpoint: regularly, and once more when an event that stops the worker is announced
+    #[arg(long, value_name = "COMMAND", value_parser = CommandLine::parse)]
+    pub(super) checkpoint: Option<CommandLine>,
+    /// Time between two checkpoints [default: only when an event is announced]
+    #[arg(long, value_name = "TIME", value_parser = timeout, requires = "checkpoint")]
+    pub(super) every: Option<Duration>,
+    /// Run COMMAND before the worker starts, each time; exit code 0 means that it may
+    #[arg(long, value_name = "COMMAND", value_parser = CommandLine::parse)]
+    pub(super) warmup: Option<CommandLine>,
+    /// Run COMMAND before the warm-up if the worker was interrupted, to restore the latest checkpoint: after an event, after a boot,
+    /// or if the last run ended before the worker had done its work
+    #[arg(long, value_name = "COMMAND", value_parser = CommandLine::parse)]
+    pub(super) resume: Option<CommandLine>,
+    /// Run COMMAND in place of sending SIGTERM. If it fails, SIGTERM is sent; SIGKILL follows after the grace
+    #[arg(long, value_name = "COMMAND", value_parser = CommandLine::parse)]
+    pub(super) stop_command: Option<CommandLine>,
+    /// Lock FILE as long as this program runs, so that the worker runs once on this machine
+    #[arg(long, value_name = "FILE")]
+    pub(super) lock: Option<PathBuf>,
+    /// Keep the state in FILE, so that the next run continues where this one ends. It is locked, too
+    #[arg(long, value_name = "FILE")]
+    pub(super) state: Option<PathBuf>,
+    /// Time between two polls, at least 200ms
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    pub(super) interval: Duration,
+    #[command(flatten)]
+    pub(super) service: ServiceArgs,
+    #[command(flatten)]
+    pub(super) machine: MachineArgs,
 }
 
 #[derive(Args)]
@@ -420,6 +506,15 @@ fn timeout(text: &str) -> Result<Duration, String> {
         Ok(timeout) if timeout < Duration::from_secs(1) => Err("expected at least 1s".into()),
         Ok(timeout) => Ok(timeout),
         Err(error) => Err(format!("{error}; expected a time such as 10min or 30s")),
+    }
+}
+
+#[cfg(unix)]
+fn grace(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(grace) if grace > RUN_GRACE_MAX => Err("expected at most an hour".into()),
+        Ok(grace) => Ok(grace),
+        Err(error) => Err(format!("{error}; expected a time such as 8s")),
     }
 }
 

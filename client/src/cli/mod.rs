@@ -2,7 +2,7 @@
 //!
 //! Results and records go to standard output, diagnostics to standard error. Exit codes: 0 success; 1 the endpoint cannot
 //! be reached or refuses, nothing can be approved, or the output cannot be written; 2 usage error; 3 the input is not a
-//! valid document; 4 `wait`: the time is over.
+//! valid document; 4 `wait`: the time is over. `run` ends with the exit code of its worker.
 //!
 //! Read `args` for what the command accepts, then the module of a subcommand. `output` writes, `format` and
 //! `printer` turn facts into text.
@@ -22,6 +22,8 @@ mod others;
 mod output;
 mod printer;
 mod replay;
+#[cfg(unix)]
+mod run;
 mod status;
 mod status_line;
 mod systemd;
@@ -57,6 +59,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Wait(args) => wait::wait(&args),
         Command::Watch(args) => watch::watch(args),
         Command::Status(args) => status::status(&args),
+        #[cfg(unix)]
+        Command::Run(args) => return run::run(args),
         Command::Check(args) => check::check(&args),
         Command::Replay(args) => replay::replay(args),
         Command::Scenarios(args) => replay::scenarios(&args),

@@ -34,11 +34,16 @@ impl Supervisor {
     /// Reports the state if it changed, and that the watcher is alive, which it is only as long as it polls. Returns how soon to
     /// call again.
     pub(super) fn heartbeat(&mut self, watch: WatchStatus<'_>) -> Option<Duration> {
+        self.heartbeat_of(watch, watch.answered, status(watch))
+    }
+
+    /// The same, for a command that has another status, or is ready at another time.
+    pub(super) fn heartbeat_of(&mut self, watch: WatchStatus<'_>, ready: bool, status: String) -> Option<Duration> {
         if !self.listens {
             return None;
         }
-        let ready = watch.answered && !self.ready;
-        let status = Some(status(watch)).filter(|status| *status != self.status);
+        let ready = ready && !self.ready;
+        let status = Some(status).filter(|status| *status != self.status);
         let alive = self.reports_alive(watch);
         if ready || status.is_some() || alive {
             platform::notify_supervisor(ready, status.as_deref(), alive);

@@ -28,14 +28,16 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 pub use control::{CommandEvent, CommandOutcome, RunningCommand};
 pub use keeper::reserve_thread;
 pub use register::register_with;
+#[cfg(unix)]
+pub(crate) use register::{Registered, register_commands};
 
 use crate::limits::VARIABLE_MAX;
 use crate::platform::{self, COMMAND_ID};
 use crate::record::EventRecord;
-use process::Task;
+use process::{Report, Task};
 
 /// Variables that systemd sets for the watcher, and that its commands must not see.
-const SUPERVISOR_VARIABLES: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"];
+pub(crate) const SUPERVISOR_VARIABLES: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"];
 
 /// How the names of a command's variables start. Inherited ones are removed, so that each is about the event.
 const VARIABLE_PREFIX: &str = "SCHEDULED_EVENTS_";
@@ -98,16 +100,37 @@ impl CommandLine {
         deadline: Option<Instant>,
         on_event: impl Fn(CommandEvent) + Clone + Send + 'static,
     ) -> RunningCommand {
+        self.start_with(Some(event), extra_variables, deadline, Box::new(on_event))
+    }
+
+    /// Starts the command as [`start`](Self::start) does, for no event: its standard input is empty.
+    #[cfg(unix)]
+    pub(crate) fn start_without_event(
+        &self,
+        variables: &[(&str, &str)],
+        deadline: Option<Instant>,
+        on_event: impl Fn(CommandEvent) + Clone + Send + 'static,
+    ) -> RunningCommand {
+        self.start_with(None, variables, deadline, Box::new(on_event))
+    }
+
+    fn start_with(
+        &self,
+        event: Option<&EventRecord>,
+        extra_variables: &[(&str, &str)],
+        deadline: Option<Instant>,
+        on_event: Report,
+    ) -> RunningCommand {
         let running = RunningCommand::new(deadline);
         let mark = mark();
         let command = self.prepare(event, extra_variables, &mark);
-        let input = serde_json::to_vec(event).unwrap_or_default();
+        let input = event.and_then(|event| serde_json::to_vec(event).ok()).unwrap_or_default();
         let program = self.words[0].clone();
-        keeper::start(Task::new(command, program, input, mark, running.clone(), Box::new(on_event)));
+        keeper::start(Task::new(command, program, input, mark, running.clone(), on_event));
         running
     }
 
-    fn prepare(&self, event: &EventRecord, extra_variables: &[(&str, &str)], mark: &str) -> Command {
+    fn prepare(&self, event: Option<&EventRecord>, extra_variables: &[(&str, &str)], mark: &str) -> Command {
         let mut command = Command::new(&self.words[0]);
         command.args(&self.words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         for (name, _) in env::vars_os() {
@@ -116,7 +139,8 @@ impl CommandLine {
                 command.env_remove(name);
             }
         }
-        for (name, value) in event.variables().into_iter().filter(|(_, value)| value.len() <= VARIABLE_MAX) {
+        let members = event.map(EventRecord::variables).unwrap_or_default();
+        for (name, value) in members.into_iter().filter(|(_, value)| value.len() <= VARIABLE_MAX) {
             // A variable cannot contain a zero byte.
             command.env(format!("{VARIABLE_PREFIX}{name}"), value.replace('\0', ""));
         }
@@ -130,7 +154,7 @@ impl CommandLine {
 }
 
 /// A text that no other command has, on this machine and since it started.
-fn mark() -> String {
+pub(crate) fn mark() -> String {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     format!("{}-{time}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed))

@@ -19,7 +19,11 @@ const KILL_WAIT: Duration = Duration::from_secs(1);
 ///
 /// This takes up to [`COMMAND_GRACE`] for a command that ignores SIGTERM.
 pub fn register_with(file: &StateFile) -> usize {
-    let register = file.commands();
+    register_commands(file.commands())
+}
+
+/// Does what [`register_with`] does, with the register of any lock.
+pub(crate) fn register_commands(register: CommandRegister) -> usize {
     let left = register.all();
     for command in &left {
         platform::end_command(command.process, &command.mark, false);
@@ -44,10 +48,10 @@ fn wait(commands: &[CommandProcess], time: Duration) {
 }
 
 /// A registered command. It is removed when this value is dropped.
-pub(super) struct Registered(Option<(CommandRegister, u32)>);
+pub(crate) struct Registered(Option<(CommandRegister, u32)>);
 
 impl Registered {
-    pub(super) fn new(process: u32, mark: &str) -> Self {
+    pub(crate) fn new(process: u32, mark: &str) -> Self {
         let register = REGISTER.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let started = platform::process_start(process);
         Self(register.zip(started).map(|(register, started)| {

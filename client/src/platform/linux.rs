@@ -56,6 +56,11 @@ impl Descendants {
         !self.found.is_empty()
     }
 
+    /// Whether none was found.
+    pub(super) fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
     fn has_variable(&self, process: u32) -> bool {
         // Unreadable for processes of other users, and empty for those that have ended.
         let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();

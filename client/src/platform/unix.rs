@@ -4,9 +4,9 @@ use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,10 +14,12 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, geteuid, kill_process_group};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, geteuid, kill_process, kill_process_group, wait, waitid,
+};
 use rustix::time::{ClockId, clock_gettime};
 use sd_notify::NotifyState;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
@@ -87,6 +89,30 @@ impl CommandTree {
         }
     }
 
+    /// Kills all processes. The command's own may have ended.
+    pub(crate) fn kill_all(&mut self, leader_runs: bool) {
+        self.signal(Signal::KILL, leader_runs);
+    }
+
+    /// Sends a signal to the process group.
+    pub(crate) fn pass_on(&self, signal: i32) {
+        if let Some((leader, signal)) = self.leader.zip(Signal::from_named_raw(signal)) {
+            // Fails if the group has already ended.
+            let _ = kill_process_group(leader, signal);
+        }
+    }
+
+    /// Whether something runs that the command started, after its own process has ended.
+    pub(crate) fn has_others(&mut self) -> bool {
+        #[cfg(target_os = "linux")]
+        {
+            self.others.find(false);
+            !self.others.is_empty()
+        }
+        #[cfg(not(target_os = "linux"))]
+        self.leader.is_some_and(|leader| rustix::process::test_kill_process_group(leader).is_ok())
+    }
+
     /// Sends a signal to all processes. Returns whether there was one outside the group.
     #[cfg_attr(not(target_os = "linux"), allow(unused_variables))]
     fn signal(&mut self, signal: Signal, leader_runs: bool) -> bool {
@@ -103,6 +129,77 @@ impl CommandTree {
         let is_found = false;
         is_found
     }
+}
+
+/// Waits until a child of this process has ended, and leaves its status to whoever asks for it. Returns false if it cannot be
+/// waited for.
+pub(crate) fn wait_for_end(child: u32) -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    let Some(child) = Pid::from_raw(child.cast_signed()) else { return false };
+    loop {
+        match waitid(WaitId::Pid(child), options) {
+            Err(Errno::INTR) => {}
+            ended => return ended.is_ok(),
+        }
+    }
+}
+
+/// Starts the command, passes signals on to it, and waits for all processes that this one inherits, until the command ends.
+/// Returns its exit code, or 128 + N if signal N ended it.
+///
+/// # Errors
+/// The command cannot be started, or signals cannot be handled.
+pub(crate) fn be_first_process(mut command: Command) -> io::Result<u8> {
+    let mut signals = Signals::new(passed_on())?;
+    let child = Pid::from_raw(command.spawn()?.id().cast_signed());
+    thread::Builder::new().spawn(move || {
+        for signal in signals.forever() {
+            if let Some((child, signal)) = child.zip(Signal::from_named_raw(signal)) {
+                // Fails once it has ended.
+                let _ = kill_process(child, signal);
+            }
+        }
+    })?;
+    loop {
+        match wait(WaitOptions::empty()) {
+            Ok(Some((process, status))) if Some(process) == child => {
+                let code = status.exit_status().or(status.terminating_signal().map(|signal| 128 + signal));
+                return Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX));
+            }
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The signal that ended a process, if one did.
+pub(crate) fn ending_signal(status: ExitStatus) -> Option<i32> {
+    status.signal()
+}
+
+/// The signals that are passed on to a worker: SIGHUP unless the process was started with it ignored.
+fn passed_on() -> Vec<i32> {
+    let mut signals = vec![SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH];
+    if !hang_up_is_ignored() {
+        signals.push(SIGHUP);
+    }
+    signals
+}
+
+/// Calls the function on another thread for each signal that is passed on to a worker.
+pub(crate) fn on_passed_on_signal(pass_on: impl Fn(i32) + Send + 'static) -> io::Result<()> {
+    let mut signals = Signals::new(passed_on())?;
+    thread::Builder::new().spawn(move || signals.forever().for_each(pass_on)).map(drop)
+}
+
+/// Whether a signal asks a process to end. SIGHUP asks some to read their configuration again.
+pub(crate) fn asks_to_end(signal: i32) -> bool {
+    [SIGINT, SIGQUIT, SIGTERM].contains(&signal)
+}
+
+/// Whether a signal reports that the terminal is gone.
+pub(crate) fn hangs_up(signal: i32) -> bool {
+    signal == SIGHUP
 }
 
 /// When a process started, if it runs. Together with its id that identifies it until the machine starts again.

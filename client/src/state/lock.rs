@@ -17,6 +17,9 @@ use super::files::{check_file, sibling};
 use crate::limits::LOCK_TIMEOUT;
 use crate::platform::{self, LockAttempt};
 
+/// The extension of a lock file, after the name of the file that it locks.
+pub(crate) const LOCK_SUFFIX: &str = "lock";
+
 /// The longest lock file. A longer file is something else, and must not be overwritten.
 const LOCK_FILE_MAX: u64 = 256 * 1024;
 
@@ -114,10 +117,17 @@ impl FileLock {
     /// # Errors
     /// A sentence that says what is wrong: another process has the lock, or the lock file cannot be used.
     pub(crate) fn acquire(path: &Path, what: &'static str) -> Result<Self, String> {
-        let named = sibling(path, "lock");
+        Self::acquire_at(path, &sibling(path, LOCK_SUFFIX), what)
+    }
+
+    /// Locks the file at `path` through the lock file at `named`, which may be the same one.
+    ///
+    /// # Errors
+    /// Those of [`acquire`](Self::acquire).
+    pub(crate) fn acquire_at(path: &Path, named: &Path, what: &'static str) -> Result<Self, String> {
         let failed =
             |error: &io::Error| format!("cannot use the {what} {}: {}: {error}", path.display(), named.display());
-        let mut file = open(path, what)?;
+        let mut file = open(path, named, what)?;
         let mut text = String::new();
         // A damaged lock file has no commands.
         let _ = file.read_to_string(&mut text);
@@ -134,14 +144,14 @@ impl FileLock {
         matches!(self.inner().file, LockFile::None)
     }
 
-    pub(super) fn commands(&self) -> CommandRegister {
+    pub(crate) fn commands(&self) -> CommandRegister {
         CommandRegister(Arc::clone(&self.inner))
     }
 
     /// Checks that the file at `path` is still locked for this process. A lock file that was removed is created again.
     pub(crate) fn check(&self, path: &Path) -> io::Result<()> {
         let mut inner = self.inner();
-        let path = sibling(path, "lock");
+        let path = sibling(path, LOCK_SUFFIX);
         let held = match &inner.file {
             LockFile::Held(held) => held.metadata()?,
             LockFile::Lost => return Err(self.replaced(&path)),
@@ -211,19 +221,33 @@ fn left_running(text: &str) -> BTreeMap<u32, CommandProcess> {
     lines.filter_map(command).filter(CommandProcess::runs).map(|command| (command.process, command)).collect()
 }
 
-/// Opens and locks the lock file of the file at `path`.
-fn open(path: &Path, what: &str) -> Result<File, String> {
-    let lock_path = sibling(path, "lock");
+/// The running commands that are registered in the lock file at this path, which another process may have locked.
+///
+/// # Errors
+/// An error of the system. A file that was removed meanwhile has none.
+#[cfg(unix)]
+pub(crate) fn commands_in(lock_path: &Path) -> io::Result<Vec<CommandProcess>> {
+    let mut text = String::new();
+    match platform::open_no_link(lock_path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        // A damaged lock file has no commands.
+        opened => drop(opened?.take(LOCK_FILE_MAX).read_to_string(&mut text)),
+    }
+    Ok(left_running(&text).into_values().collect())
+}
+
+/// Opens and locks the lock file at `lock_path`, of the file at `path`.
+fn open(path: &Path, lock_path: &Path, what: &str) -> Result<File, String> {
     let named = lock_path.display();
     let cannot_use = |reason: &dyn std::fmt::Display| format!("cannot use the {what} {}: {reason}", path.display());
     let failed = |error: &io::Error| cannot_use(&format!("{named}: {error}"));
     let deadline = Instant::now() + LOCK_TIMEOUT;
     loop {
-        match platform::lock(&lock_path).map_err(|error| failed(&error))? {
+        match platform::lock(lock_path).map_err(|error| failed(&error))? {
             LockAttempt::Acquired(lock) => {
                 check_file(&lock).map_err(|reason| cannot_use(&format!("{named} {reason}; remove it")))?;
                 platform::make_private(&lock).map_err(|error| failed(&error))?;
-                let found = fs::symlink_metadata(&lock_path);
+                let found = fs::symlink_metadata(lock_path);
                 let held = lock.metadata().map_err(|error| failed(&error))?;
                 if held.len() > LOCK_FILE_MAX {
                     return Err(cannot_use(&format!("{named} is not a lock file; choose another path")));

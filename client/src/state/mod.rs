@@ -28,6 +28,8 @@ pub use inspect::{InspectError, Inspection};
 use content::{format, parse};
 pub(crate) use files::{check_file, check_path, sibling, sync_folder};
 pub(crate) use lock::{CommandProcess, CommandRegister, FileLock};
+#[cfg(unix)]
+pub(crate) use lock::{LOCK_SUFFIX, commands_in};
 
 /// A state file, locked for this process or only read.
 #[derive(Debug)]
@@ -120,19 +122,7 @@ impl StateFile {
     /// An error of the system, or of [`check_lock`](Self::check_lock). The file is then unchanged.
     pub fn save(&self, state: &State) -> io::Result<()> {
         self.check_lock()?;
-        let temporary = sibling(&self.path, "tmp");
-        // A crash may have left this file. In a folder where others can write, somebody else may have created it: a file that they
-        // can read, or a link to a file that they cannot write.
-        match fs::remove_file(&temporary) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut file = platform::private(OpenOptions::new().write(true).create_new(true)).open(&temporary)?;
-        file.write_all(&format(&bounds::bounded(state))?)?;
-        file.sync_all()?;
-        drop(file);
-        fs::rename(&temporary, &self.path)?;
-        sync_folder(&self.path)
+        replace(&self.path, &format(&bounds::bounded(state))?)
     }
 
     /// Checks that this process still has the lock on the file. A lock file that was removed is created again.
@@ -153,6 +143,23 @@ impl StateFile {
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Replaces the file at `path`: writes a temporary one, syncs it, renames it, and syncs the folder.
+pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let temporary = sibling(path, "tmp");
+    // A crash may have left this file. In a folder where others can write, somebody else may have created it: a file that they
+    // can read, or a link to a file that they cannot write.
+    match fs::remove_file(&temporary) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = platform::private(OpenOptions::new().write(true).create_new(true)).open(&temporary)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    drop(file);
+    fs::rename(&temporary, path)?;
+    sync_folder(path)
 }
 
 /// The file's state or what is wrong with it; `None` if there is no file. A file that others can read is made private if wanted.

@@ -18,6 +18,8 @@ mod overlaps;
 mod records;
 mod replay_server;
 mod restart;
+#[cfg(unix)]
+mod run;
 mod scenarios_page;
 mod security;
 #[cfg(unix)]

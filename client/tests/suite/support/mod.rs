@@ -170,8 +170,13 @@ pub const PREPARE_ALL: &str = "[[rule]]\naction = \"prepare\"\n";
 
 /// A replay server of this scenario with faults, sixty times faster than real time.
 pub fn play(scenario: &str, faults: &[&str]) -> Server {
+    play_at(60.0, scenario, faults)
+}
+
+/// The same, so many times faster than real time.
+pub fn play_at(speed: f64, scenario: &str, faults: &[&str]) -> Server {
     let scenario = Scenario::parse(scenario).unwrap_or_else(|error| panic!("{error}\n{scenario}"));
-    let config = ServerConfig::new(scenario).speed(60.0).vm_name(VM);
+    let config = ServerConfig::new(scenario).speed(speed).vm_name(VM);
     let config = faults.iter().fold(config, |config, fault| config.fault(fault.parse().expect(fault)));
     Server::start(config).expect("a port")
 }

@@ -1,0 +1,249 @@
+//! `run`: keeps an interruptible workload beside a watcher.
+
+use std::collections::HashSet;
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use scheduled_events_core::record::Record;
+use scheduled_events_core::spot::Phase;
+use scheduled_events_core::{Action, EventTypes, GateAnswer, GatePhase, Policy, Rule};
+
+use super::args::RunArgs;
+use super::endpoint::connect;
+use super::error::CommandError;
+use super::format::count;
+use super::output::{self, diagnose};
+use super::printer::print_note;
+use super::systemd::{self, Supervisor as Systemd};
+use crate::api_version::policy_warning;
+use crate::failure_log::FailureLog;
+use crate::hooks;
+use crate::platform;
+use crate::policy_file;
+use crate::record::{EventRecord, TimedRecord, event_key};
+use crate::run::{Announcement, PhaseFile, RunCommands, RunHandle, RunOptions, Supervisor, init};
+use crate::state::{FileLock, StateFile, check_path};
+use crate::watch::{Host, Note, Reply, WatchStatus, Watcher, WatcherOptions};
+
+/// As many bytes as the first line of a lock file has: a process id.
+const LOCK_LINE_MAX: u64 = 11;
+
+/// Keeps the worker, and returns its exit code.
+pub(super) fn run(args: RunArgs) -> ExitCode {
+    match try_run(args) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            diagnose("error", &error.message);
+            ExitCode::from(error.exit_code)
+        }
+    }
+}
+
+fn try_run(args: RunArgs) -> Result<u8, CommandError> {
+    if init::is_first() {
+        return init::run().map_err(|error| CommandError::usage(format!("cannot start another process: {error}")));
+    }
+    let policy = policy(&args)?;
+    if let Some(warning) = policy_warning(&policy, &args.service.api_version) {
+        diagnose("warning", &warning);
+    }
+    let imds = connect(&args.service)?;
+    let cannot_handle_signals = |error| CommandError::usage(format!("cannot handle signals: {error}"));
+    platform::ignore_file_size_signal().map_err(cannot_handle_signals)?;
+    let lock = args.lock.as_deref().map(lock).transpose().map_err(CommandError::usage)?;
+    let state = args.state.as_deref().map(StateFile::open).transpose().map_err(CommandError::usage)?;
+    let phase_file = args.state.as_deref().map(PhaseFile::beside).transpose().map_err(CommandError::usage)?;
+    let left = match (&state, &lock) {
+        (Some((file, _)), _) => hooks::register_with(file),
+        (None, Some(lock)) => hooks::register_commands(lock.commands()),
+        (None, None) => 0,
+    };
+    if left > 0 {
+        diagnose("note", &format!("ended {} that the last run left running", count(left, "process")));
+    }
+    let cannot_start = |error| CommandError::usage(format!("cannot start a thread: {error}"));
+    output::start_writers().map_err(cannot_start)?;
+    hooks::reserve_thread().map_err(cannot_start)?;
+    let options = WatcherOptions {
+        api_version: args.service.api_version,
+        vm_names: args.machine.vm_name,
+        policy,
+        interval: args.interval,
+        gate: true,
+        ..WatcherOptions::default()
+    };
+    let mut watcher = Watcher::new(imds, options, state).map_err(CommandError::usage)?;
+    let shared = Arc::new(Mutex::new(Shared { phase: Phase::Warmup, was_started: false }));
+    let in_phase = Arc::clone(&shared);
+    let supervisor = Supervisor::new(RunOptions {
+        worker: args.worker,
+        grace: args.grace,
+        every: args.every,
+        commands: RunCommands {
+            warmup: args.warmup,
+            checkpoint: args.checkpoint,
+            stop: args.stop_command,
+            resume: args.resume,
+        },
+        approve: args.approve,
+        phase_file,
+        state_file: args.state,
+        log: diagnose,
+        on_phase: Box::new(move |phase| {
+            let mut shared = in_phase.lock().unwrap_or_else(PoisonError::into_inner);
+            shared.phase = phase;
+            // The watcher reports it, too, but that may still wait for the metadata service.
+            if phase == Phase::Processing
+                && !std::mem::replace(&mut shared.was_started, true)
+                && platform::has_supervisor()
+            {
+                platform::notify_supervisor(true, Some(phase.word()), false);
+            }
+        }),
+    });
+    let handle = supervisor.handle();
+    platform::on_passed_on_signal(move |signal| handle.signal(signal)).map_err(cannot_handle_signals)?;
+    let mut host = RunHost::new(supervisor.handle(), shared);
+    let watcher_handle = watcher.handle();
+    let watching = thread::Builder::new().spawn(move || watcher.run(&mut host)).map_err(cannot_start)?;
+    let code = supervisor.run();
+    if platform::has_supervisor() {
+        platform::notify_stopping();
+    }
+    watcher_handle.stop();
+    // It saves the state. A panic has been printed, and ends the shipped program.
+    let _ = watching.join();
+    drop(lock);
+    output::flush_on_exit();
+    Ok(code)
+}
+
+/// The rules: `--policy`, or that events of the types of `--stop-on` stop the worker.
+fn policy(args: &RunArgs) -> Result<Policy, CommandError> {
+    if let Some(policy) = &args.policy {
+        return policy_file::load(policy).map_err(CommandError::usage);
+    }
+    let rule = Rule { event_types: EventTypes::of(&args.stop_on), ..Rule::new(Action::Prepare) };
+    Policy::new(&[rule]).map_err(|error| CommandError::usage(error.to_string()))
+}
+
+/// Locks the file of `--lock`, which must be empty or a lock file: it is overwritten.
+fn lock(path: &Path) -> Result<FileLock, String> {
+    let cannot_use = |reason: String| format!("cannot use the lock {}: {reason}", path.display());
+    check_path(path).map_err(cannot_use)?;
+    let mut start = String::new();
+    match platform::open_no_link(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        opened => {
+            let read = opened.and_then(|file| file.take(LOCK_LINE_MAX).read_to_string(&mut start));
+            read.map_err(|error| cannot_use(error.to_string()))?;
+        }
+    }
+    let first = start.lines().next().unwrap_or_default().trim();
+    if !start.is_empty() && first.parse::<u32>().is_err() {
+        return Err(cannot_use("it is not a lock file, and is not overwritten; choose another path".to_owned()));
+    }
+    FileLock::acquire_at(path, path, "lock")
+}
+
+/// What the supervisor's thread reports to the watcher's.
+struct Shared {
+    phase: Phase,
+    was_started: bool,
+}
+
+/// The host of the watcher: passes everything on to the supervisor, and reports to systemd.
+struct RunHost {
+    supervisor: RunHandle,
+    shared: Arc<Mutex<Shared>>,
+    systemd: Systemd,
+    /// Events that a rule approves without stopping the worker.
+    approved_by_rule: HashSet<String>,
+    poll_failures: FailureLog,
+    /// What the supervisor knows about whether events keep the worker from running.
+    out_of_service: Option<bool>,
+}
+
+impl RunHost {
+    fn new(supervisor: RunHandle, shared: Arc<Mutex<Shared>>) -> Self {
+        Self {
+            supervisor,
+            shared,
+            systemd: Systemd::new(),
+            approved_by_rule: HashSet::new(),
+            poll_failures: FailureLog::default(),
+            out_of_service: None,
+        }
+    }
+}
+
+impl Host for RunHost {
+    fn record(&mut self, record: &TimedRecord<'_>) {
+        match &record.record {
+            Record::Decision { action, event, .. } => {
+                let key = event_key(&event.event_id.to_string());
+                if *action == Action::Approve {
+                    self.approved_by_rule.insert(key);
+                } else {
+                    self.approved_by_rule.remove(&key);
+                }
+            }
+            Record::Change { change, event } if change.is_end() => {
+                self.approved_by_rule.remove(&event_key(&event.event_id.to_string()));
+            }
+            Record::Approval { event_ids, status: Some(200..=299), .. } => {
+                diagnose("note", &format!("approved {}", event_ids.join(", ")));
+            }
+            _ => {}
+        }
+    }
+
+    fn note(&mut self, note: &Note) {
+        match note {
+            Note::PollFailed(reason) if !self.poll_failures.reports(reason) => {}
+            note => print_note(note),
+        }
+    }
+
+    fn prepare(&mut self, event: &EventRecord, time_left: Option<Duration>, reply: Reply) {
+        let start = time_left.and_then(|left| Instant::now().checked_add(left));
+        self.supervisor.prepare(Announcement { event: event.clone(), start }, reply);
+    }
+
+    fn recover(&mut self, events: &[EventRecord], reply: Reply) {
+        self.supervisor.recover(events.first().cloned(), reply);
+    }
+
+    fn gate(&mut self, event: &EventRecord, phase: GatePhase, reply: Reply) {
+        match phase {
+            GatePhase::Prepare => reply.gate(phase, GateAnswer::Open),
+            GatePhase::Approve => {
+                let at_once = self.approved_by_rule.contains(&event_key(&event.event_id));
+                self.supervisor.approve(event.clone(), at_once, reply);
+            }
+        }
+    }
+
+    fn cancel(&mut self, attempt: u32) {
+        self.supervisor.cancel(attempt);
+    }
+
+    fn heartbeat(&mut self, watch: WatchStatus<'_>) -> Option<Duration> {
+        if watch.failure.is_none() && watch.answered {
+            self.poll_failures.succeeded();
+        }
+        if watch.answered && self.out_of_service != Some(watch.out_of_service) {
+            self.out_of_service = Some(watch.out_of_service);
+            self.supervisor.answered(watch.out_of_service);
+        }
+        let (phase, was_started) = {
+            let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+            (shared.phase, shared.was_started)
+        };
+        self.systemd.heartbeat_of(watch, was_started, format!("{phase}; {}", systemd::status(watch)))
+    }
+}

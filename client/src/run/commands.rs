@@ -1,0 +1,83 @@
+//! The user's commands beside the worker: what they receive, and what the log shows of them.
+
+use std::time::Instant;
+
+use super::message::{Message, RunHandle};
+use crate::hooks::{CommandEvent, CommandLine, CommandOutcome, RunningCommand};
+use crate::record::EventRecord;
+
+/// Starts the user's commands and numbers them, so that the end of an earlier one is not taken for that of a later one.
+pub(super) struct Commands {
+    handle: RunHandle,
+    log: fn(&str, &str),
+    number: u64,
+}
+
+/// A command that was started.
+pub(super) struct Started {
+    number: u64,
+    running: RunningCommand,
+}
+
+/// What a command is for.
+pub(super) struct Purpose<'a> {
+    /// Its name in the log, and the value of `SCHEDULED_EVENTS_PHASE`.
+    pub(super) label: &'static str,
+    /// The event that it is about, if there is one.
+    pub(super) event: Option<&'a EventRecord>,
+    pub(super) worker: Option<u32>,
+    pub(super) deadline: Option<Instant>,
+}
+
+impl Commands {
+    pub(super) fn new(handle: RunHandle, log: fn(&str, &str)) -> Self {
+        Self { handle, log, number: 0 }
+    }
+
+    /// Starts a command. Its end is a message.
+    pub(super) fn start(&mut self, command: &CommandLine, purpose: &Purpose<'_>) -> Started {
+        self.number += 1;
+        let (number, handle, log, label) = (self.number, self.handle.clone(), self.log, purpose.label);
+        let worker = purpose.worker.map(|worker| worker.to_string());
+        let mut variables = vec![("SCHEDULED_EVENTS_PHASE", label)];
+        variables.extend(worker.as_deref().map(|worker| ("SCHEDULED_EVENTS_WORKER_PID", worker)));
+        let on_event = move |event: CommandEvent| match event {
+            CommandEvent::Line(line) => log(label, &line),
+            CommandEvent::Refused(why) => {
+                log("warning", &format!("the {label} command cannot be started yet: {why}; this is tried again"));
+            }
+            CommandEvent::Ended(outcome) => handle.send(Message::CommandEnded(number, outcome)),
+        };
+        let running = match purpose.event {
+            Some(event) => command.start(event, &variables, purpose.deadline, on_event),
+            None => command.start_without_event(&variables, purpose.deadline, on_event),
+        };
+        Started { number, running }
+    }
+
+    /// Logs how a command ended. Returns whether it succeeded.
+    pub(super) fn succeeded(&self, label: &str, outcome: &CommandOutcome) -> bool {
+        let why = match outcome {
+            CommandOutcome::Succeeded => return true,
+            CommandOutcome::Failed { reason, .. } => format!("failed: {reason}"),
+            CommandOutcome::DeadlinePassed => "took too long and was terminated".to_owned(),
+            CommandOutcome::Stopped | CommandOutcome::Cancelled => {
+                (self.log)("note", &format!("the {label} command was terminated, because it is not needed any more"));
+                return false;
+            }
+            CommandOutcome::NotStarted(why) => format!("could not be started: {why}"),
+        };
+        (self.log)("warning", &format!("the {label} command {why}"));
+        false
+    }
+}
+
+impl Started {
+    pub(super) fn is(&self, number: u64) -> bool {
+        self.number == number
+    }
+
+    pub(super) fn running(&self) -> &RunningCommand {
+        &self.running
+    }
+}

@@ -1,0 +1,26 @@
+//! `run`: keeps an interruptible workload, such as a worker on a Spot machine.
+//!
+//! A [`Supervisor`] starts the worker after its warm-up, and moves it through the life cycle that core's
+//! [`Phase`](scheduled_events_core::spot::Phase) defines. A watcher on another thread tells it through a [`RunHandle`] when an
+//! event is announced or over; nothing that the watcher waits for delays the worker.
+//!
+//! * `options`: what a supervisor is configured with.
+//! * `supervisor`: the loop that acts on what happens. `stop` is its part that stops the worker in time.
+//! * `worker`: the worker's processes. `commands`: the user's commands beside it.
+//! * `phase_file`: what the next run must know. `others`: the other runs that share the folder of the state file.
+//! * `init`: the first process of a container.
+
+mod commands;
+pub(crate) mod init;
+mod message;
+mod options;
+mod others;
+mod phase_file;
+mod stop;
+mod supervisor;
+mod worker;
+
+pub(crate) use message::{Announcement, RunHandle};
+pub(crate) use options::{RunCommands, RunOptions};
+pub(crate) use phase_file::PhaseFile;
+pub(crate) use supervisor::Supervisor;

@@ -1,0 +1,74 @@
+//! `run` as the first process of a process namespace, as in a container. That takes root or user namespaces.
+
+use std::process::{Command, Stdio};
+
+use super::{Fixture, arguments, preempt};
+use crate::support::{FakeService, PROGRAM, Run, WHILE_TEST_RUNS, command, eventually, launch};
+
+/// How this machine makes a process namespace. The program in it is the first process.
+///
+/// # Panics
+/// This machine allows none: the test cannot run, and says so by failing.
+fn namespace() -> Vec<&'static str> {
+    let root: &[_] = &["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
+    let user: &[_] = &["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc"];
+    let works = |words: &&[&'static str]| {
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).arg("true").stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    let found = [root, user].into_iter().find(works);
+    found.expect("a process namespace needs root or user namespaces, and neither is available here").to_vec()
+}
+
+/// `run` as the first process, without a launcher in between.
+fn first_process(endpoint: &str, options: &[&str], script: &str) -> Run {
+    let words = namespace();
+    let arguments = arguments(endpoint, options, script);
+    let mut whole = launch(words[0]);
+    whole.args(&words[1..]).arg(PROGRAM).args(&arguments);
+    for (name, value) in command(&arguments).get_envs() {
+        match value {
+            Some(value) => whole.env(name, value),
+            None => whole.env_remove(name),
+        };
+    }
+    Run::start(whole)
+}
+
+/// In the namespace the test process does not exist, so the scripts end with the namespace instead.
+fn in_namespace(script: &str) -> String {
+    script.replace(WHILE_TEST_RUNS, "true")
+}
+
+#[test]
+fn it_waits_for_the_processes_that_it_inherits_and_ends_with_the_workers_exit_code() {
+    let (fixture, service) = (Fixture::new(), FakeService::start());
+    // Ten processes whose parent has ended, and then the states of all processes, until none is a zombie.
+    let script = format!(
+        "for n in 1 2 3 4 5 6 7 8 9 10; do sh -c 'sleep 0.2 & echo $! >> {log}'; done; test $(cat /proc/1/comm) = scheduled-event || exit 9; \
+         while for pid in $(cat {log}); do test -e /proc/$pid && break; done; test -e /proc/$pid; do sleep 0.1; done; exit 6",
+        log = fixture.log
+    );
+    first_process(&service.url(), &[], &script).finish().with_code(6);
+    assert_eq!(fixture.lines().len(), 10);
+    first_process(&service.url(), &[], "kill -KILL $$").finish().with_code(137);
+}
+
+#[test]
+fn it_lives_through_an_event_and_passes_signals_on() {
+    let (fixture, service) = (Fixture::new(), FakeService::start());
+    let run = first_process(&service.url(), &["--approve"], &in_namespace(&fixture.worker()));
+    fixture.await_lines("start", 1);
+    service.show(2, &[preempt("a")]);
+    eventually("an approval", || (service.posted() == ["a"]).then_some(()));
+    service.show(3, &[]);
+    fixture.await_lines("start", 2);
+    // The first process is a child of unshare.
+    let unshare = run.id();
+    let children = std::fs::read_to_string(format!("/proc/{unshare}/task/{unshare}/children")).expect("a process");
+    let first = children.trim().parse().expect("one child");
+    crate::support::signal(first, rustix::process::Signal::TERM);
+    run.finish().with_code(0);
+    assert_eq!(fixture.lines(), ["start", "end", "start", "end"]);
+}
