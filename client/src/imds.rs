@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use scheduled_events_core::{Cause, VmNames, limits};
+use scheduled_events_core::{Cause, VmNames, limits, wire};
 use ureq::config::Config;
 use ureq::http::{HeaderMap, Uri, header};
 use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
@@ -20,16 +20,13 @@ use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 use crate::limits::{BODY_MAX, CONNECT_TIMEOUT, ERROR_BODY_MAX, HEAD_MAX};
 
 /// The address of the metadata service on every Azure virtual machine in a virtual network.
-pub const ENDPOINT: &str = "http://169.254.169.254";
+pub const ENDPOINT: &str = wire::ENDPOINT;
 
 /// The default API version: the newest documented one.
-pub const API_VERSION: &str = "2020-07-01";
+pub const API_VERSION: &str = wire::API_VERSION;
 
 /// The API version whose resource names start with an underscore.
 pub const UNDERSCORED_API_VERSION: &str = "2017-03-01";
-
-/// The API version of the request for the machine's own name.
-const NAME_API_VERSION: &str = "2021-02-01";
 
 /// The request buffer, in bytes. A longer request is sent in parts; those of a watcher have at most 3 KiB.
 const REQUEST_BUFFER: usize = 4 * 1024;
@@ -179,7 +176,7 @@ impl Imds {
             .user_agent(concat!("scheduled-events/", env!("CARGO_PKG_VERSION")))
             .build();
         let agent = ureq::Agent::with_parts(config, DefaultConnector::default(), DirectResolver);
-        let events = format!("{endpoint}/metadata/scheduledevents?api-version={api_version}");
+        let events = format!("{endpoint}{}?api-version={api_version}", wire::PATH);
         let endpoint = endpoint.to_owned();
         Ok(Self { agent, user_agent: None, trace: None, endpoint, events, next: Arc::default(), speed: 1 })
     }
@@ -261,7 +258,7 @@ impl Imds {
     }
 
     fn headers<B>(&self, request: ureq::RequestBuilder<B>) -> ureq::RequestBuilder<B> {
-        let request = request.header("Metadata", "true");
+        let request = request.header(wire::HEADER_NAME, wire::HEADER_VALUE);
         match &self.user_agent {
             Some(text) => request.header("User-Agent", text),
             None => request,
@@ -296,7 +293,7 @@ impl Imds {
     /// # Errors
     /// A sentence that says why the name is unknown.
     pub fn vm_name(&self, timeout: Duration) -> Result<String, String> {
-        let name = self.compute("name", timeout)?;
+        let name = self.text(wire::NAME_PATH, timeout)?;
         let name = name.trim();
         if name.is_empty()
             || name.len() > limits::NAME_MAX
@@ -312,7 +309,7 @@ impl Imds {
     /// # Errors
     /// A sentence that says why the id is unknown.
     pub fn vm_id(&self, timeout: Duration) -> Result<String, String> {
-        let id = self.compute("vmId", timeout)?;
+        let id = self.text(wire::VM_ID_PATH, timeout)?;
         let id = id.trim();
         if id.is_empty() || id.len() > limits::NAME_MAX || id.chars().any(char::is_control) {
             return Err(format!("{:?} is not an id", id.chars().take(60).collect::<String>()));
@@ -320,9 +317,8 @@ impl Imds {
         Ok(id.to_owned())
     }
 
-    /// Requests one member of the instance's `compute` metadata, as text.
-    fn compute(&self, member: &str, timeout: Duration) -> Result<String, String> {
-        let path = format!("/metadata/instance/compute/{member}?api-version={NAME_API_VERSION}&format=text");
+    /// Requests one member of the instance's metadata, as text.
+    fn text(&self, path: &str, timeout: Duration) -> Result<String, String> {
         let url = format!("{}{path}", self.endpoint);
         let response = self.get(&url, timeout).map_err(|failure| format!("{} ({})", failure.cause, failure.detail))?;
         if response.status != 200 {

@@ -38,6 +38,7 @@
 //!   when to recover, and continues after a restart from a snapshot.
 //! * [`record`]: what a host logs, as records for any serde writer.
 //! * [`spot`]: what an eviction does to a Spot machine, and the life cycle of a workload that lives with it.
+//! * [`wire`]: the paths, the version and the header of requests.
 //!
 //! # Features
 //!
@@ -86,6 +87,7 @@ mod slice_writer;
 pub mod spot;
 mod time;
 mod tracker;
+pub mod wire;
 mod words;
 
 pub use approval::{StartRequests, WriteDecoded};
