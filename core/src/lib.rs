@@ -109,6 +109,7 @@ pub use policy::{
 pub use session::{
     AnswerOutcome, Cause, GateAnswer, GatePhase, Preparation, RecoveryStatus, Report, RequestOutcome, Response,
     Session, SessionConfig, SessionConfigError, SnapshotError, Step, Untracked, Waiting, WaitsFor, limits,
+    snapshot_length,
 };
 pub use time::{UnixMillis, UnixSeconds};
 pub use tracker::{Change, TrackedEvent, TrackedStatus, Tracker, TrackerFull};

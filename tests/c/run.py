@@ -12,6 +12,7 @@ A check fails if a tool is missing; none is skipped.
 """
 
 import concurrent.futures
+import http.server
 import json
 import os
 import re
@@ -19,7 +20,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+import urllib.request
 
 sys.dont_write_bytecode = True
 
@@ -35,6 +38,7 @@ MANY_MUTATIONS = 1_000_000
 SIZE_MAX = 232_000
 ABI = HERE / "abi"
 BASELINE = ABI / "libscheduled_events.abi"
+BOOT_ID = "0d3f8c5e-6f0e-4a55-9a0c-7d2b7d3f1c11"
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
 
 
@@ -317,6 +321,61 @@ def examples():
     with concurrent.futures.ThreadPoolExecutor() as threads:
         list(threads.map(replay_reboot, (WORK / "agent", WORK / "agent-cc")))
     return "3 compiled and run"
+
+
+@check
+def one_snapshot_format():
+    """A C program continues from the command's state file, and the command from the snapshot of a C program."""
+    run("cargo", "build", "--quiet", "-p", "scheduled-events", cwd=ROOT)
+    command, folder = TARGET / "debug/scheduled-events", WORK / "handover"
+    folder.mkdir(mode=0o700)
+    policy, state, snapshot = folder / "policy.toml", folder / "state", folder / "snapshot"
+    policy.write_text('[[rule]]\naction = "prepare"\n')
+    env = {**os.environ, "SCHEDULED_EVENTS_BOOT_ID": BOOT_ID}
+    server = subprocess.Popen([command, "replay", "user-reboot", "--speed", "60", "--vm-name", "web_0"],
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        url = server.stdout.readline().removeprefix("listening on ").strip()
+        common = ("watch", "--json", "--endpoint", url, "--vm-name", "web_0", "--policy", policy)
+        watcher = subprocess.Popen([str(part) for part in (command, *common, "--state", state, "--prepare", "true")],
+                                   stdout=subprocess.PIPE, text=True, env=env)
+        for line in watcher.stdout:
+            record = json.loads(line)
+            if record["record"] == "prepare" and record["outcome"] == "ready":
+                break
+        watcher.kill()
+        watcher.wait()
+        machine_id = urllib.request.urlopen(urllib.request.Request(
+            f"{url}/metadata/instance/compute/vmId?api-version=2021-02-01&format=text", headers={"Metadata": "true"})).read().decode()
+        run(compile("handover.c"), state, machine_id, BOOT_ID, snapshot)
+        snapshot.chmod(0o600)
+    finally:
+        server.terminate()
+        server.wait()
+    with http.server.HTTPServer(("127.0.0.1", 0), NoEvents) as empty:
+        threading.Thread(target=empty.serve_forever, daemon=True).start()
+        log = run(command, "watch", "--json", "--endpoint", f"http://127.0.0.1:{empty.server_port}", "--vm-name", "web_0",
+                  "--policy", policy, "--state", snapshot, "--recover", "true", "--until-idle", timeout=60, env=env)
+        empty.shutdown()
+    outcomes = [record["outcome"] for record in map(json.loads, filter(lambda line: line.startswith("{"), log.splitlines()))
+                if record["record"] == "recover"]
+    expect(outcomes == ["done"], f"the command recovered {outcomes} from the snapshot of C:\n{log}")
+    return "from the command to C and back"
+
+
+class NoEvents(http.server.BaseHTTPRequestHandler):
+    """Stands for a metadata service that announces nothing and knows no machine."""
+
+    def do_GET(self):
+        known = self.path.startswith("/metadata/scheduledevents")
+        body = b'{"DocumentIncarnation":901,"Events":[]}' if known else b""
+        self.send_response(200 if known else 404)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
 
 
 def replay_reboot(agent):

@@ -1,17 +1,17 @@
-//! What a state file contains, and how it is written: a line with the format's name and the checksum of the rest, which is JSON.
+//! What a state file contains: the session's snapshot, as the C library and Python write and read it, too; a line with the
+//! format's name and a checksum of all but itself; and JSON. A file that is only a snapshot is read as well.
 
-use std::fmt::Write as _;
 use std::io;
 
-use scheduled_events_core::{Action, Change, UnixSeconds, WaitsFor};
+use scheduled_events_core::{Action, Change, UnixSeconds, WaitsFor, snapshot_length};
 use serde::{Deserialize, Serialize};
 
 use crate::record::EventRecord;
 
-/// How the first line starts.
+/// How the line after the snapshot starts.
 const FORMAT: &str = "scheduled-events state 2";
 
-/// How the first line starts in every version of the format.
+/// How that line starts in every version of the format, in the first version as the first line.
 const ANY_FORMAT: &str = "scheduled-events state ";
 
 /// The content of a state file.
@@ -82,7 +82,6 @@ pub struct PendingHook {
 
 #[derive(Serialize, Deserialize)]
 struct Content {
-    session: String,
     status: MachineStatus,
     events: Vec<EventRecord>,
     // Left out if there are none.
@@ -92,50 +91,63 @@ struct Content {
 
 /// The state in a file, or what is wrong with it.
 pub(super) fn parse(bytes: &[u8]) -> Result<State, String> {
-    let text = std::str::from_utf8(bytes).map_err(|_| "it is not UTF-8 text")?;
-    let (head, content) = text.split_once('\n').ok_or("it has no complete first line")?;
-    let checksum = head.strip_prefix(FORMAT).ok_or_else(|| match head.strip_prefix(ANY_FORMAT) {
-        Some(rest) => {
-            let version: String = rest.chars().take_while(char::is_ascii_digit).take(9).collect();
-            format!("another version of this program wrote it: expected \"{FORMAT}\", found \"{ANY_FORMAT}{version}\"")
+    let another_version = |found: &[u8]| {
+        let version: String = found.iter().map(|&byte| byte as char).take_while(char::is_ascii_digit).take(9).collect();
+        format!("another version of this program wrote it: expected \"{FORMAT}\", found \"{ANY_FORMAT}{version}\"")
+    };
+    if let Some(rest) = bytes.strip_prefix(ANY_FORMAT.as_bytes()) {
+        // The first version had the snapshot in its text.
+        return Err(another_version(rest));
+    }
+    // The last place: a snapshot can contain anything, but JSON has no line feed in a string.
+    let line = format!("\n{ANY_FORMAT}");
+    let Some(at) = bytes.windows(line.len()).rposition(|window| window == line.as_bytes()) else {
+        if snapshot_length(bytes) == Some(bytes.len()) {
+            return Ok(State { session: bytes.to_vec(), ..State::default() });
         }
-        None => format!("its first line does not start with {FORMAT:?}"),
-    })?;
-    if checksum.trim() != format!("{:08x}", crc32fast::hash(content.as_bytes())) {
+        return Err(
+            "it is neither a snapshot nor a snapshot and a line that starts with \"scheduled-events state\"".into()
+        );
+    };
+    let (session, text) = bytes.split_at(at);
+    let text = std::str::from_utf8(text).map_err(|_| "what follows the snapshot is not UTF-8 text")?;
+    let (head, content) = text.get(1..).and_then(|text| text.split_once('\n')).ok_or("a line is incomplete")?;
+    let checksum = head
+        .strip_prefix(FORMAT)
+        .ok_or_else(|| another_version(head.as_bytes().get(ANY_FORMAT.len()..).unwrap_or(b"")))?;
+    if checksum.trim() != checksum_of(session, content) {
         return Err("its checksum does not match its content".into());
     }
     let content: Content = serde_json::from_str(content).map_err(|error| error.to_string())?;
-    let session = decode_hex(&content.session).ok_or("its snapshot is not hexadecimal")?;
-    Ok(State { session, events: content.events, hooks: content.pending_hooks, status: content.status })
+    Ok(State {
+        session: session.to_vec(),
+        events: content.events,
+        hooks: content.pending_hooks,
+        status: content.status,
+    })
 }
 
 /// The file with this state.
 pub(super) fn format(state: &State) -> io::Result<Vec<u8>> {
-    let mut session = String::with_capacity(state.session.len() * 2);
-    for byte in &state.session {
-        let _ = write!(session, "{byte:02x}");
-    }
-    let content = Content {
-        session,
-        status: state.status.clone(),
-        events: state.events.clone(),
-        pending_hooks: state.hooks.clone(),
-    };
+    let content =
+        Content { status: state.status.clone(), events: state.events.clone(), pending_hooks: state.hooks.clone() };
     let mut content = serde_json::to_string_pretty(&content)?;
     content.push('\n');
-    Ok(format!("{FORMAT} {:08x}\n{content}", crc32fast::hash(content.as_bytes())).into_bytes())
+    let text = format!("\n{FORMAT} {}\n{content}", checksum_of(&state.session, &content));
+    Ok([&state.session, text.as_bytes()].concat())
 }
 
-fn decode_hex(text: &str) -> Option<Vec<u8>> {
-    let digits = text.as_bytes();
-    if !digits.len().is_multiple_of(2) {
-        return None;
-    }
-    digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+fn checksum_of(session: &[u8], content: &str) -> String {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(session);
+    hasher.update(content.as_bytes());
+    format!("{:08x}", hasher.finalize())
 }
 
 #[cfg(test)]
 mod tests {
+    use scheduled_events_core::{Session, SessionConfig, VmNames};
+
     use super::*;
 
     #[test]
@@ -158,5 +170,24 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_file_that_is_only_a_snapshot_is_read() {
+        let session = Session::<4>::new(&SessionConfig::new(VmNames::UNKNOWN)).unwrap();
+        let mut snapshot = [0; 256];
+        let length = session.snapshot(&mut snapshot).unwrap();
+        let alone = State { session: snapshot[..length].to_vec(), ..State::default() };
+        assert_eq!(parse(&snapshot[..length]), Ok(alone));
+        assert!(parse(&snapshot[..length - 1]).is_err());
+        assert!(parse(&snapshot[..=length]).is_err());
+        assert!(parse(b"").is_err());
+    }
+
+    #[test]
+    fn text_in_a_snapshot_is_not_mistaken_for_the_line() {
+        let session = format!("SEVS\n{FORMAT} 00000000\n{{}}").into_bytes();
+        let state = State { session, ..State::default() };
+        assert_eq!(parse(&format(&state).unwrap()), Ok(state));
     }
 }

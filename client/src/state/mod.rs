@@ -1,7 +1,8 @@
 //! The state file: what a restart must know. It is replaced atomically, so a crash leaves the old file or the new one.
 //!
-//! The first line names the format and has a CRC-32 of the rest, which is JSON: the session's snapshot, what it waits for and the
-//! tracked events in readable form, and the hooks that have not ended. It has some hundred kilobytes at most, however large the documents are.
+//! It starts with the session's snapshot, which the C library and Python read and write, too. A line of text with the format's
+//! name and a CRC-32 follows, and JSON: what the session waits for and the tracked events in readable form, and the hooks that
+//! have not ended. The file has some hundred kilobytes at most, however large the documents are.
 //!
 //! A user who can write the file decides which commands run, so a file or a folder of another user is refused, and no link is
 //! followed to the file.
@@ -467,7 +468,7 @@ mod tests {
     fn a_file_of_another_version_is_reported_as_such() {
         let folder = folder("version");
         let path = folder.join("state");
-        write_private(&path, "scheduled-events state 3 00000000\n{}\n");
+        write_private(&path, "SEVS\nscheduled-events state 3 00000000\n{}\n");
         let (_, loaded) = StateFile::open(&path).unwrap();
         let LoadResult::Damaged { quarantine, reason } = loaded else { panic!("it was accepted") };
         assert!(reason.ends_with("found \"scheduled-events state 3\""), "{reason}");

@@ -148,8 +148,12 @@ impl Watcher {
             watcher.start_notes.extend(note);
             // A dry run does nothing, so a later run must not find it done.
             if !watcher.options.dry_run {
-                let note =
-                    watcher.persistence.write_to(file, &watcher.session, &watcher.events, watcher.clock.clock.now())?;
+                let note = watcher.persistence.write_to(
+                    file,
+                    &mut watcher.session,
+                    &watcher.events,
+                    watcher.clock.clock.now(),
+                )?;
                 watcher.start_notes.extend(note);
             }
         }
@@ -538,7 +542,7 @@ impl Watcher {
     }
 
     fn save(&mut self, host: &mut dyn Host) {
-        if let Some(note) = self.persistence.save(&self.session, &self.events, self.clock.clock.now()) {
+        if let Some(note) = self.persistence.save(&mut self.session, &self.events, self.clock.clock.now()) {
             host.note(&note);
         }
     }

@@ -20,10 +20,6 @@ type Wait = (WaitsFor, Option<u32>, Option<(Action, Option<u16>, Reason)>);
 #[derive(Default)]
 pub(super) struct Persistence {
     file: Option<StateFile>,
-    /// The session's newest snapshot. A buffer that is used again.
-    snapshot: Vec<u8>,
-    /// The snapshot in the file.
-    saved: Vec<u8>,
     /// What the events wait for according to the file.
     saved_waits: Vec<Wait>,
     /// The hooks that have not ended, by numbers of this run.
@@ -80,15 +76,14 @@ impl Persistence {
     pub(super) fn write_to(
         &mut self,
         file: StateFile,
-        session: &Session<EVENTS_MAX>,
+        session: &mut Session<EVENTS_MAX>,
         events: &EventRecords,
         now: UnixMillis,
     ) -> Result<Option<Note>, String> {
-        self.take_snapshot(session);
         let state = self.state(session, events, now);
         let error = match file.save(&state) {
             Ok(()) => {
-                self.saved = state.session;
+                session.saved();
                 self.saved_waits = waits(session, now);
                 self.file = Some(file);
                 return Ok(None);
@@ -142,20 +137,19 @@ impl Persistence {
     /// Returns what the log should say.
     pub(super) fn save(
         &mut self,
-        session: &Session<EVENTS_MAX>,
+        session: &mut Session<EVENTS_MAX>,
         events: &EventRecords,
         now: UnixMillis,
     ) -> Option<Note> {
         if self.file.is_none() || self.retry_at.is_some_and(|at| Instant::now() < at) {
             return None;
         }
-        self.take_snapshot(session);
         let file = self.file.as_ref()?;
         let waits = waits(session, now);
-        let written = if self.snapshot != self.saved || self.hooks_changed || waits != self.saved_waits {
+        let written = if session.is_changed() || self.hooks_changed || waits != self.saved_waits {
             let state = self.state(session, events, now);
             file.save(&state).map(|()| {
-                self.saved = state.session;
+                session.saved();
                 self.saved_waits = waits;
                 self.hooks_changed = false;
             })
@@ -181,21 +175,15 @@ impl Persistence {
         self.retry_at = None;
     }
 
-    fn take_snapshot(&mut self, session: &Session<EVENTS_MAX>) {
-        self.snapshot.resize(self.snapshot.capacity(), 0);
-        let length = match session.snapshot(&mut self.snapshot) {
-            Ok(length) => length,
-            Err(small) => {
-                self.snapshot.resize(small.needed, 0);
-                session.snapshot(&mut self.snapshot).unwrap_or(0)
-            }
-        };
-        self.snapshot.truncate(length);
-    }
-
     fn state(&self, session: &Session<EVENTS_MAX>, events: &EventRecords, now: UnixMillis) -> State {
+        let mut snapshot = Vec::new();
+        if let Err(small) = session.snapshot(&mut snapshot) {
+            snapshot.resize(small.needed, 0);
+            // It has this length now.
+            let _ = session.snapshot(&mut snapshot);
+        }
         State {
-            session: self.snapshot.clone(),
+            session: snapshot,
             events: events.tracked(session),
             hooks: self.hooks.values().cloned().collect(),
             status: status(session, now),

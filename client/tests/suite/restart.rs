@@ -336,12 +336,13 @@ fn a_damaged_state_file_is_reported_and_quarantined() {
 #[test]
 fn a_state_file_with_a_damaged_snapshot_and_a_correct_checksum_is_quarantined() {
     let fixture = Fixture::new();
-    let whole = String::from_utf8(state_of_an_approved_event(&fixture)).expect("text");
-    let (head, content) = whole.split_once('\n').expect("two lines");
-    let snapshot = content.split('"').nth(3).expect("the snapshot");
-    let changed = content.replacen(&snapshot[8..10], "77", 1);
-    let (form, _) = head.rsplit_once(' ').expect("a checksum");
-    let forged = format!("{form} {:08x}\n{changed}", crc32fast::hash(changed.as_bytes()));
+    let mut forged = state_of_an_approved_event(&fixture);
+    let line = b"\nscheduled-events state 2 ";
+    let end = forged.windows(line.len()).rposition(|window| window == line).expect("the line after the snapshot");
+    forged[12] ^= 1;
+    let checksum = end + line.len();
+    let content = [&forged[..end], &forged[checksum + 9..]].concat();
+    forged[checksum..checksum + 8].copy_from_slice(format!("{:08x}", crc32fast::hash(&content)).as_bytes());
     write_private(&fixture.state, forged);
     let arguments = ["--state", &fixture.state, "--vm-name", VM, "--max-polls", "1"];
     let finished = Run::watch(&fixture.service.url(), &arguments).finish().with_code(0);

@@ -37,7 +37,7 @@ pub use command::{AnswerOutcome, GatePhase};
 pub use config::{SessionConfig, SessionConfigError};
 pub use gate::GateAnswer;
 pub use response::{Cause, RequestOutcome, Response};
-pub use snapshot::SnapshotError;
+pub use snapshot::{SnapshotError, snapshot_length};
 pub use step::{Preparation, Report, Step, Untracked};
 pub use waiting::{RecoveryStatus, Waiting, WaitsFor};
 

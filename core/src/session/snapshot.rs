@@ -257,8 +257,9 @@ impl<const N: usize> Session<N> {
 /// The length of magic number, version and length.
 const HEAD_BYTES: usize = MAGIC.len() + 1 + 4;
 
-/// The length of the snapshot at the start of these bytes, according to its head.
-fn snapshot_length(bytes: &[u8]) -> Option<usize> {
+/// The length of the snapshot at the start of these bytes, as its head has it; `None` if it is not the start of a snapshot. The
+/// bytes may have another length, and only [`Session::restore`] checks the content.
+pub fn snapshot_length(bytes: &[u8]) -> Option<usize> {
     let (head, _) = bytes.split_first_chunk::<HEAD_BYTES>()?;
     let (_, length) = head.strip_prefix(MAGIC)?.split_last_chunk::<4>()?;
     usize::try_from(u32::from_le_bytes(*length)).ok()

@@ -42,8 +42,14 @@ impl Parsed {
         let body: Box<[u8]> = body.into();
         let mut document = Box::new(schedev_document { opaque: [u64::from(UNWRITTEN); 96] });
         let before = document.opaque;
-        let mut error =
-            schedev_error { kind: 77, line: 0, column: 0, offset: 0, message: [0; SCHEDEV_ERROR_MESSAGE_MAX_BYTES] };
+        let mut error = schedev_error {
+            kind: 77,
+            line: 0,
+            column: 0,
+            offset: 0,
+            message: [0; SCHEDEV_ERROR_MESSAGE_MAX_BYTES],
+            reserved: [0; 2],
+        };
         // SAFETY: all four live, and the bytes as long as the view.
         let status =
             unsafe { schedev_document_parse(body.as_ptr().cast(), body.len(), &raw mut *document, &raw mut error) };
