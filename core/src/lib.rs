@@ -39,6 +39,7 @@
 //! * [`record`]: what a host logs, as records for any serde writer.
 //! * [`spot`]: what an eviction does to a Spot machine, and the life cycle of a workload that lives with it.
 //! * [`wire`]: the paths, the version and the header of requests.
+//! * [`terminate`]: the part of a scale set's model that announces deletions.
 //!
 //! # Features
 //!
@@ -85,6 +86,7 @@ pub mod record;
 mod session;
 mod slice_writer;
 pub mod spot;
+pub mod terminate;
 mod time;
 mod tracker;
 pub mod wire;

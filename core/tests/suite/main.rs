@@ -17,5 +17,6 @@ mod session_machine;
 mod session_pacing;
 mod session_waiting;
 mod spot;
+mod terminate;
 mod views;
 mod words;
