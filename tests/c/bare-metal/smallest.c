@@ -1,6 +1,7 @@
 /*
  * What a microcontroller links at least: parse, track, decide, approve; no stdio, no heap. Exit status 0 means that the
- * results are as expected. Its size is printed by the tests.
+ * results are as expected. The tests print its size
+ * without a C library.
  */
 #include "scheduled_events.h"
 
