@@ -30,12 +30,30 @@ install -m 755 "$built/libscheduled_events.so" "$destdir$libdir/libscheduled_eve
 ln -sf "libscheduled_events.so.$version" "$destdir$libdir/libscheduled_events.so.$abi"
 ln -sf "libscheduled_events.so.$abi" "$destdir$libdir/libscheduled_events.so"
 
+# The path of $1 from $2: what is installed can be moved as a whole.
+relative() { realpath -m --relative-to="$2" "$1"; }
+
 fill() {
-  sed -e "s|@PREFIX@|$prefix|g" -e "s|@LIBDIR@|$libdir|g" -e "s|@VERSION@|$version|g" -e "s|@ABI@|$abi|g" \
+  sed -e "s|@PREFIX_FROM_PC@|$(relative "$prefix" "$libdir/pkgconfig")|g" \
+    -e "s|@LIBDIR_FROM_PREFIX@|$(relative "$libdir" "$prefix")|g" -e "s|@VERSION@|$version|g" -e "s|@ABI@|$abi|g" \
     -e "s|@ABI_PATTERN@|$(echo "$abi" | sed 's/\./\\\\\\\\./g')|g" -e "s|@PRIVATE@|$private|g" \
     -e "s|@PRIVATE_CMAKE@|$(echo "$private" | sed 's/ /;/g')|g" \
-    -e "s|@INCLUDE_FROM_LIB@|$(realpath -m --relative-to="$libdir" "$prefix/include")|g" "ffi-c/package/$1.in" >"$2/$1"
+    -e "s|@INCLUDE_FROM_LIB@|$(relative "$prefix/include" "$libdir")|g" "ffi-c/package/$1.in" >"$2/$1"
 }
 fill scheduled_events.pc "$destdir$libdir/pkgconfig"
 fill scheduled_eventsConfig.cmake "$destdir$libdir/cmake/scheduled_events"
 fill scheduled_eventsConfigVersion.cmake "$destdir$libdir/cmake/scheduled_events"
+
+# The loader finds a new library in its folders once its cache is renewed.
+[ -z "$destdir" ] || exit 0
+PATH=$PATH:/usr/sbin:/sbin
+case "$libdir/" in
+/usr/lib/* | /usr/lib64/* | /usr/local/lib/* | /usr/local/lib64/*)
+  if [ "$(id -u)" -ne 0 ] || ! ldconfig; then
+    echo "note: run \`ldconfig\` as root, so that programs find the library"
+  fi
+  ;;
+*)
+  echo "note: the loader does not search $libdir: link programs with -Wl,-rpath,$libdir, or set LD_LIBRARY_PATH"
+  ;;
+esac

@@ -29,6 +29,7 @@ sys.dont_write_bytecode = True
 import bare_metal
 import collectd
 import corpus
+import packages
 from toolbox import (CXX_HEADERS, HEADER, HERE, INCLUDE, LIBRARY, POSIX, ROOT, TARGET, WARNINGS, WORK, Failed, abi, compile,
                      declared, expect, exported, library, run)
 
@@ -396,6 +397,12 @@ def replay_reboot(agent):
     expect(all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", record["time"]) for record in records), log)
 
 
+@check
+def package_managers():
+    """The library builds, and a program with it, through CMake from the source tree, Meson and Conan; the vcpkg port."""
+    return packages.check(installed())
+
+
 def bare_metal_library():
     """The library without std works on a Cortex-M4 in QEMU as on this machine, and cannot panic."""
     return bare_metal.check()
@@ -522,7 +529,8 @@ def bench():
 @check
 def formatted():
     """The C and C++ files are formatted with clang-format."""
-    folders = (HERE, HERE / "bare-metal", HERE / "bench", HERE / "package", ROOT / "examples/c", ROOT / "examples/collectd")
+    folders = (HERE, HERE / "bare-metal", HERE / "bench", HERE / "package", ROOT / "examples/c", ROOT / "examples/collectd",
+               ROOT / "packaging/conan/test_package")
     sources = (path for folder in folders for path in sorted(folder.iterdir()) if path.suffix in (".c", ".cc", ".h"))
     files = [HEADER, *CXX_HEADERS, *sources]
     run("clang-format", "--dry-run", "-Werror", *files)

@@ -1,0 +1,160 @@
+"""Builds the library as each package manager does, and a program with the result."""
+
+import json
+import os
+import re
+import shutil
+
+from toolbox import HERE, ROOT, TARGET, WARNINGS, WORK, expect, run
+
+PACKAGING = ROOT / "packaging"
+PROGRAM = PACKAGING / "conan/test_package/program.c"
+# All of them use the build of the other checks.
+ENV = {**os.environ, "CARGO_TARGET_DIR": str(TARGET), "CARGO_NET_OFFLINE": "true"}
+
+
+def moved(prefix):
+    """An installation that was moved, as a package manager does, works through pkg-config and CMake."""
+    there = WORK / "moved/elsewhere"
+    shutil.copytree(prefix, there, symlinks=True)
+    for flags in ([], ["--define-prefix"]):
+        env = {**os.environ, "PKG_CONFIG_PATH": str(there / "lib/pkgconfig")}
+        found = run("pkg-config", *flags, "--cflags", "--libs", "scheduled_events", env=env).split()
+        expect(str(prefix) + "/" not in " ".join(found), f"pkg-config {flags} gives the former prefix: {found}")
+        out = WORK / "moved/program"
+        run("gcc", *WARNINGS, PROGRAM, "-o", out, *found, f"-Wl,-rpath,{there}/lib")
+        run(out)
+    project = WORK / "moved/project"
+    project.mkdir()
+    (project / "CMakeLists.txt").write_text((PACKAGING / "conan/test_package/CMakeLists.txt").read_text())
+    shutil.copy(PROGRAM, project)
+    run("cmake", "-S", project, "-B", project / "b", f"-DCMAKE_PREFIX_PATH={there}")
+    run("cmake", "--build", project / "b")
+    run(project / "b/program")
+
+
+def loader(prefix):
+    """An installation that the loader does not find says so."""
+    printed = run(ROOT / "ffi-c/install.sh", prefix, cwd=ROOT)
+    expect(f"the loader does not search {prefix}/lib" in printed, printed)
+
+
+def private_libraries():
+    """Each build description names the libraries that rustc names."""
+    text = (ROOT / "ffi-c/install.sh").read_text()
+    names = re.findall(r"-l(\w+)", re.search(r"^private='(.*)'$", text, re.M)[1])
+    for path, wanted in (("CMakeLists.txt", f'"{";".join(names)}"'),
+                         ("meson.build", ", ".join(f"'-l{name}'" for name in names)),
+                         ("packaging/conan/conanfile.py", f"PRIVATE = {json.dumps(names)}")):
+        expect(wanted in (ROOT / path).read_text(), f"{path} does not name the libraries of ffi-c/install.sh: {wanted}")
+    version = re.search(r'^version = "(.*)"$', (ROOT / "Cargo.toml").read_text(), re.M)[1]
+    expect(f"version: '{version}'" in (ROOT / "meson.build").read_text(), f"meson.build is not version {version}")
+    port = json.loads((PACKAGING / "vcpkg/scheduled-events/vcpkg.json").read_text())
+    expect(port["version"] == version, f"vcpkg.json is not version {version}")
+
+
+def cmake_source_tree():
+    """FetchContent and add_subdirectory build the library from the source tree."""
+    for kind, lines in (("fetch", f'include(FetchContent)\nFetchContent_Declare(scheduled_events SOURCE_DIR "{ROOT}")\n'
+                                  "FetchContent_MakeAvailable(scheduled_events)\n"),
+                        ("add", f'add_subdirectory("{ROOT}" scheduled_events)\n')):
+        project = WORK / f"cmake-{kind}"
+        shutil.copytree(HERE / "package", project)
+        listing = project / "CMakeLists.txt"
+        listing.write_text(re.sub(r"find_package\(.*\)\n", lambda _: lines, listing.read_text()))
+        run("cmake", "-S", project, "-B", project / "b", env=ENV)
+        run("cmake", "--build", project / "b", env=ENV)
+        for name in ("c_shared", "c_static", "cxx_shared", "cxx_static"):
+            run(project / "b" / name)
+
+
+def meson_subproject():
+    """A Meson project with the tree as a subproject."""
+    project = WORK / "meson"
+    (project / "subprojects").mkdir(parents=True)
+    (project / "subprojects/scheduled_events").symlink_to(ROOT)
+    wrap = (PACKAGING / "meson/scheduled_events.wrap").read_text()
+    # The wrap as it is, but for where the source comes from: the folder above.
+    (project / "subprojects/scheduled_events.wrap").write_text(
+        "[wrap-file]\ndirectory = scheduled_events\n" + wrap[wrap.index("[provide]"):])
+    shutil.copy(PROGRAM, project)
+    (project / "meson.build").write_text("project('program', 'c')\nexecutable('program', 'program.c', "
+                                         "dependencies: dependency('scheduled_events', version: '>=0.1'))\n")
+    run("meson", "setup", "--wrap-mode=nodownload", project / "b", project, env=ENV)
+    run("meson", "compile", "-C", project / "b", env=ENV)
+    run(project / "b/program")
+
+
+def conan():
+    """`conan create` builds the package, both ways, and a program with each."""
+    venv = TARGET / "python/conan"
+    if not (venv / "bin/conan").exists():
+        run("python3", "-m", "venv", venv)
+        run(venv / "bin/pip", "install", "--quiet", "conan>=2,<3")
+    env = {**ENV, "CONAN_HOME": str(WORK / "conan")}
+    run(venv / "bin/conan", "profile", "detect", env=env)
+    test = shutil.copytree(PACKAGING / "conan/test_package", WORK / "conan-test")
+    for shared in (False, True):
+        out = run(venv / "bin/conan", "create", PACKAGING / "conan", "-o", f"scheduled-events/*:shared={shared}",
+                  "--no-remote", "--test-folder", test, env=env)
+        expect(re.search(r"^scheduled_events \d", out, re.M), out[-2000:])
+
+
+STUBS = """
+cmake_minimum_required(VERSION 3.20)
+# What vcpkg defines, as far as the port uses it: configure, build and install with the host's CMake.
+set(PORT scheduled-events)
+function(vcpkg_cmake_configure)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" SOURCE_PATH "")
+  execute_process(COMMAND ${CMAKE_COMMAND} -S ${arg_SOURCE_PATH} -B ${BUILD} -DCMAKE_INSTALL_LIBDIR=lib
+    -DCMAKE_INSTALL_PREFIX=${CURRENT_PACKAGES_DIR} COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+function(vcpkg_cmake_install)
+  execute_process(COMMAND ${CMAKE_COMMAND} --build ${BUILD} COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+function(vcpkg_cmake_config_fixup)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "PACKAGE_NAME;CONFIG_PATH" "")
+  if(NOT EXISTS "${CURRENT_PACKAGES_DIR}/${arg_CONFIG_PATH}/${arg_PACKAGE_NAME}Config.cmake")
+    message(FATAL_ERROR "no ${arg_PACKAGE_NAME}Config.cmake in ${arg_CONFIG_PATH}")
+  endif()
+endfunction()
+function(vcpkg_fixup_pkgconfig)
+endfunction()
+function(vcpkg_install_copyright)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "" FILE_LIST)
+  file(INSTALL ${arg_FILE_LIST} DESTINATION ${CURRENT_PACKAGES_DIR}/share/${PORT})
+endfunction()
+"""
+
+
+def vcpkg_port():
+    """Runs the port with stand-ins for vcpkg's functions: vcpkg's tool is only on GitHub. This shows that the port's own
+    commands work, not that vcpkg accepts it."""
+    for linkage, there, gone in (("static", "libscheduled_events.a", "libscheduled_events.so"),
+                                 ("dynamic", "libscheduled_events.so", "libscheduled_events.a")):
+        folder = WORK / f"vcpkg-{linkage}"
+        folder.mkdir()
+        script = folder / "run.cmake"
+        script.write_text(f'{STUBS}\nset(VCPKG_LIBRARY_LINKAGE {linkage})\nset(BUILD "{folder}/build")\n'
+                          f'set(CURRENT_PACKAGES_DIR "{folder}/package")\n'
+                          f'include("{PACKAGING}/vcpkg/scheduled-events/portfile.cmake")\n')
+        run("cmake", "-P", script, env=ENV)
+        libraries = [path.name for path in (folder / "package/lib").iterdir()]
+        expect(there in libraries and gone not in libraries, f"vcpkg, {linkage}: {libraries}")
+        project = folder / "project"
+        shutil.copytree(PACKAGING / "conan/test_package", project)
+        run("cmake", "-S", project, "-B", project / "b", f"-DCMAKE_PREFIX_PATH={folder}/package")
+        run("cmake", "--build", project / "b")
+        run(project / "b/program")
+
+
+def check(prefix):
+    private_libraries()
+    loader(prefix)
+    moved(prefix)
+    cmake_source_tree()
+    meson_subproject()
+    conan()
+    vcpkg_port()
+    return "moved prefix, FetchContent, add_subdirectory, Meson, Conan; vcpkg itself was NOT RUN, only its port with stand-ins"
