@@ -44,16 +44,13 @@ fill scheduled_events.pc "$destdir$libdir/pkgconfig"
 fill scheduled_eventsConfig.cmake "$destdir$libdir/cmake/scheduled_events"
 fill scheduled_eventsConfigVersion.cmake "$destdir$libdir/cmake/scheduled_events"
 
-# The loader finds a new library in its folders once its cache is renewed.
+# The loader finds a new library once its cache is renewed, if it searches the folder at all.
 [ -z "$destdir" ] || exit 0
 PATH=$PATH:/usr/sbin:/sbin
 case "$libdir/" in
-/usr/lib/* | /usr/lib64/* | /usr/local/lib/* | /usr/local/lib64/*)
-  if [ "$(id -u)" -ne 0 ] || ! ldconfig; then
-    echo "note: run \`ldconfig\` as root, so that programs find the library"
-  fi
-  ;;
-*)
-  echo "note: the loader does not search $libdir: link programs with -Wl,-rpath,$libdir, or set LD_LIBRARY_PATH"
-  ;;
+/usr/lib/* | /usr/lib64/* | /usr/local/lib/* | /usr/local/lib64/*) [ "$(id -u)" -ne 0 ] || ldconfig || true ;;
 esac
+if ! ldconfig -p 2>/dev/null | grep -qF "=> $libdir/libscheduled_events.so.$abi"; then
+  echo "note: the loader does not find the library in $libdir. Run \`ldconfig\` as root if /etc/ld.so.conf names that"
+  echo "      folder. If not, link programs with -Wl,-rpath,$libdir, or set LD_LIBRARY_PATH."
+fi

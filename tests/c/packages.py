@@ -36,7 +36,7 @@ def moved(prefix):
 def loader(prefix):
     """An installation that the loader does not find says so."""
     printed = run(ROOT / "ffi-c/install.sh", prefix, cwd=ROOT)
-    expect(f"the loader does not search {prefix}/lib" in printed, printed)
+    expect(f"the loader does not find the library in {prefix}/lib" in printed, printed)
 
 
 def private_libraries():
