@@ -126,10 +126,13 @@ impl Report {
         writeln!(output)?;
         let saved = moment(self.saved, now);
         match (self.inspection.watched, self.inspection.process) {
-            (true, Some(process)) => writeln!(output, "{DIM}process {process} watches; last change {saved}{DIM:#}")?,
-            (true, None) => writeln!(output, "{DIM}a process watches; last change {saved}{DIM:#}")?,
+            (true, Some(process)) => writeln!(output, "{DIM}process {process} watches; last change at {saved}{DIM:#}")?,
+            (true, None) => writeln!(output, "{DIM}a process watches; last change at {saved}{DIM:#}")?,
             (false, _) => {
-                writeln!(output, "{CAUTION}nothing watches{CAUTION:#}; this is what the last watcher saved {saved}")?;
+                writeln!(
+                    output,
+                    "{CAUTION}nothing watches{CAUTION:#}; this is what the last watcher saved at {saved}"
+                )?;
                 if self.inspection.is_outdated() == Some(true) {
                     writeln!(output, "The machine was started since, or the file is another machine's.")?;
                 }
@@ -149,7 +152,7 @@ impl Report {
                 let since = since.map_or(String::new(), |since| format!(" since {}", moment(since, now)));
                 format!("the recovery runs{since}, attempt {attempt}{failed}")
             }
-            (_, _, Some(at)) => format!("the recovery is pending: next attempt {}{failed}", moment(at, now)),
+            (_, _, Some(at)) => format!("the recovery is pending: next attempt at {}{failed}", moment(at, now)),
             _ => format!("the recovery is pending until nothing keeps the machine out of service{failed}"),
         }
     }
@@ -207,7 +210,9 @@ const fn style_of(waits_for: WaitsFor) -> Style {
 
 /// What the event waits for, in words.
 fn progress(waits: &WaitingEvent, now: UnixSeconds) -> String {
-    let at = |time: Option<UnixSeconds>| time.map_or("at an unknown time".to_owned(), |time| moment(time, now));
+    let at = |time: Option<UnixSeconds>| {
+        time.map_or("at an unknown time".to_owned(), |time| format!("at {}", moment(time, now)))
+    };
     let start =
         waits.until.map_or("its start is unknown".to_owned(), |at| format!("starts not before {}", moment(at, now)));
     let runs = || {
@@ -224,7 +229,9 @@ fn progress(waits: &WaitingEvent, now: UnixSeconds) -> String {
     match waits.waits_for {
         WaitsFor::Document => "waits for the next document".to_owned(),
         WaitsFor::DueTime => {
-            format!("not due before {} (prepare_before of rule {})", at(waits.until), waits.rule.unwrap_or(0))
+            let of_rule = waits.rule.map_or(String::new(), |rule| format!(" of rule {rule}"));
+            let due = waits.until.map_or("an unknown time".to_owned(), |due| moment(due, now));
+            format!("not due before {due} (prepare_before{of_rule})")
         }
         WaitsFor::GateToPrepare => ask("before the preparation"),
         WaitsFor::GateToApprove => ask("before the approval"),
@@ -299,11 +306,11 @@ mod tests {
             ),
             (
                 WaitingEvent { until: Some(later(5)), ..waits(WaitsFor::GateToPrepare) },
-                "waits for the gate before the preparation; asked again 22:20:05 UTC (in 5 s)",
+                "waits for the gate before the preparation; asked again at 22:20:05 UTC (in 5 s)",
             ),
             (
                 WaitingEvent { until: Some(later(5)), ..waits(WaitsFor::Recovery) },
-                "over; next attempt to recover 22:20:05 UTC (in 5 s)",
+                "over; next attempt to recover at 22:20:05 UTC (in 5 s)",
             ),
         ] {
             assert_eq!(progress(&waits, NOW), expected);
@@ -338,13 +345,13 @@ mod tests {
         let mut text = Vec::new();
         report.write(&mut anstream::StripStream::new(&mut text), NOW).unwrap();
         let expected = "out of service since 22:19:00 UTC (1 min ago)\n\
-                        the recovery is pending: next attempt 22:20:20 UTC (in 20 s); it failed 2 times\n\n   \
+                        the recovery is pending: next attempt at 22:20:20 UTC (in 20 s); it failed 2 times\n\n   \
                         TYPE    STATUS     PROGRESS\n\
                         *  Reboot  Scheduled  in progress\n   a\n\
                         *  Reboot  Scheduled  over; waits for the recovery\n   d\n\
                         ?  -       -          approved; its start is unknown\n   c\n\
                         1 event of other machines (--json prints them)\n\n\
-                        nothing watches; this is what the last watcher saved 22:19:30 UTC (30 s ago)\n";
+                        nothing watches; this is what the last watcher saved at 22:19:30 UTC (30 s ago)\n";
         assert_eq!(String::from_utf8(text).unwrap(), expected);
     }
 }

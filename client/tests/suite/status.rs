@@ -55,7 +55,7 @@ fn shows_each_stage_of_an_event_and_whether_something_watches() {
     assert!(shown.starts_with("out of service since "), "{shown}");
     assert!(shown.contains("the recovery is pending until nothing keeps the machine out of service\n"), "{shown}");
     assert!(shown.contains("*  Freeze  Scheduled  preparation runs since "), "{shown}");
-    assert!(shown.contains(&format!("process {} watches; last change ", watcher.id())), "{shown}");
+    assert!(shown.contains(&format!("process {} watches; last change at ", watcher.id())), "{shown}");
     // It only looks.
     assert!(folder.names().iter().all(|name| !name.contains("damaged")), "{:?}", folder.names());
 
@@ -75,14 +75,14 @@ fn shows_each_stage_of_an_event_and_whether_something_watches() {
         Some(text(&state).stdout)
             .filter(|shown| shown.starts_with("in service since ") && shown.contains("\nno events\n"))
     });
-    assert!(shown.contains("watches; last change"), "{shown}");
+    assert!(shown.contains("watches; last change at"), "{shown}");
 
     service.show(5, &[freeze("b")]);
     await_status(&state, "start");
     // What a killed watcher saved is shown as such.
     watcher.kill();
     let shown = text(&state).stdout;
-    assert!(shown.contains("nothing watches; this is what the last watcher saved "), "{shown}");
+    assert!(shown.contains("nothing watches; this is what the last watcher saved at "), "{shown}");
     assert!(shown.contains("approved; starts not before "), "{shown}");
     let machine = run(&["status", "--json", "--state", &state]).with_code(0).of_kind("status").remove(0);
     assert_eq!((&machine["watched"], &machine["process"]), (&Value::from(false), &Value::Null));
