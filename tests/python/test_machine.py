@@ -311,6 +311,9 @@ def test_rules_and_leaders_keep_their_new_members() -> None:
     assert se.Policy.from_toml(toml) == pickle.loads(pickle.dumps(se.Policy([rule]))) == se.Policy([rule])
     with pytest.raises(se.PolicyError, match="min_notice is longer than max_notice"):
         se.Rule("hold", min_notice=2, max_notice=1)
+    for action in ("hold", "ignore"):
+        with pytest.raises(se.PolicyError, match=f"prepare_before has no effect with the action `{action}`"):
+            se.Rule(action, prepare_before="20m")
     leaders: list[Any] = [None, "first-resource", "everyone", {"mode": "rank", "take_over_after": 30}]
     policies = [se.Policy([rule], leader=leader) for leader in leaders]
     for leader, policy in zip(leaders, policies, strict=True):
