@@ -10,10 +10,7 @@
 #include <curl/curl.h>
 #include <scheduled_events.h>
 #include <stdatomic.h>
-
 #define PLUGIN "scheduled_events"
-#define NAME_PATH "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
-#define EVENTS_PATH "/metadata/scheduledevents?api-version=2020-07-01"
 
 static const char *endpoint = "http://169.254.169.254", *machine = NULL, *state_file = PLUGIN ".state";
 static CURL *curl;
@@ -64,13 +61,13 @@ static CURLcode get(const char *path, uint32_t timeout_ms, long *http_status) {
 static void poll_service(uint32_t timeout_ms) {
   static bool named = false;
   long http_status;
-  if (!named && machine == NULL && get(NAME_PATH, 2000, &http_status) == CURLE_OK && http_status == 200) {
-    schedev_names names = {&(schedev_text){body, body_len, false}, 1, false};
+  if (!named && machine == NULL && get(SCHEDEV_NAME_PATH, 2000, &http_status) == CURLE_OK && http_status == 200) {
+    schedev_names names = SCHEDEV_NAMES_INIT((&(schedev_text){body, body_len, false}), 1);
     pthread_mutex_lock(&lock);
     named = schedev_session_set_names(session, &names) == SCHEDEV_OK;
     pthread_mutex_unlock(&lock);
   }
-  CURLcode code = get(EVENTS_PATH, timeout_ms, &http_status);
+  CURLcode code = get(SCHEDEV_PATH "?api-version=" SCHEDEV_API_VERSION, timeout_ms, &http_status);
   uint32_t failure = code == CURLE_OPERATION_TIMEDOUT ? SCHEDEV_CAUSE_TIMEOUT
                      : code == CURLE_COULDNT_CONNECT  ? SCHEDEV_CAUSE_UNREACHABLE
                      : code == CURLE_WRITE_ERROR      ? SCHEDEV_CAUSE_TOO_LARGE
@@ -113,6 +110,7 @@ static void notify(const schedev_step *step) {
   notification_t n = {.severity = NOTIF_WARNING, .time = cdtime(), .plugin = PLUGIN, .type = "event"};
   char id[SCHEDEV_EVENT_ID_MAX_BYTES + 1], time[40] = "unknown", record[SCHEDEV_STEP_JSON_MAX_BYTES];
   size_t len;
+  schedev_document document;
   (void)(event->has_not_before && schedev_time_format(event->not_before_seconds, time, sizeof time, &len));
   if (step->change == SCHEDEV_CHANGE_STARTED || step->change == SCHEDEV_CHANGE_STARTED_WITHOUT_NOTICE) {
     n.severity = NOTIF_FAILURE;
@@ -124,7 +122,8 @@ static void notify(const schedev_step *step) {
   (void)snprintf(n.host, sizeof n.host, "%s", hostname_g);
   (void)snprintf(n.message, sizeof n.message, "%s %s, not before %s, event %s", n.type_instance,
                  schedev_change_word(step->change), time, id);
-  if (schedev_step_json(step, record, sizeof record, &len) == SCHEDEV_OK) {
+  bool parsed = schedev_document_parse(body, body_len, &document, NULL) == SCHEDEV_OK;
+  if (schedev_step_json(step, parsed ? &document : NULL, record, sizeof record, &len) == SCHEDEV_OK) {
     plugin_notification_meta_add_string(&n, "record", record);
   }
   plugin_dispatch_notification(&n);
@@ -213,8 +212,9 @@ static int on_config(const char *key, const char *value) {
 }
 
 static int on_init(void) {
-  static struct curl_slist header = {"Metadata: true", NULL};
-  schedev_names names = {&(schedev_text){machine, machine ? strlen(machine) : 0, false}, machine != NULL, false};
+  static struct curl_slist header = {SCHEDEV_HEADER_NAME ": " SCHEDEV_HEADER_VALUE, NULL};
+  schedev_text name = {machine, machine ? strlen(machine) : 0, false};
+  schedev_names names = SCHEDEV_NAMES_INIT(&name, machine != NULL);
   schedev_session_config config = SCHEDEV_SESSION_CONFIG_INIT; /* observes, and approves nothing */
   config.names = &names;
   config.seed = (uint64_t)(anchor_ms = clock_ms(CLOCK_REALTIME) - clock_ms(CLOCK_MONOTONIC));

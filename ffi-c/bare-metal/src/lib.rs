@@ -55,7 +55,10 @@ mod time;
 mod tracker;
 #[path = "../../src/version.rs"]
 mod version;
+#[path = "../../src/words.rs"]
+mod words;
 
+pub use policy::*;
 pub use version::*;
 
 /// Panics if `index` is too large.

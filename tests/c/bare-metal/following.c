@@ -53,7 +53,8 @@ int main(void) {
       }
       items[i] = (schedev_text){read_exactly(name_len), name_len, false};
     }
-    schedev_names names = {items, count, underscored != 0};
+    schedev_names names = SCHEDEV_NAMES_INIT(items, count);
+    names.underscored = underscored != 0;
     char *body = read_exactly(len);
     printf("%d\n", index);
     if (schedev_document_parse(body, len, &document, &error) != SCHEDEV_OK) {

@@ -22,7 +22,7 @@ static void on_change(void *context, uint32_t change, const schedev_tracked_even
 
 int main(void) {
   schedev_text name = schedev_text_from("westno_0");
-  schedev_names names = {&name, 1, false};
+  schedev_names names = SCHEDEV_NAMES_INIT(&name, 1);
   schedev_document document;
   schedev_event_cursor cursor = SCHEDEV_CURSOR_INIT;
   schedev_event event;
