@@ -1,0 +1,207 @@
+"""Other people's programs, unchanged and moved onto the package: Microsoft's samples, and Pacemaker's azure-events-az.
+
+None of them is a part of this repository. ``tests/setup python`` unpacks the agent from Debian's package. The samples
+are read from a copy of Microsoft's pages beside the repository, where there is one.
+"""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROOT
+
+import scheduled_events as se
+
+STAND_INS = Path(__file__).parent / "stand_ins"
+PACKAGE = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "packages/resource-agents"
+AGENT = PACKAGE / "usr/lib/ocf/resource.d/heartbeat/azure-events-az"
+HOST = socket.gethostname()
+
+
+def references() -> "Path | None":
+    """The folder with copies of Microsoft's pages, if there is one beside the repository."""
+    beside = [parent / "shared" / "references" for parent in ROOT.parents]
+    return next((folder for folder in beside if folder.is_dir()), None)
+
+
+def sample(version: str) -> str:
+    """The Python sample of this version of the page, as Python 3."""
+    folder = references()
+    if folder is None:
+        pytest.skip("there is no copy of Microsoft's pages beside the repository")
+    page = (folder / f"scheduled-events-linux-{version}.txt").read_text("utf-8")
+    start = page.index("#!/usr/bin/python")
+    start = page.rindex("\n", 0, start) + 1
+    indented = page[start:]
+    script = textwrap.dedent(indented[: re.search(r"^ *(?:sys\.exit\(0\)|main\(\))\n(?! *sys)", indented, re.M).end()])  # type: ignore[union-attr]
+    script = script.replace("import urllib2", "import urllib.request as urllib2")
+    return re.sub(r"^( *)print (\".*)$", r"\1print(\2)", script, flags=re.M)
+
+
+def run(script: str, url: str, environment: "dict[str, str]") -> "subprocess.CompletedProcess[str]":
+    environment = {**environment, "PYTHONPATH": str(STAND_INS / "imds"), "REPLAY": url}
+    return subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, input="1\n1\n2\n", timeout=120
+    )
+
+
+@pytest.mark.parametrize("version", ["2017-08-01", "2020-07-01"])
+def test_microsoft_s_samples_do_the_same_with_the_import_changed(version: str, environment: "dict[str, str]") -> None:
+    original = sample(version)
+    changed = original.replace("import json", "import scheduled_events as json")
+    assert changed != original
+    found = []
+    for script in (original, changed):
+        server = se.replay("user-reboot", speed=10, seed=1, vm_name=HOST)
+        with server as url, se.Client(url) as client:
+            while not client.poll().events:
+                pass
+            done = run(script, url, environment)
+            posts = [request["body"] for request in server.requests() if request["method"] == "POST"]
+        printed = re.sub(r"\d\d:\d\d:\d\d|(?<=_)\d\d_\w+_\d{4}|\w\w\w,", "T", done.stdout)
+        found.append((done.returncode, printed, posts, done.stderr[-300:]))
+    assert found[0] == found[1]
+    code, printed, posts, errors = found[0]
+    assert (code, errors) == (0, "")
+    if version == "2017-08-01":
+        assert f"{HOST} is scheduled for Reboot not before" in printed
+    else:
+        assert len(posts) == 1
+        assert "Virtual machine is going to be restarted" in printed
+        assert "Processed events from document: 3" in printed
+
+
+# What the agent does with urllib, done with the package. It goes where the agent has its class of this name.
+MOVED = """
+import scheduled_events
+
+class azHelper:
+	client = scheduled_events.Client(user_agent=USER_AGENT)
+
+	@staticmethod
+	def request(function, *arguments):
+		try:
+			return function(*arguments)
+		except scheduled_events.EndpointError as error:
+			if error.cause in ("connection-lost", "empty-body"):
+				raise
+			ocf.logger.warning("Request failed: %s" % error)
+			clusterHelper.setAttr(attr_globalPullState, "IDLE")
+
+	@staticmethod
+	def getInstanceInfo():
+		return attrDict({"name": azHelper.client.vm_name()})
+
+	@staticmethod
+	def pullScheduledEvents():
+		return attrDict(azHelper.request(azHelper.client.poll))
+
+	@staticmethod
+	def forceEvents(eventIDs):
+		azHelper.request(azHelper.client.approve, eventIDs)
+
+"""
+
+
+def agent() -> str:
+    if not AGENT.is_file():
+        pytest.skip("the package resource-agents is not unpacked; `tests/setup python` does it")
+    return AGENT.read_text("utf-8")
+
+
+def moved(text: str) -> str:
+    """The agent with the package in the place of urllib."""
+    found = re.subn(r"^class azHelper:.*?(?=^####)", lambda _: MOVED, text, flags=re.M | re.S)
+    assert found[1] == 1
+    return found[0].replace("import urllib2", "urllib2 = None").replace("from urllib2 import URLError", "")
+
+
+class Cluster:
+    """A node of a cluster of stand-ins that runs the agent."""
+
+    def __init__(self, folder: Path, text: str, url: str, environment: "dict[str, str]") -> None:
+        self.folder = folder
+        commands = folder / "commands"
+        commands.mkdir(parents=True)
+        for name in ("crm_attribute", "crm_node", "crm_resource", "crm_simulate"):
+            (commands / name).symlink_to(STAND_INS / "pacemaker")
+        self.agent = folder / "azure-events-az"
+        self.agent.write_text(text, "utf-8")
+        (folder / "state").mkdir()
+        self.environment = {
+            **environment,
+            "PATH": f"{commands}:{environment['PATH']}",
+            "CLUSTER": str(folder / "state"),
+            "OCF_ROOT": str(PACKAGE / "usr/lib/ocf"),
+            "OCF_FUNCTIONS_DIR": str(PACKAGE / "usr/lib/ocf/lib/heartbeat"),
+            "OCF_RESKEY_eventTypes": "Freeze,Reboot,Redeploy",
+            "PYTHONPATH": str(STAND_INS / "imds"),
+            "REPLAY": url,
+            "SCHEDULED_EVENTS_ENDPOINT": url,
+        }
+
+    def monitor(self) -> int:
+        """Call the agent as Pacemaker does every ten seconds, and return its exit code."""
+        command = [sys.executable, str(self.agent), "monitor"]
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=120)
+        assert "Traceback" not in done.stderr, done.stderr
+        return done.returncode
+
+    def effects(self) -> "list[str]":
+        """The changes of attributes so far."""
+        log = self.folder / "state" / "log"
+        return log.read_text().splitlines() if log.exists() else []
+
+
+def effects(text: str, folder: Path, environment: "dict[str, str]", scenario: str, faults: "list[str]") -> Any:
+    """What the agent does in a scenario: changes of attributes, approvals, and the number of failed calls."""
+    speed = 30 if scenario == "cancelled" else 60
+    server = se.replay(scenario, speed=speed, seed=1, vm_name="db_0", faults=faults)
+    with server as url:
+        cluster = Cluster(folder, text, url, environment)
+        failed, after = 0, 0
+        while after < 3:
+            failed += cluster.monitor() != 0
+            after += server.finished
+        posts = [json.loads(request["body"]) for request in server.requests() if request["method"] == "POST"]
+        agents = {value for request in server.requests() for name, value in request["headers"] if name == "user-agent"}
+    assert all(value.startswith("Pacemaker-ResourceAgent/") for value in agents)
+    return cluster.effects(), posts, failed
+
+
+SCENARIOS = [
+    "user-reboot",
+    "user-redeploy",
+    "redeploy",
+    "host-maintenance",
+    "live-migration",
+    "cancelled",
+    "hardware-failure",
+]
+FAULTS = ["get.status:500@2", "get.status:429@1", "get.empty@2", "get.not-json@2", "get.reset@2", "post.status:503@1"]
+
+
+@pytest.mark.parametrize(
+    ("scenario", "fault"), [*((name, None) for name in SCENARIOS), *(("user-reboot", fault) for fault in FAULTS)]
+)
+def test_azure_events_az_has_the_same_effects_with_the_package(
+    scenario: str, fault: "str | None", environment: "dict[str, str]", tmp_path: Path
+) -> None:
+    text = agent()
+    faults = [fault] if fault else []
+    before = effects(text, tmp_path / "before", environment, scenario, faults)
+    after = effects(moved(text), tmp_path / "after", environment, scenario, faults)
+    assert after == before
+    changed, posts, failed = before
+    assert f"{HOST} #health-azure -1000000" in changed
+    assert changed.index(f"{HOST} #health-azure -1000000") < changed.index(f"{HOST} #health-azure 0")
+    assert changed[-1] != f"{HOST} #health-azure -1000000"
+    assert len(posts) == (0 if scenario == "hardware-failure" else 1)
+    assert failed == (fault is not None and fault.startswith("get"))
