@@ -1,7 +1,7 @@
 """The records of a watcher and the steps of a session."""
 
 from datetime import datetime
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias, final
 
 from . import Action, Event
 
@@ -57,6 +57,7 @@ class Record(Frozen):
     def to_dict(self) -> dict[str, Any]:
         """Return the record as the command prints it."""
 
+@final
 class EventRecord(_AboutEvent):
     """The members of an event in a record that is about several. Frozen; compared by its values."""
 
@@ -78,6 +79,7 @@ class EventRecord(_AboutEvent):
     def to_dict(self) -> dict[str, Any]:
         """Return the members as the command prints them."""
 
+@final
 class Change(_AboutEvent, Record):
     """An event changed."""
 
@@ -105,6 +107,7 @@ class Change(_AboutEvent, Record):
     @property
     def time(self) -> datetime | None: ...
 
+@final
 class Decision(_AboutEvent, Record):
     """What the policy decides about an event."""
 
@@ -147,6 +150,7 @@ class Decision(_AboutEvent, Record):
     @property
     def time(self) -> datetime | None: ...
 
+@final
 class Approval(Record):
     """An approval was posted. The status is None if there was no response."""
 
@@ -169,6 +173,7 @@ class Approval(Record):
     @property
     def time(self) -> datetime | None: ...
 
+@final
 class Prepare(_AboutEvent, Record):
     """A preparation ended."""
 
@@ -197,6 +202,7 @@ class Prepare(_AboutEvent, Record):
     @property
     def time(self) -> datetime | None: ...
 
+@final
 class Gate(_AboutEvent, Record):
     """The gate answered. Reported if it is the first answer, or differs from the one before."""
 
@@ -228,6 +234,7 @@ class Gate(_AboutEvent, Record):
     @property
     def time(self) -> datetime | None: ...
 
+@final
 class Recover(_AboutEvent, Record):
     """A recovery ended. Its event is the one that ended last."""
 
@@ -261,6 +268,7 @@ class Recover(_AboutEvent, Record):
     @property
     def time(self) -> datetime | None: ...
 
+@final
 class PollFailed(Record):
     """A poll failed. It ends no event."""
 
@@ -283,6 +291,7 @@ class PollFailed(Record):
     @property
     def time(self) -> datetime | None: ...
 
+@final
 class Problem(Record):
     """A part of the document is invalid."""
 
@@ -315,6 +324,7 @@ class Problem(Record):
     @property
     def time(self) -> datetime | None: ...
 
+@final
 class Untracked(Record):
     """The document has more events than the watcher can follow."""
 
@@ -333,6 +343,7 @@ class Untracked(Record):
     @property
     def time(self) -> datetime | None: ...
 
+@final
 class Dropped(Record):
     """Records were dropped here, since nobody read them in time."""
 
@@ -350,6 +361,7 @@ class Dropped(Record):
     def time(self) -> datetime | None:
         """Always None."""
 
+@final
 class Get(Frozen):
     """Send the GET request."""
 
@@ -361,6 +373,7 @@ class Get(Frozen):
     def timeout(self) -> float:
         """The request's time-out in seconds."""
 
+@final
 class Post(Frozen):
     """Send this body with POST."""
 
@@ -378,6 +391,7 @@ class Post(Frozen):
     @property
     def event_ids(self) -> tuple[str, ...]: ...
 
+@final
 class Wait(Frozen):
     """Do nothing before this time."""
 
@@ -391,6 +405,7 @@ class Wait(Frozen):
     @property
     def seconds(self) -> float: ...
 
+@final
 class PrepareDue(_AboutEvent):
     """Prepare for the event."""
 
@@ -414,6 +429,7 @@ class PrepareDue(_AboutEvent):
     def attempt(self) -> int:
         """The number to return with the answer."""
 
+@final
 class GateDue(_AboutEvent):
     """Ask the gate."""
 
@@ -441,6 +457,7 @@ class GateDue(_AboutEvent):
     def attempt(self) -> int:
         """The number to return with the answer."""
 
+@final
 class RecoverDue(_AboutEvent):
     """Recover: take the machine back into service."""
 
@@ -477,6 +494,7 @@ class RecoverDue(_AboutEvent):
     def attempt(self) -> int:
         """The number to return with the answer."""
 
+@final
 class Cancel(Frozen):
     """End what runs for this attempt, and report its result as usual: it does not count.
 
@@ -494,6 +512,7 @@ class Cancel(Frozen):
     def event_id(self) -> str | None:
         """The event of the step that is cancelled."""
 
+@final
 class Report(Frozen):
     """A record for people and logs."""
 

@@ -1,0 +1,31 @@
+"""Type checkers find the mistakes in typing/misuse.py, and nothing else there."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MISUSE = Path(__file__).parent / "typing" / "misuse.py"
+MISTAKES = [number for number, line in enumerate(MISUSE.read_text("utf-8").splitlines(), 1) if line.endswith("# error")]
+
+
+def mypy(folder: Path, environment: "dict[str, str]") -> "list[int]":
+    command = [sys.executable, "-m", "mypy", "--strict", "--strict-equality", "--cache-dir", str(folder), str(MISUSE)]
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1, done.stdout + done.stderr
+    return [int(number) for number in re.findall(r"misuse\.py:(\d+): error", done.stdout)]
+
+
+def pyright(folder: Path, environment: "dict[str, str]") -> "list[int]":
+    command = ["pyright", "--outputjson", "--pythonpath", sys.executable, str(MISUSE)]
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=300)
+    found = json.loads(done.stdout)["generalDiagnostics"]
+    return [entry["range"]["start"]["line"] + 1 for entry in found if entry["severity"] == "error"]
+
+
+@pytest.mark.parametrize("checker", [mypy, pyright], ids=["mypy", "pyright"])
+def test_a_type_checker_finds_each_mistake(checker: "type", environment: "dict[str, str]", tmp_path: Path) -> None:
+    assert sorted(set(checker(tmp_path, environment))) == MISTAKES
