@@ -46,10 +46,10 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Moment {
     }
 }
 
-/// Calls `with` with the names of this machine: one str, which is not copied, or several.
+/// Calls `with` with the names of this machine: one str, or several.
 pub(crate) fn with_names<T>(names: &Bound<'_, PyAny>, with: impl FnOnce(&[&str]) -> T) -> PyResult<T> {
     match names.cast::<PyString>() {
-        Ok(name) if !name.is_empty()? => Ok(with(&[name.to_str()?])),
+        Ok(name) if !name.is_empty()? => Ok(with(&[&name.to_cow()?])),
         _ => Ok(with(&names.extract::<Names>()?.borrowed())),
     }
 }

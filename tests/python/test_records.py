@@ -36,7 +36,7 @@ def stub(name: str) -> "tuple[list[str], dict[str, str | None]]":
     for init in (node for node in methods if node.name == "__init__"):
         names = [argument.arg for argument in init.args.args[1:]]
         parameters = dict.fromkeys(names)
-        for name, default in zip(reversed(names), reversed(init.args.defaults)):  # noqa: B905 - the last ones have some
+        for name, default in zip(reversed(names), reversed(init.args.defaults)):
             parameters[name] = ast.unparse(default)
     return properties, parameters
 

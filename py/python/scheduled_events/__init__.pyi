@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import Enum
 from types import TracebackType
-from typing import Any, ClassVar, Literal, TypeAlias, final, overload
+from typing import Any, ClassVar, Literal, final, overload
 
-from typing_extensions import Self
+from typing_extensions import Self, TypeAlias
 
 from . import aio as aio
 from ._records import Approval as Approval

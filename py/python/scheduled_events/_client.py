@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
-    from typing import Any, TypeVar
+    from typing import Any, TypeVar, Union
 
     from . import EventRecord
     from ._native import Document, Event, Policy
 
     _Result = TypeVar("_Result")
-    _OneEvent = str | Event | EventRecord | Mapping[str, Any]
-    _Worker = Callable[[Event], object] | Callable[[Event, "Task"], object]
-    _Gate = Callable[[Event, Any], object] | Callable[[Event, Any, "Task"], object]
-    _Workers = dict[str, Callable[..., object] | None]
+    _OneEvent = Union[str, Event, EventRecord, Mapping[str, Any]]
+    _Worker = Union[Callable[[Event], object], Callable[[Event, "Task"], object]]
+    _Gate = Union[Callable[[Event, Any], object], Callable[[Event, Any, "Task"], object]]
+    _Workers = dict[str, Union[Callable[..., object], None]]
 
 _CO_COROUTINE = 0x80  # Like inspect's, which takes longer to import than a watcher takes to start.
 

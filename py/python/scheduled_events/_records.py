@@ -84,7 +84,7 @@ class Frozen:
         names = self.__match_args__
         if len(args) > len(names):
             raise TypeError(f"{type(self).__name__} takes {len(names)} fields, not {len(args)}")
-        for name, value in zip(names, args):  # noqa: B905 - Python 3.9 has no `strict`
+        for name, value in zip(names, args):
             if name in fields:
                 raise TypeError(f"{type(self).__name__} got the field {name!r} twice")
             fields[name] = value

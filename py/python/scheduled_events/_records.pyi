@@ -1,7 +1,9 @@
 """The records of a watcher and the steps of a session."""
 
 from datetime import datetime
-from typing import Any, ClassVar, Literal, TypeAlias, final
+from typing import Any, ClassVar, Literal, final
+
+from typing_extensions import TypeAlias
 
 from . import Action, Event
 
