@@ -96,6 +96,8 @@ PLACE(schedev_outcome, error, 16);
 PLACE(schedev_outcome, reserved, 184);
 #endif
 
+SIZE(schedev_eviction_effect, 20);
+PLACE(schedev_eviction_effect, keeps_data_disks, 12);
 SIZE(schedev_document, 768);
 SIZE(schedev_event_cursor, 64);
 SIZE(schedev_problem_cursor, 1024);

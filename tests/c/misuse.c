@@ -368,6 +368,32 @@ static void numbers(void) {
   EXPECT(schedev_version_number() == SCHEDEV_VERSION_NUMBER);
 }
 
+static void spot(void) {
+  uint32_t phase = SCHEDEV_SPOT_PROCESSING, charges = 7;
+  schedev_eviction_effect effect;
+  for (uint32_t number = 0; number < 1000; number++) {
+    EXPECT(strlen(schedev_spot_phase_word(number)) > 0);
+    EXPECT(number - 1 < 6 ||
+           schedev_spot_next_phase(number, SCHEDEV_SPOT_SIGNAL_NOTICE, &phase) == SCHEDEV_ERROR_ARGUMENT);
+  }
+  EXPECT(schedev_spot_next_phase(phase, SCHEDEV_SPOT_SIGNAL_NOTICE, NULL) == SCHEDEV_ERROR_NULL);
+  EXPECT(schedev_spot_next_phase(phase, SCHEDEV_SPOT_SIGNAL_RESUMED, &phase) == SCHEDEV_END);
+  EXPECT(phase == SCHEDEV_SPOT_PROCESSING);
+  EXPECT(schedev_spot_next_phase(phase, SCHEDEV_SPOT_SIGNAL_NOTICE, &phase) == SCHEDEV_OK);
+  EXPECT(strcmp(schedev_spot_phase_word(phase), "evicted") == 0);
+  EXPECT(schedev_spot_eviction(SCHEDEV_EVICTION_CAPACITY_ONLY, SCHEDEV_EVICTED_FOR_PRICE,
+                               SCHEDEV_EVICTION_POLICY_DELETE, &effect) == SCHEDEV_END);
+  EXPECT(schedev_spot_eviction(SCHEDEV_EVICTION_CAPACITY_ONLY, SCHEDEV_EVICTED_FOR_CAPACITY,
+                               SCHEDEV_EVICTION_POLICY_DELETE, &effect) == SCHEDEV_OK);
+  EXPECT(effect.state == SCHEDEV_SPOT_MACHINE_DELETED && !effect.keeps_data_disks &&
+         !effect.has_keeps_static_addresses);
+  EXPECT(schedev_spot_next_state(SCHEDEV_SPOT_MACHINE_RUNNING, SCHEDEV_SPOT_INPUT_EVICT, SCHEDEV_SPOT_PRICE_EXCEEDED,
+                                 true, SCHEDEV_EVICTION_POLICY_DEALLOCATE, &phase, NULL) == SCHEDEV_ERROR_NULL);
+  EXPECT(schedev_spot_next_state(SCHEDEV_SPOT_MACHINE_RUNNING, SCHEDEV_SPOT_INPUT_EVICT, SCHEDEV_SPOT_PRICE_EXCEEDED,
+                                 true, SCHEDEV_EVICTION_POLICY_DEALLOCATE, &phase, &charges) == SCHEDEV_OK);
+  EXPECT(phase == SCHEDEV_SPOT_MACHINE_STOPPED && charges == SCHEDEV_SPOT_PAY_DISKS);
+}
+
 int main(void) {
   texts();
   documents();
@@ -376,6 +402,7 @@ int main(void) {
   approvals();
   sessions();
   numbers();
+  spot();
   printf("every invalid call was refused\n");
   return 0;
 }
