@@ -21,6 +21,7 @@ mod policy;
 mod records;
 mod replay;
 mod session;
+mod spot;
 mod tracker;
 mod watch;
 mod wire;
@@ -53,6 +54,8 @@ mod _native {
     use crate::replay::{PyReplay, replay, scenarios};
     #[pymodule_export]
     use crate::session::PySession;
+    #[pymodule_export]
+    use crate::spot::{effect, is_evicted_for, next_phase, next_state};
     #[pymodule_export]
     use crate::tracker::PyTracker;
     #[pymodule_export]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
+from . import spot as spot
 from ._client import Client, Task, Watch, start_requests
 from ._errors import (
     ArgumentError,

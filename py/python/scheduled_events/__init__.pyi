@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, final, overload
 from typing_extensions import Self, TypeAlias
 
 from . import aio as aio
+from . import spot as spot
 from ._records import Approval as Approval
 from ._records import Cancel as Cancel
 from ._records import Change as Change
