@@ -25,13 +25,13 @@ import time
 WORK = float(os.environ.get("WORKER_SECONDS", "1"))  # how long a message takes
 
 
-class Stopped(Exception):
+class StopRequested(Exception):  # noqa: N818
     """The worker was asked to stop."""
 
 
 def stop(_signal, _frame):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise Stopped
+    raise StopRequested
 
 
 def claim(queue, name):
@@ -58,7 +58,7 @@ def process(queue, claimed, name):
         file.write(text.upper())
         file.flush()
         os.fsync(file.fileno())
-    # From here on the message is done. A worker that is killed before the next line does it again, with the same result.
+    # After this line the message is done. A worker that is killed before the next one does it again.
     result.replace(queue / "done" / message)
     claimed.unlink(missing_ok=True)
 
@@ -86,7 +86,7 @@ def work(queue, name):
                 return
             else:
                 time.sleep(0.05)
-    except Stopped:
+    except StopRequested:
         # The message that was in progress waits for another worker.
         release(queue, name)
 
