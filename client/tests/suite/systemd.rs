@@ -5,7 +5,9 @@ use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{FakeService, Folder, PATIENCE, PREPARE_ALL, Reply, Run, VM, command, eventually, freeze, wrap};
+use crate::support::{
+    FakeService, Folder, PATIENCE, PREPARE_ALL, Reply, Run, VM, WHILE_TEST_RUNS, command, eventually, freeze, wrap,
+};
 
 /// The receiving end of systemd's notification socket.
 struct Systemd {
@@ -61,6 +63,30 @@ impl Systemd {
             assert!(Instant::now() < deadline, "expected {line} {times} times, received {others:?}");
         }
     }
+}
+
+/// The service does not answer, which delays nothing.
+#[test]
+fn run_is_ready_when_its_worker_has_started() {
+    let (service, mut systemd) = (FakeService::start(), Systemd::new());
+    service.intercept(|_| Some(Reply::new(200, "", "").after(Duration::from_secs(3600))));
+    let (url, go) = (service.url(), systemd.folder.path("go"));
+    let warmup = format!("sh -c 'while ! test -e {go} && {WHILE_TEST_RUNS}; do sleep 0.05; done'");
+    // The worker must not notify systemd in place of `run`.
+    let worker = format!("test -z \"$NOTIFY_SOCKET\" || exit 9; while {WHILE_TEST_RUNS}; do sleep 0.05; done");
+    let arguments = ["run", "--endpoint", &url, "--vm-name", VM, "--warmup", &warmup, "--", "sh", "-c", &worker];
+    let mut command = command(&arguments);
+    command.env("NOTIFY_SOCKET", systemd.folder.path("notify"));
+    let run = Run::start(command);
+    while systemd.receive() {}
+    assert_eq!(systemd.count("READY=1"), 0, "{:?}", systemd.received);
+    std::fs::write(&go, "").expect("a file");
+    systemd.await_line("READY=1", 1);
+    systemd.await_line("STATUS=processing", 1);
+    run.terminate();
+    run.finish().with_code(143);
+    while systemd.receive() {}
+    assert_eq!((systemd.count("READY=1"), systemd.count("STOPPING=1")), (1, 1), "{:?}", systemd.received);
 }
 
 #[test]
