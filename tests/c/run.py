@@ -364,6 +364,28 @@ def one_snapshot_format():
     return "from the command to C and back"
 
 
+@check
+def policy_from_toml():
+    """`check --policy FILE --as c` prints a header that means the same as the file, in C and in C++."""
+    run("cargo", "build", "--quiet", "-p", "scheduled-events", cwd=ROOT)
+    command, folder = TARGET / "debug/scheduled-events", WORK / "policy"
+    folder.mkdir()
+    toml = folder / "policy.toml"
+    toml.write_text('leader = { mode = "rank", take_over_after = "30s" }\n'
+                    '[[rule]]\nevent = ["Freeze", "Reboot"]\nsource = "User"\nmin_duration = "2s"\nmax_duration = "8s"\naction = "approve"\n'
+                    '[[rule]]\nevent = "Preempt"\nmin_notice = "1s"\nmax_notice = "600s"\nprepare_before = "60s"\naction = "prepare"\n'
+                    '[[rule]]\nscope = "any"\naction = "ignore"\n')
+    (folder / "policy.h").write_text(run(command, "check", "--policy", toml, "--as", "c"))
+    for compiler, std, language in (("gcc", "c99", "c"), ("clang", "c11", "c"), ("g++", "c++17", "c++"), ("clang++", "c++11", "c++")):
+        out = folder / f"policy-{compiler}"
+        run(compiler, f"-std={std}", *WARNINGS, f"-I{INCLUDE}", f"-I{folder}", "-x", language, HERE / "policy.c", "-o", out,
+            f"-L{LIBRARY}", "-lscheduled_events", f"-Wl,-rpath,{LIBRARY}")
+        run(out)
+    (folder / "policy.h").write_text(run(command, "check", "--policy", "observe", "--as", "c"))
+    run("gcc", "-std=c99", *WARNINGS, "-Wno-unused", f"-I{INCLUDE}", "-fsyntax-only", folder / "policy.h")
+    return "4 compilers"
+
+
 class NoEvents(http.server.BaseHTTPRequestHandler):
     """Stands for a metadata service that announces nothing and knows no machine."""
 

@@ -133,7 +133,8 @@ pub(super) enum Command {
     Run(RunArgs),
     /// Validate a saved document and show the decisions, without network
     #[command(
-        after_help = "Example:  scheduled-events check saved.json --vm-name WestNO_0 --policy sample --now 2022-04-11T22:20:00Z"
+        after_help = "Example:  scheduled-events check saved.json --vm-name WestNO_0 --policy sample --now 2022-04-11T22:20:00Z\n\
+                      Example:  scheduled-events check --policy drain.toml --as c > policy.h"
     )]
     Check(CheckArgs),
     /// Serve a scenario as Azure's metadata service would
@@ -368,6 +369,15 @@ pub(super) struct CheckArgs {
     /// Decide as if it were this time, RFC 3339 [default: now]
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(super) now: Option<UnixSeconds>,
+    /// Read no document, but print the policy as source code: `c` is a header that defines `scheduled_events_policy`
+    #[arg(long, value_name = "LANGUAGE", conflicts_with_all = ["file", "json"])]
+    pub(super) r#as: Option<Language>,
+}
+
+/// The languages in which `check` prints a policy.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(super) enum Language {
+    C,
 }
 
 #[derive(Args)]

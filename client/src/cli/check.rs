@@ -1,4 +1,5 @@
-//! `check`: validates a saved document and shows what the policy decides. It never uses the network.
+//! `check`: validates a saved document and shows what the policy decides, or prints the policy as source code. It never uses the
+//! network.
 
 use std::fs;
 use std::io::{self, Read};
@@ -6,18 +7,22 @@ use std::path::Path;
 
 use scheduled_events_core::Document;
 
-use super::args::CheckArgs;
+use super::args::{CheckArgs, Language};
 use super::document::Listing;
 use super::error::CommandError;
 use super::event_filter::EventFilter;
 use super::format::now;
-use super::output::diagnose;
+use super::output::{diagnose, print};
+use super::policy_source;
 use crate::api_version::policy_warning;
 use crate::imds::names_for;
 use crate::policy_file;
 
 pub(super) fn check(args: &CheckArgs) -> Result<(), CommandError> {
     let policy = policy_file::load(&args.policy.policy).map_err(CommandError::usage)?;
+    if let Some(Language::C) = args.r#as {
+        return print(policy_source::c_header(&policy).as_bytes());
+    }
     let (name, body) = read(&args.file)?;
     let document = Document::parse(&body)
         .map_err(|error| CommandError::document(format!("{name}:{}: {}", error.position(&body), error.message())))?;

@@ -20,6 +20,7 @@ mod host;
 mod install;
 mod others;
 mod output;
+mod policy_source;
 mod printer;
 mod replay;
 #[cfg(unix)]

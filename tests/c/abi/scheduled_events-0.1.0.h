@@ -1261,7 +1261,8 @@ typedef struct schedev_rule {
 
 /**
  * A list of rules; the first rule that matches an event decides about it. Initialise it with SCHEDEV_POLICY_INIT, which
- * has no rules and holds every event.
+ * has no rules and holds every event. The command `scheduled-events check --policy FILE.toml --as c` prints a policy file of the
+ * command as a C header that defines one.
  *
  * Whatever the rules, these are never approved: an event that is not Scheduled, an event with an invalid member that
  * decisions depend on, a Terminate of another machine, and any event while the names of this machine are unknown.
