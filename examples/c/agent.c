@@ -1,137 +1,300 @@
 /*
- * An agent over libcurl: it polls, prepares, approves and recovers until the events are over, and logs JSON Lines.
+ * An agent for production over libcurl: it polls, runs a program to prepare and one to recover, approves, and logs JSON Lines.
  *
- *     agent ENDPOINT VM-NAME        such as: agent http://169.254.169.254 web_0
- * A real agent drains the machine and returns it to service where this one only logs, and keeps a snapshot in a file.
+ *     agent ENDPOINT VM-NAME STATE PREPARE RECOVER
+ *     agent http://169.254.169.254 web_0 /var/lib/agent/state /usr/libexec/drain /usr/libexec/undrain
+ *
+ * PREPARE and RECOVER run without a shell, with the event in their environment, while the agent polls; what fails or takes
+ * longer than COMMAND_TIMEOUT_MS is not approved, or run again. SIGTERM and SIGINT end the agent and what it runs. The state
+ * file lets the next run continue; `scheduled-events watch --state` reads it, too.
  */
 #include <curl/curl.h>
 #include <scheduled_events.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "state_file.h"
+#include "wakeup.h"
 
 #define BODY_MAX (1u << 20)
+#define COMMAND_TIMEOUT_MS 600000
+#define COMMANDS_MAX (SCHEDEV_SESSION_EVENTS_MAX + 1)
 
-struct answer {
-  char body[BODY_MAX];
+struct body {
+  char bytes[BODY_MAX];
   size_t len;
 };
 
+struct command {
+  pid_t process; /* Also the id of its process group; 0 if this place is free. */
+  uint32_t attempt;
+  bool recovers;
+  int64_t end_at; /* When it is ended, and 5 s later killed. */
+  bool ended;
+};
+
+static struct body bodies[2], *incoming = &bodies[0], *newest = &bodies[1];
+static struct command commands[COMMANDS_MAX];
+static schedev_session *session;
+static schedev_document document;
+static bool has_document;
+
+static void fail(const char *what) {
+  perror(what);
+  exit(1);
+}
+
+/* Ends the program if a call with correct arguments fails. */
+static void check(schedev_status status) {
+  if (status != SCHEDEV_OK) {
+    fprintf(stderr, "error: %s\n", schedev_status_message((uint32_t)status));
+    exit(1);
+  }
+}
+
+/* Stores the session if it changed. A full disk does not stop the agent: it is reported once, and tried again. */
+static void save(const char *path) {
+  static char snapshot[SCHEDEV_SNAPSHOT_MAX_BYTES];
+  static int64_t failed_at = 0;
+  size_t len;
+  if (!schedev_session_changed(session) || (failed_at != 0 && now_ms() - failed_at < 1000)) {
+    return;
+  }
+  check(schedev_session_snapshot(session, snapshot, sizeof snapshot, &len));
+  if (replace_file(path, snapshot, len)) {
+    check(schedev_session_saved(session));
+    failed_at = 0;
+    return;
+  }
+  if (failed_at == 0) {
+    fprintf(stderr, "warning: cannot write %s: %s\n", path, strerror(errno));
+  }
+  failed_at = now_ms();
+}
+
+/* Starts a program for a step. If that is impossible, it has failed. */
+static void start(const schedev_step *step, const char *program) {
+  struct command *command = commands;
+  char id[SCHEDEV_EVENT_ID_MAX_BYTES + 1], type[64];
+  size_t len;
+  while (command < commands + COMMANDS_MAX && command->process != 0) {
+    command++;
+  }
+  check(schedev_text_copy(step->event.event_id, id, sizeof id, &len));
+  check(schedev_text_copy(step->event.event_type_text, type, sizeof type, &len));
+  pid_t process = command < commands + COMMANDS_MAX ? fork() : -1;
+  if (process == 0) {
+    (void)setpgid(0, 0);
+    if (setenv("SCHEDULED_EVENTS_EVENT_ID", id, 1) != 0 || setenv("SCHEDULED_EVENTS_EVENT_TYPE", type, 1) != 0) {
+      _exit(126);
+    }
+    execl(program, program, (char *)NULL);
+    _exit(127);
+  }
+  bool recovers = step->kind == SCHEDEV_STEP_RECOVER;
+  if (process > 0) {
+    (void)setpgid(process, process);
+    *command = (struct command){process, step->attempt, recovers, now_ms() + COMMAND_TIMEOUT_MS, false};
+  } else if (recovers) {
+    check(schedev_session_recovered(session, step->attempt, false, now_ms(), NULL));
+  } else {
+    check(schedev_session_prepared(session, step->attempt, SCHEDEV_PREPARATION_FAILED, NULL));
+  }
+}
+
+/* Ends the commands whose time is over, or of this attempt, and reports the results of those that have ended. */
+static bool supervise(uint32_t cancelled, bool all) {
+  bool runs = false;
+  for (struct command *command = commands; command < commands + COMMANDS_MAX; command++) {
+    int result;
+    if (command->process == 0) {
+      continue;
+    }
+    if (waitpid(command->process, &result, WNOHANG) == command->process) {
+      bool done = WIFEXITED(result) && WEXITSTATUS(result) == 0 && !command->ended;
+      (void)kill(-command->process, SIGKILL); /* What it left running. */
+      command->process = 0;
+      if (!all && command->recovers) {
+        check(schedev_session_recovered(session, command->attempt, done, now_ms(), NULL));
+      } else if (!all) {
+        check(schedev_session_prepared(session, command->attempt,
+                                       done ? SCHEDEV_PREPARATION_READY : SCHEDEV_PREPARATION_FAILED, NULL));
+      }
+      continue;
+    }
+    runs = true;
+    if (!command->ended && (all || command->attempt == cancelled || now_ms() >= command->end_at)) {
+      command->ended = true;
+      command->end_at = now_ms() + 5000;
+      (void)kill(-command->process, SIGTERM);
+    } else if (command->ended && now_ms() >= command->end_at) {
+      (void)kill(-command->process, SIGKILL);
+    }
+  }
+  return runs;
+}
+
 static size_t on_body(char *data, size_t size, size_t count, void *context) {
-  struct answer *answer = context;
+  struct body *body = context;
   size_t len = size * count;
-  if (len > BODY_MAX - answer->len) {
+  if (len > BODY_MAX - body->len) {
     return 0; /* Larger than any document: the transfer fails. */
   }
-  memcpy(answer->body + answer->len, data, len);
-  answer->len += len;
+  memcpy(body->bytes + body->len, data, len);
+  body->len += len;
   return len;
 }
 
-/* A clock that does not step: the wall clock at the start plus the time measured by the monotonic clock. */
-static int64_t now_ms(void) {
-  static int64_t anchor = 0;
-  struct timespec wall, steady;
-  clock_gettime(CLOCK_REALTIME, &wall);
-  clock_gettime(CLOCK_MONOTONIC, &steady);
-  int64_t passed = (int64_t)steady.tv_sec * 1000 + steady.tv_nsec / 1000000;
-  if (anchor == 0) {
-    anchor = (int64_t)wall.tv_sec * 1000 + wall.tv_nsec / 1000000 - passed;
-  }
-  return anchor + passed;
-}
-
-/* Sends the request of a step, and passes the response or the failure to the session. */
-static schedev_status request(schedev_session *session, const schedev_step *step, CURL *curl, const char *url) {
-  static struct answer answer;
-  struct curl_slist *headers = curl_slist_append(NULL, "Metadata: true");
-  answer.len = 0;
+static void prepare_transfer(CURL *curl, struct curl_slist *headers, const char *url, long timeout_ms) {
+  incoming->len = 0;
   curl_easy_reset(curl);
-  if (step->kind == SCHEDEV_STEP_POST) {
-    headers = curl_slist_append(headers, "Content-Type: application/json");
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, (long)step->body_len);
-    curl_easy_setopt(curl, CURLOPT_COPYPOSTFIELDS, step->body);
-  }
   curl_easy_setopt(curl, CURLOPT_URL, url);
   curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
   curl_easy_setopt(curl, CURLOPT_PROXY, "");
   curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
-  curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)step->timeout_ms);
+  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, 2000L);
+  curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, timeout_ms);
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
-  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &answer);
-  CURLcode code = curl_easy_perform(curl);
-  curl_slist_free_all(headers);
+  curl_easy_setopt(curl, CURLOPT_WRITEDATA, incoming);
+}
+
+/* Passes the result of a transfer to the session. */
+static void finish(CURL *curl, CURLcode code) {
+  schedev_response response = SCHEDEV_RESPONSE_INIT;
+  schedev_outcome outcome;
+  long http_status = 0;
+  curl_off_t retry_after = 0;
   if (code != CURLE_OK) {
     uint32_t cause = code == CURLE_OPERATION_TIMEDOUT ? SCHEDEV_CAUSE_TIMEOUT
                      : code == CURLE_COULDNT_CONNECT  ? SCHEDEV_CAUSE_UNREACHABLE
                      : code == CURLE_WRITE_ERROR      ? SCHEDEV_CAUSE_TOO_LARGE
                                                       : SCHEDEV_CAUSE_CONNECTION_LOST;
-    return schedev_session_on_failure(session, cause, now_ms(), NULL);
+    check(schedev_session_on_failure(session, cause, now_ms(), &outcome));
+  } else {
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &http_status);
+    curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &retry_after);
+    response.http_status = (uint32_t)http_status;
+    response.body = incoming->bytes;
+    response.body_len = incoming->len;
+    response.has_retry_after = retry_after > 0;
+    response.retry_after_seconds = retry_after > 3600 ? 3600u : (uint32_t)retry_after;
+    check(schedev_session_on_response(session, &response, now_ms(), &outcome));
   }
-  schedev_response response = SCHEDEV_RESPONSE_INIT;
-  long http_status = 0;
-  curl_off_t retry_after = 0;
-  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &http_status);
-  curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &retry_after);
-  response.http_status = (uint32_t)http_status;
-  response.body = answer.body;
-  response.body_len = answer.len;
-  response.has_retry_after = retry_after > 0;
-  response.retry_after_seconds = retry_after > 3600 ? 3600u : (uint32_t)retry_after;
-  return schedev_session_on_response(session, &response, now_ms(), NULL);
+  if (outcome.kind == SCHEDEV_OUTCOME_DOCUMENT) { /* Records need it until the next one. */
+    struct body *kept = incoming;
+    incoming = newest;
+    newest = kept;
+    has_document = schedev_document_parse(newest->bytes, newest->len, &document, NULL) == SCHEDEV_OK;
+  } else if (outcome.cause != SCHEDEV_CAUSE_NONE) {
+    fprintf(stderr, "warning: a request failed: %s\n", schedev_cause_word(outcome.cause));
+  }
+}
+
+static void log_step(const schedev_step *step) {
+  size_t len = 0;
+  const schedev_document *known = has_document ? &document : NULL;
+  if (schedev_step_json(step, known, NULL, 0, &len) != SCHEDEV_ERROR_BUFFER_TOO_SMALL) {
+    return; /* It has no record. */
+  }
+  char *record = malloc(len + 1);
+  if (record != NULL && schedev_step_json(step, known, record, len + 1, &len) == SCHEDEV_OK) {
+    printf("%s\n", record);
+    (void)fflush(stdout);
+  }
+  free(record);
 }
 
 int main(int argc, char **argv) {
-  if (argc != 3) {
-    fprintf(stderr, "usage: agent ENDPOINT VM-NAME\n");
+  static char state[SCHEDEV_SNAPSHOT_MAX_BYTES], boot_id[64], url[1024];
+  if (argc != 6) {
+    fprintf(stderr, "usage: agent ENDPOINT VM-NAME STATE PREPARE RECOVER\n");
     return 2;
   }
-  char url[512];
-  (void)snprintf(url, sizeof url, "%s/metadata/scheduledevents?api-version=2020-07-01", argv[1]);
-  schedev_text name = schedev_text_from(argv[2]);
-  schedev_names names = SCHEDEV_NAMES_INIT(&name, 1);
-  schedev_rule prepare = {.action = SCHEDEV_ACTION_PREPARE}; /* every event of this machine */
+  if (!catch_signals()) {
+    fail("signals");
+  }
+  CURL *curl = curl_easy_init();
+  CURLM *multi = curl_multi_init();
+  struct curl_slist *headers = curl_slist_append(NULL, SCHEDEV_HEADER_NAME ": " SCHEDEV_HEADER_VALUE);
+  headers = curl_slist_append(headers, "Content-Type: application/json");
+  (void)snprintf(url, sizeof url, "%s%s", argv[1], SCHEDEV_VM_ID_PATH);
+  prepare_transfer(curl, headers, url, 5000);
+  curl_easy_setopt(curl, CURLOPT_FAILONERROR, 1L);
+  bool has_id = curl_easy_perform(curl) == CURLE_OK; /* Some services have no id. */
+  (void)snprintf(url, sizeof url, "%s%s?api-version=%s", argv[1], SCHEDEV_PATH, SCHEDEV_API_VERSION);
+
+  const schedev_text name = schedev_text_from(argv[2]);
+  const schedev_names names = SCHEDEV_NAMES_INIT(&name, 1);
+  const schedev_rule prepare = {.action = SCHEDEV_ACTION_PREPARE}; /* Every event of this machine. */
   schedev_policy policy = SCHEDEV_POLICY_INIT;
   policy.rules = &prepare;
   policy.rule_count = 1;
   schedev_session_config config = SCHEDEV_SESSION_CONFIG_INIT;
   config.policy = &policy;
   config.names = &names;
-  config.seed = (uint64_t)now_ms();
+  config.seed = (uint64_t)now_ms() ^ (uint64_t)getpid() << 40;
+  config.machine_id = (schedev_text){incoming->bytes, has_id ? incoming->len : 0, false};
+  ssize_t got = read_file("/proc/sys/kernel/random/boot_id", boot_id, sizeof boot_id);
+  config.boot_id = (schedev_text){boot_id, got > 0 ? (size_t)got : 0, false};
   void *memory = malloc(schedev_session_size());
-  CURL *curl = curl_easy_init();
-  schedev_session *session;
-  schedev_step step;
-  schedev_status status = schedev_session_init(memory, schedev_session_size(), &config, &session);
-  while (status == SCHEDEV_OK && !(schedev_session_has_seen_event(session) && schedev_session_is_idle(session))) {
-    status = schedev_session_next(session, now_ms(), &step);
-    if (status != SCHEDEV_OK) {
+  check(schedev_session_init(memory, schedev_session_size(), &config, &session));
+  got = read_file(argv[3], state, sizeof state);
+  if (got >= 0) {
+    check(schedev_session_restore(session, state, (size_t)got));
+  } else if (errno != ENOENT) {
+    fail(argv[3]);
+  }
+
+  while (!stopped) {
+    schedev_step step;
+    CURLMsg *message;
+    int count;
+    (void)supervise(0, false);
+    check(schedev_session_next(session, now_ms(), &step));
+    log_step(&step);
+    save(argv[3]);
+    switch (step.kind) {
+    case SCHEDEV_STEP_POST:
+    case SCHEDEV_STEP_GET:
+      prepare_transfer(curl, headers, url, (long)step.timeout_ms);
+      if (step.kind == SCHEDEV_STEP_POST) {
+        curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, (long)step.body_len);
+        curl_easy_setopt(curl, CURLOPT_COPYPOSTFIELDS, step.body);
+      }
+      curl_multi_add_handle(multi, curl);
+      break;
+    case SCHEDEV_STEP_PREPARE:
+    case SCHEDEV_STEP_RECOVER:
+      start(&step, argv[step.kind == SCHEDEV_STEP_PREPARE ? 4 : 5]);
+      break;
+    case SCHEDEV_STEP_CANCEL:
+      (void)supervise(step.attempt, false);
+      break;
+    case SCHEDEV_STEP_WAIT: {
+      struct curl_waitfd woken = {wake[0], CURL_WAIT_POLLIN, 0};
+      int64_t pause = step.until_ms - now_ms();
+      curl_multi_poll(multi, &woken, 1, pause < 0 ? 0 : pause > 1000 ? 1000 : (int)pause, NULL);
+      drain_wakeups();
       break;
     }
-    char record[SCHEDEV_STEP_JSON_MAX_BYTES];
-    size_t length;
-    if (schedev_step_json(&step, NULL, record, sizeof record, &length) == SCHEDEV_OK) {
-      printf("%s\n", record);
+    } /* The others are reports, which were logged. */
+    curl_multi_perform(multi, &count);
+    while ((message = curl_multi_info_read(multi, &count)) != NULL) {
+      finish(curl, message->data.result);
+      curl_multi_remove_handle(multi, curl);
     }
-    if (step.kind == SCHEDEV_STEP_GET || step.kind == SCHEDEV_STEP_POST) {
-      status = request(session, &step, curl, url);
-    } else if (step.kind == SCHEDEV_STEP_PREPARE) {
-      status = schedev_session_prepared(session, step.attempt, SCHEDEV_PREPARATION_READY, NULL);
-    } else if (step.kind == SCHEDEV_STEP_RECOVER) {
-      status = schedev_session_recovered(session, step.attempt, true, now_ms(), NULL);
-    } else if (step.kind == SCHEDEV_STEP_WAIT && step.until_ms > now_ms()) {
-      int64_t left = step.until_ms - now_ms();
-      struct timespec pause = {left / 1000, left % 1000 * 1000000};
-      nanosleep(&pause, NULL);
-    }
-    (void)fflush(stdout);
   }
-  if (status != SCHEDEV_OK) {
-    fprintf(stderr, "error: %s\n", schedev_status_message((uint32_t)status));
+  while (supervise(0, true)) {
+    curl_multi_poll(multi, NULL, 0, 20, NULL);
   }
+  save(argv[3]);
+  curl_multi_cleanup(multi);
   curl_easy_cleanup(curl);
+  curl_slist_free_all(headers);
   free(memory);
-  return status == SCHEDEV_OK ? 0 : 1;
+  return 0;
 }

@@ -310,9 +310,10 @@ def examples():
     prefix = installed()
     flags = [*pkg_config(prefix), f"-Wl,-rpath,{prefix}/lib"]
     source = ROOT / "examples/c"
-    expect(len((source / "agent.c").read_text().splitlines()) < 150, "agent.c has grown beyond 150 lines")
+    expect(len((source / "agent.c").read_text().splitlines()) <= 300, "agent.c has grown beyond 300 lines")
     run("gcc", "-std=c11", POSIX, *WARNINGS, source / "check.c", "-o", WORK / "check", *flags)
     run("gcc", "-std=c11", POSIX, *WARNINGS, source / "agent.c", "-o", WORK / "agent", *flags, "-lcurl")
+    run("clang", "-std=c11", "-g", POSIX, *WARNINGS, *SANITIZE, source / "agent.c", "-o", WORK / "agent-sanitized", *flags, "-lcurl")
     run("g++", "-std=c++17", *WARNINGS, source / "agent.cc", "-o", WORK / "agent-cc", *flags, "-lcurl")
     printed = run(WORK / "check", corpus.CORPUS / "freeze-scheduled-two-resources-second.json", "North_0")
     expect("would approve: short interruption" in printed, printed)
@@ -320,8 +321,55 @@ def examples():
     expect(refused.returncode == 3 and ":1:1: " in refused.stderr, refused.stderr)
     run("cargo", "build", "--quiet", "-p", "scheduled-events", cwd=ROOT)
     with concurrent.futures.ThreadPoolExecutor() as threads:
-        list(threads.map(replay_reboot, (WORK / "agent", WORK / "agent-cc")))
+        list(threads.map(lambda check: check(), (lambda: replay_reboot(WORK / "agent-cc"), agent_survives)))
     return "3 compiled and run"
+
+
+def agent_survives():
+    """Runs the sanitized agent.c through a reboot, with faults of the service, commands that fail or hang, and a restart."""
+    folder = WORK / "agent-folder"
+    folder.mkdir(mode=0o700)
+    state, log, agent = folder / "state", folder / "log", WORK / "agent-sanitized"
+    prepare, recover = folder / "prepare", folder / "recover"
+    prepare.write_text(f'#!/bin/sh\necho "prepare $SCHEDULED_EVENTS_EVENT_TYPE" >>{folder}/ran\n'
+                       f'[ -e {folder}/hang ] && {{ rm {folder}/hang; exec sleep 600; }}\nexit 0\n')
+    recover.write_text(f'#!/bin/sh\necho recover >>{folder}/ran\n[ -e {folder}/failed ] || {{ >{folder}/failed; exit 1; }}\n')
+    for script in (prepare, recover):
+        script.chmod(0o700)
+    (folder / "hang").touch()
+    server = subprocess.Popen([TARGET / "debug/scheduled-events", "replay", "user-reboot", "--speed", "60", "--vm-name", "web_0",
+                               "--fault", "empty@2", "--fault", "post.status:500@1"],
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    ran = lambda: (folder / "ran").read_text().split("\n")[:-1] if (folder / "ran").exists() else []
+    try:
+        url = server.stdout.readline().removeprefix("listening on ").strip()
+
+        def run_until(done):
+            with log.open("a") as out:
+                process = subprocess.Popen([agent, url, "web_0", state, prepare, recover], stdout=out, stderr=subprocess.PIPE, text=True)
+            deadline = time.monotonic() + 90
+            while not done() and process.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.05)
+            process.terminate()
+            errors = process.communicate(timeout=30)[1]
+            expect(process.returncode == 0, f"agent.c: exit {process.returncode}\n{errors}\n{log.read_text()}")
+
+        run_until(lambda: ran() == ["prepare Reboot"])  # It hangs: the agent ends it, and prepares again after the restart.
+        run_until(lambda: ran().count("recover") == 2)
+    finally:
+        server.terminate()
+        server.wait()
+    expect(ran() == ["prepare Reboot", "prepare Reboot", "recover", "recover"], f"agent.c ran {ran()}\n{log.read_text()}")
+    expect(state.stat().st_mode & 0o777 == 0o600 and not (folder / "state.tmp").exists(), "the state file is not private")
+    records = [json.loads(line) for line in log.read_text().splitlines()]
+    changes = [record["change"] for record in records if record["record"] == "change"]
+    expect(changes == ["scheduled", "started", "completed"], f"agent.c logged {changes}")
+    expect(records[0]["resources"] == ["web_0"], f"agent.c logged {records[0]}")
+    for wrong in ("link", "writable"):
+        path = folder / wrong
+        path.symlink_to(state) if wrong == "link" else (path.write_text(""), path.chmod(0o666))
+        refused = subprocess.run([agent, url, "web_0", path, prepare, recover], capture_output=True, text=True, timeout=60)
+        expect(refused.returncode == 1 and str(path) in refused.stderr, f"{wrong}: {refused}")
 
 
 @check
