@@ -28,13 +28,13 @@ se::millis_point now() {
 class service {
 public:
   explicit service(const std::string &endpoint)
-      : url_(endpoint + "/metadata/scheduledevents?api-version=2020-07-01"),
-        curl_(curl_easy_init(), curl_easy_cleanup) {}
+      : url_(endpoint + SCHEDEV_PATH "?api-version=" SCHEDEV_API_VERSION), curl_(curl_easy_init(), curl_easy_cleanup) {}
 
   /// Sends a request, a POST if there is a body: the response, or why there is none.
   std::variant<se::response, se::cause> send(const std::string *post, std::chrono::milliseconds timeout) {
     const std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)> headers(
-        curl_slist_append(curl_slist_append(nullptr, "Metadata: true"), "Content-Type: application/json"),
+        curl_slist_append(curl_slist_append(nullptr, SCHEDEV_HEADER_NAME ": " SCHEDEV_HEADER_VALUE),
+                          "Content-Type: application/json"),
         curl_slist_free_all);
     CURL *curl = curl_.get();
     body_.clear();

@@ -106,8 +106,6 @@ fn the_readme_states_the_minimum_rust_version() {
 fn examples_and_signatures_have_the_default_api_version() {
     for file in [
         "README.md",
-        "examples/c/agent.c",
-        "examples/c/agent.cc",
         "ffi-c/src/step.rs",
         "py/examples/drop_in.py",
         "py/python/scheduled_events/__init__.pyi",
