@@ -530,7 +530,7 @@ typedef struct schedev_eviction_effect {
  *         unknown phase or signal; SCHEDEV_ERROR_NULL.
  */
 SCHEDEV_MUST_USE
-schedev_status schedev_spot_next_phase(uint32_t phase, uint32_t signal, uint32_t *next);
+SCHEDEV_API schedev_status schedev_spot_next_phase(uint32_t phase, uint32_t signal, uint32_t *next);
 
 /**
  * Returns a schedev_spot_phase as a word, such as "warm-up".
@@ -538,7 +538,7 @@ schedev_status schedev_spot_next_phase(uint32_t phase, uint32_t signal, uint32_t
  * @param phase  a schedev_spot_phase, or any other number.
  * @return a static string; "unknown" if the number has no word.
  */
-const char *schedev_spot_phase_word(uint32_t phase);
+SCHEDEV_API const char *schedev_spot_phase_word(uint32_t phase);
 
 /**
  * Returns what an eviction does to a Spot machine, if its type allows the eviction.
@@ -551,8 +551,8 @@ const char *schedev_spot_phase_word(uint32_t phase);
  *         unknown number; SCHEDEV_ERROR_NULL.
  */
 SCHEDEV_MUST_USE
-schedev_status schedev_spot_eviction(uint32_t eviction_type, uint32_t cause, uint32_t policy,
-                                     schedev_eviction_effect *effect);
+SCHEDEV_API schedev_status schedev_spot_eviction(uint32_t eviction_type, uint32_t cause, uint32_t policy,
+                                                 schedev_eviction_effect *effect);
 
 /**
  * Returns what becomes of a Spot machine: the table "Spot VM states" of Microsoft's guidance.
@@ -568,8 +568,8 @@ schedev_status schedev_spot_eviction(uint32_t eviction_type, uint32_t cause, uin
  *         SCHEDEV_ERROR_NULL.
  */
 SCHEDEV_MUST_USE
-schedev_status schedev_spot_next_state(uint32_t state, uint32_t input, uint32_t price, bool has_capacity,
-                                       uint32_t policy, uint32_t *next, uint32_t *charges);
+SCHEDEV_API schedev_status schedev_spot_next_state(uint32_t state, uint32_t input, uint32_t price, bool has_capacity,
+                                                   uint32_t policy, uint32_t *next, uint32_t *charges);
 
 /* ---- Errors ------------------------------------------------------------------------------------------------------ */
 
