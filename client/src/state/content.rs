@@ -11,7 +11,7 @@ use crate::record::EventRecord;
 /// How the line after the snapshot starts.
 const FORMAT: &str = "scheduled-events state 2";
 
-/// How that line starts in every version of the format, in the first version as the first line.
+/// How that line starts in every version of the format.
 const ANY_FORMAT: &str = "scheduled-events state ";
 
 /// The content of a state file.
@@ -95,10 +95,6 @@ pub(super) fn parse(bytes: &[u8]) -> Result<State, String> {
         let version: String = found.iter().map(|&byte| byte as char).take_while(char::is_ascii_digit).take(9).collect();
         format!("another version of this program wrote it: expected \"{FORMAT}\", found \"{ANY_FORMAT}{version}\"")
     };
-    if let Some(rest) = bytes.strip_prefix(ANY_FORMAT.as_bytes()) {
-        // The first version had the snapshot in its text.
-        return Err(another_version(rest));
-    }
     // The last place: a snapshot can contain anything, but JSON has no line feed in a string.
     let line = format!("\n{ANY_FORMAT}");
     let Some(at) = bytes.windows(line.len()).rposition(|window| window == line.as_bytes()) else {

@@ -71,14 +71,11 @@ fn a_write_beyond_the_file_size_limit_fails_without_ending_the_watcher() {
     let folder = Folder::new();
     let state = folder.path("state");
     let service = FakeService::start();
-    // Enough for a state without events, and too small for one with an event.
-    let blocks = real_state(&folder).len() / 512 - 1;
-    let limited = format!("ulimit -f {blocks}; exec \"$@\"");
-    let mut run = watch_wrapped(&["sh", "-c", &limited, "sh"], &service, &state);
+    // 512 bytes: enough for a state without events, and too small for one with this event.
+    let mut run = watch_wrapped(&["sh", "-c", "ulimit -f 1; exec \"$@\"", "sh"], &service, &state);
     service.await_polls(2);
     let before = fs::read(&state).expect("a state file");
-    assert!(before.len() < blocks * 512, "the limit allows a state without events");
-    service.show(2, &[freeze("a")]);
+    service.show(2, &[with(freeze("a"), &json!({ "Description": "x".repeat(512) }))]);
     run.wait_for_stderr(STATE_NOT_WRITTEN);
     wait_for_approval(&mut run, "a");
     service.await_polls(3);

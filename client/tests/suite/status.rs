@@ -142,7 +142,7 @@ fn a_missing_an_unreadable_and_a_broken_file_are_told_apart() {
     assert!(unreadable.stderr.contains("not a regular file"), "{}", unreadable.stderr);
 
     let path = folder.path("state");
-    write_private(&path, "scheduled-events state 2 00000000\n{}\n");
+    write_private(&path, "SEVS\nscheduled-events state 2 00000000\n{}\n");
     let broken = run(&["status", "--state", &path]).with_code(3);
     assert!(broken.stderr.contains("is damaged: its checksum does not match"), "{}", broken.stderr);
     assert_eq!(broken.stdout, "");
