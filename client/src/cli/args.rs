@@ -11,6 +11,7 @@ use clap::{Args, Parser, Subcommand};
 use scheduled_events_core::{Change, EventKind, UnixSeconds, limits};
 
 use super::event_filter::event_kind;
+use super::operator::{SimulateEvictionArgs, TerminateProfileArgs};
 use crate::hooks::CommandLine;
 use crate::imds::{API_VERSION, ENDPOINT};
 use crate::limits::INTERVAL_MAX;
@@ -149,6 +150,22 @@ pub(super) enum Command {
     /// Replay and watch a scenario in one process
     #[command(after_help = "Example:  scheduled-events demo preempt")]
     Demo(DemoArgs),
+    /// Print how a scale set announces deletions with Terminate events, for the tool of your choice
+    #[command(
+        after_help = "Example:  scheduled-events terminate-profile --scale-set web --resource-group shop --timeout 10m --as az\n\n\
+                      It prints what an operator runs, the update of the instances included; it changes nothing and uses no \
+                      network."
+    )]
+    TerminateProfile(TerminateProfileArgs),
+    /// Print how to evict a Spot machine for a drill, for the tool of your choice
+    #[command(
+        override_usage = "scheduled-events simulate-eviction --resource-group <NAME> --vm <NAME> --as <TOOL>\n       \
+                          scheduled-events simulate-eviction --resource-group <NAME> --scale-set <NAME> --instance <ID> --as \
+                          <TOOL>",
+        after_help = "Example:  scheduled-events simulate-eviction --resource-group shop --vm worker --as az\n\n\
+                      It prints what an operator runs, and what to expect; it changes nothing and uses no network."
+    )]
+    SimulateEviction(SimulateEvictionArgs),
     /// Print completions for a shell
     #[command(after_help = "Example:  scheduled-events completions bash > \
                             ~/.local/share/bash-completion/completions/scheduled-events")]

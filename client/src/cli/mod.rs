@@ -18,6 +18,7 @@ mod event_filter;
 mod format;
 mod host;
 mod install;
+mod operator;
 mod others;
 mod output;
 mod policy_source;
@@ -66,6 +67,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Replay(args) => replay::replay(args),
         Command::Scenarios(args) => replay::scenarios(&args),
         Command::Demo(args) => demo::demo(&args),
+        Command::TerminateProfile(args) => operator::terminate_profile(&args),
+        Command::SimulateEviction(args) => operator::simulate_eviction(&args),
         Command::Completions(args) => install::completions(&args),
         Command::Man(args) => install::man(&args),
     };

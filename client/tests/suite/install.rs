@@ -61,7 +61,7 @@ fn the_manual_has_a_page_for_each_command_with_all_its_options() {
     assert!(program.starts_with(".ie") && program.contains(".TH scheduled-events 1"), "{program}");
     assert!(program.contains("Exit codes:") && program.contains("wait: the time is over"), "{program}");
     for name in subcommands() {
-        assert!(program.contains(&format!("scheduled\\-events\\-{name}(1)")), "{name}");
+        assert!(program.contains(&format!("scheduled\\-events\\-{}(1)", name.replace('-', "\\-"))), "{name}");
         let page = run(&["man", &name]).with_code(0).stdout;
         assert!(page.contains(&format!(".TH scheduled-events-{name} 1")), "{page}");
         let options = options(&run(&["help", &name]).with_code(0).stdout);

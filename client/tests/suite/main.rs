@@ -13,6 +13,7 @@ mod host_limits;
 mod http_faults;
 mod install;
 mod main_job;
+mod operator;
 mod output;
 mod overlaps;
 mod records;
