@@ -18,7 +18,7 @@ WORKSPACE = --locked --workspace
 	check-format lint test-fast test-rust test-c test-python \
 	docs bare-metal bare-metal-c platforms msrv deny test-stack sizes prove-no-panic coverage verify-c check-bench \
 	test-fuzz fuzz \
-	crash soak queue-worker test-mounts check-systemd test-systemd test-sweeps miri advisories mutants \
+	crash soak queue-worker check-az test-mounts check-systemd test-systemd test-sweeps miri advisories mutants \
 	header faults-table records-page scenarios-page bench bench-poll bench-python bench-sizes bench-check bench-c performance
 
 help: ## list these targets
@@ -146,6 +146,10 @@ soak: ## documents of 10,000 events, then a day of polls in a minute: nothing gr
 
 queue-worker: ## kill and evict three queue workers at random moments: make queue-worker QUEUE_SECONDS=600 QUEUE_SEED=7
 	QUEUE_SECONDS=$(QUEUE_SECONDS) QUEUE_SEED=$(QUEUE_SEED) $(CARGO) test $(WORKSPACE) --test suite -- run::queue_worker --nocapture
+
+check-az: ## parse the az commands that are printed and documented with the parser of the Azure CLI
+	@tests/setup az
+	@tests/az/run
 
 test-mounts: ## test the state file on a full and on a read-only file system, which takes a mount
 	@tests/mounts
