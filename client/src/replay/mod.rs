@@ -32,7 +32,7 @@
 //!
 //! | File | Content |
 //! |---|---|
-//! | [`scenario`], `builtin`, `names` | parse scenarios; the table of built-in ones; placeholders in names |
+//! | [`scenario`], `scenario_file`, `builtin`, `names` | parse scenarios; the table of built-in ones; placeholders in names |
 //! | [`timeline`], [`document`], `event_id` | play a scenario: a pure state machine with time as an argument, and what it produces |
 //! | `fault_kind`, [`fault`], `fault_plan` | the table of fault kinds; parse a fault; combine the faults of a request |
 //! | `wire`, `instance`, `route` | write documents and refusals; instance metadata; route requests |
@@ -54,6 +54,7 @@ mod names;
 pub mod report;
 mod route;
 pub mod scenario;
+mod scenario_file;
 pub mod server;
 mod service;
 pub mod timeline;

@@ -203,12 +203,15 @@ struct EventTimeline {
     appears: Duration,
     notice: Duration,
     starts_after_approval: Duration,
+    starts_after: Option<Duration>,
     started_for: Duration,
     cancelled_after: Option<Duration>,
     reschedule: Option<Reschedule>,
     // Times since the first document, set as the event proceeds.
     not_before: Duration,
+    /// By an approval, and without one.
     starts: Option<Duration>,
+    starts_alone: Option<Duration>,
     cancelled: Option<Duration>,
     rescheduled: Option<(Duration, Duration)>,
     ends: Duration,
@@ -241,6 +244,7 @@ impl EventTimeline {
             appears: scale(script.appears, speed),
             notice: scale(script.notice, speed),
             starts_after_approval: scale(script.starts_after_approval, speed),
+            starts_after: script.starts_after.map(|after| scale(after, speed)),
             started_for: scale(script.started_for, speed),
             cancelled_after: script.cancelled_after.map(|after| scale(after, speed)),
             reschedule: script.reschedule.map(|reschedule| Reschedule {
@@ -249,6 +253,7 @@ impl EventTimeline {
             }),
             not_before: Duration::ZERO,
             starts: None,
+            starts_alone: None,
             cancelled: None,
             rescheduled: None,
             ends: Duration::ZERO,
@@ -268,9 +273,8 @@ impl EventTimeline {
         match self.phase {
             Phase::Pending => Some(self.appears),
             Phase::Scheduled => {
-                let start = self.starts.map_or(self.not_before, |starts| starts.min(self.not_before));
-                let others = [self.cancelled, self.rescheduled.map(|(due, _)| due)];
-                others.into_iter().flatten().chain([start]).min()
+                let others = [self.starts, self.starts_alone, self.cancelled, self.rescheduled.map(|(due, _)| due)];
+                others.into_iter().flatten().chain([self.not_before]).min()
             }
             Phase::Started => Some(self.ends),
             Phase::Gone => None,
@@ -287,6 +291,7 @@ impl EventTimeline {
             Phase::Pending => {
                 self.phase = Phase::Scheduled;
                 self.not_before = due.saturating_add(self.notice);
+                self.starts_alone = self.starts_after.map(|after| due.saturating_add(after));
                 self.cancelled = self.cancelled_after.map(|after| due.saturating_add(after));
                 self.rescheduled = self.reschedule.map(|reschedule| {
                     let at = due.saturating_add(reschedule.after);
@@ -449,6 +454,22 @@ mod tests {
         timeline.advance(secs(10));
         assert_eq!(states(&timeline), "Ss");
         timeline.advance(secs(15));
+        assert_eq!(states(&timeline), "SS");
+    }
+
+    #[test]
+    fn an_event_may_start_early_without_an_approval() {
+        let mut timeline = play(
+            "[[event]]\nevent_type = \"Freeze\"\nnotice = \"100s\"\nstarts_after = \"20s\"\nstarts_after_approval = \"5s\"\n\
+             [[event]]\nevent_type = \"Freeze\"\nnotice = \"100s\"\nstarts_after = \"20s\"\nstarts_after_approval = \"30s\"\n",
+        );
+        timeline.advance(secs(0));
+        let (first, second) = (id(&timeline, 0), id(&timeline, 1));
+        timeline.approve(&first, secs(1));
+        timeline.approve(&second, secs(1));
+        timeline.advance(secs(6));
+        assert_eq!(states(&timeline), "Ss");
+        timeline.advance(secs(20));
         assert_eq!(states(&timeline), "SS");
     }
 
