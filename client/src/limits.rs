@@ -77,6 +77,9 @@ pub const AUDIT_FILE_MAX: u64 = 8 << 20;
 /// The number of earlier audit files that are kept, `FILE.1` and so on. The oldest is replaced.
 pub const AUDIT_FILES_MAX: u32 = 4;
 
+/// The most bytes of records that `record` reads: what the audit files can hold.
+pub const RECORDING_MAX: u64 = (AUDIT_FILES_MAX as u64 + 1) * (AUDIT_FILE_MAX + AUDIT_QUEUE_MAX as u64);
+
 /// The most bytes of records that wait for the audit file. Further ones are lost, and counted in a `gap` record.
 pub const AUDIT_QUEUE_MAX: usize = 1 << 20;
 

@@ -12,6 +12,7 @@ use scheduled_events_core::{Change, EventKind, UnixSeconds, limits};
 
 use super::event_filter::event_kind;
 use super::operator::{SimulateEvictionArgs, TerminateProfileArgs};
+use super::record::RecordArgs;
 use crate::hooks::CommandLine;
 use crate::imds::{API_VERSION, ENDPOINT};
 use crate::limits::INTERVAL_MAX;
@@ -143,6 +144,11 @@ pub(super) enum Command {
                       Example:  scheduled-events replay live-migration --fault post.status:500@1-3 --fault empty@5\n\
                       Then:     scheduled-events watch --endpoint http://127.0.0.1:PORT --policy sample --until-idle")]
     Replay(ReplayArgs),
+    /// Make a scenario of what a watcher saw, for `replay` and `demo`
+    #[command(after_help = "Example:  scheduled-events record --mask /var/lib/scheduled-events/audit > seen.toml\n\
+                      Example:  scheduled-events watch --json --max-polls 600 | scheduled-events record - > seen.toml\n\
+                      Then:     scheduled-events replay seen.toml")]
+    Record(RecordArgs),
     /// List the built-in scenarios, or print the file of one
     #[command(after_help = "Example:  scheduled-events scenarios\n\
                       Example:  scheduled-events scenarios --show preempt > my.toml && scheduled-events demo my.toml")]

@@ -23,6 +23,7 @@ mod others;
 mod output;
 mod policy_source;
 mod printer;
+mod record;
 mod replay;
 #[cfg(unix)]
 mod run;
@@ -65,6 +66,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Run(args) => return run::run(args),
         Command::Check(args) => check::check(&args),
         Command::Replay(args) => replay::replay(args),
+        Command::Record(args) => record::record(&args),
         Command::Scenarios(args) => replay::scenarios(&args),
         Command::Demo(args) => demo::demo(&args),
         Command::TerminateProfile(args) => operator::terminate_profile(&args),

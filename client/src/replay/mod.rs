@@ -35,6 +35,7 @@
 //! | [`scenario`], `scenario_file`, `builtin`, `names` | parse scenarios; the table of built-in ones; placeholders in names |
 //! | [`timeline`], [`document`], `event_id` | play a scenario: a pure state machine with time as an argument, and what it produces |
 //! | `fault_kind`, [`fault`], `fault_plan` | the table of fault kinds; parse a fault; combine the faults of a request |
+//! | `recording` | make a scenario of what a watcher saw |
 //! | `wire`, `instance`, `route` | write documents and refusals; instance metadata; route requests |
 //! | `service`, [`report`] | process requests: the service without its sockets; what it reports |
 //! | `http`, `connection`, [`server`] | HTTP on a socket; one connection; the port and its threads |
@@ -51,6 +52,7 @@ mod fault_plan;
 mod http;
 mod instance;
 mod names;
+pub(crate) mod recording;
 pub mod report;
 mod route;
 pub mod scenario;

@@ -16,6 +16,8 @@ mod main_job;
 mod operator;
 mod output;
 mod overlaps;
+#[cfg(target_os = "linux")]
+mod record;
 mod records;
 mod replay_server;
 mod restart;
