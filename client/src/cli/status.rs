@@ -78,7 +78,7 @@ impl Report {
             since: status.since,
             recovery_attempt: status.recovery_attempt,
             recovery_since: status.recovery_since,
-            recovery_failures: status.recovery_failures,
+            recovery_failures: status.recovery_failures.into(),
             recovery_retry_at: status.recovery_retry_at,
             events: self.events.len(),
             watched: self.inspection.watched,

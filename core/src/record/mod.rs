@@ -353,7 +353,7 @@ records! {
         /// Since when that recovery runs.
         recovery_since: Option<UnixSeconds> => "time or null",
         /// How often the recovery failed in a row.
-        recovery_failures: u8 => "number",
+        recovery_failures: u16 => "number",
         /// When a failed recovery is tried again.
         recovery_retry_at: Option<UnixSeconds> => "time or null",
         /// The number of events that are followed.
