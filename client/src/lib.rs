@@ -10,14 +10,14 @@
 //! * [`replay`]: a server that plays scenarios, for tests and demonstrations.
 //! * [`cli`]: the command `scheduled-events`.
 //!
-//! The crate does not discover the endpoint of machines outside a virtual network, and it drains nothing by itself: preparing and
-//! recovering are the user's commands or functions.
+//! The crate drains nothing by itself: preparing and recovering are the user's commands or functions.
 #![forbid(unsafe_code)]
 
 mod api_version;
 mod audit;
 pub mod cli;
 pub mod clock;
+mod discover;
 mod failure_log;
 pub mod hooks;
 pub mod imds;

@@ -77,6 +77,9 @@ pub const AUDIT_FILE_MAX: u64 = 8 << 20;
 /// The number of earlier audit files that are kept, `FILE.1` and so on. The oldest is replaced.
 pub const AUDIT_FILES_MAX: u32 = 4;
 
+/// The most bytes of a DHCP lease file that are read. dhclient's grow with time; others have less than 4 KiB.
+pub const LEASE_FILE_MAX: u64 = 4 << 20;
+
 /// The most bytes of records that `record` reads: what the audit files can hold.
 pub const RECORDING_MAX: u64 = (AUDIT_FILES_MAX as u64 + 1) * (AUDIT_FILE_MAX + AUDIT_QUEUE_MAX as u64);
 

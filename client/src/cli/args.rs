@@ -10,6 +10,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use scheduled_events_core::{Change, EventKind, UnixSeconds, limits};
 
+use super::discover::DiscoverArgs;
 use super::event_filter::event_kind;
 use super::operator::{SimulateEvictionArgs, TerminateProfileArgs};
 use super::record::RecordArgs;
@@ -144,6 +145,12 @@ pub(super) enum Command {
                       Example:  scheduled-events replay live-migration --fault post.status:500@1-3 --fault empty@5\n\
                       Then:     scheduled-events watch --endpoint http://127.0.0.1:PORT --policy sample --until-idle")]
     Replay(ReplayArgs),
+    /// Find the metadata service of a machine outside a virtual network, in its DHCP lease
+    #[command(after_help = "Example:  scheduled-events discover\n\
+                      Example:  scheduled-events list --endpoint auto\n\n\
+                      It reads the lease files of systemd-networkd, NetworkManager, dhclient and dhcpcd, and prints \
+                      http://ADDRESS from the newest one that has DHCP option 245. Exit code 1: there is none.")]
+    Discover(DiscoverArgs),
     /// Make a scenario of what a watcher saw, for `replay` and `demo`
     #[command(after_help = "Example:  scheduled-events record --mask /var/lib/scheduled-events/audit > seen.toml\n\
                       Example:  scheduled-events watch --json --max-polls 600 | scheduled-events record - > seen.toml\n\
@@ -461,7 +468,8 @@ pub(super) struct ManArgs {
 /// The metadata service.
 #[derive(Args)]
 pub(super) struct ServiceArgs {
-    /// URL of the metadata service
+    /// URL of the metadata service, or `auto`: the usual address if it answers when the command starts, else the address that
+    /// `discover` finds. A lease file that does not belong to root needs --allow-endpoint
     #[arg(long, value_name = "URL", default_value = ENDPOINT, env = ENDPOINT_VARIABLE)]
     pub(super) endpoint: String,
     /// Allow an endpoint that is neither Azure's address nor on this machine

@@ -7,6 +7,7 @@ use std::time::Duration;
 use scheduled_events_core::{Document, EventKind, StartRequests, limits};
 
 use super::args::{ENDPOINT_VARIABLE, ListArgs, ServiceArgs};
+use super::discover::{AUTO, automatic};
 use super::document::Listing;
 use super::error::CommandError;
 use super::event_filter::EventFilter;
@@ -26,6 +27,10 @@ pub(super) fn connect(args: &ServiceArgs) -> Result<Imds, CommandError> {
     // A variable that is set to the empty string counts as unset.
     let is_unset = args.endpoint.is_empty() && std::env::var_os(ENDPOINT_VARIABLE).is_some();
     let endpoint = if is_unset { imds::ENDPOINT } else { &args.endpoint };
+    if endpoint == AUTO {
+        let (endpoint, is_allowed) = automatic();
+        return Imds::new(&endpoint, &args.api_version, is_allowed || args.allow_endpoint).map_err(CommandError::usage);
+    }
     Imds::new(endpoint, &args.api_version, args.allow_endpoint).map_err(CommandError::usage)
 }
 

@@ -11,6 +11,7 @@ mod approve;
 mod args;
 mod check;
 mod demo;
+mod discover;
 mod document;
 mod endpoint;
 mod error;
@@ -66,6 +67,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Run(args) => return run::run(args),
         Command::Check(args) => check::check(&args),
         Command::Replay(args) => replay::replay(args),
+        Command::Discover(args) => discover::discover(&args),
         Command::Record(args) => record::record(&args),
         Command::Scenarios(args) => replay::scenarios(&args),
         Command::Demo(args) => demo::demo(&args),

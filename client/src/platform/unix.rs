@@ -256,6 +256,11 @@ pub(crate) fn check_owner(metadata: &Metadata) -> Result<(), String> {
     }
 }
 
+/// Whether a file belongs to root and nobody else can write it.
+pub(crate) fn belongs_to_root(metadata: &Metadata) -> bool {
+    metadata.uid() == 0 && check_writers(metadata).is_ok()
+}
+
 /// Checks that only its owner can write a file.
 ///
 /// # Errors

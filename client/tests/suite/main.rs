@@ -6,6 +6,8 @@ mod audit;
 mod clocks;
 mod command_line;
 mod commands;
+#[cfg(unix)]
+mod discover;
 mod documentation;
 mod documents;
 mod field_faults;
