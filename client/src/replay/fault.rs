@@ -196,6 +196,8 @@ mod tests {
             "empty",
             "status:429",
             "first-call-delay:120",
+            "idle-off:86400",
+            "idle-off:86400,0.5",
             "stale:0.5",
             "reset",
             "reset-mid-body",

@@ -63,6 +63,7 @@ fault_kinds! {
     Empty = "empty", "answer 200 with an empty body";
     Status(StatusCode) = "status:CODE", "answer this status, 200 to 599, with the body that the service sends";
     FirstCallDelay(Seconds) = "first-call-delay:SECONDS", "delay the first response";
+    IdleOff(IdleTime) = "idle-off:SECONDS[,DELAY]", "switch off after that long without a request for events, and delay the next one (default 2min)";
     Stale(Seconds) = "stale:SECONDS", "serve the document as it was that long ago";
     Reset = "reset", "reset the connection instead of answering";
     ResetMidBody = "reset-mid-body", "reset the connection in the middle of the body";
@@ -123,6 +124,13 @@ trait Argument: Sized + fmt::Display {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Seconds(pub(in super::super) Duration);
 
+/// How long without a request switches the service off, and the delay of the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct IdleTime {
+    pub(super) idle: Duration,
+    pub(super) delay: Duration,
+}
+
 /// A size in bytes, optionally in KB, MB or GB of powers of ten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ByteCount(pub(in super::super) u64);
@@ -161,6 +169,9 @@ pub(super) enum RetryTime {
 
 const DEFAULT_LOCATION: &str = "http://127.0.0.1:9/";
 
+/// The documented delay of the first response.
+const FIRST_DELAY: Duration = Duration::from_secs(120);
+
 /// The longest time a fault may take: eleven days.
 const MAX_SECONDS: f64 = 1_000_000.0;
 
@@ -169,6 +180,16 @@ impl Argument for Seconds {
 
     fn parse(text: &str) -> Option<Self> {
         parse_seconds(text).map(Self)
+    }
+}
+
+impl Argument for IdleTime {
+    const EXPECTED: &str = "a number of seconds, with or without `,DELAY`";
+
+    fn parse(text: &str) -> Option<Self> {
+        let (idle, delay) = text.split_once(',').unwrap_or((text, ""));
+        let delay = if delay.is_empty() { FIRST_DELAY } else { parse_seconds(delay)? };
+        Some(Self { idle: parse_seconds(idle)?, delay })
     }
 }
 
@@ -241,6 +262,13 @@ impl Argument for RetryTime {
 impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0.as_secs_f64())
+    }
+}
+
+impl fmt::Display for IdleTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.idle.as_secs_f64())?;
+        if self.delay == FIRST_DELAY { Ok(()) } else { write!(f, ",{}", self.delay.as_secs_f64()) }
     }
 }
 

@@ -73,11 +73,13 @@ pub(super) struct FaultPlanner {
     gets: u64,
     posts: u64,
     names: u64,
+    /// The time of the last request for events, since the first request.
+    last: Option<Duration>,
 }
 
 impl FaultPlanner {
     pub(super) fn new(faults: Vec<Fault>) -> Self {
-        Self { faults, gets: 0, posts: 0, names: 0 }
+        Self { faults, gets: 0, posts: 0, names: 0, last: None }
     }
 
     /// Counts a request and returns what goes wrong with it, `since_first` after the first request.
@@ -88,6 +90,10 @@ impl FaultPlanner {
             RequestKind::Name => self.names += 1,
         }
         let mut plan = FaultPlan::default();
+        let idle = self.last.map_or(Duration::ZERO, |last| since_first.saturating_sub(last));
+        if kind != RequestKind::Name {
+            self.last = Some(since_first);
+        }
         for fault in &self.faults {
             let count = match (fault.scope, kind) {
                 (FaultScope::Events, RequestKind::EventsGet | RequestKind::EventsPost) => self.gets + self.posts,
@@ -96,7 +102,8 @@ impl FaultPlanner {
                 (FaultScope::Name, RequestKind::Name) => self.names,
                 _ => continue,
             };
-            let applies = fault.applies(count, since_first);
+            let is_off = !matches!(fault.kind, FaultKind::IdleOff(limit) if idle < limit.idle);
+            let applies = is_off && fault.applies(count, since_first);
             if applies && (kind == RequestKind::EventsGet || !fault.kind.alters_document()) {
                 plan.add(fault);
             }
@@ -110,6 +117,10 @@ impl FaultPlan {
         let answer = match &fault.kind {
             FaultKind::FirstCallDelay(delay) => {
                 self.delay += delay.0;
+                None
+            }
+            FaultKind::IdleOff(limit) => {
+                self.delay += limit.delay;
                 None
             }
             FaultKind::SlowHeaders(span) => {
@@ -210,6 +221,23 @@ mod tests {
         let mut planner = planner(&["status:410@0s-70s"]);
         assert!(planner.plan(RequestKind::EventsGet, Duration::from_secs(69)).answer.is_some());
         assert!(planner.plan(RequestKind::EventsPost, Duration::from_secs(70)).answer.is_none());
+    }
+
+    #[test]
+    fn a_pause_switches_the_service_off_once() {
+        let mut planner = planner(&["idle-off:24h", "idle-off:25h,3"]);
+        let mut delay = |kind, hours: u64| planner.plan(kind, Duration::from_secs(hours * 3600)).delay.as_secs();
+        assert_eq!(delay(RequestKind::EventsGet, 0), 0);
+        assert_eq!(delay(RequestKind::EventsGet, 23), 0);
+        // A request for the name does not count.
+        assert_eq!(delay(RequestKind::Name, 40), 0);
+        assert_eq!(delay(RequestKind::EventsGet, 47), 120);
+        assert_eq!(delay(RequestKind::EventsPost, 48), 0);
+        assert_eq!(delay(RequestKind::EventsGet, 73), 123);
+        let refused = "idle-off:1d,x".parse::<super::Fault>().unwrap_err().to_string();
+        assert!(refused.contains("write idle-off:SECONDS[,DELAY]"), "{refused}");
+        assert_eq!("idle-off:24h".parse::<super::Fault>().unwrap().to_string(), "idle-off:86400");
+        assert_eq!("idle-off:2,0.5".parse::<super::Fault>().unwrap().to_string(), "idle-off:2,0.5");
     }
 
     #[test]

@@ -25,8 +25,8 @@
 //! A request whose `Host` is neither an IP address nor `localhost` gets a 400, so that no web page in a browser on this machine
 //! reaches the server through a name of its own (DNS rebinding). What the real service does is not known.
 //!
-//! The server does *not* imitate the limit of five requests a second (use `status:429`), the shutdown after
-//! 24 hours without a request, and the approvals of other tenants of the host.
+//! The server does *not* imitate the limit of five requests a second (use `status:429`) and the approvals of other tenants of the host.
+//! Idleness switches it off only with `idle-off:24h`.
 //!
 //! Read the files in this order:
 //!

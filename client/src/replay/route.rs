@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::fault_plan::RequestKind;
 use super::http::{ReplayRequest, ReplayResponse};
 use super::wire::{self, ApiVersion};
+use crate::imds::UNDERSCORED_API_VERSION;
 
 /// A request that the service answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,13 +62,16 @@ pub(super) fn route(request: &ReplayRequest) -> Result<Route, ReplayResponse> {
             return Err(ReplayResponse::json(405, wire::error_body("Method not allowed")).with("Allow", allow));
         }
     };
-    if !request.header("Metadata").eq(["true"]) {
+    let parameters = parameters(query);
+    let value = |wanted: &str| parameters.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
+    // The header is required since the version after the preview.
+    let needs_header = instance || value("api-version") != Some(UNDERSCORED_API_VERSION);
+    if needs_header && !request.header("Metadata").eq(["true"]) {
         return Err(ReplayResponse::json(400, wire::MISSING_HEADER));
     }
     if request.header("X-Forwarded-For").next().is_some() {
         return Err(bad_request("Requests with an X-Forwarded-For header are not served"));
     }
-    let parameters = parameters(query);
     let repeated = parameters
         .iter()
         .enumerate()
@@ -75,7 +79,6 @@ pub(super) fn route(request: &ReplayRequest) -> Result<Route, ReplayResponse> {
     if let Some((_, (name, _))) = repeated.filter(|(_, (name, _))| name != "api-version") {
         return Err(bad_request(&format!("The query parameter {name} is repeated")));
     }
-    let value = |wanted: &str| parameters.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
     let version = value("api-version").filter(|_| repeated.is_none());
     let bad_version = || ReplayResponse::json(400, wire::bad_version(instance));
     if instance {
@@ -200,6 +203,10 @@ mod tests {
         let compute = "/metadata/instance/compute?api-version=2019-03-11";
         assert_eq!(route(&request("GET", compute, TRUE)), Ok(Route::Compute("2019-03-11")));
         assert_eq!(status("GET", "/metadata/scheduledevents?api%2Dversion=2017%2d03-01", TRUE), 200);
+        for version in ["2017-03-01", "2017-08-01", "2020-07-01"] {
+            let target = format!("/metadata/scheduledevents?api-version={version}");
+            assert_eq!(status("GET", &target, &[]), if version == "2017-03-01" { 200 } else { 400 }, "{version}");
+        }
         assert_eq!(status("GET", "/metadata/scheduledevents?other=1&api-version=2017-08-01", TRUE), 200);
     }
 

@@ -1,5 +1,6 @@
 //! The client's end-to-end tests. They are one program, so that they link once; each module tests one subject.
 
+mod api_versions;
 mod approve;
 #[cfg(target_os = "linux")]
 mod audit;

@@ -345,3 +345,29 @@ fn an_unknown_fault_gets_a_suggestion() {
     let error = "endles-body".parse::<Fault>().expect_err("unknown").to_string();
     assert!(error.contains("did you mean `endless-body`?") && error.contains("retry-after:VALUE"), "{error}");
 }
+
+#[test]
+fn fault_idle_off() {
+    let server = faulty(&["idle-off:0.3,0.4"]);
+    let timed = || {
+        let before = Instant::now();
+        assert_eq!(get(&server, EVENTS).status, 200);
+        before.elapsed()
+    };
+    timed();
+    // A pause is never too long for this.
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(timed() >= Duration::from_millis(400));
+}
+
+#[test]
+fn events_may_be_hidden_for_the_first_minutes() {
+    let server = faulty(&["vanish@0s-5min"]);
+    assert_eq!(events(&document(&server)).len(), 0);
+    // After that time they are shown.
+    let server = faulty(&["vanish@0s-1ms"]);
+    std::thread::sleep(Duration::from_millis(1));
+    document(&server);
+    std::thread::sleep(Duration::from_millis(1));
+    assert_eq!(events(&document(&server)).len(), 1);
+}
