@@ -36,4 +36,5 @@ mod support;
 #[cfg(unix)]
 mod systemd;
 mod tables;
+mod terminate;
 mod wait;
