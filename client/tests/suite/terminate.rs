@@ -89,7 +89,9 @@ fn what_is_not_approved_starts_at_its_not_before_and_nothing_extends_that_time()
     // Five minutes of the scale set are five seconds here.
     let server = pair(2, "5min");
     let mut run = Run::watch(&server.url(), &["--vm-name", "web_0", "--policy", "observe", "--until-idle"]);
-    run.record("an event", |record| record["change"] == "scheduled");
+    for name in ["web_0", "web_1"] {
+        run.record("an event", |record| record["change"] == "scheduled" && record["resources"][0] == name);
+    }
     let (ids, _) = events(&run);
     let not_before = |run: &Run| {
         let records = run.records();
