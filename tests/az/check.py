@@ -3,7 +3,7 @@
 
     tests/az/check.py FILE...
 
-A command is a line that begins with `az `, in a file of `client/tests/golden` or in a page. Nothing is executed: the run ends when the
+A command is a line that begins with `az `, indented or not, in a file of `client/tests/golden` or in a page. Nothing is executed: the run ends when the
 arguments are parsed, so it needs no account and no network. Commands that the parser must refuse show that it checks.
 """
 
@@ -50,7 +50,7 @@ def main():
     passed = failed = 0
     for name in sys.argv[1:]:
         lines = pathlib.Path(name).read_text(encoding="utf-8").splitlines()
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(map(str.lstrip, lines), 1):
             if not line.startswith("az "):
                 continue
             code, remark = parse(shlex.split(line)[1:])
