@@ -6,6 +6,7 @@ use pyo3::types::PyDict;
 use scheduled_events::imds::HttpResponse;
 use scheduled_events::policy_file::PolicyError;
 use scheduled_events_core::record::{CauseWord, Printable};
+use scheduled_events_core::terminate::ProfileRule;
 use scheduled_events_core::{Cause, ParseError, SnapshotError};
 
 const MODULE: &str = "scheduled_events._errors";
@@ -116,6 +117,11 @@ pub(crate) fn snapshot(py: Python<'_>, refused: SnapshotError) -> PyErr {
         _ => "damaged",
     };
     error(py, "SnapshotError", &refused.to_string(), |details| details.set_item("kind", kind))
+}
+
+/// `ProfileError`.
+pub(crate) fn profile(py: Python<'_>, rule: ProfileRule) -> PyErr {
+    error(py, "ProfileError", rule.message(), |details| details.set_item("rule", rule.word()))
 }
 
 /// `CapacityError`: a document has `needed` events.

@@ -22,6 +22,7 @@ mod records;
 mod replay;
 mod session;
 mod spot;
+mod terminate;
 mod tracker;
 mod watch;
 mod wire;
@@ -56,6 +57,8 @@ mod _native {
     use crate::session::PySession;
     #[pymodule_export]
     use crate::spot::{effect, is_evicted_for, next_phase, next_state};
+    #[pymodule_export]
+    use crate::terminate::{check_os_image_timeout, check_profile, format_timeout, parse_timeout};
     #[pymodule_export]
     use crate::tracker::PyTracker;
     #[pymodule_export]

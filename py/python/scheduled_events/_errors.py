@@ -71,6 +71,12 @@ class CapacityError(Error):
     needed = 0
 
 
+class ProfileError(Error, ValueError):
+    """A profile of a scale set breaks a rule of Azure; ``rule`` is its name."""
+
+    rule: str = ""
+
+
 for _error in (
     Error,
     ParseError,
@@ -83,4 +89,5 @@ for _error in (
     CapacityError,
 ):
     _error.__module__ = "scheduled_events"
+ProfileError.__module__ = "scheduled_events.terminate"
 del _error

@@ -1,0 +1,82 @@
+"""Terminate notification: the part of a scale set's model that announces deletions.
+
+The profiles are those of the REST API, ``properties.virtualMachineProfile.scheduledEventsProfile``:
+
+>>> from datetime import timedelta
+>>> TerminateNotificationProfile(True, timedelta(minutes=10)).to_dict()
+{'notBeforeTimeout': 'PT10M', 'enable': True}
+
+What Azure refuses raises a :class:`ProfileError` with the name of the rule.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from . import _native
+from ._errors import ProfileError
+
+__all__ = ["OsImageNotificationProfile", "ProfileError", "TerminateNotificationProfile"]
+
+_FIFTEEN_MINUTES = "PT15M"
+
+
+@dataclass(frozen=True)
+class TerminateNotificationProfile:
+    """Whether deletions of instances are announced, and how long they wait: ``terminateNotificationProfile``.
+
+    The time-out has whole seconds, from 5 to 15 minutes; without one, Azure takes 5 minutes.
+    """
+
+    enable: bool
+    not_before_timeout: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        if self.not_before_timeout is not None:
+            _format(self.not_before_timeout)
+
+    def check(self, *, is_spot: bool = False, api_version: str) -> None:
+        """Raise :class:`ProfileError` unless a scale set accepts the profile with this version of the compute API."""
+        _native.check_profile(self.enable, is_spot, api_version)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the profile as JSON has it."""
+        profile: dict[str, Any] = {"enable": self.enable}
+        if self.not_before_timeout is not None:
+            profile = {"notBeforeTimeout": _format(self.not_before_timeout), **profile}
+        return profile
+
+    @classmethod
+    def from_dict(cls, profile: Mapping[str, Any]) -> "TerminateNotificationProfile":
+        """Make the profile that JSON has."""
+        text = profile.get("notBeforeTimeout")
+        timeout = None if text is None else timedelta(seconds=_native.parse_timeout(text))
+        return cls(profile["enable"], timeout)
+
+
+@dataclass(frozen=True)
+class OsImageNotificationProfile:
+    """Whether reimaging and OS upgrades are announced: ``osImageNotificationProfile``. They wait for 15 minutes."""
+
+    enable: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the profile as JSON has it."""
+        return {"notBeforeTimeout": _FIFTEEN_MINUTES, "enable": True} if self.enable else {"enable": False}
+
+    @classmethod
+    def from_dict(cls, profile: Mapping[str, Any]) -> "OsImageNotificationProfile":
+        """Make the profile that JSON has."""
+        text = profile.get("notBeforeTimeout")
+        if text is not None:
+            _native.check_os_image_timeout(text)
+        return cls(profile["enable"])
+
+
+def _format(timeout: timedelta) -> str:
+    seconds, fraction = divmod(timeout, timedelta(seconds=1))
+    if fraction:
+        raise ValueError(f"the time-out must have whole seconds, found {timeout}")
+    # What no 32-bit number holds is out of range like the numbers at its ends.
+    return _native.format_timeout(min(max(seconds, 0), 2**32 - 1))
