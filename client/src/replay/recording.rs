@@ -58,7 +58,7 @@ impl Recording {
         match kind {
             "change" => {
                 let change = Change::ALL.into_iter().find(|change| Some(change.word()) == word("change"));
-                let event = serde_json::from_value(Value::Object(record.clone()));
+                let event = serde_json::from_str(line);
                 match (change, event) {
                     (Some(change), Ok(event)) => self.change(change, event, time),
                     _ => self.unreadable += 1,

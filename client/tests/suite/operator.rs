@@ -37,6 +37,22 @@ fn a_profile_is_printed_for_each_tool() {
 }
 
 #[test]
+fn the_body_of_the_request_is_the_profile_of_the_core() {
+    use scheduled_events_core::terminate::{NotBeforeTimeout, ScheduledEventsProfile, TerminateNotificationProfile};
+
+    let on = ScheduledEventsProfile::terminate(NotBeforeTimeout::from_minutes(10).expect("a time-out"));
+    let disabled = Some(TerminateNotificationProfile::disabled());
+    let off = ScheduledEventsProfile { terminate_notification_profile: disabled, ..on };
+    for (arguments, profile) in [(&ENABLE[..], on), (&DISABLE, off)] {
+        let text = run(&[arguments, &["--as", "rest"]].concat()).with_code(0).stdout;
+        let body = text.split("\n\n").find(|part| part.starts_with('{')).expect("a body");
+        let body: serde_json::Value = serde_json::from_str(body).expect("JSON");
+        let found = &body["properties"]["virtualMachineProfile"]["scheduledEventsProfile"];
+        assert_eq!(found, &serde_json::to_value(profile).expect("JSON"));
+    }
+}
+
+#[test]
 fn an_eviction_is_printed_for_each_tool() {
     for tool in ["az", "powershell", "rest"] {
         compare("simulate-eviction-vm", &VM, tool);

@@ -1,11 +1,7 @@
 //! `terminate-profile`: how a scale set announces deletions, for the tool that the operator uses.
 
 use clap::{Args, ValueEnum};
-use scheduled_events_core::terminate::{
-    COMPUTE_API_VERSION, EVENTS_API_VERSION, NotBeforeTimeout, ProfileRule, ScheduledEventsProfile,
-    TerminateNotificationProfile,
-};
-use serde_json::json;
+use scheduled_events_core::terminate::{COMPUTE_API_VERSION, EVENTS_API_VERSION, NotBeforeTimeout, ProfileRule};
 
 use super::names::Name;
 use crate::cli::error::CommandError;
@@ -166,10 +162,14 @@ impl Plan<'_> {
             self.group.url(),
             self.set.url()
         );
-        let profile =
-            json!({ "properties": { "virtualMachineProfile": { "scheduledEventsProfile": self.profile() } } });
-        // Writing a value that was just made does not fail.
-        let body = serde_json::to_string_pretty(&profile).unwrap_or_default();
+        // The order of Microsoft's example. A test compares it with the profile of the core.
+        let timeout =
+            self.timeout.map_or(String::new(), |timeout| format!("          \"notBeforeTimeout\": \"{timeout}\",\n"));
+        let body = format!(
+            "{{\n  \"properties\": {{\n    \"virtualMachineProfile\": {{\n      \"scheduledEventsProfile\": {{\n        \
+             \"terminateNotificationProfile\": {{\n{timeout}          \"enable\": {}\n        }}\n      }}\n    }}\n  }}\n}}",
+            self.timeout.is_some()
+        );
         format!(
             "PATCH {url}?api-version={API_VERSION}\n\
              Content-Type: application/json\n\n\
@@ -247,12 +247,6 @@ impl Plan<'_> {
     fn az_update(&self) -> String {
         let (group, set) = (self.group.az("--resource-group"), self.set.az("--name"));
         format!("az vmss update-instances {group} {set} --instance-ids '*'")
-    }
-
-    fn profile(&self) -> ScheduledEventsProfile {
-        let off = TerminateNotificationProfile::disabled();
-        let terminate = self.timeout.map_or(off, TerminateNotificationProfile::enabled);
-        ScheduledEventsProfile { terminate_notification_profile: Some(terminate), ..Default::default() }
     }
 }
 
