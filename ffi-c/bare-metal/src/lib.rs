@@ -7,6 +7,8 @@
 #![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 #![allow(clippy::missing_safety_doc, clippy::doc_markdown)]
 #![allow(non_camel_case_types, clippy::enum_glob_use)]
+// Some types are only for the header.
+#![allow(dead_code)]
 
 // The modules name `std::ffi`, all of which is in core.
 extern crate core as std;
@@ -39,6 +41,8 @@ mod record;
 mod session;
 #[path = "../../src/snapshot.rs"]
 mod snapshot;
+#[path = "../../src/spot.rs"]
+mod spot;
 #[path = "../../src/status.rs"]
 mod status;
 #[path = "../../src/step.rs"]
@@ -58,7 +62,6 @@ mod version;
 #[path = "../../src/words.rs"]
 mod words;
 
-pub use policy::*;
 pub use version::*;
 
 /// Panics if `index` is too large.

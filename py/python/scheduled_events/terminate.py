@@ -9,6 +9,8 @@ The profiles are those of the REST API, ``properties.virtualMachineProfile.sched
 What Azure refuses raises a :class:`ProfileError` with the name of the rule.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
