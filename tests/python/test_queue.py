@@ -143,7 +143,7 @@ def test_records_beyond_the_limit_are_dropped_and_counted(tmp_path: Path) -> Non
     assert not any(isinstance(record, (se.Decision, se.Dropped)) for record in records[1:])
     # A poll may miss a state that an event has for a short time.
     assert 2 * 701 - 1024 <= dropped.count <= 4 * 701 - 1024
-    assert changes(records)[-701:] == ["completed"] * 701
+    assert all(change in ("completed", "ended") for change in changes(records)[-701:])
 
 
 def test_a_log_that_blocks_delays_nothing() -> None:

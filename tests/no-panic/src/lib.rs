@@ -11,6 +11,10 @@ use core::hint::black_box;
 use scheduled_events_core::record::{
     self, CauseWord, EXAMPLES, EventMembers, HookOutcome, KINDS, Printable, PrintableJson, Record, ResourceList,
 };
+use scheduled_events_core::spot::{self, Allocation, EvictionPolicy, MaxPrice, Phase, Signal, SpotInput, SpotState};
+use scheduled_events_core::terminate::{
+    FifteenMinutes, NotBeforeTimeout, OsImageNotificationProfile, ScheduledEventsProfile, TerminateNotificationProfile,
+};
 use scheduled_events_core::{
     Action, BufferTooSmall, Cause, Change, Decision, Document, EVENT_ID_MAX, Event, EventCursor, EventId, EventKind,
     EventSource, EventSources, EventStatus, EventType, EventTypes, GateAnswer, Incarnation, Leader, MAX_RULES, Member,
@@ -239,6 +243,8 @@ pub fn the_rest(input: &[u8], text: &str, names: &[&str], number: i64) {
     the_policies(number);
     the_tracker(input, names, number);
     the_session(input, text, names, number);
+    the_spot_machine(number);
+    the_profiles(text, number);
 }
 
 fn the_error(error: ParseError, input: &[u8]) {
@@ -366,6 +372,8 @@ fn the_decision(decision: Decision) {
 }
 
 fn the_policies(number: i64) {
+    let bits = u8::try_from(number).unwrap_or_default();
+    reach((EventTypes::from_bits(bits).map(EventTypes::bits), EventSources::from_bits(bits).map(EventSources::bits)));
     let (action, scope) = match number & 3 {
         0 => (Action::Approve, Scope::Mine),
         1 => (Action::Prepare, Scope::Others),
@@ -458,12 +466,19 @@ fn the_session(input: &[u8], text: &str, names: VmNames<'_>, number: i64) {
         reach((session.prepared(attempt, Preparation::Failed), session.recovered(attempt, black_box(false), now)));
         reach(session.gate_answered(attempt, black_box(GateAnswer::Closed), now));
         reach((session.recovering().for_each(reach), session.posted().for_each(reach)));
-        reach(session.out_of_service_since());
+        reach((session.out_of_service_since(), session.in_service_since(), session.recovery()));
+        for (event, waiting) in session.waiting(now) {
+            reach((event.event_id(), waiting.rule(), waiting.reason(), shown(&waiting.waits_for)));
+        }
         session.events().for_each(the_tracked);
         reach((session.has_seen_event(), session.awaits_answer(), session.is_idle(), session.clone().is_idle()));
-        if let Err(error) = session.snapshot(black_box(&mut [0; 500])) {
-            reach(shown(&error));
+        if session.is_changed() {
+            if let Err(error) = session.snapshot(black_box(&mut [0; 500])) {
+                reach(shown(&error));
+            }
+            session.saved();
         }
+        reach(scheduled_events_core::snapshot_length(input));
         if let Err(error) = session.restore(input) {
             reach((shown(&error), error == SnapshotError::Damaged));
         }
@@ -471,7 +486,46 @@ fn the_session(input: &[u8], text: &str, names: VmNames<'_>, number: i64) {
     reach(shown(&Report::Untracked(black_box(Untracked::default()))));
 }
 
+fn the_spot_machine(number: i64) {
+    let at = usize::try_from(number).unwrap_or_default();
+    let (phase, signal) = (Phase::ALL.get(at % 6), Signal::ALL.get(at % 6));
+    if let (Some(phase), Some(signal)) = (phase, signal) {
+        reach((phase.next(*signal), phase.processes(), shown(phase), shown(signal)));
+    }
+    for (kind, cause, policy, effect) in spot::evictions() {
+        reach((kind.is_evicted_for(cause), policy.effect() == effect, shown(&kind), shown(&cause), shown(&policy)));
+    }
+    let policy = black_box(EvictionPolicy::Delete);
+    let allocation = Allocation { has_capacity: black_box(true), max_price: black_box(MaxPrice::Unlimited), policy };
+    for input in SpotInput::ALL {
+        reach(SpotState::after(black_box(None), input, allocation));
+        for state in SpotState::ALL {
+            reach((SpotState::after(Some(state), input, allocation), shown(&state), shown(&input)));
+        }
+    }
+}
+
+fn the_profiles(text: &str, number: i64) {
+    let number = u32::try_from(number).unwrap_or_default();
+    for timeout in
+        [NotBeforeTimeout::parse(text), NotBeforeTimeout::from_seconds(number), NotBeforeTimeout::from_minutes(number)]
+    {
+        match timeout {
+            Ok(timeout) => {
+                reach((timeout.as_seconds(), timeout.as_whole_minutes(), shown(&timeout)));
+                reach(timeout.write(black_box(&mut [0; 3])));
+                reach(TerminateNotificationProfile::enabled(timeout).check(black_box(true), text));
+                reach(ScheduledEventsProfile::terminate(timeout));
+            }
+            Err(rule) => reach((rule.word(), rule.message(), shown(&rule))),
+        }
+    }
+    reach(TerminateNotificationProfile::disabled().check(black_box(false), text));
+    reach((OsImageNotificationProfile::enabled(), OsImageNotificationProfile::disabled(), FifteenMinutes::parse(text)));
+}
+
 fn the_outcome(outcome: RequestOutcome) {
+    reach(Cause::of_status(black_box(503)));
     if let RequestOutcome::PollFailed { cause, retry_in_ms } = outcome {
         reach((cause.word(), shown(&cause), retry_in_ms));
     }
