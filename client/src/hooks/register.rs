@@ -13,6 +13,9 @@ static REGISTER: Mutex<Option<CommandRegister>> = Mutex::new(None);
 /// How long processes may take to end after they were killed.
 const KILL_WAIT: Duration = Duration::from_secs(1);
 
+/// How often that is checked, which may take a search of all processes.
+const CHECK_INTERVAL: Duration = Duration::from_millis(25);
+
 /// Registers the commands that are started from now on with the state file, on Linux. Before that, it ends the commands that the
 /// last process registered and that still run, as when it was killed: they are started again, and must not run beside themselves.
 /// Returns how many there were.
@@ -26,11 +29,11 @@ pub fn register_with(file: &StateFile) -> usize {
 pub(crate) fn register_commands(register: CommandRegister) -> usize {
     let left = register.all();
     for command in &left {
-        platform::end_command(command.process, &command.mark, false);
+        command.end(false);
     }
     wait(&left, COMMAND_GRACE);
     for command in left.iter().filter(|command| command.runs()) {
-        platform::end_command(command.process, &command.mark, true);
+        command.end(true);
     }
     wait(&left, KILL_WAIT);
     for command in &left {
@@ -43,7 +46,7 @@ pub(crate) fn register_commands(register: CommandRegister) -> usize {
 fn wait(commands: &[CommandProcess], time: Duration) {
     let deadline = Instant::now() + time;
     while commands.iter().any(CommandProcess::runs) && Instant::now() < deadline {
-        thread::sleep(Duration::from_millis(10));
+        thread::sleep(CHECK_INTERVAL);
     }
 }
 

@@ -7,14 +7,14 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// The processes that a command started, outside its process group too.
 pub(super) struct Descendants {
-    leader: u32,
+    leader: Option<u32>,
     variable: Vec<u8>,
     /// The processes found so far and when they started, so that no signal reaches another process that has the id by now.
     found: BTreeMap<u32, u64>,
 }
 
 impl Descendants {
-    pub(super) fn new(leader: u32, mark: &str) -> Self {
+    pub(super) fn new(leader: Option<u32>, mark: &str) -> Self {
         Self { leader, variable: format!("{}={mark}", super::COMMAND_ID).into_bytes(), found: BTreeMap::new() }
     }
 
@@ -23,7 +23,7 @@ impl Descendants {
         self.found.retain(|process, start| process_start(*process) == Some(*start));
         let mut family: BTreeSet<u32> = self.found.keys().copied().collect();
         if leader_runs {
-            family.insert(self.leader);
+            family.extend(self.leader);
         }
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -37,10 +37,17 @@ impl Descendants {
             family.extend(children.collect::<Vec<_>>());
         }
         for (process, start, _) in all {
-            if process != self.leader && (family.contains(&process) || self.has_variable(process)) {
+            if Some(process) != self.leader && (family.contains(&process) || self.has_variable(process)) {
                 self.found.insert(process, start);
             }
         }
+    }
+
+    /// Whether a process has the variable.
+    pub(super) fn exist(&self) -> bool {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let mut numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        numbers.any(|process| self.has_variable(process))
     }
 
     /// Sends a signal to the processes found. Returns whether there was one.

@@ -56,13 +56,13 @@ pub(crate) struct CommandTree {
 impl CommandTree {
     /// The tree of a command that has the mark as its variable [`COMMAND_ID`](super::COMMAND_ID).
     pub(crate) fn new(child: &Child, mark: &str) -> Self {
-        Self::of(child.id(), mark)
+        Self::of(Some(child.id()), mark)
     }
 
     #[cfg_attr(not(target_os = "linux"), allow(unused_variables))]
-    fn of(process: u32, mark: &str) -> Self {
+    fn of(process: Option<u32>, mark: &str) -> Self {
         Self {
-            leader: Pid::from_raw(process.cast_signed()),
+            leader: process.and_then(|process| Pid::from_raw(process.cast_signed())),
             #[cfg(target_os = "linux")]
             others: super::linux::Descendants::new(process, mark),
         }
@@ -226,10 +226,23 @@ pub(crate) fn boot_id() -> String {
     id.trim().replace('-', "")
 }
 
-/// Asks a command to terminate that another process started, with all that it started; or kills them.
-pub(crate) fn end_command(process: u32, mark: &str, kill: bool) {
+/// Whether a process runs that has the mark of a command in its environment.
+#[cfg(target_os = "linux")]
+pub(crate) fn has_marked_process(mark: &str) -> bool {
+    super::linux::Descendants::new(None, mark).exist()
+}
+
+/// Not known here.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn has_marked_process(_mark: &str) -> bool {
+    false
+}
+
+/// Asks a command to terminate that another process started, with all that it started; or kills them. If its own process has ended,
+/// its id may be that of another one.
+pub(crate) fn end_command(process: u32, leader_runs: bool, mark: &str, kill: bool) {
     let signal = if kill { Signal::KILL } else { Signal::TERM };
-    CommandTree::of(process, mark).signal(signal, true);
+    CommandTree::of(leader_runs.then_some(process), mark).signal(signal, leader_runs);
 }
 
 /// Creates files for this user alone, and follows no symbolic link: in a folder where others can write, a link could lead
@@ -306,10 +319,15 @@ fn lock_with(options: &mut OpenOptions, path: &Path) -> io::Result<LockAttempt> 
 
 /// The lock file, if a process has the lock: open for reading. This process has the lock for a moment if nobody else does.
 pub(crate) fn lock_holder(path: &Path) -> io::Result<Option<File>> {
+    open_lock(path).map(|(file, is_held)| is_held.then_some(file))
+}
+
+/// The lock file, open for reading, and whether a process has the lock. This process has it for a moment if nobody else does.
+pub(crate) fn open_lock(path: &Path) -> io::Result<(File, bool)> {
     let file = open_no_link(path)?;
     match flock(&file, FlockOperation::NonBlockingLockShared) {
-        Ok(()) => Ok(None),
-        Err(Errno::WOULDBLOCK) => Ok(Some(file)),
+        Ok(()) => Ok((file, false)),
+        Err(Errno::WOULDBLOCK) => Ok((file, true)),
         Err(error) => Err(error.into()),
     }
 }

@@ -80,7 +80,12 @@ pub(crate) fn boot_id() -> String {
 }
 
 /// See [`process_start`].
-pub(crate) fn end_command(_process: u32, _mark: &str, _kill: bool) {}
+pub(crate) fn end_command(_process: u32, _leader_runs: bool, _mark: &str, _kill: bool) {}
+
+/// See [`process_start`].
+pub(crate) fn has_marked_process(_mark: &str) -> bool {
+    false
+}
 
 /// New files inherit the folder's access list.
 pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {

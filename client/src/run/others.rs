@@ -3,10 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::state::{LOCK_SUFFIX, commands_in};
-
-/// How the mark of a worker's process starts, by which a lock file's register tells it from other commands.
-pub(super) const WORKER_MARK: &str = "worker-";
+use crate::state::{LOCK_SUFFIX, workers_in};
 
 /// The number of workers that run for another run whose state file is in the same folder. A worker is registered in the lock file
 /// from its start until all that it started is gone; it stays registered, and counts, if its supervisor is killed.
@@ -28,8 +25,7 @@ pub(super) fn other_workers(state_file: &Path) -> Result<usize, String> {
             if !cfg!(target_os = "linux") {
                 return Err(failed(&path, &"other runs are known on Linux only; give each a folder of its own"));
             }
-            let commands = commands_in(&path).map_err(|error| failed(&path, &error))?;
-            count += commands.iter().filter(|command| command.mark.starts_with(WORKER_MARK)).count();
+            count += workers_in(&path).map_err(|error| failed(&path, &error))?;
         }
     }
     Ok(count)

@@ -6,9 +6,9 @@ use std::process::{Child, Command, ExitStatus};
 use std::thread;
 use std::time::Duration;
 
-use super::others::WORKER_MARK;
 use crate::hooks::{self, Registered};
 use crate::platform::{self, COMMAND_ID, CommandTree};
+use crate::state::WORKER_MARK;
 
 /// How often a worker is checked whose end no thread waits for.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);

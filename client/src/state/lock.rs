@@ -59,9 +59,26 @@ pub(crate) struct CommandProcess {
     pub(crate) mark: String,
 }
 
+/// How the mark of a `run`'s worker starts.
+pub(crate) const WORKER_MARK: &str = "worker-";
+
 impl CommandProcess {
-    /// Whether the process still runs, and not another one that has its id by now.
+    /// Whether the process still runs, and not another one that has its id by now; or, of a worker, something that it started. What
+    /// another command leaves when it ends by itself is not part of it any more.
     pub(crate) fn runs(&self) -> bool {
+        self.leader_runs() || self.is_worker() && platform::has_marked_process(&self.mark)
+    }
+
+    /// Asks all that still belongs to the command to terminate, or kills it.
+    pub(crate) fn end(&self, kill: bool) {
+        platform::end_command(self.process, self.leader_runs(), &self.mark, kill);
+    }
+
+    pub(crate) fn is_worker(&self) -> bool {
+        self.mark.starts_with(WORKER_MARK)
+    }
+
+    fn leader_runs(&self) -> bool {
         platform::process_start(self.process) == Some(self.started)
     }
 }
@@ -207,33 +224,47 @@ fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
     inner.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The commands in a lock file that still run.
-fn left_running(text: &str) -> BTreeMap<u32, CommandProcess> {
-    let mut lines = text.lines().skip(1);
-    if lines.next().is_none_or(|boot| boot.is_empty() || boot != platform::boot_id()) {
-        return BTreeMap::new();
-    }
-    let command = |line: &str| {
+/// The commands that a lock file lists, whether they run or not.
+fn listed(text: &str) -> impl Iterator<Item = CommandProcess> {
+    text.lines().skip(2).filter_map(|line| {
         let mut words = line.split(' ');
         let (process, started) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
         Some(CommandProcess { process, started, mark: words.next()?.to_owned() })
-    };
-    lines.filter_map(command).filter(CommandProcess::runs).map(|command| (command.process, command)).collect()
+    })
 }
 
-/// The running commands that are registered in the lock file at this path, which another process may have locked.
+/// The commands in a lock file that still run.
+fn left_running(text: &str) -> BTreeMap<u32, CommandProcess> {
+    let (boot, now) = (text.lines().nth(1).unwrap_or_default(), platform::boot_id());
+    let is_known = !boot.is_empty() && !now.is_empty();
+    if is_known && boot != now {
+        return BTreeMap::new();
+    }
+    // If the system does not identify its boots, the ids may be those of other processes. A mark is a command's alone.
+    let runs =
+        |command: &CommandProcess| if is_known { command.runs() } else { platform::has_marked_process(&command.mark) };
+    listed(text).filter(runs).map(|command| (command.process, command)).collect()
+}
+
+/// The number of workers that are registered in the lock file at this path and are not gone, with all that they started. The process
+/// that holds the lock removes those that are gone, so that all others count, even if they cannot be seen from here, as in another
+/// process namespace.
 ///
 /// # Errors
 /// An error of the system. A file that was removed meanwhile has none.
 #[cfg(unix)]
-pub(crate) fn commands_in(lock_path: &Path) -> io::Result<Vec<CommandProcess>> {
+pub(crate) fn workers_in(lock_path: &Path) -> io::Result<usize> {
+    let (mut file, is_held) = match platform::open_lock(lock_path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        opened => opened?,
+    };
     let mut text = String::new();
-    match platform::open_no_link(lock_path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        // A damaged lock file has no commands.
-        opened => drop(opened?.take(LOCK_FILE_MAX).read_to_string(&mut text)),
+    // A damaged lock file has no commands.
+    let _ = (&mut file).take(LOCK_FILE_MAX).read_to_string(&mut text);
+    if is_held {
+        return Ok(listed(&text).filter(CommandProcess::is_worker).count());
     }
-    Ok(left_running(&text).into_values().collect())
+    Ok(left_running(&text).values().filter(|command| command.is_worker()).count())
 }
 
 /// Opens and locks the lock file at `lock_path`, of the file at `path`.

@@ -30,7 +30,7 @@ use content::{format, parse};
 pub(crate) use files::{check_file, check_path, sibling, sync_folder};
 pub(crate) use lock::{CommandProcess, CommandRegister, FileLock};
 #[cfg(unix)]
-pub(crate) use lock::{LOCK_SUFFIX, commands_in};
+pub(crate) use lock::{LOCK_SUFFIX, WORKER_MARK, workers_in};
 
 /// A state file, locked for this process or only read.
 #[derive(Debug)]

@@ -81,6 +81,64 @@ fn of_several_runs_with_state_in_one_folder_the_last_worker_that_ends_allows_the
     }
 }
 
+/// The script of a worker whose own process ends on SIGTERM, and whose child saves until the file `go` exists.
+fn ends_before_its_child(fixture: &Fixture, go: &str) -> String {
+    let save = format!("echo saving >> $LOG; while ! test -e {go} && {WHILE_TEST_RUNS}; do sleep 0.05; done");
+    format!(
+        "LOG={}; export LOG; sh -c 'trap \"{save}; echo saved >> $LOG; exit 0\" TERM; echo start >> $LOG; \
+         while {WHILE_TEST_RUNS}; do sleep 0.05; done' & wait",
+        fixture.log
+    )
+}
+
+#[test]
+fn what_another_runs_worker_has_started_counts_after_its_own_process_has_ended() {
+    let (one, service) = (Fixture::new(), FakeService::start());
+    let two = Fixture { folder: crate::support::Folder::new(), log: one.folder.path("log-2") };
+    let go = one.folder.path("go");
+    let (state_one, state_two) = (one.folder.path("state-1"), one.folder.path("state-2"));
+    let first = one.run(&service.url(), &["--approve", "--state", &state_one], &one.worker());
+    let slow = ends_before_its_child(&two, &go);
+    let second = two.run(&service.url(), &["--approve", "--grace", "60s", "--state", &state_two], &slow);
+    one.await_lines("start", 1);
+    two.await_lines("start", 1);
+    service.show(2, &[preempt("a")]);
+    one.await_lines("end", 1);
+    two.await_lines("saving", 1);
+    first.wait_for_stderr("workers of other runs are not gone: 1");
+    service.await_polls(8);
+    assert!(service.posted().is_empty());
+    // The same holds once nothing has the lock.
+    second.kill();
+    service.await_polls(8);
+    assert!(service.posted().is_empty());
+    std::fs::write(&go, "").expect("a file");
+    eventually("an approval", || service.posted().first().cloned());
+    assert_eq!(two.lines(), ["start", "saving", "saved"]);
+    first.terminate();
+    first.finish().with_code(143);
+}
+
+/// A lock that is held has a process that removes workers that are gone, wherever these can be seen: not here.
+#[test]
+fn a_worker_in_a_lock_that_is_held_counts_wherever_it_runs() {
+    let (fixture, service) = (Fixture::new(), FakeService::start());
+    let (state, other) = (fixture.folder.path("state"), fixture.folder.path("other.lock"));
+    crate::support::write_private(&other, "17        \nanother boot\n4194305 1 worker-17-1-0\n");
+    let lock = std::fs::File::open(&other).expect("a file");
+    lock.lock().expect("a lock");
+    let run = fixture.run(&service.url(), &["--approve", "--state", &state], &fixture.worker());
+    fixture.await_lines("start", 1);
+    service.show(2, &[preempt("a")]);
+    run.wait_for_stderr("workers of other runs are not gone: 1");
+    service.await_polls(8);
+    assert!(service.posted().is_empty());
+    drop(lock);
+    eventually("an approval", || service.posted().first().cloned());
+    run.terminate();
+    run.finish().with_code(143);
+}
+
 /// A worker whose supervisor was killed still counts.
 #[test]
 fn a_worker_that_lost_its_supervisor_keeps_another_run_from_approving() {

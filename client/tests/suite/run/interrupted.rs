@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{Fixture, arguments, preempt};
-use crate::support::{FakeService, Reply, Run, command, run, started, with};
+use crate::support::{FakeService, Reply, Run, WHILE_TEST_RUNS, command, eventually, run, started, with};
 
 /// `run` on a machine that has started with this id.
 fn in_boot(boot: &str, arguments: &[String]) -> Run {
@@ -141,6 +141,30 @@ fn the_worker_runs_once_for_each_lock_and_each_state_file() {
         third.finish().with_code(0);
         assert_eq!(fixture.lines()[before..], ["start", "end", "start", "end"]);
     }
+}
+
+/// The worker's own process ends on SIGTERM, its child goes on.
+#[test]
+fn what_is_left_of_a_worker_is_ended_even_if_its_own_process_has_ended() {
+    let (fixture, service) = (Fixture::new(), FakeService::start());
+    let state = fixture.folder.path("state");
+    let child = format!(
+        "trap \"echo asked >> $LOG\" TERM; echo start $$ >> $LOG; while {WHILE_TEST_RUNS}; do sleep 0.05; done"
+    );
+    let script = format!("LOG={}; export LOG; sh -c '{child}' & wait", fixture.log);
+    let first = fixture.run(&service.url(), &["--grace", "60s", "--state", &state], &script);
+    let started = eventually("a child", || fixture.lines().first().cloned());
+    let child = started.strip_prefix("start ").expect("a process").to_owned();
+    service.show(2, &[preempt("a")]);
+    fixture.await_lines("asked", 1);
+    first.kill();
+    service.show(3, &[]);
+    let second = fixture.run(&service.url(), &["--state", &state], &fixture.worker());
+    second.wait_for_stderr("ended 1 process that the last run left running");
+    fixture.await_lines("start", 1);
+    assert!(!std::path::Path::new(&format!("/proc/{child}/exe")).read_link().is_ok_and(|path| path.exists()));
+    second.terminate();
+    second.finish().with_code(0);
 }
 
 #[test]
