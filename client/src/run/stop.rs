@@ -101,11 +101,12 @@ impl Supervisor {
             return;
         };
         let runs = self.worker.as_mut().is_some_and(Worker::runs);
-        if !runs {
+        // The commands may still upload what the worker has saved. They end at their deadlines.
+        if !runs && stop.command.is_none() && self.checkpoint.is_none() {
             return self.on_gone(ended);
         }
         if now >= kill_at {
-            if let Some(worker) = &mut self.worker {
+            if let Some(worker) = self.worker.as_mut().filter(|_| runs) {
                 worker.kill();
             }
             stop.kill_at = Some(now + KILL_INTERVAL);

@@ -139,6 +139,37 @@ fn a_worker_in_a_lock_that_is_held_counts_wherever_it_runs() {
     run.finish().with_code(143);
 }
 
+#[test]
+fn an_event_is_approved_only_once_the_stop_command_has_ended() {
+    let (fixture, service) = (Fixture::new(), FakeService::start());
+    let go = fixture.folder.path("go");
+    let stop = fixture.folder.file(
+        "stop.sh",
+        &format!(
+            "kill $SCHEDULED_EVENTS_WORKER_PID; echo uploading >> {log}; while ! test -e {go} && {WHILE_TEST_RUNS}; do sleep 0.05; \
+             done; echo uploaded >> {log}\n",
+            log = fixture.log
+        ),
+    );
+    let options = ["--approve", "--grace", "60s", "--stop-command", &format!("sh {stop}")];
+    let run = fixture.run(&service.url(), &options, &fixture.worker());
+    fixture.await_lines("start", 1);
+    service.show(2, &[preempt("a")]);
+    fixture.await_lines("end", 1);
+    fixture.await_lines("uploading", 1);
+    service.await_polls(5);
+    // Nor does the next worker run beside it.
+    service.show(3, &[]);
+    service.await_polls(5);
+    assert!(service.posted().is_empty());
+    assert_eq!(fixture.lines().iter().filter(|line| *line == "start").count(), 1);
+    std::fs::write(&go, "").expect("a file");
+    fixture.await_lines("start", 2);
+    assert_eq!(fixture.lines().last().map(String::as_str), Some("start"));
+    run.terminate();
+    run.finish().with_code(0);
+}
+
 /// A worker whose supervisor was killed still counts.
 #[test]
 fn a_worker_that_lost_its_supervisor_keeps_another_run_from_approving() {
