@@ -50,10 +50,11 @@ impl Descendants {
         numbers.any(|process| self.has_variable(process))
     }
 
-    /// Sends a signal to the processes found. Returns whether there was one.
+    /// Sends a signal to the processes found that are not in the leader's group, which was sent it. Returns whether any was found.
     pub(super) fn signal(&self, signal: Signal) -> bool {
         for (process, start) in &self.found {
             if process_start(*process) == Some(*start)
+                && (self.leader.is_none() || group(*process) != self.leader)
                 && let Some(process) = Pid::from_raw(process.cast_signed())
             {
                 // Fails for processes of other users, and for one that has just ended.
@@ -78,6 +79,11 @@ impl Descendants {
 /// The parent of a process that has not ended.
 fn parent(process: u32) -> Option<u32> {
     stat(process, 1)
+}
+
+/// The process group of a process that has not ended.
+fn group(process: u32) -> Option<u32> {
+    stat(process, 2)
 }
 
 /// When a process started that has not ended, in clock ticks since the machine started.

@@ -89,6 +89,11 @@ impl CommandTree {
         }
     }
 
+    /// Asks all processes to terminate. The command's own may have ended.
+    pub(crate) fn terminate_all(&mut self, leader_runs: bool) {
+        self.signal(Signal::TERM, leader_runs);
+    }
+
     /// Kills all processes. The command's own may have ended.
     pub(crate) fn kill_all(&mut self, leader_runs: bool) {
         self.signal(Signal::KILL, leader_runs);
@@ -119,10 +124,8 @@ impl CommandTree {
         // Before the signal ends what connects them.
         #[cfg(target_os = "linux")]
         self.others.find(leader_runs);
-        if let Some(leader) = self.leader {
-            // Fails if the group has already ended.
-            let _ = kill_process_group(leader, signal);
-        }
+        // Fails if the group has already ended.
+        let _ = self.leader.map(|leader| kill_process_group(leader, signal));
         #[cfg(target_os = "linux")]
         let is_found = self.others.signal(signal);
         #[cfg(not(target_os = "linux"))]
@@ -195,6 +198,11 @@ pub(crate) fn on_passed_on_signal(pass_on: impl Fn(i32) + Send + 'static) -> io:
 /// Whether a signal asks a process to end. SIGHUP asks some to read their configuration again.
 pub(crate) fn asks_to_end(signal: i32) -> bool {
     [SIGINT, SIGQUIT, SIGTERM].contains(&signal)
+}
+
+/// Whether it is the signal with which service managers and containers end a process.
+pub(crate) fn terminates(signal: i32) -> bool {
+    signal == SIGTERM
 }
 
 /// Whether a signal reports that the terminal is gone.

@@ -13,7 +13,7 @@ use crate::record::EventRecord;
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How often a worker that is being killed is searched for new processes.
-const KILL_INTERVAL: Duration = Duration::from_millis(250);
+pub(super) const KILL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// How far the worker is stopped.
 pub(super) struct Stop {
@@ -83,7 +83,7 @@ impl Supervisor {
             return;
         }
         let Some(kill_at) = stop.kill_at else {
-            if let Some(status) = ended {
+            if let Some(status) = ended.filter(|_| self.ending.is_none()) {
                 return self.on_own_end(status);
             }
             let is_late =

@@ -13,7 +13,7 @@ use super::commands::{Commands, Purpose, Started};
 use super::message::{Announcement, Message, RunHandle};
 use super::options::RunOptions;
 use super::others::other_workers;
-use super::stop::Stop;
+use super::stop::{KILL_INTERVAL, Stop};
 use super::worker::Worker;
 use crate::hooks::{CommandLine, CommandOutcome, RunningCommand};
 use crate::limits::{COMMAND_TIME, EXIT_KILL_WAIT, EXIT_TERMINATE_WAIT, RUN_ANSWER_WAIT, RUN_SPAWN_RETRY};
@@ -53,6 +53,8 @@ pub(crate) struct Supervisor {
     spawn_at: Option<Instant>,
     /// The signal that asked this process to end.
     pub(super) ending: Option<i32>,
+    /// When the worker is killed after that, unless it is stopped for an event meanwhile.
+    kill_at: Option<Instant>,
     exit: Option<u8>,
     /// Why the last approval was not allowed, so that it is logged once.
     not_approved: String,
@@ -80,6 +82,7 @@ impl Supervisor {
             is_unconfirmed: false,
             spawn_at: None,
             ending: None,
+            kill_at: None,
             exit: None,
             not_approved: String::new(),
             handle,
@@ -127,7 +130,8 @@ impl Supervisor {
     /// How long to wait for a message.
     fn wait(&self) -> Duration {
         let now = Instant::now();
-        let times = [self.checkpoint_at, self.answer_by, self.spawn_at, self.stop.as_ref().map(Stop::next)];
+        let stop = self.stop.as_ref().map(Stop::next);
+        let times = [self.checkpoint_at, self.answer_by, self.spawn_at, self.kill_at, stop];
         let waits = times.into_iter().flatten().map(|time| time.saturating_duration_since(now));
         let check = self.worker.as_ref().and_then(Worker::check_within);
         waits.chain(check).min().unwrap_or(Duration::from_secs(3600))
@@ -186,6 +190,7 @@ impl Supervisor {
     fn begin_stop(&mut self, announcement: Option<&Announcement>) {
         self.checkpoint_at = None;
         self.spawn_at = None;
+        self.kill_at = None;
         if let Some(command) = &self.before_worker {
             command.running().cancel();
         }
@@ -243,8 +248,8 @@ impl Supervisor {
     }
 
     fn on_signal(&mut self, signal: i32) {
-        if let Some(worker) = &self.worker {
-            worker.pass_on(signal);
+        if let Some(worker) = &mut self.worker {
+            if platform::terminates(signal) { worker.terminate() } else { worker.pass_on(signal) }
         }
         let hangs_up = self.worker.is_none() && platform::hangs_up(signal);
         if platform::asks_to_end(signal) || hangs_up {
@@ -252,7 +257,16 @@ impl Supervisor {
             if let (None, Some(signal)) = (&self.worker, self.ending) {
                 self.exit = Some(exit_code_of_signal(signal));
             }
+            self.checkpoint_at = None;
+            // A worker may handle SIGINT and go on, as interactive programs do.
+            if platform::terminates(signal) && self.phase != Phase::Evicted {
+                self.kill_after_grace();
+            }
         }
+    }
+
+    fn kill_after_grace(&mut self) {
+        self.kill_at = self.kill_at.or(Some(Instant::now() + self.options.grace));
     }
 
     fn on_command_ended(&mut self, number: u64, outcome: &CommandOutcome) {
@@ -283,7 +297,17 @@ impl Supervisor {
         if self.phase == Phase::Evicted {
             self.tick_stop();
         } else if let Some(status) = self.worker.as_mut().and_then(Worker::ended) {
-            self.on_own_end(status);
+            if self.ending.is_none() || !self.worker.as_mut().is_some_and(Worker::runs) {
+                return self.on_own_end(status);
+            }
+            // What it started may still save something.
+            self.kill_after_grace();
+        }
+        if is_due(self.kill_at)
+            && let Some(worker) = &mut self.worker
+        {
+            worker.kill();
+            self.kill_at = Some(Instant::now() + KILL_INTERVAL);
         }
         if is_due(self.answer_by) {
             self.answer_by = None;
@@ -303,7 +327,8 @@ impl Supervisor {
         }
     }
 
-    /// The worker has ended without being asked to by this program.
+    /// The worker has ended without being asked to by this program; or this program was asked to end, and all is gone that the worker
+    /// started.
     pub(super) fn on_own_end(&mut self, status: ExitStatus) {
         self.worker = None;
         // What it has begun is complete only if it says so, and nobody asked it to end.

@@ -10,7 +10,7 @@ use crate::hooks::{self, Registered};
 use crate::platform::{self, COMMAND_ID, CommandTree};
 use crate::state::WORKER_MARK;
 
-/// How often a worker is checked whose end no thread waits for.
+/// How often a worker is checked whose end no thread waits for, or that has left something running.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A worker, from its start until everything that it started is gone.
@@ -51,9 +51,9 @@ impl Worker {
         self.child.id()
     }
 
-    /// How soon to check whether the worker has ended, if nothing reports that.
+    /// How soon to check whether the worker and all that it started have ended, if nothing reports that.
     pub(super) fn check_within(&self) -> Option<Duration> {
-        (!self.is_awaited && self.status.is_none()).then_some(CHECK_INTERVAL)
+        (!self.is_awaited || self.status.is_some()).then_some(CHECK_INTERVAL)
     }
 
     /// How the worker's own process has ended, if it has.
@@ -76,9 +76,7 @@ impl Worker {
 
     /// Asks all that belongs to the worker to terminate.
     pub(super) fn terminate(&mut self) {
-        if self.status.is_none() {
-            self.tree.terminate(&mut self.child);
-        }
+        self.tree.terminate_all(self.status.is_none());
     }
 
     /// Kills all that belongs to the worker.

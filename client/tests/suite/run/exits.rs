@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::{Fixture, arguments, preempt};
-use crate::support::{FakeService, Reply, Run, WHILE_TEST_RUNS, command, run, signal};
+use crate::support::{FakeService, Reply, Run, WHILE_TEST_RUNS, command, eventually, run, signal};
 
 #[test]
 fn the_exit_code_is_the_workers() {
@@ -79,6 +79,56 @@ fn signals_reach_the_worker() {
         fixture.await_lines(name, 1);
     }
     run.finish().with_code(5);
+}
+
+/// As `systemctl stop` and `docker stop` send it.
+#[test]
+fn sigterm_leaves_all_that_the_worker_started_the_grace_and_then_kills_it() {
+    let (fixture, service) = (Fixture::new(), FakeService::start());
+    let go = fixture.folder.path("go");
+    let child = |at_end: &str| {
+        format!(
+            "LOG={}; export LOG; setsid sh -c 'trap \"{at_end}\" TERM; echo start $$ >> $LOG; while {WHILE_TEST_RUNS}; do sleep 0.05; \
+             done' & trap 'exit 3' TERM; wait; wait",
+            fixture.log
+        )
+    };
+    let save = format!(
+        "echo saving >> $LOG; while ! test -e {go} && {WHILE_TEST_RUNS}; do sleep 0.05; done; echo saved >> $LOG; exit 0"
+    );
+    let mut run = fixture.run(&service.url(), &["--grace", "60s"], &child(&save));
+    eventually("a child", || (!fixture.lines().is_empty()).then_some(()));
+    run.terminate();
+    fixture.await_lines("saving", 1);
+    service.await_polls(5);
+    assert!(run.is_running());
+    std::fs::write(&go, "").expect("a file");
+    run.finish().with_code(3);
+    assert_eq!(fixture.lines()[1..], ["saving", "saved"]);
+
+    let run = fixture.run(&service.url(), &["--grace", "1s"], &child("echo ignored >> $LOG"));
+    fixture.await_lines("saved", 1);
+    let start = eventually("a child", || fixture.lines().get(3).cloned());
+    run.terminate();
+    fixture.await_lines("ignored", 1);
+    run.finish().with_code(3);
+    let pid = start.strip_prefix("start ").expect("a process");
+    assert!(std::fs::read_link(format!("/proc/{pid}/exe")).is_err(), "{pid} runs");
+}
+
+#[test]
+fn a_worker_whose_program_is_busy_is_reported_once_and_started_later() {
+    let (fixture, service) = (Fixture::new(), FakeService::start());
+    let program = fixture.folder.path("worker");
+    std::fs::copy("/bin/sleep", &program).expect("a copy");
+    let writer = std::fs::OpenOptions::new().append(true).open(&program).expect("a file");
+    let url = service.url();
+    let run = Run::start(command(&["run", "--endpoint", &url, "--", &program, "0"]));
+    run.wait_for_stderr("the worker cannot be started yet: ");
+    service.await_polls(2);
+    drop(writer);
+    let finished = run.finish().with_code(0);
+    assert_eq!(finished.stderr.matches("cannot be started yet").count(), 1, "{}", finished.stderr);
 }
 
 #[test]
