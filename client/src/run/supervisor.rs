@@ -15,6 +15,7 @@ use super::options::RunOptions;
 use super::others::other_workers;
 use super::stop::{KILL_INTERVAL, Stop};
 use super::worker::Worker;
+use crate::failure_log::FailureLog;
 use crate::hooks::{CommandLine, CommandOutcome, RunningCommand};
 use crate::limits::{COMMAND_TIME, EXIT_KILL_WAIT, EXIT_TERMINATE_WAIT, RUN_ANSWER_WAIT, RUN_SPAWN_RETRY};
 use crate::platform;
@@ -51,6 +52,7 @@ pub(crate) struct Supervisor {
     /// Whether the worker was started without knowing whether the event that it was stopped for is over.
     is_unconfirmed: bool,
     spawn_at: Option<Instant>,
+    spawn_failures: FailureLog,
     /// The signal that asked this process to end.
     pub(super) ending: Option<i32>,
     /// When the worker is killed after that, unless it is stopped for an event meanwhile.
@@ -81,6 +83,7 @@ impl Supervisor {
             answer_by: None,
             is_unconfirmed: false,
             spawn_at: None,
+            spawn_failures: FailureLog::default(),
             ending: None,
             kill_at: None,
             exit: None,
@@ -428,12 +431,17 @@ impl Supervisor {
             Ok(worker) => {
                 self.log("note", &format!("started the worker, process {}", worker.id()));
                 self.worker = Some(worker);
+                self.spawn_failures.succeeded();
                 self.recovered_event = None;
                 if let Some(reply) = self.recovering.take() {
                     reply.recovered(HookOutcome::Done);
                 }
             }
             Err(error) if platform::is_temporary_spawn_error(&error) => {
+                let reason = error.to_string();
+                if self.spawn_failures.reports(&reason) {
+                    self.log("warning", &format!("the worker cannot be started yet: {reason}; this is tried again"));
+                }
                 self.spawn_at = Some(Instant::now() + RUN_SPAWN_RETRY);
             }
             Err(error) => {
