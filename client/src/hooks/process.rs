@@ -26,6 +26,9 @@ const OUTPUT_GRACE: Duration = Duration::from_millis(200);
 /// How often a command that is being killed is searched for new processes.
 const KILL_INTERVAL: Duration = Duration::from_millis(250);
 
+/// How often it is checked whether all is gone that an ended command had started.
+const REST_INTERVAL: Duration = Duration::from_millis(50);
+
 /// Reports what a command does.
 pub(super) type Report = Box<dyn Fn(CommandEvent) + Send>;
 
@@ -142,8 +145,12 @@ impl Task {
         loop {
             match child.try_wait() {
                 Ok(Some(status)) => {
-                    if let Some((_, reason)) = ending {
-                        // The command has ended; what it started may not have.
+                    if let Some((since, reason)) = ending {
+                        // The command has ended; what it started has the rest of the grace.
+                        let has_time = || since.elapsed() < COMMAND_GRACE && self.control.lock().end != Some(End::Kill);
+                        while has_time() && tree.has_others() {
+                            pipes.serve(REST_INTERVAL, on_line);
+                        }
                         tree.kill_rest(child);
                         return reason;
                     }

@@ -56,6 +56,11 @@ impl CommandTree {
         }
     }
 
+    /// Not known here.
+    pub(crate) fn has_others(&mut self) -> bool {
+        false
+    }
+
     /// Kills what is left after the command's own process has ended.
     pub(crate) fn kill_rest(&mut self, child: &mut Child) {
         taskkill(child, &["/F"]);

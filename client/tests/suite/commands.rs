@@ -164,6 +164,24 @@ fn a_preparation_past_its_timeout_is_ended_and_the_event_is_not_approved() {
     });
 }
 
+/// The command's own process ends on SIGTERM, its child needs a moment.
+#[test]
+fn what_a_command_started_has_the_grace_too() {
+    let fixture = Fixture::new();
+    let child = format!(
+        "trap \"sleep 0.5; echo saved >> {log}; exit 0\" TERM; echo start >> {log}; while {WHILE_TEST_RUNS}; do sleep 0.05; done",
+        log = fixture.log
+    );
+    let script = fixture.folder.file("prepare.sh", &format!("sh -c '{child}' &\nwait\n"));
+    let service = FakeService::start();
+    service.show(2, &[freeze("a")]);
+    let prepare = format!("sh {script}");
+    let _run = Run::watch(&service.url(), &["--policy", &fixture.policy, "--prepare", &prepare]);
+    fixture.line("start");
+    service.show(3, &[]);
+    fixture.line("saved");
+}
+
 #[test]
 fn own_events_are_prepared_for_and_approved_independently() {
     let fixture = Fixture::new();
