@@ -67,6 +67,9 @@ pub const STATE_HOOKS_MAX: usize = 256;
 /// How often a watcher checks that no other process has replaced the lock of its state file. It also does before each write.
 pub const LOCK_CHECK: Duration = Duration::from_secs(5);
 
+/// How often `run` reports that another process has replaced the lock of `--lock`.
+pub const LOCK_LOST_REPEAT: Duration = Duration::from_secs(60);
+
 /// How long [`StateFile::open`](crate::state::StateFile::open) waits for the lock. A process that is killed while it forks
 /// leaves a child that holds the lock until it executes its program.
 pub const LOCK_TIMEOUT: Duration = Duration::from_secs(1);

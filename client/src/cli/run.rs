@@ -25,7 +25,7 @@ use crate::hooks;
 use crate::platform;
 use crate::policy_file;
 use crate::record::{EventRecord, TimedRecord, event_key};
-use crate::run::{Announcement, PhaseFile, RunCommands, RunHandle, RunOptions, Supervisor, init};
+use crate::run::{Announcement, HeldLock, PhaseFile, RunCommands, RunHandle, RunOptions, Supervisor, init};
 use crate::state::{FileLock, StateFile, check_path};
 use crate::watch::{Host, Note, Reply, WatchStatus, Watcher, WatcherOptions};
 
@@ -90,6 +90,7 @@ fn try_run(args: RunArgs) -> Result<u8, CommandError> {
             resume: args.resume,
         },
         approve: args.approve,
+        lock: lock.zip(args.lock).map(|(lock, path)| HeldLock::new(lock, path)),
         phase_file,
         state_file: args.state,
         log: diagnose,
@@ -117,7 +118,6 @@ fn try_run(args: RunArgs) -> Result<u8, CommandError> {
     watcher_handle.stop();
     // It saves the state. A panic has been printed, and ends the shipped program.
     let _ = watching.join();
-    drop(lock);
     output::flush_on_exit();
     Ok(code)
 }

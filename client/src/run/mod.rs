@@ -8,9 +8,11 @@
 //! * `supervisor`: the loop that acts on what happens. `stop` is its part that stops the worker in time.
 //! * `worker`: the worker's processes. `commands`: the user's commands beside it.
 //! * `phase_file`: what the next run must know. `others`: the other runs that share the folder of the state file.
+//! * `held_lock`: whether the lock of `--lock` is still this process's.
 //! * `init`: the first process of a container.
 
 mod commands;
+mod held_lock;
 pub(crate) mod init;
 mod message;
 mod options;
@@ -20,6 +22,7 @@ mod stop;
 mod supervisor;
 mod worker;
 
+pub(crate) use held_lock::HeldLock;
 pub(crate) use message::{Announcement, RunHandle};
 pub(crate) use options::{RunCommands, RunOptions};
 pub(crate) use phase_file::PhaseFile;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use scheduled_events_core::spot::Phase;
 
+use super::held_lock::HeldLock;
 use super::phase_file::PhaseFile;
 use crate::hooks::CommandLine;
 
@@ -20,6 +21,8 @@ pub(crate) struct RunOptions {
     pub(crate) commands: RunCommands,
     /// Whether events may be approved once the worker is gone.
     pub(crate) approve: bool,
+    /// The lock of `--lock`.
+    pub(crate) lock: Option<HeldLock>,
     /// Where the phase is kept, and what the last run left there.
     pub(crate) phase_file: Option<PhaseFile>,
     /// The state file: other runs in its folder have workers that must be gone before an approval.

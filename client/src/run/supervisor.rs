@@ -10,6 +10,7 @@ use scheduled_events_core::spot::{Phase, Signal};
 use scheduled_events_core::{GateAnswer, GatePhase, Preparation};
 
 use super::commands::{Commands, Purpose, Started};
+use super::held_lock::HeldLock;
 use super::message::{Announcement, Message, RunHandle};
 use super::options::RunOptions;
 use super::others::other_workers;
@@ -134,7 +135,8 @@ impl Supervisor {
     fn wait(&self) -> Duration {
         let now = Instant::now();
         let stop = self.stop.as_ref().map(Stop::next);
-        let times = [self.checkpoint_at, self.answer_by, self.spawn_at, self.kill_at, stop];
+        let lock = self.options.lock.as_ref().map(HeldLock::check_at);
+        let times = [self.checkpoint_at, self.answer_by, self.spawn_at, self.kill_at, stop, lock];
         let waits = times.into_iter().flatten().map(|time| time.saturating_duration_since(now));
         let check = self.worker.as_ref().and_then(Worker::check_within);
         waits.chain(check).min().unwrap_or(Duration::from_secs(3600))
@@ -318,6 +320,9 @@ impl Supervisor {
             self.log("warning", "the metadata service does not answer: starting the worker again");
             self.advance(Signal::Withdrawn);
         }
+        if let Some(problem) = self.options.lock.as_mut().and_then(HeldLock::check) {
+            self.log("error", &problem);
+        }
         if is_due(self.spawn_at) {
             self.spawn_at = None;
             self.start_worker();
@@ -376,6 +381,9 @@ impl Supervisor {
         }
         if at_once {
             return Ok(());
+        }
+        if self.options.lock.as_ref().is_some_and(HeldLock::is_lost) {
+            return Err("another process has replaced the lock, and may have a worker".to_owned());
         }
         if self.worker.is_some() || self.phase != Phase::Shutdown {
             return Err("the worker is not gone".to_owned());

@@ -167,16 +167,20 @@ impl FileLock {
 
     /// Checks that the file at `path` is still locked for this process. A lock file that was removed is created again.
     pub(crate) fn check(&self, path: &Path) -> io::Result<()> {
+        self.check_at(&sibling(path, LOCK_SUFFIX))
+    }
+
+    /// Checks that the lock file at this path is still locked for this process. One that was removed is created again.
+    pub(crate) fn check_at(&self, path: &Path) -> io::Result<()> {
         let mut inner = self.inner();
-        let path = sibling(path, LOCK_SUFFIX);
         let held = match &inner.file {
             LockFile::Held(held) => held.metadata()?,
-            LockFile::Lost => return Err(self.replaced(&path)),
+            LockFile::Lost => return Err(self.replaced(path)),
             LockFile::None => return Err(io::Error::other("a dry run does not write it")),
         };
-        match fs::symlink_metadata(&path) {
+        match fs::symlink_metadata(path) {
             Ok(found) if platform::is_same_file(&held, &found) => return Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => match platform::lock_new(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => match platform::lock_new(path) {
                 Ok(LockAttempt::Acquired(new)) => {
                     inner.file = LockFile::Held(new);
                     return inner.write();
@@ -190,7 +194,7 @@ impl FileLock {
             Err(error) => return Err(error),
         }
         inner.file = LockFile::Lost;
-        Err(self.replaced(&path))
+        Err(self.replaced(path))
     }
 
     fn replaced(&self, lock_path: &Path) -> io::Error {

@@ -168,6 +168,27 @@ fn what_is_left_of_a_worker_is_ended_even_if_its_own_process_has_ended() {
 }
 
 #[test]
+fn a_lock_that_another_run_has_replaced_is_reported_and_nothing_is_approved() {
+    let (fixture, service) = (Fixture::new(), FakeService::start());
+    let lock = fixture.folder.path("lock");
+    let options = ["--approve", "--lock", &lock];
+    let first = fixture.run(&service.url(), &options, &fixture.worker());
+    fixture.await_lines("start", 1);
+    std::fs::remove_file(&lock).expect("a lock file");
+    let second = fixture.run(&service.url(), &["--lock", &lock], &fixture.worker());
+    fixture.await_lines("start", 2);
+    first.wait_for_stderr("error: another run may have a worker, too: ");
+    first.wait_for_stderr("stop one of them");
+    service.show(2, &[preempt("a")]);
+    first.wait_for_stderr("Preempt is not approved: another process has replaced the lock");
+    assert!(service.posted().is_empty());
+    for run in [first, second] {
+        run.terminate();
+        run.finish().with_code(143);
+    }
+}
+
+#[test]
 fn a_file_that_is_no_lock_file_is_not_overwritten() {
     let (fixture, service) = (Fixture::new(), FakeService::start());
     let script = fixture.folder.file("worker.sh", "echo this is no lock\n");
