@@ -317,7 +317,7 @@ pub(super) struct WatchArgs {
 #[cfg(unix)]
 #[derive(Args)]
 pub(super) struct RunArgs {
-    /// The worker: a program and its arguments
+    /// The worker: a program and its arguments. Its standard input is empty if this program's is a terminal
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(super) worker: Vec<OsString>,
     /// Stop the worker for events of these types, separated by commas: Freeze, Reboot, Redeploy, Preempt, Terminate, or Other for

@@ -1,8 +1,8 @@
-//! The worker: one command that inherits standard input and output, in a process group of its own.
+//! The worker: one command that inherits standard input, unless that is a terminal, and output, in a process group of its own.
 
 use std::ffi::OsString;
-use std::io;
-use std::process::{Child, Command, ExitStatus};
+use std::io::{self, IsTerminal};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -35,6 +35,10 @@ impl Worker {
             command.env_remove(name);
         }
         platform::new_group(&mut command);
+        // The group is not the terminal's foreground, so that reading it would stop the worker for ever.
+        if io::stdin().is_terminal() {
+            command.stdin(Stdio::null());
+        }
         let child = command.spawn()?;
         let registered = Registered::new(child.id(), &mark);
         let tree = CommandTree::new(&child, &mark);

@@ -81,6 +81,15 @@ fn signals_reach_the_worker() {
     run.finish().with_code(5);
 }
 
+#[test]
+fn a_worker_reads_no_terminal() {
+    let service = FakeService::start();
+    let terminal = crate::support::Terminal::new(80);
+    let mut command = command(&arguments(&service.url(), &[], "! test -t 0 && wc -c"));
+    terminal.connect_input(&mut command);
+    assert_eq!(Run::start(command).finish().with_code(0).stdout, "0\n");
+}
+
 /// As `systemctl stop` and `docker stop` send it.
 #[test]
 fn sigterm_leaves_all_that_the_worker_started_the_grace_and_then_kills_it() {

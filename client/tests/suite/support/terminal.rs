@@ -33,6 +33,11 @@ impl Terminal {
         command.stdout(stream()).stderr(stream()).env("TERM", "xterm");
     }
 
+    /// Connects standard input of a command to the terminal.
+    pub fn connect_input(&self, command: &mut Command) {
+        command.stdin(self.terminal.try_clone().expect("a file descriptor"));
+    }
+
     /// Runs a command to its end. Returns what it printed, with the line ends of a file.
     pub fn run(self, mut command: Command) -> String {
         self.connect(&mut command);
