@@ -166,7 +166,7 @@ pub const INTERVAL_MAX: Duration = Duration::from_secs(3600);
 pub const TAKE_OVER_AFTER_SECONDS: u32 = 30;
 
 /// How long `run` waits for a document if its last run stopped the worker for an event that may still be open: as long as one
-/// request may take. Then it starts the worker.
+/// request may take. Then it starts the worker. After a boot, it waits as long for the machine's id before it resumes.
 pub const RUN_ANSWER_WAIT: Duration = Duration::from_secs(5);
 
 /// The notice that `run` assumes if the start of an event is unknown: the least that an eviction has.

@@ -232,6 +232,10 @@ impl Host for RunHost {
         self.supervisor.cancel(attempt);
     }
 
+    fn identified(&mut self, state_is_own: bool) {
+        self.supervisor.identified(state_is_own);
+    }
+
     fn heartbeat(&mut self, watch: WatchStatus<'_>) -> Option<Duration> {
         if watch.failure.is_none() && watch.answered {
             self.poll_failures.succeeded();

@@ -19,6 +19,8 @@ pub(super) enum Message {
     Approve { event: EventRecord, at_once: bool, reply: Reply },
     /// A document was read: whether the watcher's state says that events keep the worker from running.
     Answered { out_of_service: bool },
+    /// The machine's id is known, and so whether the state is its own.
+    Identified { state_is_own: bool },
     /// A signal arrived.
     Signal(i32),
     /// The worker's own process has ended.
@@ -57,6 +59,10 @@ impl RunHandle {
 
     pub(crate) fn answered(&self, out_of_service: bool) {
         self.send(Message::Answered { out_of_service });
+    }
+
+    pub(crate) fn identified(&self, state_is_own: bool) {
+        self.send(Message::Identified { state_is_own });
     }
 
     pub(crate) fn signal(&self, signal: i32) {

@@ -50,6 +50,9 @@ pub(crate) struct Supervisor {
     /// Until when a document is waited for that shows whether the worker may start. Only if the last run stopped it for an event,
     /// since this boot.
     answer_by: Option<Instant>,
+    /// Until when the machine's id is waited for, which shows whether there is something to resume: a copied disk has the files of
+    /// another machine.
+    identity_by: Option<Instant>,
     /// Whether the worker was started without knowing whether the event that it was stopped for is over.
     is_unconfirmed: bool,
     spawn_at: Option<Instant>,
@@ -82,6 +85,7 @@ impl Supervisor {
             recovering: None,
             recovered_event: None,
             answer_by: None,
+            identity_by: None,
             is_unconfirmed: false,
             spawn_at: None,
             spawn_failures: FailureLog::default(),
@@ -125,6 +129,9 @@ impl Supervisor {
                 self.answer_by = Some(Instant::now() + RUN_ANSWER_WAIT);
                 self.enter(Phase::Shutdown);
             }
+            Some(last) if !last.is_same_boot && self.options.commands.resume.is_some() => {
+                self.identity_by = Some(Instant::now() + RUN_ANSWER_WAIT);
+            }
             Some(last) => {
                 self.enter(last.phase.next(Signal::Restarted).unwrap_or(Phase::Warmup));
             }
@@ -136,7 +143,7 @@ impl Supervisor {
         let now = Instant::now();
         let stop = self.stop.as_ref().map(Stop::next);
         let lock = self.options.lock.as_ref().map(HeldLock::check_at);
-        let times = [self.checkpoint_at, self.answer_by, self.spawn_at, self.kill_at, stop, lock];
+        let times = [self.identity_by, self.checkpoint_at, self.answer_by, self.spawn_at, self.kill_at, stop, lock];
         let waits = times.into_iter().flatten().map(|time| time.saturating_duration_since(now));
         let check = self.worker.as_ref().and_then(Worker::check_within);
         waits.chain(check).min().unwrap_or(Duration::from_secs(3600))
@@ -161,15 +168,29 @@ impl Supervisor {
                 reply.gate(GatePhase::Approve, answer);
             }
             Message::Answered { out_of_service } => self.on_answer(out_of_service),
+            Message::Identified { state_is_own } => self.on_identity(state_is_own),
             Message::Signal(signal) => self.on_signal(signal),
             Message::WorkerEnded => {}
             Message::CommandEnded(number, outcome) => self.on_command_ended(number, &outcome),
         }
     }
 
+    fn on_identity(&mut self, state_is_own: bool) {
+        if self.identity_by.take().is_none() {
+            return;
+        }
+        if state_is_own {
+            self.enter(Phase::Recover);
+        } else {
+            self.log("note", "the last run was another machine's: there is nothing to resume");
+            self.enter(Phase::Warmup);
+        }
+    }
+
     fn on_notice(&mut self, announcement: &Announcement, reply: Reply) {
         self.is_unconfirmed = false;
         self.answer_by = None;
+        self.identity_by = None;
         self.preparing.push(reply);
         match self.phase {
             Phase::Shutdown => self.report_gone(),
@@ -322,6 +343,10 @@ impl Supervisor {
         }
         if let Some(problem) = self.options.lock.as_mut().and_then(HeldLock::check) {
             self.log("error", &problem);
+        }
+        if is_due(self.identity_by) {
+            self.log("warning", "the machine's id is not known: resuming as if the last run was this machine's");
+            self.on_identity(true);
         }
         if is_due(self.spawn_at) {
             self.spawn_at = None;

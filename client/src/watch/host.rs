@@ -42,6 +42,12 @@ pub trait Host {
         let _ = attempt;
     }
 
+    /// Called once the machine's id is known, and so whether the restored state is its own. It is requested only for a watcher with a
+    /// state file.
+    fn identified(&mut self, state_is_own: bool) {
+        let _ = state_is_own;
+    }
+
     /// Called right before an approval is posted, to make durable what was recorded so far. It delays the approval, so it must not
     /// take longer than [`AUDIT_WAIT`](crate::limits::AUDIT_WAIT), whatever fails.
     fn before_approval(&mut self) {}

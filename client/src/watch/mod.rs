@@ -374,7 +374,9 @@ impl Watcher {
         self.machine_id.on_answer(answer.is_ok());
         match answer {
             Ok(id) => {
-                if let Err(error) = self.session.set_machine_id(&id) {
+                let checked = self.session.set_machine_id(&id);
+                host.identified(checked.is_ok());
+                if let Err(error) = checked {
                     self.events = EventRecords::default();
                     host.note(&self.persistence.quarantine(&error.to_string()));
                     self.save(host);

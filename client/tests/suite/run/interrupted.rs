@@ -19,7 +19,7 @@ fn never_answers(service: &FakeService) {
 }
 
 #[test]
-fn after_a_boot_the_worker_resumes_and_waits_for_no_answer() {
+fn after_a_boot_the_worker_resumes_even_if_the_service_does_not_answer() {
     let (fixture, service) = (Fixture::new(), FakeService::start());
     let (resume, state) = (fixture.logging("resume"), fixture.folder.path("state"));
     let arguments = arguments(&service.url(), &["--resume", &resume, "--state", &state], &fixture.worker());
@@ -45,6 +45,28 @@ fn after_a_boot_the_worker_resumes_and_waits_for_no_answer() {
     in_boot("two", &done).finish().with_code(0);
     in_boot("two", &done).finish().with_code(0);
     assert_eq!(fixture.lines().iter().filter(|line| *line == "resume").count(), 2);
+}
+
+/// A disk that was copied has the state of the machine that it was copied from.
+#[test]
+fn another_machines_work_is_not_resumed() {
+    let (fixture, service) = (Fixture::new(), FakeService::start());
+    let (resume, state) = (fixture.logging("resume"), fixture.folder.path("state"));
+    let arguments = arguments(&service.url(), &["--resume", &resume, "--state", &state], &fixture.worker());
+    let first = in_boot("one", &arguments);
+    fixture.await_lines("start", 1);
+    service.show(2, &[preempt("a")]);
+    first.wait_for_stderr("the worker has stopped");
+    service.await_polls(2);
+    first.kill();
+    service.show(3, &[]);
+    service.set_vm_id("11111111-4a74-ef47-6e81-82f6d2ba4166");
+    let copy = in_boot("two", &arguments);
+    copy.wait_for_stderr("the last run was another machine's");
+    fixture.await_lines("start", 2);
+    assert_eq!(fixture.lines(), ["start", "end", "start"]);
+    copy.terminate();
+    copy.finish().with_code(0);
 }
 
 #[test]
