@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use scheduled_events_core::record::Record;
 use scheduled_events_core::spot::Phase;
-use scheduled_events_core::{Action, EventTypes, GateAnswer, GatePhase, Policy, Rule};
+use scheduled_events_core::{Action, Change, EventKind, EventTypes, GateAnswer, GatePhase, Policy, Rule};
 
 use super::args::RunArgs;
 use super::endpoint::connect;
@@ -51,6 +51,7 @@ fn try_run(args: RunArgs) -> Result<u8, CommandError> {
     if let Some(warning) = policy_warning(&policy, &args.service.api_version) {
         diagnose("warning", &warning);
     }
+    let ending_types = ending_types(&policy);
     let imds = connect(&args.service)?;
     let cannot_handle_signals = |error| CommandError::usage(format!("cannot handle signals: {error}"));
     platform::ignore_file_size_signal().map_err(cannot_handle_signals)?;
@@ -108,7 +109,7 @@ fn try_run(args: RunArgs) -> Result<u8, CommandError> {
     });
     let handle = supervisor.handle();
     platform::on_passed_on_signal(move |signal| handle.signal(signal)).map_err(cannot_handle_signals)?;
-    let mut host = RunHost::new(supervisor.handle(), shared);
+    let mut host = RunHost::new(supervisor.handle(), shared, ending_types);
     let watcher_handle = watcher.handle();
     let watching = thread::Builder::new().spawn(move || watcher.run(&mut host)).map_err(cannot_start)?;
     let code = supervisor.run();
@@ -129,6 +130,14 @@ fn policy(args: &RunArgs) -> Result<Policy, CommandError> {
     }
     let rule = Rule { event_types: EventTypes::of(&args.stop_on), ..Rule::new(Action::Prepare) };
     Policy::new(&[rule]).map_err(|error| CommandError::usage(error.to_string()))
+}
+
+/// The types of events that end the machine, as far as the policy stops the worker for them.
+fn ending_types(policy: &Policy) -> Vec<&'static str> {
+    let stops =
+        |kind| policy.rules().iter().any(|rule| rule.action == Action::Prepare && rule.event_types.contains(kind));
+    let types = [(EventKind::Preempt, "Preempt"), (EventKind::Terminate, "Terminate")];
+    types.into_iter().filter(|(kind, _)| stops(*kind)).map(|(_, word)| word).collect()
 }
 
 /// Locks the file of `--lock`, which must be empty or a lock file: it is overwritten.
@@ -163,18 +172,24 @@ struct RunHost {
     systemd: Systemd,
     /// Events that a rule approves without stopping the worker.
     approved_by_rule: HashSet<String>,
+    /// The types of events that stop the worker even if they had started when they were first seen: those that end the machine.
+    ending_types: Vec<&'static str>,
+    /// Those of such events that are open.
+    started: HashSet<String>,
     poll_failures: FailureLog,
     /// What the supervisor knows about whether events keep the worker from running.
     out_of_service: Option<bool>,
 }
 
 impl RunHost {
-    fn new(supervisor: RunHandle, shared: Arc<Mutex<Shared>>) -> Self {
+    fn new(supervisor: RunHandle, shared: Arc<Mutex<Shared>>, ending_types: Vec<&'static str>) -> Self {
         Self {
             supervisor,
             shared,
             systemd: Systemd::new(),
             approved_by_rule: HashSet::new(),
+            ending_types,
+            started: HashSet::new(),
             poll_failures: FailureLog::default(),
             out_of_service: None,
         }
@@ -192,8 +207,23 @@ impl Host for RunHost {
                     self.approved_by_rule.remove(&key);
                 }
             }
+            Record::Change { change: Change::StartedWithoutNotice, event } if event.mine == Some(true) => {
+                let event = EventRecord::from(event);
+                let kind = event.event_type.as_deref().unwrap_or("an event");
+                if self.ending_types.contains(&kind) {
+                    self.started.insert(event_key(&event.event_id));
+                    self.supervisor.started(event);
+                } else {
+                    diagnose("note", &format!("{kind} had started when it was first seen: the worker goes on"));
+                }
+            }
             Record::Change { change, event } if change.is_end() => {
-                self.approved_by_rule.remove(&event_key(&event.event_id.to_string()));
+                let key = event_key(&event.event_id.to_string());
+                self.approved_by_rule.remove(&key);
+                // Otherwise the watcher calls for the recovery.
+                if self.started.remove(&key) && self.started.is_empty() && self.out_of_service != Some(true) {
+                    self.supervisor.over();
+                }
             }
             Record::Approval { event_ids, status: Some(200..=299), .. } => {
                 diagnose("note", &format!("approved {}", event_ids.join(", ")));

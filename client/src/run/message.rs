@@ -21,6 +21,10 @@ pub(super) enum Message {
     Answered { out_of_service: bool },
     /// The machine's id is known, and so whether the state is its own.
     Identified { state_is_own: bool },
+    /// An event that ends the machine had started when it was first seen.
+    Started(EventRecord),
+    /// No such event is left, and no other one keeps the worker from running.
+    Over,
     /// A signal arrived.
     Signal(i32),
     /// The worker's own process has ended.
@@ -63,6 +67,14 @@ impl RunHandle {
 
     pub(crate) fn identified(&self, state_is_own: bool) {
         self.send(Message::Identified { state_is_own });
+    }
+
+    pub(crate) fn started(&self, event: EventRecord) {
+        self.send(Message::Started(event));
+    }
+
+    pub(crate) fn over(&self) {
+        self.send(Message::Over);
     }
 
     pub(crate) fn signal(&self, signal: i32) {

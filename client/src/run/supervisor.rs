@@ -53,6 +53,10 @@ pub(crate) struct Supervisor {
     /// Until when the machine's id is waited for, which shows whether there is something to resume: a copied disk has the files of
     /// another machine.
     identity_by: Option<Instant>,
+    /// Whether an event is open that had started when it was first seen.
+    has_started_event: bool,
+    /// Whether the last such event was over before the worker had stopped.
+    starts_again: bool,
     /// Whether the worker was started without knowing whether the event that it was stopped for is over.
     is_unconfirmed: bool,
     spawn_at: Option<Instant>,
@@ -86,6 +90,8 @@ impl Supervisor {
             recovered_event: None,
             answer_by: None,
             identity_by: None,
+            has_started_event: false,
+            starts_again: false,
             is_unconfirmed: false,
             spawn_at: None,
             spawn_failures: FailureLog::default(),
@@ -169,6 +175,8 @@ impl Supervisor {
             }
             Message::Answered { out_of_service } => self.on_answer(out_of_service),
             Message::Identified { state_is_own } => self.on_identity(state_is_own),
+            Message::Started(event) => self.on_started(event),
+            Message::Over => self.on_over(),
             Message::Signal(signal) => self.on_signal(signal),
             Message::WorkerEnded => {}
             Message::CommandEnded(number, outcome) => self.on_command_ended(number, &outcome),
@@ -191,6 +199,7 @@ impl Supervisor {
         self.is_unconfirmed = false;
         self.answer_by = None;
         self.identity_by = None;
+        self.starts_again = false;
         self.preparing.push(reply);
         match self.phase {
             Phase::Shutdown => self.report_gone(),
@@ -209,6 +218,38 @@ impl Supervisor {
                 }
                 self.begin_stop(Some(announcement));
             }
+        }
+    }
+
+    /// The machine may end at any moment, so that there is no time for a checkpoint.
+    fn on_started(&mut self, event: EventRecord) {
+        self.has_started_event = true;
+        self.is_unconfirmed = false;
+        self.answer_by = None;
+        self.identity_by = None;
+        let announcement = Announcement { event, start: Some(Instant::now()) };
+        match self.phase {
+            Phase::Shutdown => {}
+            Phase::Evicted => {
+                if let Some(stop) = &mut self.stop {
+                    stop.hasten(&announcement, self.options.grace);
+                }
+            }
+            _ => {
+                let kind = kind(&announcement.event);
+                self.log("warning", &format!("{kind} has started without notice: stopping the worker"));
+                self.begin_stop(Some(&announcement));
+            }
+        }
+    }
+
+    fn on_over(&mut self) {
+        self.has_started_event = false;
+        if self.phase == Phase::Shutdown && self.ending.is_none() {
+            self.log("note", "the event is over: starting the worker again");
+            self.advance(Signal::Withdrawn);
+        } else if self.phase == Phase::Evicted {
+            self.starts_again = true;
         }
     }
 
@@ -231,7 +272,7 @@ impl Supervisor {
         if let Some(index) = self.preparing.iter().position(|reply| reply.attempt() == attempt) {
             self.preparing.remove(index).prepared(Preparation::Failed, HookOutcome::Cancelled);
             let can_go_on = self.worker.is_some() && self.stop.as_ref().is_some_and(|stop| !stop.has_asked());
-            if self.preparing.is_empty() && can_go_on && self.ending.is_none() {
+            if self.preparing.is_empty() && can_go_on && self.ending.is_none() && !self.has_started_event {
                 self.log("note", "the event is over: the worker goes on");
                 self.stop = None;
                 self.advance(Signal::Withdrawn);
@@ -257,7 +298,7 @@ impl Supervisor {
             return;
         }
         self.recovering = Some(reply);
-        if self.phase == Phase::Shutdown && self.ending.is_none() {
+        if self.phase == Phase::Shutdown && self.ending.is_none() && !self.has_started_event {
             self.log("note", "the event is over: starting the worker again");
             self.advance(Signal::Withdrawn);
         }
@@ -385,7 +426,7 @@ impl Supervisor {
         self.report_gone();
         if let Some(signal) = self.ending {
             self.exit = Some(status.map_or_else(|| exit_code_of_signal(signal), exit_code));
-        } else if self.recovering.is_some() {
+        } else if !self.has_started_event && (std::mem::take(&mut self.starts_again) || self.recovering.is_some()) {
             self.advance(Signal::Withdrawn);
         }
     }

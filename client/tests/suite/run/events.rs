@@ -135,6 +135,27 @@ fn the_policy_decides_in_place_of_stop_on() {
 }
 
 #[test]
+fn an_eviction_that_was_not_announced_stops_the_worker_at_once_and_another_event_does_not() {
+    let (fixture, service) = (Fixture::new(), FakeService::start());
+    let checkpoint = fixture.logging("checkpoint");
+    let run = fixture.run(&service.url(), &["--approve", "--checkpoint", &checkpoint], &fixture.worker());
+    fixture.await_lines("start", 1);
+    service.show(2, &[with(started("a"), &json!({ "EventType": "Reboot" }))]);
+    run.wait_for_stderr("Reboot had started when it was first seen: the worker goes on");
+    assert_eq!(fixture.lines(), ["start"]);
+    service.show(3, &[with(started("b"), &json!({ "EventType": "Preempt" }))]);
+    run.wait_for_stderr("Preempt has started without notice: stopping the worker");
+    fixture.await_lines("end", 1);
+    service.await_polls(5);
+    assert_eq!((fixture.lines().len(), service.posted()), (2, Vec::new()));
+    service.show(4, &[]);
+    fixture.await_lines("start", 2);
+    assert_eq!(fixture.lines(), ["start", "end", "start"]);
+    run.terminate();
+    run.finish().with_code(0);
+}
+
+#[test]
 fn another_machines_event_does_nothing() {
     let (fixture, service) = (Fixture::new(), FakeService::start());
     service.show(2, &[with(preempt("a"), &json!({ "Resources": ["other"] }))]);
