@@ -10,7 +10,7 @@ QUEUE_SECONDS ?= 180
 QUEUE_SEED ?= $(shell date +%j)
 # Modules of tests that take more than a few seconds: `make check` leaves them out.
 SLOW = reference:: invariants:: http_faults:: clocks:: commands:: restart:: state_file:: systemd:: run:: stalled_readers:: \
-	record:: every_beginning
+	recordings:: every_beginning
 # The same selection of packages everywhere, so that all steps share one build of the dependencies.
 WORKSPACE = --locked --workspace
 

@@ -20,7 +20,7 @@ mod operator;
 mod output;
 mod overlaps;
 #[cfg(target_os = "linux")]
-mod record;
+mod recordings;
 mod records;
 mod replay_server;
 mod restart;
