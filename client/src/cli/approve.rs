@@ -109,7 +109,7 @@ impl<'a> Request<'a> {
 
     /// The events that `--mine` and `--type` select: at least one, or an error.
     fn matching(&self) -> Result<Vec<Event<'a>>, CommandError> {
-        let filter = EventFilter { mine: !self.args.others, types: self.args.types.clone() };
+        let filter = EventFilter { mine: !self.args.others, types: self.args.types.clone(), ongoing: false };
         let mut started = 0;
         let mut events = Vec::new();
         for event in self.document.events().filter(|event| filter.matches(event, self.names)) {

@@ -100,7 +100,8 @@ pub(super) enum Command {
     /// Wait until an event is announced, for shell scripts
     #[command(after_help = "Example:  scheduled-events wait --mine --type Preempt,Terminate && systemctl stop app\n\
                       Example:  scheduled-events wait --timeout 10min || [ $? -eq 4 ]\n\n\
-                      Exit codes: 0 an event that matches is announced, Scheduled or Started, and was printed as by `list`; \
+                      Exit codes: 0 an event that matches is announced, Scheduled or Started, and was printed as by `list` \
+                      (one that is Completed or Canceled is over); \
                       1 the time is over and no poll was answered with a document, or there was an event and this machine's \
                       name, which --mine needs, is unknown; 4 the time is over. Failed polls are reported on standard error and repeated.")]
     Wait(WaitArgs),

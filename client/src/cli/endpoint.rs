@@ -49,7 +49,7 @@ pub(super) fn list(args: &ListArgs) -> Result<(), CommandError> {
     }
     let names: Vec<_> = names.iter().map(String::as_str).collect();
     let names = names_for(&names, &args.service.api_version);
-    let filter = EventFilter { mine: args.mine, types: Vec::new() };
+    let filter = EventFilter { mine: args.mine, ..EventFilter::default() };
     Listing { document: &document, body: &body, names, now: now(), decisions: None, filter }.print(args.output.json)
 }
 

@@ -9,15 +9,20 @@ pub(super) struct EventFilter {
     pub(super) mine: bool,
     /// Only those of these types; empty for all types.
     pub(super) types: Vec<EventKind>,
+    /// Only those that are not over.
+    pub(super) ongoing: bool,
 }
 
 impl EventFilter {
     pub(super) fn matches(&self, event: &Event<'_>, names: VmNames<'_>) -> bool {
-        self.matches_type(event) && (!self.mine || names.owns(event) == Some(true))
+        self.matches_document(event) && (!self.mine || names.owns(event) == Some(true))
     }
 
-    pub(super) fn matches_type(&self, event: &Event<'_>) -> bool {
-        self.types.is_empty() || event.event_type().is_some_and(|word| self.types.contains(&EventKind::from(word)))
+    /// Whether the event matches as far as that is known without this machine's name.
+    pub(super) fn matches_document(&self, event: &Event<'_>) -> bool {
+        let is_over = || event.event_status().is_some_and(|status| status.is_over());
+        let is_of_type = || event.event_type().is_some_and(|word| self.types.contains(&EventKind::from(word)));
+        (self.types.is_empty() || is_of_type()) && !(self.ongoing && is_over())
     }
 
     /// The filter as words that follow `events`: ` of this machine`, ` of type Freeze or Reboot`. Empty for all events.

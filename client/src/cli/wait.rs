@@ -1,4 +1,4 @@
-//! `wait`: polls until an event that matches is announced, for shell scripts.
+//! `wait`: polls until an event that matches and is not over is announced, for shell scripts.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ const REQUEST_MIN: Duration = Duration::from_millis(100);
 pub(super) fn wait(args: &WaitArgs) -> Result<(), CommandError> {
     let imds = connect(&args.service)?;
     warn_of_missing_types(&args.types, &args.service);
-    let filter = EventFilter { mine: args.mine, types: args.types.clone() };
+    let filter = EventFilter { mine: args.mine, types: args.types.clone(), ongoing: true };
     let end = args.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let left = || end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()));
     let mut machine = Machine { names: args.machine.vm_name.clone(), reported: String::new(), args };
@@ -104,7 +104,7 @@ struct Machine<'a> {
 impl Machine<'_> {
     /// Whether the document has an event that matches. Asks for this machine's name if there is an event and no name.
     fn has_match(&mut self, document: &Document<'_>, filter: &EventFilter, imds: &Imds, timeout: Duration) -> bool {
-        if !document.events().any(|event| filter.matches_type(&event)) {
+        if !document.events().any(|event| filter.matches_document(&event)) {
             return false;
         }
         if self.names.is_empty() {

@@ -137,3 +137,16 @@ fn waits_for_this_machines_name_if_it_is_needed() {
     let finished = start(&service, &[]).finish().with_code(0);
     assert!(finished.stdout.contains("?  Freeze"), "{}", finished.stdout);
 }
+
+#[test]
+fn an_event_that_is_over_is_not_announced() {
+    let service = FakeService::start();
+    let with_status = |id, status| with(freeze(id), &json!({ "EventStatus": status }));
+    service.show(2, &[with_status("a", "Completed"), with_status("b", "Canceled")]);
+    let finished = start(&service, &["--timeout", "1s"]).finish().with_code(4);
+    assert_eq!(finished.stdout, "");
+    service.show(3, &[with_status("a", "Completed"), freeze("c")]);
+    let finished = start(&service, &["--mine"]).finish().with_code(0);
+    assert!(finished.stdout.starts_with("1 event of this machine, of 2 "), "{}", finished.stdout);
+    assert!(finished.stdout.contains("\n   c\n") && !finished.stdout.contains("Completed"), "{}", finished.stdout);
+}

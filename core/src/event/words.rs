@@ -77,8 +77,16 @@ words! {
 }
 
 impl EventStatus<'_> {
-    /// Whether the event has ended. The metadata service has no word for it, Event Grid and test servers do.
-    pub(crate) fn is_over(&self) -> bool {
+    /// Whether the event has ended: `Completed` or `Canceled`. The metadata service has no word for it, Event Grid and test
+    /// servers do.
+    ///
+    /// ```
+    /// use scheduled_events_core::{EventStatus, Text};
+    ///
+    /// assert!(EventStatus::Other(Text::plain("Completed")).is_over());
+    /// assert!(!EventStatus::Started.is_over());
+    /// ```
+    pub fn is_over(&self) -> bool {
         matches!(self, Self::Other(text) if *text == *"Completed") || self.is_cancelled()
     }
 
