@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use scheduled_events_core::{Change, GateAnswer, GatePhase, Preparation};
 
+use super::format::printable;
 use super::output::diagnose;
 use super::printer::{RecordPrinter, print_note};
 use super::systemd::Supervisor;
@@ -206,7 +207,8 @@ impl Host for CommandHost {
             reply.recovered(HookOutcome::NoCommand);
             return;
         };
-        let ids = events.iter().map(|event| event.event_id.replace('\0', "")).collect::<Vec<_>>().join("\n");
+        // One per line: an id with a line feed must not look like two.
+        let ids = events.iter().map(|event| printable(&event.event_id)).collect::<Vec<_>>().join("\n");
         let (attempt, variables) = (reply.attempt(), [("SCHEDULED_EVENTS_EVENT_IDS", ids.as_str())]);
         self.start(&command, (last, &variables), Some(COMMAND_TIME), attempt, move |event: CommandEvent| match event {
             CommandEvent::Line(line) => diagnose("recover", &line),

@@ -286,3 +286,18 @@ fn a_full_disk_at_the_start_delays_saving_and_ends_nothing() {
     run.record("the approval", is_approval);
     assert_eq!(fixture.service.posted(), ["a", "b"], "what was approved before is known");
 }
+
+#[test]
+fn an_id_with_a_line_feed_is_one_line_among_the_ids() {
+    let fixture = Fixture::new();
+    let ids = fixture.folder.path("ids");
+    let recover = format!("sh -c 'printf \"%s\\n\" \"$SCHEDULED_EVENTS_EVENT_IDS\" > {ids}'");
+    fixture.service.show(2, &[freeze("one\ntwo\u{202e}")]);
+    let policy = fixture.folder.file("policy.toml", PREPARE_ALL);
+    let options = ["--vm-name", VM, "--policy", &policy, "--prepare", "true", "--recover", &recover, "--until-idle"];
+    let mut run = Run::watch(&fixture.service.url(), &options);
+    run.record("the approval", is_approval);
+    fixture.service.show(3, &[]);
+    run.finish().with_code(0);
+    assert_eq!(lines(&ids), ["one\\u{a}two\\u{202e}"]);
+}
