@@ -9,8 +9,7 @@ use scheduled_events_core::{Action, Change, UnixSeconds};
 
 use super::args::OutputArgs;
 use super::format::{
-    BAD, CAUTION, DIM, GOOD, PLAIN, action_style, cell, date_and_time, duration, from_now, names, now, printable,
-    sentence,
+    BAD, CAUTION, DIM, GOOD, PLAIN, action_style, cell, date_and_time, duration, from_now, names, now, sentence,
 };
 use super::others::OthersSummary;
 use super::output::{diagnose, print_progress, print_progress_record};
@@ -270,7 +269,7 @@ fn summary(event: &EventMembers<'_>, now: UnixSeconds) -> String {
         Some(0) => "no interruption".to_owned(),
         Some(seconds) => format!("interruption of {}", duration(seconds.into())),
     };
-    let source = event.event_source.map(|source| format!("; caused by {}", printable(&source.to_string())));
+    let source = event.event_source.map(|source| format!("; caused by {}", cell(&source.to_string())));
     let resources: Vec<_> = event.resources.iter().flat_map(ResourceList::iter).collect();
     let whose = match event.mine {
         Some(true) if resources.len() > 1 => " (including this machine)",

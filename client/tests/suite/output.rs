@@ -141,3 +141,20 @@ mod on_a_terminal {
         assert!(!polled(&service, "2", &[]).stdout.contains('\r'), "no terminal");
     }
 }
+
+#[test]
+fn long_texts_of_an_event_are_cut() {
+    let service = FakeService::start();
+    let long = "A".repeat(70_000);
+    let members = ["EventType", "EventSource", "Description", "ResourceType", "NotBefore"];
+    let members: serde_json::Map<_, _> = members.map(|member| (member.to_owned(), json!(long))).into_iter().collect();
+    let resources = json!({ "Resources": [VM, long] });
+    let long_id = json!({ "EventId": long });
+    let event = with(with(with(freeze("a"), &members.into()), &resources), &long_id);
+    service.show(2, &[event, with(freeze("b"), &json!({ "EventSource": long, "Description": long }))]);
+    let finished = polled(&service, "1", &["--verbose"]);
+    assert!(finished.stdout.contains("caused by AAAA"), "{}", finished.stdout);
+    for line in finished.stdout.lines().chain(finished.stderr.lines()) {
+        assert!(line.len() < 1_000, "{} bytes: {}", line.len(), &line[..200]);
+    }
+}
