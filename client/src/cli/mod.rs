@@ -22,6 +22,7 @@ mod install;
 mod operator;
 mod others;
 mod output;
+mod own_files;
 mod policy_source;
 mod printer;
 mod record;

@@ -17,6 +17,7 @@ use super::endpoint::connect;
 use super::error::CommandError;
 use super::format::count;
 use super::output::{self, diagnose};
+use super::own_files::OwnFiles;
 use super::printer::print_note;
 use super::systemd::{self, Supervisor as Systemd};
 use crate::api_version::policy_warning;
@@ -47,6 +48,8 @@ fn try_run(args: RunArgs) -> Result<u8, CommandError> {
     if init::is_first() {
         return init::run().map_err(|error| CommandError::usage(format!("cannot start another process: {error}")));
     }
+    let files = OwnFiles::default().state(args.state.as_deref()).run(args.lock.as_deref(), args.state.as_deref());
+    files.policy(args.policy.as_deref().unwrap_or_default()).check()?;
     let policy = policy(&args)?;
     if let Some(warning) = policy_warning(&policy, &args.service.api_version) {
         diagnose("warning", &warning);

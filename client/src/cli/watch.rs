@@ -12,6 +12,7 @@ use super::error::CommandError;
 use super::format::{count, printable};
 use super::host::CommandHost;
 use super::output::{self, diagnose};
+use super::own_files::OwnFiles;
 use super::printer::{RecordPrinter, Stamp, print_note};
 use crate::api_version::policy_warning;
 use crate::audit::Audit;
@@ -24,6 +25,8 @@ use crate::state::StateFile;
 use crate::watch::{StopReason, Watcher, WatcherHandle, WatcherOptions};
 
 pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
+    let files = OwnFiles::default().state(args.state.as_deref()).audit(args.audit.as_deref());
+    files.policy(&args.policy.policy).check()?;
     let policy = policy_file::load(&args.policy.policy).map_err(CommandError::usage)?;
     warn(&args, &policy);
     let imds = connect(&args.service)?;

@@ -491,3 +491,35 @@ fn dropped_records_are_counted_and_reported() {
     // A change for each announcement and each new time, and a decision for each event.
     assert_eq!(records.count() + dropped, EVENTS * 5);
 }
+
+#[test]
+fn options_whose_files_are_the_same_are_refused_before_anything_is_created() {
+    let folder = crate::support::Folder::new();
+    let policy = folder.file("policy.toml", "[[rule]]\naction = \"hold\"\n");
+    let path = |name: &str| folder.path(name);
+    let service = FakeService::start();
+    let url = service.url();
+    let watch = |options: &[&str]| run(&[&["watch", "--endpoint", &url, "--max-polls", "1"], options].concat());
+    let mut refused = vec![watch(&["--state", &policy, "--policy", &policy])];
+    for audit in ["x", "x.tmp", "x.lock"] {
+        refused.push(watch(&["--state", &path("x"), "--audit", &path(audit)]));
+    }
+    refused.push(watch(&["--state", &path("x.2"), "--audit", &path("x")]));
+    if cfg!(unix) {
+        for lock in ["x", "x.lock", "x.phase", "x.tmp"] {
+            let (state, lock) = (path("x"), path(lock));
+            refused.push(run(&["run", "--endpoint", &url, "--state", &state, "--lock", &lock, "--", "true"]));
+        }
+    }
+    for finished in refused {
+        let finished = finished.with_code(2);
+        assert!(finished.stderr.contains("both use the file "), "{}", finished.stderr);
+        assert!(
+            finished.stderr.contains("--state ") && finished.stderr.matches("--").count() == 2,
+            "{}",
+            finished.stderr
+        );
+    }
+    assert_eq!(folder.names(), ["policy.toml"]);
+    assert!(service.requests().is_empty());
+}
