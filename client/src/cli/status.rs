@@ -128,6 +128,9 @@ impl Report {
         match (self.inspection.watched, self.inspection.process) {
             (true, Some(process)) => writeln!(output, "{DIM}process {process} watches; last change at {saved}{DIM:#}")?,
             (true, None) => writeln!(output, "{DIM}a process watches; last change at {saved}{DIM:#}")?,
+            (false, _) if self.inspection.snapshot_only => {
+                writeln!(output, "{DIM}this is the snapshot that a program saved at {saved}{DIM:#}")?;
+            }
             (false, _) => {
                 writeln!(
                     output,
@@ -220,7 +223,9 @@ fn progress(waits: &WaitingEvent, now: UnixSeconds) -> String {
         waits.attempt.map(|attempt| format!("runs{since}, attempt {attempt}"))
     };
     let rule = waits.rule.map_or(String::new(), |rule| format!(" by rule {rule}"));
-    let reason = waits.reason.as_deref().map_or(String::new(), |reason| format!(": {}", printable(reason)));
+    // The reasons not to approve what a rule prepares for or approves start with the words of the sentence.
+    let reason = waits.reason.as_deref().map(|reason| reason.strip_prefix("not approved: ").unwrap_or(reason));
+    let reason = reason.map_or(String::new(), |reason| format!(": {}", printable(reason)));
     let ask = |phase: &str| match (waits.attempt, waits.until) {
         (Some(attempt), _) => format!("the gate is asked {phase}, attempt {attempt}"),
         (None, Some(_)) => format!("waits for the gate {phase}; asked again {}", at(waits.until)),
@@ -271,6 +276,8 @@ fn moment(time: UnixSeconds, now: UnixSeconds) -> String {
 
 #[cfg(test)]
 mod tests {
+    use scheduled_events_core::Reason;
+
     use super::*;
     use crate::state::{MachineStatus, State};
 
@@ -303,6 +310,15 @@ mod tests {
             (
                 WaitingEvent { rule: Some(2), action: Some(Action::Hold), reason, ..waits(WaitsFor::StartUnapproved) },
                 "held by rule 2: a rule\\u{1b} matches; its start is unknown",
+            ),
+            (
+                WaitingEvent {
+                    rule: Some(1),
+                    action: Some(Action::Prepare),
+                    reason: Some(Reason::SeveralMachines.to_string()),
+                    ..waits(WaitsFor::StartUnapproved)
+                },
+                "not approved by rule 1: several VMs, set a gate or leader; its start is unknown",
             ),
             (
                 WaitingEvent { until: Some(later(5)), ..waits(WaitsFor::GateToPrepare) },
@@ -341,7 +357,7 @@ mod tests {
         let state =
             State { events: vec![event("b", false), event("a", true), event("d", true)], status, ..State::default() };
         let saved = UNIX_EPOCH + std::time::Duration::from_secs(NOW.0.unsigned_abs() - 30);
-        let report = Report::new(Inspection { state, saved, watched: false, process: None });
+        let report = Report::new(Inspection { state, saved, watched: false, snapshot_only: false, process: None });
         let mut text = Vec::new();
         report.write(&mut anstream::StripStream::new(&mut text), NOW).unwrap();
         let expected = "out of service since 22:19:00 UTC (1 min ago)\n\

@@ -2,10 +2,15 @@
 //! format's name and a checksum of all but itself; and JSON. A file that is only a snapshot is read as well.
 
 use std::io;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use scheduled_events_core::{Action, Change, UnixSeconds, WaitsFor, snapshot_length};
+use scheduled_events_core::{
+    Action, Change, Session, SessionConfig, UnixMillis, UnixSeconds, VmNames, WaitsFor, snapshot_length,
+};
 use serde::{Deserialize, Serialize};
 
+use crate::limits::EVENTS_MAX;
+use crate::platform;
 use crate::record::EventRecord;
 
 /// How the line after the snapshot starts.
@@ -49,6 +54,34 @@ pub struct MachineStatus {
     pub recovery_retry_at: Option<UnixSeconds>,
     /// What each tracked event waited for.
     pub waiting: Vec<WaitingEvent>,
+}
+
+impl MachineStatus {
+    /// What people want to know about the session, at the time `now`.
+    pub(crate) fn of(session: &Session<EVENTS_MAX>, now: UnixMillis) -> Self {
+        let out_since = session.out_of_service_since();
+        let recovery = session.recovery();
+        let waiting = session.waiting(now).map(|(event, waiting)| WaitingEvent {
+            event_id: event.event_id().to_string(),
+            waits_for: waiting.waits_for,
+            since: waiting.since,
+            until: waiting.until,
+            attempt: waiting.attempt,
+            action: waiting.decision.map(|decision| decision.action),
+            rule: waiting.rule(),
+            reason: waiting.reason().map(|reason| reason.to_string()),
+        });
+        Self {
+            boot_id: platform::boot_id(),
+            out_of_service: out_since.is_some(),
+            since: out_since.or(session.in_service_since()).map(UnixMillis::seconds),
+            recovery_attempt: recovery.and_then(|recovery| recovery.attempt),
+            recovery_since: recovery.and_then(|recovery| recovery.since),
+            recovery_failures: recovery.map_or(0, |recovery| recovery.failures),
+            recovery_retry_at: recovery.and_then(|recovery| recovery.retry_at),
+            waiting: waiting.collect(),
+        }
+    }
 }
 
 /// What an event waited for: see [`Waiting`](scheduled_events_core::Waiting).
@@ -99,7 +132,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<State, String> {
     let line = format!("\n{ANY_FORMAT}");
     let Some(at) = bytes.windows(line.len()).rposition(|window| window == line.as_bytes()) else {
         if snapshot_length(bytes) == Some(bytes.len()) {
-            return Ok(State { session: bytes.to_vec(), ..State::default() });
+            return of_snapshot(bytes);
         }
         return Err(
             "it is neither a snapshot nor a snapshot and a line that starts with \"scheduled-events state\"".into()
@@ -121,6 +154,29 @@ pub(super) fn parse(bytes: &[u8]) -> Result<State, String> {
         hooks: content.pending_hooks,
         status: content.status,
     })
+}
+
+/// The state of a file that is only a snapshot: what a session that restores it knows.
+fn of_snapshot(bytes: &[u8]) -> Result<State, String> {
+    let mut session = session_without_names().ok_or("no session can be made")?;
+    session.restore(bytes).map_err(|error| error.to_string())?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = UnixMillis(i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
+    let tracked = session.events().chain(session.recovering());
+    let mut events: Vec<_> = tracked.map(EventRecord::of_tracked).collect();
+    events.sort_by(|one, other| one.event_id.cmp(&other.event_id));
+    // A tracked event may also be one to recover from.
+    events.dedup_by(|one, other| one.event_id == other.event_id);
+    // Which boot the snapshot is from is only known as a hash.
+    let status = MachineStatus { boot_id: String::new(), ..MachineStatus::of(&session, now) };
+    Ok(State { session: bytes.to_vec(), events, hooks: Vec::new(), status })
+}
+
+/// A session to restore a snapshot of any machine into.
+// It is large, and a function that it is inlined into takes this space on the stack.
+#[inline(never)]
+fn session_without_names() -> Option<Box<Session<EVENTS_MAX>>> {
+    Session::new(&SessionConfig::new(VmNames::UNKNOWN)).map(Box::new).ok()
 }
 
 /// The file with this state.
@@ -175,6 +231,9 @@ mod tests {
         let length = session.snapshot(&mut snapshot).unwrap();
         let alone = State { session: snapshot[..length].to_vec(), ..State::default() };
         assert_eq!(parse(&snapshot[..length]), Ok(alone));
+        let mut changed = snapshot[..length].to_vec();
+        changed[length - 1] ^= 1;
+        assert!(parse(&changed).is_err_and(|reason| reason.contains("checksum")));
         assert!(parse(&snapshot[..length - 1]).is_err());
         assert!(parse(&snapshot[..=length]).is_err());
         assert!(parse(b"").is_err());

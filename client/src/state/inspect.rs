@@ -6,6 +6,8 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::time::SystemTime;
 
+use scheduled_events_core::snapshot_length;
+
 use super::content::{State, parse};
 use super::files::sibling;
 use crate::limits::STATE_FILE_MAX;
@@ -20,6 +22,8 @@ pub struct Inspection {
     pub saved: SystemTime,
     /// Whether a watcher uses the file now.
     pub watched: bool,
+    /// Whether the file is only a session's snapshot, as the C library and Python write it. Whether such a program watches is unknown.
+    pub snapshot_only: bool,
     /// The id of that watcher's process.
     pub process: Option<u32>,
 }
@@ -56,11 +60,12 @@ impl Inspection {
     /// # Errors
     /// [`InspectError`] if there is no file, if it cannot be read, or if it is not a state file.
     pub fn of(path: &Path) -> Result<Self, InspectError> {
-        let (state, saved) = match read(path) {
+        let (bytes, saved) = match read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(InspectError::Missing),
             read => read.map_err(InspectError::Unreadable)?,
         };
-        let state = parse(&state).map_err(InspectError::Damaged)?;
+        let state = parse(&bytes).map_err(InspectError::Damaged)?;
+        let snapshot_only = snapshot_length(&bytes) == Some(bytes.len());
         let holder = match platform::lock_holder(&sibling(path, "lock")) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             holder => holder.map_err(InspectError::Unreadable)?,
@@ -71,7 +76,7 @@ impl Inspection {
             lock.take(20).read_to_string(&mut first).ok()?;
             first.lines().next()?.trim().parse().ok()
         });
-        Ok(Self { state, saved, watched, process })
+        Ok(Self { state, saved, watched, snapshot_only, process })
     }
 
     /// Whether the file was saved before the machine was started, or on another machine; `None` if that is unknown.

@@ -10,8 +10,7 @@ use super::events::EventRecords;
 use super::host::Note;
 use crate::failure_log::FailureLog;
 use crate::limits::{EVENTS_MAX, LOCK_CHECK, SAVE_RETRY};
-use crate::platform;
-use crate::state::{LoadResult, MachineStatus, PendingHook, State, StateFile, WaitingEvent};
+use crate::state::{LoadResult, MachineStatus, PendingHook, State, StateFile};
 
 /// What an event waits for and why, without times: these alone are no reason to write the file.
 type Wait = (WaitsFor, Option<u32>, Option<(Action, Option<u16>, Reason)>);
@@ -186,7 +185,7 @@ impl Persistence {
             session: snapshot,
             events: events.tracked(session),
             hooks: self.hooks.values().cloned().collect(),
-            status: status(session, now),
+            status: MachineStatus::of(session, now),
         }
     }
 }
@@ -194,30 +193,4 @@ impl Persistence {
 fn waits(session: &Session<EVENTS_MAX>, now: UnixMillis) -> Vec<Wait> {
     let why = |waiting: &Waiting| waiting.decision.map(|decision| (decision.action, decision.rule, decision.reason));
     session.waiting(now).map(|(_, waiting)| (waiting.waits_for, waiting.attempt, why(&waiting))).collect()
-}
-
-/// What people want to know about the session.
-fn status(session: &Session<EVENTS_MAX>, now: UnixMillis) -> MachineStatus {
-    let out_since = session.out_of_service_since();
-    let recovery = session.recovery();
-    let waiting = session.waiting(now).map(|(event, waiting)| WaitingEvent {
-        event_id: event.event_id().to_string(),
-        waits_for: waiting.waits_for,
-        since: waiting.since,
-        until: waiting.until,
-        attempt: waiting.attempt,
-        action: waiting.decision.map(|decision| decision.action),
-        rule: waiting.rule(),
-        reason: waiting.reason().map(|reason| reason.to_string()),
-    });
-    MachineStatus {
-        boot_id: platform::boot_id(),
-        out_of_service: out_since.is_some(),
-        since: out_since.or(session.in_service_since()).map(UnixMillis::seconds),
-        recovery_attempt: recovery.and_then(|recovery| recovery.attempt),
-        recovery_since: recovery.and_then(|recovery| recovery.since),
-        recovery_failures: recovery.map_or(0, |recovery| recovery.failures),
-        recovery_retry_at: recovery.and_then(|recovery| recovery.retry_at),
-        waiting: waiting.collect(),
-    }
 }

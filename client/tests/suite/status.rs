@@ -191,3 +191,41 @@ fn nothing_is_written_while_nothing_changes() {
     assert_eq!(modified(), before);
     assert!(before.elapsed().is_ok_and(|elapsed| elapsed < Duration::from_secs(600)));
 }
+
+#[test]
+fn a_file_that_is_only_a_snapshot_is_shown_and_restored_as_what_it_contains() {
+    let folder = Folder::new();
+    let service = FakeService::start();
+    let state = folder.path("state");
+    let policy = folder.file("policy.toml", PREPARE_ALL);
+    let arguments = ["--state", &state, "--policy", &policy, "--prepare", "true", "--vm-name", VM];
+    service.show(2, &[freeze("a")]);
+    let watcher = Run::watch(&service.url(), &arguments);
+    await_status(&state, "start");
+    watcher.kill();
+    // What the C library and Python write is the start of the file.
+    let whole = fs::read(&state).expect("a state file");
+    let line = b"\nscheduled-events state ";
+    let end = whole.windows(line.len()).rposition(|window| window == line).expect("the line after the snapshot");
+    write_private(&state, &whole[..end]);
+
+    let shown = text(&state).stdout;
+    assert!(shown.starts_with("out of service since "), "{shown}");
+    assert!(shown.contains("*  Freeze  Scheduled  ") && shown.contains("\n   a\n"), "{shown}");
+    assert!(shown.contains("\nthis is the snapshot that a program saved at "), "{shown}");
+    let records = run(&["status", "--json", "--state", &state]).with_code(0);
+    let machine = records.of_kind("status").remove(0);
+    assert_eq!((&machine["in_service"], &machine["events"]), (&Value::from(false), &Value::from(1)));
+    assert_eq!(machine["outdated"], Value::Null);
+    assert_eq!(records.of_kind("waiting")[0]["event_id"], "a");
+
+    let watcher = Run::watch(&service.url(), &arguments);
+    watcher.wait_for_stderr("note: restored the state of the last run: 1 event");
+    watcher.kill();
+    // One that is damaged is nothing to rely on.
+    let mut damaged = whole[..end].to_vec();
+    damaged[end / 2] ^= 1;
+    write_private(&state, damaged);
+    let finished = run(&["status", "--state", &state]).with_code(3);
+    assert!(finished.stderr.contains("is damaged"), "{}", finished.stderr);
+}
