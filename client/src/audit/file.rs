@@ -10,6 +10,12 @@ use crate::limits::{AUDIT_FILE_MAX, AUDIT_FILES_MAX, AUDIT_QUEUE_MAX};
 use crate::platform;
 use crate::state::{FileLock, check_file, check_path, sibling, sync_folder};
 
+/// How each line starts.
+const START: &[u8] = b"{\"record\":\"";
+
+/// How much of a file is read to see whether it is an audit file, in bytes.
+const START_MAX: u64 = 64 * 1024;
+
 /// The audit file, locked for this process.
 #[derive(Debug)]
 pub(super) struct AuditFile {
@@ -28,13 +34,16 @@ impl AuditFile {
     /// Opens and locks the file at `path`, which need not exist. A line that a crash left unfinished gets its end.
     ///
     /// # Errors
-    /// A sentence that says what is wrong: those of [`StateFile::open`](crate::state::StateFile::open).
+    /// A sentence that says what is wrong: those of [`StateFile::open`](crate::state::StateFile::open), or the file or one that it
+    /// was renamed to is not empty and not an audit file. It is unchanged then.
     pub(super) fn open(path: &Path) -> Result<Self, String> {
         let cannot_use = |reason: String| format!("cannot use the audit file {}: {reason}", path.display());
         // All of them before anything is created.
         for number in 0..=AUDIT_FILES_MAX {
             let path = numbered(path, number);
-            check_path(&path).map_err(|reason| format!("cannot use the audit file {}: {reason}", path.display()))?;
+            check_path(&path)
+                .and_then(|()| check_content(&path))
+                .map_err(|reason| format!("cannot use the audit file {}: {reason}", path.display()))?;
         }
         let lock = FileLock::acquire(path, "audit file")?;
         let (file, torn) = open(path).map_err(|error| cannot_use(error.to_string()))?;
@@ -134,6 +143,23 @@ impl AuditFile {
 /// `FILE`, `FILE.1`, `FILE.2`, and so on.
 fn numbered(path: &Path, number: u32) -> PathBuf {
     if number == 0 { path.to_owned() } else { sibling(path, &number.to_string()) }
+}
+
+/// Checks that a file which exists is empty or starts as an audit file does. A line that a crash left unfinished may be its first
+/// one, and some file systems show bytes as zero that a crash lost.
+fn check_content(path: &Path) -> Result<(), String> {
+    let mut start = Vec::new();
+    match platform::open_no_link(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        opened => {
+            opened.and_then(|file| file.take(START_MAX).read_to_end(&mut start)).map_err(|error| error.to_string())?
+        }
+    };
+    let written = start.iter().position(|byte| *byte != 0).map_or(&[][..], |zeros| &start[zeros..]);
+    if written.iter().zip(START).all(|(one, other)| one == other) {
+        return Ok(());
+    }
+    Err("it is not an audit file, and is not changed; choose another path".to_owned())
 }
 
 /// Whether there is a file. Anything else of that name, such as a link, is an error.

@@ -268,3 +268,32 @@ fn a_dry_run_writes_no_audit_file() {
     run.finish().with_code(0);
     assert!(!Path::new(&audit).exists() && folder.names().is_empty(), "{:?}", folder.names());
 }
+
+#[test]
+fn a_file_that_is_no_audit_file_is_refused_and_not_changed() {
+    let folder = Folder::new();
+    let service = FakeService::start();
+    let audit = folder.path("audit");
+    let rotated = folder.path("audit.1");
+    let watch_with = |path: &str, content: &str, code| {
+        fs::write(path, content).expect("a file");
+        fs::set_permissions(path, fs::Permissions::from_mode(0o644)).expect("a mode");
+        let arguments = ["watch", "--endpoint", &service.url(), "--audit", &audit, "--max-polls", "1"];
+        crate::support::run(&arguments).with_code(code)
+    };
+    for path in [&audit, &rotated] {
+        for content in ["127.0.0.1 localhost\n", "{\"name\":\"x\"}\n", "x"] {
+            let finished = watch_with(path, content, 2);
+            let text = format!("{path}: it is not an audit file, and is not changed; choose another path");
+            assert!(finished.stderr.contains(&text), "{}", finished.stderr);
+            assert_eq!(fs::read_to_string(path).expect("the file"), content);
+            assert_eq!(fs::metadata(path).expect("the file").permissions().mode() & 0o777, 0o644);
+            assert_eq!(folder.names().len(), 1, "{:?}", folder.names());
+        }
+        fs::remove_file(path).expect("a file");
+    }
+    // A crash may leave a part of the first line, and zeros where the disk lost it.
+    for content in ["", "{\"rec", "\0\0\0{\"record\":\"ch"] {
+        watch_with(&audit, content, 0);
+    }
+}
