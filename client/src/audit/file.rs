@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::limits::{AUDIT_FILE_MAX, AUDIT_FILES_MAX, AUDIT_QUEUE_MAX};
 use crate::platform;
-use crate::state::{FileLock, check_file, check_path, sibling, sync_folder};
+use crate::state::{FileLock, check_file, check_path, is_disk_full, sibling, sync_folder};
 
 /// How each line starts.
 const START: &[u8] = b"{\"record\":\"";
@@ -60,7 +60,11 @@ impl AuditFile {
         }
         let sequence = last.unwrap_or(0);
         let mut audit = Self { path: path.to_owned(), lock, file, sequence, torn, size_max: AUDIT_FILE_MAX };
-        audit.end_torn_line().map_err(|error| cannot_use(error.to_string()))?;
+        match audit.end_torn_line() {
+            // It is tried again with the next line.
+            Err(error) if !is_disk_full(&error) => return Err(cannot_use(error.to_string())),
+            _ => {}
+        }
         Ok(audit)
     }
 
@@ -301,7 +305,10 @@ mod tests {
         let first = AuditFile::open(&path).unwrap();
         let error = AuditFile::open(&path).unwrap_err();
         let process = std::process::id();
-        assert!(error.contains(&format!("in use by process {process}; stop that process or use another audit file")));
+        assert!(
+            error.contains(&format!("in use by process {process}, which is this one; use another audit file")),
+            "{error}"
+        );
         drop(first);
         assert!(AuditFile::open(&path).is_ok());
         fs::remove_dir_all(folder).unwrap();

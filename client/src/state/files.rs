@@ -44,6 +44,13 @@ fn check_users(metadata: &Metadata) -> Result<(), String> {
     platform::check_owner(metadata).and_then(|()| platform::check_writers(metadata))
 }
 
+/// Whether writing failed because the disk, a quota or a limit has no space left. That may pass.
+pub(crate) fn is_disk_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
+
 /// `FILE.suffix`, in the same folder.
 pub(crate) fn sibling(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::files::{check_file, sibling};
+use super::files::{check_file, is_disk_full, sibling};
 use crate::limits::LOCK_TIMEOUT;
 use crate::platform::{self, LockAttempt};
 
@@ -149,8 +149,12 @@ impl FileLock {
         // A damaged lock file has no commands.
         let _ = file.read_to_string(&mut text);
         let lock = Self::with(what, LockFile::Held(file), left_running(&text));
-        lock.inner().write().map_err(|error| failed(&error))?;
-        Ok(lock)
+        let written = lock.inner().write();
+        match written {
+            // The lock is held all the same. What it protects is written to the same disk, and that failure is reported.
+            Err(error) if !is_disk_full(&error) => Err(failed(&error)),
+            _ => Ok(lock),
+        }
     }
 
     fn with(what: &'static str, file: LockFile, commands: BTreeMap<u32, CommandProcess>) -> Self {
@@ -179,7 +183,13 @@ impl FileLock {
             LockFile::None => return Err(io::Error::other("a dry run does not write it")),
         };
         match fs::symlink_metadata(path) {
-            Ok(found) if platform::is_same_file(&held, &found) => return Ok(()),
+            Ok(found) if platform::is_same_file(&held, &found) => {
+                if held.len() == 0 {
+                    // The disk was full at the start.
+                    let _ = inner.write();
+                }
+                return Ok(());
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => match platform::lock_new(path) {
                 Ok(LockAttempt::Acquired(new)) => {
                     inner.file = LockFile::Held(new);
@@ -299,11 +309,14 @@ fn open(path: &Path, lock_path: &Path, what: &str) -> Result<File, String> {
             LockAttempt::Held(lock) => {
                 let mut holder = String::new();
                 let _ = lock.take(20).read_to_string(&mut holder);
-                return Err(format!(
-                    "the {what} {} is in use by process {}; stop that process or use another {what}",
-                    path.display(),
-                    holder.lines().next().unwrap_or_default().trim()
-                ));
+                let advice = match holder.lines().next().unwrap_or_default().trim() {
+                    "" => format!("another process; stop that process or use another {what}"),
+                    id if id == process::id().to_string() => {
+                        format!("process {id}, which is this one; use another {what}")
+                    }
+                    id => format!("process {id}; stop that process or use another {what}"),
+                };
+                return Err(format!("the {what} {} is in use by {advice}", path.display()));
             }
         }
     }

@@ -27,7 +27,7 @@ pub use content::{MachineStatus, PendingHook, State, WaitingEvent};
 pub use inspect::{InspectError, Inspection};
 
 use content::{format, parse};
-pub(crate) use files::{check_file, check_path, sibling, sync_folder};
+pub(crate) use files::{check_file, check_path, is_disk_full, sibling, sync_folder};
 pub(crate) use lock::{CommandProcess, CommandRegister, FileLock};
 #[cfg(unix)]
 pub(crate) use lock::{LOCK_SUFFIX, WORKER_MARK, workers_in};

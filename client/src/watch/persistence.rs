@@ -1,7 +1,6 @@
 //! What survives a restart: the session's snapshot, the event records and the hooks that have not ended.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::time::Instant;
 
 use scheduled_events_core::{Action, Reason, Session, UnixMillis, Waiting, WaitsFor};
@@ -10,7 +9,7 @@ use super::events::EventRecords;
 use super::host::Note;
 use crate::failure_log::FailureLog;
 use crate::limits::{EVENTS_MAX, LOCK_CHECK, SAVE_RETRY};
-use crate::state::{LoadResult, MachineStatus, PendingHook, State, StateFile};
+use crate::state::{LoadResult, MachineStatus, PendingHook, State, StateFile, is_disk_full};
 
 /// What an event waits for and why, without times: these alone are no reason to write the file.
 type Wait = (WaitsFor, Option<u32>, Option<(Action, Option<u16>, Reason)>);
@@ -90,12 +89,8 @@ impl Persistence {
             Err(error) => error,
         };
         // A disk that is full now is no reason not to watch: what the file holds is restored, and writing is tried again.
-        let is_full = matches!(
-            error.kind(),
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
-        );
         let reason = format!("{}: {error}", file.path().display());
-        if !is_full {
+        if !is_disk_full(&error) {
             return Err(format!("cannot write the state file {reason}"));
         }
         self.file = Some(file);

@@ -204,3 +204,20 @@ fn a_state_file_that_another_user_wrote_starts_no_command() {
     assert_eq!(fs::read(&state).expect("the file"), forged);
     assert!(service.requests().is_empty());
 }
+
+#[test]
+fn a_disk_that_is_full_at_the_first_start_is_reported_and_ends_nothing() {
+    let folder = Folder::new();
+    let state = folder.path("state");
+    let service = FakeService::start();
+    service.show(2, &[freeze("a")]);
+    // No byte can be written to a file, not even to the lock.
+    let mut run = watch_wrapped(&["sh", "-c", "ulimit -f 0; exec \"$@\"", "sh"], &service, &state);
+    run.wait_for_stderr(STATE_NOT_WRITTEN);
+    wait_for_approval(&mut run, "a");
+    assert!(run.is_running());
+    assert_eq!(fs::metadata(folder.path("state.lock")).expect("a lock").len(), 0);
+    // It is locked all the same.
+    let second = watch_wrapped(&["env"], &service, &state).finish().with_code(2);
+    assert!(second.stderr.contains("is in use by another process; stop that process"), "{}", second.stderr);
+}
