@@ -120,7 +120,7 @@ impl<const N: usize> Session<N> {
     }
 
     /// Stops tracking the oldest of the events that ended and would only be named by the next recovery of this machine.
-    fn evict_ended(&mut self) -> bool {
+    pub(super) fn evict_ended(&mut self) -> bool {
         let ended = self.tracked().filter(|(_, known, progress)| {
             known.is_gone() && progress.changes.is_empty() && progress.command.is_none() && progress.recovery.is_over()
         });
@@ -133,26 +133,12 @@ impl<const N: usize> Session<N> {
     }
 
     /// Stops tracking an event in favour of this machine's `event`: one of another machine, else the own event with the
-    /// latest deadline if that is later than the deadline of `event`. Approved events are evicted last. Never evicted are
-    /// events for which something was prepared or runs, those that keep this machine out of service, and gone ones.
+    /// latest deadline if that is later than the deadline of `event`. Gone events are not evicted.
     fn evict_for(&mut self, event: &Event<'_>) -> bool {
-        let candidates = self.tracked().filter(|(_, known, progress)| {
-            !known.is_gone()
-                && !progress.prepare_was_issued()
-                && !progress.keeps_out(known)
-                && progress.command.is_none()
-                && progress.recovery.is_over()
-        });
-        let mut victim: Option<(u16, (bool, bool, i64))> = None;
-        for (slot, known, _) in candidates {
-            let foreign = known.mine() != Some(true);
-            let rank = (foreign, !known.is_approved(), deadline(known.not_before()));
-            if victim.is_none_or(|(_, highest)| rank > highest) {
-                victim = Some((slot, rank));
-            }
-        }
-        match victim {
-            Some((slot, (foreign, _, latest))) if foreign || deadline(event.not_before().moment()) < latest => {
+        let candidates = self.tracked().filter(|(_, known, _)| !known.is_gone());
+        let ranked = candidates.filter_map(|(slot, known, progress)| Some((progress.dispensability(known)?, slot)));
+        match ranked.max_by_key(|(rank, slot)| (*rank, core::cmp::Reverse(*slot))) {
+            Some(((is_foreign, _, latest), slot)) if is_foreign || deadline(event.not_before().moment()) < latest => {
                 self.forget_event(slot);
                 true
             }

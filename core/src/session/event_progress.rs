@@ -1,5 +1,6 @@
 //! How far the session has got with one event.
 
+use super::apply::deadline;
 use super::command::{AnswerOutcome, Attempts, Command, CommandKind, GatePhase};
 use super::gate::{Gate, GateAnswer};
 use super::limits::LEAVE_MS;
@@ -326,6 +327,19 @@ impl EventProgress {
         // A preparation that was cancelled may still run. The one for another machine has a recovery of its own.
         let is_preparing = self.is_preparing() && !self.recovery.is_due();
         self.own && is_open || is_preparing
+    }
+
+    /// How dispensable the event is if there are too many to track: events of other machines are most of all, then own ones
+    /// with the latest deadlines; approved ones are least. `None` if something was prepared or runs for it, if it keeps this
+    /// machine out of service, and if a recovery is for it.
+    pub(super) fn dispensability(&self, event: &TrackedEvent) -> Option<(bool, bool, i64)> {
+        let is_needed = self.prepare_was_issued()
+            || self.keeps_out(event)
+            || self.command.is_some()
+            || self.ended.is_some()
+            || !self.recovery.is_over();
+        let is_foreign = event.mine() != Some(true);
+        (!is_needed).then(|| (is_foreign, !event.is_approved(), deadline(event.not_before())))
     }
 
     /// Whether nothing is left to do about the event, so that it can be forgotten.

@@ -1,5 +1,7 @@
 //! Which documents a session accepts, and which of their events it tracks.
 
+use std::slice;
+
 use scheduled_events_core::{
     Action, Change, Document, EventKind, EventTypes, Member, Policy, ProblemKind, Report, RequestOutcome, Response,
     Rule, Step, Tracker, UnixSeconds, VmNames,
@@ -233,6 +235,24 @@ fn a_prepared_event_is_never_evicted() {
     host.ready("late");
     assert_eq!(host.take_steps(), ["post late"]);
     assert_eq!(steps_after(&mut host, &[]), ["late: ended", "recover late", "not tracked: 0 own, 0 others"]);
+}
+
+#[test]
+fn an_event_that_is_still_to_be_recovered_from_is_never_evicted() {
+    let policy = Policy::new(&[Rule { prepare_before: Some(3600), ..Rule::new(Action::Prepare) }]).unwrap();
+    let mut host = Host::<1>::new(Setup::new(policy));
+    host.recovers = false;
+    host.post_status = Some(500);
+    host.serve(&[event("a").not_before(900)]);
+    host.ready("a");
+    // It is too early for it now, so the machine returns to service, and the first recovery fails.
+    let later = event("a").not_before(604_800);
+    host.serve(slice::from_ref(&later));
+    assert!(host.take_steps().contains(&String::from("recover a")));
+    host.recovery_ended("a", true, false);
+    host.serve(&[later, event("b").not_before(7200)]);
+    host.advance(60);
+    assert!(host.take_steps().contains(&String::from("recover a")));
 }
 
 #[test]
