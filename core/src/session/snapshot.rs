@@ -75,7 +75,8 @@ pub enum SnapshotError {
     Damaged,
     /// The version of the format is unknown: a later version of this crate wrote the snapshot.
     UnknownVersion(u8),
-    /// The snapshot contains more events than the session can track.
+    /// The snapshot contains more events than the session can track that must not be forgotten: a preparation or a recovery
+    /// is pending for each.
     TooManyEvents,
     /// Another machine wrote the snapshot: the disk was cloned.
     OtherMachine,
@@ -86,7 +87,7 @@ impl fmt::Display for SnapshotError {
         match self {
             Self::Damaged => f.write_str("the snapshot is damaged: its checksum or its content is invalid"),
             Self::UnknownVersion(version) => write!(f, "the snapshot has version {version}, expected {VERSION}"),
-            Self::TooManyEvents => f.write_str("the snapshot contains more events than the session can track"),
+            Self::TooManyEvents => f.write_str("the snapshot contains more pending events than the session can track"),
             Self::OtherMachine => f.write_str("the snapshot is of another machine"),
         }
     }
@@ -176,6 +177,10 @@ impl<const N: usize> Session<N> {
     /// as [`SessionConfig::boot_id`](crate::SessionConfig::boot_id) shows, what was ready and not approved is prepared for
     /// again.
     ///
+    /// A session with a greater `N` may have written the snapshot. Of more than `N` events, those with a preparation or a
+    /// recovery are tracked, then this machine's own with the earliest deadlines, then others. The next document counts the rest
+    /// as [`Untracked`](crate::Untracked).
+    ///
     /// # Errors
     /// [`SnapshotError`] for bytes that no session of this machine wrote. The session is empty then, as after
     /// [`new`](Self::new).
@@ -213,9 +218,6 @@ impl<const N: usize> Session<N> {
             self.machine_id = machine_id;
         }
         let count = self.read_head(&mut reader).ok_or(damaged)?;
-        if usize::from(count) > N {
-            return Err(SnapshotError::TooManyEvents);
-        }
         for _ in 0..count {
             let (event, mut progress) = reader.event().zip(reader.progress()).ok_or(damaged)?;
             let repeated = self.tracker.find(&event.event_id).is_some();
@@ -225,8 +227,10 @@ impl<const N: usize> Session<N> {
             if was_rebooted && progress.preparation == PreparationState::Ready && !event.is_approved() {
                 progress.preparation = PreparationState::Void;
             }
-            let slot = self.tracker.place(event).ok_or(SnapshotError::TooManyEvents)?;
-            self.set_progress(slot, progress);
+            if self.make_room(&event, &progress)? {
+                let slot = self.tracker.place(event).ok_or(SnapshotError::TooManyEvents)?;
+                self.set_progress(slot, progress);
+            }
         }
         // A machine that is out of service has an event to recover from, some time; one that is in service has none.
         let has_ended = self.last_ended.is_some() || self.tracked().any(|(_, _, progress)| progress.ended.is_some());
@@ -237,6 +241,30 @@ impl<const N: usize> Session<N> {
         }
         self.saved = Some(checksum);
         Ok(())
+    }
+
+    /// Makes room for a restored event: stops tracking the one that matters least, which may be the restored one. Returns
+    /// whether that is to be tracked.
+    fn make_room(&mut self, event: &TrackedEvent, progress: &EventProgress) -> Result<bool, SnapshotError> {
+        if self.tracker.len() < N {
+            return Ok(true);
+        }
+        let least =
+            self.tracked().filter_map(|(slot, known, progress)| Some((progress.dispensability(known)?, slot))).max();
+        match (progress.dispensability(event), least) {
+            (Some(rank), least) if least.is_none_or(|(highest, _)| rank >= highest) => {
+                if event.is_approved() {
+                    self.approved_ids.insert(event.event_id.hash());
+                }
+                Ok(false)
+            }
+            (_, Some((_, slot))) => {
+                self.forget_event(slot);
+                Ok(true)
+            }
+            _ if self.evict_ended() => Ok(true),
+            _ => Err(SnapshotError::TooManyEvents),
+        }
     }
 
     /// Reads what precedes the events, and returns their number.
@@ -536,8 +564,7 @@ mod tests {
             (LAST_ENDED_AT, &[2], damaged),
             (COUNT_AT, &[0, 0], damaged),
             (COUNT_AT, &[2, 0], damaged),
-            (COUNT_AT, &[3, 0], Err(SnapshotError::TooManyEvents)),
-            (COUNT_AT, &[0, 1], Err(SnapshotError::TooManyEvents)),
+            (COUNT_AT, &[0, 1], damaged),
             (ID_AT, &[65], damaged),
             (ID_AT, &[255], damaged),
             (ID_AT, &[1, 0xff], damaged),

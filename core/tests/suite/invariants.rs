@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use scheduled_events_core::{
     Action, Cause, Document, EventKind, EventTypes, GateAnswer, Leader, Policy, Preparation, Response, Rule, Scope,
-    Step, Tracker, UnixSeconds, VmNames,
+    SnapshotError, Step, Tracker, UnixSeconds, VmNames,
 };
 
 use crate::common::invariants::{self, CheckResult};
@@ -173,6 +173,13 @@ fn policies() -> impl Strategy<Value = Policy> {
 
 /// Performs the operations, then ends all events and completes everything in progress.
 fn perform(policy: Policy, gate: bool, ops: Vec<Op>) -> Result<TestHost, TestCaseError> {
+    let mut host = play(policy, gate, ops)?;
+    finish(&mut host);
+    Ok(host)
+}
+
+/// Performs the operations.
+fn play(policy: Policy, gate: bool, ops: Vec<Op>) -> Result<TestHost, TestCaseError> {
     let mut host = TestHost::new(Setup { gate, ..Setup::new(policy) });
     host.gate_answer = None;
     let mut newest: Vec<Spec> = Vec::new();
@@ -238,7 +245,6 @@ fn perform(policy: Policy, gate: bool, ops: Vec<Op>) -> Result<TestHost, TestCas
         prop_assert_eq!(before.is_none_or(|before| before == host.snapshot()), true, "a failed poll changed something");
         host.run();
     }
-    finish(&mut host);
     Ok(host)
 }
 
@@ -248,7 +254,7 @@ fn answer_poll(host: &mut TestHost, status: u16, body: &str) {
 }
 
 /// Completes everything in progress, and serves documents without events.
-fn finish(host: &mut TestHost) {
+fn finish<const N: usize>(host: &mut Host<N>) {
     host.dies_after_steps = None;
     host.recovers = true;
     for _ in 0..3 {
@@ -260,6 +266,34 @@ fn finish(host: &mut TestHost) {
         }
         host.serve(&[]);
     }
+}
+
+/// A session that tracks fewer events continues from any state, unless too much is pending, with all that keeps the machine
+/// out of service.
+#[test]
+fn a_smaller_session_continues_from_any_snapshot() {
+    let config = cases(800);
+    proptest!(config, |(policy in policies(), ops in ops())| {
+        let host = play(policy, false, ops)?;
+        let snapshot = host.snapshot();
+        let mut small = Host::<2>::new(host.setup.clone());
+        (small.now, small.last_get) = (host.now, host.now);
+        let restored = small.session.restore(&snapshot);
+        if host.session.events().count() <= 2 {
+            prop_assert_eq!(restored, Ok(()));
+        }
+        match restored {
+            Ok(()) => {
+                prop_assert_eq!(small.session.out_of_service_since(), host.session.out_of_service_since());
+                // What it writes can be restored, too.
+                small.restart();
+                finish(&mut small);
+                prop_assert!(small.session.is_idle());
+                prop_assert_eq!(small.session.out_of_service_since(), None);
+            }
+            Err(error) => prop_assert_eq!(error, SnapshotError::TooManyEvents),
+        }
+    });
 }
 
 fn cases(cases: u32) -> ProptestConfig {

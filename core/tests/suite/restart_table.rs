@@ -1,8 +1,10 @@
 //! What a session keeps across a restart.
 
-use scheduled_events_core::{Action, BufferTooSmall, Leader, Policy, Rule, SnapshotError, TrackedEvent, UnixMillis};
+use scheduled_events_core::{
+    Action, BufferTooSmall, EventKind, EventTypes, Leader, Policy, Rule, Scope, SnapshotError, TrackedEvent, UnixMillis,
+};
 
-use crate::common::{Host, OTHER, START, Setup, VM, event, host, invariants, setup};
+use crate::common::{Host, OTHER, START, Setup, Spec, VM, event, host, invariants, setup};
 
 /// A scenario with all kinds of steps. The process is killed once, after this many steps.
 fn scenario(killed_after: usize) -> Host<4> {
@@ -94,6 +96,7 @@ fn a_snapshot_is_restored_whole_or_not_at_all() {
     host.serve(&[event("a"), event("b"), event("c")]);
     let snapshot = host.snapshot();
     assert!(snapshot.len() < 500, "{}", snapshot.len());
+    // All three were prepared for, so that none can be forgotten.
     let mut small = setup(Action::Prepare).session::<2>();
     assert_eq!(small.restore(&snapshot), Err(SnapshotError::TooManyEvents));
     assert_eq!(small.events().count(), 0);
@@ -106,5 +109,58 @@ fn a_snapshot_is_restored_whole_or_not_at_all() {
         let mut damaged = snapshot.clone();
         damaged[place] = byte ^ 1;
         assert_eq!(small.restore(&damaged), Err(SnapshotError::Damaged), "byte {place}");
+    }
+}
+
+/// Which events of a snapshot a session of this capacity tracks, and what it then reports as not tracked and approves.
+fn restored<const N: usize>(host: &Host<16>, snapshot: &[u8], events: &[Spec]) -> (Vec<String>, Vec<String>) {
+    let mut small = Host::<N>::new(host.setup.clone());
+    small.now = host.now;
+    small.last_get = host.now;
+    small.session.restore(snapshot).unwrap();
+    assert!(small.session.is_changed(), "the snapshot has more");
+    let mut ids: Vec<_> = small.session.events().map(|event| event.event_id().to_string()).collect();
+    ids.sort();
+    small.restart();
+    small.serve(events);
+    small.serve(&[]);
+    let mut steps = small.take_steps();
+    assert!(steps.iter().any(|step| step.starts_with("recover ")), "{steps:?}");
+    steps.retain(|step| ["not tracked", "post"].iter().any(|word| step.starts_with(word)));
+    (ids, steps)
+}
+
+#[test]
+fn a_session_that_tracks_fewer_events_restores_those_that_matter() {
+    let others = ["b", "c", "d", "e"].map(|id| event(id).resources(&[OTHER]));
+    let approve =
+        Rule { event_types: EventTypes::of(&[EventKind::Freeze]), scope: Scope::Any, ..Rule::new(Action::Approve) };
+    let prepare = Rule { event_types: EventTypes::of(&[EventKind::Preempt]), ..Rule::new(Action::Prepare) };
+    let mut policy = Policy::new(&[approve, prepare]).unwrap();
+    policy.leader = Some(Leader::Everyone);
+    let mut host = Host::<16>::new(Setup::new(policy));
+    let own = [
+        event("week").not_before(604_800),
+        event("soon").not_before(7200),
+        event("prepared").event_type("Preempt").not_before(86_400),
+        event("approved").event_type("Freeze").not_before(604_000),
+    ];
+    let freeze = event("foreign").event_type("Freeze").resources(&[OTHER]);
+    let all = [&others[..2], &own[..], &others[2..], &[freeze]].concat();
+    host.serve(&all);
+    host.ready("prepared");
+    host.serve(&all);
+    let snapshot = host.snapshot();
+
+    let rest = |own, others| format!("not tracked: {own} own, {others} others");
+    for ((ids, steps), expected, untracked) in [
+        (restored::<5>(&host, &snapshot, &all), &["approved", "foreign", "prepared", "soon", "week"][..], rest(0, 4)),
+        (restored::<4>(&host, &snapshot, &all), &["approved", "prepared", "soon", "week"], rest(0, 5)),
+        (restored::<3>(&host, &snapshot, &all), &["approved", "prepared", "soon"], rest(1, 5)),
+        (restored::<1>(&host, &snapshot, &all), &["prepared"], rest(3, 5)),
+    ] {
+        assert_eq!(ids, expected);
+        // What was approved is not approved again.
+        assert_eq!(steps, [untracked, rest(0, 0)], "{expected:?}");
     }
 }

@@ -70,7 +70,7 @@ fn other_errors() {
         ),
         (&SnapshotError::Damaged, "the snapshot is damaged: its checksum or its content is invalid".into()),
         (&SnapshotError::UnknownVersion(7), "the snapshot has version 7, expected 3".into()),
-        (&SnapshotError::TooManyEvents, "the snapshot contains more events than the session can track".into()),
+        (&SnapshotError::TooManyEvents, "the snapshot contains more pending events than the session can track".into()),
         (&TooManyRules, format!("too many rules: the maximum is {MAX_RULES}")),
         (&TrackerFull { needed: 5 }, "the document contains 5 events, more than the tracker can hold".into()),
         (&BufferTooSmall { needed: 5 }, "the buffer is too small: 5 bytes are needed".into()),
