@@ -283,7 +283,7 @@ typedef enum schedev_status {
   SCHEDEV_ERROR_SNAPSHOT_DAMAGED = 15,
   /** The snapshot was written by a later version of this library. */
   SCHEDEV_ERROR_SNAPSHOT_VERSION = 16,
-  /** The snapshot has more events than a session can hold. */
+  /** A preparation or a recovery is pending for more events than a session can hold. */
   SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS = 17,
   /** Another machine wrote the snapshot: the disk was cloned. */
   SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE = 18,
@@ -1694,6 +1694,18 @@ SCHEDEV_API schedev_status schedev_session_init(void *memory, size_t size, const
 SCHEDEV_MUST_USE
 SCHEDEV_API schedev_status schedev_session_set_names(schedev_session *session, const schedev_names *names);
 
+/**
+ * Sets the id of this machine, if it was not known to schedev_session_init(): the metadata service may not have answered then.
+ *
+ * @param session     the session.
+ * @param machine_id  the id, as in schedev_session_config. An empty one changes nothing.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE if the session was restored from the snapshot of another machine, and
+ *         it has this id and is otherwise as after schedev_session_init(); SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the
+ *         session is not initialised, or if the id has escapes; SCHEDEV_ERROR_UTF8.
+ */
+SCHEDEV_MUST_USE
+SCHEDEV_API schedev_status schedev_session_set_machine_id(schedev_session *session, schedev_text machine_id);
+
 /** What the program has to do next. */
 typedef enum schedev_step_kind {
   /** Nothing to do until until_ms, unless a preparation, a recovery or a question to the gate ends earlier. */
@@ -2124,6 +2136,12 @@ SCHEDEV_API bool schedev_session_is_idle(const schedev_session *session);
 #define SCHEDEV_SNAPSHOT_MAX_BYTES 12288
 
 /**
+ * How much of a state file to read, in bytes: the command and Python track 1,024 events, so that their snapshots can be larger
+ * than SCHEDEV_SNAPSHOT_MAX_BYTES, but not than this.
+ */
+#define SCHEDEV_STATE_READ_BYTES 163840
+
+/**
  * Whether a snapshot is worth storing: it would differ from the one that was restored, or from the session as it was when
  * schedev_session_saved() was called. Ask after each step, and store the snapshot before acting on the step. Most polls change
  * nothing.
@@ -2159,8 +2177,11 @@ SCHEDEV_API schedev_status schedev_session_snapshot(const schedev_session *sessi
                                                     size_t *needed);
 
 /**
- * Restores a session from a snapshot, which may be one of the command or of Python: a state file of theirs starts with one.
- * Policy, names and interval stay as the session was configured.
+ * Restores a session from a snapshot, which may be one of the command or of Python: a state file of theirs starts with one, within
+ * the first SCHEDEV_STATE_READ_BYTES. Policy, names and interval stay as the session was configured.
+ *
+ * Of more than SCHEDEV_SESSION_EVENTS_MAX events, those with a preparation or a recovery are restored, then this machine's own
+ * with the earliest deadlines, then others. SCHEDEV_STEP_UNTRACKED counts those of the next document that are left out.
  *
  * Steps that were given and not answered are given again: a preparation or a recovery that had not ended, a change that
  * had not been reported. Nothing is approved until a document confirms that the event is still Scheduled, and nothing is
@@ -2171,8 +2192,8 @@ SCHEDEV_API schedev_status schedev_session_snapshot(const schedev_session *sessi
  * @param data     the snapshot, and any data after it, which is ignored; NULL if len is 0.
  * @param len      the length of both in bytes.
  * @return SCHEDEV_OK; SCHEDEV_ERROR_SNAPSHOT_DAMAGED, SCHEDEV_ERROR_SNAPSHOT_VERSION,
- *         SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS or SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE (it has another machine_id), and
- *         the session is as after schedev_session_init(); SCHEDEV_ERROR_NULL or SCHEDEV_ERROR_ARGUMENT (the session is not
+ *         SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS (a preparation or a recovery is pending for more events than fit) or
+ *         SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE (it has another machine_id), and the session is as after schedev_session_init(); SCHEDEV_ERROR_NULL or SCHEDEV_ERROR_ARGUMENT (the session is not
  *         initialised), and it is unchanged.
  */
 SCHEDEV_MUST_USE

@@ -572,6 +572,11 @@ public:
     const schedev_names c = mine.c();
     return schedev_session_set_names(c_.get(), &c);
   }
+  /// Sets an id that was not known when the session was made. If the session was restored from the snapshot of another
+  /// machine, it is as new.
+  [[nodiscard]] schedev_status try_set_machine_id(std::string_view id) {
+    return schedev_session_set_machine_id(c_.get(), detail::view(id));
+  }
 
   /// The ids of the events that the recovery of this machine is for.
   result<std::vector<std::string>> try_recovering() const { return ids_of(schedev_session_recovering); }
@@ -630,6 +635,7 @@ public:
     return detail::checked(try_gate_answered(attempt, given, now));
   }
   void set_names(const names &mine) { detail::check(try_set_names(mine)); }
+  void set_machine_id(std::string_view id) { detail::check(try_set_machine_id(id)); }
   std::vector<std::string> recovering() const { return detail::checked(try_recovering()); }
   std::optional<millis_point> out_of_service_since() const { return detail::checked(try_out_of_service_since()); }
   std::vector<std::string> posted() const { return detail::checked(try_posted()); }

@@ -13,7 +13,7 @@ use crate::pointers::{Flag, Output, bytes, memory_for, memory_size, optional_out
 use crate::policy::{core_policy, schedev_policy};
 use crate::status::schedev_status::{
     self, SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_INTERVAL_TOO_SHORT, SCHEDEV_ERROR_NAME_TOO_LONG,
-    SCHEDEV_ERROR_TOO_MANY_NAMES, SCHEDEV_ERROR_UNKNOWN_EVENT,
+    SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE, SCHEDEV_ERROR_TOO_MANY_NAMES, SCHEDEV_ERROR_UNKNOWN_EVENT,
 };
 use crate::step::{reported_cause, schedev_outcome, schedev_step};
 use crate::struct_size::{Growing, sized};
@@ -233,6 +233,27 @@ pub unsafe extern "C" fn schedev_session_set_names(
         let session = checked!(object_mut(session));
         let set = |names: VmNames<'_>| session.set_names(names);
         checked!(with_names(names, set)).map_err(config_status)
+    })
+}
+
+/// Sets the id of this machine, if it was not known to schedev_session_init(): the metadata service may not have answered then.
+///
+/// @param session     the session.
+/// @param machine_id  the id, as in schedev_session_config. An empty one changes nothing.
+/// @return SCHEDEV_OK; SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE if the session was restored from the snapshot of another machine, and
+///         it has this id and is otherwise as after schedev_session_init(); SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the
+///         session is not initialised, or if the id has escapes; SCHEDEV_ERROR_UTF8.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn schedev_session_set_machine_id(
+    session: *mut schedev_session,
+    machine_id: schedev_text,
+) -> schedev_status {
+    boundary(|| {
+        let session = checked!(object_mut(session));
+        let machine_id = &machine_id;
+        let machine_id = checked!(core_text(machine_id)).as_str().ok_or(SCHEDEV_ERROR_ARGUMENT)?;
+        session.set_machine_id(machine_id).map_err(|_| SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE)
     })
 }
 

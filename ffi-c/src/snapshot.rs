@@ -18,6 +18,12 @@ pub const SCHEDEV_SNAPSHOT_MAX_BYTES: usize = 12_288;
 
 const _: () = assert!(Session::<SCHEDEV_SESSION_EVENTS_MAX>::SNAPSHOT_MAX <= SCHEDEV_SNAPSHOT_MAX_BYTES);
 
+/// How much of a state file to read, in bytes: the command and Python track 1,024 events, so that their snapshots can be larger
+/// than SCHEDEV_SNAPSHOT_MAX_BYTES, but not than this.
+pub const SCHEDEV_STATE_READ_BYTES: usize = 163_840;
+
+const _: () = assert!(Session::<1_024>::SNAPSHOT_MAX <= SCHEDEV_STATE_READ_BYTES);
+
 /// Whether a snapshot is worth storing: it would differ from the one that was restored, or from the session as it was when
 /// schedev_session_saved() was called. Ask after each step, and store the snapshot before acting on the step. Most polls change
 /// nothing.
@@ -72,8 +78,11 @@ pub unsafe extern "C" fn schedev_session_snapshot(
     })
 }
 
-/// Restores a session from a snapshot, which may be one of the command or of Python: a state file of theirs starts with one.
-/// Policy, names and interval stay as the session was configured.
+/// Restores a session from a snapshot, which may be one of the command or of Python: a state file of theirs starts with one, within
+/// the first SCHEDEV_STATE_READ_BYTES. Policy, names and interval stay as the session was configured.
+///
+/// Of more than SCHEDEV_SESSION_EVENTS_MAX events, those with a preparation or a recovery are restored, then this machine's own
+/// with the earliest deadlines, then others. SCHEDEV_STEP_UNTRACKED counts those of the next document that are left out.
 ///
 /// Steps that were given and not answered are given again: a preparation or a recovery that had not ended, a change that
 /// had not been reported. Nothing is approved until a document confirms that the event is still Scheduled, and nothing is
@@ -84,8 +93,8 @@ pub unsafe extern "C" fn schedev_session_snapshot(
 /// @param data     the snapshot, and any data after it, which is ignored; NULL if len is 0.
 /// @param len      the length of both in bytes.
 /// @return SCHEDEV_OK; SCHEDEV_ERROR_SNAPSHOT_DAMAGED, SCHEDEV_ERROR_SNAPSHOT_VERSION,
-///         SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS or SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE (it has another machine_id), and
-///         the session is as after schedev_session_init(); SCHEDEV_ERROR_NULL or SCHEDEV_ERROR_ARGUMENT (the session is not
+///         SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS (a preparation or a recovery is pending for more events than fit) or
+///         SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE (it has another machine_id), and the session is as after schedev_session_init(); SCHEDEV_ERROR_NULL or SCHEDEV_ERROR_ARGUMENT (the session is not
 ///         initialised), and it is unchanged.
 #[must_use]
 #[unsafe(no_mangle)]

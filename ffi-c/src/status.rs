@@ -43,7 +43,7 @@ pub enum schedev_status {
     SCHEDEV_ERROR_SNAPSHOT_DAMAGED = 15,
     /// The snapshot was written by a later version of this library.
     SCHEDEV_ERROR_SNAPSHOT_VERSION = 16,
-    /// The snapshot has more events than a session can hold.
+    /// A preparation or a recovery is pending for more events than a session can hold.
     SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS = 17,
     /// Another machine wrote the snapshot: the disk was cloned.
     SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE = 18,
@@ -96,7 +96,7 @@ impl schedev_status {
             SCHEDEV_ERROR_UNKNOWN_EVENT => c"no such event, or nothing waits for this answer",
             SCHEDEV_ERROR_SNAPSHOT_DAMAGED => c"the snapshot is damaged",
             SCHEDEV_ERROR_SNAPSHOT_VERSION => c"the snapshot was written by a later version",
-            SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS => c"the snapshot has more events than a session can hold",
+            SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS => c"the snapshot has more pending events than a session can hold",
             SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE => c"the snapshot is of another machine",
             SCHEDEV_ERROR_INTERNAL => c"internal error",
         }

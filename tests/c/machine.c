@@ -339,6 +339,19 @@ static void test_restarts(void) {
   EXPECT(restart(&host, &copy) == SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE);
   EXPECT(in_service(&host) && !schedev_session_has_seen_event(host.session));
   EXPECT(schedev_session_recovering(host.session, 0, &id) == SCHEDEV_END);
+
+  /* The same, found out later. */
+  copy.machine_id = schedev_text_from("");
+  for (int same = 0; same < 2; same++) {
+    begin(&host, &config, START);
+    host.body = DOCUMENT_OF("2", EVENT("a", "Reboot", ""));
+    (void)expect_step(&host, SCHEDEV_STEP_GATE);
+    EXPECT(restart(&host, &copy) == SCHEDEV_OK && schedev_session_has_seen_event(host.session));
+    EXPECT(schedev_session_set_machine_id(host.session, copy.machine_id) == SCHEDEV_OK);
+    EXPECT(schedev_session_set_machine_id(host.session, same ? config.machine_id : schedev_text_from("other")) ==
+           (same ? SCHEDEV_OK : SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE));
+    EXPECT(schedev_session_has_seen_event(host.session) == same);
+  }
 }
 
 static schedev_decision decide(const char *resources, const char *not_before, const schedev_rule *rule,

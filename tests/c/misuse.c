@@ -347,6 +347,10 @@ static void sessions(void) {
   EXPECT(schedev_session_snapshot(session, NULL, 0, &needed) == SCHEDEV_ERROR_BUFFER_TOO_SMALL && needed > 0);
   EXPECT(schedev_session_restore(session, "SEVS", 4) == SCHEDEV_ERROR_SNAPSHOT_DAMAGED);
   EXPECT(schedev_session_restore(session, NULL, 4) == SCHEDEV_ERROR_NULL);
+  EXPECT(schedev_session_set_machine_id(NULL, schedev_text_from("id")) == SCHEDEV_ERROR_NULL);
+  EXPECT(schedev_session_set_machine_id(session, (schedev_text){NULL, 2, false}) == SCHEDEV_ERROR_NULL);
+  EXPECT(schedev_session_set_machine_id(session, (schedev_text){"\\n", 2, true}) == SCHEDEV_ERROR_ARGUMENT);
+  EXPECT(schedev_session_set_machine_id(session, schedev_text_from("\xff")) == SCHEDEV_ERROR_UTF8);
   free(memory);
 }
 

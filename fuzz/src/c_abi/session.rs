@@ -16,7 +16,7 @@ use scheduled_events_c_abi::{
     schedev_session_init, schedev_session_is_idle, schedev_session_next, schedev_session_on_failure,
     schedev_session_on_response, schedev_session_out_of_service_since, schedev_session_posted,
     schedev_session_prepared, schedev_session_recovered, schedev_session_recovering, schedev_session_restore,
-    schedev_session_set_names, schedev_session_size, schedev_session_snapshot, schedev_step, schedev_step_json,
+    schedev_session_set_machine_id, schedev_session_set_names, schedev_session_size, schedev_session_snapshot, schedev_step, schedev_step_json,
 };
 use scheduled_events_core::{
     AnswerOutcome, Cause, GateAnswer, GatePhase, Preparation, Report, RequestOutcome, Response, Session, SessionConfig,
@@ -173,6 +173,7 @@ pub(super) fn live(u: &mut Unstructured<'_>) -> Result<()> {
             12 => pair.host_answers(u)?,
             13 => pair.now = pair.now.plus(u.int_in_range(0..=100_000)?),
             14 => pair.restart(u)?,
+            _ if rarely(u, 4)? => pair.identify(u)?,
             _ => pair.rename(u)?,
         }
         pair.compare();
@@ -369,6 +370,19 @@ impl Pair {
         // SAFETY: the session lives, and the names through the call.
         let status = unsafe { schedev_session_set_names(self.c, &raw const names) };
         assert_eq!((status, self.core.set_names(known)), (SCHEDEV_OK, Ok(())));
+        Ok(())
+    }
+
+    /// Sets the id of the machine, as when the metadata service has answered.
+    fn identify(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
+        let id = *u.choose(&["", "this machine", "a clone of it"])?;
+        // SAFETY: the session lives, and the id through the call.
+        let status = unsafe { schedev_session_set_machine_id(self.c, plain(id)) };
+        let expected = match self.core.set_machine_id(id) {
+            Ok(()) => SCHEDEV_OK,
+            Err(_) => SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE,
+        };
+        assert_eq!(status, expected);
         Ok(())
     }
 
