@@ -6,18 +6,19 @@
  *
  * PREPARE and RECOVER run without a shell, with the event in their environment, while the agent polls; what fails or takes
  * longer than COMMAND_TIMEOUT_MS is not approved, or run again. SIGTERM and SIGINT end the agent and what it runs. The state
- * file lets the next run continue; `scheduled-events watch --state` reads it, too.
+ * file lets the next run continue; `scheduled-events watch --state` reads it, too, and one of them at a time may use it.
+ *
+ *     cc agent.c process.c state_file.c $(pkg-config --cflags --libs scheduled_events libcurl)
  */
 #include <curl/curl.h>
 #include <scheduled_events.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "process.h"
 #include "state_file.h"
-#include "wakeup.h"
 
 #define BODY_MAX (1u << 20)
 #define COMMAND_TIMEOUT_MS 600000
@@ -29,23 +30,17 @@ struct body {
 };
 
 struct command {
-  pid_t process; /* Also the id of its process group; 0 if this place is free. */
+  program program;
   uint32_t attempt;
   bool recovers;
-  int64_t end_at; /* When it is ended, and 5 s later killed. */
-  bool ended;
 };
 
-static struct body bodies[2], *incoming = &bodies[0], *newest = &bodies[1];
+static struct body bodies[2], *incoming = &bodies[0], *newest = &bodies[1], machine_id;
 static struct command commands[COMMANDS_MAX];
 static schedev_session *session;
 static schedev_document document;
 static bool has_document;
-
-static void fail(const char *what) {
-  perror(what);
-  exit(1);
-}
+static int64_t ask_id_at = -1; /* When to request the machine's id again; -1 if it is known, or is being requested. */
 
 /* Ends the program if a call with correct arguments fails. */
 static void check(schedev_status status) {
@@ -55,49 +50,39 @@ static void check(schedev_status status) {
   }
 }
 
-/* Stores the session if it changed. A full disk does not stop the agent: it is reported once, and tried again. */
-static void save(const char *path) {
+/* Stores the session if it changed. A full disk does not stop the agent: it is logged, and tried again. */
+static void save(void) {
   static char snapshot[SCHEDEV_SNAPSHOT_MAX_BYTES];
-  static int64_t failed_at = 0;
   size_t len;
-  if (!schedev_session_changed(session) || (failed_at != 0 && now_ms() - failed_at < 1000)) {
-    return;
+  if (schedev_session_changed(session)) {
+    check(schedev_session_snapshot(session, snapshot, sizeof snapshot, &len));
+    if (state_replace(snapshot, len)) {
+      check(schedev_session_saved(session));
+    }
   }
-  check(schedev_session_snapshot(session, snapshot, sizeof snapshot, &len));
-  if (replace_file(path, snapshot, len)) {
-    check(schedev_session_saved(session));
-    failed_at = 0;
-    return;
+}
+
+/* Moves the state file away if the session cannot continue from it; the session is as new then. */
+static void check_state(schedev_status status) {
+  if (status != SCHEDEV_OK && !state_quarantine(schedev_status_message((uint32_t)status))) {
+    exit(1);
   }
-  if (failed_at == 0) {
-    fprintf(stderr, "warning: cannot write %s: %s\n", path, strerror(errno));
-  }
-  failed_at = now_ms();
 }
 
 /* Starts a program for a step. If that is impossible, it has failed. */
-static void start(const schedev_step *step, const char *program) {
+static void start(const schedev_step *step, const char *path) {
   struct command *command = commands;
   char id[SCHEDEV_EVENT_ID_MAX_BYTES + 1], type[64];
   size_t len;
-  while (command < commands + COMMANDS_MAX && command->process != 0) {
+  while (command < commands + COMMANDS_MAX && command->program.process != 0) {
     command++;
   }
   check(schedev_text_copy(step->event.event_id, id, sizeof id, &len));
   check(schedev_text_copy(step->event.event_type_text, type, sizeof type, &len));
-  pid_t process = command < commands + COMMANDS_MAX ? fork() : -1;
-  if (process == 0) {
-    (void)setpgid(0, 0);
-    if (setenv("SCHEDULED_EVENTS_EVENT_ID", id, 1) != 0 || setenv("SCHEDULED_EVENTS_EVENT_TYPE", type, 1) != 0) {
-      _exit(126);
-    }
-    execl(program, program, (char *)NULL);
-    _exit(127);
-  }
   bool recovers = step->kind == SCHEDEV_STEP_RECOVER;
-  if (process > 0) {
-    (void)setpgid(process, process);
-    *command = (struct command){process, step->attempt, recovers, now_ms() + COMMAND_TIMEOUT_MS, false};
+  if (command < commands + COMMANDS_MAX && program_start(&command->program, path, id, type, COMMAND_TIMEOUT_MS)) {
+    command->attempt = step->attempt;
+    command->recovers = recovers;
   } else if (recovers) {
     check(schedev_session_recovered(session, step->attempt, false, now_ms(), NULL));
   } else {
@@ -105,33 +90,23 @@ static void start(const schedev_step *step, const char *program) {
   }
 }
 
-/* Ends the commands whose time is over, or of this attempt, and reports the results of those that have ended. */
+/* Ends the commands of this attempt, or all, and reports the results of those that are over. Returns whether any runs. */
 static bool supervise(uint32_t cancelled, bool all) {
-  bool runs = false;
+  bool runs = false, done;
   for (struct command *command = commands; command < commands + COMMANDS_MAX; command++) {
-    int result;
-    if (command->process == 0) {
+    if (command->program.process == 0) {
       continue;
     }
-    if (waitpid(command->process, &result, WNOHANG) == command->process) {
-      bool done = WIFEXITED(result) && WEXITSTATUS(result) == 0 && !command->ended;
-      (void)kill(-command->process, SIGKILL); /* What it left running. */
-      command->process = 0;
-      if (!all && command->recovers) {
-        check(schedev_session_recovered(session, command->attempt, done, now_ms(), NULL));
-      } else if (!all) {
-        check(schedev_session_prepared(session, command->attempt,
-                                       done ? SCHEDEV_PREPARATION_READY : SCHEDEV_PREPARATION_FAILED, NULL));
-      }
-      continue;
+    if (all || command->attempt == cancelled) {
+      program_end(&command->program);
     }
-    runs = true;
-    if (!command->ended && (all || command->attempt == cancelled || now_ms() >= command->end_at)) {
-      command->ended = true;
-      command->end_at = now_ms() + 5000;
-      (void)kill(-command->process, SIGTERM);
-    } else if (command->ended && now_ms() >= command->end_at) {
-      (void)kill(-command->process, SIGKILL);
+    if (!program_is_over(&command->program, &done)) {
+      runs = true;
+    } else if (!all && command->recovers) { /* A session that began anew does not know the attempt. */
+      (void)schedev_session_recovered(session, command->attempt, done, now_ms(), NULL);
+    } else if (!all) {
+      uint32_t result = done ? SCHEDEV_PREPARATION_READY : SCHEDEV_PREPARATION_FAILED;
+      (void)schedev_session_prepared(session, command->attempt, result, NULL);
     }
   }
   return runs;
@@ -148,8 +123,9 @@ static size_t on_body(char *data, size_t size, size_t count, void *context) {
   return len;
 }
 
-static void prepare_transfer(CURL *curl, struct curl_slist *headers, const char *url, long timeout_ms) {
-  incoming->len = 0;
+static void prepare_transfer(CURL *curl, struct curl_slist *headers, const char *url, struct body *body,
+                             long timeout_ms) {
+  body->len = 0;
   curl_easy_reset(curl);
   curl_easy_setopt(curl, CURLOPT_URL, url);
   curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
@@ -158,8 +134,21 @@ static void prepare_transfer(CURL *curl, struct curl_slist *headers, const char 
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, 2000L);
   curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, timeout_ms);
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(curl, CURLOPT_FAILONERROR, (long)(body == &machine_id));
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
-  curl_easy_setopt(curl, CURLOPT_WRITEDATA, incoming);
+  curl_easy_setopt(curl, CURLOPT_WRITEDATA, body);
+}
+
+/* Passes the machine's id to the session, or lets it be requested again a few times: some services have none. */
+static void identify(CURLcode code) {
+  static const int64_t pauses[] = {1000, 8000, 60000};
+  static size_t failures = 0;
+  const schedev_text id = {machine_id.bytes, machine_id.len, false};
+  if (code != CURLE_OK) {
+    ask_id_at = failures < sizeof pauses / sizeof *pauses ? now_ms() + pauses[failures++] : -1;
+    return;
+  }
+  check_state(schedev_session_set_machine_id(session, id));
 }
 
 /* Passes the result of a transfer to the session. */
@@ -195,36 +184,35 @@ static void finish(CURL *curl, CURLcode code) {
 }
 
 static void log_step(const schedev_step *step) {
+  static char record[SCHEDEV_STEP_JSON_MAX_BYTES]; /* Enough unless texts of the document are very long. */
   size_t len = 0;
   const schedev_document *known = has_document ? &document : NULL;
-  if (schedev_step_json(step, known, NULL, 0, &len) != SCHEDEV_ERROR_BUFFER_TOO_SMALL) {
-    return; /* It has no record. */
+  schedev_status status = schedev_step_json(step, known, record, sizeof record, &len);
+  if (status == SCHEDEV_ERROR_BUFFER_TOO_SMALL) {
+    status = schedev_step_json(step, NULL, record, sizeof record, &len);
   }
-  char *record = malloc(len + 1);
-  if (record != NULL && schedev_step_json(step, known, record, len + 1, &len) == SCHEDEV_OK) {
+  if (status == SCHEDEV_OK) {
     printf("%s\n", record);
     (void)fflush(stdout);
   }
-  free(record);
 }
 
 int main(int argc, char **argv) {
-  static char state[SCHEDEV_SNAPSHOT_MAX_BYTES], boot_id[64], url[1024];
+  static char state[SCHEDEV_STATE_READ_BYTES], boot_id[64], url[1024], id_url[1024];
   if (argc != 6) {
     fprintf(stderr, "usage: agent ENDPOINT VM-NAME STATE PREPARE RECOVER\n");
     return 2;
   }
-  if (!catch_signals()) {
-    fail("signals");
+  int wakeups = catch_signals();
+  if (wakeups < 0) {
+    perror("signals");
+    return 1;
   }
-  CURL *curl = curl_easy_init();
+  CURL *curl = curl_easy_init(), *id_curl = curl_easy_init();
   CURLM *multi = curl_multi_init();
   struct curl_slist *headers = curl_slist_append(NULL, SCHEDEV_HEADER_NAME ": " SCHEDEV_HEADER_VALUE);
   headers = curl_slist_append(headers, "Content-Type: application/json");
-  (void)snprintf(url, sizeof url, "%s%s", argv[1], SCHEDEV_VM_ID_PATH);
-  prepare_transfer(curl, headers, url, 5000);
-  curl_easy_setopt(curl, CURLOPT_FAILONERROR, 1L);
-  bool has_id = curl_easy_perform(curl) == CURLE_OK; /* Some services have no id. */
+  (void)snprintf(id_url, sizeof id_url, "%s%s", argv[1], SCHEDEV_VM_ID_PATH);
   (void)snprintf(url, sizeof url, "%s%s?api-version=%s", argv[1], SCHEDEV_PATH, SCHEDEV_API_VERSION);
 
   const schedev_text name = schedev_text_from(argv[2]);
@@ -237,30 +225,36 @@ int main(int argc, char **argv) {
   config.policy = &policy;
   config.names = &names;
   config.seed = (uint64_t)now_ms() ^ (uint64_t)getpid() << 40;
-  config.machine_id = (schedev_text){incoming->bytes, has_id ? incoming->len : 0, false};
   ssize_t got = read_file("/proc/sys/kernel/random/boot_id", boot_id, sizeof boot_id);
   config.boot_id = (schedev_text){boot_id, got > 0 ? (size_t)got : 0, false};
   void *memory = malloc(schedev_session_size());
   check(schedev_session_init(memory, schedev_session_size(), &config, &session));
-  got = read_file(argv[3], state, sizeof state);
-  if (got >= 0) {
-    check(schedev_session_restore(session, state, (size_t)got));
-  } else if (errno != ENOENT) {
-    fail(argv[3]);
+  if (!state_open(argv[3], state, sizeof state, &got)) {
+    return 1;
   }
+  if (got >= 0) {
+    check_state(schedev_session_restore(session, state, (size_t)got));
+  }
+  prepare_transfer(id_curl, headers, id_url, &machine_id, 5000);
+  identify(curl_easy_perform(id_curl)); /* Before anything is done because of the state of another machine. */
 
   while (!stopped) {
     schedev_step step;
     CURLMsg *message;
     int count;
     (void)supervise(0, false);
+    if (ask_id_at >= 0 && now_ms() >= ask_id_at) {
+      ask_id_at = -1;
+      prepare_transfer(id_curl, headers, id_url, &machine_id, 5000);
+      curl_multi_add_handle(multi, id_curl);
+    }
     check(schedev_session_next(session, now_ms(), &step));
     log_step(&step);
-    save(argv[3]);
+    save();
     switch (step.kind) {
     case SCHEDEV_STEP_POST:
     case SCHEDEV_STEP_GET:
-      prepare_transfer(curl, headers, url, (long)step.timeout_ms);
+      prepare_transfer(curl, headers, url, incoming, (long)step.timeout_ms);
       if (step.kind == SCHEDEV_STEP_POST) {
         curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, (long)step.body_len);
         curl_easy_setopt(curl, CURLOPT_COPYPOSTFIELDS, step.body);
@@ -275,7 +269,7 @@ int main(int argc, char **argv) {
       (void)supervise(step.attempt, false);
       break;
     case SCHEDEV_STEP_WAIT: {
-      struct curl_waitfd woken = {wake[0], CURL_WAIT_POLLIN, 0};
+      struct curl_waitfd woken = {wakeups, CURL_WAIT_POLLIN, 0};
       int64_t pause = step.until_ms - now_ms();
       curl_multi_poll(multi, &woken, 1, pause < 0 ? 0 : pause > 1000 ? 1000 : (int)pause, NULL);
       drain_wakeups();
@@ -284,15 +278,18 @@ int main(int argc, char **argv) {
     } /* The others are reports, which were logged. */
     curl_multi_perform(multi, &count);
     while ((message = curl_multi_info_read(multi, &count)) != NULL) {
-      finish(curl, message->data.result);
-      curl_multi_remove_handle(multi, curl);
+      CURL *ended = message->easy_handle;
+      CURLcode code = message->data.result;
+      curl_multi_remove_handle(multi, ended);
+      ended == curl ? finish(curl, code) : identify(code);
     }
   }
   while (supervise(0, true)) {
     curl_multi_poll(multi, NULL, 0, 20, NULL);
   }
-  save(argv[3]);
+  save();
   curl_multi_cleanup(multi);
+  curl_easy_cleanup(id_curl);
   curl_easy_cleanup(curl);
   curl_slist_free_all(headers);
   free(memory);

@@ -1,74 +1,38 @@
 /*
- * The state file of the agents: private, replaced atomically and durably, and never through a link.
+ * The state file of the agents, as the command `scheduled-events watch --state` uses it: locked for one process, private,
+ * replaced atomically and durably, and never reached through a link.
  */
-#include <errno.h>
-#include <fcntl.h>
+#ifndef STATE_FILE_H
+#define STATE_FILE_H
+
 #include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Reads the beginning of a file that no other user can write; -1 and errno if that fails: ENOENT if there is none, EPERM if
  * another user owns or can write it, or if it is not a regular file, and ELOOP if it is a link. */
-static inline ssize_t read_file(const char *path, char *bytes, size_t capacity) {
-  struct stat found;
-  size_t len = 0;
-  int file = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) {
-    return -1;
-  }
-  if (fstat(file, &found) != 0 || !S_ISREG(found.st_mode) || (found.st_mode & 022) != 0 ||
-      (found.st_uid != geteuid() && found.st_uid != 0)) {
-    (void)close(file);
-    errno = EPERM;
-    return -1;
-  }
-  for (ssize_t got = 1; got > 0 && len < capacity; len += (size_t)got) {
-    got = read(file, bytes + len, capacity - len);
-    if (got < 0) {
-      (void)close(file);
-      return -1;
-    }
-  }
-  (void)close(file);
-  return (ssize_t)len;
-}
+ssize_t read_file(const char *path, char *bytes, size_t capacity);
 
-/* Writes all bytes and makes them durable. */
-static inline bool write_all(int file, const char *bytes, size_t len) {
-  while (len > 0) {
-    ssize_t more = write(file, bytes, len);
-    if (more <= 0) {
-      return false;
-    }
-    bytes += more;
-    len -= (size_t)more;
-  }
-  return fsync(file) == 0;
-}
+/* Locks the state file until the process ends, and reads its beginning; `len` receives the length, -1 if there is no file. Waits
+ * a second for another process to release it. The lock is the file STATE.lock, whose first line is the id of the process.
+ * False if that fails, which is logged. */
+bool state_open(const char *path, char *bytes, size_t capacity, ssize_t *len);
 
-/* Replaces a file: after a crash there is the old one or the new one. False and errno if that fails. */
-static inline bool replace_file(const char *path, const char *bytes, size_t len) {
-  char temporary[4096], folder[4096];
-  const char *slash = strrchr(path, '/');
-  int length = snprintf(temporary, sizeof temporary, "%s.tmp", path);
-  if (length < 0 || (size_t)length >= sizeof temporary) {
-    errno = ENAMETOOLONG;
-    return false;
-  }
-  (void)snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
-  (void)unlink(temporary); /* A crash may have left it, or somebody else may have put a link there. */
-  int file = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (file < 0) {
-    return false;
-  }
-  bool written = write_all(file, bytes, len);
-  written = close(file) == 0 && written && rename(temporary, path) == 0;
-  int directory = written ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-  written = directory >= 0 && fsync(directory) == 0;
-  if (directory >= 0) {
-    (void)close(directory);
-  }
-  return written;
+/* Replaces the state file: after a crash there is the old one or the new one. False if that fails, such as on a full disk, or
+ * if another process may use the file, because the lock file was replaced; one that was removed is created again. A failure
+ * is logged once, and for a second after it nothing is tried. */
+bool state_replace(const char *bytes, size_t len);
+
+/* Moves a state file that cannot be used for this reason to the first free name of STATE.damaged-1, STATE.damaged-2, ..., and
+ * logs that. False if it cannot be moved. */
+bool state_quarantine(const char *reason);
+
+#ifdef __cplusplus
 }
+#endif
+
+#endif

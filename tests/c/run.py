@@ -26,6 +26,7 @@ import urllib.request
 
 sys.dont_write_bytecode = True
 
+import agents
 import bare_metal
 import collectd
 import corpus
@@ -40,6 +41,8 @@ SIZE_MAX = 240_000
 ABI = HERE / "abi"
 BASELINE = ABI / "libscheduled_events.abi"
 BOOT_ID = "0d3f8c5e-6f0e-4a55-9a0c-7d2b7d3f1c11"
+# C++17 is needed, so what C++98 lacks does not matter, and structs are padded as those of any C program.
+EVERYTHING = ["-Weverything", "-Wno-c++98-compat", "-Wno-c++98-compat-pedantic", "-Wno-padded"]
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
 
 
@@ -185,11 +188,9 @@ def cxx_without_exceptions():
     for flags in (["-fno-exceptions", "-fno-rtti"], []):
         run(compile("plain.cc", *flags))
     everything = "".join(f'#include "{header}"\n' for header in CXX_HEADERS)
-    # The header needs C++17, so what C++98 lacks does not matter, and its structs are padded as those of any C program.
-    unwanted = ["-Wno-c++98-compat", "-Wno-c++98-compat-pedantic", "-Wno-padded"]
     for std in ("c++17", "c++20"):
         for flags in ([], ["-fno-exceptions", "-fno-rtti"]):
-            run("clang++", f"-std={std}", "-Weverything", *unwanted, *flags, "-Werror", f"-I{INCLUDE}", "-fsyntax-only", "-x", "c++", "-",
+            run("clang++", f"-std={std}", *EVERYTHING, *flags, "-Werror", f"-I{INCLUDE}", "-fsyntax-only", "-x", "c++", "-",
                 input=everything)
     return "with and without exceptions"
 
@@ -306,81 +307,48 @@ def pkg_config(prefix, *flags):
 
 @check
 def examples():
-    """The examples compile with the installed library and run; both agents handle a replayed reboot."""
+    """The examples compile with the installed library and run; both agents survive faults, restarts and damaged files."""
     prefix = installed()
     flags = [*pkg_config(prefix), f"-Wl,-rpath,{prefix}/lib"]
     source = ROOT / "examples/c"
-    expect(len((source / "agent.c").read_text().splitlines()) <= 300, "agent.c has grown beyond 300 lines")
     run("gcc", "-std=c11", POSIX, *WARNINGS, source / "check.c", "-o", WORK / "check", *flags)
-    run("gcc", "-std=c11", POSIX, *WARNINGS, source / "agent.c", "-o", WORK / "agent", *flags, "-lcurl")
-    run("clang", "-std=c11", "-g", POSIX, *WARNINGS, *SANITIZE, source / "agent.c", "-o", WORK / "agent-sanitized", *flags, "-lcurl")
-    run("g++", "-std=c++17", *WARNINGS, source / "agent.cc", "-o", WORK / "agent-cc", *flags, "-lcurl")
+    for c, cxx, more in (("gcc", "g++", []), ("clang", "clang++", ["-g", *SANITIZE])):
+        objects = []
+        for name in ("process", "state_file"):
+            objects.append(WORK / f"{name}-{c}.o")
+            run(c, "-std=c11", POSIX, *WARNINGS, *more, "-c", source / f"{name}.c", "-o", objects[-1])
+        run(c, "-std=c11", POSIX, *WARNINGS, *more, source / "agent.c", *objects, "-o", WORK / f"agent-{c}", *flags, "-lcurl")
+        run(cxx, "-std=c++17", *WARNINGS, *more, source / "agent.cc", *objects, "-o", WORK / f"agent-cc-{c}", *flags, "-lcurl")
+    # curl_easy_setopt is a macro that names itself.
+    run("clang++", "-std=c++17", *EVERYTHING, "-Wno-disabled-macro-expansion", "-Werror", "-fsyntax-only", source / "agent.cc", *flags[:1])
+    for name in ("agent.c", "agent.cc"):
+        expect(len((source / name).read_text().splitlines()) <= 300, f"{name} has grown beyond 300 lines")
     printed = run(WORK / "check", corpus.CORPUS / "freeze-scheduled-two-resources-second.json", "North_0")
     expect("would approve: short interruption" in printed, printed)
     refused = subprocess.run([WORK / "check", corpus.CORPUS / "refused-empty-file.json"], capture_output=True, text=True)
     expect(refused.returncode == 3 and ":1:1: " in refused.stderr, refused.stderr)
     run("cargo", "build", "--quiet", "-p", "scheduled-events", cwd=ROOT)
     with concurrent.futures.ThreadPoolExecutor() as threads:
-        list(threads.map(lambda check: check(), (lambda: replay_reboot(WORK / "agent-cc"), agent_survives)))
+        list(threads.map(lambda agent: agents.check(WORK / agent), ("agent-clang", "agent-cc-clang")))
     return "3 compiled and run"
-
-
-def agent_survives():
-    """Runs the sanitized agent.c through a reboot, with faults of the service, commands that fail or hang, and a restart."""
-    folder = WORK / "agent-folder"
-    folder.mkdir(mode=0o700)
-    state, log, agent = folder / "state", folder / "log", WORK / "agent-sanitized"
-    prepare, recover = folder / "prepare", folder / "recover"
-    prepare.write_text(f'#!/bin/sh\necho "prepare $SCHEDULED_EVENTS_EVENT_TYPE" >>{folder}/ran\n'
-                       f'[ -e {folder}/hang ] && {{ rm {folder}/hang; exec sleep 600; }}\nexit 0\n')
-    recover.write_text(f'#!/bin/sh\necho recover >>{folder}/ran\n[ -e {folder}/failed ] || {{ >{folder}/failed; exit 1; }}\n')
-    for script in (prepare, recover):
-        script.chmod(0o700)
-    (folder / "hang").touch()
-    server = subprocess.Popen([TARGET / "debug/scheduled-events", "replay", "user-reboot", "--speed", "60", "--vm-name", "web_0",
-                               "--fault", "empty@2", "--fault", "post.status:500@1"],
-                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    ran = lambda: (folder / "ran").read_text().split("\n")[:-1] if (folder / "ran").exists() else []
-    try:
-        url = server.stdout.readline().removeprefix("listening on ").strip()
-
-        def run_until(done):
-            with log.open("a") as out:
-                process = subprocess.Popen([agent, url, "web_0", state, prepare, recover], stdout=out, stderr=subprocess.PIPE, text=True)
-            deadline = time.monotonic() + 90
-            while not done() and process.poll() is None and time.monotonic() < deadline:
-                time.sleep(0.05)
-            process.terminate()
-            errors = process.communicate(timeout=30)[1]
-            expect(process.returncode == 0, f"agent.c: exit {process.returncode}\n{errors}\n{log.read_text()}")
-
-        run_until(lambda: ran() == ["prepare Reboot"])  # It hangs: the agent ends it, and prepares again after the restart.
-        run_until(lambda: ran().count("recover") == 2)
-    finally:
-        server.terminate()
-        server.wait()
-    expect(ran() == ["prepare Reboot", "prepare Reboot", "recover", "recover"], f"agent.c ran {ran()}\n{log.read_text()}")
-    expect(state.stat().st_mode & 0o777 == 0o600 and not (folder / "state.tmp").exists(), "the state file is not private")
-    records = [json.loads(line) for line in log.read_text().splitlines()]
-    changes = [record["change"] for record in records if record["record"] == "change"]
-    expect(changes == ["scheduled", "started", "completed"], f"agent.c logged {changes}")
-    expect(records[0]["resources"] == ["web_0"], f"agent.c logged {records[0]}")
-    for wrong in ("link", "writable"):
-        path = folder / wrong
-        path.symlink_to(state) if wrong == "link" else (path.write_text(""), path.chmod(0o666))
-        refused = subprocess.run([agent, url, "web_0", path, prepare, recover], capture_output=True, text=True, timeout=60)
-        expect(refused.returncode == 1 and str(path) in refused.stderr, f"{wrong}: {refused}")
 
 
 @check
 def one_snapshot_format():
-    """A C program continues from the command's state file, and the command from the snapshot of a C program."""
-    run("cargo", "build", "--quiet", "-p", "scheduled-events", cwd=ROOT)
+    """The command, C and Python continue from the state files and snapshots of each other."""
+    run("cargo", "build", "--quiet", "-p", "scheduled-events", "-p", "scheduled-events-py", cwd=ROOT)
     command, folder = TARGET / "debug/scheduled-events", WORK / "handover"
     folder.mkdir(mode=0o700)
-    policy, state, snapshot = folder / "policy.toml", folder / "state", folder / "snapshot"
+    shutil.copytree(ROOT / "py/python/scheduled_events", folder / "python/scheduled_events", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copyfile(TARGET / "debug/lib_native.so", folder / "python/scheduled_events/_native.abi3.so")
+    policy, state = folder / "policy.toml", folder / "state"
+    of_c, of_python, of_command_and_python = folder / "of-c", folder / "of-python", folder / "of-command-and-python"
     policy.write_text('[[rule]]\naction = "prepare"\n')
-    env = {**os.environ, "SCHEDULED_EVENTS_BOOT_ID": BOOT_ID}
+    env = {**os.environ, "SCHEDULED_EVENTS_BOOT_ID": BOOT_ID, "PYTHONPATH": str(folder / "python")}
+
+    def python(*arguments):
+        run(sys.executable, "-B", HERE / "handover.py", *arguments, timeout=60, env=env)
+
     server = subprocess.Popen([command, "replay", "user-reboot", "--speed", "60", "--vm-name", "web_0"],
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
@@ -396,20 +364,31 @@ def one_snapshot_format():
         watcher.wait()
         machine_id = urllib.request.urlopen(urllib.request.Request(
             f"{url}/metadata/instance/compute/vmId?api-version=2021-02-01&format=text", headers={"Metadata": "true"})).read().decode()
-        run(compile("handover.c"), state, machine_id, BOOT_ID, snapshot)
-        snapshot.chmod(0o600)
+        python("keep", state, machine_id, BOOT_ID, of_command_and_python)
+        for source in (state, of_command_and_python):
+            run(compile("handover.c"), source, machine_id, BOOT_ID, of_c)
+        python("recover", of_c, machine_id, BOOT_ID, of_python)
     finally:
         server.terminate()
         server.wait()
     with http.server.HTTPServer(("127.0.0.1", 0), NoEvents) as empty:
         threading.Thread(target=empty.serve_forever, daemon=True).start()
-        log = run(command, "watch", "--json", "--endpoint", f"http://127.0.0.1:{empty.server_port}", "--vm-name", "web_0",
-                  "--policy", policy, "--state", snapshot, "--recover", "true", "--until-idle", timeout=60, env=env)
+        url = f"http://127.0.0.1:{empty.server_port}"
+        for source in (of_c, of_python):
+            for name in ("command", "python"):
+                copy = folder / f"{source.name}-for-{name}"
+                shutil.copyfile(source, copy)
+                copy.chmod(0o600)
+                if name == "python":
+                    python("watch", copy, url)
+                    continue
+                log = run(command, "watch", "--json", "--endpoint", url, "--vm-name", "web_0", "--policy", policy, "--state", copy,
+                          "--recover", "true", "--until-idle", timeout=60, env=env)
+                records = map(json.loads, filter(lambda line: line.startswith("{"), log.splitlines()))
+                outcomes = [record["outcome"] for record in records if record["record"] == "recover"]
+                expect(outcomes == ["done"], f"the command recovered {outcomes} from {source.name}:\n{log}")
         empty.shutdown()
-    outcomes = [record["outcome"] for record in map(json.loads, filter(lambda line: line.startswith("{"), log.splitlines()))
-                if record["record"] == "recover"]
-    expect(outcomes == ["done"], f"the command recovered {outcomes} from the snapshot of C:\n{log}")
-    return "from the command to C and back"
+    return "between the command, C and Python, in each direction"
 
 
 @check
@@ -447,24 +426,6 @@ class NoEvents(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *_):
         pass
-
-
-def replay_reboot(agent):
-    """Runs an agent through a reboot that the replay server plays, and checks its log."""
-    server = subprocess.Popen([TARGET / "debug/scheduled-events", "replay", "user-reboot", "--speed", "60", "--vm-name", "web_0"],
-                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    try:
-        url = server.stdout.readline().removeprefix("listening on ").strip()
-        expect(url.startswith("http://"), f"the replay server printed {url!r}")
-        log = run(agent, url, "web_0", timeout=120)
-    finally:
-        server.terminate()
-        server.wait()
-    records = [json.loads(line) for line in log.splitlines()]
-    events = [record.get("change", record["record"]) for record in records if record["record"] in ("change", "prepare", "recover")]
-    wanted = ["scheduled", "prepare", "started", "completed", "recover"]
-    expect(events == wanted, f"{agent.name} logged {events}, expected {wanted}:\n{log}")
-    expect(all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", record["time"]) for record in records), log)
 
 
 @check
