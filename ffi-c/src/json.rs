@@ -10,8 +10,47 @@ use core::fmt::{self, Display, Error, Write};
 use scheduled_events_core::record::PrintableJson;
 use serde::ser::{Impossible, Serialize, SerializeSeq, SerializeStruct, Serializer};
 
+use crate::boundary;
+use crate::pointers::Buffer;
+use crate::status::schedev_status::SCHEDEV_ERROR_INTERNAL;
+
+/// Writes a record as JSON into the caller's buffer.
+pub(crate) fn fill_json(buffer: Buffer<'_>, record: &impl Serialize) -> boundary::Result {
+    let mut counter = Counter(0);
+    write_json(&mut counter, record).map_err(|_| SCHEDEV_ERROR_INTERNAL)?;
+    buffer.fill_text(counter.0, |target| {
+        let mut writer = BufferWriter { rest: target };
+        write_json(&mut writer, record).map_err(|_| SCHEDEV_ERROR_INTERNAL)?;
+        Ok(counter.0)
+    })
+}
+
+/// Counts the bytes that are written to it.
+struct Counter(usize);
+
+impl Write for Counter {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0 = self.0.saturating_add(text.len());
+        Ok(())
+    }
+}
+
+/// Writes to a slice; an error if it is too short.
+struct BufferWriter<'a> {
+    rest: &'a mut [u8],
+}
+
+impl Write for BufferWriter<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let (target, rest) = core::mem::take(&mut self.rest).split_at_mut_checked(text.len()).ok_or(fmt::Error)?;
+        target.copy_from_slice(text.as_bytes());
+        self.rest = rest;
+        Ok(())
+    }
+}
+
 /// Writes a record as JSON.
-pub(crate) fn write_json(output: &mut dyn Write, record: &impl Serialize) -> fmt::Result {
+fn write_json(output: &mut dyn Write, record: &impl Serialize) -> fmt::Result {
     record.serialize(Json(output))
 }
 

@@ -1,6 +1,5 @@
 //! Records: the steps of a session as JSON Lines.
 
-use core::fmt::{self, Write};
 use std::ffi::c_char;
 
 use scheduled_events_core::record::{EventMembers, Record, ResourceList};
@@ -10,10 +9,10 @@ use crate::boundary::{Result, boundary};
 use crate::document::{ParsedDocument, schedev_document};
 use crate::event::SCHEDEV_EVENT_ID_MAX_BYTES;
 use crate::event::schedev_event_status::{SCHEDEV_EVENT_STATUS_SCHEDULED, SCHEDEV_EVENT_STATUS_STARTED};
-use crate::json::write_json;
+use crate::json::fill_json;
 use crate::pointers::{input, output_buffer, zero};
 use crate::session::SCHEDEV_SESSION_EVENTS_MAX;
-use crate::status::schedev_status::{self, SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_INTERNAL};
+use crate::status::schedev_status::{self, SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT};
 use crate::step::schedev_step;
 use crate::step::schedev_step_kind::*;
 use crate::tagged::object;
@@ -73,13 +72,7 @@ pub unsafe extern "C" fn schedev_step_json(
             recovering(checked!(object(step.session)), &mut ids)
         };
         let record = record_of(step, texts, document, ids)?.at(UnixSeconds(step.now_ms.div_euclid(1000)));
-        let mut counter = Counter(0);
-        write_json(&mut counter, &record).map_err(|_| SCHEDEV_ERROR_INTERNAL)?;
-        buffer.fill_text(counter.0, |target| {
-            let mut writer = BufferWriter { rest: target };
-            write_json(&mut writer, &record).map_err(|_| SCHEDEV_ERROR_INTERNAL)?;
-            Ok(counter.0)
-        })
+        fill_json(buffer, &record)
     })
 }
 
@@ -158,30 +151,6 @@ fn event_members<'a>(
         resources: resources.map(ResourceList::Document),
         description: in_document.and_then(|event| event.description()),
         event_source: in_document.and_then(|event| event.event_source()).map(|word| word.text()),
-    }
-}
-
-/// Counts the bytes that are written to it.
-struct Counter(usize);
-
-impl Write for Counter {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0 = self.0.saturating_add(text.len());
-        Ok(())
-    }
-}
-
-/// Writes to a slice; an error if it is too short.
-struct BufferWriter<'a> {
-    rest: &'a mut [u8],
-}
-
-impl Write for BufferWriter<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let (target, rest) = core::mem::take(&mut self.rest).split_at_mut_checked(text.len()).ok_or(fmt::Error)?;
-        target.copy_from_slice(text.as_bytes());
-        self.rest = rest;
-        Ok(())
     }
 }
 
