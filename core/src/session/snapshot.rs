@@ -227,7 +227,7 @@ impl<const N: usize> Session<N> {
             if was_rebooted && progress.preparation == PreparationState::Ready && !event.is_approved() {
                 progress.preparation = PreparationState::Void;
             }
-            if self.make_room(&event, &progress)? {
+            if self.make_space(&event, &progress)? {
                 let slot = self.tracker.place(event).ok_or(SnapshotError::TooManyEvents)?;
                 self.set_progress(slot, progress);
             }
@@ -243,9 +243,9 @@ impl<const N: usize> Session<N> {
         Ok(())
     }
 
-    /// Makes room for a restored event: stops tracking the one that matters least, which may be the restored one. Returns
+    /// Makes space for a restored event: stops tracking the one that matters least, which may be the restored one. Returns
     /// whether that is to be tracked.
-    fn make_room(&mut self, event: &TrackedEvent, progress: &EventProgress) -> Result<bool, SnapshotError> {
+    fn make_space(&mut self, event: &TrackedEvent, progress: &EventProgress) -> Result<bool, SnapshotError> {
         if self.tracker.len() < N {
             return Ok(true);
         }
