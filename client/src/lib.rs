@@ -22,6 +22,7 @@ mod failure_log;
 pub mod hooks;
 pub mod imds;
 pub mod limits;
+mod metrics;
 mod platform;
 pub mod policy_file;
 pub mod record;

@@ -95,6 +95,12 @@ pub const AUDIT_WAIT: Duration = Duration::from_secs(2);
 /// The delay before a failed write of the audit file is repeated.
 pub const AUDIT_RETRY: Duration = Duration::from_secs(1);
 
+/// The least time between two writes of the metrics file, and the delay before a failed one is repeated.
+pub const METRICS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long a watcher that stops waits for the last write of the metrics file.
+pub const EXIT_METRICS_WAIT: Duration = Duration::from_secs(1);
+
 /// The largest step of the wall clock that is accepted. Freezes, live migrations and time synchronisation cause smaller ones;
 /// a step of a year is a mistake.
 pub const CLOCK_STEP_MAX: Duration = Duration::from_secs(3600);

@@ -57,6 +57,8 @@ struct Queue {
     requests: u64,
     /// The number of failed attempts to write.
     failures: u64,
+    /// The number of records that did not fit.
+    lost: u64,
     ended: bool,
 }
 
@@ -114,6 +116,7 @@ impl Audit {
         let line = line(record);
         let mut queue = self.shared.queue();
         let bytes = queue.bytes.saturating_add(line.len());
+        queue.lost += u64::from(bytes > AUDIT_QUEUE_MAX);
         if bytes <= AUDIT_QUEUE_MAX {
             queue.bytes = bytes;
             queue.push(Item::Record(line));
@@ -125,6 +128,11 @@ impl Audit {
         }
         drop(queue);
         self.shared.changed.notify_all();
+    }
+
+    /// The number of records that the file lacks, or will lack.
+    pub(crate) fn lost(&self) -> u64 {
+        self.shared.queue().lost
     }
 
     /// Waits until all records so far are durable: until they cannot be written, or for [`AUDIT_WAIT`] at most.

@@ -277,6 +277,10 @@ pub(super) struct WatchArgs {
     /// FILE.4
     #[arg(long, value_name = "FILE")]
     pub(super) audit: Option<PathBuf>,
+    /// Write metrics for Prometheus to FILE, for node_exporter's textfile collector, which reads files that end in `.prom`.
+    /// The file is replaced as a whole, at most once a second, and everybody may read it
+    #[arg(long, value_name = "FILE")]
+    pub(super) metrics_file: Option<PathBuf>,
     /// Run COMMAND when an event changes (repeatable). CHANGE: scheduled, started, started-without-notice, rescheduled,
     /// updated, completed, cancelled or ended. Other machines' events count too; the variable SCHEDULED_EVENTS_MINE is
     /// true or false

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use scheduled_events_core::{Change, GateAnswer, GatePhase, Preparation};
 
 use super::format::printable;
-use super::output::diagnose;
+use super::output::{self, diagnose};
 use super::printer::{RecordPrinter, print_note};
 use super::systemd::Supervisor;
 use crate::audit::Audit;
@@ -18,13 +18,15 @@ use crate::limits::{
     COMMAND_TIME, COMMAND_TIME_MAX, COMMAND_TIME_MIN, EXIT_KILL_WAIT, EXIT_SIGNAL_WAIT, EXIT_TERMINATE_WAIT,
     GATE_ANOTHER_APPROVES, GATE_TIME, HOOKS_AT_ONCE, HOOKS_WAITING_MAX,
 };
+use crate::metrics::{CommandKind, CommandMetrics, Metrics, MetricsFile};
 use crate::record::{EventRecord, HookOutcome, TimedRecord, event_key};
-use crate::watch::{Completion, Host, Note, Reply, WatchStatus};
+use crate::watch::{Completion, Host, Note, Poll, Reply, WatchStatus};
 
 /// Prints records and runs the user's commands.
 pub(super) struct CommandHost {
     pub(super) printer: RecordPrinter,
     pub(super) audit: Option<Audit>,
+    pub(super) metrics: Option<(Metrics, MetricsFile)>,
     pub(super) prepare: Option<CommandLine>,
     pub(super) recover: Option<CommandLine>,
     pub(super) gate: Option<CommandLine>,
@@ -53,6 +55,7 @@ struct ChangeCommands {
     event: EventRecord,
     /// When the commands must have ended: when the event may start.
     due: Option<Instant>,
+    metrics: Option<CommandMetrics>,
     completion: Completion,
 }
 
@@ -95,7 +98,7 @@ impl ChangeCommands {
         let start = |command: CommandLine| {
             let (label, unfinished, completion) = (label.clone(), Arc::clone(&unfinished), self.completion.clone());
             let extra = [("SCHEDULED_EVENTS_CHANGE", self.change.word())];
-            command.start(&self.event, &extra, Some(deadline(left)), move |event| match event {
+            let on_event = move |event| match event {
                 CommandEvent::Line(line) => diagnose(&label, &line),
                 CommandEvent::Refused(why) => refused(&label, &why),
                 CommandEvent::Ended(ended) => {
@@ -104,7 +107,9 @@ impl ChangeCommands {
                         completion.complete();
                     }
                 }
-            })
+            };
+            let on_event = counted(CommandKind::Change, self.metrics.clone(), on_event);
+            command.start(&self.event, &extra, Some(deadline(left)), on_event)
         };
         self.commands.into_iter().map(start).collect()
     }
@@ -115,6 +120,7 @@ impl CommandHost {
         Self {
             printer,
             audit: None,
+            metrics: None,
             prepare: None,
             recover: None,
             gate: None,
@@ -130,7 +136,7 @@ impl CommandHost {
     /// Starts a command for an attempt, which [`cancel`](Host::cancel) ends.
     fn start(
         &mut self,
-        command: &CommandLine,
+        (kind, command): (CommandKind, &CommandLine),
         (event, variables): (&EventRecord, &[(&str, &str)]),
         time: Option<Duration>,
         attempt: u32,
@@ -140,7 +146,34 @@ impl CommandHost {
         let attempt_text = attempt.to_string();
         let variables = [variables, &[("SCHEDULED_EVENTS_ATTEMPT", attempt_text.as_str())]].concat();
         let deadline = time.and_then(|time| Instant::now().checked_add(time));
+        let on_event = counted(kind, self.command_metrics(), on_event);
         self.running.insert(attempt, command.start(event, &variables, deadline, on_event));
+    }
+
+    fn command_metrics(&self) -> Option<CommandMetrics> {
+        self.metrics.as_ref().map(|(metrics, _)| metrics.commands())
+    }
+
+    /// Hands the metrics to the file if they changed and it may be written again. Returns how soon to call again.
+    fn write_metrics(&mut self, status: WatchStatus<'_>) -> Option<Duration> {
+        let lost = self.audit.as_ref().map_or(0, Audit::lost);
+        let (metrics, file) = self.metrics.as_mut()?;
+        metrics.status(status, output::dropped_records().saturating_add(lost));
+        if !metrics.is_changed() {
+            return None;
+        }
+        let wait = file.wait();
+        if wait.is_zero() {
+            file.write(metrics.text());
+        }
+        (!wait.is_zero()).then_some(wait)
+    }
+
+    /// Writes the metrics for the last time.
+    pub(super) fn finish_metrics(&mut self) {
+        if let Some((metrics, file)) = &mut self.metrics {
+            file.finish(metrics.text());
+        }
     }
 
     /// Ends all commands that still run: asks them first, then kills them.
@@ -170,7 +203,16 @@ impl Host for CommandHost {
         if let Some(audit) = &mut self.audit {
             audit.record(record);
         }
+        if let Some((metrics, _)) = &mut self.metrics {
+            metrics.record(record);
+        }
         self.printer.record(record);
+    }
+
+    fn polled(&mut self, poll: &Poll<'_>) {
+        if let Some((metrics, _)) = &mut self.metrics {
+            metrics.polled(poll);
+        }
     }
 
     fn before_approval(&mut self) {
@@ -192,14 +234,20 @@ impl Host for CommandHost {
         // It may run beyond the start of the event: a checkpoint may still succeed. Its end cancels the preparation.
         let time = self.prepare_timeout.or(if time_left.is_some() { None } else { Some(COMMAND_TIME) });
         let attempt = reply.attempt();
-        self.start(&command, (event, &[]), time, attempt, move |event: CommandEvent| match event {
-            CommandEvent::Line(line) => diagnose("prepare", &line),
-            CommandEvent::Refused(why) => refused("prepare", &why),
-            CommandEvent::Ended(ended) => match outcome("prepare", HookOutcome::Ready, &ended) {
-                HookOutcome::Ready => reply.prepared(Preparation::Ready, HookOutcome::Ready),
-                outcome => reply.prepared(Preparation::Failed, outcome),
+        self.start(
+            (CommandKind::Prepare, &command),
+            (event, &[]),
+            time,
+            attempt,
+            move |event: CommandEvent| match event {
+                CommandEvent::Line(line) => diagnose("prepare", &line),
+                CommandEvent::Refused(why) => refused("prepare", &why),
+                CommandEvent::Ended(ended) => match outcome("prepare", HookOutcome::Ready, &ended) {
+                    HookOutcome::Ready => reply.prepared(Preparation::Ready, HookOutcome::Ready),
+                    outcome => reply.prepared(Preparation::Failed, outcome),
+                },
             },
-        });
+        );
     }
 
     fn recover(&mut self, events: &[EventRecord], reply: Reply) {
@@ -210,7 +258,8 @@ impl Host for CommandHost {
         // One per line: an id with a line feed must not look like two.
         let ids = events.iter().map(|event| printable(&event.event_id)).collect::<Vec<_>>().join("\n");
         let (attempt, variables) = (reply.attempt(), [("SCHEDULED_EVENTS_EVENT_IDS", ids.as_str())]);
-        self.start(&command, (last, &variables), Some(COMMAND_TIME), attempt, move |event: CommandEvent| match event {
+        let recover = (CommandKind::Recover, &command);
+        self.start(recover, (last, &variables), Some(COMMAND_TIME), attempt, move |event: CommandEvent| match event {
             CommandEvent::Line(line) => diagnose("recover", &line),
             CommandEvent::Refused(why) => refused("recover", &why),
             CommandEvent::Ended(ended) => reply.recovered(outcome("recover", HookOutcome::Done, &ended)),
@@ -223,7 +272,8 @@ impl Host for CommandHost {
             return;
         };
         let (attempt, variables) = (reply.attempt(), [("SCHEDULED_EVENTS_PHASE", phase.word())]);
-        self.start(&command, (event, &variables), Some(GATE_TIME), attempt, move |event: CommandEvent| match event {
+        let gate = (CommandKind::Gate, &command);
+        self.start(gate, (event, &variables), Some(GATE_TIME), attempt, move |event: CommandEvent| match event {
             CommandEvent::Line(line) => diagnose("gate", &line),
             CommandEvent::Refused(why) => refused("gate", &why),
             CommandEvent::Ended(ended) => reply.gate(phase, gate_answer(phase, &ended)),
@@ -239,7 +289,8 @@ impl Host for CommandHost {
     fn heartbeat(&mut self, status: WatchStatus<'_>) -> Option<Duration> {
         self.on_own.start();
         self.on_others.start();
-        let wake_within = [self.printer.heartbeat(status), self.supervisor.heartbeat(status)];
+        let wake_within =
+            [self.printer.heartbeat(status), self.supervisor.heartbeat(status), self.write_metrics(status)];
         wake_within.into_iter().flatten().min()
     }
 
@@ -258,11 +309,27 @@ impl Host for CommandHost {
         let due = time_left.filter(|_| !change.is_end()).map(|left| Instant::now() + left.min(COMMAND_TIME_MAX));
         // Others' events must not delay this machine's.
         let is_own = event.mine != Some(false);
+        let metrics = self.command_metrics();
         let queue = if is_own { &mut self.on_own } else { &mut self.on_others };
         queue.make_way(change, event);
-        queue.waiting.push_back(ChangeCommands { commands, change, event: event.clone(), due, completion });
+        queue.waiting.push_back(ChangeCommands { commands, change, event: event.clone(), due, metrics, completion });
         queue.start();
         true
+    }
+}
+
+/// Counts a command when it has ended.
+fn counted(
+    kind: CommandKind,
+    metrics: Option<CommandMetrics>,
+    on_event: impl Fn(CommandEvent) + Clone + Send + 'static,
+) -> impl Fn(CommandEvent) + Clone + Send + 'static {
+    let started = Instant::now();
+    move |event| {
+        if let (CommandEvent::Ended(ended), Some(metrics)) = (&event, &metrics) {
+            metrics.ended(kind, ended, started.elapsed());
+        }
+        on_event(event);
     }
 }
 

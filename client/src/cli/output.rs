@@ -124,6 +124,11 @@ pub(super) fn flush_on_exit() {
     }
 }
 
+/// The number of records that were dropped so far, because nothing read standard output.
+pub(super) fn dropped_records() -> u64 {
+    OUTPUT.all_dropped.load(Ordering::Relaxed)
+}
+
 /// Whether all that was printed to standard output so far was written: for commands that go on without it.
 ///
 /// # Errors
@@ -153,6 +158,8 @@ struct Stream {
     stalled: AtomicBool,
     /// The number of texts that were dropped and not yet reported.
     dropped: AtomicU64,
+    /// The number of all texts that were dropped.
+    all_dropped: AtomicU64,
     /// Why something could not be written, the first time. The reader may be gone.
     failure: OnceLock<String>,
 }
@@ -172,6 +179,7 @@ impl Stream {
             queued_bytes: AtomicUsize::new(0),
             stalled: AtomicBool::new(false),
             dropped: AtomicU64::new(0),
+            all_dropped: AtomicU64::new(0),
             failure: OnceLock::new(),
         }
     }
@@ -207,6 +215,7 @@ impl Stream {
         if before > 0 && !text.is_empty() && before.saturating_add(text.len()) > OUTPUT_QUEUE_MAX {
             self.queued_bytes.fetch_sub(text.len(), Ordering::SeqCst);
             self.dropped.fetch_add(1, Ordering::SeqCst);
+            self.all_dropped.fetch_add(1, Ordering::Relaxed);
             return None;
         }
         let (sender, written) = mpsc::channel();

@@ -96,7 +96,14 @@ mod tests {
         let every = Some(Duration::from_secs(1));
         let supervisor = Supervisor { listens: true, every, alive_at: None, ready: true, status: String::new() };
         for is_polling in [true, false] {
-            let watch = WatchStatus { answered: true, events: 0, failure: None, is_polling, out_of_service: false };
+            let watch = WatchStatus {
+                answered: true,
+                events: 0,
+                failure: None,
+                is_polling,
+                out_of_service: false,
+                save_failures: 0,
+            };
             assert_eq!(supervisor.reports_alive(watch), is_polling);
         }
     }
@@ -109,11 +116,19 @@ mod tests {
             failure: Some("status 500\nREADY=1"),
             is_polling: true,
             out_of_service: false,
+            save_failures: 0,
         };
         assert_eq!(status(watch).lines().collect::<Vec<_>>().len(), 1, "{}", status(watch));
         assert!(status(watch).starts_with("waiting for the first document; the last poll failed: status 500"));
         for (events, expected) in [(0, "no events"), (1, "following 1 event"), (2, "following 2 events")] {
-            let watch = WatchStatus { answered: true, events, failure: None, is_polling: true, out_of_service: false };
+            let watch = WatchStatus {
+                answered: true,
+                events,
+                failure: None,
+                is_polling: true,
+                out_of_service: false,
+                save_failures: 0,
+            };
             assert_eq!(status(watch), expected);
             let out = WatchStatus { out_of_service: true, ..watch };
             assert_eq!(status(out), format!("out of service; {expected}"));

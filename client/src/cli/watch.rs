@@ -19,6 +19,7 @@ use crate::audit::Audit;
 use crate::failure_log::FailureLog;
 use crate::hooks;
 use crate::limits::THREAD_RETRY;
+use crate::metrics::{Metrics, MetricsFile};
 use crate::platform;
 use crate::policy_file;
 use crate::state::StateFile;
@@ -44,6 +45,14 @@ pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
     let open_audit = |path: &PathBuf| Audit::open(path, print_note);
     let audit =
         args.audit.as_ref().filter(|_| !args.dry_run).map(open_audit).transpose().map_err(CommandError::usage)?;
+    let open_metrics = |path: &PathBuf| MetricsFile::new(path, print_note);
+    let metrics_file = args
+        .metrics_file
+        .as_ref()
+        .filter(|_| !args.dry_run)
+        .map(open_metrics)
+        .transpose()
+        .map_err(CommandError::usage)?;
     let options = WatcherOptions {
         api_version: args.service.api_version,
         vm_names: args.machine.vm_name,
@@ -57,6 +66,9 @@ pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
         timeout: None,
     };
     patiently(output::start_writers)?;
+    if let Some(file) = &metrics_file {
+        patiently(|| file.start_writer())?;
+    }
     let printer = RecordPrinter::new(&args.output, args.log.verbose, Stamp::of_log());
     printer.message(&format!(
         "watching {} every {}, policy {}; press Ctrl-C to stop",
@@ -67,6 +79,7 @@ pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
     let endpoint = imds.endpoint().to_owned();
     let mut host = CommandHost::new(printer);
     host.audit = audit;
+    host.metrics = metrics_file.map(|file| (Metrics::new(), file));
     let mut watch = Watcher::new(imds, options, state).map_err(CommandError::usage)?;
     stop_on_signals(&watch.handle())?;
     if args.prepare.is_some() || args.recover.is_some() || !args.on.is_empty() {
@@ -83,6 +96,7 @@ pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
     if let Some(audit) = &mut host.audit {
         audit.finish();
     }
+    host.finish_metrics();
     output::flush_on_exit();
     match ended {
         StopReason::Idle | StopReason::Stopped | StopReason::PollsDone { answered: true } => output::check_written(),
@@ -96,6 +110,10 @@ pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
 fn warn(args: &WatchArgs, policy: &Policy) {
     if let Some(warning) = policy_warning(policy, &args.service.api_version) {
         diagnose("warning", &warning);
+    }
+    if let Some(file) = args.metrics_file.as_ref().filter(|file| file.extension().is_none_or(|end| end != "prom")) {
+        let text = format!("node_exporter reads only files that end in .prom, and not {}", file.display());
+        diagnose("warning", &text);
     }
     let prepares = policy.rules().iter().any(|rule| rule.action == Action::Prepare);
     if prepares && args.prepare.is_none() && !args.dry_run {

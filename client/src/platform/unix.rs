@@ -301,6 +301,11 @@ pub(crate) fn make_private(file: &File) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(0o600))
 }
 
+/// Lets everybody read a file, and only its owner write it, whatever the umask.
+pub(crate) fn make_readable(file: &File) -> io::Result<()> {
+    file.set_permissions(Permissions::from_mode(0o644))
+}
+
 /// Whether both describe one file, whatever its names.
 pub(crate) fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())

@@ -125,6 +125,12 @@ pub(crate) fn make_private(_file: &File) -> io::Result<()> {
     Ok(())
 }
 
+/// See [`private`].
+#[allow(clippy::unnecessary_wraps)] // The same function as on Unix.
+pub(crate) fn make_readable(_file: &File) -> io::Result<()> {
+    Ok(())
+}
+
 /// A file that is open without `FILE_SHARE_DELETE` cannot be replaced.
 pub(crate) fn is_same_file(_one: &Metadata, _other: &Metadata) -> bool {
     true

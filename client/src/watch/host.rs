@@ -4,10 +4,11 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use scheduled_events_core::{Change, GateAnswer, GatePhase};
+use scheduled_events_core::{Change, GateAnswer, GatePhase, RequestOutcome, Session, TrackedEvent, UnixSeconds};
 
 use super::message::{Completion, Reply};
 use crate::imds::name_unknown;
+use crate::limits::EVENTS_MAX;
 use crate::record::{EventRecord, TimedRecord};
 
 /// Performs what a watcher decides: runs commands, calls functions, prints.
@@ -16,6 +17,11 @@ use crate::record::{EventRecord, TimedRecord};
 pub trait Host {
     /// Reports a record.
     fn record(&mut self, record: &TimedRecord<'_>);
+
+    /// Reports a poll that ended: answered or failed. Unlike a record, that happens every second.
+    fn polled(&mut self, poll: &Poll<'_>) {
+        let _ = poll;
+    }
 
     /// Reports something for the log, which is not a record.
     fn note(&mut self, note: &Note);
@@ -72,6 +78,25 @@ pub trait Host {
     }
 }
 
+/// A poll that ended.
+#[derive(Clone, Copy)]
+pub struct Poll<'a> {
+    /// How it ended; never a result of an approval.
+    pub outcome: RequestOutcome,
+    /// How long it took.
+    pub duration: Duration,
+    /// When it ended.
+    pub time: UnixSeconds,
+    pub(crate) session: &'a Session<EVENTS_MAX>,
+}
+
+impl<'a> Poll<'a> {
+    /// The events that are open after it, those of other machines included.
+    pub fn events(&self) -> impl Iterator<Item = &'a TrackedEvent> + use<'a> {
+        self.session.events().filter(|event| !event.is_gone())
+    }
+}
+
 /// The state of a watcher.
 #[derive(Clone, Copy, Debug)]
 pub struct WatchStatus<'a> {
@@ -85,6 +110,8 @@ pub struct WatchStatus<'a> {
     pub is_polling: bool,
     /// Whether the machine is out of service.
     pub out_of_service: bool,
+    /// How often the state file could not be written, in this run.
+    pub save_failures: u64,
 }
 
 /// A message for the log. `Display` writes it as a sentence without a full stop; [`severity`](Self::severity) classifies it.
@@ -117,6 +144,10 @@ pub enum Note {
         /// The number of records.
         lost: u64,
     },
+    /// The metrics file could not be written, for this reason. The watcher continues, and the write is repeated.
+    MetricsNotWritten(String),
+    /// The metrics file is written again.
+    MetricsResumed,
     /// The state of the last run was restored.
     StateRestored {
         /// The number of tracked events.
@@ -158,7 +189,9 @@ impl Note {
     /// How important the note is.
     pub const fn severity(&self) -> Severity {
         match self {
-            Self::NameKnown(_) | Self::StateRestored { .. } | Self::AuditResumed => Severity::Note,
+            Self::NameKnown(_) | Self::StateRestored { .. } | Self::AuditResumed | Self::MetricsResumed => {
+                Severity::Note
+            }
             Self::StateNotSaved(_) | Self::AuditNotWritten(_) | Self::AuditGap { .. } => Severity::Error,
             Self::NameUnknown(_)
             | Self::MachineIdUnknown(_)
@@ -167,6 +200,7 @@ impl Note {
             | Self::ApprovalFailed(_)
             | Self::StaleDocument
             | Self::AuditNotSynced
+            | Self::MetricsNotWritten(_)
             | Self::ClockStepIgnored => Severity::Warning,
         }
     }
@@ -193,6 +227,8 @@ impl fmt::Display for Note {
             }
             Self::AuditNotWritten(reason) => write!(f, "cannot write the audit file: {reason}"),
             Self::AuditResumed => f.write_str("the audit file is written again"),
+            Self::MetricsNotWritten(reason) => write!(f, "cannot write the metrics file: {reason}"),
+            Self::MetricsResumed => f.write_str("the metrics file is written again"),
             Self::AuditNotSynced => f.write_str("the audit file was not synced within 2 seconds; nothing waits for it"),
             Self::AuditGap { lost } => {
                 write!(f, "the audit file lacks {lost} {}", if *lost == 1 { "record" } else { "records" })

@@ -40,7 +40,7 @@ use crate::platform;
 use crate::record::{EventRecord, HookOutcome, Record, event_key};
 use crate::state::{LoadResult, PendingHook, StateFile};
 
-pub use host::{Host, Note, Severity, WatchStatus};
+pub use host::{Host, Note, Poll, Severity, WatchStatus};
 pub use message::{Completion, Reply, WatcherHandle};
 pub use options::WatcherOptions;
 
@@ -452,6 +452,7 @@ impl Watcher {
         detail: Option<String>,
         host: &mut dyn Host,
     ) {
+        self.report_poll(outcome, host);
         match outcome {
             RequestOutcome::Document | RequestOutcome::Unchanged => {
                 self.polls.answered = true;
@@ -481,6 +482,20 @@ impl Watcher {
                 host.record(&record.at(self.time_of_day()));
             }
             _ => {}
+        }
+    }
+
+    fn report_poll(&self, outcome: RequestOutcome, host: &mut dyn Host) {
+        let is_poll = matches!(
+            outcome,
+            RequestOutcome::Document
+                | RequestOutcome::Unchanged
+                | RequestOutcome::Stale
+                | RequestOutcome::PollFailed { .. }
+        );
+        if is_poll {
+            let (duration, time) = (self.transport.idle_time(), self.time_of_day());
+            host.polled(&Poll { outcome, duration, time, session: &self.session });
         }
     }
 
@@ -540,6 +555,7 @@ impl Watcher {
             // Once all polls are done, only hooks are waited for.
             is_polling: self.polls_done() || self.transport.idle_time() < self.options.interval + POLLING_OVERDUE,
             out_of_service: self.session.out_of_service_since().is_some(),
+            save_failures: self.persistence.failed_saves(),
         })
     }
 

@@ -30,6 +30,8 @@ pub(super) struct Persistence {
     /// When a failed write is repeated.
     retry_at: Option<Instant>,
     failures: FailureLog,
+    /// The number of failed writes.
+    failed: u64,
 }
 
 impl Persistence {
@@ -94,6 +96,7 @@ impl Persistence {
             return Err(format!("cannot write the state file {reason}"));
         }
         self.file = Some(file);
+        self.failed += 1;
         self.hooks_changed = true;
         self.retry_at = Some(Instant::now() + SAVE_RETRY);
         Ok(self.failures.reports(&reason).then_some(Note::StateNotSaved(reason)))
@@ -160,8 +163,14 @@ impl Persistence {
             return None;
         };
         let reason = format!("{}: {error}", file.path().display());
+        self.failed += 1;
         self.retry_at = Some(Instant::now() + SAVE_RETRY);
         self.failures.reports(&reason).then_some(Note::StateNotSaved(reason))
+    }
+
+    /// How often the file could not be written.
+    pub(super) fn failed_saves(&self) -> u64 {
+        self.failed
     }
 
     /// Lets the next save write at once, even if the last one failed just now.

@@ -17,6 +17,8 @@ mod http_faults;
 mod install;
 mod main_job;
 mod operator;
+#[cfg(unix)]
+mod metrics;
 mod output;
 mod overlaps;
 #[cfg(target_os = "linux")]

@@ -1,0 +1,408 @@
+//! What a watcher did and sees, as metrics for Prometheus. `docs/monitoring.md` describes each one.
+//!
+//! [`Metrics`] counts. It is driven by what a watcher passes to its host: records, polls and its status; and by the ends of commands,
+//! through [`CommandMetrics`]. [`MetricsFile`] writes the text to the file that `node_exporter`'s textfile collector reads.
+//!
+//! Every label has a small, fixed set of values: a type that Azure adds later is `Other`. The one exception is the info metric of
+//! this machine's open events, which has their ids.
+
+mod exposition;
+mod file;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use scheduled_events_core::record::EventMembers;
+use scheduled_events_core::{
+    Action, Cause, Change, EventKind, GateAnswer, RequestOutcome, TrackedEvent, TrackedStatus, UnixSeconds,
+};
+
+use crate::hooks::CommandOutcome;
+use crate::limits::GATE_ANOTHER_APPROVES;
+use crate::record::{Record, TimedRecord, event_key};
+use crate::watch::{Poll, WatchStatus};
+
+use exposition::{Family, Kind};
+pub(crate) use file::MetricsFile;
+
+/// How a poll ended, beyond the statuses of HTTP, which [`status_class`] has.
+const POLL_RESULTS: [&str; 13] = [
+    "document",
+    "unchanged",
+    "stale",
+    "timeout",
+    "unreachable",
+    "connection-lost",
+    "too-large",
+    "empty-body",
+    "not-a-document",
+    "redirect",
+    "status-4xx",
+    "status-5xx",
+    "status-other",
+];
+
+/// What an approval led to.
+const APPROVAL_RESULTS: [&str; 5] = ["accepted", "no-response", "status-4xx", "status-5xx", "status-other"];
+
+/// Upper bounds of the buckets, in seconds. Metadata answers in milliseconds, and the first time after a day in two minutes.
+const POLL_BUCKETS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0, 130.0];
+
+/// A preparation may take as long as the notice.
+const COMMAND_BUCKETS: [f64; 10] = [0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0];
+
+/// An eviction has 30 seconds, a reboot 15 minutes, a failure that was predicted up to a week. 0 is no notice.
+const NOTICE_BUCKETS: [f64; 10] = [0.0, 10.0, 30.0, 60.0, 300.0, 600.0, 900.0, 3600.0, 86_400.0, 604_800.0];
+
+/// A freeze takes a few seconds, a reboot some minutes.
+const INTERRUPTION_BUCKETS: [f64; 9] = [1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 600.0, 1800.0, 3600.0];
+
+/// How the names of all metrics start.
+const PREFIX: &str = "scheduled_events_";
+
+/// Defines the families and their table. The texts of help are sentences without a full stop.
+macro_rules! families {
+    ($($member:ident $name:literal $kind:expr, $help:literal;)+) => {
+        struct Families {
+            $($member: Family,)+
+            /// Whether anything changed since the text was made.
+            changed: bool,
+        }
+
+        impl Families {
+            const fn new() -> Self {
+                Self { $($member: Family::new($name, $help, $kind),)+ changed: true }
+            }
+
+            fn all(&self) -> [&Family; [$($name),+].len()] {
+                [$(&self.$member),+]
+            }
+        }
+    };
+}
+
+families! {
+    build "build_info" Kind::Gauge, "The version of scheduled-events";
+    polls "polls_total" Kind::Counter, "Polls of the metadata service by result";
+    poll_duration "poll_duration_seconds" Kind::Histogram(&POLL_BUCKETS), "Time that a poll took, answered or not";
+    last_document "last_document_timestamp_seconds" Kind::Gauge,
+        "When a poll was last answered with a document; 0 before the first";
+    events "events" Kind::Gauge, "Events that are open, by type, status and whether they name this machine";
+    event_info "event_info" Kind::Gauge, "Each open event of this machine";
+    next_start "next_start_timestamp_seconds" Kind::Gauge,
+        "The earliest NotBefore of this machine's events that have not started, by type";
+    out_of_service "out_of_service" Kind::Gauge, "1 while the machine is out of service, else 0";
+    changes "changes_total" Kind::Counter, "Changes of events, those of other machines included";
+    decisions "decisions_total" Kind::Counter, "Decisions of the policy about events";
+    commands "commands_total" Kind::Counter, "Commands that ended, by what they were for and how they ended";
+    command_duration "command_duration_seconds" Kind::Histogram(&COMMAND_BUCKETS), "Time that commands took";
+    approvals "approvals_total" Kind::Counter, "Approvals that were posted, one for each event, by result";
+    notice "notice_seconds" Kind::Histogram(&NOTICE_BUCKETS),
+        "Time from the first sight of an event of this machine to its NotBefore; 0 without notice";
+    interruption "interruption_seconds" Kind::Histogram(&INTERRUPTION_BUCKETS),
+        "Time for which an event of this machine was seen as started, until it was over";
+    state_save_failures "state_save_failures_total" Kind::Counter, "Failed attempts to write the state file";
+    records_dropped "records_dropped_total" Kind::Counter, "Records that the output or the audit file lacks";
+}
+
+/// The families, which the threads of commands count in, too.
+type Shared = Arc<Mutex<Families>>;
+
+fn lock(shared: &Shared) -> MutexGuard<'_, Families> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The metrics of one watcher.
+pub(crate) struct Metrics {
+    families: Shared,
+    /// The numbers of events by type, status and `mine`. What was counted once stays, with 0.
+    counts: BTreeMap<[&'static str; 3], u32>,
+    /// When this machine's events that have started were seen to do so.
+    started: HashMap<String, UnixSeconds>,
+}
+
+/// Counts commands, on any thread.
+#[derive(Clone)]
+pub(crate) struct CommandMetrics(Shared);
+
+/// What a command is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CommandKind {
+    Prepare,
+    Recover,
+    Gate,
+    /// A command for a change.
+    Change,
+}
+
+impl CommandKind {
+    const ALL: [Self; 4] = [Self::Prepare, Self::Recover, Self::Gate, Self::Change];
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Prepare => "prepare",
+            Self::Recover => "recover",
+            Self::Gate => "gate",
+            Self::Change => "change",
+        }
+    }
+}
+
+impl Metrics {
+    /// All counters start at 0: an increase from nothing to 1 is none to Prometheus.
+    pub(crate) fn new() -> Self {
+        let mut families = Families::new();
+        families.build.set(&[("version", env!("CARGO_PKG_VERSION"))], 1.0);
+        for result in POLL_RESULTS {
+            families.polls.add(&[("result", result)], 0.0);
+        }
+        for change in Change::ALL {
+            families.changes.add(&[("change", change.word())], 0.0);
+        }
+        for action in Action::ALL {
+            families.decisions.add(&[("action", action.word())], 0.0);
+        }
+        for result in APPROVAL_RESULTS {
+            families.approvals.add(&[("result", result)], 0.0);
+        }
+        for kind in CommandKind::ALL {
+            let gate = (kind == CommandKind::Gate).then_some(["closed", "another-approves"]);
+            for outcome in
+                ["succeeded", "failed", "timed-out", "not-started"].into_iter().chain(gate.into_iter().flatten())
+            {
+                families.commands.add(&[("kind", kind.word()), ("outcome", outcome)], 0.0);
+            }
+        }
+        for histogram in [&mut families.poll_duration, &mut families.notice, &mut families.interruption] {
+            histogram.add(&[], 0.0);
+        }
+        for single in [&mut families.last_document, &mut families.out_of_service] {
+            single.set(&[], 0.0);
+        }
+        for total in [&mut families.state_save_failures, &mut families.records_dropped] {
+            total.add(&[], 0.0);
+        }
+        let families = Arc::new(Mutex::new(families));
+        let mut metrics = Self { families, counts: BTreeMap::new(), started: HashMap::new() };
+        metrics.count_events(&mut std::iter::empty());
+        metrics
+    }
+
+    /// Counts a record.
+    pub(crate) fn record(&mut self, timed: &TimedRecord<'_>) {
+        let mut families = lock(&self.families);
+        match &timed.record {
+            Record::Change { change, event } => {
+                families.changes.add(&[("change", change.word())], 1.0);
+                if event.mine == Some(true) {
+                    on_own_change(&mut families, &mut self.started, *change, event, timed.time);
+                }
+            }
+            Record::Decision { action, .. } => families.decisions.add(&[("action", action.word())], 1.0),
+            Record::Approval { event_ids, status, .. } => {
+                let result = match status {
+                    None => "no-response",
+                    Some(200..=299) => "accepted",
+                    Some(status) => status_class(*status),
+                };
+                families.approvals.add(&[("result", result)], number(event_ids.len()));
+            }
+            _ => return,
+        }
+        families.changed = true;
+    }
+
+    /// Counts a poll, and the events that are open now.
+    pub(crate) fn polled(&mut self, poll: &Poll<'_>) {
+        let Some(result) = poll_result(poll.outcome) else { return };
+        let mut families = lock(&self.families);
+        families.changed = true;
+        families.polls.add(&[("result", result)], 1.0);
+        families.poll_duration.observe(&[], poll.duration.as_secs_f64());
+        if matches!(poll.outcome, RequestOutcome::Document | RequestOutcome::Unchanged) {
+            families.last_document.set(&[], seconds(poll.time.0));
+            drop(families);
+            self.count_events(&mut poll.events());
+        }
+    }
+
+    fn count_events(&mut self, events: &mut dyn Iterator<Item = &TrackedEvent>) {
+        let mut families = lock(&self.families);
+        self.counts.values_mut().for_each(|count| *count = 0);
+        for kind in EventKind::ALL {
+            for status in ["Scheduled", "Started"] {
+                self.counts.entry([kind.word(), status, "true"]).or_default();
+            }
+        }
+        families.event_info.clear();
+        families.next_start.clear();
+        let mut next_starts = BTreeMap::new();
+        for event in events {
+            let (kind, status) = (kind_of(event.event_type()), status_of(event.status()));
+            let mine = match event.mine() {
+                Some(true) => "true",
+                Some(false) => "false",
+                None => "unknown",
+            };
+            *self.counts.entry([kind, status, mine]).or_default() += 1;
+            // Another machine's event is on that machine.
+            if event.mine() == Some(false) {
+                continue;
+            }
+            let labels = [("event_id", event.event_id().as_str()), ("type", kind), ("status", status)];
+            families.event_info.set(&labels, 1.0);
+            if event.status() == TrackedStatus::Scheduled
+                && let Some(start) = event.not_before()
+            {
+                let next = next_starts.entry(kind).or_insert(start.0);
+                *next = start.0.min(*next);
+            }
+        }
+        for (kind, start) in next_starts {
+            families.next_start.set(&[("type", kind)], seconds(start));
+        }
+        for ([kind, status, mine], count) in &self.counts {
+            families.events.set(&[("type", kind), ("status", status), ("mine", mine)], f64::from(*count));
+        }
+    }
+
+    /// Notes the state of the watcher, and how many records were dropped so far.
+    pub(crate) fn status(&mut self, status: WatchStatus<'_>, dropped: u64) {
+        let mut families = lock(&self.families);
+        let is_out = f64::from(u8::from(status.out_of_service));
+        let changed = [
+            families.out_of_service.set(&[], is_out),
+            families.state_save_failures.set(&[], number(status.save_failures)),
+            families.records_dropped.set(&[], number(dropped)),
+        ];
+        families.changed |= changed.contains(&true);
+    }
+
+    pub(crate) fn commands(&self) -> CommandMetrics {
+        CommandMetrics(Arc::clone(&self.families))
+    }
+
+    /// Whether something changed since [`text`](Self::text) was called.
+    pub(crate) fn is_changed(&self) -> bool {
+        lock(&self.families).changed
+    }
+
+    /// The metrics in Prometheus' text format.
+    pub(crate) fn text(&self) -> String {
+        let mut families = lock(&self.families);
+        families.changed = false;
+        let mut text = String::new();
+        for family in families.all() {
+            // Writing to a string does not fail.
+            let _ = family.write(PREFIX, &mut text);
+        }
+        text
+    }
+}
+
+fn on_own_change(
+    families: &mut Families,
+    started: &mut HashMap<String, UnixSeconds>,
+    change: Change,
+    event: &EventMembers<'_>,
+    time: UnixSeconds,
+) {
+    let key = event_key(&event.event_id.to_string());
+    let between = |start: UnixSeconds, end: UnixSeconds| seconds(end.0.saturating_sub(start.0).max(0));
+    match change {
+        Change::Scheduled => {
+            if let Some(start) = event.not_before {
+                families.notice.observe(&[], between(time, start));
+            }
+        }
+        Change::Started | Change::StartedWithoutNotice => {
+            if change == Change::StartedWithoutNotice {
+                families.notice.observe(&[], 0.0);
+            }
+            started.insert(key, time);
+        }
+        _ if change.is_end() => {
+            if let Some(start) = started.remove(&key) {
+                families.interruption.observe(&[], between(start, time));
+            }
+        }
+        _ => {}
+    }
+}
+
+impl CommandMetrics {
+    /// Counts a command that has ended.
+    pub(crate) fn ended(&self, kind: CommandKind, outcome: &CommandOutcome, duration: Duration) {
+        let mut families = lock(&self.0);
+        families.changed = true;
+        let outcome = outcome_word(kind, outcome);
+        families.commands.add(&[("kind", kind.word()), ("outcome", outcome)], 1.0);
+        families.command_duration.observe(&[("kind", kind.word())], duration.as_secs_f64());
+    }
+}
+
+/// A count as a sample. It is exact up to 2^53.
+#[allow(clippy::cast_precision_loss)]
+fn number(count: impl TryInto<u64>) -> f64 {
+    count.try_into().map_or(f64::MAX, |count| count as f64)
+}
+
+/// A time or a duration as a sample.
+#[allow(clippy::cast_precision_loss)] // No time of events is that large.
+const fn seconds(seconds: i64) -> f64 {
+    seconds as f64
+}
+
+fn outcome_word(kind: CommandKind, outcome: &CommandOutcome) -> &'static str {
+    match outcome {
+        CommandOutcome::Succeeded => "succeeded",
+        // A gate's exit code is an answer.
+        CommandOutcome::Failed { code: Some(GATE_ANOTHER_APPROVES), .. } if kind == CommandKind::Gate => {
+            GateAnswer::AnotherApproves.word()
+        }
+        CommandOutcome::Failed { code: Some(_), .. } if kind == CommandKind::Gate => GateAnswer::Closed.word(),
+        CommandOutcome::Failed { .. } => "failed",
+        CommandOutcome::DeadlinePassed => "timed-out",
+        CommandOutcome::Stopped => "stopped",
+        CommandOutcome::Cancelled => "cancelled",
+        CommandOutcome::NotStarted(_) => "not-started",
+    }
+}
+
+/// The result of a poll, or `None` if it was none.
+fn poll_result(outcome: RequestOutcome) -> Option<&'static str> {
+    match outcome {
+        RequestOutcome::Document => Some("document"),
+        RequestOutcome::Unchanged => Some("unchanged"),
+        RequestOutcome::Stale => Some("stale"),
+        RequestOutcome::PollFailed { cause: Cause::Status(status), .. } => Some(status_class(status)),
+        RequestOutcome::PollFailed { cause, .. } => Some(cause.word()),
+        _ => None,
+    }
+}
+
+const fn status_class(status: u16) -> &'static str {
+    match status {
+        400..=499 => "status-4xx",
+        500..=599 => "status-5xx",
+        _ => "status-other",
+    }
+}
+
+/// The type of an event as a label: one of Azure's words today, or `Other`.
+fn kind_of(event_type: &str) -> &'static str {
+    let known = EventKind::ALL.into_iter().find(|kind| kind.word() == event_type);
+    known.unwrap_or(EventKind::Other).word()
+}
+
+const fn status_of(status: TrackedStatus) -> &'static str {
+    match status {
+        TrackedStatus::Scheduled => "Scheduled",
+        TrackedStatus::Started => "Started",
+        TrackedStatus::Unclear => "Other",
+    }
+}
+
+#[cfg(test)]
+mod tests;
