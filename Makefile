@@ -18,7 +18,7 @@ WORKSPACE = --locked --workspace
 	check-format lint test-fast test-rust test-c test-python \
 	docs bare-metal bare-metal-c platforms msrv deny test-stack sizes prove-no-panic coverage verify-c check-bench \
 	test-fuzz fuzz \
-	crash soak queue-worker check-az test-mounts check-systemd test-systemd test-sweeps miri advisories mutants \
+	crash soak queue-worker check-az test-metrics test-mounts check-systemd test-systemd test-sweeps miri advisories mutants \
 	header faults-table records-page scenarios-page bench bench-poll bench-python bench-sizes bench-check bench-c performance
 
 help: ## list these targets
@@ -150,6 +150,11 @@ queue-worker: ## kill and evict three queue workers at random moments: make queu
 check-az: ## parse the az commands that are printed and documented with the parser of the Azure CLI
 	@tests/setup az
 	@tests/az/run
+
+test-metrics: ## scrape the metrics of a replayed day with a real Prometheus; test the alerts and the dashboard; 2 min
+	@tests/setup metrics
+	$(CARGO) build --locked --package scheduled-events
+	@tests/metrics/run $${CARGO_TARGET_DIR:-target}/debug/scheduled-events
 
 test-mounts: ## test the state file on a full and on a read-only file system, which takes a mount
 	@tests/mounts
