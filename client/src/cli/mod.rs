@@ -19,6 +19,7 @@ mod event_filter;
 mod format;
 mod host;
 mod install;
+mod journal;
 mod operator;
 mod others;
 mod output;

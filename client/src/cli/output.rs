@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use super::error::CommandError;
 use super::format::{BAD, CAUTION, printable};
+use super::journal::{self, Priority};
 use super::status_line;
 use crate::limits::{EXIT_OUTPUT_WAIT, OUTPUT_QUEUE_MAX, OUTPUT_WAIT_MAX, OUTPUT_WAIT_SHARE};
 use crate::record::write_json;
@@ -139,7 +140,8 @@ pub(super) fn check_written() -> Result<(), CommandError> {
 
 fn diagnostic(label: &str, message: &str) -> Vec<u8> {
     let style = if label == "error" { BAD } else { CAUTION };
-    format!("{style}{label}:{style:#} {}\n", printable(message)).into_bytes()
+    let prefix = if journal::has_errors() { Priority::of_label(label).prefix() } else { String::new() };
+    format!("{prefix}{style}{label}:{style:#} {}\n", printable(message)).into_bytes()
 }
 
 enum Target {

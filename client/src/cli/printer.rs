@@ -11,8 +11,9 @@ use super::args::OutputArgs;
 use super::format::{
     BAD, CAUTION, DIM, GOOD, PLAIN, action_style, cell, date_and_time, duration, from_now, names, now, sentence,
 };
+use super::journal::{self, Priority};
 use super::others::OthersSummary;
-use super::output::{diagnose, print_progress, print_progress_record};
+use super::output::{diagnose, is_quiet, print_progress, print_progress_record};
 use super::status_line;
 use super::systemd;
 use super::table::wrap;
@@ -33,12 +34,18 @@ pub(super) enum Stamp {
     Full,
     /// The time only, below a line with the date when that changes, for terminals.
     Time,
+    /// None: the journal keeps the time of each line. A record is one line, with a priority.
+    Journal,
 }
 
 impl Stamp {
     /// The stamp for a log on standard output.
     pub(super) fn of_log() -> Self {
-        if terminal::output_width().is_some() { Self::Time } else { Self::Full }
+        match terminal::output_width() {
+            Some(_) => Self::Time,
+            None if journal::has_output() => Self::Journal,
+            None => Self::Full,
+        }
     }
 
     /// The column at which lines below a record start.
@@ -46,6 +53,7 @@ impl Stamp {
         match self {
             Self::Full => 40,
             Self::Time => 25,
+            Self::Journal => 0,
         }
     }
 }
@@ -137,6 +145,10 @@ impl RecordPrinter {
         let Some((text, time)) = summary else { return };
         let stamp = self.stamp(time);
         let hint = if std::mem::replace(&mut self.hinted, true) { "" } else { " (--verbose shows each event)" };
+        if self.stamp == Stamp::Journal {
+            print_progress(&format!("{}others: {text}{hint}\n", Priority::Info.prefix()));
+            return;
+        }
         print_progress(&format!("{DIM}{stamp}  {:<13}  {text}{hint}{DIM:#}\n", "others"));
     }
 
@@ -154,7 +166,13 @@ impl RecordPrinter {
     }
 
     fn print(&mut self, timed: &TimedRecord<'_>) {
+        let stamp = self.stamp;
         let mut line = |word: &str, style: Style, event_type: &str, id: &dyn Display, rest: &str| {
+            if self.stamp == Stamp::Journal {
+                let is_event = !matches!(timed.record, Record::Problem { .. } | Record::Untracked { .. });
+                log_record(timed.record.kind(), word, style, event_type, &id.to_string(), is_event, rest);
+                return;
+            }
             let time = self.stamp(timed.time);
             let (event_type, id) = (cell(event_type), sentence(&id.to_string()));
             let line = format!("{DIM}{time}{DIM:#}  {style}{word:<13}{style:#}  {event_type:<9}  {id}  {rest}");
@@ -162,11 +180,18 @@ impl RecordPrinter {
         };
         match &timed.record {
             Record::Change { change, event } => {
-                line(change.word(), change_style(*change), &type_of(event), &event.event_id, "");
+                let mut about = Vec::new();
                 if !matches!(change, Change::Started) && !change.is_end() {
-                    self.below(&summary(event, timed.time));
-                    if let Some(text) = event.description.filter(|text| !text.is_empty()) {
-                        self.below(&sentence(&text.to_string()));
+                    about.push(summary(event, timed.time));
+                    let text = event.description.filter(|text| !text.is_empty());
+                    about.extend(text.map(|text| sentence(&text.to_string())));
+                }
+                let is_journal = stamp == Stamp::Journal;
+                let rest = if is_journal { about.join("; ") } else { String::new() };
+                line(change.word(), change_style(*change), &type_of(event), &event.event_id, &rest);
+                if !is_journal {
+                    for text in &about {
+                        self.below(text);
                     }
                 }
             }
@@ -233,8 +258,31 @@ impl RecordPrinter {
     /// Prints a line of its own, for people only.
     pub(super) fn message(&self, text: &str) {
         if !self.json {
-            print_progress(&format!("{text}\n"));
+            let prefix = if self.stamp == Stamp::Journal { Priority::Info.prefix() } else { String::new() };
+            print_progress(&format!("{prefix}{text}\n"));
         }
+    }
+}
+
+/// Prints a record as one line of the journal, with the fields that `journalctl` can select by.
+fn log_record(kind: &str, word: &str, style: Style, event_type: &str, id: &str, is_event: bool, rest: &str) {
+    if is_quiet() {
+        return;
+    }
+    let priority = if style == BAD {
+        Priority::Warning
+    } else if style == CAUTION {
+        Priority::Notice
+    } else {
+        Priority::Info
+    };
+    let line = format!("{word}: {} {}  {rest}", cell(event_type), sentence(id));
+    let line = line.trim_end();
+    let (event_type, id) = (printable(event_type), printable(id));
+    let fields =
+        [("SCHEDULED_EVENTS_RECORD", kind), ("SCHEDULED_EVENTS_TYPE", &*event_type), ("SCHEDULED_EVENTS_ID", &*id)];
+    if !journal::send(priority, line, if is_event { &fields } else { &fields[..1] }) {
+        print_progress(&format!("{}{line}\n", priority.prefix()));
     }
 }
 

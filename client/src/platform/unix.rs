@@ -3,7 +3,9 @@
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::net::TcpListener;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
@@ -12,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::fs::{FlockOperation, OFlags, flock, fstat};
 use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitOptions, geteuid, kill_process, kill_process_group, wait, waitid,
@@ -299,6 +301,30 @@ pub(crate) fn make_private(file: &File) -> io::Result<()> {
         return Ok(());
     }
     file.set_permissions(Permissions::from_mode(0o600))
+}
+
+/// Whether the stream is the one that `JOURNAL_STREAM` names as device and inode.
+pub(crate) fn is_stream(stream: &impl AsFd, named: &str) -> bool {
+    fstat(stream).is_ok_and(|found| format!("{}:{}", found.st_dev, found.st_ino) == named)
+}
+
+/// A connected datagram socket that never waits for its reader.
+#[derive(Debug)]
+pub(crate) struct DatagramSocket(UnixDatagram);
+
+impl DatagramSocket {
+    /// Connects to the socket at this path.
+    pub(crate) fn connect(path: &Path) -> io::Result<Self> {
+        let socket = UnixDatagram::unbound()?;
+        socket.connect(path)?;
+        socket.set_nonblocking(true)?;
+        Ok(Self(socket))
+    }
+
+    /// Sends a datagram. Returns whether it was accepted as a whole.
+    pub(crate) fn send(&self, datagram: &[u8]) -> bool {
+        self.0.send(datagram).is_ok_and(|length| length == datagram.len())
+    }
 }
 
 /// Lets everybody read a file, and only its owner write it, whatever the umask.

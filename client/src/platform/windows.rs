@@ -4,6 +4,7 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::net::TcpListener;
 use std::os::windows::fs::OpenOptionsExt;
+use std::os::windows::io::AsHandle;
 use std::os::windows::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -123,6 +124,27 @@ pub(crate) fn check_writers(_metadata: &Metadata) -> Result<(), String> {
 #[allow(clippy::unnecessary_wraps)] // The same function as on Unix.
 pub(crate) fn make_private(_file: &File) -> io::Result<()> {
     Ok(())
+}
+
+/// There is no journal.
+pub(crate) fn is_stream(_stream: &impl AsHandle, _named: &str) -> bool {
+    false
+}
+
+/// See [`is_stream`].
+#[derive(Debug)]
+pub(crate) struct DatagramSocket;
+
+impl DatagramSocket {
+    /// See [`is_stream`].
+    pub(crate) fn connect(_path: &Path) -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// See [`is_stream`].
+    pub(crate) fn send(&self, _datagram: &[u8]) -> bool {
+        false
+    }
 }
 
 /// See [`private`].

@@ -15,10 +15,12 @@ mod field_faults;
 mod host_limits;
 mod http_faults;
 mod install;
+#[cfg(unix)]
+mod journal;
 mod main_job;
-mod operator;
 #[cfg(unix)]
 mod metrics;
+mod operator;
 mod output;
 mod overlaps;
 #[cfg(target_os = "linux")]
