@@ -15,7 +15,7 @@ SLOW = reference:: invariants:: http_faults:: clocks:: commands:: restart:: stat
 WORKSPACE = --locked --workspace
 
 .PHONY: help demo install wheel check test verify setup clean \
-	check-format lint test-fast test-rust test-c test-python \
+	packages test-packages check-format lint test-fast test-rust test-c test-python \
 	docs bare-metal bare-metal-c platforms msrv deny test-stack sizes prove-no-panic coverage verify-c check-bench \
 	test-fuzz fuzz \
 	crash soak queue-worker check-az test-metrics test-mounts check-systemd test-systemd test-sweeps miri advisories mutants \
@@ -37,6 +37,10 @@ wheel: ## build the Python wheel into target/wheels
 	@tests/setup python
 	@python3 -m venv target/python/venv && target/python/venv/bin/pip install -q 'maturin>=1.9.4,<2'
 	cd py && CARGO_TARGET_DIR=../target ../target/python/venv/bin/maturin build --out ../target/wheels
+
+packages: ## build what users install into target/packages: make packages PARTS="x86_64 sbom"
+	@tests/setup packages
+	@packaging/build.sh $(PARTS)
 
 ##@ Test it, in three tiers
 check: check-format lint test-fast ## format, Clippy, unit tests and fast integration tests; needs only Rust; 90 s, 4 min at first
@@ -166,6 +170,10 @@ check-systemd: ## check that systemd understands the unit, and how much the unit
 test-systemd: ## run the unit under a real systemd: ready, watched, restarted, stopped
 	@tests/setup systemd
 	@client/systemd/try
+
+test-packages: ## test the packages as users would, in a fresh Debian with systemd; build them twice: make test-packages PARTS=lint
+	@tests/setup packages test-packages
+	@packaging/test/run $(PARTS)
 
 test-sweeps: ## compare the session with a naive model over every short sequence of what can happen
 	$(CARGO) test $(WORKSPACE) --test suite -- reference::

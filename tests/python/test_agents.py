@@ -20,7 +20,7 @@ from conftest import ROOT
 import scheduled_events as se
 
 STAND_INS = Path(__file__).parent / "stand_ins"
-PACKAGE = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "packages/resource-agents"
+PACKAGE = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debian/resource-agents"
 AGENT = PACKAGE / "usr/lib/ocf/resource.d/heartbeat/azure-events-az"
 HOST = socket.gethostname()
 

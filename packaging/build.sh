@@ -1,0 +1,135 @@
+#!/usr/bin/env bash
+# Builds what users install, into target/packages: packaging/build.sh [PART...]; without a part, all of them.
+#
+#   x86_64 aarch64   the command as a static program for this processor: .tar.gz, .deb and .rpm
+#   c-library        libscheduled-events and its -dev package for this machine's processor: .deb
+#   wheels           Python wheels for glibc and musl, x86-64 and ARM64
+#   source           the source of the C library, and the Python source distribution
+#   sbom             a CycloneDX list of what the command contains
+#   sums             SHA256SUMS of all files; always done last
+#
+# The same source gives the same bytes, in whatever folder it is built. SOURCE_DATE_EPOCH is the time in the files; without
+# it, the time of the last commit. MAINTAINER is the name and address in the .deb. For tests, DEB_VERSION builds only the .deb,
+# with that version, and PACKAGES is the folder that is written to.
+set -euo pipefail
+export LC_ALL=C.UTF-8 TZ=UTC
+umask 022
+cd "$(dirname "$0")/.."
+root=$PWD
+out=$(realpath -m "${PACKAGES:-target/packages}")
+stage=$root/target/package-stage # Cargo.toml of the client names it
+work=$root/target/package-work
+export PATH=$root/target/tools/bin:$PATH
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}
+export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)}
+maintainer=${MAINTAINER:-The scheduled-events authors <scheduled-events@localhost>}
+version=$(sed -n '/^version = "\(.*\)"$/ { s//\1/p; q }' Cargo.toml)
+
+log() { printf -- '--- %3ds  %s\n' "$SECONDS" "$*"; }
+
+# The compiler's arguments for a build whose bytes depend on the source only. More arguments are added.
+flags() {
+    local all
+    printf -v all '%s\x1f' "--remap-path-prefix=$root=/scheduled-events" \
+        "--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}/registry/src=/crates" "$@"
+    printf '%s' "${all%$'\x1f'}"
+}
+
+# archive NAME FOLDER: NAME.tar.gz with the contents of FOLDER in a folder NAME.
+archive() {
+    tar --create --directory "$2" --transform "s,^\.,$1," --sort=name --mtime="@$SOURCE_DATE_EPOCH" \
+        --owner=0 --group=0 --numeric-owner --mode='u+rw,go=rX' . | gzip --no-name --best >"$out/$1.tar.gz"
+}
+
+# The command for a processor, linked with the linker and the C library that come with Rust.
+compile() { # PROCESSOR
+    CARGO_ENCODED_RUSTFLAGS=$(flags -Clinker=rust-lld -Clink-self-contained=yes) \
+        cargo build --quiet --locked --profile command --package scheduled-events --target "$1-unknown-linux-musl"
+}
+
+program() { # PROCESSOR
+    log "the command for $1"
+    compile "$1"
+    lay_out "$1"
+    log ".deb for $1"
+    cargo-deb --quiet --package scheduled-events --target "$1-unknown-linux-musl" --no-build --no-strip --maintainer "$maintainer" \
+        ${DEB_VERSION:+--deb-version "$DEB_VERSION"} --output "$out/" >"$work/cargo-deb"
+    [[ -z ${DEB_VERSION-} ]] || return 0
+    log ".rpm and .tar.gz for $1"
+    cargo-generate-rpm --package client --target "$1-unknown-linux-musl" --source-date "$SOURCE_DATE_EPOCH" --output "$out/"
+    local name=scheduled-events-$version-linux-$1
+    rm -rf "$work/archive"
+    mkdir -p "$work/archive"
+    cp -r "$stage"/{bin,policy.toml,systemd,man,completions,doc,examples} LICENSE-* CHANGELOG.md "$work/archive/"
+    archive "$name" "$work/archive"
+}
+
+# What is installed beside the command, for .tar.gz, .deb and .rpm.
+lay_out() { # PROCESSOR
+    rm -rf "$stage"
+    mkdir -p "$stage"/{bin,systemd,sysusers,man,completions,doc,examples} "$out" "$work"
+    cp "$CARGO_TARGET_DIR/$1-unknown-linux-musl/command/scheduled-events" "$stage/bin/"
+    # The texts are the same for all processors; this machine runs its own program.
+    local run name
+    [[ $1 == "$(uname -m)" ]] || compile "$(uname -m)"
+    run=$CARGO_TARGET_DIR/$(uname -m)-unknown-linux-musl/command/scheduled-events
+    "$run" man >"$stage/man/scheduled-events.1"
+    for name in $("$run" --help | sed -n '/^Commands:/,/^$/ s/^  \([a-z][a-z-]*\) .*/\1/p'); do
+        [[ $name == help ]] || "$run" man "$name" >"$stage/man/scheduled-events-$name.1"
+    done
+    "$run" completions bash >"$stage/completions/scheduled-events.bash"
+    "$run" completions zsh >"$stage/completions/_scheduled-events"
+    "$run" completions fish >"$stage/completions/scheduled-events.fish"
+
+    # The units as in the source, with the paths of a package and its policy, and without the lines on how to copy them.
+    for name in scheduled-events.service scheduled-events-run@.service; do
+        sed -e 's|/usr/local/bin/|/usr/bin/|g' -e '/^#   install /d' \
+            -e 's|^\(ExecStart=[^ ]*\) watch |\1 watch --policy /etc/scheduled-events/policy.toml |' \
+            "client/systemd/$name" >"$stage/systemd/$name"
+    done
+    for name in drain.conf root.conf scheduled-events.rules; do
+        sed 's|/usr/local/bin/|/usr/bin/|g' "client/systemd/$name" >"$stage/examples/$name"
+    done
+    cp packaging/system/policy.toml "$stage/"
+    cp packaging/system/sysusers.conf "$stage/sysusers/scheduled-events.conf"
+    cp README.md SECURITY.md "$stage/doc/"
+    packaging/licenses.py scheduled-events "$1-unknown-linux-musl" >"$stage/doc/THIRD-PARTY"
+    debian_texts
+}
+
+# The copyright and the changelog in Debian's formats.
+debian_texts() {
+    {
+        printf '%s\n' 'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/' \
+            'Upstream-Name: scheduled-events' '' 'Files: *' 'Copyright: 2026 The scheduled-events authors' \
+            'License: MIT or Apache-2.0' 'Comment: THIRD-PARTY beside this file has the licences of the libraries' ' that the program contains.' '' 'License: MIT'
+        printf ' %s\n .\n' 'Copyright (c) 2026 The scheduled-events authors'
+        sed -n '/^Permission/,$ { s/^$/./; s/^/ /; p }' LICENSE-MIT
+        printf '%s\n' '' 'License: Apache-2.0' ' On Debian systems, /usr/share/common-licenses/Apache-2.0 has the text of this' \
+            ' license.'
+    } >"$stage/copyright"
+    {
+        printf 'scheduled-events (%s) unstable; urgency=medium\n\n  * Release %s. changelog.gz lists the changes.\n\n' \
+            "${DEB_VERSION:-$version-1}" "$version"
+        printf ' -- %s  %s\n' "$maintainer" "$(date -Rud "@$SOURCE_DATE_EPOCH")"
+    } >"$stage/changelog"
+}
+
+sums() {
+    (cd "$out" && find . -type f ! -name SHA256SUMS -printf '%P\0' | sort -z | xargs -0 sha256sum >SHA256SUMS)
+}
+
+[[ $# -gt 0 ]] || set -- x86_64 aarch64
+for part; do
+    case $part in
+    x86_64 | aarch64) program "$part" ;;
+    sums) ;;
+    *)
+        sed -n '2,/^$/ s/^# \?//p' "$0" >&2
+        exit 2
+        ;;
+    esac
+done
+sums
+log "built:"
+(cd "$out" && du -ab --max-depth=1 . | sort -k 2)

@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""Prints the licence texts of all crates that are compiled into a package: packaging/licenses.py PACKAGE TARGET
+
+A text that several crates share is printed once, below the names of all of them. A crate without a text is an error.
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+def compiled(package, target):
+    """The names and versions of the crates of other authors in the program, without those that only build it."""
+    tree = subprocess.check_output(
+        ["cargo", "tree", "--locked", "--package", package, "--target", target, "--edges", "normal,no-proc-macro",
+         "--prefix", "none", "--format", "{p}"], text=True)  # fmt: skip
+    lines = {tuple(line.split()[:2]) for line in tree.splitlines() if line and "(/" not in line}
+    return {(name, version.removeprefix("v")) for name, version in lines}
+
+
+def main():
+    package, target = sys.argv[1:]
+    wanted = compiled(package, target)
+    metadata = json.loads(subprocess.check_output(["cargo", "metadata", "--locked", "--format-version", "1"]))
+    texts, lacking = {}, []
+    for crate in metadata["packages"]:
+        if (crate["name"], crate["version"]) not in wanted:
+            continue
+        folder = pathlib.Path(crate["manifest_path"]).parent
+        files = [path for path in sorted(folder.iterdir())
+                 if path.name.upper().startswith(("LICENSE", "LICENCE", "COPYING", "NOTICE", "UNLICENSE")) and path.is_file()]
+        if not files:
+            lacking.append(f"{crate['name']} {crate['version']} ({crate['license']})")
+        for path in files:
+            text = path.read_text(encoding="utf-8", errors="replace").strip().replace("\r\n", "\n")
+            texts.setdefault(text, []).append(f"{crate['name']} {crate['version']} ({crate['license']})")
+    if lacking:
+        sys.exit(f"error: no licence text in the archives of: {', '.join(lacking)}")
+    for text, crates in texts.items():
+        print("=" * 78, *dict.fromkeys(crates), "", text, "", sep="\n")
+
+
+if __name__ == "__main__":
+    main()
