@@ -94,35 +94,82 @@ lay_out() { # PROCESSOR
     cp packaging/system/sysusers.conf "$stage/sysusers/scheduled-events.conf"
     cp README.md SECURITY.md "$stage/doc/"
     packaging/licenses.py scheduled-events "$1-unknown-linux-musl" >"$stage/doc/THIRD-PARTY"
-    debian_texts
+    debian_texts scheduled-events "$stage"
 }
 
-# The copyright and the changelog in Debian's formats.
-debian_texts() {
+# The copyright and the changelog of a package in Debian's formats.
+debian_texts() { # PACKAGE FOLDER
     {
         printf '%s\n' 'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/' \
             'Upstream-Name: scheduled-events' '' 'Files: *' 'Copyright: 2026 The scheduled-events authors' \
-            'License: MIT or Apache-2.0' 'Comment: THIRD-PARTY beside this file has the licences of the libraries' ' that the program contains.' '' 'License: MIT'
+            'License: MIT or Apache-2.0'
+        [[ $1 != scheduled-events ]] || printf '%s\n' 'Comment: THIRD-PARTY beside this file has the licences of the libraries' \
+            ' that the program contains.'
+        printf '%s\n' '' 'License: MIT'
         printf ' %s\n .\n' 'Copyright (c) 2026 The scheduled-events authors'
         sed -n '/^Permission/,$ { s/^$/./; s/^/ /; p }' LICENSE-MIT
         printf '%s\n' '' 'License: Apache-2.0' ' On Debian systems, /usr/share/common-licenses/Apache-2.0 has the text of this' \
             ' license.'
-    } >"$stage/copyright"
+    } >"$2/copyright"
     {
-        printf 'scheduled-events (%s) unstable; urgency=medium\n\n  * Release %s. changelog.gz lists the changes.\n\n' \
-            "${DEB_VERSION:-$version-1}" "$version"
+        printf '%s (%s) unstable; urgency=medium\n\n  * Release %s of scheduled-events.\n\n' \
+            "$1" "${DEB_VERSION:-$version-1}" "$version"
         printf ' -- %s  %s\n' "$maintainer" "$(date -Rud "@$SOURCE_DATE_EPOCH")"
-    } >"$stage/changelog"
+    } >"$2/changelog.Debian"
+}
+
+# libscheduled-events0.1 and libscheduled-events-dev, for this machine's processor. The number is the library's soname.
+c_library() {
+    log "the C library"
+    local folder=$work/c-library abi processor triple library depends name
+    processor=$(dpkg --print-architecture)
+    triple=$(dpkg-architecture --query DEB_HOST_MULTIARCH)
+    rm -rf "$folder"
+    mkdir -p "$folder/debian"
+    DESTDIR=$folder/dev ffi-c/install.sh /usr "/usr/lib/$triple"
+    library=$(basename "$folder/dev/usr/lib/$triple"/libscheduled_events.so.*.*.*)
+    abi=$(readelf -d "$folder/dev/usr/lib/$triple/$library" | sed -n 's/.*soname: \[libscheduled_events\.so\.\(.*\)\].*/\1/p')
+    name=libscheduled-events$abi
+    mkdir -p "$folder/lib/usr/lib/$triple" "$folder"/{lib,dev}/DEBIAN
+    mv "$folder/dev/usr/lib/$triple/$library" "$folder/dev/usr/lib/$triple/libscheduled_events.so.$abi" "$folder/lib/usr/lib/$triple/"
+    strip --strip-debug --enable-deterministic-archives "$folder/dev/usr/lib/$triple/libscheduled_events.a"
+
+    printf 'Source: scheduled-events\n\nPackage: %s\nArchitecture: any\n' "$name" >"$folder/debian/control"
+    depends=$(cd "$folder" && dpkg-shlibdeps -O "lib/usr/lib/$triple/$library" | sed -n 's/^shlibs:Depends=//p')
+    (cd "$folder" && dpkg-gensymbols -q -c1 -Plib "-p$name" "-v$version" "-I$root/packaging/deb/$name.symbols" -Olib/DEBIAN/symbols)
+    echo "libscheduled_events $abi $name (>= $version)" >"$folder/lib/DEBIAN/shlibs"
+    echo 'activate-noawait ldconfig' >"$folder/lib/DEBIAN/triggers"
+    debian "$folder/lib" "$name" "$processor" libs "$depends" 'read and follow Azure Scheduled Events' \
+        "The shared library. It allocates no memory and does no input or output."
+    debian "$folder/dev" libscheduled-events-dev "$processor" libdevel "$name (= $version-1)" \
+        'read and follow Azure Scheduled Events (development files)' \
+        "The headers for C and C++17, the static library, and files for pkg-config and CMake."
+}
+
+# debian FOLDER NAME PROCESSOR SECTION DEPENDS SUMMARY DESCRIPTION: a .deb of the folder.
+debian() {
+    local doc=$1/usr/share/doc/$2
+    mkdir -p "$doc"
+    debian_texts "$2" "$doc"
+    gzip --no-name --best "$doc/changelog.Debian"
+    (cd "$1" && find usr -type f -print0 | sort -z | xargs -0 md5sum >DEBIAN/md5sums)
+    printf '%s: %s\n' Package "$2" Version "$version-1" Architecture "$3" Multi-Arch same Section "$4" Priority optional \
+        Maintainer "$maintainer" Installed-Size "$(du -sk --apparent-size "$1/usr" | cut -f 1)" Depends "$5" \
+        Source scheduled-events Description "$6" >"$1/DEBIAN/control"
+    printf ' %s\n' "$7" >>"$1/DEBIAN/control"
+    chmod -R u+rwX,go=rX "$1"
+    dpkg-deb --root-owner-group -Zxz --build "$1" "$out/$2_$version-1_$3.deb" >/dev/null
 }
 
 sums() {
     (cd "$out" && find . -type f ! -name SHA256SUMS -printf '%P\0' | sort -z | xargs -0 sha256sum >SHA256SUMS)
 }
 
-[[ $# -gt 0 ]] || set -- x86_64 aarch64
+[[ $# -gt 0 ]] || set -- x86_64 aarch64 c-library
 for part; do
     case $part in
     x86_64 | aarch64) program "$part" ;;
+    c-library) c_library ;;
     sums) ;;
     *)
         sed -n '2,/^$/ s/^# \?//p' "$0" >&2
