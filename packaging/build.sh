@@ -3,9 +3,10 @@
 #
 #   x86_64 aarch64   the command as a static program for this processor: .tar.gz, .deb and .rpm
 #   c-library        libscheduled-events and its -dev package for this machine's processor: .deb
-#   wheels           Python wheels for glibc and musl, x86-64 and ARM64
-#   source           the source of the C library, and the Python source distribution
-#   sbom             a CycloneDX list of what the command contains
+#   wheel            the Python wheel for this machine's processor, and the source distribution
+#   wheels           the wheels for glibc and musl, x86-64 and ARM64, and the source distribution
+#   source           the source tree, from which the C library is built
+#   sbom             lists of what the command, the C library and the wheel contain, as CycloneDX
 #   sums             SHA256SUMS of all files; always done last
 #
 # The same source gives the same bytes, in whatever folder it is built. SOURCE_DATE_EPOCH is the time in the files; without
@@ -60,14 +61,16 @@ program() { # PROCESSOR
     local name=scheduled-events-$version-linux-$1
     rm -rf "$work/archive"
     mkdir -p "$work/archive"
-    cp -r "$stage"/{bin,policy.toml,systemd,man,completions,doc,examples} LICENSE-* CHANGELOG.md "$work/archive/"
+    cp -r "$stage"/{bin,policy.toml,systemd,man,completions,doc,examples} LICENSE-* CHANGELOG.md packaging/container/Containerfile \
+        "$work/archive/"
+    mkdir "$work/archive/state" # for the Containerfile
     archive "$name" "$work/archive"
 }
 
 # What is installed beside the command, for .tar.gz, .deb and .rpm.
 lay_out() { # PROCESSOR
     rm -rf "$stage"
-    mkdir -p "$stage"/{bin,systemd,sysusers,man,completions,doc,examples} "$out" "$work"
+    mkdir -p "$stage"/{bin,systemd,sysusers,man,completions,doc,examples}
     cp "$CARGO_TARGET_DIR/$1-unknown-linux-musl/command/scheduled-events" "$stage/bin/"
     # The texts are the same for all processors; this machine runs its own program.
     local run name
@@ -131,6 +134,7 @@ c_library() {
     abi=$(readelf -d "$folder/dev/usr/lib/$triple/$library" | sed -n 's/.*soname: \[libscheduled_events\.so\.\(.*\)\].*/\1/p')
     name=libscheduled-events$abi
     mkdir -p "$folder/lib/usr/lib/$triple" "$folder"/{lib,dev}/DEBIAN
+    chmod 644 "$folder/dev/usr/lib/$triple/$library"
     mv "$folder/dev/usr/lib/$triple/$library" "$folder/dev/usr/lib/$triple/libscheduled_events.so.$abi" "$folder/lib/usr/lib/$triple/"
     strip --strip-debug --enable-deterministic-archives "$folder/dev/usr/lib/$triple/libscheduled_events.a"
 
@@ -143,7 +147,7 @@ c_library() {
         "The shared library. It allocates no memory and does no input or output."
     debian "$folder/dev" libscheduled-events-dev "$processor" libdevel "$name (= $version-1)" \
         'read and follow Azure Scheduled Events (development files)' \
-        "The headers for C and C++17, the static library, and files for pkg-config and CMake."
+        $'The headers for C and C++17, the static library, and files for\n pkg-config and CMake.'
 }
 
 # debian FOLDER NAME PROCESSOR SECTION DEPENDS SUMMARY DESCRIPTION: a .deb of the folder.
@@ -161,15 +165,78 @@ debian() {
     dpkg-deb --root-owner-group -Zxz --build "$1" "$out/$2_$version-1_$3.deb" >/dev/null
 }
 
+wheel() { # PROCESSOR LIBC PLATFORM
+    log "the wheel for $3 $1"
+    local flags=()
+    [[ $2 != musl ]] || flags=(-Ctarget-feature=-crt-static)
+    # Zig links for glibc 2.17, whatever this machine has.
+    CARGO_ENCODED_RUSTFLAGS=$(flags ${flags[@]+"${flags[@]}"}) "$work/venv/bin/maturin" build --quiet --zig --manifest-path py/Cargo.toml \
+        --target "$1-unknown-linux-$2" --compatibility "$3" --out "$out"
+}
+
+sdist() {
+    log "the Python source distribution"
+    "$work/venv/bin/maturin" sdist --quiet --manifest-path py/Cargo.toml --out "$out"
+}
+
+python_tools() {
+    [[ -x $work/venv/bin/python ]] || python3 -m venv "$work/venv"
+    "$work/venv/bin/pip" install --quiet --disable-pip-version-check 'maturin==1.16.0' 'ziglang==0.17.1'
+    export PATH=$work/venv/bin:$PATH
+}
+
+# What git knows of the tree.
+source_tree() {
+    log "the source"
+    rm -rf "$work/source"
+    mkdir -p "$work/source"
+    git ls-files -z | xargs -0 cp --parents --no-dereference --target-directory "$work/source"
+    archive "scheduled-events-$version" "$work/source"
+}
+
+sbom() {
+    log "the lists of contents"
+    local member name
+    rm -rf "$work/source"
+    mkdir -p "$work/source"
+    # The program writes beside each Cargo.toml.
+    git ls-files -z | xargs -0 cp --parents --no-dereference --target-directory "$work/source"
+    cargo-cyclonedx cyclonedx --quiet --format json --spec-version 1.5 --no-build-deps --target x86_64-unknown-linux-musl \
+        --manifest-path "$work/source/client/Cargo.toml"
+    for member in client ffi-c py; do
+        name=$(basename "$work/source/$member"/*.cdx.json .cdx.json)
+        sed "s|file://$work/source/|file:///scheduled-events/|g" "$work/source/$member/$name.cdx.json" >"$out/$name-$version.cdx.json"
+    done
+}
+
 sums() {
     (cd "$out" && find . -type f ! -name SHA256SUMS -printf '%P\0' | sort -z | xargs -0 sha256sum >SHA256SUMS)
 }
 
-[[ $# -gt 0 ]] || set -- x86_64 aarch64 c-library
+if [[ $# -eq 0 ]]; then
+    set -- x86_64 aarch64 c-library wheels source sbom
+    rm -rf "$out"
+fi
+mkdir -p "$out" "$work"
 for part; do
     case $part in
     x86_64 | aarch64) program "$part" ;;
     c-library) c_library ;;
+    wheel)
+        python_tools
+        wheel "$(uname -m)" gnu manylinux2014
+        sdist
+        ;;
+    wheels)
+        python_tools
+        for processor in x86_64 aarch64; do
+            wheel $processor gnu manylinux2014
+            wheel $processor musl musllinux_1_2
+        done
+        sdist
+        ;;
+    source) source_tree ;;
+    sbom) sbom ;;
     sums) ;;
     *)
         sed -n '2,/^$/ s/^# \?//p' "$0" >&2
