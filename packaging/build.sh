@@ -57,7 +57,8 @@ program() { # PROCESSOR
         ${DEB_VERSION:+--deb-version "$DEB_VERSION"} --output "$out/" >"$work/cargo-deb"
     [[ -z ${DEB_VERSION-} ]] || return 0
     log ".rpm and .tar.gz for $1"
-    cargo-generate-rpm --package client --target "$1-unknown-linux-musl" --source-date "$SOURCE_DATE_EPOCH" --output "$out/"
+    cargo-generate-rpm --package client --target "$1-unknown-linux-musl" --source-date "$SOURCE_DATE_EPOCH" \
+        --payload-compress gzip --output "$out/"
     local name=scheduled-events-$version-linux-$1
     rm -rf "$work/archive"
     mkdir -p "$work/archive"
