@@ -149,10 +149,13 @@ class Cluster:
 
     def monitor(self) -> int:
         """Call the agent as Pacemaker does every ten seconds, and return its exit code."""
-        command = [sys.executable, str(self.agent), "monitor"]
+        return self.call("monitor").returncode
+
+    def call(self, action: str) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, str(self.agent), action]
         done = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=120)
         assert "Traceback" not in done.stderr, done.stderr
-        return done.returncode
+        return done
 
     def effects(self) -> "list[str]":
         """The changes of attributes so far."""
@@ -160,7 +163,14 @@ class Cluster:
         return log.read_text().splitlines() if log.exists() else []
 
 
-def effects(text: str, folder: Path, environment: "dict[str, str]", scenario: str, faults: "list[str]") -> Any:
+def effects(
+    text: str,
+    folder: Path,
+    environment: "dict[str, str]",
+    scenario: str,
+    faults: "list[str]",
+    user_agent: str = "Pacemaker-ResourceAgent/",
+) -> Any:
     """What the agent does in a scenario: changes of attributes, approvals, and the number of failed calls."""
     speed = 30 if scenario == "cancelled" else 60
     server = se.replay(scenario, speed=speed, seed=1, vm_name="db_0", faults=faults)
@@ -172,7 +182,7 @@ def effects(text: str, folder: Path, environment: "dict[str, str]", scenario: st
             after += server.finished
         posts = [json.loads(request["body"]) for request in server.requests() if request["method"] == "POST"]
         agents = {value for request in server.requests() for name, value in request["headers"] if name == "user-agent"}
-    assert all(value.startswith("Pacemaker-ResourceAgent/") for value in agents)
+    assert all(value.startswith(user_agent) for value in agents)
     return cluster.effects(), posts, failed
 
 
