@@ -12,7 +12,7 @@ use scheduled_events_core::{Action, Document, UnixSeconds, VmNames};
 use crate::support::{Folder, VM, document, freeze, run, with};
 
 /// The root of the repository.
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+pub(crate) const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 #[test]
 fn the_paths_that_contributing_names_exist() {
@@ -195,27 +195,27 @@ fn the_policy_in_the_readme_decides_as_stated_there() {
 
 /// What is wrong, one line each, with file and line number.
 #[derive(Default)]
-struct Errors(Vec<String>);
+pub(crate) struct Errors(Vec<String>);
 
 impl Errors {
-    fn add(&mut self, line: &Line, error: impl Display) {
+    pub(crate) fn add(&mut self, line: &Line, error: impl Display) {
         self.0.push(format!("{}:{}: {error}", line.page, line.number));
     }
 
     /// Fails if there are errors, or if nothing was checked because the pages have another form now.
     #[track_caller]
-    fn check(self, checked: usize) {
+    pub(crate) fn check(self, checked: usize) {
         assert!(self.0.is_empty(), "\n{}", self.0.join("\n"));
         assert!(checked > 0, "the pages contain nothing to check");
     }
 }
 
 /// A line of a file of the repository.
-struct Line {
+pub(crate) struct Line {
     /// The file's path from the root.
     page: String,
     number: usize,
-    text: String,
+    pub(crate) text: String,
     /// Whether it is in a block of code.
     is_code: bool,
 }
@@ -240,12 +240,12 @@ impl Line {
     }
 
     /// The cells of its row in a table.
-    fn cells(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn cells(&self) -> impl Iterator<Item = &str> {
         self.text.trim_matches('|').split('|').map(str::trim)
     }
 }
 
-fn code_spans(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn code_spans(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
@@ -255,11 +255,11 @@ fn is_path(code: &str) -> bool {
     plain && (code.contains('/') || Path::new(code).extension().is_some())
 }
 
-fn read(path: &str) -> String {
+pub(crate) fn read(path: &str) -> String {
     fs::read_to_string(Path::new(ROOT).join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-fn lines(page: &str) -> Vec<Line> {
+pub(crate) fn lines(page: &str) -> Vec<Line> {
     let mut is_code = false;
     let mut lines = Vec::new();
     for (number, text) in (1..).zip(read(page).lines()) {
@@ -300,7 +300,7 @@ fn headings(page: &str) -> BTreeSet<String> {
 }
 
 /// The targets of the Makefile that `make help` lists.
-fn make_targets() -> BTreeSet<String> {
+pub(crate) fn make_targets() -> BTreeSet<String> {
     let text = read("Makefile");
     let rules = text.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_lowercase()));
     rules.filter_map(|line| Some(line.split_once(':').filter(|(_, rest)| rest.contains("## "))?.0.to_owned())).collect()

@@ -7,6 +7,7 @@ mod audit;
 mod clocks;
 mod command_line;
 mod commands;
+mod coverage;
 #[cfg(unix)]
 mod discover;
 mod documentation;
