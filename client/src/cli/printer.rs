@@ -9,7 +9,8 @@ use scheduled_events_core::{Action, Change, UnixSeconds};
 
 use super::args::OutputArgs;
 use super::format::{
-    BAD, CAUTION, DIM, GOOD, PLAIN, action_style, cell, date_and_time, duration, from_now, names, now, sentence,
+    BAD, CAUTION, DIM, GOOD, PLAIN, action_style, cell, date_and_time, duration, from_now, names, now, printable,
+    sentence,
 };
 use super::journal::{self, Priority};
 use super::others::OthersSummary;

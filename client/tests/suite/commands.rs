@@ -172,7 +172,7 @@ fn what_a_command_started_has_the_grace_too() {
         "trap \"sleep 0.5; echo saved >> {log}; exit 0\" TERM; echo start >> {log}; while {WHILE_TEST_RUNS}; do sleep 0.05; done",
         log = fixture.log
     );
-    let script = fixture.folder.file("prepare.sh", &format!("sh -c '{child}' &\nwait\n"));
+    let script = fixture.folder.file("prepare.sh", format!("sh -c '{child}' &\nwait\n"));
     let service = FakeService::start();
     service.show(2, &[freeze("a")]);
     let prepare = format!("sh {script}");

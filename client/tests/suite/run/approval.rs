@@ -145,7 +145,7 @@ fn an_event_is_approved_only_once_the_stop_command_has_ended() {
     let go = fixture.folder.path("go");
     let stop = fixture.folder.file(
         "stop.sh",
-        &format!(
+        format!(
             "kill $SCHEDULED_EVENTS_WORKER_PID; echo uploading >> {log}; while ! test -e {go} && {WHILE_TEST_RUNS}; do sleep 0.05; \
              done; echo uploaded >> {log}\n",
             log = fixture.log
