@@ -115,7 +115,8 @@ void gate_and_other_machine() {
   se::session late(options);
   late.restore(snapshot);
   EXPECT(late.try_set_machine_id("this machine") == SCHEDEV_OK && late.has_seen_event());
-  EXPECT(late.try_set_machine_id("a clone of this machine") == SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE && !late.has_seen_event());
+  EXPECT(late.try_set_machine_id("a clone of this machine") == SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE &&
+         !late.has_seen_event());
 }
 
 void rules() {

@@ -562,7 +562,7 @@ def formatted():
     """The C and C++ files are formatted with clang-format."""
     folders = (HERE, HERE / "bare-metal", HERE / "bench", HERE / "package", ROOT / "examples/c", ROOT / "examples/collectd",
                ROOT / "packaging/conan/test_package")
-    sources = (path for folder in folders for path in sorted(folder.iterdir()) if path.suffix in (".c", ".cc", ".h"))
+    sources = (path for folder in folders for path in sorted(folder.iterdir()) if path.suffix in (".c", ".cc", ".h", ".hpp"))
     files = [HEADER, *CXX_HEADERS, *sources]
     run("clang-format", "--dry-run", "-Werror", *files)
     return f"{len(files)} files"
