@@ -16,7 +16,8 @@ use scheduled_events_c_abi::{
     schedev_session_init, schedev_session_is_idle, schedev_session_next, schedev_session_on_failure,
     schedev_session_on_response, schedev_session_out_of_service_since, schedev_session_posted,
     schedev_session_prepared, schedev_session_recovered, schedev_session_recovering, schedev_session_restore,
-    schedev_session_set_machine_id, schedev_session_set_names, schedev_session_size, schedev_session_snapshot, schedev_step, schedev_step_json,
+    schedev_session_set_machine_id, schedev_session_set_names, schedev_session_size, schedev_session_snapshot,
+    schedev_step, schedev_step_json,
 };
 use scheduled_events_core::{
     AnswerOutcome, Cause, GateAnswer, GatePhase, Preparation, Report, RequestOutcome, Response, Session, SessionConfig,
