@@ -70,6 +70,7 @@ impl From<ColorWhen> for anstream::ColorChoice {
 }
 
 #[derive(Subcommand)]
+#[allow(clippy::large_enum_variant)] // There is one value, made once.
 pub(super) enum Command {
     /// Poll once and print the announced events
     #[command(after_help = "Example:  scheduled-events list --json | jq -r 'select(.record==\"event\").event_type'")]

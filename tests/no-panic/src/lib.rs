@@ -330,7 +330,7 @@ fn the_event(event: &Event<'_>, text: &str) {
         the_text(word.text(), text);
     }
     if let Some(word) = event.event_status() {
-        reach((shown(&word), word == EventStatus::Started));
+        reach((shown(&word), word == EventStatus::Started, word.is_over()));
         the_text(word.text(), text);
     }
     if let Some(word) = event.event_source() {
