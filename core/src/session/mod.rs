@@ -335,6 +335,7 @@ impl<const N: usize> Session<N> {
         self.documents.is_settled()
             && self.open_events == 0
             && self.tracker.is_empty()
+            && !self.machine.is_due()
             && self.problems_reported >= self.problems.len()
             && !self.untracked_unreported
     }

@@ -50,7 +50,7 @@ class TerminateNotificationProfile:
         return profile
 
     @classmethod
-    def from_dict(cls, profile: Mapping[str, Any]) -> "TerminateNotificationProfile":
+    def from_dict(cls, profile: Mapping[str, Any]) -> TerminateNotificationProfile:
         """Make the profile that JSON has."""
         text = profile.get("notBeforeTimeout")
         timeout = None if text is None else timedelta(seconds=_native.parse_timeout(text))
@@ -68,7 +68,7 @@ class OsImageNotificationProfile:
         return {"notBeforeTimeout": _FIFTEEN_MINUTES, "enable": True} if self.enable else {"enable": False}
 
     @classmethod
-    def from_dict(cls, profile: Mapping[str, Any]) -> "OsImageNotificationProfile":
+    def from_dict(cls, profile: Mapping[str, Any]) -> OsImageNotificationProfile:
         """Make the profile that JSON has."""
         text = profile.get("notBeforeTimeout")
         if text is not None:
