@@ -126,7 +126,7 @@ fn a_worker_in_a_lock_that_is_held_counts_wherever_it_runs() {
     let (state, other) = (fixture.folder.path("state"), fixture.folder.path("other.lock"));
     crate::support::write_private(&other, "17        \nanother boot\n4194305 1 worker-17-1-0\n");
     let lock = std::fs::File::open(&other).expect("a file");
-    lock.lock().expect("a lock");
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).expect("a lock");
     let run = fixture.run(&service.url(), &["--approve", "--state", &state], &fixture.worker());
     fixture.await_lines("start", 1);
     service.show(2, &[preempt("a")]);
