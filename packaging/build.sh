@@ -71,7 +71,7 @@ program() { # PROCESSOR
 # What is installed beside the command, for .tar.gz, .deb and .rpm.
 lay_out() { # PROCESSOR
     rm -rf "$stage"
-    mkdir -p "$stage"/{bin,systemd,sysusers,man,completions,doc,examples}
+    mkdir -p "$stage"/{bin,systemd,sysusers,man,completions,doc,examples,licenses}
     cp "$CARGO_TARGET_DIR/$1-unknown-linux-musl/command/scheduled-events" "$stage/bin/"
     # The texts are the same for all processors; this machine runs its own program.
     local run name
@@ -98,7 +98,11 @@ lay_out() { # PROCESSOR
     cp packaging/system/sysusers.conf "$stage/sysusers/scheduled-events.conf"
     cp README.md SECURITY.md "$stage/doc/"
     packaging/licenses.py scheduled-events "$1-unknown-linux-musl" >"$stage/doc/THIRD-PARTY"
+    cp LICENSE-* "$stage/licenses/"
+    cp CHANGELOG.md "$stage/"
     debian_texts scheduled-events "$stage"
+    # Some tools set only times that are later than this one.
+    find "$stage" -exec touch --date="@$SOURCE_DATE_EPOCH" {} +
 }
 
 # The copyright and the changelog of a package in Debian's formats.
