@@ -10,6 +10,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 import urllib.error
@@ -344,15 +345,12 @@ class Postgres:
         if not programs:
             pytest.skip("postgresql is not installed; `tests/setup python` does it")
         self.environment = {**environment, "PATH": f"{programs[-1]}:{environment['PATH']}"}
-        self.folder = folder / "postgres"
-        self.folder.mkdir()
+        self.folder = folder
         # PostgreSQL refuses to run as root.
         self.user = (
             ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", "--"] if not os.geteuid() else []
         )
         if self.user:
-            for parent in (folder, *folder.parents[:3]):
-                parent.chmod(0o755)
             shutil.chown(self.folder, "postgres")
         self.ports = {"a": free_port(), "b": free_port()}
 
@@ -416,13 +414,15 @@ class Postgres:
 
 
 @pytest.fixture
-def postgres(tmp_path: Path, environment: "dict[str, str]") -> "Iterator[Postgres]":
-    servers = Postgres(tmp_path, environment)
-    try:
-        servers.start()
-        yield servers
-    finally:
-        servers.stop()
+def postgres(environment: "dict[str, str]") -> "Iterator[Postgres]":
+    # Not below pytest's folder, which each run of pytest closes for other users.
+    with tempfile.TemporaryDirectory(prefix="postgres-") as folder:
+        servers = Postgres(Path(folder), environment)
+        try:
+            servers.start()
+            yield servers
+        finally:
+            servers.stop()
 
 
 def test_postgres_hands_over_without_a_loss_and_comes_back_as_the_standby(postgres: Postgres, tmp_path: Path) -> None:
