@@ -59,12 +59,26 @@ impl<'a, Id: WriteDecoded> StartRequests<'a, Id> {
     }
 
     /// Whether the body approves no event.
+    ///
+    /// ```
+    /// use scheduled_events_core::StartRequests;
+    ///
+    /// assert!(StartRequests::<&str>::new(&[]).is_empty());
+    /// ```
     pub const fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 }
 
 /// An id that can be written without [`core::fmt`], so that a program that only approves does not link that.
+///
+/// ```
+/// use scheduled_events_core::{Text, WriteDecoded};
+///
+/// let mut id = String::new();
+/// Text::from_raw(r"a\u002fb", true).write_decoded(|part| id.push_str(part));
+/// assert_eq!(id, "a/b");
+/// ```
 pub trait WriteDecoded {
     /// Calls `write` with the parts of the id's decoded text, in order.
     fn write_decoded(&self, write: impl FnMut(&str));

@@ -176,6 +176,16 @@ impl fmt::Display for FoundByte {
 }
 
 /// The kinds of [`ParseError`].
+///
+/// ```
+/// use scheduled_events_core::{Document, ParseErrorKind};
+///
+/// // The body was cut off.
+/// let error = Document::parse(br#"{"Events":[{"EventId":"a""#).unwrap_err();
+/// assert_eq!(error.kind, ParseErrorKind::UnexpectedEnd);
+/// assert_eq!(error.kind.word(), "unexpected-end");
+/// assert_eq!(ParseErrorKind::TrailingData.message(), "unexpected data after the document");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -245,6 +255,15 @@ impl ParseErrorKind {
 }
 
 /// A position in a text as editors count: line and column from 1, the column in characters.
+///
+/// ```
+/// use scheduled_events_core::{Document, Position};
+///
+/// let body = "{\"Zoë\": 1,\n \"Events\": 2}".as_bytes();
+/// let error = Document::parse(body).unwrap_err();
+/// assert_eq!(Position::of(body, error.offset), Position { line: 2, column: 12 });
+/// assert_eq!(error.position(body).to_string(), "2:12");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Position {
     /// The line, from 1; lines end with a line feed.
@@ -319,6 +338,15 @@ impl fmt::Display for Position {
 }
 
 /// The caller's buffer cannot hold the result. The contents of the buffer are unspecified.
+///
+/// ```
+/// use scheduled_events_core::StartRequests;
+///
+/// let approval = StartRequests::new(&["a"]);
+/// let error = approval.write(&mut [0; 8]).unwrap_err();
+/// let mut body = vec![0; error.needed];
+/// assert_eq!(approval.write(&mut body), Ok(error.needed));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferTooSmall {
     /// The bytes that the result takes.

@@ -27,6 +27,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! ```text
+//!            ┌───────────────────────── Session: what to do next ─────────────────────────┐
+//!            │                                                                            │
+//!  bytes ────┼─► Document ─┬─► Tracker ─► Change: scheduled, started, completed, …        │
+//!  (GET)     │   of Events │                                                              │
+//!            │             └─► Policy ──► Decision: approve, prepare, hold, ignore        │
+//!            │                                     │                                      │
+//!  bytes ◄───┼──────────────────────── StartRequests                                      │
+//!  (POST)    └────────────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
 //! The parts, each built on the ones before it:
 //!
 //! * [`Document`] and [`Event`]: a checked view of the caller's bytes. An invalid value in one event is a [`Problem`] of
@@ -52,6 +63,7 @@
 //! metadata service. The tracker stores no text of an event but its id and type. The crate knows nothing of Kubernetes,
 //! load balancers or clusters: it asks the host to *prepare* and to *recover*, and the host knows how.
 #![no_std]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(all(target_arch = "x86_64", target_feature = "sse2"), deny(unsafe_code))]
 #![cfg_attr(not(all(target_arch = "x86_64", target_feature = "sse2")), forbid(unsafe_code))]
 #![cfg_attr(

@@ -37,22 +37,51 @@ impl<'a> VmNames<'a> {
     }
 
     /// The same names for documents of API version 2017-03-01, which puts one `_` before each resource's name.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Document, VmNames};
+    ///
+    /// let names = VmNames::new(&["vm"]).underscored();
+    /// assert!(names.is_underscored());
+    /// let document = Document::parse(br#"{"Events":[{"EventId":"a","Resources":["_vm"]}]}"#)?;
+    /// assert_eq!(names.owns(&document.events().next().unwrap()), Some(true));
+    /// # Ok::<(), scheduled_events_core::ParseError>(())
+    /// ```
     #[must_use]
     pub const fn underscored(self) -> Self {
         Self { underscored: true, ..self }
     }
 
     /// Whether no name is known.
+    ///
+    /// ```
+    /// use scheduled_events_core::VmNames;
+    ///
+    /// assert!(VmNames::new(&[]).is_unknown());
+    /// assert!(!VmNames::new(&["vm"]).is_unknown());
+    /// ```
     pub const fn is_unknown(&self) -> bool {
         self.names.is_empty()
     }
 
     /// The names.
+    ///
+    /// ```
+    /// use scheduled_events_core::VmNames;
+    ///
+    /// assert_eq!(VmNames::new(&["web_0", "web_1"]).iter().collect::<Vec<_>>(), ["web_0", "web_1"]);
+    /// ```
     pub fn iter(&self) -> impl Iterator<Item = &'a str> {
         self.names.iter().copied()
     }
 
     /// Whether the documents put one `_` before each resource's name.
+    ///
+    /// ```
+    /// use scheduled_events_core::VmNames;
+    ///
+    /// assert!(!VmNames::new(&["vm"]).is_underscored());
+    /// ```
     pub const fn is_underscored(&self) -> bool {
         self.underscored
     }

@@ -41,6 +41,13 @@ pub struct Policy {
 
 impl Policy {
     /// The preset that holds every event and never approves. It is the default.
+    ///
+    /// ```
+    /// use scheduled_events_core::Policy;
+    ///
+    /// assert_eq!(Policy::default().rules(), Policy::observe().rules());
+    /// assert!(Policy::observe().rules().is_empty());
+    /// ```
     pub const fn observe() -> Self {
         Self { rules: heapless::Vec::new(), leader: None }
     }
@@ -48,6 +55,15 @@ impl Policy {
     /// The preset modelled on Microsoft's published sample. For this machine's events only: approves those that a user
     /// initiated (rule 1) and freezes of less than nine seconds (rule 2). Holds all others. Unlike the sample, it approves an
     /// event of several machines on the first of them only, and holds an event that cannot be read completely.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Action, Policy};
+    ///
+    /// let policy = Policy::sample();
+    /// assert_eq!(policy.rules().len(), 2);
+    /// assert!(policy.rules().iter().all(|rule| rule.action == Action::Approve));
+    /// assert_eq!(policy.rules()[1].max_duration, Some(8));
+    /// ```
     pub fn sample() -> Self {
         let user = Rule { sources: EventSources::of(&[SourceKind::User]), ..Rule::new(Action::Approve) };
         let short_freeze = Rule {
@@ -73,6 +89,14 @@ impl Policy {
     }
 
     /// The rules, in order.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Action, Policy, Rule};
+    ///
+    /// let policy = Policy::new(&[Rule::new(Action::Prepare)])?;
+    /// assert_eq!(policy.rules()[0].action, Action::Prepare);
+    /// # Ok::<(), scheduled_events_core::TooManyRules>(())
+    /// ```
     pub fn rules(&self) -> &[Rule] {
         &self.rules
     }
@@ -158,6 +182,12 @@ impl Policy {
 }
 
 /// More than [`MAX_RULES`] rules.
+///
+/// ```
+/// use scheduled_events_core::{Action, MAX_RULES, Policy, Rule, TooManyRules};
+///
+/// assert_eq!(Policy::new(&[Rule::new(Action::Hold); MAX_RULES + 1]).err(), Some(TooManyRules));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyRules;
 
@@ -171,6 +201,18 @@ impl core::error::Error for TooManyRules {}
 
 /// A rule: which events it matches, and the action for them. Durations are inclusive. An unknown duration never matches a
 /// range.
+///
+/// ```
+/// use scheduled_events_core::{Action, EventKind, EventTypes, Rule};
+///
+/// // Prepare for reboots, but not before 20 minutes ahead of them.
+/// let rule = Rule {
+///     event_types: EventTypes::of(&[EventKind::Reboot]),
+///     prepare_before: Some(20 * 60),
+///     ..Rule::new(Action::Prepare)
+/// };
+/// assert!(!rule.event_types.contains(EventKind::Freeze));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
     /// The types of the events that it matches.
@@ -236,6 +278,19 @@ fn is_within(number: Option<i64>, min: Option<u32>, max: Option<u32>) -> bool {
 }
 
 /// What to do about an event.
+///
+/// ```
+/// use scheduled_events_core::{Action, Document, Policy, UnixSeconds, VmNames};
+///
+/// let body = br#"{"Events":[{"EventId":"a","EventType":"Reboot","EventStatus":"Scheduled","Resources":["vm"],
+///     "EventSource":"User"}]}"#;
+/// let document = Document::parse(body)?;
+/// let event = document.events().next().unwrap();
+/// let decision = Policy::sample().decide(&event, VmNames::new(&["vm"]), UnixSeconds(0));
+/// assert_eq!(decision.action, Action::Approve);
+/// assert_eq!(decision.action.word(), "approve");
+/// # Ok::<(), scheduled_events_core::ParseError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Approve it.
@@ -256,6 +311,14 @@ words!(Action {
 });
 
 /// Whose events a rule matches.
+///
+/// ```
+/// use scheduled_events_core::{Action, Rule, Scope};
+///
+/// // A controller that takes other machines out of a load balancer.
+/// let rule = Rule { scope: Scope::Others, ..Rule::new(Action::Prepare) };
+/// assert_eq!(rule.scope.word(), "others");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Scope {
     /// Events whose `Resources` name this machine.
@@ -277,6 +340,20 @@ words!(Scope {
 ///
 /// This applies to events that name this machine. An event of other machines only, matched by a rule with the scope
 /// `others` or `any`, is approved immediately.
+///
+/// ```
+/// use scheduled_events_core::{Action, Document, Leader, Policy, Rule, UnixSeconds, VmNames};
+///
+/// let body = br#"{"Events":[{"EventId":"a","EventType":"Reboot","EventStatus":"Scheduled","Resources":["web_0","web_1"]}]}"#;
+/// let document = Document::parse(body)?;
+/// let event = document.events().next().unwrap();
+/// let mut policy = Policy::new(&[Rule::new(Action::Approve)])?;
+/// policy.leader = Some(Leader::Rank { take_over_after: 30 });
+/// // The second machine approves if the first one has not done so after 30 seconds.
+/// let decision = policy.decide(&event, VmNames::new(&["web_1"]), UnixSeconds(0));
+/// assert_eq!(decision.approve_after, Some(30));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Leader {
@@ -308,6 +385,14 @@ impl Leader {
 }
 
 /// The type of an event, as a rule names it.
+///
+/// ```
+/// use scheduled_events_core::{EventKind, EventType, Text};
+///
+/// assert_eq!(EventKind::from(EventType::Preempt), EventKind::Preempt);
+/// assert_eq!(EventKind::from(EventType::Other(Text::plain("Cool"))), EventKind::Other);
+/// assert_eq!(EventKind::Preempt.word(), "Preempt");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // These are Azure's words.
 pub enum EventKind {
@@ -343,6 +428,13 @@ impl From<EventType<'_>> for EventKind {
 }
 
 /// The source of an event, as a rule names it.
+///
+/// ```
+/// use scheduled_events_core::{EventSource, SourceKind};
+///
+/// assert_eq!(SourceKind::from(EventSource::User), SourceKind::User);
+/// assert_eq!(SourceKind::User.word(), "User");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // These are Azure's words.
 pub enum SourceKind {
@@ -369,6 +461,16 @@ impl From<EventSource<'_>> for SourceKind {
 }
 
 /// A set of event types.
+///
+/// ```
+/// use scheduled_events_core::{EventKind, EventTypes};
+///
+/// let set = EventTypes::of(&[EventKind::Freeze, EventKind::Reboot]);
+/// assert!(set.contains(EventKind::Reboot) && !set.contains(EventKind::Preempt));
+/// assert_eq!(set.bits(), 0b11);
+/// assert_eq!(EventTypes::from_bits(0b11), Some(set));
+/// assert_eq!(EventTypes::from_bits(0b100_0000), None);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EventTypes(u8);
@@ -403,6 +505,14 @@ impl EventTypes {
 }
 
 /// A set of event sources.
+///
+/// ```
+/// use scheduled_events_core::{EventSources, SourceKind};
+///
+/// let set = EventSources::of(&[SourceKind::User]);
+/// assert_eq!(set.bits(), 0b10);
+/// assert_eq!(EventSources::from_bits(0b10), Some(set));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EventSources(u8);
@@ -433,6 +543,22 @@ impl EventSources {
 }
 
 /// What to do about an event, and why.
+///
+/// ```
+/// use scheduled_events_core::{Action, Document, Policy, Reason, UnixSeconds, VmNames};
+///
+/// let body = br#"{"Events":[{"EventId":"a","EventType":"Freeze","EventStatus":"Scheduled","Resources":["vm"],
+///     "NotBefore":"Mon, 11 Apr 2022 22:26:58 GMT","DurationInSeconds":5}]}"#;
+/// let document = Document::parse(body)?;
+/// let (event, names) = (document.events().next().unwrap(), VmNames::new(&["vm"]));
+/// let decision = Policy::sample().decide(&event, names, UnixSeconds(1_649_715_418));
+/// assert_eq!((decision.action, decision.rule), (Action::Approve, Some(2)));
+/// assert_eq!(decision.reason, Reason::ShortInterruption);
+/// assert_eq!((decision.approve_after, decision.time_left), (Some(0), Some(600)));
+/// // A second later it is still the same decision.
+/// assert!(decision.same_as(&Policy::sample().decide(&event, names, UnixSeconds(1_649_715_419))));
+/// # Ok::<(), scheduled_events_core::ParseError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Decision {
     /// What to do.
@@ -462,6 +588,13 @@ impl Decision {
 }
 
 /// The reason for a decision. It is displayed and serialized as a few words for people.
+///
+/// ```
+/// use scheduled_events_core::{Member, Reason};
+///
+/// assert_eq!(Reason::NoRule.to_string(), "no rule matches");
+/// assert_eq!(Reason::Unreliable(Member::EventType).to_string(), "unreadable EventType");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {

@@ -35,6 +35,15 @@ pub const COMPUTE_API_VERSION: &str = "2019-03-01";
 pub const EVENTS_API_VERSION: &str = "2019-01-01";
 
 /// A rule of Azure about these profiles, by which something is refused.
+///
+/// ```
+/// use scheduled_events_core::terminate::{NotBeforeTimeout, ProfileRule};
+///
+/// let rule = NotBeforeTimeout::parse("PT1H").unwrap_err();
+/// assert_eq!(rule, ProfileRule::AtMost15Minutes);
+/// assert_eq!(rule.word(), "at-most-15-minutes");
+/// assert_eq!(rule.message(), "the time-out must be at most 15 minutes (PT15M)");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ProfileRule {
@@ -106,6 +115,13 @@ impl NotBeforeTimeout {
     ///
     /// # Errors
     /// [`ProfileRule::AtLeast5Minutes`] or [`ProfileRule::AtMost15Minutes`].
+    ///
+    /// ```
+    /// use scheduled_events_core::terminate::{NotBeforeTimeout, ProfileRule};
+    ///
+    /// assert_eq!(NotBeforeTimeout::from_seconds(300), Ok(NotBeforeTimeout::MIN));
+    /// assert_eq!(NotBeforeTimeout::from_seconds(299), Err(ProfileRule::AtLeast5Minutes));
+    /// ```
     pub const fn from_seconds(seconds: u32) -> Result<Self, ProfileRule> {
         if seconds < Self::MIN.0 {
             return Err(ProfileRule::AtLeast5Minutes);
@@ -120,6 +136,12 @@ impl NotBeforeTimeout {
     ///
     /// # Errors
     /// As [`from_seconds`](Self::from_seconds).
+    ///
+    /// ```
+    /// use scheduled_events_core::terminate::NotBeforeTimeout;
+    ///
+    /// assert_eq!(NotBeforeTimeout::from_minutes(15), Ok(NotBeforeTimeout::MAX));
+    /// ```
     pub const fn from_minutes(minutes: u32) -> Result<Self, ProfileRule> {
         Self::from_seconds(minutes.saturating_mul(60))
     }
@@ -139,6 +161,14 @@ impl NotBeforeTimeout {
     }
 
     /// The time-out in minutes if it is a whole number of them, as the portal, the Azure CLI and PowerShell require.
+    ///
+    /// ```
+    /// use scheduled_events_core::terminate::NotBeforeTimeout;
+    ///
+    /// assert_eq!(NotBeforeTimeout::parse("PT600S")?.as_whole_minutes(), Some(10));
+    /// assert_eq!(NotBeforeTimeout::parse("PT601S")?.as_whole_minutes(), None);
+    /// # Ok::<(), scheduled_events_core::terminate::ProfileRule>(())
+    /// ```
     pub const fn as_whole_minutes(self) -> Option<u32> {
         if self.0.is_multiple_of(60) { Some(self.0.wrapping_div(60)) } else { None }
     }
@@ -147,6 +177,13 @@ impl NotBeforeTimeout {
     ///
     /// # Errors
     /// [`BufferTooSmall`] with the number of bytes needed.
+    ///
+    /// ```
+    /// use scheduled_events_core::terminate::NotBeforeTimeout;
+    ///
+    /// let mut buffer = [0; NotBeforeTimeout::WRITTEN_MAX];
+    /// assert_eq!(NotBeforeTimeout::MIN.write(&mut buffer), Ok("PT5M"));
+    /// ```
     pub fn write(self, buffer: &mut [u8]) -> Result<&str, BufferTooSmall> {
         let mut writer = SliceWriter::new(buffer);
         writer.bytes(b"PT");
@@ -197,6 +234,16 @@ impl<'de> Deserialize<'de> for NotBeforeTimeout {
 }
 
 /// Whether deletions of instances are announced, and how long they wait: `terminateNotificationProfile` of the REST API.
+///
+/// ```
+/// use scheduled_events_core::terminate::{NotBeforeTimeout, TerminateNotificationProfile};
+///
+/// let on = TerminateNotificationProfile::enabled(NotBeforeTimeout::from_minutes(10)?);
+/// assert_eq!(serde_json::to_string(&on)?, r#"{"notBeforeTimeout":"PT10M","enable":true}"#);
+/// let off = TerminateNotificationProfile::disabled();
+/// assert_eq!(serde_json::to_string(&off)?, r#"{"enable":false}"#);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TerminateNotificationProfile {
@@ -247,6 +294,16 @@ impl TerminateNotificationProfile {
 /// Whether reimaging an instance and upgrading its OS image are announced: `osImageNotificationProfile` of the REST API.
 ///
 /// Its time-out is always 15 minutes.
+///
+/// ```
+/// use scheduled_events_core::terminate::OsImageNotificationProfile;
+///
+/// let on = OsImageNotificationProfile::enabled();
+/// assert_eq!(serde_json::to_string(&on)?, r#"{"notBeforeTimeout":"PT15M","enable":true}"#);
+/// let off = OsImageNotificationProfile::disabled();
+/// assert_eq!(serde_json::to_string(&off)?, r#"{"enable":false}"#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OsImageNotificationProfile {
@@ -270,6 +327,14 @@ impl OsImageNotificationProfile {
 }
 
 /// The only time-out of the OS image notification, `PT15M`.
+///
+/// ```
+/// use scheduled_events_core::terminate::{FifteenMinutes, OsImageNotificationProfile};
+///
+/// let read: OsImageNotificationProfile = serde_json::from_str(r#"{"notBeforeTimeout":"PT15M","enable":true}"#)?;
+/// assert_eq!(read.not_before_timeout, Some(FifteenMinutes));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FifteenMinutes;
 
@@ -313,6 +378,18 @@ impl<'de> Deserialize<'de> for FifteenMinutes {
 
 /// What a scale set announces beyond Azure's own maintenance: `scheduledEventsProfile` of the REST API, in
 /// `properties.virtualMachineProfile`.
+///
+/// ```
+/// use scheduled_events_core::terminate::{NotBeforeTimeout, OsImageNotificationProfile, ScheduledEventsProfile};
+///
+/// let profile = ScheduledEventsProfile {
+///     os_image_notification_profile: Some(OsImageNotificationProfile::enabled()),
+///     ..ScheduledEventsProfile::terminate(NotBeforeTimeout::MIN)
+/// };
+/// let json = serde_json::to_string(&profile)?;
+/// assert_eq!(serde_json::from_str::<ScheduledEventsProfile>(&json)?, profile);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ScheduledEventsProfile {
@@ -332,32 +409,29 @@ impl ScheduledEventsProfile {
     }
 }
 
-/// The seconds of a duration in ISO 8601 without years, months, weeks and fractions.
+/// The seconds of a duration in ISO 8601 without years, months, weeks and fractions, in one pass.
 fn parse_duration(text: &str) -> Option<u32> {
-    let rest = text.strip_prefix('P')?;
-    let (date, time) = rest.split_once('T').map_or((rest, None), |(date, time)| (date, Some(time)));
-    // Something must follow each of the two letters.
-    if date.is_empty() && time.is_none() || time == Some("") {
-        return None;
-    }
-    let days = parse_fields(date, &[('D', 86_400)])?;
-    let time = parse_fields(time.unwrap_or_default(), &[('H', 3600), ('M', 60), ('S', 1)])?;
-    days.checked_add(time)
-}
-
-/// The sum of numbers with units in this order, each at most once.
-fn parse_fields(mut text: &str, units: &[(char, u32)]) -> Option<u32> {
-    let mut sum: u32 = 0;
-    for (unit, seconds) in units {
-        // No later unit comes before this one, or the number would have letters.
-        let Some((number, rest)) = text.split_once(*unit) else { continue };
-        if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
-            return None;
+    const DATE: &[(u8, u32)] = &[(b'D', 86_400)];
+    const TIME: &[(u8, u32)] = &[(b'H', 3600), (b'M', 60), (b'S', 1)];
+    // The units that may follow; the sum so far; the number that waits for its unit.
+    let (mut units, mut sum, mut number) = (DATE, 0_u32, None::<u32>);
+    let (mut in_time, mut is_complete) = (false, false);
+    for byte in text.strip_prefix('P')?.bytes() {
+        if byte.is_ascii_digit() {
+            let digit = u32::from(byte.wrapping_sub(b'0'));
+            number = Some(number.unwrap_or_default().checked_mul(10)?.checked_add(digit)?);
+        } else if byte == b'T' && !in_time && number.is_none() {
+            // Something must follow it, as it must follow `P`.
+            (units, in_time, is_complete) = (TIME, true, false);
+        } else {
+            let mut rest = units.iter();
+            // Each unit occurs at most once, and in this order.
+            let (_, seconds) = rest.find(|(unit, _)| *unit == byte)?;
+            sum = sum.checked_add(number.take()?.checked_mul(*seconds)?)?;
+            (units, is_complete) = (rest.as_slice(), true);
         }
-        sum = sum.checked_add(number.parse::<u32>().ok()?.checked_mul(*seconds)?)?;
-        text = rest;
     }
-    text.is_empty().then_some(sum)
+    (is_complete && number.is_none()).then_some(sum)
 }
 
 /// Writes a number up to 999.

@@ -66,12 +66,27 @@ impl UnixSeconds {
     }
 
     /// The time `seconds` seconds earlier.
+    ///
+    /// ```
+    /// use scheduled_events_core::UnixSeconds;
+    ///
+    /// let not_before = UnixSeconds::parse("2022-04-11T22:26:58Z").unwrap();
+    /// assert_eq!(not_before.minus(15 * 60).to_string(), "2022-04-11T22:11:58Z");
+    /// ```
     #[must_use]
     pub const fn minus(self, seconds: u32) -> Self {
         Self(self.0.saturating_sub(seconds as i64))
     }
 
     /// The seconds from `earlier` to this time; negative if this time is earlier.
+    ///
+    /// ```
+    /// use scheduled_events_core::UnixSeconds;
+    ///
+    /// let (now, not_before) = (UnixSeconds(1_649_715_418), UnixSeconds(1_649_716_018));
+    /// assert_eq!(not_before.since(now), 600); // ten minutes of notice
+    /// assert_eq!(now.since(not_before), -600);
+    /// ```
     pub const fn since(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0)
     }
@@ -113,6 +128,16 @@ impl<'de> Deserialize<'de> for UnixSeconds {
 ///
 /// A [`Session`](crate::Session) needs a clock that never steps: read the wall clock once, then add the time that a
 /// monotonic clock has measured since. Arithmetic saturates.
+///
+/// ```
+/// use scheduled_events_core::{UnixMillis, UnixSeconds};
+///
+/// let start = UnixMillis::from(UnixSeconds(1_600_000_000));
+/// let now = start.plus(2_500);
+/// assert_eq!(now.millis_since(start), 2_500);
+/// assert_eq!(start.millis_since(now), 0);
+/// assert_eq!(now.seconds(), UnixSeconds(1_600_000_002));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnixMillis(pub i64);
 

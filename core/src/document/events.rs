@@ -70,6 +70,18 @@ impl<'a> Document<'a> {
 ///
 /// A cursor borrows nothing and belongs to the document that moved it. With another document `next_event` does not panic,
 /// but which events it returns is unspecified.
+///
+/// ```
+/// use scheduled_events_core::{Document, EventCursor};
+///
+/// let document = Document::parse(br#"{"Events":[{"EventId":"a"},{"EventId":"b"}]}"#)?;
+/// let mut cursor = EventCursor::default();
+/// assert!(document.next_event(&mut cursor).is_some_and(|event| event.event_id() == "a"));
+/// // Store the cursor and go on later.
+/// assert!(document.next_event(&mut cursor).is_some_and(|event| event.event_id() == "b"));
+/// assert!(document.next_event(&mut cursor).is_none());
+/// # Ok::<(), scheduled_events_core::ParseError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EventCursor {
     /// The end of the last event.
@@ -85,6 +97,17 @@ impl EventCursor {
 }
 
 /// Iterator over a document's events.
+///
+/// ```
+/// use scheduled_events_core::Document;
+///
+/// let document = Document::parse(br#"{"Events":[{"EventId":"a"},{"EventId":"b"}]}"#)?;
+/// let mut events = document.events();
+/// assert_eq!(events.len(), 2);
+/// assert!(events.next().is_some_and(|event| event.event_id() == "a"));
+/// assert_eq!(events.len(), 1);
+/// # Ok::<(), scheduled_events_core::ParseError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Events<'a> {
     document: Document<'a>,

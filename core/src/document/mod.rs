@@ -338,6 +338,16 @@ impl<'a> Document<'a> {
 /// `DocumentIncarnation`: a number from Azure, a string from some test servers, absent in others.
 ///
 /// Compare it for equality only. It skips numbers, and it starts again after a day without polls.
+///
+/// ```
+/// use scheduled_events_core::{Document, Incarnation};
+///
+/// let document = Document::parse(br#"{"DocumentIncarnation":7,"Events":[]}"#)?;
+/// assert_eq!(document.incarnation(), Incarnation::Number(7));
+/// let document = Document::parse(br#"{"Events":[]}"#)?;
+/// assert_eq!(document.incarnation(), Incarnation::Absent);
+/// # Ok::<(), scheduled_events_core::ParseError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Incarnation<'a> {
     /// A whole number.

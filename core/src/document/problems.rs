@@ -22,6 +22,15 @@ impl<'a> Document<'a> {
 }
 
 /// Iterator over a document's problems.
+///
+/// ```
+/// use scheduled_events_core::Document;
+///
+/// let document = Document::parse(br#"{"Events":[{"EventId":"a","NotBefore":"soon","DurationInSeconds":0.5}]}"#)?;
+/// let problems: Vec<_> = document.problems().map(|problem| problem.kind.word()).collect();
+/// assert_eq!(problems, ["unreadable-time", "not-an-integer"]);
+/// # Ok::<(), scheduled_events_core::ParseError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Problems<'a> {
     text: &'a str,

@@ -7,6 +7,16 @@ use serde::Serialize;
 use crate::json::Text;
 
 /// A member that the document or its events define.
+///
+/// ```
+/// use scheduled_events_core::{Document, Member};
+///
+/// let document = Document::parse(br#"{"Events":[{"EventId":"a","DurationInSeconds":"a while"}]}"#)?;
+/// let member = document.problems().next().and_then(|problem| problem.member);
+/// assert_eq!(member, Some(Member::DurationInSeconds));
+/// assert_eq!(Member::DurationInSeconds.name(), "DurationInSeconds");
+/// # Ok::<(), scheduled_events_core::ParseError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[allow(missing_docs)] // The names are the wire's own.
 #[non_exhaustive]

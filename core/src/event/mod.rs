@@ -36,6 +36,27 @@ pub(crate) const EVENT_DEPTH: u32 = 2;
 ///
 /// Positions in the event are kept in 32 bits: a text of 2 GiB or more, or one that starts 4 GiB after the event's brace,
 /// is not read and is a problem of the kind [`TooLong`](ProblemKind::TooLong).
+///
+/// ```
+/// use scheduled_events_core::{Document, EventSource, EventStatus, EventType, UnixSeconds};
+///
+/// let body = br#"{"Events":[{"EventId":"C7061BAC","EventStatus":"Scheduled","EventType":"Freeze",
+///     "ResourceType":"VirtualMachine","Resources":["WestNO_0"],"NotBefore":"Mon, 11 Apr 2022 22:26:58 GMT",
+///     "Description":"Virtual machine is being paused","EventSource":"Platform","DurationInSeconds":5}]}"#;
+/// let document = Document::parse(body)?;
+/// let event = document.events().next().unwrap();
+/// assert!(event.event_id() == "C7061BAC");
+/// assert_eq!(event.event_status(), Some(EventStatus::Scheduled));
+/// assert_eq!(event.event_type(), Some(EventType::Freeze));
+/// assert!(event.resource_type().is_some_and(|word| word == "VirtualMachine"));
+/// assert!(event.resources().iter().any(|name| name == "WestNO_0"));
+/// assert_eq!(event.not_before().moment(), UnixSeconds::parse("2022-04-11T22:26:58Z"));
+/// assert!(event.description().is_some_and(|text| text == "Virtual machine is being paused"));
+/// assert_eq!(event.event_source(), Some(EventSource::Platform));
+/// assert_eq!(event.duration_in_seconds(), Some(5));
+/// assert_eq!(event.index(), 0);
+/// # Ok::<(), scheduled_events_core::ParseError>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Event<'a> {
     /// From brace to brace; empty until the closing brace is read.
@@ -106,6 +127,16 @@ impl<'a> Event<'a> {
 
     /// The text of a member as the document has it; `None` for a member that is absent or not a string. A `NotBefore` that
     /// is not a string is its JSON value, as in [`NotBefore::Unreadable`].
+    ///
+    /// ```
+    /// use scheduled_events_core::{Document, Member};
+    ///
+    /// let document = Document::parse(br#"{"Events":[{"EventId":"a","NotBefore":"soon"}]}"#)?;
+    /// let event = document.events().next().unwrap();
+    /// assert!(event.text(Member::NotBefore).is_some_and(|text| text == "soon"));
+    /// assert_eq!(event.text(Member::Description), None);
+    /// # Ok::<(), scheduled_events_core::ParseError>(())
+    /// ```
     #[inline]
     pub fn text(&self, member: Member) -> Option<Text<'a>> {
         if matches!(member, Member::Resources) {
@@ -134,12 +165,34 @@ impl<'a> Event<'a> {
     }
 
     /// Where the event's members are in its [`object`](Self::object).
+    ///
+    /// ```
+    /// use scheduled_events_core::Document;
+    ///
+    /// let body = br#"{"Events":[{"EventId":"a","DurationInSeconds":5}]}"#.to_vec();
+    /// let document = Document::parse(&body)?;
+    /// let event = document.events().next().unwrap();
+    /// // A host that keeps the bytes of an event need not read them again.
+    /// let (layout, object) = (event.layout(), event.object().to_owned());
+    /// drop(body);
+    /// assert_eq!(layout.event(&object).duration_in_seconds(), Some(5));
+    /// # Ok::<(), scheduled_events_core::ParseError>(())
+    /// ```
     pub const fn layout(&self) -> EventLayout {
         self.layout
     }
 
     /// The first member with a problem among those that decisions depend on: `EventId`, `EventType`, `EventStatus`,
     /// `EventSource`, `DurationInSeconds` and `Resources`. An event that has one is held by every policy.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Document, Member};
+    ///
+    /// let document = Document::parse(br#"{"Events":[{"EventId":"a","EventType":7,"NotBefore":"soon"}]}"#)?;
+    /// let event = document.events().next().unwrap();
+    /// assert_eq!(event.unreliable_member(), Some(Member::EventType)); // no decision depends on NotBefore
+    /// # Ok::<(), scheduled_events_core::ParseError>(())
+    /// ```
     pub fn unreliable_member(&self) -> Option<Member> {
         if !self.has_problems() {
             return None;

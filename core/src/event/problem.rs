@@ -8,6 +8,17 @@ use super::Member;
 ///
 /// An event with a problem in a member that decisions depend on is held, never approved: see
 /// [`Event::unreliable_member`](crate::Event::unreliable_member).
+///
+/// ```
+/// use scheduled_events_core::{Document, Member, Position, ProblemKind};
+///
+/// let body = b"{\"Events\":[\n {\"EventId\":\"a\",\"NotBefore\":\"soon\"}]}";
+/// let problem = Document::parse(body)?.problems().next().unwrap();
+/// assert_eq!((problem.event, problem.member), (Some(0), Some(Member::NotBefore)));
+/// assert_eq!(problem.kind, ProblemKind::UnreadableTime);
+/// assert_eq!(Position::of(body, problem.offset).to_string(), "2:29");
+/// # Ok::<(), scheduled_events_core::ParseError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
@@ -22,6 +33,16 @@ pub struct Problem {
 }
 
 /// The kinds of [`Problem`].
+///
+/// ```
+/// use scheduled_events_core::{Document, ProblemKind};
+///
+/// let body = br#"{"Events":[{"EventType":"Reboot"},{"EventId":"a"},{"EventId":"A"},7]}"#;
+/// let kinds: Vec<_> = Document::parse(body)?.problems().map(|problem| problem.kind).collect();
+/// assert_eq!(kinds, [ProblemKind::Missing, ProblemKind::Repeated, ProblemKind::NotAnObject]);
+/// assert_eq!(kinds[2].word(), "not-an-object");
+/// # Ok::<(), scheduled_events_core::ParseError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]

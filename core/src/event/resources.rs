@@ -30,6 +30,15 @@ impl<'a> Resources<'a> {
     }
 
     /// Whether the event has the member, as an array.
+    ///
+    /// ```
+    /// use scheduled_events_core::Document;
+    ///
+    /// let document = Document::parse(br#"{"Events":[{"EventId":"a"},{"EventId":"b","Resources":[]}]}"#)?;
+    /// let present: Vec<_> = document.events().map(|event| event.resources().is_present()).collect();
+    /// assert_eq!(present, [false, true]);
+    /// # Ok::<(), scheduled_events_core::ParseError>(())
+    /// ```
     pub const fn is_present(&self) -> bool {
         self.array.is_some()
     }
@@ -78,6 +87,17 @@ impl fmt::Debug for Resources<'_> {
 }
 
 /// Iterator over [`Resources`].
+///
+/// ```
+/// use scheduled_events_core::Document;
+///
+/// let document = Document::parse(br#"{"Events":[{"EventId":"a","Resources":["vm_0","vm_1"]}]}"#)?;
+/// let event = document.events().next().unwrap();
+/// let mut names = event.resources().iter();
+/// assert!(names.next().is_some_and(|name| name == "vm_0"));
+/// assert_eq!(names.count(), 1);
+/// # Ok::<(), scheduled_events_core::ParseError>(())
+/// ```
 #[derive(Clone)]
 pub struct ResourceNames<'a> {
     inside: Option<Scanner<'a>>,

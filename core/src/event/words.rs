@@ -52,6 +52,18 @@ macro_rules! words {
 
 words! {
     /// The impact that an event will have.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Document, EventType};
+    ///
+    /// let document = Document::parse(br#"{"Events":[{"EventId":"a","EventType":"Reboot"},{"EventId":"b","EventType":"Cool"}]}"#)?;
+    /// let types: Vec<_> = document.events().filter_map(|event| event.event_type()).collect();
+    /// assert_eq!(types[0], EventType::Reboot);
+    /// // A type that Azure may add later is kept.
+    /// assert!(matches!(types[1], EventType::Other(word) if word == "Cool"));
+    /// assert_eq!(types[1].text().as_str(), Some("Cool"));
+    /// # Ok::<(), scheduled_events_core::ParseError>(())
+    /// ```
     EventType {
         /// The machine pauses for a few seconds; memory, open files and connections survive.
         Freeze,
@@ -68,6 +80,16 @@ words! {
 
 words! {
     /// The progress of an event.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Document, EventStatus};
+    ///
+    /// let document = Document::parse(br#"{"Events":[{"EventId":"a","EventStatus":"Started"}]}"#)?;
+    /// let status = document.events().next().and_then(|event| event.event_status()).unwrap();
+    /// assert_eq!(status, EventStatus::Started);
+    /// assert_eq!(status.text().as_str(), Some("Started"));
+    /// # Ok::<(), scheduled_events_core::ParseError>(())
+    /// ```
     EventStatus {
         /// Announced: it can be approved.
         Scheduled,
@@ -97,6 +119,16 @@ impl EventStatus<'_> {
 
 words! {
     /// Who caused an event.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Document, EventSource};
+    ///
+    /// let document = Document::parse(br#"{"Events":[{"EventId":"a","EventSource":"User"}]}"#)?;
+    /// let source = document.events().next().and_then(|event| event.event_source()).unwrap();
+    /// assert_eq!(source, EventSource::User);
+    /// assert_eq!(source.text().as_str(), Some("User"));
+    /// # Ok::<(), scheduled_events_core::ParseError>(())
+    /// ```
     EventSource {
         /// Azure itself.
         Platform,
@@ -109,6 +141,20 @@ words! {
 const LONGEST_TIME: usize = 64;
 
 /// When an event can start.
+///
+/// ```
+/// use scheduled_events_core::{Document, NotBefore, UnixSeconds};
+///
+/// let body = br#"{"Events":[{"EventId":"a","NotBefore":"Mon, 11 Apr 2022 22:26:58 GMT"},
+///     {"EventId":"b","NotBefore":""},{"EventId":"c","NotBefore":"soon"}]}"#;
+/// let document = Document::parse(body)?;
+/// let times: Vec<_> = document.events().map(|event| event.not_before()).collect();
+/// assert_eq!(times[0], NotBefore::At(UnixSeconds(1_649_716_018)));
+/// assert_eq!(times[1], NotBefore::Unset);
+/// assert!(matches!(times[2], NotBefore::Unreadable(text) if text == "soon"));
+/// assert_eq!(times[2].moment(), None);
+/// # Ok::<(), scheduled_events_core::ParseError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotBefore<'a> {
     /// Not before this moment.

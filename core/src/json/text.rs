@@ -45,26 +45,64 @@ impl<'a> Text<'a> {
     }
 
     /// Creates a text without escapes.
+    ///
+    /// ```
+    /// use scheduled_events_core::Text;
+    ///
+    /// assert!(Text::plain("vm_0").eq_ignore_ascii_case("VM_0"));
+    /// ```
     pub const fn plain(text: &'a str) -> Self {
         Self { raw: text, escaped: false }
     }
 
     /// The text between the quotes, escapes not decoded.
+    ///
+    /// ```
+    /// use scheduled_events_core::Document;
+    ///
+    /// let document = Document::parse(br#"{"Events":[{"EventId":"a\u002fb"}]}"#)?;
+    /// let id = document.events().next().unwrap().event_id();
+    /// assert_eq!(id.raw(), r"a\u002fb");
+    /// assert_eq!(id.as_str(), None); // it has to be decoded
+    /// assert_eq!(id.chars().collect::<String>(), "a/b");
+    /// # Ok::<(), scheduled_events_core::ParseError>(())
+    /// ```
     pub const fn raw(&self) -> &'a str {
         self.raw
     }
 
     /// The text if it has no escapes, as the texts that Azure sends.
+    ///
+    /// ```
+    /// use scheduled_events_core::Text;
+    ///
+    /// assert_eq!(Text::plain("vm_0").as_str(), Some("vm_0"));
+    /// assert_eq!(Text::from_raw(r"vm\u005f0", true).as_str(), None);
+    /// ```
     pub const fn as_str(&self) -> Option<&'a str> {
         if self.escaped { None } else { Some(self.raw) }
     }
 
     /// Whether the text is empty.
+    ///
+    /// ```
+    /// use scheduled_events_core::Document;
+    ///
+    /// let document = Document::parse(br#"{"Events":[{"EventId":""}]}"#)?;
+    /// assert!(document.events().next().unwrap().event_id().is_empty());
+    /// # Ok::<(), scheduled_events_core::ParseError>(())
+    /// ```
     pub const fn is_empty(&self) -> bool {
         self.raw.is_empty()
     }
 
     /// The decoded characters.
+    ///
+    /// ```
+    /// use scheduled_events_core::Text;
+    ///
+    /// assert!(Text::from_raw(r"caf\u00e9", true).chars().eq("café".chars()));
+    /// ```
     pub fn chars(&self) -> impl Iterator<Item = char> + Clone + 'a {
         Chars { rest: self.raw.chars(), escaped: self.escaped }
     }
@@ -93,6 +131,13 @@ impl<'a> Text<'a> {
     }
 
     /// Whether the decoded text equals `other`, ASCII case ignored, as Azure compares ids and names.
+    ///
+    /// ```
+    /// use scheduled_events_core::Text;
+    ///
+    /// assert!(Text::plain("WestNO_0").eq_ignore_ascii_case("westno_0"));
+    /// assert!(!Text::plain("WestNO_0").eq_ignore_ascii_case("westno_01"));
+    /// ```
     pub fn eq_ignore_ascii_case(&self, other: &str) -> bool {
         if let Some(text) = self.as_str() {
             return text.eq_ignore_ascii_case(other);

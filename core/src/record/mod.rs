@@ -44,6 +44,14 @@ use crate::time::UnixSeconds;
 use crate::tracker::{Change, TrackedEvent, TrackedStatus};
 
 /// One kind of record, for documentation and for other languages.
+///
+/// ```
+/// use scheduled_events_core::record::KINDS;
+///
+/// let gate = KINDS.iter().find(|kind| kind.name == "gate").unwrap();
+/// let members: Vec<_> = gate.members().map(|member| member.name).take(2).collect();
+/// assert_eq!(members, ["event_id", "phase"]);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct RecordKind {
     /// The value of the member `record`.
@@ -68,6 +76,14 @@ impl RecordKind {
 }
 
 /// One member of a record, for documentation and for other languages.
+///
+/// ```
+/// use scheduled_events_core::record::KINDS;
+///
+/// let approval = KINDS.iter().find(|kind| kind.name == "approval").unwrap();
+/// let status = approval.members().find(|member| member.name == "status").unwrap();
+/// assert_eq!(status.values, "number or null");
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct RecordMember {
     /// Its name.
@@ -85,6 +101,21 @@ macro_rules! event_members {
         $($(#[doc = $doc:literal])+ $member:ident: $type:ty => $values:literal,)+
     ) => {
         /// The members of an event, as records show them. What is unknown is `None`, and null in JSON.
+        ///
+        /// ```
+        /// use scheduled_events_core::record::{EventMembers, Record};
+        /// use scheduled_events_core::{Document, Text, VmNames};
+        ///
+        /// let document = Document::parse(br#"{"Events":[{"EventId":"a","EventType":"Reboot","Resources":["vm"]}]}"#)?;
+        /// let event = document.events().next().unwrap();
+        /// let members = EventMembers::from_event(&event, VmNames::new(&["vm"]));
+        /// assert_eq!(members.mine, Some(true));
+        /// let json = serde_json::to_string(&Record::Event { event: members })?;
+        /// assert!(json.starts_with(r#"{"record":"event","event_id":"a","event_type":"Reboot","event_status":null,"#));
+        /// // Of an event that is known only by its id.
+        /// assert!(EventMembers::unknown(Text::plain("b")).event_type.is_none());
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
         #[derive(Clone, Copy, Debug, Serialize)]
         pub struct EventMembers<'a> {
             $(#[doc = $id_doc])+ pub $id: $id_type,
@@ -149,6 +180,26 @@ macro_rules! records {
         }
     )+) => {
         /// One record. Serialised, it is an object whose first member, `record`, names the kind.
+        ///
+        /// ```
+        /// use scheduled_events_core::record::Record;
+        /// use scheduled_events_core::{Document, UnixSeconds};
+        ///
+        /// let body = b"{\"DocumentIncarnation\":2,\"Events\":[\n 7]}";
+        /// let document = Document::parse(body)?;
+        /// let record = Record::from_document(&document);
+        /// assert_eq!(record.kind(), "document");
+        /// assert_eq!(
+        ///     serde_json::to_string(&record.at(UnixSeconds(1_600_000_000)))?,
+        ///     r#"{"record":"document","incarnation":2,"events":0,"problems":1,"time":"2020-09-13T12:26:40Z"}"#
+        /// );
+        /// let problem = document.problems().next().unwrap();
+        /// assert_eq!(
+        ///     serde_json::to_string(&Record::from_problem(&problem, Some(body)))?,
+        ///     r#"{"record":"problem","event":0,"member":null,"kind":"not-an-object","line":2,"column":2}"#
+        /// );
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
         #[derive(Clone, Copy, Debug)]
         pub enum Record<'a> {
             $(
@@ -399,6 +450,16 @@ records! {
 }
 
 /// A record of a watcher: the members of [`Record`], followed by `time`.
+///
+/// ```
+/// use scheduled_events_core::UnixSeconds;
+/// use scheduled_events_core::record::{Record, TimedRecord};
+///
+/// let record = Record::Approval { event_ids: &["a"], status: Some(200), events: &[] };
+/// let timed = TimedRecord { record, time: UnixSeconds(1_600_000_000) };
+/// assert!(serde_json::to_string(&timed)?.ends_with(r#","time":"2020-09-13T12:26:40Z"}"#));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct TimedRecord<'a> {
     /// The record.
@@ -408,6 +469,15 @@ pub struct TimedRecord<'a> {
 }
 
 /// The names of machines in a record: those of a document, or a list of the caller's.
+///
+/// ```
+/// use scheduled_events_core::record::ResourceList;
+///
+/// let names = ResourceList::Names(&["web_0", "web_1"]);
+/// assert!(names.iter().any(|name| name == "web_1"));
+/// assert_eq!(serde_json::to_string(&names)?, r#"["web_0","web_1"]"#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum ResourceList<'a> {
     /// From the document.
@@ -417,6 +487,14 @@ pub enum ResourceList<'a> {
 }
 
 /// The result of a preparation or a recovery.
+///
+/// ```
+/// use scheduled_events_core::record::HookOutcome;
+///
+/// assert_eq!(HookOutcome::TimedOut.word(), "timed-out");
+/// assert_eq!(serde_json::to_string(&HookOutcome::TimedOut)?, r#""timed-out""#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -457,6 +535,14 @@ impl HookOutcome {
 }
 
 /// The cause of a failed poll as records spell it, with the status: `timeout`, `status-503`.
+///
+/// ```
+/// use scheduled_events_core::Cause;
+/// use scheduled_events_core::record::CauseWord;
+///
+/// assert_eq!(CauseWord(Cause::Status(503)).to_string(), "status-503");
+/// assert_eq!(CauseWord(Cause::Timeout).to_string(), "timeout");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CauseWord(pub Cause);
 
@@ -495,6 +581,19 @@ impl<'a> EventMembers<'a> {
     }
 
     /// The members that a tracker keeps of an event; the others are `None`.
+    ///
+    /// ```
+    /// use scheduled_events_core::record::EventMembers;
+    /// use scheduled_events_core::{Document, Tracker, UnixSeconds, VmNames};
+    ///
+    /// let document = Document::parse(br#"{"Events":[{"EventId":"a","EventStatus":"Scheduled","Resources":["vm"]}]}"#)?;
+    /// let mut tracker = Tracker::<16>::new();
+    /// tracker.observe(&document, VmNames::new(&["vm"]), UnixSeconds(0), |_, _| ())?;
+    /// let members = EventMembers::from_tracked(tracker.iter().next().unwrap());
+    /// assert!(members.event_status.is_some_and(|word| word == "Scheduled"));
+    /// assert!(members.mine == Some(true) && members.resources.is_none()); // a tracker keeps no names
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn from_tracked(event: &'a TrackedEvent) -> Self {
         let event_type = Text::plain(event.event_type());
         let event_status = match event.status() {
@@ -541,6 +640,20 @@ impl<'a> Record<'a> {
     }
 
     /// A decision about this event.
+    ///
+    /// ```
+    /// use scheduled_events_core::record::{EventMembers, Record};
+    /// use scheduled_events_core::{Document, Policy, UnixSeconds, VmNames};
+    ///
+    /// let document = Document::parse(br#"{"Events":[{"EventId":"a","EventType":"Reboot","EventStatus":"Scheduled"}]}"#)?;
+    /// let (event, names) = (document.events().next().unwrap(), VmNames::new(&["vm"]));
+    /// let decision = Policy::observe().decide(&event, names, UnixSeconds(0));
+    /// let record = serde_json::to_string(&Record::from_decision(&decision, EventMembers::from_event(&event, names)))?;
+    /// assert!(record.starts_with(
+    ///     r#"{"record":"decision","event_id":"a","action":"hold","rule":null,"reason":"the policy only observes","#
+    /// ));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub const fn from_decision(decision: &Decision, event: EventMembers<'a>) -> Self {
         Self::Decision { event, action: decision.action, rule: decision.rule, reason: decision.reason }
     }
@@ -549,6 +662,18 @@ impl<'a> Record<'a> {
     ///
     /// An event in it has the members that the session keeps. A host that keeps whole events makes its own
     /// [`Record::Change`] and [`Record::Decision`].
+    ///
+    /// ```
+    /// use scheduled_events_core::record::Record;
+    /// use scheduled_events_core::{Report, Untracked};
+    ///
+    /// let report = Report::Untracked(Untracked { own: 0, others: 3 });
+    /// assert_eq!(
+    ///     serde_json::to_string(&Record::from_report(&report, None))?,
+    ///     r#"{"record":"untracked","own":0,"others":3}"#
+    /// );
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
     pub fn from_report(report: &Report<'a>, body: Option<&[u8]>) -> Self {
         match report {
             Report::Change { change, event } => {

@@ -22,6 +22,13 @@ pub(super) enum CommandKind {
 }
 
 /// What the host asks its gate: may this machine go on?
+///
+/// ```
+/// use scheduled_events_core::GatePhase;
+///
+/// assert_eq!(GatePhase::ALL.map(GatePhase::word), ["prepare", "approve"]);
+/// assert_eq!(GatePhase::Approve.word(), "approve");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum GatePhase {
     /// Before the preparation: may the machine go out of service?
@@ -80,6 +87,15 @@ impl Attempts {
 }
 
 /// What the session made of the host's answer to a step.
+///
+/// ```
+/// use scheduled_events_core::{AnswerOutcome, Preparation, Session, SessionConfig, VmNames};
+///
+/// let mut session = Session::<16>::new(&SessionConfig::new(VmNames::new(&["vm"])))?;
+/// // Nothing was issued with this number.
+/// assert_eq!(session.prepared(7, Preparation::Ready), AnswerOutcome::Unexpected);
+/// # Ok::<(), scheduled_events_core::SessionConfigError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum AnswerOutcome {

@@ -7,6 +7,21 @@ use crate::names::VmNames;
 use crate::policy::Policy;
 
 /// The configuration of a [`Session`](crate::Session).
+///
+/// ```
+/// use scheduled_events_core::{Policy, Session, SessionConfig, VmNames};
+///
+/// let config = SessionConfig {
+///     policy: Policy::sample(),
+///     dry_run: true,
+///     seed: 0x5eed, // from the system's random numbers
+///     ..SessionConfig::new(VmNames::new(&["WestNO_0"]))
+/// };
+/// assert_eq!(config.interval_ms, 1_000);
+/// let session = Session::<64>::new(&config)?;
+/// assert!(!session.has_seen_event());
+/// # Ok::<(), scheduled_events_core::SessionConfigError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct SessionConfig<'a> {
     /// The names of this machine, or [`VmNames::UNKNOWN`] until they are known: at most
@@ -51,6 +66,15 @@ impl<'a> SessionConfig<'a> {
 }
 
 /// Why a configuration is invalid.
+///
+/// ```
+/// use scheduled_events_core::{Session, SessionConfig, SessionConfigError, VmNames};
+///
+/// let config = SessionConfig { interval_ms: 50, ..SessionConfig::new(VmNames::UNKNOWN) };
+/// let error = Session::<16>::new(&config).err().unwrap();
+/// assert_eq!(error, SessionConfigError::IntervalTooShort);
+/// assert_eq!(error.to_string(), "the poll interval is too short: the minimum is 200 ms");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SessionConfigError {

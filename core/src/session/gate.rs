@@ -5,6 +5,18 @@ use super::limits::GATE_RETRY_MS;
 use crate::time::UnixMillis;
 
 /// The host's answer to [`Step::Gate`](super::Step::Gate).
+///
+/// ```
+/// use scheduled_events_core::GateAnswer;
+///
+/// // The exit code of a gate's command.
+/// let answer = |code| match code {
+///     0 => GateAnswer::Open,
+///     75 => GateAnswer::AnotherApproves,
+///     _ => GateAnswer::Closed,
+/// };
+/// assert_eq!(answer(75).word(), "another-approves");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum GateAnswer {
     /// Go on.

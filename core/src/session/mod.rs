@@ -99,6 +99,50 @@ use recovery::Recovery;
 /// assert_eq!(posted, [r#"{"StartRequests":[{"EventId":"a"}]}"#]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// ```
+/// use scheduled_events_core::{
+///     Action, AnswerOutcome, Policy, Preparation, Response, Rule, Session, SessionConfig, Step, UnixMillis, VmNames,
+/// };
+///
+/// // A reboot that is prepared for, from its notice to the recovery.
+/// let policy = Policy::new(&[Rule::new(Action::Prepare)])?;
+/// let mut session = Session::<16>::new(&SessionConfig { policy, ..SessionConfig::new(VmNames::new(&["vm"])) })?;
+/// let mut body = &br#"{"DocumentIncarnation":1,"Events":[{"EventId":"a","EventStatus":"Scheduled",
+///     "EventType":"Reboot","Resources":["vm"]}]}"#[..];
+/// let (mut now, mut done) = (UnixMillis(1_600_000_000_000), Vec::new());
+/// while !(session.has_seen_event() && session.is_idle()) {
+///     match session.next(now) {
+///         Step::Get { .. } => {
+///             assert!(session.awaits_answer());
+///             session.on_response(&Response { status: 200, body, ..Response::default() }, now);
+///             assert!(session.events().count() <= 1);
+///         }
+///         Step::Prepare { event, attempt } => {
+///             done.push(format!("prepare for {}", event.event_id().as_str()));
+///             assert_eq!(session.prepared(attempt, Preparation::Ready), AnswerOutcome::Accepted);
+///             assert_eq!(session.out_of_service_since(), Some(now));
+///         }
+///         Step::Post { .. } => {
+///             done.push(format!("approve {}", session.posted().next().unwrap().as_str()));
+///             session.on_response(&Response { status: 200, ..Response::default() }, now);
+///             body = br#"{"DocumentIncarnation":2,"Events":[]}"#;
+///         }
+///         Step::Recover { attempt, .. } => {
+///             assert!(session.recovering().any(|event| event.event_id().as_str() == "a"));
+///             assert_eq!(session.recovery().unwrap().attempt, Some(attempt));
+///             done.push("recover".to_owned());
+///             assert_eq!(session.recovered(attempt, true, now), AnswerOutcome::Accepted);
+///             assert_eq!(session.in_service_since(), Some(now));
+///         }
+///         Step::Report(_) => {} // log it
+///         Step::Wait { until } => now = until,
+///         Step::Gate { .. } | Step::Cancel { .. } => unreachable!("there is no gate, and the event does not change"),
+///     }
+/// }
+/// assert_eq!(done, ["prepare for a", "approve a", "recover"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[allow(clippy::struct_excessive_bools)] // They are independent of each other.
 pub struct Session<const N: usize> {
@@ -210,6 +254,15 @@ impl<const N: usize> Session<N> {
     ///
     /// # Errors
     /// [`SessionConfigError`] for names outside the [`limits`]. The previous names are kept then.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Session, SessionConfig, VmNames};
+    ///
+    /// // The machine's name is asked for while the first polls run.
+    /// let mut session = Session::<16>::new(&SessionConfig::new(VmNames::UNKNOWN))?;
+    /// session.set_names(VmNames::new(&["web_0"]))?;
+    /// # Ok::<(), scheduled_events_core::SessionConfigError>(())
+    /// ```
     pub fn set_names(&mut self, names: VmNames<'_>) -> Result<(), SessionConfigError> {
         let mut kept = heapless::Vec::new();
         for name in names.iter() {
@@ -229,6 +282,20 @@ impl<const N: usize> Session<N> {
     /// # Errors
     /// [`SnapshotError::OtherMachine`] if the session was restored from the snapshot of another machine. The session is
     /// empty then, as after [`new`](Self::new).
+    ///
+    /// ```
+    /// use scheduled_events_core::{Session, SessionConfig, SnapshotError, VmNames};
+    ///
+    /// let config = SessionConfig::new(VmNames::UNKNOWN);
+    /// let mut snapshot = vec![0; Session::<16>::SNAPSHOT_MAX];
+    /// let original = Session::<16>::new(&SessionConfig { machine_id: "13f56399-bd52-4150-9748-7190aae1ff21", ..config.clone() })?;
+    /// original.snapshot(&mut snapshot)?;
+    ///
+    /// let mut clone = Session::<16>::new(&config)?;
+    /// clone.restore(&snapshot)?;
+    /// assert_eq!(clone.set_machine_id("f11dff32-6ef1-46f2-bc5d-c7a9a7bbd8b5"), Err(SnapshotError::OtherMachine));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn set_machine_id(&mut self, machine_id: &str) -> Result<(), SnapshotError> {
         let id = id_hash(machine_id);
         let is_other = self.machine_id != 0 && id != 0 && self.machine_id != id;
@@ -243,6 +310,19 @@ impl<const N: usize> Session<N> {
 
     /// Sets how many milliseconds the time of day is ahead of the caller's clock; initially 0. A `NotBefore` is a time
     /// of day: it is reached sooner if the wall clock was set forward or the machine was suspended.
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant, SystemTime};
+    ///
+    /// use scheduled_events_core::{Session, SessionConfig, VmNames};
+    ///
+    /// let mut session = Session::<16>::new(&SessionConfig::new(VmNames::UNKNOWN))?;
+    /// let (start, start_of_day) = (Instant::now(), SystemTime::now());
+    /// // Later: how far the wall clock went beyond the time that has passed.
+    /// let ahead = start_of_day.elapsed().unwrap_or(Duration::ZERO).saturating_sub(start.elapsed());
+    /// session.set_time_of_day_ahead(ahead.as_millis().try_into()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub const fn set_time_of_day_ahead(&mut self, milliseconds: i64) {
         self.time_of_day_ahead_ms = milliseconds;
     }
@@ -272,6 +352,31 @@ impl<const N: usize> Session<N> {
 
     /// Reports the answer to [`Step::Gate`] with this attempt number. A gate that is not open is asked again after five
     /// seconds. An event is approved only if a poll that began after the answer shows it unchanged.
+    ///
+    /// ```
+    /// use scheduled_events_core::{
+    ///     Action, AnswerOutcome, GateAnswer, GatePhase, Policy, Response, Rule, Session, SessionConfig, Step, UnixMillis, VmNames,
+    /// };
+    ///
+    /// let policy = Policy::new(&[Rule::new(Action::Prepare)])?;
+    /// let config = SessionConfig { policy, gate: true, ..SessionConfig::new(VmNames::new(&["vm"])) };
+    /// let mut session = Session::<16>::new(&config)?;
+    /// let mut now = UnixMillis(1_600_000_000_000);
+    /// let body = br#"{"Events":[{"EventId":"a","EventStatus":"Scheduled","EventType":"Reboot","Resources":["vm"]}]}"#;
+    /// loop {
+    ///     match session.next(now) {
+    ///         Step::Get { .. } => drop(session.on_response(&Response { status: 200, body, ..Response::default() }, now)),
+    ///         Step::Gate { phase, attempt, .. } => {
+    ///             assert_eq!(phase, GatePhase::Prepare);
+    ///             assert_eq!(session.gate_answered(attempt, GateAnswer::Open, now), AnswerOutcome::Accepted);
+    ///         }
+    ///         Step::Prepare { .. } => break, // the gate is open
+    ///         Step::Wait { until } => now = until,
+    ///         _ => {}
+    ///     }
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn gate_answered(&mut self, attempt: u32, answer: GateAnswer, now: UnixMillis) -> AnswerOutcome {
         let polls = self.polls;
         self.each_progress(|progress| progress.gate_answered(attempt, answer, polls, now))

@@ -12,6 +12,18 @@ use crate::names::VmNames;
 use crate::time::UnixMillis;
 
 /// An HTTP response.
+///
+/// ```
+/// use scheduled_events_core::{Cause, RequestOutcome, Response, Session, SessionConfig, Step, UnixMillis, VmNames};
+///
+/// let mut session = Session::<16>::new(&SessionConfig::new(VmNames::new(&["vm"])))?;
+/// let now = UnixMillis(1_600_000_000_000);
+/// assert!(matches!(session.next(now), Step::Get { .. }));
+/// let busy = Response { status: 429, retry_after: Some(3), body: b"" };
+/// let outcome = session.on_response(&busy, now);
+/// assert!(matches!(outcome, RequestOutcome::PollFailed { cause: Cause::Status(429), .. }));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Response<'a> {
     /// The status code.
@@ -23,6 +35,24 @@ pub struct Response<'a> {
 }
 
 /// The result of a request.
+///
+/// ```
+/// use scheduled_events_core::{RequestOutcome, Response, Session, SessionConfig, Step, UnixMillis, VmNames};
+///
+/// let mut session = Session::<16>::new(&SessionConfig::new(VmNames::new(&["vm"])))?;
+/// let mut now = UnixMillis(1_600_000_000_000);
+/// let response = Response { status: 200, body: br#"{"DocumentIncarnation":1,"Events":[]}"#, ..Response::default() };
+/// let mut outcomes = Vec::new();
+/// while outcomes.len() < 2 {
+///     match session.next(now) {
+///         Step::Get { .. } => outcomes.push(session.on_response(&response, now)),
+///         Step::Wait { until } => now = until,
+///         _ => unreachable!("there is no event"),
+///     }
+/// }
+/// assert_eq!(outcomes, [RequestOutcome::Document, RequestOutcome::Unchanged]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RequestOutcome {
@@ -52,6 +82,14 @@ pub enum RequestOutcome {
 }
 
 /// Why a request failed.
+///
+/// ```
+/// use scheduled_events_core::Cause;
+///
+/// let cause = Cause::of_status(503);
+/// assert_eq!(cause.word(), "status");
+/// assert_eq!(cause.to_string(), "status 503");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
@@ -183,6 +221,20 @@ impl<const N: usize> Session<N> {
     }
 
     /// Reports that the request in progress has no usable response.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Cause, RequestOutcome, Session, SessionConfig, Step, UnixMillis, VmNames};
+    ///
+    /// let mut session = Session::<16>::new(&SessionConfig::new(VmNames::new(&["vm"])))?;
+    /// let now = UnixMillis(1_600_000_000_000);
+    /// assert!(matches!(session.next(now), Step::Get { .. }));
+    /// let RequestOutcome::PollFailed { cause, retry_in_ms } = session.on_failure(Cause::Timeout, now) else {
+    ///     panic!("expected a failed poll");
+    /// };
+    /// assert_eq!(cause, Cause::Timeout);
+    /// assert!(matches!(session.next(now), Step::Wait { until } if until == now.plus(retry_in_ms)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn on_failure(&mut self, cause: Cause, now: UnixMillis) -> RequestOutcome {
         match core::mem::replace(&mut self.request, Request::None) {
             Request::None => RequestOutcome::Unexpected,

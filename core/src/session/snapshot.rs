@@ -68,6 +68,14 @@ const VERSION: u8 = 3;
 const NO_TIME: i64 = i64::MIN;
 
 /// Why a snapshot cannot be restored.
+///
+/// ```
+/// use scheduled_events_core::{Session, SessionConfig, SnapshotError, VmNames};
+///
+/// let mut session = Session::<16>::new(&SessionConfig::new(VmNames::UNKNOWN))?;
+/// assert_eq!(session.restore(b"an empty or torn file"), Err(SnapshotError::Damaged));
+/// # Ok::<(), scheduled_events_core::SessionConfigError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SnapshotError {
@@ -114,6 +122,27 @@ impl<const N: usize> Session<N> {
     ///
     /// # Errors
     /// [`BufferTooSmall`] with the length of the snapshot.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Session, SessionConfig, VmNames};
+    ///
+    /// let config = SessionConfig::new(VmNames::UNKNOWN);
+    /// let mut session = Session::<16>::new(&config)?;
+    /// let mut buffer = vec![0; Session::<16>::SNAPSHOT_MAX];
+    /// if session.is_changed() {
+    ///     let length = session.snapshot(&mut buffer)?;
+    ///     // Write the file here.
+    ///     session.saved();
+    ///     assert!(length < 100);
+    /// }
+    /// assert!(!session.is_changed());
+    ///
+    /// // After a restart.
+    /// let mut session = Session::<16>::new(&config)?;
+    /// session.restore(&buffer)?;
+    /// assert!(!session.is_changed());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn snapshot(&self, buffer: &mut [u8]) -> Result<usize, BufferTooSmall> {
         let needed = self.write(&mut [], 0).0;
         let length = self.write(buffer, needed).0;
@@ -122,11 +151,30 @@ impl<const N: usize> Session<N> {
 
     /// Whether a snapshot would differ from the one that was stored last, so that it is worth storing: the one that was
     /// restored, or the state at the time of [`saved`](Self::saved). It is true for a new session.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Session, SessionConfig, VmNames};
+    ///
+    /// let mut session = Session::<16>::new(&SessionConfig::new(VmNames::UNKNOWN))?;
+    /// assert!(session.is_changed()); // it was never stored
+    /// session.saved();
+    /// assert!(!session.is_changed());
+    /// # Ok::<(), scheduled_events_core::SessionConfigError>(())
+    /// ```
     pub fn is_changed(&self) -> bool {
         self.saved != Some(self.checksum())
     }
 
     /// Records that a snapshot of the session as it is now was stored.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Session, SessionConfig, VmNames};
+    ///
+    /// let mut session = Session::<16>::new(&SessionConfig::new(VmNames::UNKNOWN))?;
+    /// session.saved();
+    /// assert!(!session.is_changed());
+    /// # Ok::<(), scheduled_events_core::SessionConfigError>(())
+    /// ```
     pub fn saved(&mut self) {
         self.saved = Some(self.checksum());
     }
@@ -184,6 +232,25 @@ impl<const N: usize> Session<N> {
     /// # Errors
     /// [`SnapshotError`] for bytes that no session of this machine wrote. The session is empty then, as after
     /// [`new`](Self::new).
+    ///
+    /// ```
+    /// use scheduled_events_core::{Document, Response, Session, SessionConfig, Step, UnixMillis, VmNames};
+    ///
+    /// let config = SessionConfig::new(VmNames::new(&["vm"]));
+    /// let now = UnixMillis(1_600_000_000_000);
+    /// let mut before = Session::<16>::new(&config)?;
+    /// assert!(matches!(before.next(now), Step::Get { .. }));
+    /// let body = br#"{"Events":[{"EventId":"a","EventStatus":"Scheduled","Resources":["vm"]}]}"#;
+    /// before.on_response(&Response { status: 200, body, ..Response::default() }, now);
+    /// let mut snapshot = vec![0; Session::<16>::SNAPSHOT_MAX];
+    /// before.snapshot(&mut snapshot)?;
+    ///
+    /// let mut after = Session::<16>::new(&config)?;
+    /// after.restore(&snapshot)?;
+    /// assert!(after.has_seen_event());
+    /// assert_eq!(after.events().next().unwrap().event_id().as_str(), "a");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn restore(&mut self, bytes: &[u8]) -> Result<(), SnapshotError> {
         self.reset();
         let result = self.read_snapshot(bytes);
@@ -287,6 +354,17 @@ const HEAD_BYTES: usize = MAGIC.len() + 1 + 4;
 
 /// The length of the snapshot at the start of these bytes, as its head has it; `None` if it is not the start of a snapshot. The
 /// bytes may have another length, and only [`Session::restore`] checks the content.
+///
+/// ```
+/// use scheduled_events_core::{Session, SessionConfig, VmNames, snapshot_length};
+///
+/// let session = Session::<16>::new(&SessionConfig::new(VmNames::UNKNOWN))?;
+/// let mut file = vec![0; 1024]; // other data may follow the snapshot
+/// let length = session.snapshot(&mut file)?;
+/// assert_eq!(snapshot_length(&file), Some(length));
+/// assert_eq!(snapshot_length(b"something else"), None);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn snapshot_length(bytes: &[u8]) -> Option<usize> {
     let (head, _) = bytes.split_first_chunk::<HEAD_BYTES>()?;
     let (_, length) = head.strip_prefix(MAGIC)?.split_last_chunk::<4>()?;

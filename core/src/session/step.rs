@@ -9,6 +9,16 @@ use crate::time::UnixMillis;
 use crate::tracker::{Change, TrackedEvent};
 
 /// What the host does next, as returned by [`Session::next`](crate::Session::next).
+///
+/// ```
+/// use scheduled_events_core::{Session, SessionConfig, Step, UnixMillis, VmNames};
+///
+/// let mut session = Session::<16>::new(&SessionConfig::new(VmNames::new(&["vm"])))?;
+/// // The first request may wait for the service to start.
+/// let Step::Get { timeout_ms } = session.next(UnixMillis(1_600_000_000_000)) else { panic!("expected a poll") };
+/// assert_eq!(timeout_ms, 130_000);
+/// # Ok::<(), scheduled_events_core::SessionConfigError>(())
+/// ```
 #[derive(Debug)]
 pub enum Step<'s> {
     /// Send a GET. Pass the response to [`on_response`](crate::Session::on_response), or the failure to
@@ -71,6 +81,22 @@ pub enum Step<'s> {
 }
 
 /// Information for people and logs.
+///
+/// ```
+/// use scheduled_events_core::{Report, Response, Session, SessionConfig, Step, UnixMillis, VmNames};
+///
+/// let mut session = Session::<16>::new(&SessionConfig::new(VmNames::new(&["vm"])))?;
+/// let now = UnixMillis(1_600_000_000_000);
+/// assert!(matches!(session.next(now), Step::Get { .. }));
+/// let body = br#"{"Events":[{"EventId":"a","EventStatus":"Scheduled","EventType":"Reboot","Resources":["vm"]}]}"#;
+/// session.on_response(&Response { status: 200, body, ..Response::default() }, now);
+/// let mut lines = Vec::new();
+/// while let Step::Report(report) = session.next(now) {
+///     lines.push(report.to_string());
+/// }
+/// assert_eq!(lines, ["a: scheduled", "a: hold (the policy only observes)"]);
+/// # Ok::<(), scheduled_events_core::SessionConfigError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Report<'s> {
     /// An event changed.
@@ -112,6 +138,13 @@ impl fmt::Display for Report<'_> {
 /// How many events of the newest document exceed the capacity of the session.
 ///
 /// An event of another machine that is evicted for one of this machine's is reported as new when it is tracked again.
+///
+/// ```
+/// use scheduled_events_core::{Report, Untracked};
+///
+/// let untracked = Untracked { own: 0, others: 936 };
+/// assert_eq!(Report::Untracked(untracked).to_string(), "not tracked: 0 own events, 936 of other machines");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Untracked {
     /// Events of this machine, those with the latest deadlines. More than zero is an error: the session is too small.
@@ -121,6 +154,14 @@ pub struct Untracked {
 }
 
 /// The result of a preparation.
+///
+/// ```
+/// use scheduled_events_core::Preparation;
+///
+/// // The result of a drain script.
+/// let preparation = |succeeded| if succeeded { Preparation::Ready } else { Preparation::Failed };
+/// assert_eq!(preparation(false), Preparation::Failed);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preparation {
     /// The host is ready: the event may be approved.

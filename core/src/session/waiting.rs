@@ -12,6 +12,14 @@ use crate::tracker::{TrackedEvent, TrackedStatus};
 use crate::words::words;
 
 /// What has to happen next for an event.
+///
+/// ```
+/// use scheduled_events_core::WaitsFor;
+///
+/// let in_progress = |waits_for| matches!(waits_for, WaitsFor::Preparation | WaitsFor::Recovery);
+/// assert!(in_progress(WaitsFor::Preparation) && !in_progress(WaitsFor::Start));
+/// assert_eq!(WaitsFor::StartUnapproved.word(), "start-unapproved");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WaitsFor {
@@ -61,6 +69,25 @@ words!(WaitsFor {
 });
 
 /// What a tracked event waits for, with the facts that explain it. See [`Session::waiting`].
+///
+/// ```
+/// use scheduled_events_core::{Action, Policy, Response, Rule, Session, SessionConfig, Step, UnixMillis, VmNames, WaitsFor};
+///
+/// let policy = Policy::new(&[Rule::new(Action::Prepare)])?;
+/// let mut session = Session::<16>::new(&SessionConfig { policy, ..SessionConfig::new(VmNames::new(&["vm"])) })?;
+/// let now = UnixMillis(1_600_000_000_000);
+/// assert!(matches!(session.next(now), Step::Get { .. }));
+/// let body = br#"{"Events":[{"EventId":"a","EventStatus":"Scheduled","EventType":"Reboot","Resources":["vm"]}]}"#;
+/// session.on_response(&Response { status: 200, body, ..Response::default() }, now);
+/// while let Step::Report(_) = session.next(now) {}
+/// // The preparation was issued, and the host works on it.
+/// let (_, waiting) = session.waiting(now).next().unwrap();
+/// assert_eq!(waiting.waits_for, WaitsFor::Preparation);
+/// assert_eq!((waiting.since, waiting.attempt), (Some(now.seconds()), Some(1)));
+/// assert_eq!(waiting.rule(), Some(1));
+/// assert_eq!(waiting.reason().unwrap().to_string(), "a rule matches");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting {
     /// What has to happen next.
@@ -76,6 +103,17 @@ pub struct Waiting {
 }
 
 /// The recovery of a machine that is out of service. See [`Session::recovery`].
+///
+/// ```
+/// use scheduled_events_core::{RecoveryStatus, UnixSeconds};
+///
+/// let describe = |recovery: &RecoveryStatus| match recovery.retry_at {
+///     Some(time) => format!("failed {} times, tried again at {time}", recovery.failures),
+///     None => "running".to_owned(),
+/// };
+/// let failed = RecoveryStatus { attempt: None, since: None, failures: 2, retry_at: Some(UnixSeconds(1_600_000_010)) };
+/// assert_eq!(describe(&failed), "failed 2 times, tried again at 2020-09-13T12:26:50Z");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecoveryStatus {
     /// The number of the attempt that runs; `None` if none does.

@@ -3,6 +3,13 @@
 use crate::words::words;
 
 /// When a Spot machine is evicted, chosen when it is created. Section "Understand eviction", (1) "Eviction type".
+///
+/// ```
+/// use scheduled_events_core::spot::{EvictionCause, EvictionType};
+///
+/// assert!(EvictionType::CapacityOnly.is_evicted_for(EvictionCause::Capacity));
+/// assert_eq!(EvictionType::CapacityOnly.word(), "capacity-only");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EvictionType {
     /// Only when there is no excess capacity any more. For reliability.
@@ -17,6 +24,14 @@ words!(EvictionType {
 });
 
 /// Why a machine is evicted.
+///
+/// ```
+/// use scheduled_events_core::spot::{EvictionCause, EvictionType};
+///
+/// let causes = EvictionCause::ALL.into_iter().filter(|cause| EvictionType::CapacityOnly.is_evicted_for(*cause));
+/// assert_eq!(causes.map(EvictionCause::word).collect::<Vec<_>>(), ["capacity"]);
+/// assert_eq!(EvictionCause::Price.word(), "price");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EvictionCause {
     /// Azure needs the capacity for machines with priority.
@@ -45,6 +60,13 @@ impl EvictionType {
 }
 
 /// What an eviction does to the machine, chosen when it is created. Section "Understand eviction", (2) "Eviction policy".
+///
+/// ```
+/// use scheduled_events_core::spot::{EvictionPolicy, SpotState};
+///
+/// assert_eq!(EvictionPolicy::Deallocate.effect().state, SpotState::Stopped);
+/// assert_eq!(EvictionPolicy::Deallocate.word(), "deallocate");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EvictionPolicy {
     /// "Stop/Deallocate": the machine is stopped, and can be started again. For a workload that can wait for capacity.
@@ -59,6 +81,15 @@ words!(EvictionPolicy {
 });
 
 /// What an eviction leaves of a machine, and what the workload may expect afterwards.
+///
+/// ```
+/// use scheduled_events_core::spot::{Charges, EvictionPolicy};
+///
+/// let effect = EvictionPolicy::Deallocate.effect();
+/// // The disks remain and are paid for, and the machine still counts against the quota.
+/// assert!(effect.keeps_data_disks && effect.occupies_cores);
+/// assert_eq!(effect.charges, Charges::Disks);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)] // They are independent facts.
 pub struct EvictionEffect {
@@ -86,6 +117,13 @@ pub struct EvictionEffect {
 }
 
 /// How a machine comes back after an eviction. Section "Orchestrate eviction recovery", (1) "Replace VMs".
+///
+/// ```
+/// use scheduled_events_core::spot::{EvictionPolicy, Replacement};
+///
+/// assert_eq!(EvictionPolicy::Deallocate.effect().replacement, Replacement::Reallocate);
+/// assert_eq!(EvictionPolicy::Delete.effect().replacement.word(), "recreate");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Replacement {
     /// The same machine is allocated again, in the same region and zone and of the same size, once there is capacity. Its
@@ -140,6 +178,14 @@ impl EvictionPolicy {
 }
 
 /// All evictions that can occur: type, cause and policy, with their effect. This is the table of `docs/spot.md`.
+///
+/// ```
+/// use scheduled_events_core::spot::{EvictionCause, EvictionType, evictions};
+///
+/// assert_eq!(evictions().count(), 6);
+/// // A machine that is evicted for capacity only keeps its place whatever the price.
+/// assert!(evictions().all(|(kind, cause, ..)| kind != EvictionType::CapacityOnly || cause == EvictionCause::Capacity));
+/// ```
 pub fn evictions() -> impl Iterator<Item = (EvictionType, EvictionCause, EvictionPolicy, EvictionEffect)> {
     EvictionType::ALL.into_iter().flat_map(|kind| {
         let causes = EvictionCause::ALL.into_iter().filter(move |cause| kind.is_evicted_for(*cause));
@@ -148,6 +194,15 @@ pub fn evictions() -> impl Iterator<Item = (EvictionType, EvictionCause, Evictio
 }
 
 /// The state of a Spot machine. Section "Spot VM states".
+///
+/// ```
+/// use scheduled_events_core::spot::{Allocation, EvictionPolicy, MaxPrice, SpotInput, SpotState};
+///
+/// let allocation = Allocation { max_price: MaxPrice::Unlimited, has_capacity: true, policy: EvictionPolicy::Delete };
+/// let deployed = SpotState::after(None, SpotInput::Deploy, allocation).unwrap();
+/// assert_eq!(deployed.to, SpotState::Running);
+/// assert_eq!(deployed.to.word(), "running");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SpotState {
     /// It runs.
@@ -165,6 +220,15 @@ words!(SpotState {
 });
 
 /// What is done to a machine.
+///
+/// ```
+/// use scheduled_events_core::spot::{Allocation, EvictionPolicy, MaxPrice, SpotInput, SpotState};
+///
+/// // Without capacity a stopped machine stays stopped: no row matches, and the request fails.
+/// let allocation = Allocation { max_price: MaxPrice::Unlimited, has_capacity: false, policy: EvictionPolicy::Deallocate };
+/// assert_eq!(SpotState::after(Some(SpotState::Stopped), SpotInput::Restart, allocation), None);
+/// assert_eq!(SpotInput::Restart.word(), "restart");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SpotInput {
     /// An operator creates it.
@@ -182,6 +246,16 @@ words!(SpotInput {
 });
 
 /// A machine's maximum price beside the current one.
+///
+/// ```
+/// use scheduled_events_core::spot::{Allocation, EvictionPolicy, MaxPrice, SpotInput, SpotState};
+///
+/// // A machine without a maximum price is not evicted while there is capacity.
+/// let allocation = Allocation { max_price: MaxPrice::Unlimited, has_capacity: true, policy: EvictionPolicy::Delete };
+/// let row = SpotState::after(Some(SpotState::Running), SpotInput::Evict, allocation).unwrap();
+/// assert_eq!(row.to, SpotState::Running);
+/// assert_eq!(MaxPrice::Unlimited.word(), "unlimited");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MaxPrice {
     /// No maximum, which Azure writes as -1: the machine is never evicted for its price.
@@ -199,6 +273,13 @@ words!(MaxPrice {
 });
 
 /// What is paid for a machine.
+///
+/// ```
+/// use scheduled_events_core::spot::{Charges, EvictionPolicy};
+///
+/// assert_eq!(EvictionPolicy::Deallocate.effect().charges, Charges::Disks);
+/// assert_eq!(EvictionPolicy::Delete.effect().charges.word(), "nothing");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Charges {
     /// The machine, at most at its maximum price, and its disks.
@@ -216,6 +297,14 @@ words!(Charges {
 });
 
 /// What decides about a machine besides its state. All three are known when something is done to it.
+///
+/// ```
+/// use scheduled_events_core::spot::{Allocation, EvictionPolicy, MaxPrice, SpotInput, SpotState};
+///
+/// let allocation = Allocation { max_price: MaxPrice::Sufficient, has_capacity: false, policy: EvictionPolicy::Delete };
+/// let row = SpotState::after(Some(SpotState::Running), SpotInput::Evict, allocation).unwrap();
+/// assert_eq!(row.to, SpotState::Deleted);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Allocation {
     /// The maximum price beside the current one.
@@ -226,7 +315,15 @@ pub struct Allocation {
     pub policy: EvictionPolicy,
 }
 
-/// One row of the guide's table "Spot VM states". `None` stands for an empty cell: any value matches.
+/// One row of the guide's table "Spot VM states". `None` is an empty cell: any value matches.
+///
+/// ```
+/// use scheduled_events_core::spot::{Charges, SPOT_TRANSITIONS, SpotState};
+///
+/// // In all rows a stopped machine costs its disks.
+/// let stopped = SPOT_TRANSITIONS.iter().filter(|row| row.to == SpotState::Stopped);
+/// assert!(stopped.map(|row| row.charges).all(|charges| charges == Charges::Disks));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpotTransition {
     /// The state before; `None` is the guide's `*`.

@@ -19,6 +19,18 @@ use crate::words::words;
 ///
 /// A notice leads from every phase to `Evicted`, except from `Shutdown`. A restart without notice leads from every phase in
 /// which something may have been processed to `Recover`: evictions can be forced.
+///
+/// ```
+/// use scheduled_events_core::spot::{Phase, Signal};
+///
+/// let mut phase = Phase::Processing;
+/// assert!(phase.processes());
+/// for signal in [Signal::Notice, Signal::Stopped, Signal::Restarted] {
+///     phase = phase.next(signal).unwrap();
+/// }
+/// assert_eq!(phase.word(), "recover");
+/// assert!(!phase.processes());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// The workload checks that it is healthy and ready, and processes nothing yet. "Start".
@@ -47,6 +59,13 @@ words!(Phase {
 });
 
 /// What moves a workload from one [`Phase`] to the next.
+///
+/// ```
+/// use scheduled_events_core::spot::{Phase, Signal};
+///
+/// assert_eq!(Phase::Warmup.next(Signal::WarmedUp), Some(Phase::Processing));
+/// assert_eq!(Signal::WarmedUp.word(), "warmed-up");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Signal {
     /// The warm-up succeeded: the workload is healthy.

@@ -8,6 +8,14 @@ use crate::words::words;
 /// `updated`, any number of times; `started` at most once, and not after `started-without-notice`; finally one of
 /// `completed`, `cancelled` and `ended`. An event whose first status is unknown is also `scheduled`, and
 /// `started-without-notice` if it goes from there to `Started`.
+///
+/// ```
+/// use scheduled_events_core::Change;
+///
+/// assert_eq!(Change::StartedWithoutNotice.word(), "started-without-notice");
+/// let ends: Vec<_> = Change::ALL.into_iter().filter(|change| change.is_end()).collect();
+/// assert_eq!(ends, [Change::Completed, Change::Cancelled, Change::Ended]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
     /// The event was seen for the first time, and has not started.

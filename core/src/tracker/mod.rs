@@ -86,6 +86,14 @@ impl<const N: usize> Tracker<N> {
     }
 
     /// Creates a tracker without events that places them by a random number which the author of the documents does not know.
+    ///
+    /// ```
+    /// use scheduled_events_core::Tracker;
+    ///
+    /// // From the system's random numbers.
+    /// let seed = 0x5eed;
+    /// assert!(Tracker::<16>::with_seed(seed).is_empty());
+    /// ```
     pub const fn with_seed(seed: u64) -> Self {
         const { assert!(0 < N && N < NO_SLOT as usize, "a tracker holds 1 to 65,534 events") };
         Self { seed, slots: heapless::Vec::new(), buckets: [NO_SLOT; N], free: NO_SLOT, used: 0, last: None }
@@ -151,6 +159,21 @@ impl<const N: usize> Tracker<N> {
 
     /// Records that the event was approved, so that its end is reported as `ended`, not as `cancelled`. Returns `false` if
     /// the event is not tracked.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Change, Document, EventId, Text, Tracker, UnixSeconds, VmNames};
+    ///
+    /// let scheduled = Document::parse(br#"{"Events":[{"EventId":"a","EventStatus":"Scheduled"}]}"#)?;
+    /// let empty = Document::parse(br#"{"Events":[]}"#)?;
+    /// let mut tracker = Tracker::<16>::new();
+    /// tracker.observe(&scheduled, VmNames::UNKNOWN, UnixSeconds(0), |_, _| ())?;
+    /// assert!(tracker.approved(&EventId::new(&Text::plain("a"))));
+    /// assert!(!tracker.approved(&EventId::new(&Text::plain("b"))));
+    /// let mut changes = Vec::new();
+    /// tracker.observe(&empty, VmNames::UNKNOWN, UnixSeconds(1), |change, _| changes.push(change))?;
+    /// assert_eq!(changes, [Change::Ended]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn approved(&mut self, event_id: &EventId) -> bool {
         let Some(event) = self.find(event_id).and_then(|slot| self.get_mut(slot)) else { return false };
         event.flags.set(Flags::APPROVED, true);
@@ -158,16 +181,41 @@ impl<const N: usize> Tracker<N> {
     }
 
     /// The events of the last document, in no particular order.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Document, Tracker, UnixSeconds, VmNames};
+    ///
+    /// let document = Document::parse(br#"{"Events":[{"EventId":"a"},{"EventId":"b"}]}"#)?;
+    /// let mut tracker = Tracker::<16>::new();
+    /// tracker.observe(&document, VmNames::UNKNOWN, UnixSeconds(0), |_, _| ())?;
+    /// let mut ids: Vec<_> = tracker.iter().map(|event| event.event_id().as_str()).collect();
+    /// ids.sort();
+    /// assert_eq!(ids, ["a", "b"]);
+    /// assert_eq!(tracker.len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn iter(&self) -> impl Iterator<Item = &TrackedEvent> {
         self.slots.iter().filter(|slot| slot.used).map(|slot| &slot.event)
     }
 
     /// How many events are tracked.
+    ///
+    /// ```
+    /// use scheduled_events_core::Tracker;
+    ///
+    /// assert_eq!(Tracker::<16>::new().len(), 0);
+    /// ```
     pub const fn len(&self) -> usize {
         self.used as usize
     }
 
     /// Whether no event is tracked.
+    ///
+    /// ```
+    /// use scheduled_events_core::Tracker;
+    ///
+    /// assert!(Tracker::<16>::new().is_empty());
+    /// ```
     pub const fn is_empty(&self) -> bool {
         self.used == 0
     }
@@ -375,6 +423,17 @@ pub(crate) fn is_over(event: &Event<'_>) -> bool {
 }
 
 /// A document contains more events than the tracker can hold.
+///
+/// ```
+/// use scheduled_events_core::{Document, Tracker, TrackerFull, UnixSeconds, VmNames};
+///
+/// let document = Document::parse(br#"{"Events":[{"EventId":"a"},{"EventId":"b"}]}"#)?;
+/// let mut tracker = Tracker::<1>::new();
+/// let error = tracker.observe(&document, VmNames::UNKNOWN, UnixSeconds(0), |_, _| ()).unwrap_err();
+/// assert_eq!(error, TrackerFull { needed: 2 });
+/// assert!(tracker.is_empty());
+/// # Ok::<(), scheduled_events_core::ParseError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrackerFull {
     /// How many events the document contains.

@@ -10,6 +10,19 @@ use crate::names::VmNames;
 use crate::time::UnixSeconds;
 
 /// The status of a tracked event. `Started` is final: a stale document does not undo it.
+///
+/// ```
+/// use scheduled_events_core::{Document, TrackedStatus, Tracker, UnixSeconds, VmNames};
+///
+/// let started = Document::parse(br#"{"Events":[{"EventId":"a","EventStatus":"Started"}]}"#)?;
+/// let stale = Document::parse(br#"{"Events":[{"EventId":"a","EventStatus":"Scheduled"}]}"#)?;
+/// let mut tracker = Tracker::<16>::new();
+/// for document in [started, stale] {
+///     tracker.observe(&document, VmNames::UNKNOWN, UnixSeconds(0), |_, _| ())?;
+///     assert_eq!(tracker.iter().next().unwrap().status(), TrackedStatus::Started);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TrackedStatus {
     /// The status is missing or unknown.
@@ -26,6 +39,23 @@ pub(crate) const TYPE_MAX: usize = 28;
 pub(crate) const NOT_BEFORE_UNKNOWN: UnixSeconds = UnixSeconds(i64::MIN);
 
 /// An event as a [`Tracker`](crate::Tracker) keeps it, independent of the document.
+///
+/// ```
+/// use scheduled_events_core::{Document, TrackedStatus, Tracker, UnixSeconds, VmNames};
+///
+/// let body = br#"{"Events":[{"EventId":"a","EventStatus":"Scheduled","EventType":"Freeze","Resources":["vm"],
+///     "NotBefore":"Mon, 11 Apr 2022 22:26:58 GMT","DurationInSeconds":5}]}"#;
+/// let mut tracker = Tracker::<16>::new();
+/// tracker.observe(&Document::parse(body)?, VmNames::new(&["vm"]), UnixSeconds(0), |_, _| ())?;
+/// let event = tracker.iter().next().unwrap();
+/// assert_eq!((event.event_id().as_str(), event.event_type()), ("a", "Freeze"));
+/// assert_eq!(event.status(), TrackedStatus::Scheduled);
+/// assert_eq!(event.not_before(), Some(UnixSeconds(1_649_716_018)));
+/// assert_eq!(event.duration_in_seconds(), Some(5));
+/// assert_eq!(event.mine(), Some(true));
+/// assert!(!event.is_approved() && !event.is_gone());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct TrackedEvent {
     /// `NOT_BEFORE_UNKNOWN` if it is unknown: an `Option` would take eight bytes more.

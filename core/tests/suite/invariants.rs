@@ -363,6 +363,28 @@ fn invariant_4_no_approval_before_ready_or_after_failed() {
     check(invariants::unprepared_events_are_not_approved);
 }
 
+/// An event that another machine had for two documents was over for this one, and what was answered before counts no more.
+#[test]
+fn invariant_4_an_event_that_returns_from_another_machine_starts_anew() {
+    let approves_short = Rule { max_duration: Some(8), scope: Scope::Mine, ..Rule::new(Action::Approve) };
+    let policy = Policy::new(&[approves_short, Rule { scope: Scope::Mine, ..Rule::new(Action::Prepare) }]).unwrap();
+    let lasting = |duration| Spec { duration: Some(duration), ..event("b") };
+    let ops = vec![
+        Op::Serve(vec![lasting(30)]),
+        Op::Prepared(0, false),
+        Op::Modification(0, Modification::Resources(&[OTHER])),
+        Op::Again,
+        Op::Pass(2_500),
+        Op::Again,
+        Op::Serve(vec![lasting(0)]),
+    ];
+    let host = perform(policy, false, ops).unwrap();
+    let setup = Setup { names: vec![VM], ..host.setup.clone() };
+    let is_approved = host.trace.iter().any(|entry| matches!(entry.what, crate::common::Exchange::Post(_)));
+    assert!(is_approved, "its rule approves it as it is now");
+    invariants::unprepared_events_are_not_approved(&host.trace, &setup).unwrap();
+}
+
 #[test]
 fn invariant_4_the_gate_opens_before_each_preparation_and_approval() {
     check(invariants::the_gate_opens_first);
@@ -450,28 +472,34 @@ fn invariant_9_nesting_does_not_use_stack() {
     std::thread::Builder::new().stack_size(96 * 1024).spawn(run).unwrap().join().unwrap();
 }
 
+/// A quadratic reader would take 64 times as long for eight times the events. The shortest of many runs is compared, and
+/// they go on until the comparison holds, since a busy machine makes single runs as long as it likes.
 #[test]
 fn invariant_9_time_is_linear_in_the_input() {
     let names = VmNames::new(&[VM]);
-    let seconds = |count: usize, spec: &dyn Fn(usize) -> Spec| {
-        let body = crate::common::document(1, &(0..count).map(spec).collect::<Vec<_>>());
-        let once = || {
-            let begin = Instant::now();
-            let document = Document::parse(body.as_bytes()).unwrap();
-            let mut tracker = Tracker::<64>::new();
-            let _ = tracker.observe(&document, names, UnixSeconds(0), |_, _| ());
-            let mut session = Setup::new(Policy::sample()).session::<64>();
-            assert!(matches!(session.next(START), Step::Get { .. }));
-            session.on_response(&Response { status: 200, body: body.as_bytes(), ..Response::default() }, START);
-            begin.elapsed().as_secs_f64()
-        };
-        (0..3).map(|_| once()).fold(f64::MAX, f64::min)
+    let body_of = |count: usize, spec: &dyn Fn(usize) -> Spec| {
+        crate::common::document(1, &(0..count).map(spec).collect::<Vec<_>>())
+    };
+    let seconds = |body: &str| {
+        let begin = Instant::now();
+        let document = Document::parse(body.as_bytes()).unwrap();
+        let mut tracker = Tracker::<64>::new();
+        let _ = tracker.observe(&document, names, UnixSeconds(0), |_, _| ());
+        let mut session = Setup::new(Policy::sample()).session::<64>();
+        assert!(matches!(session.next(START), Step::Get { .. }));
+        session.on_response(&Response { status: 200, body: body.as_bytes(), ..Response::default() }, START);
+        begin.elapsed().as_secs_f64()
     };
     let others = |n: usize| event(&format!("id-{n}")).resources(&[OTHER]);
     let own = |n: usize| event(&format!("id-{n}")).not_before(1_000_000 - i64::try_from(n).unwrap());
     let same = |_: usize| event("same");
     for (about, spec) in [("others", &others as &dyn Fn(usize) -> Spec), ("own", &own), ("the same", &same)] {
-        let (few, many) = (seconds(250, spec), seconds(2000, spec));
-        assert!(many < few * 8.0 * 4.0, "{about}: eight times the events take {} times as long", many / few);
+        let (few, many) = (body_of(250, spec), body_of(2000, spec));
+        let (mut short, mut long) = (f64::MAX, f64::MAX);
+        let linear = (0..100).any(|run| {
+            (short, long) = (short.min(seconds(&few)), long.min(seconds(&many)));
+            run >= 2 && long < short * 8.0 * 4.0
+        });
+        assert!(linear, "{about}: eight times the events take {} times as long", long / short);
     }
 }

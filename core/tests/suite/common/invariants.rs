@@ -134,7 +134,10 @@ pub fn unprepared_events_are_not_approved(trace: &[Entry], setup: &Setup) -> Che
         match &entry.what {
             Exchange::Named(new) => names.clone_from(new),
             Exchange::Served(events) => {
-                owners.apply(events, &names, entry.at);
+                // An event that left this machine is over for it, whatever was answered.
+                for id in owners.apply(events, &names, entry.at) {
+                    answers.remove(&id);
+                }
                 in_service &= !owners.own.keys().any(|id| others_out.remove(id));
                 let is_scheduled = |spec: &&Spec| is_readable(spec) && spec.is_scheduled();
                 for spec in events.iter().filter(is_scheduled) {
