@@ -1,0 +1,313 @@
+//! A Windows service: its installation, its control, and the process that the service manager starts.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use windows_service::Error;
+use windows_service::define_windows_service;
+use windows_service::service::{
+    Service, ServiceAccess, ServiceAction, ServiceActionType, ServiceControl, ServiceControlAccept,
+    ServiceErrorControl, ServiceExitCode, ServiceFailureActions, ServiceFailureResetPeriod, ServiceInfo,
+    ServiceStartType, ServiceState, ServiceStatus, ServiceType,
+};
+use windows_service::service_control_handler::{self, ServiceControlHandlerResult, ServiceStatusHandle};
+use windows_service::service_dispatcher;
+use windows_service::service_manager::{ServiceManager, ServiceManagerAccess};
+use windows_sys::Win32::Foundation::{
+    ERROR_FAILED_SERVICE_CONTROLLER_CONNECT, ERROR_SERVICE_DOES_NOT_EXIST, ERROR_SERVICE_EXISTS,
+    ERROR_SERVICE_MARKED_FOR_DELETE, ERROR_SERVICE_NOT_ACTIVE,
+};
+
+use crate::stop;
+
+/// How long the service may take to stop: its commands have seconds to end.
+const STOP_TIME: Duration = Duration::from_secs(20);
+
+/// How long a shutdown of the machine waits for the service.
+const PRESHUTDOWN_TIME: Duration = Duration::from_secs(30);
+
+/// The delays before the service is started again after a failure. The last one is used from then on.
+const RESTART_DELAYS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(60)];
+
+/// After this time without a failure, the delays start from the first one.
+const RESTART_RESET: Duration = Duration::from_secs(24 * 3600);
+
+/// How often the state of a service is asked for while it starts or stops.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// What is installed.
+#[derive(Clone, Debug)]
+pub struct Installation {
+    /// The service's name, also that of its source in the Event Log.
+    pub name: &'static str,
+    /// The name that people see.
+    pub display_name: &'static str,
+    /// A sentence about it.
+    pub description: &'static str,
+    /// The program, and its arguments. They are kept exactly.
+    pub program: PathBuf,
+    /// The arguments.
+    pub arguments: Vec<OsString>,
+}
+
+/// Installs a service that starts with the machine, some time after the services that others wait for, and again after a failure.
+/// Returns sentences about settings that Windows refuses.
+///
+/// # Errors
+/// A sentence that says what Windows refuses.
+pub fn install(wanted: &Installation) -> Result<Vec<String>, String> {
+    let manager = manager(ServiceManagerAccess::CONNECT | ServiceManagerAccess::CREATE_SERVICE)?;
+    let info = ServiceInfo {
+        name: wanted.name.into(),
+        display_name: wanted.display_name.into(),
+        service_type: ServiceType::OWN_PROCESS,
+        start_type: ServiceStartType::AutoStart,
+        error_control: ServiceErrorControl::Normal,
+        executable_path: wanted.program.clone(),
+        launch_arguments: wanted.arguments.clone(),
+        dependencies: Vec::new(),
+        account_name: None,
+        account_password: None,
+    };
+    let service = manager.create_service(&info, ServiceAccess::all()).map_err(|error| failed("install", &error))?;
+    let restart = |delay| ServiceAction { action_type: ServiceActionType::Restart, delay };
+    let failure_actions = ServiceFailureActions {
+        reset_period: ServiceFailureResetPeriod::After(RESTART_RESET),
+        reboot_msg: None,
+        command: None,
+        actions: Some(RESTART_DELAYS.into_iter().map(restart).collect()),
+    };
+    let settings = [
+        ("its description", service.set_description(wanted.description)),
+        ("its delayed start", service.set_delayed_auto_start(true)),
+        ("its time before a shutdown", service.set_preshutdown_timeout(PRESHUTDOWN_TIME)),
+        ("its restart after a failure", service.update_failure_actions(failure_actions)),
+        ("its restart after an error", service.set_failure_actions_on_non_crash_failures(true)),
+    ];
+    Ok(settings.into_iter().filter_map(|(what, set)| set.err().map(|error| failed_to("set", what, &error))).collect())
+}
+
+/// Stops the service if it runs, and removes it.
+///
+/// # Errors
+/// A sentence that says what Windows refuses.
+pub fn uninstall(name: &str) -> Result<(), String> {
+    let service = open(name, ServiceAccess::QUERY_STATUS | ServiceAccess::STOP | ServiceAccess::DELETE)?;
+    stop_and_wait(&service)?;
+    service.delete().map_err(|error| failed("remove", &error))
+}
+
+/// Starts the service, and waits until it runs.
+///
+/// # Errors
+/// A sentence that says what Windows refuses, or that the service ended at once.
+pub fn start(name: &str) -> Result<(), String> {
+    let service = open(name, ServiceAccess::QUERY_STATUS | ServiceAccess::START)?;
+    service.start::<&OsStr>(&[]).map_err(|error| failed("start", &error))?;
+    let state = wait_while(&service, ServiceState::StartPending)?;
+    match state.current_state {
+        ServiceState::Running => Ok(()),
+        _ => Err(format!("the service ended at once ({}); the Application log has the reason", exit(&state))),
+    }
+}
+
+/// Stops the service, and waits until it has ended. One that does not run is no error.
+///
+/// # Errors
+/// A sentence that says what Windows refuses.
+pub fn stop(name: &str) -> Result<(), String> {
+    stop_and_wait(&open(name, ServiceAccess::QUERY_STATUS | ServiceAccess::STOP)?)
+}
+
+/// The state of the service, in words.
+///
+/// # Errors
+/// A sentence that says what Windows refuses: there is no such service, for example.
+pub fn status(name: &str) -> Result<String, String> {
+    let service = open(name, ServiceAccess::QUERY_STATUS)?;
+    let status = service.query_status().map_err(|error| failed("query", &error))?;
+    Ok(match status.current_state {
+        ServiceState::Running => format!("running, process {}", status.process_id.unwrap_or_default()),
+        ServiceState::StartPending => "starting".to_owned(),
+        ServiceState::StopPending => "stopping".to_owned(),
+        ServiceState::Stopped => format!("stopped ({})", exit(&status)),
+        other => format!("{other:?}"),
+    })
+}
+
+fn exit(status: &ServiceStatus) -> String {
+    match status.exit_code {
+        ServiceExitCode::Win32(0) => "exit code 0".to_owned(),
+        ServiceExitCode::ServiceSpecific(code) => format!("exit code {code}"),
+        ServiceExitCode::Win32(code) => std::io::Error::from_raw_os_error(code.cast_signed()).to_string(),
+    }
+}
+
+fn manager(access: ServiceManagerAccess) -> Result<ServiceManager, String> {
+    ServiceManager::local_computer(None::<&OsStr>, access).map_err(|error| failed("ask for", &error))
+}
+
+fn open(name: &str, access: ServiceAccess) -> Result<Service, String> {
+    manager(ServiceManagerAccess::CONNECT)?.open_service(name, access).map_err(|error| failed("find", &error))
+}
+
+fn failed(what: &str, error: &Error) -> String {
+    failed_to(what, "the service", error)
+}
+
+fn failed_to(what: &str, object: &str, error: &Error) -> String {
+    let code = raw_code(error);
+    let advice = match code {
+        Some(5) => "access is denied; run it as administrator".to_owned(),
+        Some(code) if code == ERROR_SERVICE_EXISTS.cast_signed() => {
+            "there is one; `service uninstall` removes it".to_owned()
+        }
+        Some(code) if code == ERROR_SERVICE_DOES_NOT_EXIST.cast_signed() => {
+            "there is none; `service install` installs it".to_owned()
+        }
+        Some(code) if code == ERROR_SERVICE_MARKED_FOR_DELETE.cast_signed() => {
+            "it is being removed; close the programs that show it".to_owned()
+        }
+        Some(code) => std::io::Error::from_raw_os_error(code).to_string(),
+        None => error.to_string(),
+    };
+    format!("cannot {what} {object}: {advice}")
+}
+
+fn raw_code(error: &Error) -> Option<i32> {
+    match error {
+        Error::Winapi(error) => error.raw_os_error(),
+        _ => None,
+    }
+}
+
+fn stop_and_wait(service: &Service) -> Result<(), String> {
+    match service.stop() {
+        Err(error) if raw_code(&error) == Some(ERROR_SERVICE_NOT_ACTIVE.cast_signed()) => return Ok(()),
+        result => result.map_err(|error| failed("stop", &error))?,
+    };
+    let status = wait_while(service, ServiceState::StopPending)?;
+    let deadline = Instant::now() + STOP_TIME;
+    while service.query_status().is_ok_and(|status| status.current_state != ServiceState::Stopped) {
+        if Instant::now() >= deadline {
+            return Err(format!("the service does not stop; it is {:?}", status.current_state));
+        }
+        thread::sleep(CHECK_INTERVAL);
+    }
+    Ok(())
+}
+
+/// Waits while the service is in this state, for as long as it may take to stop.
+fn wait_while(service: &Service, state: ServiceState) -> Result<ServiceStatus, String> {
+    let deadline = Instant::now() + STOP_TIME;
+    loop {
+        let status = service.query_status().map_err(|error| failed("query", &error))?;
+        if status.current_state != state || Instant::now() >= deadline {
+            return Ok(status);
+        }
+        thread::sleep(CHECK_INTERVAL);
+    }
+}
+
+/// The work of the service, which returns its exit code.
+type Work = Box<dyn FnOnce() -> u32 + Send>;
+
+static RUN: Mutex<Run> = Mutex::new(Run { name: "", work: None, handle: None, is_stopping: false });
+
+struct Run {
+    name: &'static str,
+    work: Option<Work>,
+    handle: Option<ServiceStatusHandle>,
+    is_stopping: bool,
+}
+
+fn run_lock() -> MutexGuard<'static, Run> {
+    RUN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+define_windows_service!(ffi_service_main, service_main);
+
+/// Does the work of the service in the process that the service manager started. The work calls [`report_running`] once it has
+/// started, and ends after [`stop::on_stop`]'s function was called: by Stop, Shutdown and Preshutdown.
+///
+/// # Errors
+/// A sentence: the service manager did not start this process.
+pub fn run(name: &'static str, work: impl FnOnce() -> u32 + Send + 'static) -> Result<(), String> {
+    stop::be_service();
+    *run_lock() = Run { name, work: Some(Box::new(work)), handle: None, is_stopping: false };
+    service_dispatcher::start(name, ffi_service_main).map_err(|error| {
+        if raw_code(&error) == Some(ERROR_FAILED_SERVICE_CONTROLLER_CONNECT.cast_signed()) {
+            return "only the service manager can run this; use `service start`".to_owned();
+        }
+        failed("run", &error)
+    })
+}
+
+fn service_main(_arguments: Vec<OsString>) {
+    let (name, work) = {
+        let mut run = run_lock();
+        (run.name, run.work.take())
+    };
+    let handler = |control| match control {
+        ServiceControl::Stop | ServiceControl::Shutdown | ServiceControl::Preshutdown => {
+            report_stopping();
+            stop::ask();
+            ServiceControlHandlerResult::NoError
+        }
+        ServiceControl::Interrogate => ServiceControlHandlerResult::NoError,
+        _ => ServiceControlHandlerResult::NotImplemented,
+    };
+    // Without a handler there is nobody to report anything to.
+    let Ok(handle) = service_control_handler::register(name, handler) else { return };
+    {
+        let mut run = run_lock();
+        run.handle = Some(handle);
+        report(&run, ServiceState::StartPending, 0);
+    }
+    let code = work.map_or(0, |work| work());
+    report(&run_lock(), ServiceState::Stopped, code);
+}
+
+/// Reports to the service manager that the service runs, unless it is about to end.
+pub fn report_running() {
+    // Kept, so that no request to stop comes between.
+    let run = run_lock();
+    if !run.is_stopping {
+        report(&run, ServiceState::Running, 0);
+    }
+}
+
+/// Whether the service manager started this process.
+pub fn is_service() -> bool {
+    run_lock().handle.is_some()
+}
+
+/// Reports to the service manager that the service is about to end.
+pub fn report_stopping() {
+    let mut run = run_lock();
+    run.is_stopping = true;
+    report(&run, ServiceState::StopPending, 0);
+}
+
+fn report(run: &Run, state: ServiceState, code: u32) {
+    let is_pending = matches!(state, ServiceState::StartPending | ServiceState::StopPending);
+    let accepts = ServiceControlAccept::STOP | ServiceControlAccept::SHUTDOWN | ServiceControlAccept::PRESHUTDOWN;
+    let status = ServiceStatus {
+        service_type: ServiceType::OWN_PROCESS,
+        current_state: state,
+        // A service that starts can be stopped, too: the metadata service may be slow.
+        controls_accepted: match state {
+            ServiceState::Running | ServiceState::StartPending => accepts,
+            _ => ServiceControlAccept::empty(),
+        },
+        exit_code: if code == 0 { ServiceExitCode::Win32(0) } else { ServiceExitCode::ServiceSpecific(code) },
+        checkpoint: u32::from(is_pending),
+        wait_hint: if is_pending { STOP_TIME } else { Duration::ZERO },
+        process_id: None,
+    };
+    // It fails if the service manager is gone.
+    let _ = run.handle.map(|handle| handle.set_service_status(status));
+}
