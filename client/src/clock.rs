@@ -11,6 +11,21 @@ use crate::platform::boot_time;
 ///
 /// It reads the wall clock once, at the start, and adds what a monotonic clock that also counts suspended time has measured since.
 /// Setting the wall clock therefore moves no poll and no retry.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use scheduled_events::clock::Clock;
+///
+/// let clock = Clock::start();
+/// let before = clock.now();
+/// assert!(clock.now().millis_since(before) < 60_000);
+/// assert_eq!(clock.real(Duration::from_secs(5)), Duration::from_secs(5));
+/// // Nobody has set the wall clock meanwhile.
+/// assert!(!clock.rejects_step());
+/// assert!(clock.skew_ms().abs() < 60_000);
+/// assert!(clock.time_of_day().0.abs_diff(clock.now().0) < 60_000);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     anchor_ms: i64,

@@ -44,6 +44,13 @@ pub const USER_AGENT_MAX: usize = 256;
 const NOT_IN_NAMES: &str = " <>\"/\\[]:|+=;,?*@&'`";
 
 /// A whole HTTP response of any status.
+///
+/// ```
+/// use scheduled_events::imds::HttpResponse;
+///
+/// let response = HttpResponse { status: 503, retry_after: None, body: b"busy".to_vec() };
+/// assert_eq!(response.error_message(), "busy; try again in a minute");
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct HttpResponse {
     /// The status code.
@@ -55,6 +62,19 @@ pub struct HttpResponse {
 }
 
 /// Why there is no usable response.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use scheduled_events::imds::{API_VERSION, Imds};
+/// use scheduled_events_core::Cause;
+///
+/// // Nothing listens on port 1.
+/// let failure = Imds::new("http://127.0.0.1:1", API_VERSION, false)?.events(Duration::from_secs(2)).unwrap_err();
+/// assert_eq!(failure.cause, Cause::Unreachable);
+/// assert!(!failure.detail.is_empty());
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RequestFailure {
     /// The cause, for the session.
@@ -65,6 +85,17 @@ pub struct RequestFailure {
 
 /// A request and its result, for a trace. `Display` writes it as one line without text from outside:
 /// `GET /metadata/scheduledevents?api-version=2020-07-01 200 12 ms 345 bytes`.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use scheduled_events::imds::Exchange;
+/// use scheduled_events_core::Cause;
+///
+/// let (method, target, time) = ("GET", "/metadata/scheduledevents?api-version=2020-07-01", Duration::from_millis(5_003));
+/// let exchange = Exchange { method, target, result: Err(Cause::Timeout), time, bytes: 0 };
+/// assert_eq!(exchange.to_string(), "GET /metadata/scheduledevents?api-version=2020-07-01 timeout 5003 ms 0 bytes");
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Exchange<'a> {
     /// `GET` or `POST`.
@@ -101,6 +132,26 @@ impl fmt::Debug for Trace {
 }
 
 /// A connection to the metadata service, kept alive between requests.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use scheduled_events::imds::{API_VERSION, Imds};
+/// use scheduled_events::replay::{Scenario, Server, ServerConfig};
+///
+/// let scenario = Scenario::builtin("user-reboot").ok_or("a built-in name")?;
+/// let server = Server::start(ServerConfig::new(scenario).vm_name("web_0").speed(60.0))?;
+/// let imds = Imds::new(&server.url(), API_VERSION, false)?;
+/// assert_eq!(imds.endpoint(), server.url());
+/// assert_eq!(imds.vm_name(Duration::from_secs(5))?, "web_0");
+/// assert_eq!(imds.vm_id(Duration::from_secs(5))?.len(), 36);
+/// let response = imds.events(Duration::from_secs(5)).map_err(|failure| failure.detail)?;
+/// assert_eq!((response.status, &response.body[..]), (200, &br#"{"DocumentIncarnation":1,"Events":[]}"#[..]));
+/// // No event has this id.
+/// let refused = imds.approve(br#"{"StartRequests":[{"EventId":"a"}]}"#, Duration::from_secs(5));
+/// assert_eq!(refused.map_err(|failure| failure.detail)?.status, 400);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Imds {
     agent: ureq::Agent,
@@ -185,6 +236,15 @@ impl Imds {
     ///
     /// # Errors
     /// A sentence if the text is empty, longer than [`USER_AGENT_MAX`] bytes, or not visible ASCII with inner spaces.
+    ///
+    /// ```
+    /// use scheduled_events::imds::{API_VERSION, ENDPOINT, Imds};
+    ///
+    /// let imds = Imds::new(ENDPOINT, API_VERSION, false)?;
+    /// assert!(imds.clone().with_user_agent("my-agent/1.2").is_ok());
+    /// assert!(imds.with_user_agent("two\r\nlines").is_err());
+    /// # Ok::<(), String>(())
+    /// ```
     pub fn with_user_agent(self, text: &str) -> Result<Self, String> {
         let is_visible = text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
         if text.is_empty() || text.len() > USER_AGENT_MAX || !is_visible || text.trim() != text {
@@ -196,6 +256,20 @@ impl Imds {
     }
 
     /// Calls `trace` after each request, on the thread that made it. It delays the result.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    ///
+    /// use scheduled_events::imds::{API_VERSION, Imds};
+    ///
+    /// let (sender, lines) = mpsc::channel();
+    /// let imds = Imds::new("http://127.0.0.1:1", API_VERSION, false)?;
+    /// let imds = imds.with_trace(move |exchange| drop(sender.send(exchange.to_string())));
+    /// assert!(imds.events(Duration::from_secs(2)).is_err());
+    /// assert!(lines.recv().unwrap().starts_with("GET /metadata/scheduledevents?api-version="));
+    /// # Ok::<(), String>(())
+    /// ```
     #[must_use]
     pub fn with_trace(self, trace: impl Fn(&Exchange<'_>) + Send + Sync + 'static) -> Self {
         Self { trace: Some(Trace(Arc::new(trace))), ..self }
@@ -204,12 +278,27 @@ impl Imds {
     /// Makes time pass `speed` times faster for the spacing of requests, and for a watcher that is made with this. It rehearses
     /// months in hours against a local service that keeps up. Timeouts stay as they are. Not for Azure's service, which answers
     /// 429 beyond five requests a second.
+    ///
+    /// ```
+    /// use scheduled_events::imds::{API_VERSION, Imds};
+    ///
+    /// let imds = Imds::new("http://127.0.0.1:8080", API_VERSION, false)?.at_speed(60);
+    /// assert_eq!(imds.speed(), 60);
+    /// # Ok::<(), String>(())
+    /// ```
     #[must_use]
     pub fn at_speed(self, speed: u32) -> Self {
         Self { speed: speed.max(1), ..self }
     }
 
     /// How many times faster than real time passes.
+    ///
+    /// ```
+    /// use scheduled_events::imds::{API_VERSION, ENDPOINT, Imds};
+    ///
+    /// assert_eq!(Imds::new(ENDPOINT, API_VERSION, false)?.speed(), 1);
+    /// # Ok::<(), String>(())
+    /// ```
     pub fn speed(&self) -> u32 {
         self.speed
     }
@@ -370,7 +459,7 @@ impl HttpResponse {
         let versions: Vec<_> = versions.collect();
         let advice = match self.status {
             400 if !versions.is_empty() => format!("try --api-version {}", versions.join(" or ")),
-            404 | 408 | 410 | 429 | 500..=599 => "try again in a minute".into(),
+            304 | 404 | 408 | 410 | 429 | 500..=599 => "try again in a minute".into(),
             300..=399 => "redirects are not followed".into(),
             _ => return message,
         };
@@ -382,11 +471,24 @@ impl HttpResponse {
 }
 
 /// The message for people that this machine's own name is unknown, with the reason: the error of [`Imds::vm_name`].
+///
+/// ```
+/// use scheduled_events::imds::name_unknown;
+///
+/// assert_eq!(name_unknown("status 404"), "cannot determine this machine's own name (status 404)");
+/// ```
 pub fn name_unknown(reason: &str) -> String {
     format!("cannot determine this machine's own name ({reason})")
 }
 
 /// These names, spelled as in the documents of this API version.
+///
+/// ```
+/// use scheduled_events::imds::{API_VERSION, UNDERSCORED_API_VERSION, names_for};
+///
+/// assert!(!names_for(&["web_0"], API_VERSION).is_underscored());
+/// assert!(names_for(&["web_0"], UNDERSCORED_API_VERSION).is_underscored()); // `_web_0` in its documents
+/// ```
 pub fn names_for<'a>(names: &'a [&'a str], api_version: &str) -> VmNames<'a> {
     let names = VmNames::new(names);
     if api_version == UNDERSCORED_API_VERSION { names.underscored() } else { names }
@@ -539,6 +641,15 @@ mod tests {
             let timeout = NextTimeout { after: Duration::from_secs(1).into(), ..NextTimeout::default() };
             let found = DirectResolver.resolve(&endpoint.parse().unwrap(), &Config::default(), timeout).unwrap();
             assert!(found.iter().any(|address| address.to_string() == first), "{endpoint}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn the_advice_for_a_304_is_not_that_for_a_redirect() {
+        let advice = |status| HttpResponse { status, ..HttpResponse::default() }.error_message();
+        assert_eq!(advice(304), "try again in a minute");
+        for status in [301, 302, 307, 308] {
+            assert_eq!(advice(status), "redirects are not followed");
         }
     }
 

@@ -146,9 +146,10 @@ pub const OUTPUT_LINE_MAX: usize = 4096;
 /// For how many ended commands the output of what they left running is read. The pipes of the earliest ones are closed.
 pub const OPEN_PIPES_MAX: usize = 64;
 
-/// The longest environment variable that a command receives, in bytes. Linux starts no program with one of 128 KiB. A longer
-/// variable is left out, since a truncated list would mislead; standard input has the whole event.
-pub const VARIABLE_MAX: usize = 96 * 1024;
+/// The longest environment variable that a command receives, in bytes. Linux starts no program with one of 128 KiB, and Windows
+/// limits one to 32,767 characters. A longer variable is left out, since a truncated list would mislead; standard input has the
+/// whole event.
+pub const VARIABLE_MAX: usize = if cfg!(windows) { 32_000 } else { 96 * 1024 };
 
 /// How long a watcher waits for the readers of its output, for all texts together. Then a stream counts as stalled.
 pub const OUTPUT_WAIT_MAX: Duration = Duration::from_millis(500);

@@ -14,9 +14,17 @@ use crate::limits::TAKE_OVER_AFTER_SECONDS;
 use crate::suggest::nearest;
 
 /// The policies that have a name.
-const PRESETS: [&str; 2] = ["observe", "sample"];
+pub(crate) const PRESETS: [&str; 2] = ["observe", "sample"];
 
 /// A policy that cannot be read.
+///
+/// ```
+/// use scheduled_events::policy_file::parse;
+///
+/// let error = parse("[[rule]]\naction = \"hold\"\nmin_durration = \"8s\"\n").unwrap_err();
+/// assert_eq!(error.position.map(|position| position.to_string()).as_deref(), Some("3:1"));
+/// assert!(error.message.contains("min_durration"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyError {
     /// Line and column, both from 1; `None` if the error concerns the whole text.
@@ -29,6 +37,15 @@ pub struct PolicyError {
 ///
 /// # Errors
 /// A sentence that says what is wrong, starting with `FILE:LINE:COLUMN: ` for errors in a file.
+///
+/// ```
+/// use scheduled_events::policy_file::load;
+/// use scheduled_events_core::Policy;
+///
+/// assert_eq!(load("sample")?, Policy::sample());
+/// assert!(load("/no/such/policy.toml").is_err());
+/// # Ok::<(), String>(())
+/// ```
 pub fn load(name: &str) -> Result<Policy, String> {
     match name {
         "observe" => return Ok(Policy::observe()),
@@ -238,6 +255,14 @@ pub const EMPTY_LIST: &str = "an empty list matches nothing; omit it to match ev
 ///
 /// # Errors
 /// A message that the lower bound of a range is above the upper one.
+///
+/// ```
+/// use scheduled_events::policy_file::check_ranges;
+/// use scheduled_events_core::{Action, Rule};
+///
+/// let rule = Rule { min_duration: Some(60), max_duration: Some(8), ..Rule::new(Action::Hold) };
+/// assert_eq!(check_ranges(&rule).unwrap_err(), "min_duration is longer than max_duration, so the rule matches nothing");
+/// ```
 pub fn check_ranges(rule: &Rule) -> Result<(), String> {
     let ranges = [("duration", rule.min_duration, rule.max_duration), ("notice", rule.min_notice, rule.max_notice)];
     match ranges.iter().find(|(_, min, max)| min.zip(*max).is_some_and(|(min, max)| min > max)) {
@@ -250,6 +275,14 @@ pub fn check_ranges(rule: &Rule) -> Result<(), String> {
 ///
 /// # Errors
 /// A message that the action of the rule does neither.
+///
+/// ```
+/// use scheduled_events::policy_file::check_prepare_before;
+/// use scheduled_events_core::{Action, Rule};
+///
+/// assert!(check_prepare_before(&Rule { prepare_before: Some(1200), ..Rule::new(Action::Prepare) }).is_ok());
+/// assert!(check_prepare_before(&Rule { prepare_before: Some(1200), ..Rule::new(Action::Hold) }).is_err());
+/// ```
 pub fn check_prepare_before(rule: &Rule) -> Result<(), String> {
     match rule.action {
         Action::Hold | Action::Ignore if rule.prepare_before.is_some() => Err(format!(
@@ -265,6 +298,14 @@ pub fn check_prepare_before(rule: &Rule) -> Result<(), String> {
 ///
 /// # Errors
 /// A message that names the wrong mode and the known ones, or a `take_over_after` for a mode that has none.
+///
+/// ```
+/// use scheduled_events::policy_file::leader;
+/// use scheduled_events_core::Leader;
+///
+/// assert_eq!(leader("rank", Some(10)), Ok(Leader::Rank { take_over_after: 10 }));
+/// assert!(leader("rnak", None).unwrap_err().starts_with("unknown leader \"rnak\"; did you mean `rank`?"));
+/// ```
 pub fn leader(mode: &str, take_over_after: Option<u32>) -> Result<Leader, String> {
     match (mode, take_over_after) {
         ("first-resource", None) => Ok(Leader::FirstResource),
@@ -347,6 +388,13 @@ fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D:
 ///
 /// # Errors
 /// A message that names the text, when it is not a duration of whole seconds that fits in 32 bits.
+///
+/// ```
+/// use scheduled_events::policy_file::duration_in_seconds;
+///
+/// assert_eq!(duration_in_seconds("1min 30s"), Ok(90));
+/// assert!(duration_in_seconds("soon").is_err());
+/// ```
 pub fn duration_in_seconds(text: &str) -> Result<u32, String> {
     let duration = humantime::parse_duration(text)
         .map_err(|error| format!("{text:?} is not a duration such as \"8s\": {error}"))?;

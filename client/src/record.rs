@@ -15,6 +15,15 @@ pub use scheduled_events_core::record::{HookOutcome, Record, TimedRecord};
 ///
 /// # Errors
 /// Those of the output.
+///
+/// ```
+/// use scheduled_events::record::{Record, write_json};
+///
+/// let mut line = Vec::new();
+/// write_json(&Record::Approval { event_ids: &["a\u{202e}"], status: Some(200), events: &[] }, &mut line)?;
+/// assert_eq!(line, b"{\"record\":\"approval\",\"event_ids\":[\"a\\u202e\"],\"status\":200,\"events\":[]}\n");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub fn write_json(record: &impl Serialize, mut output: impl Write) -> io::Result<()> {
     let json = serde_json::to_string(record)?;
     output.write_all(format!("{}\n", PrintableJson(&json)).as_bytes())?;
@@ -22,6 +31,25 @@ pub fn write_json(record: &impl Serialize, mut output: impl Write) -> io::Result
 }
 
 /// An event that outlives its document: an owned copy of [`EventMembers`], for the state file and for hooks.
+///
+/// ```
+/// use scheduled_events::record::EventRecord;
+/// use scheduled_events_core::{Document, VmNames};
+///
+/// let body = br#"{"Events":[{"EventId":"a","EventType":"Reboot","Resources":["web_0","web_1"]}]}"#.to_vec();
+/// let document = Document::parse(&body)?;
+/// let event = EventRecord::new(&document.events().next().unwrap(), VmNames::new(&["web_0"]));
+/// drop(body); // the record remains
+/// assert_eq!((event.event_id.as_str(), event.mine), ("a", Some(true)));
+///
+/// let names = event.resource_names();
+/// assert_eq!(names.as_deref(), Some(&["web_0", "web_1"][..]));
+/// assert!(event.members(names.as_deref()).event_type.is_some_and(|word| word == "Reboot"));
+///
+/// let variables = event.variables();
+/// assert!(variables.contains(&("RESOURCES".to_owned(), "web_0,web_1".to_owned())));
+/// # Ok::<(), scheduled_events_core::ParseError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs)] // The members are those of `EventMembers`.
 pub struct EventRecord {
@@ -44,12 +72,39 @@ impl EventRecord {
     }
 
     /// Copies what a tracker keeps of an event.
+    ///
+    /// ```
+    /// use scheduled_events::record::EventRecord;
+    /// use scheduled_events_core::{Document, Tracker, UnixSeconds, VmNames};
+    ///
+    /// let document = Document::parse(br#"{"Events":[{"EventId":"a","EventStatus":"Scheduled"}]}"#)?;
+    /// let mut tracker = Tracker::<16>::new();
+    /// let mut records = Vec::new();
+    /// tracker.observe(&document, VmNames::UNKNOWN, UnixSeconds(0), |_, event| records.push(EventRecord::of_tracked(event)))?;
+    /// assert_eq!(records[0].event_status.as_deref(), Some("Scheduled"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn of_tracked(event: &TrackedEvent) -> Self {
         Self::from(&EventMembers::from_tracked(event))
     }
 
     /// Replaces the members that a tracker knows better than the last document: the status never goes back, and
     /// `NotBefore` stays known when a document blanks it.
+    ///
+    /// ```
+    /// use scheduled_events::record::EventRecord;
+    /// use scheduled_events_core::{Document, Tracker, UnixSeconds, VmNames};
+    ///
+    /// let names = VmNames::new(&["web_0"]);
+    /// let document = Document::parse(br#"{"Events":[{"EventId":"a","EventStatus":"Started","Description":"Reboot"}]}"#)?;
+    /// let mut record = EventRecord::new(&document.events().next().unwrap(), names);
+    /// record.not_before = Some(UnixSeconds(600)); // from an earlier document
+    /// let mut tracker = Tracker::<16>::new();
+    /// tracker.observe(&document, names, UnixSeconds(700), |_, event| record.update(event))?;
+    /// assert_eq!(record.event_status.as_deref(), Some("Started"));
+    /// assert_eq!((record.not_before, record.description.as_deref()), (Some(UnixSeconds(600)), Some("Reboot")));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn update(&mut self, event: &TrackedEvent) {
         let tracked = Self::of_tracked(event);
         self.event_status = tracked.event_status.or(self.event_status.take());

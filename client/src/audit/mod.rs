@@ -309,6 +309,14 @@ mod tests {
         notes.iter().find(|note| *note != Note::AuditNotSynced).unwrap()
     }
 
+    /// Windows removes no folder with open files.
+    fn close(mut audit: Audit) {
+        audit.finish();
+        if let Some(writer) = audit.writer.take() {
+            writer.join().unwrap();
+        }
+    }
+
     fn read(path: &Path) -> Vec<Value> {
         fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
@@ -327,6 +335,7 @@ mod tests {
         for (line, number) in read(&path).iter().zip(0..) {
             assert_eq!((&line["about"], &line["sequence"]), (&number.to_string().into(), &(number + 1).into()));
         }
+        close(audit);
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
     }
 
@@ -362,6 +371,8 @@ mod tests {
         );
         let gaps = [Note::AuditGap { lost: 3 }, Note::AuditGap { lost: 1 }];
         assert_eq!([next(&notes), next(&notes)], gaps);
+        drop(file);
+        close(audit);
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
     }
 
@@ -382,6 +393,7 @@ mod tests {
         add(&mut audit, 1, "x");
         flush(&mut audit);
         assert_eq!(read(&path).len(), 2);
+        close(audit);
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
     }
 

@@ -2,8 +2,6 @@
 
 #[cfg(unix)]
 use std::ffi::OsString;
-use std::fmt::Write as _;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,12 +12,13 @@ use super::discover::DiscoverArgs;
 use super::event_filter::event_kind;
 use super::operator::{SimulateEvictionArgs, TerminateProfileArgs};
 use super::record::RecordArgs;
+use super::replay::ReplayArgs;
+use super::timeline::TimelineArgs;
 use crate::hooks::CommandLine;
 use crate::imds::{API_VERSION, ENDPOINT};
 use crate::limits::INTERVAL_MAX;
 #[cfg(unix)]
 use crate::limits::RUN_GRACE_MAX;
-use crate::replay::Fault;
 
 /// Watch Azure Scheduled Events: decide, prepare, approve and recover
 #[derive(Parser)]
@@ -158,6 +157,11 @@ pub(super) enum Command {
                       Example:  scheduled-events watch --json --max-polls 600 | scheduled-events record - > seen.toml\n\
                       Then:     scheduled-events replay seen.toml")]
     Record(RecordArgs),
+    /// Draw a maintenance of one or several machines as a picture, for a post-mortem
+    #[command(after_help = "Example:  scheduled-events timeline /var/lib/scheduled-events/audit > maintenance.svg\n\
+                      Example:  scheduled-events timeline WestNO_*.audit > maintenance.svg\n\n\
+                      It prints SVG, which any browser shows. Events that follow each other within an hour are one maintenance.")]
+    Timeline(TimelineArgs),
     /// List the built-in scenarios, or print the file of one
     #[command(after_help = "Example:  scheduled-events scenarios\n\
                       Example:  scheduled-events scenarios --show preempt > my.toml && scheduled-events demo my.toml")]
@@ -181,6 +185,9 @@ pub(super) enum Command {
                       It prints what an operator runs, and what to expect; it changes nothing and uses no network."
     )]
     SimulateEviction(SimulateEvictionArgs),
+    /// Watch as a Windows service: install, start, stop and remove it
+    #[cfg(windows)]
+    Service(super::service::WindowsServiceArgs),
     /// Print completions for a shell
     #[command(after_help = "Example:  scheduled-events completions bash > \
                             ~/.local/share/bash-completion/completions/scheduled-events")]
@@ -198,7 +205,7 @@ pub(super) const ENDPOINT_VARIABLE: &str = "SCHEDULED_EVENTS_ENDPOINT";
 #[cfg(not(windows))]
 const STATE_FILE: &str = "/var/lib/scheduled-events/state";
 #[cfg(windows)]
-const STATE_FILE: &str = r"C:\ProgramData\scheduled-events\state";
+pub(super) const STATE_FILE: &str = r"C:\ProgramData\scheduled-events\state";
 
 #[derive(Args)]
 pub(super) struct ListArgs {
@@ -259,6 +266,7 @@ pub(super) struct WaitArgs {
 
 #[derive(Args)]
 #[allow(clippy::doc_markdown)] // The doc comments are help texts for terminals.
+#[allow(clippy::struct_excessive_bools)] // Each is an option of its own.
 pub(super) struct WatchArgs {
     #[command(flatten)]
     pub(super) service: ServiceArgs,
@@ -318,6 +326,10 @@ pub(super) struct WatchArgs {
     /// Decide and report, but do not prepare, approve or recover, run no command and change no file
     #[arg(long)]
     pub(super) dry_run: bool,
+    /// Also log this machine's events, warnings and errors to the Application log of Windows. The service always does
+    #[cfg(windows)]
+    #[arg(long)]
+    pub(super) event_log: bool,
 }
 
 #[cfg(unix)]
@@ -417,25 +429,6 @@ pub(super) enum Language {
 }
 
 #[derive(Args)]
-pub(super) struct ReplayArgs {
-    /// Name of a built-in scenario, or path of a scenario file
-    #[arg(value_name = "SCENARIO|FILE")]
-    pub(super) scenario: String,
-    /// Address to listen on; port 0 takes a free port
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = address)]
-    pub(super) listen: SocketAddr,
-    /// Speed factor: 60 turns minutes into seconds
-    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = speed)]
-    pub(super) speed: f64,
-    /// Name of the machine under test
-    #[arg(long, value_name = "NAME", default_value = "WestNO_0")]
-    pub(super) vm_name: String,
-    /// Misbehave (repeatable), optionally in certain requests only: `status:503@2-4`, `post.reset@1`
-    #[arg(long, value_name = "KIND[:ARG][@FROM-TO]", long_help = fault_help())]
-    pub(super) fault: Vec<Fault>,
-}
-
-#[derive(Args)]
 pub(super) struct ScenariosArgs {
     /// Print the file of a scenario, as a start for another one
     #[arg(long, value_name = "NAME", conflicts_with = "json")]
@@ -529,10 +522,6 @@ fn on_change(text: &str) -> Result<(Change, CommandLine), String> {
     Ok((change, CommandLine::parse(command)?))
 }
 
-fn address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| "expected an IP address and a port, such as 127.0.0.1:0".to_owned())
-}
-
 fn interval(text: &str) -> Result<Duration, String> {
     let interval =
         humantime::parse_duration(text).map_err(|error| format!("{error}; expected a time such as 1s or 500ms"))?;
@@ -548,7 +537,7 @@ fn interval(text: &str) -> Result<Duration, String> {
     Ok(interval)
 }
 
-fn timeout(text: &str) -> Result<Duration, String> {
+pub(super) fn timeout(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(timeout) if timeout < Duration::from_secs(1) => Err("expected at least 1s".into()),
         Ok(timeout) => Ok(timeout),
@@ -569,7 +558,7 @@ fn time(text: &str) -> Result<UnixSeconds, String> {
     UnixSeconds::parse(text).ok_or_else(|| "expected a time such as 2022-04-11T22:20:00Z".into())
 }
 
-fn speed(text: &str) -> Result<f64, String> {
+pub(super) fn speed(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(speed) if (0.001..=100_000.0).contains(&speed) => Ok(speed),
         _ => Err("expected a number from 0.001 to 100000".into()),
@@ -582,16 +571,6 @@ fn vm_name(text: &str) -> Result<String, String> {
         name if name.len() > limits::NAME_MAX => Err(format!("the name is longer than {} bytes", limits::NAME_MAX)),
         name => Ok(name.to_owned()),
     }
-}
-
-fn fault_help() -> String {
-    let mut help = "Misbehave (repeatable). Kinds of fault:\n".to_owned();
-    for (kind, about) in crate::replay::fault::KINDS {
-        // Writing to a string does not fail.
-        let _ = writeln!(help, "  {kind:<28} {about}");
-    }
-    help + "The prefixes `get.`, `post.` and `name.` select requests by method or purpose; `@3-5` and `@3-` select them by \
-            number, `@0s-70s` by time."
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use scheduled_events_core::{Change, GateAnswer, GatePhase, Preparation};
@@ -13,10 +12,10 @@ use super::output::{self, diagnose};
 use super::printer::{RecordPrinter, print_note};
 use super::systemd::Supervisor;
 use crate::audit::Audit;
-use crate::hooks::{CommandEvent, CommandLine, CommandOutcome, RunningCommand};
+use crate::hooks::{CommandEvent, CommandLine, CommandOutcome, RunningCommand, end_all, log_refused};
 use crate::limits::{
-    COMMAND_TIME, COMMAND_TIME_MAX, COMMAND_TIME_MIN, EXIT_KILL_WAIT, EXIT_SIGNAL_WAIT, EXIT_TERMINATE_WAIT,
-    GATE_ANOTHER_APPROVES, GATE_TIME, HOOKS_AT_ONCE, HOOKS_WAITING_MAX,
+    COMMAND_TIME, COMMAND_TIME_MAX, COMMAND_TIME_MIN, GATE_ANOTHER_APPROVES, GATE_TIME, HOOKS_AT_ONCE,
+    HOOKS_WAITING_MAX,
 };
 use crate::metrics::{CommandKind, CommandMetrics, Metrics, MetricsFile};
 use crate::record::{EventRecord, HookOutcome, TimedRecord, event_key};
@@ -100,9 +99,9 @@ impl ChangeCommands {
             let extra = [("SCHEDULED_EVENTS_CHANGE", self.change.word())];
             let on_event = move |event| match event {
                 CommandEvent::Line(line) => diagnose(&label, &line),
-                CommandEvent::Refused(why) => refused(&label, &why),
+                CommandEvent::Refused(why) => log_refused(&label, &why, diagnose),
                 CommandEvent::Ended(ended) => {
-                    outcome(&label, HookOutcome::Done, &ended);
+                    ended.log(&label, diagnose);
                     if unfinished.fetch_sub(1, Ordering::SeqCst) == 1 {
                         completion.complete();
                     }
@@ -179,22 +178,9 @@ impl CommandHost {
     /// Ends all commands that still run: asks them first, then kills them.
     pub(super) fn stop(&self) {
         self.supervisor.stopping();
-        let on_changes = || self.on_own.running.iter().chain(&self.on_others.running).flatten();
-        let all = || self.running.values().chain(on_changes());
-        let wait = |patience: Duration, is_done: fn(&RunningCommand) -> bool| {
-            let end = Instant::now() + patience;
-            while Instant::now() < end && !all().all(is_done) {
-                thread::sleep(Duration::from_millis(10));
-            }
-        };
-        for (ask, patience) in [
-            (RunningCommand::terminate as fn(&RunningCommand), EXIT_TERMINATE_WAIT),
-            (RunningCommand::kill, EXIT_KILL_WAIT),
-        ] {
-            all().for_each(ask);
-            wait(EXIT_SIGNAL_WAIT, RunningCommand::is_signalled);
-            wait(patience, RunningCommand::is_reported);
-        }
+        let on_changes = self.on_own.running.iter().chain(&self.on_others.running).flatten();
+        let all: Vec<_> = self.running.values().chain(on_changes).collect();
+        end_all(&all);
     }
 }
 
@@ -206,6 +192,8 @@ impl Host for CommandHost {
         if let Some((metrics, _)) = &mut self.metrics {
             metrics.record(record);
         }
+        #[cfg(windows)]
+        super::event_log::record(record);
         self.printer.record(record);
     }
 
@@ -241,7 +229,7 @@ impl Host for CommandHost {
             attempt,
             move |event: CommandEvent| match event {
                 CommandEvent::Line(line) => diagnose("prepare", &line),
-                CommandEvent::Refused(why) => refused("prepare", &why),
+                CommandEvent::Refused(why) => log_refused("prepare", &why, diagnose),
                 CommandEvent::Ended(ended) => match outcome("prepare", HookOutcome::Ready, &ended) {
                     HookOutcome::Ready => reply.prepared(Preparation::Ready, HookOutcome::Ready),
                     outcome => reply.prepared(Preparation::Failed, outcome),
@@ -261,7 +249,7 @@ impl Host for CommandHost {
         let recover = (CommandKind::Recover, &command);
         self.start(recover, (last, &variables), Some(COMMAND_TIME), attempt, move |event: CommandEvent| match event {
             CommandEvent::Line(line) => diagnose("recover", &line),
-            CommandEvent::Refused(why) => refused("recover", &why),
+            CommandEvent::Refused(why) => log_refused("recover", &why, diagnose),
             CommandEvent::Ended(ended) => reply.recovered(outcome("recover", HookOutcome::Done, &ended)),
         });
     }
@@ -275,7 +263,7 @@ impl Host for CommandHost {
         let gate = (CommandKind::Gate, &command);
         self.start(gate, (event, &variables), Some(GATE_TIME), attempt, move |event: CommandEvent| match event {
             CommandEvent::Line(line) => diagnose("gate", &line),
-            CommandEvent::Refused(why) => refused("gate", &why),
+            CommandEvent::Refused(why) => log_refused("gate", &why, diagnose),
             CommandEvent::Ended(ended) => reply.gate(phase, gate_answer(phase, &ended)),
         });
     }
@@ -333,11 +321,6 @@ fn counted(
     }
 }
 
-/// Reports that a command cannot be started yet.
-fn refused(label: &str, why: &str) {
-    diagnose("warning", &format!("the {label} command cannot be started yet: {why}; this is tried again"));
-}
-
 fn deadline(time_left: Option<Duration>) -> Instant {
     Instant::now() + time_left.map_or(COMMAND_TIME, |left| left.clamp(COMMAND_TIME_MIN, COMMAND_TIME_MAX))
 }
@@ -351,7 +334,7 @@ fn gate_answer(phase: GatePhase, ended: &CommandOutcome) -> GateAnswer {
         }
         CommandOutcome::Failed { code: Some(_), .. } => GateAnswer::Closed,
         _ => {
-            outcome("gate", HookOutcome::Done, ended);
+            ended.log("gate", diagnose);
             GateAnswer::Closed
         }
     }
@@ -359,20 +342,12 @@ fn gate_answer(phase: GatePhase, ended: &CommandOutcome) -> GateAnswer {
 
 /// The outcome of a command, for its record: `success`, or why it failed. A failure is also printed.
 fn outcome(label: &str, success: HookOutcome, ended: &CommandOutcome) -> HookOutcome {
-    let (severity, problem, outcome) = match ended {
-        CommandOutcome::Succeeded => return success,
-        CommandOutcome::Failed { reason, .. } => ("warning", format!("failed: {reason}"), HookOutcome::Failed),
-        CommandOutcome::DeadlinePassed => {
-            ("warning", "took too long and was terminated".to_owned(), HookOutcome::TimedOut)
-        }
-        CommandOutcome::Stopped => {
-            ("warning", "was terminated, because the watcher stops".to_owned(), HookOutcome::Stopped)
-        }
-        CommandOutcome::Cancelled => {
-            ("note", "was terminated, because it is not needed any more".to_owned(), HookOutcome::Cancelled)
-        }
-        CommandOutcome::NotStarted(why) => ("error", format!("could not be started: {why}"), HookOutcome::Failed),
-    };
-    diagnose(severity, &format!("the {label} command {problem}"));
-    outcome
+    ended.log(label, diagnose);
+    match ended {
+        CommandOutcome::Succeeded => success,
+        CommandOutcome::Failed { .. } | CommandOutcome::NotStarted(_) => HookOutcome::Failed,
+        CommandOutcome::DeadlinePassed => HookOutcome::TimedOut,
+        CommandOutcome::Stopped => HookOutcome::Stopped,
+        CommandOutcome::Cancelled => HookOutcome::Cancelled,
+    }
 }

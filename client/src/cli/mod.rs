@@ -10,12 +10,17 @@
 mod approve;
 mod args;
 mod check;
+mod clients;
+#[cfg(all(test, unix))]
+mod commands_page;
 mod demo;
 mod discover;
 mod document;
 mod endpoint;
 mod error;
 mod event_filter;
+#[cfg(windows)]
+mod event_log;
 mod format;
 mod host;
 mod install;
@@ -30,11 +35,14 @@ mod record;
 mod replay;
 #[cfg(unix)]
 mod run;
+#[cfg(windows)]
+mod service;
 mod status;
 mod status_line;
 mod systemd;
 mod table;
 mod terminal;
+mod timeline;
 mod wait;
 mod watch;
 
@@ -46,6 +54,14 @@ use clap::Parser;
 use args::{Cli, Command};
 
 /// Runs the command with these arguments, of which the first is the program's name, and returns its exit code.
+///
+/// ```
+/// use std::process::ExitCode;
+///
+/// // The whole `main` of a program that has the command inside.
+/// let code = scheduled_events::cli::run(["scheduled-events", "scenarios"].map(Into::into));
+/// assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::SUCCESS));
+/// ```
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
@@ -63,6 +79,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::List(args) => endpoint::list(&args),
         Command::Approve(args) => approve::approve(&args),
         Command::Wait(args) => wait::wait(&args),
+        // A command may leave processes to the first process of a container.
+        #[cfg(unix)]
+        Command::Watch(args) if watch::runs_commands(&args) && crate::run::init::is_first() => {
+            return run::in_first_process();
+        }
         Command::Watch(args) => watch::watch(args),
         Command::Status(args) => status::status(&args),
         #[cfg(unix)]
@@ -71,10 +92,13 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Replay(args) => replay::replay(args),
         Command::Discover(args) => discover::discover(&args),
         Command::Record(args) => record::record(&args),
+        Command::Timeline(args) => timeline::timeline(&args),
         Command::Scenarios(args) => replay::scenarios(&args),
         Command::Demo(args) => demo::demo(&args),
         Command::TerminateProfile(args) => operator::terminate_profile(&args),
         Command::SimulateEviction(args) => operator::simulate_eviction(&args),
+        #[cfg(windows)]
+        Command::Service(args) => service::service(args),
         Command::Completions(args) => install::completions(&args),
         Command::Man(args) => install::man(&args),
     };

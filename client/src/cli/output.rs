@@ -55,6 +55,8 @@ static QUIET: AtomicBool = AtomicBool::new(false);
 
 /// Prints a diagnostic line, such as `error: …`, to standard error.
 pub(super) fn diagnose(label: &str, message: &str) {
+    #[cfg(windows)]
+    super::event_log::diagnostic(label, message);
     if label == "note" && is_quiet() {
         return;
     }

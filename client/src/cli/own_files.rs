@@ -73,7 +73,13 @@ impl OwnFiles {
 fn real(file: &Path) -> PathBuf {
     let file = path::absolute(file).unwrap_or_else(|_| file.to_owned());
     let folder = file.parent().and_then(|folder| fs::canonicalize(folder).ok());
-    folder.zip(file.file_name()).map_or_else(|| file.clone(), |(folder, name)| folder.join(name))
+    let real = folder.zip(file.file_name()).map_or_else(|| file.clone(), |(folder, name)| folder.join(name));
+    if cfg!(windows) { same_on_windows(&real) } else { real }
+}
+
+/// The path as Windows sees it, which ignores case, and dots and spaces at the end.
+fn same_on_windows(file: &Path) -> PathBuf {
+    file.to_string_lossy().to_lowercase().trim_end_matches(['.', ' ']).into()
 }
 
 #[cfg(test)]
@@ -109,6 +115,13 @@ mod tests {
         assert_eq!(refusal(OwnFiles::default().state(None).audit(path("a")).policy("observe")), None);
         let policy = refusal(OwnFiles::default().state(path("Cargo.toml")).policy("Cargo.toml"));
         assert!(policy.is_some_and(|text| text.starts_with("--policy ") && text.contains("--state Cargo.toml")));
+    }
+
+    #[test]
+    fn windows_ignores_case_and_dots_at_the_end() {
+        assert_eq!(same_on_windows(Path::new("C:/X/State. ")), same_on_windows(Path::new("c:/x/STATE")));
+        let (state, audit) = (Some(Path::new("missing/a")), Some(Path::new("missing/A")));
+        assert_eq!(refusal(OwnFiles::default().state(state).audit(audit)).is_some(), cfg!(windows));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `run`: keeps an interruptible workload beside a watcher.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 use std::process::ExitCode;
@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use scheduled_events_core::record::Record;
 use scheduled_events_core::spot::Phase;
-use scheduled_events_core::{Action, Change, EventKind, EventTypes, GateAnswer, GatePhase, Policy, Rule};
+use scheduled_events_core::{
+    Action, Change, EventKind, EventTypes, GateAnswer, GatePhase, Policy, RequestOutcome, Rule, TrackedStatus,
+};
 
 use super::args::RunArgs;
 use super::endpoint::connect;
@@ -20,6 +22,7 @@ use super::output::{self, diagnose};
 use super::own_files::OwnFiles;
 use super::printer::print_note;
 use super::systemd::{self, Supervisor as Systemd};
+use super::watch::{patiently, signals};
 use crate::api_version::policy_warning;
 use crate::failure_log::FailureLog;
 use crate::hooks;
@@ -28,14 +31,23 @@ use crate::policy_file;
 use crate::record::{EventRecord, TimedRecord, event_key};
 use crate::run::{Announcement, HeldLock, PhaseFile, RunCommands, RunHandle, RunOptions, Supervisor, init};
 use crate::state::{FileLock, StateFile, check_path};
-use crate::watch::{Host, Note, Reply, WatchStatus, Watcher, WatcherOptions};
+use crate::watch::{Host, Note, Poll, Reply, WatchStatus, Watcher, WatcherOptions};
 
 /// As many bytes as the first line of a lock file has: a process id.
 const LOCK_LINE_MAX: u64 = 11;
 
 /// Keeps the worker, and returns its exit code.
 pub(super) fn run(args: RunArgs) -> ExitCode {
-    match try_run(args) {
+    if init::is_first() { in_first_process() } else { exit_code(try_run(args)) }
+}
+
+/// Starts this program again as a child, since this is the first process. Returns the child's exit code.
+pub(super) fn in_first_process() -> ExitCode {
+    exit_code(init::run().map_err(|error| CommandError::usage(format!("cannot start another process: {error}"))))
+}
+
+fn exit_code(result: Result<u8, CommandError>) -> ExitCode {
+    match result {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             diagnose("error", &error.message);
@@ -45,9 +57,6 @@ pub(super) fn run(args: RunArgs) -> ExitCode {
 }
 
 fn try_run(args: RunArgs) -> Result<u8, CommandError> {
-    if init::is_first() {
-        return init::run().map_err(|error| CommandError::usage(format!("cannot start another process: {error}")));
-    }
     let files = OwnFiles::default().state(args.state.as_deref()).run(args.lock.as_deref(), args.state.as_deref());
     files.policy(args.policy.as_deref().unwrap_or_default()).check()?;
     let policy = policy(&args)?;
@@ -56,8 +65,7 @@ fn try_run(args: RunArgs) -> Result<u8, CommandError> {
     }
     let ending_types = ending_types(&policy);
     let imds = connect(&args.service)?;
-    let cannot_handle_signals = |error| CommandError::usage(format!("cannot handle signals: {error}"));
-    platform::ignore_file_size_signal().map_err(cannot_handle_signals)?;
+    platform::ignore_file_size_signal().map_err(|error| signals(&error))?;
     let lock = args.lock.as_deref().map(lock).transpose().map_err(CommandError::usage)?;
     let state = args.state.as_deref().map(StateFile::open).transpose().map_err(CommandError::usage)?;
     let phase_file = args.state.as_deref().map(PhaseFile::beside).transpose().map_err(CommandError::usage)?;
@@ -69,9 +77,8 @@ fn try_run(args: RunArgs) -> Result<u8, CommandError> {
     if left > 0 {
         diagnose("note", &format!("ended {} that the last run left running", count(left, "process")));
     }
-    let cannot_start = |error| CommandError::usage(format!("cannot start a thread: {error}"));
-    output::start_writers().map_err(cannot_start)?;
-    hooks::reserve_thread().map_err(cannot_start)?;
+    patiently(output::start_writers)?;
+    patiently(hooks::reserve_thread)?;
     let options = WatcherOptions {
         api_version: args.service.api_version,
         vm_names: args.machine.vm_name,
@@ -80,7 +87,7 @@ fn try_run(args: RunArgs) -> Result<u8, CommandError> {
         gate: true,
         ..WatcherOptions::default()
     };
-    let mut watcher = Watcher::new(imds, options, state).map_err(CommandError::usage)?;
+    let watcher = Watcher::new(imds, options, state).map_err(CommandError::usage)?;
     let shared = Arc::new(Mutex::new(Shared { phase: Phase::Warmup, was_started: false }));
     let in_phase = Arc::clone(&shared);
     let supervisor = Supervisor::new(RunOptions {
@@ -110,11 +117,20 @@ fn try_run(args: RunArgs) -> Result<u8, CommandError> {
             }
         }),
     });
-    let handle = supervisor.handle();
-    platform::on_passed_on_signal(move |signal| handle.signal(signal)).map_err(cannot_handle_signals)?;
-    let mut host = RunHost::new(supervisor.handle(), shared, ending_types);
+    let host = RunHost::new(supervisor.handle(), shared, ending_types);
     let watcher_handle = watcher.handle();
-    let watching = thread::Builder::new().spawn(move || watcher.run(&mut host)).map_err(cannot_start)?;
+    // A refused thread drops what it was given.
+    let to_start = Arc::new(Mutex::new(Some((watcher, host))));
+    let watching = patiently(|| {
+        let given = Arc::clone(&to_start);
+        let take = move || given.lock().unwrap_or_else(PoisonError::into_inner).take();
+        thread::Builder::new().spawn(move || take().map(|(mut watcher, mut host)| watcher.run(&mut host)))
+    })?;
+    // Last: while a thread is awaited, a signal ends the process at once.
+    patiently(|| {
+        let handle = supervisor.handle();
+        platform::on_passed_on_signal(move |signal| handle.signal(signal))
+    })?;
     let code = supervisor.run();
     if platform::has_supervisor() {
         platform::notify_stopping();
@@ -173,8 +189,8 @@ struct RunHost {
     supervisor: RunHandle,
     shared: Arc<Mutex<Shared>>,
     systemd: Systemd,
-    /// Events that a rule approves without stopping the worker.
-    approved_by_rule: HashSet<String>,
+    /// What the policy decided about each event of this machine, in this run.
+    decisions: HashMap<String, Action>,
     /// The types of events that stop the worker even if they had started when they were first seen: those that end the machine.
     ending_types: Vec<&'static str>,
     /// Those of such events that are open.
@@ -190,11 +206,23 @@ impl RunHost {
             supervisor,
             shared,
             systemd: Systemd::new(),
-            approved_by_rule: HashSet::new(),
+            decisions: HashMap::new(),
             ending_types,
             started: HashSet::new(),
             poll_failures: FailureLog::default(),
             out_of_service: None,
+        }
+    }
+
+    /// Whether an event of this type ends the machine, and so the worker, even if it was not prepared for.
+    fn ends_machine(&self, kind: &str) -> bool {
+        self.ending_types.contains(&kind)
+    }
+
+    /// Reports an event that has started to the supervisor, once.
+    fn started(&mut self, event: EventRecord) {
+        if self.started.insert(event_key(&event.event_id)) {
+            self.supervisor.started(event);
         }
     }
 }
@@ -202,36 +230,48 @@ impl RunHost {
 impl Host for RunHost {
     fn record(&mut self, record: &TimedRecord<'_>) {
         match &record.record {
-            Record::Decision { action, event, .. } => {
-                let key = event_key(&event.event_id.to_string());
-                if *action == Action::Approve {
-                    self.approved_by_rule.insert(key);
-                } else {
-                    self.approved_by_rule.remove(&key);
-                }
+            Record::Decision { action, event, .. } if event.mine == Some(true) => {
+                self.decisions.insert(event_key(&event.event_id.to_string()), *action);
             }
             Record::Change { change: Change::StartedWithoutNotice, event } if event.mine == Some(true) => {
                 let event = EventRecord::from(event);
                 let kind = event.event_type.as_deref().unwrap_or("an event");
-                if self.ending_types.contains(&kind) {
-                    self.started.insert(event_key(&event.event_id));
-                    self.supervisor.started(event);
+                if self.ends_machine(kind) {
+                    self.started(event);
                 } else {
                     diagnose("note", &format!("{kind} had started when it was first seen: the worker goes on"));
                 }
             }
             Record::Change { change, event } if change.is_end() => {
-                let key = event_key(&event.event_id.to_string());
-                self.approved_by_rule.remove(&key);
-                // Otherwise the watcher calls for the recovery.
-                if self.started.remove(&key) && self.started.is_empty() && self.out_of_service != Some(true) {
-                    self.supervisor.over();
-                }
+                self.decisions.remove(&event_key(&event.event_id.to_string()));
             }
             Record::Approval { event_ids, status: Some(200..=299), .. } => {
                 diagnose("note", &format!("approved {}", event_ids.join(", ")));
             }
             _ => {}
+        }
+    }
+
+    /// Follows the events that have started and that the worker was not stopped for: because they were not announced, because
+    /// the rule did not prepare for them yet, or because the last run reported them.
+    fn polled(&mut self, poll: &Poll<'_>) {
+        if poll.outcome != RequestOutcome::Document {
+            return;
+        }
+        let had_started = !self.started.is_empty();
+        // If the machine is out of service, the worker is stopped for another event, or for this one, which was announced.
+        let out_of_service = poll.session.out_of_service_since().is_some();
+        for event in poll.events().filter(|event| !out_of_service && event.mine() == Some(true)) {
+            let decision = self.decisions.get(&event_key(event.event_id().as_str()));
+            let was_due = decision.is_none_or(|action| *action == Action::Prepare);
+            if event.status() == TrackedStatus::Started && was_due && self.ends_machine(event.event_type()) {
+                self.started(EventRecord::of_tracked(event));
+            }
+        }
+        let open: HashSet<_> = poll.events().map(|event| event_key(event.event_id().as_str())).collect();
+        self.started.retain(|key| open.contains(key));
+        if had_started && self.started.is_empty() {
+            self.supervisor.over(out_of_service);
         }
     }
 
@@ -255,7 +295,8 @@ impl Host for RunHost {
         match phase {
             GatePhase::Prepare => reply.gate(phase, GateAnswer::Open),
             GatePhase::Approve => {
-                let at_once = self.approved_by_rule.contains(&event_key(&event.event_id));
+                // A rule approves it without stopping the worker.
+                let at_once = self.decisions.get(&event_key(&event.event_id)) == Some(&Action::Approve);
                 self.supervisor.approve(event.clone(), at_once, reply);
             }
         }

@@ -9,6 +9,8 @@ use scheduled_events_core::{Action, Policy};
 use super::args::WatchArgs;
 use super::endpoint::connect;
 use super::error::CommandError;
+#[cfg(windows)]
+use super::event_log::{self, Entry};
 use super::format::{count, printable};
 use super::host::CommandHost;
 use super::output::{self, diagnose};
@@ -26,10 +28,15 @@ use crate::state::StateFile;
 use crate::watch::{StopReason, Watcher, WatcherHandle, WatcherOptions};
 
 pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
+    #[cfg(windows)]
+    if args.event_log {
+        event_log::open()?;
+    }
     let files = OwnFiles::default().state(args.state.as_deref()).audit(args.audit.as_deref());
     files.policy(&args.policy.policy).check()?;
     let policy = policy_file::load(&args.policy.policy).map_err(CommandError::usage)?;
     warn(&args, &policy);
+    let runs_commands = runs_commands(&args);
     let imds = connect(&args.service)?;
     platform::ignore_file_size_signal().map_err(|error| signals(&error))?;
     // A dry run changes no file.
@@ -70,21 +77,25 @@ pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
         patiently(|| file.start_writer())?;
     }
     let printer = RecordPrinter::new(&args.output, args.log.verbose, Stamp::of_log());
-    printer.message(&format!(
-        "watching {} every {}, policy {}; press Ctrl-C to stop",
+    let about = format!(
+        "watching {} every {}, policy {}",
         imds.endpoint(),
         humantime::format_duration(options.interval),
         printable(&args.policy.policy)
-    ));
+    );
+    printer.message(&format!("{about}; press Ctrl-C to stop"));
+    #[cfg(windows)]
+    event_log::add(Entry::Watching, &about);
     let endpoint = imds.endpoint().to_owned();
     let mut host = CommandHost::new(printer);
     host.audit = audit;
     host.metrics = metrics_file.map(|file| (Metrics::new(), file));
     let mut watch = Watcher::new(imds, options, state).map_err(CommandError::usage)?;
-    stop_on_signals(&watch.handle())?;
-    if args.prepare.is_some() || args.recover.is_some() || !args.on.is_empty() {
+    if runs_commands {
         patiently(hooks::reserve_thread)?;
     }
+    // Last: while a thread is awaited, a signal ends the process at once.
+    stop_on_signals(&watch.handle())?;
     host.prepare = args.prepare;
     host.recover = args.recover;
     host.gate = args.gate;
@@ -97,6 +108,8 @@ pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
         audit.finish();
     }
     host.finish_metrics();
+    #[cfg(windows)]
+    event_log::add(Entry::Stopped, "stopped");
     output::flush_on_exit();
     match ended {
         StopReason::Idle | StopReason::Stopped | StopReason::PollsDone { answered: true } => output::check_written(),
@@ -104,6 +117,11 @@ pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
             Err(CommandError::endpoint(format!("no poll of {endpoint} was answered with a document")))
         }
     }
+}
+
+/// Whether there are commands that an event may start.
+pub(super) fn runs_commands(args: &WatchArgs) -> bool {
+    [&args.prepare, &args.recover, &args.gate].into_iter().any(Option::is_some) || !args.on.is_empty()
 }
 
 /// Warns about arguments that are valid and most likely not what is meant.
@@ -148,8 +166,8 @@ pub(super) fn stop_on_signals(handle: &WatcherHandle) -> Result<(), CommandError
     })
 }
 
-/// Starts threads, and repeats that while the system refuses them: a machine that is out of threads for a moment is watched anyway.
-fn patiently(start: impl Fn() -> io::Result<()>) -> Result<(), CommandError> {
+/// Starts threads, and repeats that while the system refuses them: a machine that is out of threads for a moment does not stay unwatched.
+pub(super) fn patiently<T>(mut start: impl FnMut() -> io::Result<T>) -> Result<T, CommandError> {
     let mut log = FailureLog::default();
     loop {
         match start() {
@@ -167,6 +185,6 @@ fn patiently(start: impl Fn() -> io::Result<()>) -> Result<(), CommandError> {
     }
 }
 
-fn signals(error: &io::Error) -> CommandError {
+pub(super) fn signals(error: &io::Error) -> CommandError {
     CommandError::usage(format!("cannot handle signals: {error}"))
 }

@@ -1,9 +1,26 @@
 //! What the caller sees of a running command: how to end it, what it does, and how it ended.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::limits::{EXIT_KILL_WAIT, EXIT_SIGNAL_WAIT, EXIT_TERMINATE_WAIT};
 
 /// Something that a running command did.
+///
+/// ```
+/// use scheduled_events::hooks::{CommandEvent, CommandOutcome};
+/// use scheduled_events_core::record::Printable;
+///
+/// let log = |event: &CommandEvent| match event {
+///     // What a command prints is data from outside: escape it.
+///     CommandEvent::Line(line) => format!("drain: {}", Printable(line)),
+///     CommandEvent::Refused(reason) => format!("drain cannot be started yet: {reason}"),
+///     CommandEvent::Ended(outcome) => format!("drain has ended: {outcome:?}"),
+/// };
+/// assert_eq!(log(&CommandEvent::Line("50 %\r".to_owned())), r"drain: 50 %\u{d}");
+/// assert_eq!(log(&CommandEvent::Ended(CommandOutcome::Succeeded)), "drain has ended: Succeeded");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandEvent {
     /// It printed a line. Control characters are not removed.
@@ -16,6 +33,21 @@ pub enum CommandEvent {
 }
 
 /// How a command ended.
+///
+/// ```
+/// use std::sync::mpsc;
+///
+/// use scheduled_events::hooks::{CommandEvent, CommandLine, CommandOutcome};
+/// use scheduled_events::record::EventRecord;
+///
+/// # if cfg!(not(unix)) { return Ok(()) }
+/// let (sender, events) = mpsc::channel();
+/// let command = CommandLine::parse("sh -c 'exit 75'")?;
+/// command.start(&EventRecord::default(), &[], None, move |event| drop(sender.send(event)));
+/// let end = events.iter().last();
+/// assert!(matches!(end, Some(CommandEvent::Ended(CommandOutcome::Failed { code: Some(75), .. }))));
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandOutcome {
     /// With exit code 0.
@@ -37,7 +69,63 @@ pub enum CommandOutcome {
     NotStarted(String),
 }
 
+impl CommandOutcome {
+    /// Logs why the command `label` did not succeed. Returns whether it succeeded.
+    pub(crate) fn log(&self, label: &str, log: fn(&str, &str)) -> bool {
+        let (severity, problem) = match self {
+            Self::Succeeded => return true,
+            Self::Failed { reason, .. } => ("warning", format!("failed: {reason}")),
+            Self::DeadlinePassed => ("warning", "took too long and was terminated".to_owned()),
+            Self::Stopped => ("warning", "was terminated, because the watcher stops".to_owned()),
+            Self::Cancelled => ("note", "was terminated, because it is not needed any more".to_owned()),
+            Self::NotStarted(why) => ("error", format!("could not be started: {why}")),
+        };
+        log(severity, &format!("the {label} command {problem}"));
+        false
+    }
+}
+
+/// Logs that the command `label` cannot be started yet.
+pub(crate) fn log_refused(label: &str, why: &str, log: fn(&str, &str)) {
+    log("warning", &format!("the {label} command cannot be started yet: {why}; this is tried again"));
+}
+
+/// Ends commands before this process does: asks them first, then kills them.
+pub(crate) fn end_all(commands: &[&RunningCommand]) {
+    let wait = |patience: Duration, is_done: fn(&RunningCommand) -> bool| {
+        let end = Instant::now() + patience;
+        while Instant::now() < end && !commands.iter().all(|command| is_done(command)) {
+            thread::sleep(Duration::from_millis(10));
+        }
+    };
+    for (ask, patience) in [
+        (RunningCommand::terminate as fn(&RunningCommand), EXIT_TERMINATE_WAIT),
+        (RunningCommand::kill, EXIT_KILL_WAIT),
+    ] {
+        for command in commands {
+            ask(command);
+        }
+        wait(EXIT_SIGNAL_WAIT, RunningCommand::is_signalled);
+        wait(patience, RunningCommand::is_reported);
+    }
+}
+
 /// A command that was started.
+///
+/// ```
+/// use std::sync::mpsc;
+///
+/// use scheduled_events::hooks::{CommandEvent, CommandLine, CommandOutcome};
+/// use scheduled_events::record::EventRecord;
+///
+/// # if cfg!(not(unix)) { return Ok(()) }
+/// let (sender, events) = mpsc::channel();
+/// let drain = CommandLine::parse("sleep 600")?;
+/// let running = drain.start(&EventRecord::default(), &[], None, move |event| drop(sender.send(event)));
+/// running.cancel(); // the event was cancelled
+/// assert!(matches!(events.recv(), Ok(CommandEvent::Ended(CommandOutcome::Cancelled))));
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RunningCommand {
     control: Arc<Mutex<Control>>,
@@ -87,6 +175,21 @@ impl RunningCommand {
 
     /// Asks the command and all its children to terminate, and kills them after
     /// [`COMMAND_GRACE`](crate::limits::COMMAND_GRACE): the watcher stops.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    ///
+    /// use scheduled_events::hooks::{CommandEvent, CommandLine, CommandOutcome};
+    /// use scheduled_events::record::EventRecord;
+    ///
+    /// # if cfg!(not(unix)) { return Ok(()) }
+    /// let (sender, events) = mpsc::channel();
+    /// let drain = CommandLine::parse("sleep 600")?;
+    /// let running = drain.start(&EventRecord::default(), &[], None, move |event| drop(sender.send(event)));
+    /// running.terminate(); // this program ends
+    /// assert!(matches!(events.recv(), Ok(CommandEvent::Ended(CommandOutcome::Stopped))));
+    /// # Ok::<(), String>(())
+    /// ```
     pub fn terminate(&self) {
         self.end(End::Terminate);
     }
@@ -97,6 +200,21 @@ impl RunningCommand {
     }
 
     /// Kills the command and all its children.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    ///
+    /// use scheduled_events::hooks::{CommandEvent, CommandLine, CommandOutcome};
+    /// use scheduled_events::record::EventRecord;
+    ///
+    /// # if cfg!(not(unix)) { return Ok(()) }
+    /// let (sender, events) = mpsc::channel();
+    /// let stubborn = CommandLine::parse("sh -c 'trap \"\" TERM; sleep 600'")?;
+    /// let running = stubborn.start(&EventRecord::default(), &[], None, move |event| drop(sender.send(event)));
+    /// running.kill();
+    /// assert!(matches!(events.recv(), Ok(CommandEvent::Ended(CommandOutcome::Stopped))));
+    /// # Ok::<(), String>(())
+    /// ```
     pub fn kill(&self) {
         self.end(End::Kill);
     }
@@ -107,18 +225,32 @@ impl RunningCommand {
     }
 
     /// Whether the command has ended and that was reported.
-    pub(crate) fn is_reported(&self) -> bool {
+    fn is_reported(&self) -> bool {
         self.lock().is_reported
     }
 
     /// Whether everything that belongs to the command was sent the signal that the caller asked for. Finding it takes time on a
     /// machine with many processes.
-    pub(crate) fn is_signalled(&self) -> bool {
+    fn is_signalled(&self) -> bool {
         let control = self.lock();
         control.has_ended || control.signalled >= control.end
     }
 
     /// Whether the command has ended.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use scheduled_events::hooks::CommandLine;
+    /// use scheduled_events::record::EventRecord;
+    ///
+    /// # if cfg!(not(unix)) { return Ok(()) }
+    /// let running = CommandLine::parse("true")?.start(&EventRecord::default(), &[], None, |_| ());
+    /// while !running.has_ended() {
+    ///     std::thread::sleep(Duration::from_millis(10));
+    /// }
+    /// # Ok::<(), String>(())
+    /// ```
     pub fn has_ended(&self) -> bool {
         self.lock().has_ended
     }

@@ -6,6 +6,7 @@ pub(super) use unix::Pipes;
 pub(super) use windows::Pipes;
 
 use crate::limits::OUTPUT_LINE_MAX;
+use crate::platform;
 
 /// Splits output into lines.
 #[derive(Default)]
@@ -24,7 +25,7 @@ impl Lines {
     /// Reports a line that has no end.
     fn flush(&mut self, on_line: &dyn Fn(String)) {
         if !self.0.is_empty() {
-            on_line(String::from_utf8_lossy(&self.0).trim_end_matches(['\n', '\r']).to_owned());
+            on_line(platform::decode_output(&self.0).trim_end_matches(['\n', '\r']).to_owned());
             self.0.clear();
         }
     }

@@ -59,7 +59,7 @@ impl Task {
 
     /// Runs the command to its end. Returns its pipes if something that it started keeps them open.
     pub(super) fn run(mut self) -> Option<OpenPipes> {
-        let (mut child, mut pipes) = match self.spawn() {
+        let (mut child, mut tree, mut pipes) = match self.spawn() {
             Ok(started) => started,
             Err(error) => {
                 self.give_up(&error);
@@ -67,7 +67,7 @@ impl Task {
             }
         };
         let registered = Registered::new(child.id(), &self.mark);
-        let outcome = self.supervise(&mut child, &mut pipes);
+        let outcome = self.supervise(&mut child, &mut tree, &mut pipes);
         drop(registered);
         self.end(outcome);
         pipes.is_open().then(|| OpenPipes { pipes, report: self.report })
@@ -111,13 +111,14 @@ impl Task {
     }
 
     /// Starts the process, and repeats that while the system is out of processes, threads or memory.
-    fn spawn(&mut self) -> io::Result<(Child, Pipes)> {
+    fn spawn(&mut self) -> io::Result<(Child, CommandTree, Pipes)> {
         loop {
             let input = self.input.clone();
             let started = Pipes::new().and_then(|pipes| {
                 let mut child = self.command.spawn()?;
+                let tree = CommandTree::new(&mut child, &self.mark)?;
                 let pipes = pipes.attach(&mut child, input);
-                Ok((child, pipes))
+                Ok((child, tree, pipes))
             });
             match started {
                 Err(error) if platform::is_temporary_spawn_error(&error) && !self.must_end() => self.refused(&error),
@@ -128,9 +129,9 @@ impl Task {
     }
 
     /// Writes the command's input, reports its output, waits for its end, and ends it when it is time.
-    fn supervise(&self, child: &mut Child, pipes: &mut Pipes) -> CommandOutcome {
+    fn supervise(&self, child: &mut Child, tree: &mut CommandTree, pipes: &mut Pipes) -> CommandOutcome {
         let on_line = |line| self.report(CommandEvent::Line(line));
-        let outcome = self.wait(child, pipes, &on_line);
+        let outcome = self.wait(child, tree, pipes, &on_line);
         let deadline = Instant::now() + OUTPUT_GRACE;
         while pipes.is_open() && Instant::now() < deadline {
             pipes.serve(Duration::from_millis(2), &on_line);
@@ -138,8 +139,13 @@ impl Task {
         outcome
     }
 
-    fn wait(&self, child: &mut Child, pipes: &mut Pipes, on_line: &dyn Fn(String)) -> CommandOutcome {
-        let mut tree = CommandTree::new(child, &self.mark);
+    fn wait(
+        &self,
+        child: &mut Child,
+        tree: &mut CommandTree,
+        pipes: &mut Pipes,
+        on_line: &dyn Fn(String),
+    ) -> CommandOutcome {
         let mut ending: Option<(Instant, CommandOutcome)> = None;
         let mut killed: Option<Instant> = None;
         loop {
@@ -154,6 +160,7 @@ impl Task {
                         tree.kill_rest(child);
                         return reason;
                     }
+                    tree.release();
                     return if status.success() {
                         CommandOutcome::Succeeded
                     } else {

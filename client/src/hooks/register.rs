@@ -21,6 +21,18 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(25);
 /// Returns how many there were.
 ///
 /// This takes up to [`COMMAND_GRACE`] for a command that ignores SIGTERM.
+///
+/// ```
+/// use scheduled_events::hooks::register_with;
+/// use scheduled_events::state::StateFile;
+///
+/// # let folder = std::env::temp_dir().join(format!("register-example-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+/// let (file, _) = StateFile::open(&folder.join("state"))?;
+/// assert_eq!(register_with(&file), 0); // no earlier run left a command running
+/// # std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())?;
+/// # Ok::<(), String>(())
+/// ```
 pub fn register_with(file: &StateFile) -> usize {
     register_commands(file.commands())
 }

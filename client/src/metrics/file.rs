@@ -150,7 +150,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).open(&new)?;
     let written = platform::make_readable(&file).and_then(|()| file.write_all(text.as_bytes()));
     drop(file);
-    written.and_then(|()| fs::rename(&new, path)).inspect_err(|_| drop(fs::remove_file(&new)))
+    written.and_then(|()| platform::replace_file(&new, path)).inspect_err(|_| drop(fs::remove_file(&new)))
 }
 
 #[cfg(all(test, unix))]

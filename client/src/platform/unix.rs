@@ -2,14 +2,14 @@
 
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -57,8 +57,9 @@ pub(crate) struct CommandTree {
 
 impl CommandTree {
     /// The tree of a command that has the mark as its variable [`COMMAND_ID`](super::COMMAND_ID).
-    pub(crate) fn new(child: &Child, mark: &str) -> Self {
-        Self::of(Some(child.id()), mark)
+    #[allow(clippy::unnecessary_wraps, clippy::needless_pass_by_ref_mut)] // The same function as on Windows.
+    pub(crate) fn new(child: &mut Child, mark: &str) -> io::Result<Self> {
+        Ok(Self::of(Some(child.id()), mark))
     }
 
     #[cfg_attr(not(target_os = "linux"), allow(unused_variables))]
@@ -90,6 +91,10 @@ impl CommandTree {
             thread::sleep(Duration::from_millis(5));
         }
     }
+
+    /// What the command started stays.
+    #[allow(clippy::unused_self)] // The same method as on Windows.
+    pub(crate) fn release(&self) {}
 
     /// Asks all processes to terminate. The command's own may have ended.
     pub(crate) fn terminate_all(&mut self, leader_runs: bool) {
@@ -136,7 +141,7 @@ impl CommandTree {
     }
 }
 
-/// Waits until a child of this process has ended, and leaves its status to whoever asks for it. Returns false if it cannot be
+/// Waits until a child of this process has ended, and leaves its status to the caller that collects it. Returns false if it cannot be
 /// waited for.
 pub(crate) fn wait_for_end(child: u32) -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
@@ -192,9 +197,23 @@ fn passed_on() -> Vec<i32> {
 }
 
 /// Calls the function on another thread for each signal that is passed on to a worker.
-pub(crate) fn on_passed_on_signal(pass_on: impl Fn(i32) + Send + 'static) -> io::Result<()> {
-    let mut signals = Signals::new(passed_on())?;
-    thread::Builder::new().spawn(move || signals.forever().for_each(pass_on)).map(drop)
+pub(crate) fn on_passed_on_signal(pass_on: impl FnMut(i32) + Send + 'static) -> io::Result<()> {
+    on_signals(passed_on(), pass_on)
+}
+
+/// Calls the function on another thread for each of these signals. If the system refuses the thread, signals do what they did
+/// before, so that one that asks a process to end does not get lost.
+fn on_signals(signals: Vec<i32>, act: impl FnMut(i32) + Send + 'static) -> io::Result<()> {
+    let (sender, registered) = mpsc::channel();
+    thread::Builder::new().spawn(move || {
+        let (signals, result) =
+            Signals::new(signals).map_or_else(|error| (None, Err(error)), |new| (Some(new), Ok(())));
+        let _ = sender.send(result);
+        if let Some(mut signals) = signals {
+            signals.forever().for_each(act);
+        }
+    })?;
+    registered.recv().unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 
 /// Whether a signal asks a process to end. SIGHUP asks some to read their configuration again.
@@ -265,6 +284,16 @@ pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
 pub(crate) fn open_no_link(path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
+}
+
+/// Renames a file so that it replaces another one.
+pub(crate) fn replace_file(from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)
+}
+
+/// Decodes a line of a command's output.
+pub(crate) fn decode_output(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Checks that a file or folder belongs to this user or to root.
@@ -388,12 +417,18 @@ pub(crate) fn is_temporary_spawn_error(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_some_and(|error| temporary.contains(&error))
 }
 
-/// Waits for a connection. Returns whether there may be one.
-pub(crate) fn wait_for_connection(listener: &TcpListener, timeout: Duration) -> bool {
-    let mut listeners = [PollFd::new(listener, PollFlags::IN)];
+/// Waits for connections. Returns the indices of the listeners that may have one.
+pub(crate) fn wait_for_connections(listeners: &[TcpListener], timeout: Duration) -> Vec<usize> {
+    let mut polled: Vec<_> = listeners.iter().map(|listener| PollFd::new(listener, PollFlags::IN)).collect();
     let timeout = timeout.try_into().ok();
-    poll(&mut listeners, timeout.as_ref()).is_ok_and(|ready| ready > 0)
+    if poll(&mut polled, timeout.as_ref()).is_err() {
+        return Vec::new();
+    }
+    polled.iter().enumerate().filter(|(_, listener)| !listener.revents().is_empty()).map(|(index, _)| index).collect()
 }
+
+/// The standard library keeps connections from processes that this one starts.
+pub(crate) fn keep_from_children(_stream: &TcpStream) {}
 
 /// From now on, a write beyond the limit on file sizes fails and does not end the process.
 pub(crate) fn ignore_file_size_signal() -> io::Result<()> {
@@ -407,17 +442,13 @@ pub(crate) fn on_stop_signal(stop: impl Fn() + Send + 'static) -> io::Result<()>
     if !hang_up_is_ignored() {
         stop_signals.push(SIGHUP);
     }
-    let mut signals = Signals::new(stop_signals)?;
-    let handle = move || {
-        let mut first: Option<Instant> = None;
-        for signal in signals.forever() {
-            if first.get_or_insert_with(Instant::now).elapsed() > STOP_TIMEOUT {
-                let _ = emulate_default_handler(signal);
-            }
-            stop();
+    let mut first: Option<Instant> = None;
+    on_signals(stop_signals, move |signal| {
+        if first.get_or_insert_with(Instant::now).elapsed() > STOP_TIMEOUT {
+            let _ = emulate_default_handler(signal);
         }
-    };
-    thread::Builder::new().spawn(handle).map(drop)
+        stop();
+    })
 }
 
 /// Whether the process was started with SIGHUP ignored. Linux shows a mask whose lowest bit is signal 1, which is SIGHUP.

@@ -1,27 +1,30 @@
-//! Windows: process groups, signals, locks.
+//! Windows: job objects, console events, locks, the service manager.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::os::windows::fs::OpenOptionsExt;
 use std::os::windows::io::AsHandle;
 use std::os::windows::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::process::{Child, Command};
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use scheduled_events_windows::job::{self, Job};
+use scheduled_events_windows::{files, service, stop, text};
 
 use super::LockAttempt;
 
-// From the Windows documentation of CreateProcess, CreateFile and system error codes.
-const CREATE_NEW_PROCESS_GROUP: u32 = 0x200;
+// From the Windows documentation of CreateFile.
+const FILE_FLAG_OPEN_REPARSE_POINT: u32 = 0x0020_0000;
 const FILE_SHARE_READ: u32 = 1;
 const FILE_SHARE_WRITE: u32 = 2;
 const ERROR_SHARING_VIOLATION: i32 = 32;
+
+/// `ERROR_SHARING_VIOLATION`, `ERROR_NO_SYSTEM_RESOURCES` and `ERROR_COMMITMENT_LIMIT`.
+const TEMPORARY: [i32; 3] = [ERROR_SHARING_VIOLATION, 1450, 1455];
 
 /// Time since the first call. It never steps.
 pub(crate) fn boot_time() -> Duration {
@@ -29,50 +32,47 @@ pub(crate) fn boot_time() -> Duration {
     START.get_or_init(Instant::now).elapsed()
 }
 
-/// Puts the command in a process group of its own, so that a Ctrl-C for this process does not reach it.
+/// Creates the command's process so that it waits for [`CommandTree::new`], and so that a Ctrl-C for this process does not reach it.
 pub(crate) fn new_group(command: &mut Command) {
-    command.creation_flags(CREATE_NEW_PROCESS_GROUP);
+    command.creation_flags(job::CREATION_FLAGS);
 }
 
-/// A command and its children.
-pub(crate) struct CommandTree;
+/// A command and everything that it started: a job object. The end of this process, however it comes, ends them, too.
+pub(crate) struct CommandTree(Job);
 
-#[allow(clippy::unused_self)] // The same functions as on Unix.
 impl CommandTree {
-    /// The tree of a command.
-    pub(crate) fn new(_child: &Child, _mark: &str) -> Self {
-        Self
-    }
-
-    /// Asks the windows of the command and its children to close.
-    pub(crate) fn terminate(&mut self, child: &mut Child) {
-        taskkill(child, &[]);
-    }
-
-    /// Kills the command and its children.
-    pub(crate) fn kill(&mut self, child: &mut Child) {
-        if !taskkill(child, &["/F"]) {
-            // Fails if it has already ended.
+    /// Lets a command run, in a job object of its own.
+    pub(crate) fn new(child: &mut Child, _mark: &str) -> io::Result<Self> {
+        Job::start(child).map(Self).inspect_err(|_| {
+            // It has not run yet.
             let _ = child.kill();
-        }
+        })
     }
 
-    /// Not known here.
+    /// Sends the command Ctrl-Break. A program that has no console is killed after the grace.
+    pub(crate) fn terminate(&mut self, _child: &mut Child) {
+        self.0.send_break();
+    }
+
+    /// Kills the command and everything that it started.
+    pub(crate) fn kill(&mut self, _child: &mut Child) {
+        self.0.kill();
+    }
+
+    /// Whether something runs that the command started, after its own process has ended.
     pub(crate) fn has_others(&mut self) -> bool {
-        false
+        self.0.processes() > 0
     }
 
     /// Kills what is left after the command's own process has ended.
-    pub(crate) fn kill_rest(&mut self, child: &mut Child) {
-        taskkill(child, &["/F"]);
+    pub(crate) fn kill_rest(&mut self, _child: &mut Child) {
+        self.0.kill();
     }
-}
 
-fn taskkill(child: &Child, options: &[&str]) -> bool {
-    let mut taskkill = Command::new("taskkill");
-    taskkill.args(options).args(["/T", "/PID", &child.id().to_string()]);
-    let status = taskkill.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    status.is_ok_and(|status| status.success())
+    /// What the command started stays when this value is dropped.
+    pub(crate) fn release(&self) {
+        self.0.release();
+    }
 }
 
 /// Not known here.
@@ -93,14 +93,28 @@ pub(crate) fn has_marked_process(_mark: &str) -> bool {
     false
 }
 
-/// New files inherit the folder's access list.
+/// Follows no link. New files inherit the folder's access list.
 pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
-    options
+    options.custom_flags(FILE_FLAG_OPEN_REPARSE_POINT)
 }
 
-/// Opens a file for reading.
+/// Opens a file for reading unless it is a link.
 pub(crate) fn open_no_link(path: &Path) -> io::Result<File> {
-    File::open(path)
+    let file = OpenOptions::new().read(true).custom_flags(FILE_FLAG_OPEN_REPARSE_POINT).open(path)?;
+    if file.metadata()?.is_symlink() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a link; give the path that it leads to"));
+    }
+    Ok(file)
+}
+
+/// Renames a file so that it replaces another one, also on the disk.
+pub(crate) fn replace_file(from: &Path, to: &Path) -> io::Result<()> {
+    files::replace(from, to)
+}
+
+/// Decodes a line of a command's output.
+pub(crate) fn decode_output(bytes: &[u8]) -> String {
+    text::decode_output(bytes)
 }
 
 /// Whether a file belongs to the system alone, which is not known here.
@@ -159,7 +173,7 @@ pub(crate) fn is_same_file(_one: &Metadata, _other: &Metadata) -> bool {
     true
 }
 
-/// Opens the file so that no other process can write it.
+/// Opens the file so that no other process can write it. A link is opened itself, and [`check_file`](crate::state::check_file) refuses it.
 pub(crate) fn lock(path: &Path) -> io::Result<LockAttempt> {
     lock_with(OpenOptions::new().create(true).truncate(false), path)
 }
@@ -172,21 +186,21 @@ pub(crate) fn lock_new(path: &Path) -> io::Result<LockAttempt> {
 /// The lock file, if a process has the lock: open for reading.
 pub(crate) fn lock_holder(path: &Path) -> io::Result<Option<File>> {
     let shared = FILE_SHARE_READ | FILE_SHARE_WRITE;
-    match OpenOptions::new().write(true).share_mode(shared).open(path) {
+    match private(OpenOptions::new().write(true)).share_mode(shared).open(path) {
         Err(error) if error.raw_os_error() == Some(ERROR_SHARING_VIOLATION) => {
-            OpenOptions::new().read(true).share_mode(shared).open(path).map(Some)
+            private(OpenOptions::new().read(true)).share_mode(shared).open(path).map(Some)
         }
         opened => opened.map(|_| None),
     }
 }
 
 fn lock_with(options: &mut OpenOptions, path: &Path) -> io::Result<LockAttempt> {
-    options.read(true).write(true).share_mode(FILE_SHARE_READ);
+    private(options.read(true).write(true)).share_mode(FILE_SHARE_READ);
     match options.open(path) {
         Ok(file) => Ok(LockAttempt::Acquired(file)),
         Err(error) if error.raw_os_error() == Some(ERROR_SHARING_VIOLATION) => {
             let shared = FILE_SHARE_READ | FILE_SHARE_WRITE;
-            OpenOptions::new().read(true).share_mode(shared).open(path).map(LockAttempt::Held)
+            private(OpenOptions::new().read(true)).share_mode(shared).open(path).map(LockAttempt::Held)
         }
         Err(error) => Err(error),
     }
@@ -201,32 +215,27 @@ pub(crate) fn sync_folder(_folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Calls the function on another thread each time Ctrl-C asks the process to stop.
+/// Calls the function on another thread when Ctrl-C, Ctrl-Break, the end of the console, a shutdown or the service manager asks the
+/// process to stop. A second Ctrl-C ends it at once.
 pub(crate) fn on_stop_signal(stop: impl Fn() + Send + 'static) -> io::Result<()> {
-    let asked = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&asked))?;
-    }
-    let answer = move || {
-        loop {
-            if asked.swap(false, Ordering::SeqCst) {
-                stop();
-            }
-            thread::sleep(Duration::from_millis(100));
-        }
-    };
-    thread::Builder::new().spawn(answer).map(drop)
+    stop::on_stop(stop)
 }
 
-/// Waits for a connection. Returns whether there may be one.
-pub(crate) fn wait_for_connection(_listener: &TcpListener, _timeout: Duration) -> bool {
+/// Waits for connections. Returns the indices of the listeners that may have one.
+pub(crate) fn wait_for_connections(listeners: &[TcpListener], _timeout: Duration) -> Vec<usize> {
     thread::sleep(Duration::from_millis(5));
-    true
+    (0..listeners.len()).collect()
 }
 
-/// Whether starting a process failed for a reason that may go away.
+/// Keeps an accepted connection from processes that this one starts. Without it, the connection would be closed later.
+pub(crate) fn keep_from_children(stream: &TcpStream) {
+    let _ = scheduled_events_windows::forbid_inheritance(stream);
+}
+
+/// Whether starting a process failed for a reason that may go away: no memory, no system resources, a page file that grows, or a
+/// program that is being written.
 pub(crate) fn is_temporary_spawn_error(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::OutOfMemory
+    error.kind() == io::ErrorKind::OutOfMemory || error.raw_os_error().is_some_and(|code| TEMPORARY.contains(&code))
 }
 
 /// Windows has no such limit.
@@ -235,18 +244,23 @@ pub(crate) fn ignore_file_size_signal() -> io::Result<()> {
     Ok(())
 }
 
-/// Windows has no supervisor that expects notifications.
+/// Whether the service manager started the process.
 pub(crate) fn has_supervisor() -> bool {
-    false
+    service::is_service()
 }
 
-/// See [`has_supervisor`].
+/// The service manager expects no keep-alives.
 pub(crate) fn watchdog_timeout() -> Option<Duration> {
     None
 }
 
-/// See [`has_supervisor`].
-pub(crate) fn notify_supervisor(_ready: bool, _status: Option<&str>, _alive: bool) {}
+/// Reports to the service manager that the service runs: once it watches, whether the metadata service answers or not. It shows no
+/// status in words.
+pub(crate) fn notify_supervisor(_ready: bool, _status: Option<&str>, _alive: bool) {
+    service::report_running();
+}
 
-/// See [`has_supervisor`].
-pub(crate) fn notify_stopping() {}
+/// Reports to the service manager that the service is about to end.
+pub(crate) fn notify_stopping() {
+    service::report_stopping();
+}

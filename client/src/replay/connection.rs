@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::fault_plan::Damage;
-use super::http::{self, NextRequest, RequestReader};
+use super::http::{self, ClientStream, NextRequest, RequestReader};
 use super::service::{Delivery, Service, ServiceAction};
 
 /// A slow header or body is sent in at most this many pieces.
@@ -34,13 +34,14 @@ impl Idle {
     }
 }
 
-/// Serves a connection until the client, a fault or the server closes it.
-pub(super) fn serve(service: &Service, stream: &TcpStream, idle: &Idle) {
+/// Serves a connection to a machine's address until the client, a fault or the server closes it.
+pub(super) fn serve(service: &Service, machine: usize, client: &ClientStream, idle: &Idle) {
+    let stream = &client.socket;
     // A client that never reads does not keep a thread.
     let _ = stream.set_write_timeout(Some(http::IDLE));
     // Without this, a response in two writes would wait for the client's delayed acknowledgement.
     let _ = stream.set_nodelay(true);
-    let mut reader = RequestReader::new(stream);
+    let mut reader = RequestReader::new(client);
     loop {
         idle.set(true);
         let next = reader.next();
@@ -48,23 +49,23 @@ pub(super) fn serve(service: &Service, stream: &TcpStream, idle: &Idle) {
         let request = match next {
             NextRequest::Request(request) => request,
             NextRequest::Refused(response) => {
-                service.record_refusal(response.status);
+                service.record_refusal(machine, response.status);
                 let framing = Framing { keep_alive: false, head_only: false };
                 let _ = send(service, stream, &Delivery::plain(response), framing);
-                return http::close(stream);
+                return http::close(client);
             }
             NextRequest::Closed => return,
         };
-        let delivery = match service.handle(&request) {
+        let delivery = match service.handle(machine, &request) {
             // The request's last byte is unread, so closing the socket makes the kernel send RST.
             ServiceAction::Reset | ServiceAction::Stop => return,
             ServiceAction::Silence => {
                 idle.set(true);
-                return http::drain(stream);
+                return http::drain(client);
             }
             ServiceAction::NotHttp => {
                 let _ = reader.finish().and_then(|()| (&mut &*stream).write_all(NOT_HTTP));
-                return http::close(stream);
+                return http::close(client);
             }
             ServiceAction::Respond(delivery) => delivery,
         };
@@ -78,7 +79,7 @@ pub(super) fn serve(service: &Service, stream: &TcpStream, idle: &Idle) {
             return;
         }
         if !keep_alive {
-            return http::close(stream);
+            return http::close(client);
         }
     }
 }

@@ -4,6 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A document, before it is written for a version of the service.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use scheduled_events::replay::{Scenario, Timeline};
+///
+/// let mut timeline = Timeline::new(&Scenario::builtin("user-reboot").unwrap(), "web_0", 60.0, 7);
+/// timeline.advance(Duration::from_secs(1));
+/// let document = timeline.document();
+/// assert_eq!((document.incarnation, document.events.len()), (2, 1));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplayDocument {
     /// `DocumentIncarnation`.
@@ -13,6 +24,17 @@ pub struct ReplayDocument {
 }
 
 /// An event as a document shows it.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use scheduled_events::replay::{Scenario, Timeline};
+///
+/// let mut timeline = Timeline::new(&Scenario::builtin("user-reboot").unwrap(), "web_0", 60.0, 7);
+/// timeline.advance(Duration::from_secs(1));
+/// let event = &timeline.document().events[0];
+/// assert!(!event.started && event.not_before.is_some());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DocumentEvent {
     /// The members that never change.
@@ -24,6 +46,17 @@ pub struct DocumentEvent {
 }
 
 /// The members of an event that are the same in all documents.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use scheduled_events::replay::{Scenario, Timeline};
+///
+/// let mut timeline = Timeline::new(&Scenario::builtin("preempt").unwrap(), "spot_3", 60.0, 7);
+/// timeline.advance(Duration::from_secs(1));
+/// let facts = &timeline.document().events[0].facts;
+/// assert_eq!((facts.event_type.as_str(), &facts.resources[..]), ("Preempt", &["spot_3".to_owned()][..]));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventFacts {
     /// `EventId`, an upper-case GUID.
@@ -41,6 +74,18 @@ pub struct EventFacts {
 }
 
 /// Something that happened, `at` a time since the first document.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use scheduled_events::replay::document::Transition;
+/// use scheduled_events::replay::{Scenario, Timeline, TransitionKind};
+///
+/// let mut timeline = Timeline::new(&Scenario::builtin("user-reboot").unwrap(), "web_0", 60.0, 7);
+/// timeline.advance(Duration::from_secs(1));
+/// let transitions = timeline.take_transitions();
+/// assert!(matches!(transitions[..], [Transition::Event { kind: TransitionKind::Appeared, .. }]));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transition {
     /// An event changed.
@@ -64,6 +109,22 @@ pub enum Transition {
 }
 
 /// How an event changed.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use scheduled_events::replay::document::Transition;
+/// use scheduled_events::replay::{Scenario, Timeline, TransitionKind};
+///
+/// // A hardware failure gives no notice: the event appears as Started.
+/// let mut timeline = Timeline::new(&Scenario::builtin("hardware-failure").unwrap(), "web_0", 60.0, 7);
+/// timeline.advance(Duration::from_secs(3600));
+/// let kinds: Vec<_> = timeline.take_transitions().into_iter().filter_map(|transition| match transition {
+///     Transition::Event { kind, .. } => Some(kind),
+///     Transition::IncarnationReset { .. } => None,
+/// }).collect();
+/// assert_eq!(kinds, [TransitionKind::Appeared, TransitionKind::Gone]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TransitionKind {
@@ -82,6 +143,20 @@ pub enum TransitionKind {
 }
 
 /// The result of an approval.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use scheduled_events::replay::document::ApprovalResult;
+/// use scheduled_events::replay::{Scenario, Timeline};
+///
+/// let mut timeline = Timeline::new(&Scenario::builtin("user-reboot").unwrap(), "web_0", 60.0, 7);
+/// let now = Duration::from_secs(1);
+/// assert_eq!(timeline.approve("a", now), ApprovalResult::Unknown);
+/// let id = timeline.document().events[0].facts.event_id.clone();
+/// assert_eq!(timeline.approve(&id, now), ApprovalResult::Accepted);
+/// assert_eq!(timeline.approve(&id, now), ApprovalResult::WithoutEffect);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApprovalResult {
     /// The first approval of a Scheduled event.

@@ -41,6 +41,14 @@ use super::fault_kind::{FaultKind, parse_seconds};
 pub use super::fault_kind::{FaultError, KINDS};
 
 /// One way to misbehave, and when. See the [module](self) for the syntax.
+///
+/// ```
+/// use scheduled_events::replay::Fault;
+///
+/// let fault: Fault = "status:503@2-4".parse()?; // the second to the fourth request
+/// assert_eq!(fault.to_string(), "status:503@2-4");
+/// # Ok::<(), scheduled_events::replay::FaultError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     pub(super) scope: FaultScope,
@@ -79,6 +87,27 @@ impl Fault {
             FaultWindow::Count(from, to) => count >= from && to.is_none_or(|to| count <= to),
             FaultWindow::Time(from, to) => since_first >= from && to.is_none_or(|to| since_first < to),
         }
+    }
+}
+
+impl Fault {
+    /// This fault with a window that counts from request number `requests` of its scope, `since_first` after the first one. `None` for
+    /// `first-call-delay` after the first request.
+    pub(super) fn later(mut self, requests: u64, since_first: Duration) -> Option<Self> {
+        if requests > 0 && matches!(self.kind, FaultKind::FirstCallDelay(_)) {
+            return None;
+        }
+        self.window = match self.window {
+            FaultWindow::Always if requests == 0 => FaultWindow::Always,
+            FaultWindow::Always => FaultWindow::Count(requests + 1, None),
+            FaultWindow::Count(from, to) => {
+                FaultWindow::Count(from.saturating_add(requests), to.map(|to| to.saturating_add(requests)))
+            }
+            FaultWindow::Time(from, to) => {
+                FaultWindow::Time(from.saturating_add(since_first), to.map(|to| to.saturating_add(since_first)))
+            }
+        };
+        Some(self)
     }
 }
 

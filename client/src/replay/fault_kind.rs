@@ -88,6 +88,13 @@ fault_kinds! {
 }
 
 /// Why a text is not a fault, and what to write instead.
+///
+/// ```
+/// use scheduled_events::replay::Fault;
+///
+/// let error = "statsu:410".parse::<Fault>().unwrap_err();
+/// assert!(error.to_string().contains("did you mean `status`"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultError(String);
 

@@ -1,9 +1,13 @@
 //! Combines the faults that apply to one request.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::fault::{Fault, FaultScope};
 use super::fault_kind::{ByteCount, FaultKind, FieldCount, HeaderValue, Location, RetryTime, StatusCode};
+
+/// A client with a short time-out waits less than this, and has no answer then.
+const SOON: Duration = Duration::from_secs(1);
 
 /// What goes wrong with one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,7 +73,7 @@ pub(super) enum RequestKind {
 /// All faults of a server, and the numbers of requests so far.
 #[derive(Clone, Debug)]
 pub(super) struct FaultPlanner {
-    faults: Vec<Fault>,
+    faults: Arc<[Fault]>,
     gets: u64,
     posts: u64,
     names: u64,
@@ -78,8 +82,32 @@ pub(super) struct FaultPlanner {
 }
 
 impl FaultPlanner {
-    pub(super) fn new(faults: Vec<Fault>) -> Self {
+    pub(super) fn new(faults: Arc<[Fault]>) -> Self {
         Self { faults, gets: 0, posts: 0, names: 0, last: None }
+    }
+
+    /// Adds a fault with precedence over the others. Its window counts from now on: the next request of its scope is the first. Returns
+    /// false for `first-call-delay` after the first request.
+    pub(super) fn inject(&mut self, fault: Fault, since_first: Duration) -> bool {
+        let requests = match fault.scope {
+            FaultScope::Events => self.gets + self.posts,
+            FaultScope::Get => self.gets,
+            FaultScope::Post => self.posts,
+            FaultScope::Name => self.names,
+        };
+        let Some(fault) = fault.later(requests, since_first) else { return false };
+        self.faults = [fault].into_iter().chain(self.faults.iter().cloned()).collect();
+        true
+    }
+
+    /// Removes all faults.
+    pub(super) fn clear(&mut self) {
+        self.faults = Arc::default();
+    }
+
+    /// The faults, in their order of precedence. Their windows count from the first request.
+    pub(super) fn faults(&self) -> &[Fault] {
+        &self.faults
     }
 
     /// Counts a request and returns what goes wrong with it, `since_first` after the first request.
@@ -94,7 +122,7 @@ impl FaultPlanner {
         if kind != RequestKind::Name {
             self.last = Some(since_first);
         }
-        for fault in &self.faults {
+        for fault in self.faults.iter() {
             let count = match (fault.scope, kind) {
                 (FaultScope::Events, RequestKind::EventsGet | RequestKind::EventsPost) => self.gets + self.posts,
                 (FaultScope::Get, RequestKind::EventsGet) => self.gets,
@@ -113,6 +141,19 @@ impl FaultPlanner {
 }
 
 impl FaultPlan {
+    /// Whether the client gets the whole answer of the service, and soon.
+    pub(super) fn is_intact(&self, kind: RequestKind) -> bool {
+        let arrives = match &self.answer {
+            None => true,
+            // The service's answer to an approval has no body that matters.
+            Some(AnswerFault::Empty | AnswerFault::NotJson | AnswerFault::HalfDocument | AnswerFault::Gzip) => {
+                kind == RequestKind::EventsPost
+            }
+            Some(_) => false,
+        };
+        arrives && self.delay + self.slow_headers + self.slow_body < SOON
+    }
+
     fn add(&mut self, fault: &Fault) {
         let answer = match &fault.kind {
             FaultKind::FirstCallDelay(delay) => {
@@ -238,6 +279,39 @@ mod tests {
         assert!(refused.contains("write idle-off:SECONDS[,DELAY]"), "{refused}");
         assert_eq!("idle-off:24h".parse::<super::Fault>().unwrap().to_string(), "idle-off:86400");
         assert_eq!("idle-off:2,0.5".parse::<super::Fault>().unwrap().to_string(), "idle-off:2,0.5");
+    }
+
+    #[test]
+    fn the_window_of_an_injected_fault_counts_from_its_injection() {
+        let mut planner = planner(&["status:500"]);
+        let at = |planner: &mut FaultPlanner, kind, seconds| {
+            let plan = planner.plan(kind, Duration::from_secs(seconds));
+            match plan.answer {
+                Some(AnswerFault::Status(code)) => code,
+                _ => 200,
+            }
+        };
+        let inject = |planner: &mut FaultPlanner, text: &str, seconds| {
+            planner.inject(text.parse().expect(text), Duration::from_secs(seconds))
+        };
+        assert_eq!(at(&mut planner, RequestKind::EventsGet, 0), 500);
+        assert_eq!(at(&mut planner, RequestKind::EventsPost, 1), 500);
+        assert!(inject(&mut planner, "status:501@2", 1));
+        assert!(inject(&mut planner, "post.status:502@1", 1));
+        assert!(inject(&mut planner, "get.status:503@10s-20s", 1));
+        let seen = [(RequestKind::EventsGet, 2), (RequestKind::EventsGet, 3), (RequestKind::EventsPost, 4)];
+        assert_eq!(seen.map(|(kind, second)| at(&mut planner, kind, second)), [500, 501, 502]);
+        assert_eq!(at(&mut planner, RequestKind::EventsGet, 12), 503);
+        assert_eq!(at(&mut planner, RequestKind::EventsGet, 21), 500);
+        assert!(inject(&mut planner, "reset", 21));
+        let all: Vec<_> = planner.faults().iter().map(ToString::to_string).collect();
+        assert_eq!(all, ["reset@8-", "get.status:503@11s-21s", "post.status:502@2", "status:501@4", "status:500"]);
+        for fault in planner.faults() {
+            assert_eq!(&fault.to_string().parse::<Fault>().expect("a fault"), fault);
+        }
+        assert!(!inject(&mut planner, "first-call-delay:2", 21));
+        planner.clear();
+        assert_eq!(at(&mut planner, RequestKind::EventsGet, 22), 200);
     }
 
     #[test]

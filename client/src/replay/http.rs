@@ -6,6 +6,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The longest request line and header together, in bytes. A longer one gets a 431.
@@ -22,6 +23,10 @@ pub(super) const IDLE: Duration = Duration::from_secs(120);
 
 /// How long a request may stay incomplete after its first byte.
 const INCOMPLETE: Duration = Duration::from_secs(30);
+
+/// How long a read may wait before it checks whether the server closes the connection. On Windows, shutting a socket down does
+/// not end a read that waits.
+const READ_MAX: Duration = if cfg!(windows) { Duration::from_millis(100) } else { Duration::MAX };
 
 /// How long a client may take to read a response and close the connection.
 const LINGER: Duration = Duration::from_secs(5);
@@ -106,9 +111,47 @@ pub(super) enum NextRequest {
     Closed,
 }
 
+/// A connection to a client, which the server can close while it is read.
+pub(super) struct ClientStream {
+    pub(super) socket: TcpStream,
+    is_closed: AtomicBool,
+}
+
+impl ClientStream {
+    pub(super) fn new(socket: TcpStream) -> Self {
+        Self { socket, is_closed: AtomicBool::new(false) }
+    }
+
+    /// Ends the connection. A read that waits ends, too.
+    pub(super) fn shut_down(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+
+    /// Waits until there is data to read, or the client has closed the connection. `None` waits forever.
+    fn wait_for_data(&self, patience: Option<Duration>) -> io::Result<()> {
+        let deadline = patience.map(|patience| Instant::now() + patience);
+        loop {
+            let left = deadline.map_or(READ_MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            let timeout = left.min(READ_MAX);
+            self.socket.set_read_timeout((timeout < Duration::MAX).then_some(timeout))?;
+            match self.socket.peek(&mut [0]) {
+                Err(error) if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) => {}
+                result => return result.map(drop),
+            }
+            if self.is_closed.load(Ordering::SeqCst) {
+                return Err(io::ErrorKind::ConnectionAborted.into());
+            }
+        }
+    }
+}
+
 /// Reads the requests of one connection.
 pub(super) struct RequestReader<'a> {
-    stream: &'a TcpStream,
+    stream: &'a ClientStream,
     /// The bytes of the current request that are read from the kernel.
     buffered: Vec<u8>,
     /// How many bytes of the last request are still in the kernel.
@@ -116,7 +159,7 @@ pub(super) struct RequestReader<'a> {
 }
 
 impl<'a> RequestReader<'a> {
-    pub(super) fn new(stream: &'a TcpStream) -> Self {
+    pub(super) fn new(stream: &'a ClientStream) -> Self {
         Self { stream, buffered: Vec::new(), unread: 0 }
     }
 
@@ -134,12 +177,13 @@ impl<'a> RequestReader<'a> {
     fn read_next(&mut self) -> io::Result<NextRequest> {
         self.finish()?;
         self.buffered.clear();
-        self.stream.set_read_timeout(Some(IDLE))?;
         let mut peeked = vec![0; MAX_HEAD];
         let mut continued = false;
         let mut deadline = None;
+        let mut patience = IDLE;
         loop {
-            let seen = self.stream.peek(&mut peeked)?;
+            self.stream.wait_for_data(Some(patience))?;
+            let seen = self.stream.socket.peek(&mut peeked)?;
             if seen == 0 {
                 return Ok(NextRequest::Closed);
             }
@@ -148,7 +192,7 @@ impl<'a> RequestReader<'a> {
             if left.is_zero() {
                 return Ok(NextRequest::Closed);
             }
-            self.stream.set_read_timeout(Some(left))?;
+            patience = left;
             let before = self.buffered.len();
             self.buffered.extend_from_slice(peeked.get(..seen).unwrap_or_default());
             match frame(&self.buffered) {
@@ -162,7 +206,7 @@ impl<'a> RequestReader<'a> {
                     self.skip(seen)?;
                     if expects_continue && !continued {
                         continued = true;
-                        self.stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+                        (&self.stream.socket).write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
                     }
                 }
                 RequestFrame::Refused(response) => {
@@ -177,7 +221,7 @@ impl<'a> RequestReader<'a> {
         let mut scratch = [0; 4096];
         while count > 0 {
             let some = count.min(scratch.len());
-            self.stream.read_exact(&mut scratch[..some])?;
+            (&self.stream.socket).read_exact(&mut scratch[..some])?;
             count -= some;
         }
         Ok(())
@@ -185,30 +229,25 @@ impl<'a> RequestReader<'a> {
 }
 
 /// Closes a connection after the client has received all data: sends FIN and waits for the client's.
-pub(super) fn close(mut stream: &TcpStream) {
+pub(super) fn close(stream: &ClientStream) {
     let deadline = Instant::now() + LINGER;
-    if stream.shutdown(Shutdown::Write).is_err() {
+    if stream.socket.shutdown(Shutdown::Write).is_err() {
         return;
     }
     let mut scratch = [0; 16 * 1024];
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() || stream.set_read_timeout(Some(left)).is_err() {
+        let read = stream.wait_for_data(Some(left)).and_then(|()| (&stream.socket).read(&mut scratch));
+        if !matches!(read, Ok(1..)) {
             return;
-        }
-        match stream.read(&mut scratch) {
-            Ok(0) | Err(_) => return,
-            Ok(_) => {}
         }
     }
 }
 
 /// Reads and discards data until the client closes the connection or the server shuts the socket down.
-pub(super) fn drain(mut stream: &TcpStream) {
+pub(super) fn drain(stream: &ClientStream) {
     let mut scratch = [0; 4096];
-    if stream.set_read_timeout(None).is_ok() {
-        while matches!(stream.read(&mut scratch), Ok(1..)) {}
-    }
+    while matches!(stream.wait_for_data(None).and_then(|()| (&stream.socket).read(&mut scratch)), Ok(1..)) {}
 }
 
 enum RequestFrame {

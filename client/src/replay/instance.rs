@@ -3,8 +3,11 @@
 //! Everything but the name, and what follows from it, is invented and the same on every machine.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
+
+use super::route::parameters;
 
 const SUBSCRIPTION: &str = "00000000-0000-0000-0000-000000000000";
 const RESOURCE_GROUP: &str = "replay";
@@ -60,6 +63,24 @@ fn value(vm_name: &str, member: &str) -> Value {
     }
 }
 
+/// A token of the machine's managed identity, for the resource that the request's target names. It opens nothing: it is a text
+/// that names the machine. All members are texts.
+pub(super) fn token(vm_name: &str, target: &str) -> Value {
+    const LIFE: u64 = 24 * 60 * 60;
+    let parameters = parameters(target.split_once('?').map_or("", |(_, query)| query));
+    let value = |wanted: &str| parameters.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    json!({
+        "access_token": format!("token-of-{vm_name}"),
+        "client_id": value("client_id").map_or_else(|| vm_id(vm_name), str::to_owned),
+        "expires_in": LIFE.to_string(),
+        "expires_on": (now + LIFE).to_string(),
+        "not_before": now.to_string(),
+        "resource": value("resource"),
+        "token_type": "Bearer",
+    })
+}
+
 /// The scale set and the instance id of a machine in a scale set with uniform orchestration, whose names are
 /// `{scale-set}_{instance-id}`.
 fn uniform(vm_name: &str) -> Option<(&str, &str)> {
@@ -96,6 +117,18 @@ mod tests {
             assert_eq!((&compute["name"], &compute["vmScaleSetName"]), (&json!(name), &json!("")));
             assert!(compute["resourceId"].as_str().is_some_and(|id| id.ends_with(&format!("/virtualMachines/{name}"))));
         }
+    }
+
+    #[test]
+    fn a_token_names_its_machine_and_is_for_what_was_asked() {
+        let token = token("WestNO_7", "/x?resource=https%3A%2F%2Fstorage.azure.com%2F&client_id=c");
+        assert_eq!(token["access_token"], "token-of-WestNO_7");
+        assert_eq!((&token["resource"], &token["client_id"]), (&json!("https://storage.azure.com/"), &json!("c")));
+        let number = |name: &str| token[name].as_str().and_then(|text| text.parse::<u64>().ok());
+        assert_eq!(
+            number("expires_on"),
+            number("not_before").zip(number("expires_in")).map(|(from, life)| from + life)
+        );
     }
 
     #[test]

@@ -32,20 +32,25 @@
 //!
 //! | File | Content |
 //! |---|---|
-//! | [`scenario`], `scenario_file`, `builtin`, `names` | parse scenarios; the table of built-in ones; placeholders in names |
-//! | [`timeline`], [`document`], `event_id` | play a scenario: a pure state machine with time as an argument, and what it produces |
+//! | [`scenario`], `scenario_file`, `scenario_text`, `builtin`, `names` | parse and write scenarios; the table of built-in ones; placeholders in names |
+//! | [`timeline`], `event_timeline`, [`document`] | play a scenario: a pure state machine with time as an argument, and what it produces |
+//! | `scenario_clock`, `event_id` | the scenario's time: speed and pauses; ids of events |
 //! | `fault_kind`, [`fault`], `fault_plan` | the table of fault kinds; parse a fault; combine the faults of a request |
 //! | `recording` | make a scenario of what a watcher saw |
 //! | `wire`, `instance`, `route` | write documents and refusals; instance metadata; route requests |
+//! | [`verdict`] | check which rules of the wire contract a client keeps |
 //! | `service`, [`report`] | process requests: the service without its sockets; what it reports |
 //! | `http`, `connection`, [`server`] | HTTP on a socket; one connection; the port and its threads |
+//! | [`control`] | control of a server while it plays: pause, step, add, inject, approve, begin again |
 //!
 //! `docs/wire.md` describes the service that is imitated.
 
 mod builtin;
 mod connection;
+pub mod control;
 pub mod document;
 mod event_id;
+mod event_timeline;
 pub mod fault;
 mod fault_kind;
 mod fault_plan;
@@ -56,15 +61,20 @@ pub(crate) mod recording;
 pub mod report;
 mod route;
 pub mod scenario;
+mod scenario_clock;
 mod scenario_file;
+mod scenario_text;
 pub mod server;
 mod service;
 pub mod timeline;
+pub mod verdict;
 mod wire;
 
+pub use control::{ControlError, PlayStatus};
 pub use document::{ReplayDocument, TransitionKind};
 pub use fault::{Fault, FaultError};
 pub use report::{RecordedRequest, ReplayEvent};
 pub use scenario::{Scenario, ScenarioError};
-pub use server::{Server, ServerConfig};
+pub use server::{Machine, Server, ServerConfig};
 pub use timeline::Timeline;
+pub use verdict::{Finding, Verdict};

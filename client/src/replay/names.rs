@@ -22,6 +22,11 @@ pub(super) fn expand(template: &str, vm_name: &str, index: u32) -> String {
     out
 }
 
+/// The template for one copy of an event: without the placeholders that depend on the copy's number.
+pub(super) fn of_copy(template: &str, index: u32) -> String {
+    template.replace("{peer:index}", &format!("{{peer:{index}}}")).replace("{index}", &index.to_string())
+}
+
 /// The first unknown placeholder in `template`.
 pub(super) fn unknown_placeholder(template: &str) -> Option<&str> {
     pieces(template).find_map(|piece| match piece {
@@ -123,6 +128,7 @@ mod tests {
         assert_eq!(expand("x-{peer:1}-{index}-y", "WestNO_4", 7), "x-WestNO_5-7-y");
         assert_eq!(expand("{peer:index}", "WestNO_4", 3), "WestNO_7");
         assert_eq!(expand("plain", "WestNO_4", 3), "plain");
+        assert_eq!(expand(&of_copy("{peer:index}-{index}", 3), "WestNO_4", 0), "WestNO_7-3");
         assert_eq!(expand("{what}{", "WestNO_4", 3), "{what}{");
     }
 

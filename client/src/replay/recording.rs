@@ -13,6 +13,31 @@ use serde_json::Value;
 use super::scenario::{MAX_DURATION, Scenario};
 use crate::record::{EventRecord, event_key};
 
+impl Scenario {
+    /// The text of a scenario file that plays what a watcher recorded: an audit file, or the output of `watch --json`.
+    ///
+    /// # Errors
+    /// A sentence: there is no event, or there are more than a scenario can have.
+    ///
+    /// ```
+    /// use scheduled_events::replay::Scenario;
+    ///
+    /// assert!(Scenario::recorded("").is_err());
+    /// // The output of `watch --json`, with the members that count.
+    /// let audit = r#"
+    /// {"record":"change","time":"2026-03-01T10:00:00Z","change":"scheduled","event_id":"A1","event_type":"Reboot","event_status":"Scheduled","resource_type":"VirtualMachine","resources":["WestNO_0"],"not_before":"2026-03-01T10:15:00Z","mine":true}
+    /// {"record":"change","time":"2026-03-01T10:15:00Z","change":"started","event_id":"A1","event_type":"Reboot","event_status":"Started","resource_type":"VirtualMachine","resources":["WestNO_0"],"not_before":null,"mine":true}
+    /// "#;
+    /// let scenario = Scenario::parse(&Scenario::recorded(audit).unwrap()).unwrap();
+    /// assert_eq!(scenario.events[0].event_type, "Reboot");
+    /// ```
+    pub fn recorded(lines: &str) -> Result<String, String> {
+        let mut recording = Recording::default();
+        lines.lines().for_each(|line| recording.add(line));
+        recording.scenario(false)
+    }
+}
+
 /// What a watcher saw, as far as it was read.
 #[derive(Default)]
 pub(crate) struct Recording {
@@ -248,7 +273,7 @@ impl Recorded {
 /// An event whose end was not seen lasts for an hour.
 const FOREVER: i64 = 60 * 60;
 
-/// The names of the machines, and what stands for each of them in the scenario.
+/// The names of the machines, and the name of each in the scenario.
 struct Names {
     in_scenario: BTreeMap<String, String>,
 }
@@ -299,7 +324,7 @@ fn duration(seconds: i64) -> String {
 }
 
 /// A basic string of TOML that is safe to print: what is not printable ASCII is escaped.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
         match c {

@@ -4,10 +4,27 @@ use std::fmt;
 use std::time::{Instant, SystemTime};
 
 use super::document::TransitionKind;
+use super::verdict::Finding;
 
 /// A request that a server received.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use scheduled_events::imds::{API_VERSION, Imds};
+/// use scheduled_events::replay::{Scenario, Server, ServerConfig};
+///
+/// let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").ok_or("a built-in name")?))?;
+/// let _ = Imds::new(&server.url(), API_VERSION, false)?.events(Duration::from_secs(5));
+/// let requests = server.requests();
+/// assert_eq!((requests[0].method.as_str(), requests[0].status), ("GET", Some(200)));
+/// assert!(requests[0].headers.iter().any(|(name, value)| name.eq_ignore_ascii_case("metadata") && value == "true"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RecordedRequest {
+    /// The number of the machine whose address received it, from 0: an index of [`Server::machines`](super::Server::machines).
+    pub machine: usize,
     /// The method; empty for data that is not HTTP and for a request over a limit.
     pub method: String,
     /// Path and query, undecoded.
@@ -23,15 +40,34 @@ pub struct RecordedRequest {
 }
 
 /// An event of a replay. `Display` writes it as a line of a log.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+///
+/// use scheduled_events::imds::{API_VERSION, Imds};
+/// use scheduled_events::replay::{ReplayEvent, Scenario, Server, ServerConfig};
+///
+/// let (sender, events) = mpsc::channel();
+/// let scenario = Scenario::builtin("preempt").ok_or("a built-in name")?;
+/// let server = Server::start(ServerConfig::new(scenario).observer(sender))?;
+/// let _ = Imds::new(&server.url(), API_VERSION, false)?.events(Duration::from_secs(5));
+/// assert!(events.iter().any(|event| matches!(event, ReplayEvent::ScenarioStarted)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReplayEvent {
     /// A request was answered, or a fault suppressed the response.
     Answered {
+        /// The number of the machine whose address received the request, from 0.
+        machine: usize,
         /// The method.
         method: String,
         /// Path and query.
         target: String,
+        /// The `EventIds` that an approval names.
+        approves: Vec<String>,
         /// The status; `None` if a fault suppressed the response.
         status: Option<u16>,
         /// The faults that applied, as they are written.
@@ -61,6 +97,13 @@ pub enum ReplayEvent {
         /// The new incarnation.
         incarnation: u64,
     },
+    /// A client broke a rule of the wire contract.
+    Finding {
+        /// The number of the client's machine, from 0.
+        machine: usize,
+        /// The rule, and what was found.
+        finding: Finding,
+    },
     /// Every event of the scenario has ended.
     Finished,
 }
@@ -68,7 +111,7 @@ pub enum ReplayEvent {
 impl fmt::Display for ReplayEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Answered { method, target, status, faults } => {
+            Self::Answered { method, target, status, faults, .. } => {
                 if method.is_empty() {
                     f.write_str("malformed request")?;
                 } else {
@@ -103,6 +146,7 @@ impl fmt::Display for ReplayEvent {
                 }
             }
             Self::IncarnationReset { incarnation } => write!(f, "the incarnation starts again at {incarnation}"),
+            Self::Finding { finding, .. } => write!(f, "finding: {finding}"),
             Self::Finished => f.write_str("the scenario is over: every event has ended"),
         }
     }
@@ -149,7 +193,9 @@ mod tests {
     fn displays_a_request() {
         let answered = |method: &str, status, faults: &[&str]| {
             let faults = faults.iter().map(|fault| (*fault).to_owned()).collect();
-            ReplayEvent::Answered { method: method.into(), target: "/x".into(), status, faults }.to_string()
+            let (machine, approves) = (0, Vec::new());
+            let (method, target) = (method.into(), "/x".into());
+            ReplayEvent::Answered { machine, method, target, approves, status, faults }.to_string()
         };
         assert_eq!(answered("GET", None, &["reset"]), "GET /x -> no response (fault: reset)");
         assert_eq!(answered("POST", Some(200), &[]), "POST /x -> 200");

@@ -20,6 +20,8 @@ pub(super) enum Route {
     Instance(&'static str),
     /// Its member `compute` alone.
     Compute(&'static str),
+    /// A token of the machine's managed identity.
+    Token,
 }
 
 impl Route {
@@ -27,7 +29,7 @@ impl Route {
         match self {
             Self::EventsGet(_) => RequestKind::EventsGet,
             Self::EventsPost => RequestKind::EventsPost,
-            Self::Name | Self::VmId | Self::Instance(_) | Self::Compute(_) => RequestKind::Name,
+            Self::Name | Self::VmId | Self::Instance(_) | Self::Compute(_) | Self::Token => RequestKind::Name,
         }
     }
 }
@@ -37,6 +39,9 @@ const INSTANCE_PATH: &str = "/metadata/instance";
 const COMPUTE_PATH: &str = "/metadata/instance/compute";
 const NAME_PATH: &str = "/metadata/instance/compute/name";
 const VM_ID_PATH: &str = "/metadata/instance/compute/vmId";
+const TOKEN_PATH: &str = "/metadata/identity/oauth2/token";
+/// Its first version.
+const TOKEN_VERSION: &str = "2018-02-01";
 
 /// Routes a request by everything but its body.
 ///
@@ -51,7 +56,7 @@ pub(super) fn route(request: &ReplayRequest) -> Result<Route, ReplayResponse> {
     let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
     let instance = match path {
         EVENTS_PATH => false,
-        INSTANCE_PATH | COMPUTE_PATH | NAME_PATH | VM_ID_PATH => true,
+        INSTANCE_PATH | COMPUTE_PATH | NAME_PATH | VM_ID_PATH | TOKEN_PATH => true,
         _ => return Err(ReplayResponse::json(404, wire::error_body("Not found"))),
     };
     let post = match (request.method.as_str(), instance) {
@@ -79,8 +84,15 @@ pub(super) fn route(request: &ReplayRequest) -> Result<Route, ReplayResponse> {
     if let Some((_, (name, _))) = repeated.filter(|(_, (name, _))| name != "api-version") {
         return Err(bad_request(&format!("The query parameter {name} is repeated")));
     }
-    let version = value("api-version").filter(|_| repeated.is_none());
+    let version = value("api-version").filter(|version| repeated.is_none() && has_version(path, version));
     let bad_version = || ReplayResponse::json(400, wire::bad_version(instance));
+    if path == TOKEN_PATH {
+        return match value("resource").filter(|resource| !resource.is_empty()) {
+            _ if version.is_none() => Err(bad_version()),
+            None => Err(bad_request("A token needs a resource in the query")),
+            Some(_) => Ok(Route::Token),
+        };
+    }
     if instance {
         let version = version.and_then(wire::instance_version).ok_or_else(bad_version)?;
         // JSON is the default format. A single value is not available in it, and an object is not served in another one.
@@ -98,6 +110,29 @@ pub(super) fn route(request: &ReplayRequest) -> Result<Route, ReplayResponse> {
     }
     let version = version.and_then(ApiVersion::parse).ok_or_else(bad_version)?;
     Ok(if post { Route::EventsPost } else { Route::EventsGet(version) })
+}
+
+/// Whether the service has this path, and the method for it.
+pub(super) fn is_known(method: &str, path: &str) -> bool {
+    match path {
+        EVENTS_PATH => matches!(method, "GET" | "POST"),
+        INSTANCE_PATH | COMPUTE_PATH | NAME_PATH | VM_ID_PATH | TOKEN_PATH => method == "GET",
+        _ => false,
+    }
+}
+
+/// Whether a path is that of the events.
+pub(super) fn is_events(path: &str) -> bool {
+    path == EVENTS_PATH
+}
+
+/// Whether the service has this version for a known path.
+pub(super) fn has_version(path: &str, version: &str) -> bool {
+    match path {
+        EVENTS_PATH => ApiVersion::parse(version).is_some(),
+        TOKEN_PATH => wire::instance_version(version).is_some_and(|version| version >= TOKEN_VERSION),
+        _ => wire::instance_version(version).is_some(),
+    }
 }
 
 /// Whether a Host header names an address or `localhost`.
@@ -142,7 +177,7 @@ struct ApprovalEntry {
 }
 
 /// The decoded query parameters. Names are in lower case, so that `API-Version` repeats `api-version`.
-fn parameters(query: &str) -> Vec<(String, String)> {
+pub(super) fn parameters(query: &str) -> Vec<(String, String)> {
     query
         .split('&')
         .filter(|pair| !pair.is_empty())
@@ -200,6 +235,9 @@ mod tests {
         assert_eq!(route(&request("GET", &NAME.replace("/name", "/vmId"), TRUE)), Ok(Route::VmId));
         let instance = "/metadata/instance?api-version=2021-12-13&format=json";
         assert_eq!(route(&request("GET", instance, TRUE)), Ok(Route::Instance("2021-12-13")));
+        let token =
+            "/metadata/identity/oauth2/token?api-version=2018-02-01&resource=https%3A%2F%2Fstorage.azure.com%2F";
+        assert_eq!(route(&request("GET", token, TRUE)), Ok(Route::Token));
         let compute = "/metadata/instance/compute?api-version=2019-03-11";
         assert_eq!(route(&request("GET", compute, TRUE)), Ok(Route::Compute("2019-03-11")));
         assert_eq!(status("GET", "/metadata/scheduledevents?api%2Dversion=2017%2d03-01", TRUE), 200);
@@ -221,6 +259,11 @@ mod tests {
             ("GET", "/metadata/instance?api-version=2020-07-01", TRUE, 400),
             ("GET", "/metadata/instance?api-version=2021-02-01&format=text", TRUE, 400),
             ("POST", "/metadata/instance?api-version=2021-02-01", TRUE, 405),
+            ("GET", "/metadata/identity/oauth2/token?api-version=2018-02-01&resource=a", &[], 400),
+            ("GET", "/metadata/identity/oauth2/token?api-version=2018-02-01", TRUE, 400),
+            ("GET", "/metadata/identity/oauth2/token?api-version=2017-12-01&resource=a", TRUE, 400),
+            ("GET", "/metadata/identity/oauth2/token?resource=a", TRUE, 400),
+            ("POST", "/metadata/identity/oauth2/token?api-version=2018-02-01&resource=a", TRUE, 405),
             ("PUT", EVENTS, TRUE, 405),
             ("HEAD", EVENTS, TRUE, 405),
             ("POST", NAME, TRUE, 405),

@@ -61,6 +61,20 @@ pub const MAX_RESOURCES: usize = 1000;
 pub const MAX_DURATION: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// What happens to the VMs of one document, from the first document to the end of the last event.
+///
+/// ```
+/// use scheduled_events::replay::Scenario;
+///
+/// let scenario = Scenario::parse("about = \"A reboot.\"\n[[event]]\nevent_type = \"Reboot\"\n")?;
+/// assert_eq!((scenario.about.as_str(), scenario.first_incarnation), ("A reboot.", 1));
+/// assert!(Scenario::load("user-reboot").is_ok());
+/// assert!(Scenario::load("no-such-file.toml").is_err());
+/// assert!(Scenario::builtins().any(|(name, _)| name == "user-reboot"));
+/// assert_eq!(Scenario::nearest("user-rebot"), Some("user-reboot"));
+/// assert_eq!(Scenario::suggestion("user-rebot"), "did you mean \"user-reboot\"? `scenarios` lists all scenarios");
+/// assert!(Scenario::builtin_source("user-reboot").is_some_and(|toml| toml.contains("[[event]]")));
+/// # Ok::<(), scheduled_events::replay::ScenarioError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scenario {
     /// A sentence for a reader who does not know Scheduled Events.
@@ -74,6 +88,24 @@ pub struct Scenario {
 }
 
 /// A restart of `DocumentIncarnation`. The events stay.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use scheduled_events::replay::Scenario;
+///
+/// let scenario = Scenario::parse(
+///     r#"
+///     about = "A test."
+///     incarnation_reset = { after = "2min", to = 1 }
+///     [[event]]
+///     event_type = "Freeze"
+///     "#,
+/// )?;
+/// let reset = scenario.incarnation_reset.unwrap();
+/// assert_eq!((reset.after, reset.to), (Duration::from_secs(120), 1));
+/// # Ok::<(), scheduled_events::replay::ScenarioError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IncarnationReset {
     /// After the first document.
@@ -83,6 +115,16 @@ pub struct IncarnationReset {
 }
 
 /// An event and its timing. All durations are at speed 1.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use scheduled_events::replay::Scenario;
+///
+/// let scenario = Scenario::builtin("preempt").unwrap();
+/// let event = &scenario.events[0];
+/// assert_eq!((event.event_type.as_str(), event.notice), ("Preempt", Duration::from_secs(30)));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventScript {
     /// `EventType`.
@@ -118,6 +160,24 @@ pub struct EventScript {
 }
 
 /// A new `NotBefore` for a Scheduled event.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use scheduled_events::replay::Scenario;
+///
+/// let scenario = Scenario::parse(
+///     r#"
+///     about = "A test."
+///     [[event]]
+///     event_type = "Reboot"
+///     reschedule = { after = "5min", notice = "15min" }
+///     "#,
+/// )?;
+/// let reschedule = scenario.events[0].reschedule.unwrap();
+/// assert_eq!((reschedule.after, reschedule.notice), (Duration::from_secs(300), Duration::from_secs(900)));
+/// # Ok::<(), scheduled_events::replay::ScenarioError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reschedule {
     /// From appearing to the change.
@@ -127,6 +187,14 @@ pub struct Reschedule {
 }
 
 /// Why a text is not a scenario, and where.
+///
+/// ```
+/// use scheduled_events::replay::Scenario;
+///
+/// let error = Scenario::parse("about = \"A test.\"\n[[event]]\nevent_type = 7\n").unwrap_err();
+/// assert_eq!((error.line(), error.column()), (3, 14));
+/// assert_eq!(error.to_string(), format!("3:14: {}", error.message()));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioError {
     line: usize,

@@ -2,19 +2,21 @@
 
 use std::collections::VecDeque;
 use std::sync::mpsc::Sender;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::json;
 
-use super::document::{ReplayDocument, Transition};
+use super::document::{EventFacts, ReplayDocument, Transition};
+use super::fault::Fault;
 use super::fault_kind::RetryTime;
-use super::fault_plan::{AnswerFault, Damage, FaultPlan, FaultPlanner};
+use super::fault_plan::{AnswerFault, Damage, FaultPlan, FaultPlanner, RequestKind};
 use super::http::{ReplayRequest, ReplayResponse};
-use super::instance::{compute, vm_id};
+use super::instance::{compute, token, vm_id};
 use super::report::{RecordedRequest, ReplayEvent};
 use super::route::{self, Route};
 use super::timeline::Timeline;
+use super::verdict::{self, Exchange, Verdict};
 use super::wire::{self, ApiVersion};
 
 /// The most requests remembered. The oldest is dropped first.
@@ -22,10 +24,11 @@ pub const MAX_RECORDED: usize = 10_000;
 
 /// What all connections of a server share.
 pub(super) struct Service {
-    vm_name: String,
+    /// The machines' names. A number of a machine is an index of it.
+    pub(super) names: Vec<String>,
     state: Mutex<ServiceState>,
-    /// Notified when the server stops, an event is approved, or a connection ends.
-    changed: Condvar,
+    /// Notified when the server stops, when something else becomes due next, and when a connection ends.
+    pub(super) changed: Condvar,
 }
 
 /// What to do with a request.
@@ -46,62 +49,72 @@ pub(super) struct Delivery {
     pub(super) slow_body: Duration,
 }
 
-struct ServiceState {
-    timeline: Timeline,
-    planner: FaultPlanner,
+pub(super) struct ServiceState {
+    pub(super) timeline: Timeline,
+    /// One for each machine.
+    pub(super) lanes: Vec<Lane>,
+    /// When the service was made, or began again.
+    origin: Instant,
     /// Set by the first GET that is answered with a document.
-    clock: Option<ServiceClock>,
-    first_request: Option<Instant>,
+    pub(super) clock: Option<ServiceClock>,
     requests: VecDeque<RecordedRequest>,
     observer: Option<Sender<ReplayEvent>>,
-    finish_reported: bool,
+    /// Whether the observer receives findings.
+    findings: bool,
+    pub(super) finish_reported: bool,
     stopping: bool,
     connections: usize,
 }
 
+/// What the service keeps for each machine.
+pub(super) struct Lane {
+    pub(super) planner: FaultPlanner,
+    pub(super) first_request: Option<Instant>,
+    verdict: Verdict,
+}
+
+/// Which events of the machine a document shows, and which its version leaves out.
+#[derive(Default)]
+struct ShownEvents {
+    shown: Vec<(Arc<EventFacts>, bool)>,
+    hidden: Vec<Arc<EventFacts>>,
+}
+
 /// When the scenario started.
 #[derive(Clone, Copy)]
-struct ServiceClock {
-    started: Instant,
+pub(super) struct ServiceClock {
+    pub(super) started: Instant,
     epoch: SystemTime,
 }
 
 impl Service {
     pub(super) fn new(
-        vm_name: String,
+        names: Vec<String>,
         timeline: Timeline,
-        planner: FaultPlanner,
+        faults: Vec<Fault>,
         observer: Option<Sender<ReplayEvent>>,
+        findings: bool,
     ) -> Self {
-        let state = ServiceState {
-            timeline,
-            planner,
-            clock: None,
-            first_request: None,
-            requests: VecDeque::new(),
-            observer,
-            finish_reported: false,
-            stopping: false,
-            connections: 0,
-        };
-        Self { vm_name, state: Mutex::new(state), changed: Condvar::new() }
+        let state = ServiceState::new(&names, timeline, faults, observer, findings);
+        Self { names, state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Processes a request, with the delay that its faults demand, and records it.
-    pub(super) fn handle(&self, request: &ReplayRequest) -> ServiceAction {
+    /// Processes a request to a machine's address, with the delay that its faults demand, and records it.
+    pub(super) fn handle(&self, machine: usize, request: &ReplayRequest) -> ServiceAction {
         let arrived = Instant::now();
-        let (plan, action) = match route::route(request) {
-            Err(refusal) => (FaultPlan::default(), ServiceAction::respond(refusal, &FaultPlan::default())),
+        let mut events = ShownEvents::default();
+        let (kind, plan, action) = match route::route(request) {
+            Err(refusal) => (None, FaultPlan::default(), ServiceAction::respond(refusal, &FaultPlan::default())),
             Ok(route) => {
-                let plan = self.plan(route, arrived);
+                let plan = self.plan(machine, route, arrived);
                 if self.pause(plan.delay) {
                     return ServiceAction::Stop;
                 }
-                let action = self.decide(route, request, &plan);
-                (plan, action)
+                let action = self.decide(machine, route, request, &plan, &mut events);
+                (Some(route.kind()), plan, action)
             }
         };
-        self.record(request, arrived, &action, plan.names);
+        self.record(machine, kind, (request, arrived), (&plan, &action), &events);
         action
     }
 
@@ -116,10 +129,11 @@ impl Service {
     }
 
     /// Records a request that could not be parsed.
-    pub(super) fn record_refusal(&self, status: u16) {
+    pub(super) fn record_refusal(&self, machine: usize, status: u16) {
         let request = ReplayRequest::default();
         let action = ServiceAction::respond(ReplayResponse::new(status), &FaultPlan::default());
-        self.record(&request, Instant::now(), &action, Vec::new());
+        let plan = FaultPlan::default();
+        self.record(machine, None, (&request, Instant::now()), (&plan, &action), &ShownEvents::default());
     }
 
     pub(super) fn requests(&self) -> Vec<RecordedRequest> {
@@ -173,13 +187,22 @@ impl Service {
         self.changed.notify_all();
     }
 
-    fn plan(&self, route: Route, arrived: Instant) -> FaultPlan {
+    fn plan(&self, machine: usize, route: Route, arrived: Instant) -> FaultPlan {
         let mut state = self.lock();
-        let first = *state.first_request.get_or_insert(arrived);
-        state.planner.plan(route.kind(), arrived.saturating_duration_since(first))
+        let lane = &mut state.lanes[machine];
+        let first = *lane.first_request.get_or_insert(arrived);
+        lane.planner.plan(route.kind(), arrived.saturating_duration_since(first))
     }
 
-    fn decide(&self, route: Route, request: &ReplayRequest, plan: &FaultPlan) -> ServiceAction {
+    fn decide(
+        &self,
+        machine: usize,
+        route: Route,
+        request: &ReplayRequest,
+        plan: &FaultPlan,
+        events: &mut ShownEvents,
+    ) -> ServiceAction {
+        let vm_name = &self.names[machine];
         let is_get = matches!(route, Route::EventsGet(_));
         match &plan.answer {
             Some(AnswerFault::Reset) => return ServiceAction::Reset,
@@ -200,15 +223,16 @@ impl Service {
             _ => {}
         }
         let mut response = match route {
-            Route::EventsGet(version) => self.document(version, request, plan),
+            Route::EventsGet(version) => self.document(machine, version, request, plan, events),
             Route::EventsPost => self.approve(request),
-            Route::Name => ReplayResponse::text(200, self.vm_name.as_bytes()),
-            Route::VmId => ReplayResponse::text(200, vm_id(&self.vm_name).as_bytes()),
+            Route::Name => ReplayResponse::text(200, vm_name.as_bytes()),
+            Route::VmId => ReplayResponse::text(200, vm_id(vm_name).as_bytes()),
             Route::Instance(version) => {
-                let instance = json!({"compute": compute(&self.vm_name, version)});
+                let instance = json!({"compute": compute(vm_name, version)});
                 ReplayResponse::json(200, instance.to_string())
             }
-            Route::Compute(version) => ReplayResponse::json(200, compute(&self.vm_name, version).to_string()),
+            Route::Compute(version) => ReplayResponse::json(200, compute(vm_name, version).to_string()),
+            Route::Token => ReplayResponse::json(200, token(vm_name, &request.target).to_string()),
         };
         if response.status != 200 {
             return ServiceAction::respond(response, plan);
@@ -227,7 +251,7 @@ impl Service {
                 response
             }
             Some(AnswerFault::Gzip) => {
-                let packed = gzip(&response.body);
+                let packed = wire::gzip(&response.body);
                 response.with("Content-Encoding", "gzip").body(packed)
             }
             _ => response,
@@ -235,7 +259,14 @@ impl Service {
         ServiceAction::respond(response, plan)
     }
 
-    fn document(&self, version: ApiVersion, request: &ReplayRequest, plan: &FaultPlan) -> ReplayResponse {
+    fn document(
+        &self,
+        machine: usize,
+        version: ApiVersion,
+        request: &ReplayRequest,
+        plan: &FaultPlan,
+        shown: &mut ShownEvents,
+    ) -> ReplayResponse {
         let mut state = self.lock();
         let begins = state.clock.is_none();
         let clock =
@@ -260,6 +291,14 @@ impl Service {
                 document.events.iter().filter(|event| event.started || !plan.started_only).cloned().collect()
             },
         };
+        for event in altered.events.iter().filter(|event| verdict::names(&event.facts.resources, &self.names[machine]))
+        {
+            if version.includes(event) {
+                shown.shown.push((event.facts.clone(), event.started));
+            } else {
+                shown.hidden.push(event.facts.clone());
+            }
+        }
         // Altered content needs a different tag, or a client that sends If-None-Match would get a 304 instead.
         let mark = if altered.events.len() == document.events.len() { "" } else { "-altered" };
         let etag = format!("\"{}{mark}\"", altered.incarnation);
@@ -290,16 +329,26 @@ impl Service {
         ReplayResponse::new(200)
     }
 
-    fn record(&self, request: &ReplayRequest, arrived: Instant, action: &ServiceAction, faults: Vec<String>) {
-        let status = match action {
-            ServiceAction::Respond(delivery) => Some(delivery.response.status),
+    fn record(
+        &self,
+        machine: usize,
+        kind: Option<RequestKind>,
+        (request, arrived): (&ReplayRequest, Instant),
+        (plan, action): (&FaultPlan, &ServiceAction),
+        events: &ShownEvents,
+    ) {
+        let response = match action {
+            ServiceAction::Respond(delivery) => Some(&delivery.response),
             _ => None,
         };
+        let status = response.map(|response| response.status);
+        let header = |name| response.and_then(|response| response.headers.iter().find(|(known, _)| *known == name));
         let mut state = self.lock();
         if state.requests.len() >= MAX_RECORDED {
             state.requests.pop_front();
         }
         state.requests.push_back(RecordedRequest {
+            machine,
             method: request.method.clone(),
             target: request.target.clone(),
             headers: request.headers.clone(),
@@ -307,36 +356,143 @@ impl Service {
             arrived,
             status,
         });
+        let ids = match kind {
+            Some(RequestKind::EventsPost) => route::start_requests(&request.body).unwrap_or_default(),
+            _ => Vec::new(),
+        };
         state.report(ReplayEvent::Answered {
+            machine,
             method: request.method.clone(),
             target: request.target.clone(),
+            approves: ids.clone(),
             status,
-            faults,
+            faults: plan.names.clone(),
         });
+        let approves: Vec<_> =
+            ids.into_iter().map(|id| (state.timeline.facts(&id), id)).map(|(facts, id)| (id, facts)).collect();
+        let origin = state.origin;
+        state.lanes[machine].verdict.exchange(&Exchange {
+            request,
+            kind,
+            arrived: arrived.saturating_duration_since(origin),
+            answered: origin.elapsed(),
+            status,
+            location: header("Location").map(|(_, value)| value.as_str()),
+            has_retry_after: header("Retry-After").is_some(),
+            faults: &plan.names,
+            is_intact: kind.is_none_or(|kind| plan.is_intact(kind)),
+            shown: &events.shown,
+            hidden: &events.hidden,
+            approves: &approves,
+        });
+        state.report_findings(machine);
     }
 
-    fn lock(&self) -> MutexGuard<'_, ServiceState> {
+    /// The verdict on a machine's client until now.
+    pub(super) fn verdict(&self, machine: usize) -> Verdict {
+        let mut state = self.lock();
+        state.advance();
+        let mut verdict = state.lanes[machine].verdict.clone();
+        verdict.conclude(state.origin.elapsed(), state.is_over());
+        verdict
+    }
+
+    pub(super) fn client_ended(&self, machine: usize) {
+        let mut state = self.lock();
+        state.advance();
+        let (now, is_over) = (state.origin.elapsed(), state.is_over());
+        state.lanes[machine].verdict.client_ended(now, is_over);
+    }
+
+    pub(super) fn origin(&self) -> Instant {
+        self.lock().origin
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, ServiceState> {
         // The state is consistent after every statement that could panic, so a poisoned lock is usable.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl ServiceState {
+    fn new(
+        names: &[String],
+        timeline: Timeline,
+        faults: Vec<Fault>,
+        observer: Option<Sender<ReplayEvent>>,
+        findings: bool,
+    ) -> Self {
+        let faults: Arc<[Fault]> = faults.into();
+        let lane = |name: &String| Lane {
+            planner: FaultPlanner::new(Arc::clone(&faults)),
+            first_request: None,
+            verdict: Verdict::new(name.clone()),
+        };
+        Self {
+            timeline,
+            lanes: names.iter().map(lane).collect(),
+            origin: Instant::now(),
+            clock: None,
+            requests: VecDeque::new(),
+            observer,
+            findings,
+            finish_reported: false,
+            stopping: false,
+            connections: 0,
+        }
+    }
+
+    /// Begins again with another timeline. Open connections stay.
+    pub(super) fn begin_again(
+        &mut self,
+        names: &[String],
+        timeline: Timeline,
+        faults: Vec<Fault>,
+        observer: Option<Sender<ReplayEvent>>,
+        findings: bool,
+    ) {
+        let new = Self::new(names, timeline, faults, observer, findings);
+        *self = Self { connections: self.connections, stopping: self.stopping, ..new };
+    }
+
     /// Advances the timeline to the present and reports the transitions. Returns zero before the scenario starts.
-    fn advance(&mut self) -> Duration {
+    pub(super) fn advance(&mut self) -> Duration {
         let Some(clock) = self.clock else {
             return Duration::ZERO;
         };
         let now = clock.started.elapsed();
         self.timeline.advance(now);
+        self.report_transitions(clock);
+        now
+    }
+
+    /// Reports what has happened in the timeline since the last call.
+    pub(super) fn report_transitions(&mut self, clock: ServiceClock) {
+        let start = clock.started.saturating_duration_since(self.origin);
         for transition in self.timeline.take_transitions() {
+            for machine in 0..self.lanes.len() {
+                self.lanes[machine].verdict.transition(&transition, start);
+                self.report_findings(machine);
+            }
             self.report(to_event(transition, clock.epoch));
         }
         if self.timeline.finished() && !self.finish_reported {
             self.finish_reported = true;
             self.report(ReplayEvent::Finished);
         }
-        now
+    }
+
+    fn is_over(&self) -> bool {
+        self.clock.is_some() && self.timeline.finished()
+    }
+
+    /// Reports what was found since the last call.
+    fn report_findings(&mut self, machine: usize) {
+        if self.findings {
+            for finding in self.lanes[machine].verdict.take_new() {
+                self.report(ReplayEvent::Finding { machine, finding });
+            }
+        }
     }
 
     fn report(&mut self, event: ReplayEvent) {
@@ -409,24 +565,6 @@ fn matches_etag(header: &str, etag: &str) -> bool {
     header.split(',').map(str::trim).any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
 }
 
-/// Wraps data in a gzip file without compressing it.
-fn gzip(data: &[u8]) -> Vec<u8> {
-    let mut out = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
-    for block in data.chunks(usize::from(u16::MAX)) {
-        let length = u16::try_from(block.len()).unwrap_or(u16::MAX);
-        out.push(0);
-        out.extend_from_slice(&length.to_le_bytes());
-        out.extend_from_slice(&(!length).to_le_bytes());
-        out.extend_from_slice(block);
-    }
-    out.extend_from_slice(&[1, 0, 0, 0xff, 0xff]);
-    out.extend_from_slice(&crc32fast::hash(data).to_le_bytes());
-    // The format has the length modulo 2^32.
-    #[allow(clippy::cast_possible_truncation)]
-    out.extend_from_slice(&(data.len() as u32).to_le_bytes());
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -448,14 +586,5 @@ mod tests {
         assert!(status_response(204).body.is_empty());
         assert_eq!(retry_after(&RetryTime::Text("7".into())), "7");
         assert!(httpdate::parse_http_date(&retry_after(&RetryTime::DateIn(Duration::from_secs(5)))).is_ok());
-    }
-
-    #[test]
-    fn gzip_stores_the_data() {
-        // `curl --compressed` accepts the file.
-        let packed = gzip(b"ab");
-        assert_eq!(packed[10..17], [0, 2, 0, 0xfd, 0xff, b'a', b'b']);
-        assert_eq!(packed.len(), 10 + 7 + 5 + 8);
-        assert_eq!(packed[packed.len() - 4..], [2, 0, 0, 0]);
     }
 }

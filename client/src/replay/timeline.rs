@@ -24,18 +24,72 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::document::{ApprovalResult, DocumentEvent, EventFacts, ReplayDocument, Transition, TransitionKind};
+use super::document::{ApprovalResult, EventFacts, ReplayDocument, Transition, TransitionKind};
 use super::event_id::EventIds;
+use super::event_timeline::{EventTimeline, Phase};
 use super::names;
-use super::scenario::{EventScript, Reschedule, Scenario};
+use super::scenario::{EventScript, IncarnationReset, MAX_EVENTS, Scenario};
+use super::scenario_clock::ScenarioClock;
 
 /// The timeline of a scenario: its past documents and what is due next.
+///
+/// Pausing, another speed and [`step`](Self::step) move what is due. An event that waits for its `NotBefore` is rescheduled then: its
+/// documents never promise a time that will not be kept.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use scheduled_events::replay::{Scenario, Timeline};
+///
+/// let mut timeline = Timeline::new(&Scenario::builtin("preempt").unwrap(), "spot_3", 60.0, 7);
+/// assert!(timeline.first_document().events.is_empty());
+/// timeline.advance(Duration::from_secs(1));
+/// let id = timeline.document().events[0].facts.event_id.clone();
+/// assert!(timeline.knows(&id));
+/// assert_eq!(timeline.facts(&id).unwrap().event_type, "Preempt");
+/// assert!(timeline.document_at(Duration::ZERO).events.is_empty());
+/// // Nobody approves it: it goes on by itself.
+/// while let Some(due) = timeline.next_due() {
+///     timeline.advance(due);
+/// }
+/// assert!(timeline.finished());
+/// assert_eq!(timeline.take_transitions().len(), 3); // appeared, started, gone
+/// ```
+///
+/// It can be paused, played step by step and at another speed, and events can be added:
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use scheduled_events::replay::document::ApprovalResult;
+/// use scheduled_events::replay::{Scenario, Timeline};
+///
+/// let scenario = Scenario::builtin("preempt").unwrap();
+/// let mut timeline = Timeline::new(&scenario, "spot_3", 1.0, 7);
+/// timeline.pause(Duration::from_secs(4));
+/// assert!(timeline.is_paused());
+/// // The event appears ten seconds after the start, whenever that is.
+/// assert!(timeline.step(Duration::from_secs(6)));
+/// assert_eq!(timeline.scenario_time(), Duration::from_secs(10));
+/// let id = timeline.document().events[0].facts.event_id.clone();
+/// assert_eq!(timeline.approve_manually(&id, Duration::from_secs(7)), ApprovalResult::Accepted);
+/// timeline.resume(Duration::from_secs(8));
+/// timeline.set_speed(60.0, Duration::from_secs(8));
+/// assert_eq!(timeline.speed(), 60.0);
+/// assert!(timeline.add(Scenario::builtin("user-reboot").unwrap().events[0].clone(), Duration::from_secs(8)));
+/// assert_eq!(timeline.played(&scenario).events.len(), 2);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Timeline {
+    /// What is played, in the order of the events: each has the number of its script. Events that were added come last.
+    scripts: Vec<EventScript>,
     events: Vec<EventTimeline>,
+    ids: EventIds,
+    vm_name: String,
+    clock: ScenarioClock,
     incarnation: u64,
     /// When the incarnation starts again, and at which number; `None` once that has happened.
-    reset: Option<(Duration, u64)>,
+    reset: Option<IncarnationReset>,
     now: Duration,
     /// Every document so far with the time of its first appearance, starting at zero.
     history: Vec<(Duration, Arc<ReplayDocument>)>,
@@ -48,28 +102,49 @@ impl Timeline {
     /// All delays are divided by `speed`; a speed that is not a positive finite number counts as 1. The same `id_seed`
     /// gives the same `EventIds`.
     pub fn new(scenario: &Scenario, vm_name: &str, speed: f64, id_seed: u64) -> Self {
-        let mut ids = EventIds(id_seed);
-        let events: Vec<EventTimeline> = scenario
-            .events
-            .iter()
-            .flat_map(|script| (0..script.count).map(move |index| (script, index)))
-            .map(|(script, index)| EventTimeline::new(script, index, vm_name, speed, ids.next()))
-            .collect();
         let document = ReplayDocument { incarnation: scenario.first_incarnation, events: Vec::new() };
-        Self {
-            events,
+        let mut timeline = Self {
+            scripts: Vec::new(),
+            events: Vec::new(),
+            ids: EventIds(id_seed),
+            vm_name: vm_name.to_owned(),
+            clock: ScenarioClock::new(speed),
             incarnation: scenario.first_incarnation,
-            reset: scenario.incarnation_reset.map(|reset| (scale(reset.after, speed), reset.to)),
+            reset: scenario.incarnation_reset,
             now: Duration::ZERO,
             history: vec![(Duration::ZERO, Arc::new(document))],
             transitions: Vec::new(),
+        };
+        for script in &scenario.events {
+            timeline.push(script.clone());
         }
+        timeline
+    }
+
+    fn push(&mut self, script: EventScript) {
+        let number = self.scripts.len();
+        for index in 0..script.count {
+            let facts = EventFacts {
+                event_id: self.ids.next(),
+                event_type: script.event_type.clone(),
+                event_source: script.event_source.clone(),
+                description: script.description.clone(),
+                duration_in_seconds: script.duration_in_seconds,
+                resources: script.resources.iter().map(|name| names::expand(name, &self.vm_name, index)).collect(),
+            };
+            self.events.push(EventTimeline::new(&script, (number, index), facts));
+        }
+        self.scripts.push(script);
     }
 
     /// Applies everything that is due by `now`. A `now` before the last one changes nothing.
     pub fn advance(&mut self, now: Duration) {
-        while let Some(due) = self.next_due().filter(|&due| due <= now) {
-            self.step(due);
+        while !self.clock.is_paused()
+            && let Some(due) = self.next_step()
+            && let at = self.clock.real_at(due)
+            && at <= now
+        {
+            self.apply(due, at);
         }
         self.now = self.now.max(now);
     }
@@ -78,6 +153,19 @@ impl Timeline {
     ///
     /// The event starts after its `starts_after_approval`, or at `NotBefore` if that is earlier. In an approval group, the
     /// delay begins when all Scheduled events of the group are approved (`docs/wire.md`, section 3, Terminate).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use scheduled_events::replay::{Scenario, Timeline};
+    ///
+    /// let mut timeline = Timeline::new(&Scenario::builtin("user-reboot").unwrap(), "web_0", 60.0, 7);
+    /// timeline.advance(Duration::from_secs(1));
+    /// let id = timeline.document().events[0].facts.event_id.clone();
+    /// timeline.approve(&id, Duration::from_secs(1));
+    /// timeline.advance(Duration::from_secs(2));
+    /// assert!(timeline.document().events[0].started);
+    /// ```
     pub fn approve(&mut self, event_id: &str, now: Duration) -> ApprovalResult {
         self.advance(now);
         let now = self.now;
@@ -97,7 +185,7 @@ impl Timeline {
             event: event.view(),
             incarnation: self.incarnation,
         });
-        self.release(now);
+        self.release(self.clock.scenario_at(now));
         self.advance(now);
         ApprovalResult::Accepted
     }
@@ -105,6 +193,11 @@ impl Timeline {
     /// Whether an event with this `EventId` has appeared. It may have ended.
     pub fn knows(&self, event_id: &str) -> bool {
         self.position(event_id).is_some()
+    }
+
+    /// The members that never change of the event with this `EventId`, if it has appeared.
+    pub fn facts(&self, event_id: &str) -> Option<Arc<EventFacts>> {
+        self.position(event_id).and_then(|index| self.events.get(index)).map(|event| event.facts.clone())
     }
 
     /// The current document.
@@ -123,15 +216,20 @@ impl Timeline {
         self.history[upto.saturating_sub(1)].1.clone()
     }
 
-    /// When the next transition happens if no event is approved before.
+    /// When the next transition happens if no event is approved before. `None` while the timeline is paused.
     pub fn next_due(&self) -> Option<Duration> {
-        let events = self.events.iter().filter_map(EventTimeline::next_due);
-        events.chain(self.reset.map(|(due, _)| due)).min()
+        self.next_step().filter(|_| !self.clock.is_paused()).map(|due| self.clock.real_at(due))
     }
 
     /// Whether every event has ended and nothing else is due.
     pub fn finished(&self) -> bool {
-        self.next_due().is_none()
+        self.next_step().is_none()
+    }
+
+    /// The scenario's time of the next transition.
+    fn next_step(&self) -> Option<Duration> {
+        let events = self.events.iter().filter_map(EventTimeline::next_due);
+        events.chain(self.reset.map(|reset| reset.after)).min()
     }
 
     /// Removes and returns the transitions since the last call, oldest first.
@@ -145,34 +243,40 @@ impl Timeline {
             .position(|event| event.phase != Phase::Pending && event.facts.event_id.eq_ignore_ascii_case(event_id))
     }
 
-    /// Applies everything due at exactly `due` as one change of the document.
-    fn step(&mut self, due: Duration) {
-        self.now = due;
+    /// Applies everything due at exactly `due`, which is `at` in real time, as one change of the document.
+    fn apply(&mut self, due: Duration, at: Duration) {
+        self.now = at;
         let mut changes = Vec::new();
         for event in &mut self.events {
             if event.next_due() == Some(due) {
                 let before = event.view();
-                let kind = event.step(due);
+                let kind = event.step(due, &self.clock);
                 let ended = matches!(kind, TransitionKind::Cancelled | TransitionKind::Gone);
                 changes.push((kind, if ended { before } else { event.view() }));
+            } else if event.show_not_before(&self.clock) {
+                changes.push((TransitionKind::Rescheduled, event.view()));
             }
         }
-        let reset = self.reset.take_if(|(at, _)| *at <= due);
-        self.incarnation = reset.map_or(self.incarnation.wrapping_add(1), |(_, to)| to);
+        let reset = self.reset.take_if(|reset| reset.after <= due);
+        self.incarnation = reset.map_or(self.incarnation.wrapping_add(1), |reset| reset.to);
         let incarnation = self.incarnation;
-        let events = changes.into_iter().map(|(kind, event)| Transition::Event { at: due, kind, event, incarnation });
+        let events = changes.into_iter().map(|(kind, event)| Transition::Event { at, kind, event, incarnation });
         self.transitions.extend(events);
         if reset.is_some() {
-            self.transitions.push(Transition::IncarnationReset { at: due, incarnation });
+            self.transitions.push(Transition::IncarnationReset { at, incarnation });
         }
-        let events = self.events.iter().filter(|event| event.is_open()).map(EventTimeline::view).collect();
-        let document = ReplayDocument { incarnation: self.incarnation, events };
-        self.history.push((due, Arc::new(document)));
+        self.publish(at);
         // Other events of the group may have waited for a start or a cancellation.
         self.release(due);
     }
 
-    /// Schedules the start of approved events whose group has no unapproved event left.
+    fn publish(&mut self, at: Duration) {
+        let events = self.events.iter().filter(|event| event.is_open()).map(EventTimeline::view).collect();
+        let document = ReplayDocument { incarnation: self.incarnation, events };
+        self.history.push((at, Arc::new(document)));
+    }
+
+    /// Schedules the start of approved events whose group has no unapproved event left, from a time of the scenario on.
     fn release(&mut self, now: Duration) {
         let incomplete: Vec<String> = self
             .events
@@ -189,150 +293,110 @@ impl Timeline {
     }
 }
 
-/// The longest delay, reached at speeds far below one: ten years.
-const LONGEST: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
-
-/// The timeline of one event: its script at the timeline's speed, and its state.
-#[derive(Clone, Debug)]
-struct EventTimeline {
-    facts: Arc<EventFacts>,
-    group: Option<String>,
-    phase: Phase,
-    without_notice: bool,
-    approved: bool,
-    appears: Duration,
-    notice: Duration,
-    starts_after_approval: Duration,
-    starts_after: Option<Duration>,
-    started_for: Duration,
-    cancelled_after: Option<Duration>,
-    reschedule: Option<Reschedule>,
-    // Times since the first document, set as the event proceeds.
-    not_before: Duration,
-    /// By an approval, and without one.
-    starts: Option<Duration>,
-    starts_alone: Option<Duration>,
-    cancelled: Option<Duration>,
-    rescheduled: Option<(Duration, Duration)>,
-    ends: Duration,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    Pending,
-    Scheduled,
-    Started,
-    Gone,
-}
-
-impl EventTimeline {
-    fn new(script: &EventScript, index: u32, vm_name: &str, speed: f64, event_id: String) -> Self {
-        let facts = EventFacts {
-            event_id,
-            event_type: script.event_type.clone(),
-            event_source: script.event_source.clone(),
-            description: script.description.clone(),
-            duration_in_seconds: script.duration_in_seconds,
-            resources: script.resources.iter().map(|name| names::expand(name, vm_name, index)).collect(),
-        };
-        Self {
-            facts: Arc::new(facts),
-            group: script.approval_group.clone(),
-            phase: Phase::Pending,
-            without_notice: script.without_notice,
-            approved: false,
-            appears: scale(script.appears, speed),
-            notice: scale(script.notice, speed),
-            starts_after_approval: scale(script.starts_after_approval, speed),
-            starts_after: script.starts_after.map(|after| scale(after, speed)),
-            started_for: scale(script.started_for, speed),
-            cancelled_after: script.cancelled_after.map(|after| scale(after, speed)),
-            reschedule: script.reschedule.map(|reschedule| Reschedule {
-                after: scale(reschedule.after, speed),
-                notice: scale(reschedule.notice, speed),
-            }),
-            not_before: Duration::ZERO,
-            starts: None,
-            starts_alone: None,
-            cancelled: None,
-            rescheduled: None,
-            ends: Duration::ZERO,
+/// Control of a timeline while it plays.
+impl Timeline {
+    /// Stops the scenario's time. Approvals are accepted meanwhile; what they cause happens after [`resume`](Self::resume).
+    pub fn pause(&mut self, now: Duration) {
+        self.advance(now);
+        if !self.clock.is_paused() {
+            self.clock.pause(self.now);
         }
     }
 
-    fn is_open(&self) -> bool {
-        matches!(self.phase, Phase::Scheduled | Phase::Started)
-    }
-
-    fn view(&self) -> DocumentEvent {
-        let started = self.phase == Phase::Started;
-        DocumentEvent { facts: self.facts.clone(), started, not_before: (!started).then_some(self.not_before) }
-    }
-
-    fn next_due(&self) -> Option<Duration> {
-        match self.phase {
-            Phase::Pending => Some(self.appears),
-            Phase::Scheduled => {
-                let others = [self.starts, self.starts_alone, self.cancelled, self.rescheduled.map(|(due, _)| due)];
-                others.into_iter().flatten().chain([self.not_before]).min()
-            }
-            Phase::Started => Some(self.ends),
-            Phase::Gone => None,
+    /// Lets the scenario's time go on after [`pause`](Self::pause). All that is due is later by the length of the pause.
+    pub fn resume(&mut self, now: Duration) {
+        self.advance(now);
+        if self.clock.is_paused() {
+            self.clock.resume(self.now);
+            self.reschedule();
         }
     }
 
-    /// Applies the transition that is due at `due`, which must be [`Self::next_due`].
-    fn step(&mut self, due: Duration) -> TransitionKind {
-        match self.phase {
-            Phase::Pending if self.without_notice => {
-                self.start(due);
-                TransitionKind::Appeared
-            }
-            Phase::Pending => {
-                self.phase = Phase::Scheduled;
-                self.not_before = due.saturating_add(self.notice);
-                self.starts_alone = self.starts_after.map(|after| due.saturating_add(after));
-                self.cancelled = self.cancelled_after.map(|after| due.saturating_add(after));
-                self.rescheduled = self.reschedule.map(|reschedule| {
-                    let at = due.saturating_add(reschedule.after);
-                    (at, at.saturating_add(reschedule.notice))
-                });
-                TransitionKind::Appeared
-            }
-            Phase::Scheduled if self.cancelled.is_some_and(|at| at <= due) => {
-                self.phase = Phase::Gone;
-                TransitionKind::Cancelled
-            }
-            Phase::Scheduled => match self.rescheduled {
-                Some((at, not_before)) if at <= due => {
-                    self.rescheduled = None;
-                    self.not_before = not_before;
-                    TransitionKind::Rescheduled
-                }
-                _ => {
-                    self.start(due);
-                    TransitionKind::Started
-                }
-            },
-            Phase::Started | Phase::Gone => {
-                self.phase = Phase::Gone;
-                TransitionKind::Gone
+    /// Changes the speed. A speed that is not a positive finite number counts as 1.
+    pub fn set_speed(&mut self, speed: f64, now: Duration) {
+        self.advance(now);
+        self.clock.set_speed(speed, self.now);
+        self.reschedule();
+    }
+
+    /// Applies what is due next now, paused or not: the scenario's time jumps there. Returns false if nothing is left.
+    pub fn step(&mut self, now: Duration) -> bool {
+        self.advance(now);
+        let Some(due) = self.next_step() else { return false };
+        self.clock.jump(due, self.now);
+        self.apply(due, self.now);
+        true
+    }
+
+    /// Adds an event, which appears its `appears` after `now`. Returns false if there would be more than [`MAX_EVENTS`] events.
+    pub fn add(&mut self, mut script: EventScript, now: Duration) -> bool {
+        self.advance(now);
+        let count = u32::try_from(self.events.len()).unwrap_or(u32::MAX);
+        if count.saturating_add(script.count) > MAX_EVENTS {
+            return false;
+        }
+        script.appears = script.appears.saturating_add(self.scenario_time());
+        self.push(script);
+        self.advance(now);
+        true
+    }
+
+    /// Approves an event as [`approve`](Self::approve) does, in place of a client. [`played`](Self::played) has it as a start that
+    /// needs no approval.
+    pub fn approve_manually(&mut self, event_id: &str, now: Duration) -> ApprovalResult {
+        let result = self.approve(event_id, now);
+        if result == ApprovalResult::Accepted
+            && let Some(event) = self.position(event_id).and_then(|index| self.events.get_mut(index))
+        {
+            event.is_manual = true;
+        }
+        result
+    }
+
+    /// The scenario that was played so far and goes on as planned: the events that were added are in it, and those that were approved
+    /// manually start as early as they did.
+    pub fn played(&self, scenario: &Scenario) -> Scenario {
+        let mut events = Vec::new();
+        for (number, script) in self.scripts.iter().enumerate() {
+            let copies = self.events.iter().filter(|event| event.script.0 == number);
+            if copies.clone().any(|event| event.is_manual) {
+                events.extend(copies.map(|event| event.played(script)));
+            } else {
+                events.push(script.clone());
             }
         }
+        Scenario { events, ..scenario.clone() }
     }
 
-    fn start(&mut self, now: Duration) {
-        self.phase = Phase::Started;
-        self.ends = now.saturating_add(self.started_for);
+    /// The scenario's time: real time times the speed, without pauses.
+    pub fn scenario_time(&self) -> Duration {
+        self.clock.scenario_at(self.now)
     }
-}
 
-/// Divides a duration by a speed; see [`Timeline::new`].
-fn scale(duration: Duration, speed: f64) -> Duration {
-    if !(speed.is_finite() && speed > 0.0) {
-        return duration.min(LONGEST);
+    /// How much faster than real time the scenario plays.
+    pub fn speed(&self) -> f64 {
+        self.clock.speed()
     }
-    Duration::try_from_secs_f64(duration.as_secs_f64() / speed).map_or(LONGEST, |it| it.min(LONGEST))
+
+    /// Whether the timeline is paused.
+    pub fn is_paused(&self) -> bool {
+        self.clock.is_paused()
+    }
+
+    /// Shows each event's `NotBefore` as it will be kept from now on.
+    fn reschedule(&mut self) {
+        let clock = self.clock;
+        let moved: Vec<_> =
+            self.events.iter_mut().filter_map(|event| event.show_not_before(&clock).then(|| event.view())).collect();
+        if moved.is_empty() {
+            return;
+        }
+        self.incarnation = self.incarnation.wrapping_add(1);
+        let (at, incarnation) = (self.now, self.incarnation);
+        let kind = TransitionKind::Rescheduled;
+        self.transitions.extend(moved.into_iter().map(|event| Transition::Event { at, kind, event, incarnation }));
+        self.publish(at);
+    }
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ impl ApiVersion {
         feature.is_in(self.0)
     }
 
-    fn includes(self, event: &DocumentEvent) -> bool {
+    pub(super) fn includes(self, event: &DocumentEvent) -> bool {
         match event.facts.event_type.as_str() {
             "Preempt" => self.has(Feature::Events(EventKind::Preempt)),
             "Terminate" => self.has(Feature::Events(EventKind::Terminate)),
@@ -156,6 +156,24 @@ pub(super) fn error_body(message: &str) -> String {
     serde_json::json!({ "error": message }).to_string()
 }
 
+/// Wraps data in a gzip file without compressing it.
+pub(super) fn gzip(data: &[u8]) -> Vec<u8> {
+    let mut out = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
+    for block in data.chunks(usize::from(u16::MAX)) {
+        let length = u16::try_from(block.len()).unwrap_or(u16::MAX);
+        out.push(0);
+        out.extend_from_slice(&length.to_le_bytes());
+        out.extend_from_slice(&(!length).to_le_bytes());
+        out.extend_from_slice(block);
+    }
+    out.extend_from_slice(&[1, 0, 0, 0xff, 0xff]);
+    out.extend_from_slice(&crc32fast::hash(data).to_le_bytes());
+    // The format has the length modulo 2^32.
+    #[allow(clippy::cast_possible_truncation)]
+    out.extend_from_slice(&(data.len() as u32).to_le_bytes());
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -221,5 +239,14 @@ mod tests {
         assert!(instance_version("2021-02-01").is_some() && instance_version("2021-02-02").is_none());
         assert!(bad_version(false).ends_with(r#""newest-versions":["2020-07-01","2019-08-01","2019-04-01"]}"#));
         assert!(INSTANCE_VERSIONS.is_sorted());
+    }
+
+    #[test]
+    fn gzip_stores_the_data() {
+        // `curl --compressed` accepts the file.
+        let packed = gzip(b"ab");
+        assert_eq!(packed[10..17], [0, 2, 0, 0xfd, 0xff, b'a', b'b']);
+        assert_eq!(packed.len(), 10 + 7 + 5 + 8);
+        assert_eq!(packed[packed.len() - 4..], [2, 0, 0, 0]);
     }
 }

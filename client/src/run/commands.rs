@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::message::{Message, RunHandle};
-use crate::hooks::{CommandEvent, CommandLine, CommandOutcome, RunningCommand};
+use crate::hooks::{CommandEvent, CommandLine, RunningCommand, log_refused};
 use crate::record::EventRecord;
 
 /// Starts the user's commands and numbers them, so that the end of an earlier one is not taken for that of a later one.
@@ -43,9 +43,7 @@ impl Commands {
         variables.extend(worker.as_deref().map(|worker| ("SCHEDULED_EVENTS_WORKER_PID", worker)));
         let on_event = move |event: CommandEvent| match event {
             CommandEvent::Line(line) => log(label, &line),
-            CommandEvent::Refused(why) => {
-                log("warning", &format!("the {label} command cannot be started yet: {why}; this is tried again"));
-            }
+            CommandEvent::Refused(why) => log_refused(label, &why, log),
             CommandEvent::Ended(outcome) => handle.send(Message::CommandEnded(number, outcome)),
         };
         let running = match purpose.event {
@@ -53,22 +51,6 @@ impl Commands {
             None => command.start_without_event(&variables, purpose.deadline, on_event),
         };
         Started { number, running }
-    }
-
-    /// Logs how a command ended. Returns whether it succeeded.
-    pub(super) fn succeeded(&self, label: &str, outcome: &CommandOutcome) -> bool {
-        let why = match outcome {
-            CommandOutcome::Succeeded => return true,
-            CommandOutcome::Failed { reason, .. } => format!("failed: {reason}"),
-            CommandOutcome::DeadlinePassed => "took too long and was terminated".to_owned(),
-            CommandOutcome::Stopped | CommandOutcome::Cancelled => {
-                (self.log)("note", &format!("the {label} command was terminated, because it is not needed any more"));
-                return false;
-            }
-            CommandOutcome::NotStarted(why) => format!("could not be started: {why}"),
-        };
-        (self.log)("warning", &format!("the {label} command {why}"));
-        false
     }
 }
 

@@ -1,7 +1,7 @@
 //! The first process of a container, or of any other process namespace.
 //!
-//! It inherits all processes whose parents end, and must wait for each, or they stay as zombies. A `run` that is the first process
-//! therefore starts itself once more as a child that does the work, and only waits for processes and passes signals on. The
+//! It inherits all processes whose parents end, and must wait for each, or they stay as zombies. A `run` or `watch` that is the first
+//! process therefore starts itself once more as a child that does the work, and only waits for processes and passes signals on. The
 //! kernel ends all others when it ends.
 
 use std::env;

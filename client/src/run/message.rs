@@ -21,10 +21,10 @@ pub(super) enum Message {
     Answered { out_of_service: bool },
     /// The machine's id is known, and so whether the state is its own.
     Identified { state_is_own: bool },
-    /// An event that ends the machine had started when it was first seen.
+    /// An event that ends the machine has started before the worker was stopped for it.
     Started(EventRecord),
-    /// No such event is left, and no other one keeps the worker from running.
-    Over,
+    /// No such event is left. If the machine is out of service, others keep the worker from running.
+    Over { out_of_service: bool },
     /// A signal arrived.
     Signal(i32),
     /// The worker's own process has ended.
@@ -73,8 +73,8 @@ impl RunHandle {
         self.send(Message::Started(event));
     }
 
-    pub(crate) fn over(&self) {
-        self.send(Message::Over);
+    pub(crate) fn over(&self, out_of_service: bool) {
+        self.send(Message::Over { out_of_service });
     }
 
     pub(crate) fn signal(&self, signal: i32) {

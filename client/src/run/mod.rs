@@ -5,7 +5,8 @@
 //! event is announced or over; nothing that the watcher waits for delays the worker.
 //!
 //! * `options`: what a supervisor is configured with.
-//! * `supervisor`: the loop that acts on what happens. `stop` is its part that stops the worker in time.
+//! * `supervisor`: the loop that acts on what happens. `stop` is its part that stops the worker in time, and `signals`
+//!   the one that passes signals on.
 //! * `worker`: the worker's processes. `commands`: the user's commands beside it.
 //! * `phase_file`: what the next run must know. `others`: the other runs that share the folder of the state file.
 //! * `held_lock`: whether the lock of `--lock` is still this process's.
@@ -18,6 +19,7 @@ mod message;
 mod options;
 mod others;
 mod phase_file;
+mod signals;
 mod stop;
 mod supervisor;
 mod worker;

@@ -3,7 +3,6 @@
 use std::io::ErrorKind;
 use std::process::ExitStatus;
 use std::sync::mpsc::{self, Receiver};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use scheduled_events_core::spot::{Phase, Signal};
@@ -17,8 +16,8 @@ use super::others::other_workers;
 use super::stop::{KILL_INTERVAL, Stop};
 use super::worker::Worker;
 use crate::failure_log::FailureLog;
-use crate::hooks::{CommandLine, CommandOutcome, RunningCommand};
-use crate::limits::{COMMAND_TIME, EXIT_KILL_WAIT, EXIT_TERMINATE_WAIT, RUN_ANSWER_WAIT, RUN_SPAWN_RETRY};
+use crate::hooks::{CommandLine, CommandOutcome, end_all};
+use crate::limits::{COMMAND_TIME, RUN_ANSWER_WAIT, RUN_SPAWN_RETRY};
 use crate::platform;
 use crate::record::{EventRecord, HookOutcome};
 use crate::watch::Reply;
@@ -38,7 +37,7 @@ pub(crate) struct Supervisor {
     before_worker: Option<Started>,
     /// The checkpoint command.
     pub(super) checkpoint: Option<Started>,
-    checkpoint_at: Option<Instant>,
+    pub(super) checkpoint_at: Option<Instant>,
     /// How far the worker is stopped, in the phase `Evicted`.
     pub(super) stop: Option<Stop>,
     /// Where to report that the worker is gone.
@@ -53,7 +52,7 @@ pub(crate) struct Supervisor {
     /// Until when the machine's id is waited for, which shows whether there is something to resume: a copied disk has the files of
     /// another machine.
     identity_by: Option<Instant>,
-    /// Whether an event is open that had started when it was first seen.
+    /// Whether an event is open that has started before the worker was stopped for it.
     has_started_event: bool,
     /// Whether the last such event was over before the worker had stopped.
     starts_again: bool,
@@ -63,9 +62,11 @@ pub(crate) struct Supervisor {
     spawn_failures: FailureLog,
     /// The signal that asked this process to end.
     pub(super) ending: Option<i32>,
+    /// When a worker that still runs has handled that signal and goes on.
+    pub(super) goes_on_at: Option<Instant>,
     /// When the worker is killed after that, unless it is stopped for an event meanwhile.
-    kill_at: Option<Instant>,
-    exit: Option<u8>,
+    pub(super) kill_at: Option<Instant>,
+    pub(super) exit: Option<u8>,
     /// Why the last approval was not allowed, so that it is logged once.
     not_approved: String,
     handle: RunHandle,
@@ -96,6 +97,7 @@ impl Supervisor {
             spawn_at: None,
             spawn_failures: FailureLog::default(),
             ending: None,
+            goes_on_at: None,
             kill_at: None,
             exit: None,
             not_approved: String::new(),
@@ -149,8 +151,8 @@ impl Supervisor {
         let now = Instant::now();
         let stop = self.stop.as_ref().map(Stop::next);
         let lock = self.options.lock.as_ref().map(HeldLock::check_at);
-        let times = [self.identity_by, self.checkpoint_at, self.answer_by, self.spawn_at, self.kill_at, stop, lock];
-        let waits = times.into_iter().flatten().map(|time| time.saturating_duration_since(now));
+        let own = [self.identity_by, self.checkpoint_at, self.answer_by, self.spawn_at, self.goes_on_at, self.kill_at];
+        let waits = own.into_iter().chain([stop, lock]).flatten().map(|time| time.saturating_duration_since(now));
         let check = self.worker.as_ref().and_then(Worker::check_within);
         waits.chain(check).min().unwrap_or(Duration::from_secs(3600))
     }
@@ -176,7 +178,7 @@ impl Supervisor {
             Message::Answered { out_of_service } => self.on_answer(out_of_service),
             Message::Identified { state_is_own } => self.on_identity(state_is_own),
             Message::Started(event) => self.on_started(event),
-            Message::Over => self.on_over(),
+            Message::Over { out_of_service } => self.on_over(out_of_service),
             Message::Signal(signal) => self.on_signal(signal),
             Message::WorkerEnded => {}
             Message::CommandEnded(number, outcome) => self.on_command_ended(number, &outcome),
@@ -237,19 +239,23 @@ impl Supervisor {
             }
             _ => {
                 let kind = kind(&announcement.event);
-                self.log("warning", &format!("{kind} has started without notice: stopping the worker"));
+                self.log("warning", &format!("{kind} has started: stopping the worker"));
                 self.begin_stop(Some(&announcement));
             }
         }
     }
 
-    fn on_over(&mut self) {
+    fn on_over(&mut self, out_of_service: bool) {
         self.has_started_event = false;
-        if self.phase == Phase::Shutdown && self.ending.is_none() {
-            self.log("note", "the event is over: starting the worker again");
-            self.advance(Signal::Withdrawn);
-        } else if self.phase == Phase::Evicted {
-            self.starts_again = true;
+        match self.phase {
+            // The watcher calls for the recovery.
+            _ if out_of_service => {}
+            Phase::Shutdown if self.ending.is_none() => {
+                self.log("note", "the event is over: starting the worker again");
+                self.advance(Signal::Withdrawn);
+            }
+            Phase::Evicted => self.starts_again = true,
+            _ => {}
         }
     }
 
@@ -257,6 +263,7 @@ impl Supervisor {
     fn begin_stop(&mut self, announcement: Option<&Announcement>) {
         self.checkpoint_at = None;
         self.spawn_at = None;
+        self.goes_on_at = None;
         self.kill_at = None;
         if let Some(command) = &self.before_worker {
             command.running().cancel();
@@ -314,41 +321,19 @@ impl Supervisor {
         }
     }
 
-    fn on_signal(&mut self, signal: i32) {
-        if let Some(worker) = &mut self.worker {
-            if platform::terminates(signal) { worker.terminate() } else { worker.pass_on(signal) }
-        }
-        let hangs_up = self.worker.is_none() && platform::hangs_up(signal);
-        if platform::asks_to_end(signal) || hangs_up {
-            self.ending = self.ending.or(Some(signal));
-            if let (None, Some(signal)) = (&self.worker, self.ending) {
-                self.exit = Some(exit_code_of_signal(signal));
-            }
-            self.checkpoint_at = None;
-            // A worker may handle SIGINT and go on, as interactive programs do.
-            if platform::terminates(signal) && self.phase != Phase::Evicted {
-                self.kill_after_grace();
-            }
-        }
-    }
-
-    fn kill_after_grace(&mut self) {
-        self.kill_at = self.kill_at.or(Some(Instant::now() + self.options.grace));
-    }
-
     fn on_command_ended(&mut self, number: u64, outcome: &CommandOutcome) {
         if self.before_worker.take_if(|command| command.is(number)).is_some() {
             match self.phase {
-                Phase::Recover if self.commands.succeeded("resume", outcome) => self.advance(Signal::Recovered),
-                Phase::Warmup if self.commands.succeeded("warm-up", outcome) => self.advance(Signal::WarmedUp),
+                Phase::Recover if outcome.log("resume", self.options.log) => self.advance(Signal::Recovered),
+                Phase::Warmup if outcome.log("warm-up", self.options.log) => self.advance(Signal::WarmedUp),
                 Phase::Recover | Phase::Warmup => self.cannot_start(EXIT_OWN_FAILURE),
                 _ => {}
             }
         } else if self.checkpoint.take_if(|command| command.is(number)).is_some() {
-            self.commands.succeeded("checkpoint", outcome);
+            outcome.log("checkpoint", self.options.log);
         } else if let Some(stop) = &mut self.stop
             && stop.command_ended(number)
-            && !self.commands.succeeded("stop", outcome)
+            && !outcome.log("stop", self.options.log)
             && let Some(worker) = &mut self.worker
         {
             worker.terminate();
@@ -369,6 +354,9 @@ impl Supervisor {
             }
             // What it started may still save something.
             self.kill_after_grace();
+        }
+        if is_due(self.goes_on_at) {
+            self.on_going_on();
         }
         if is_due(self.kill_at)
             && let Some(worker) = &mut self.worker
@@ -554,26 +542,11 @@ impl Supervisor {
         self.before_worker.is_some()
     }
 
-    /// Ends all commands that still run: asks them first, then kills them.
+    /// Ends all commands that still run.
     fn end_commands(&self) {
         let stop = self.stop.as_ref().and_then(Stop::command);
-        let all: Vec<_> = [self.before_worker.as_ref(), self.checkpoint.as_ref(), stop]
-            .into_iter()
-            .flatten()
-            .map(Started::running)
-            .collect();
-        for (ask, patience) in [
-            (RunningCommand::terminate as fn(&RunningCommand), EXIT_TERMINATE_WAIT),
-            (RunningCommand::kill, EXIT_KILL_WAIT),
-        ] {
-            for running in &all {
-                ask(running);
-            }
-            let end = Instant::now() + patience;
-            while Instant::now() < end && !all.iter().all(|running| running.is_reported()) {
-                thread::sleep(Duration::from_millis(10));
-            }
-        }
+        let all = [self.before_worker.as_ref(), self.checkpoint.as_ref(), stop].into_iter().flatten();
+        end_all(&all.map(Started::running).collect::<Vec<_>>());
     }
 
     pub(super) fn log(&self, label: &str, text: &str) {
@@ -592,6 +565,6 @@ fn exit_code(status: ExitStatus) -> u8 {
 }
 
 /// As shells report the end of a process by a signal.
-fn exit_code_of_signal(signal: i32) -> u8 {
+pub(super) fn exit_code_of_signal(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(EXIT_OWN_FAILURE)
 }

@@ -39,9 +39,9 @@ impl Worker {
         if io::stdin().is_terminal() {
             command.stdin(Stdio::null());
         }
-        let child = command.spawn()?;
+        let mut child = command.spawn()?;
         let registered = Registered::new(child.id(), &mark);
-        let tree = CommandTree::new(&child, &mark);
+        let tree = CommandTree::new(&mut child, &mark)?;
         let process = child.id();
         let waiter = thread::Builder::new().spawn(move || {
             if platform::wait_for_end(process) {

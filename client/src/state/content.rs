@@ -20,6 +20,19 @@ const FORMAT: &str = "scheduled-events state 2";
 const ANY_FORMAT: &str = "scheduled-events state ";
 
 /// The content of a state file.
+///
+/// ```
+/// use scheduled_events::state::State;
+/// use scheduled_events_core::{Session, SessionConfig, VmNames};
+///
+/// let session = Session::<16>::new(&SessionConfig::new(VmNames::new(&["web_0"])))?;
+/// let mut snapshot = vec![0; Session::<16>::SNAPSHOT_MAX];
+/// let length = session.snapshot(&mut snapshot)?;
+/// snapshot.truncate(length);
+/// let state = State { session: snapshot, ..State::default() };
+/// assert!(state.events.is_empty() && !state.status.out_of_service);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     /// The session's snapshot.
@@ -33,6 +46,19 @@ pub struct State {
 }
 
 /// The machine and its events when the state was saved. All times are times of day.
+///
+/// ```
+/// use scheduled_events::state::MachineStatus;
+/// use scheduled_events_core::UnixSeconds;
+///
+/// let describe = |status: &MachineStatus| match (status.out_of_service, status.since) {
+///     (true, Some(since)) => format!("out of service since {since}"),
+///     (true, None) => "out of service".to_owned(),
+///     (false, _) => "in service".to_owned(),
+/// };
+/// let status = MachineStatus { out_of_service: true, since: Some(UnixSeconds(1_600_000_000)), ..MachineStatus::default() };
+/// assert_eq!(describe(&status), "out of service since 2020-09-13T12:26:40Z");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineStatus {
     /// What identifies the time since the machine started; empty if that is unknown.
@@ -85,6 +111,23 @@ impl MachineStatus {
 }
 
 /// What an event waited for: see [`Waiting`](scheduled_events_core::Waiting).
+///
+/// ```
+/// use scheduled_events::state::WaitingEvent;
+/// use scheduled_events_core::WaitsFor;
+///
+/// let event = WaitingEvent {
+///     event_id: "a".to_owned(),
+///     waits_for: WaitsFor::Preparation,
+///     since: None,
+///     until: None,
+///     attempt: Some(1),
+///     action: None,
+///     rule: None,
+///     reason: None,
+/// };
+/// assert_eq!(format!("{} waits for: {}", event.event_id, event.waits_for), "a waits for: preparation");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs)] // The members are those of the record `waiting`.
 pub struct WaitingEvent {
@@ -105,6 +148,17 @@ pub struct WaitingEvent {
 }
 
 /// The hook of a change that was reported, which has not ended.
+///
+/// ```
+/// use scheduled_events::record::EventRecord;
+/// use scheduled_events::state::{PendingHook, State};
+/// use scheduled_events_core::Change;
+///
+/// // The command for this change had not ended when the watcher was killed: it runs again.
+/// let event = EventRecord { event_id: "a".to_owned(), ..EventRecord::default() };
+/// let state = State { hooks: vec![PendingHook { change: Change::Started, event }], ..State::default() };
+/// assert_eq!(state.hooks[0].change, Change::Started);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingHook {
     /// The change.

@@ -14,6 +14,28 @@ use crate::limits::STATE_FILE_MAX;
 use crate::platform;
 
 /// What a state file shows to somebody who only looks.
+///
+/// ```
+/// use scheduled_events::state::{Inspection, State, StateFile};
+/// use scheduled_events_core::{Session, SessionConfig, VmNames};
+///
+/// # let folder = std::env::temp_dir().join(format!("inspection-example-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// let path = folder.join("state");
+/// let (file, _) = StateFile::open(&path)?;
+/// let session = Session::<16>::new(&SessionConfig::new(VmNames::UNKNOWN))?;
+/// let mut snapshot = vec![0; Session::<16>::SNAPSHOT_MAX];
+/// let length = session.snapshot(&mut snapshot)?;
+/// snapshot.truncate(length);
+/// file.save(&State { session: snapshot, ..State::default() })?;
+///
+/// let inspection = Inspection::of(&path)?;
+/// assert!(inspection.watched); // by this process
+/// assert!(inspection.state.events.is_empty() && !inspection.snapshot_only);
+/// assert_ne!(inspection.is_outdated(), Some(true));
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Inspection {
     /// The state when it was saved last.
@@ -29,6 +51,14 @@ pub struct Inspection {
 }
 
 /// Why a state file cannot be shown. `Display` writes what is wrong, to follow the name of the file.
+///
+/// ```
+/// use std::path::Path;
+///
+/// use scheduled_events::state::{InspectError, Inspection};
+///
+/// assert!(matches!(Inspection::of(Path::new("/no/such/state")), Err(InspectError::Missing)));
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum InspectError {

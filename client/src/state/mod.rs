@@ -33,6 +33,31 @@ pub(crate) use lock::{CommandProcess, CommandRegister, FileLock};
 pub(crate) use lock::{LOCK_SUFFIX, WORKER_MARK, workers_in};
 
 /// A state file, locked for this process or only read.
+///
+/// ```
+/// use scheduled_events::state::{LoadResult, State, StateFile};
+/// use scheduled_events_core::{Session, SessionConfig, VmNames};
+///
+/// # let folder = std::env::temp_dir().join(format!("state-example-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// let path = folder.join("state");
+/// let (file, loaded) = StateFile::open(&path)?;
+/// assert!(matches!(loaded, LoadResult::Missing)); // this is the first run
+/// assert_eq!(file.path(), path);
+/// let session = Session::<16>::new(&SessionConfig::new(VmNames::UNKNOWN))?;
+/// let mut snapshot = vec![0; Session::<16>::SNAPSHOT_MAX];
+/// let length = session.snapshot(&mut snapshot)?;
+/// snapshot.truncate(length);
+/// file.save(&State { session: snapshot, ..State::default() })?;
+/// file.check_lock()?; // nobody has replaced it
+///
+/// // Another process cannot use the file, but it can look at it.
+/// assert!(StateFile::open(&path).is_err());
+/// let (_, loaded) = StateFile::open_read_only(&path)?;
+/// assert!(matches!(loaded, LoadResult::State(_)));
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct StateFile {
     path: PathBuf,
@@ -40,6 +65,20 @@ pub struct StateFile {
 }
 
 /// What opening a state file found.
+///
+/// ```
+/// use scheduled_events::state::{LoadResult, StateFile};
+///
+/// # let folder = std::env::temp_dir().join(format!("load-example-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// let path = folder.join("state");
+/// std::fs::write(&path, "torn")?;
+/// let (_, loaded) = StateFile::open(&path)?;
+/// let LoadResult::Damaged { quarantine, .. } = loaded else { panic!("expected a damaged file") };
+/// assert_eq!(quarantine, folder.join("state.damaged-1"));
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoadResult {
     /// There is no file.
@@ -93,6 +132,19 @@ impl StateFile {
     ///
     /// # Errors
     /// A sentence that says why the file cannot be renamed. A file that is [only read](Self::open_read_only) never is.
+    ///
+    /// ```
+    /// use scheduled_events::state::StateFile;
+    ///
+    /// # let folder = std::env::temp_dir().join(format!("quarantine-example-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// let (file, _) = StateFile::open(&folder.join("state"))?;
+    /// std::fs::write(file.path(), "what a session refuses")?;
+    /// assert_eq!(file.quarantine("not a snapshot")?, folder.join("state.damaged-1"));
+    /// assert!(!file.path().exists());
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn quarantine(&self, reason: &str) -> Result<PathBuf, String> {
         if self.lock.is_none() {
             return Err(format!(
@@ -159,7 +211,7 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     file.write_all(content)?;
     file.sync_all()?;
     drop(file);
-    fs::rename(&temporary, path)?;
+    platform::replace_file(&temporary, path)?;
     sync_folder(path)
 }
 
@@ -445,6 +497,7 @@ mod tests {
         assert!(StateFile::open_read_only(&path).unwrap_err().contains("damaged"));
         assert!(file.quarantine("why").is_err());
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "the file and its lock");
+        drop(held);
         fs::remove_dir_all(folder).unwrap();
     }
 

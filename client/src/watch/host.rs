@@ -14,6 +14,44 @@ use crate::record::{EventRecord, TimedRecord};
 /// Performs what a watcher decides: runs commands, calls functions, prints.
 ///
 /// All methods are called on the watcher's thread and delay polling, so whatever takes time belongs on another thread.
+///
+/// ```
+/// use scheduled_events::imds::{API_VERSION, Imds};
+/// use scheduled_events::record::{EventRecord, HookOutcome, TimedRecord};
+/// use scheduled_events::replay::{Scenario, Server, ServerConfig};
+/// use scheduled_events::watch::{Host, Note, Reply, Watcher, WatcherOptions};
+/// use scheduled_events_core::{Action, Policy, Preparation, Rule};
+/// use std::time::Duration;
+///
+/// #[derive(Default)]
+/// struct Machine {
+///     log: Vec<&'static str>,
+/// }
+///
+/// impl Host for Machine {
+///     fn record(&mut self, _record: &TimedRecord<'_>) {}
+///     fn note(&mut self, _note: &Note) {}
+///     fn prepare(&mut self, _event: &EventRecord, _time_left: Option<Duration>, reply: Reply) {
+///         self.log.push("drained");
+///         reply.prepared(Preparation::Ready, HookOutcome::Ready);
+///     }
+///     fn recover(&mut self, _events: &[EventRecord], reply: Reply) {
+///         self.log.push("back in service");
+///         reply.recovered(HookOutcome::Done);
+///     }
+/// }
+///
+/// let server = Server::start(ServerConfig::new(Scenario::builtin("user-reboot").ok_or("a built-in name")?).speed(60.0))?;
+/// let options = WatcherOptions {
+///     policy: Policy::new(&[Rule::new(Action::Prepare)])?,
+///     until_idle: true,
+///     ..WatcherOptions::default()
+/// };
+/// let mut machine = Machine::default();
+/// Watcher::new(Imds::new(&server.url(), API_VERSION, false)?, options, None)?.run(&mut machine);
+/// assert_eq!(machine.log, ["drained", "back in service"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Host {
     /// Reports a record.
     fn record(&mut self, record: &TimedRecord<'_>);
@@ -79,6 +117,39 @@ pub trait Host {
 }
 
 /// A poll that ended.
+///
+/// ```
+/// use scheduled_events::imds::{API_VERSION, Imds};
+/// use scheduled_events::record::{EventRecord, TimedRecord};
+/// use scheduled_events::replay::{Scenario, Server, ServerConfig};
+/// use scheduled_events::watch::{Host, Note, Poll, Reply, Watcher, WatcherOptions};
+/// use std::time::Duration;
+///
+/// /// Counts polls and the events that they show.
+/// #[derive(Default)]
+/// struct Monitor {
+///     polls: u64,
+///     events: usize,
+/// }
+///
+/// impl Host for Monitor {
+///     fn record(&mut self, _record: &TimedRecord<'_>) {}
+///     fn note(&mut self, _note: &Note) {}
+///     fn polled(&mut self, poll: &Poll<'_>) {
+///         self.polls += 1;
+///         self.events = poll.events().count();
+///     }
+///     fn prepare(&mut self, _event: &EventRecord, _time_left: Option<Duration>, _reply: Reply) {}
+///     fn recover(&mut self, _events: &[EventRecord], _reply: Reply) {}
+/// }
+///
+/// let server = Server::start(ServerConfig::new(Scenario::builtin("user-reboot").ok_or("a built-in name")?))?;
+/// let options = WatcherOptions { max_polls: Some(1), ..WatcherOptions::default() };
+/// let mut monitor = Monitor::default();
+/// Watcher::new(Imds::new(&server.url(), API_VERSION, false)?, options, None)?.run(&mut monitor);
+/// assert_eq!((monitor.polls, monitor.events), (1, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Poll<'a> {
     /// How it ended; never a result of an approval.
@@ -98,6 +169,25 @@ impl<'a> Poll<'a> {
 }
 
 /// The state of a watcher.
+///
+/// ```
+/// use scheduled_events::watch::WatchStatus;
+///
+/// let line = |status: &WatchStatus<'_>| match status.failure {
+///     Some(failure) => format!("the last poll failed: {failure}"),
+///     None if status.out_of_service => "out of service".to_owned(),
+///     None => format!("{} events", status.events),
+/// };
+/// let status = WatchStatus {
+///     answered: true,
+///     events: 1,
+///     failure: Some("status 503"),
+///     is_polling: true,
+///     out_of_service: false,
+///     save_failures: 0,
+/// };
+/// assert_eq!(line(&status), "the last poll failed: status 503");
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct WatchStatus<'a> {
     /// Whether a document was read since the start.
@@ -115,6 +205,14 @@ pub struct WatchStatus<'a> {
 }
 
 /// A message for the log. `Display` writes it as a sentence without a full stop; [`severity`](Self::severity) classifies it.
+///
+/// ```
+/// use scheduled_events::watch::{Note, Severity};
+///
+/// let note = Note::NameKnown("web_0".to_owned());
+/// assert_eq!(note.severity(), Severity::Note);
+/// assert!(note.to_string().contains("web_0"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
     /// The machine's own name is known now.
@@ -164,6 +262,14 @@ pub enum Note {
 }
 
 /// How important a [`Note`] is.
+///
+/// ```
+/// use scheduled_events::watch::{Note, Severity};
+///
+/// let severity = Note::PollFailed("status 503".to_owned()).severity();
+/// assert_eq!(severity, Severity::Warning);
+/// assert_eq!(severity.word(), "warning");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// For information.

@@ -45,6 +45,48 @@ pub(super) fn ask(
 
 /// Reports the result of a preparation, a recovery or a question to the gate, from any thread. Each attempt is to be answered
 /// once, also if it was cancelled.
+///
+/// ```
+/// use scheduled_events::imds::{API_VERSION, Imds};
+/// use scheduled_events::record::{EventRecord, HookOutcome, TimedRecord};
+/// use scheduled_events::replay::{Scenario, Server, ServerConfig};
+/// use scheduled_events::watch::{Host, Note, Reply, Watcher, WatcherOptions};
+/// use scheduled_events_core::{Action, GateAnswer, GatePhase, Policy, Preparation, Rule};
+/// use std::thread;
+/// use std::time::Duration;
+///
+/// #[derive(Default)]
+/// struct Machine {
+///     attempts: Vec<u32>,
+/// }
+///
+/// impl Host for Machine {
+///     fn record(&mut self, _record: &TimedRecord<'_>) {}
+///     fn note(&mut self, _note: &Note) {}
+///     fn gate(&mut self, _event: &EventRecord, phase: GatePhase, reply: Reply) {
+///         reply.gate(phase, GateAnswer::Open);
+///     }
+///     fn prepare(&mut self, _event: &EventRecord, _time_left: Option<Duration>, reply: Reply) {
+///         self.attempts.push(reply.attempt());
+///         // Polling goes on meanwhile.
+///         thread::spawn(move || {
+///             thread::sleep(Duration::from_millis(100)); // the connections end
+///             reply.prepared(Preparation::Ready, HookOutcome::Ready);
+///         });
+///     }
+///     fn recover(&mut self, _events: &[EventRecord], reply: Reply) {
+///         reply.recovered(HookOutcome::Done);
+///     }
+/// }
+///
+/// let server = Server::start(ServerConfig::new(Scenario::builtin("user-reboot").ok_or("a built-in name")?).speed(60.0))?;
+/// let policy = Policy::new(&[Rule::new(Action::Prepare)])?;
+/// let options = WatcherOptions { policy, gate: true, until_idle: true, ..WatcherOptions::default() };
+/// let mut machine = Machine::default();
+/// Watcher::new(Imds::new(&server.url(), API_VERSION, false)?, options, None)?.run(&mut machine);
+/// assert_eq!(machine.attempts.len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Reply {
     attempt: u32,
@@ -82,6 +124,39 @@ impl Reply {
 }
 
 /// Reports that the hook of a change has ended, from any thread.
+///
+/// ```
+/// use scheduled_events::imds::{API_VERSION, Imds};
+/// use scheduled_events::record::{EventRecord, TimedRecord};
+/// use scheduled_events::replay::{Scenario, Server, ServerConfig};
+/// use scheduled_events::watch::{Completion, Host, Note, Reply, Watcher, WatcherOptions};
+/// use scheduled_events_core::Change;
+/// use std::time::Duration;
+///
+/// #[derive(Default)]
+/// struct Pager {
+///     changes: Vec<Change>,
+/// }
+///
+/// impl Host for Pager {
+///     fn changed(&mut self, change: Change, _event: &EventRecord, _: Option<Duration>, completion: Completion) -> bool {
+///         self.changes.push(change);
+///         std::thread::spawn(move || completion.complete()); // after the message was sent
+///         true
+///     }
+/// #     fn record(&mut self, _record: &TimedRecord<'_>) {}
+/// #     fn note(&mut self, _note: &Note) {}
+/// #     fn prepare(&mut self, _event: &EventRecord, _time_left: Option<Duration>, _reply: Reply) {}
+/// #     fn recover(&mut self, _events: &[EventRecord], _reply: Reply) {}
+/// }
+///
+/// let server = Server::start(ServerConfig::new(Scenario::builtin("user-reboot").ok_or("a built-in name")?).speed(60.0))?;
+/// let options = WatcherOptions { max_polls: Some(2), ..WatcherOptions::default() };
+/// let mut pager = Pager::default();
+/// Watcher::new(Imds::new(&server.url(), API_VERSION, false)?, options, None)?.run(&mut pager);
+/// assert_eq!(pager.changes, [Change::Scheduled]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Completion {
     number: u64,
@@ -100,6 +175,17 @@ impl Completion {
 }
 
 /// Stops a watcher from another thread, such as a signal handler's.
+///
+/// ```
+/// use scheduled_events::imds::{API_VERSION, ENDPOINT, Imds};
+/// use scheduled_events::watch::{Watcher, WatcherHandle, WatcherOptions};
+///
+/// let watcher = Watcher::new(Imds::new(ENDPOINT, API_VERSION, false)?, WatcherOptions::default(), None)?;
+/// let handle: WatcherHandle = watcher.handle();
+/// // On the thread that waits for SIGTERM.
+/// handle.stop();
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct WatcherHandle(pub(super) Sender<Message>);
 

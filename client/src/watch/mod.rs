@@ -52,6 +52,29 @@ use persistence::Persistence;
 use transport::Transport;
 
 /// Why a watcher stopped.
+///
+/// ```
+/// use scheduled_events::imds::{API_VERSION, Imds};
+/// use scheduled_events::watch::{StopReason, Watcher, WatcherOptions};
+/// # use scheduled_events::record::{EventRecord, TimedRecord};
+/// # use scheduled_events::replay::{Scenario, Server, ServerConfig};
+/// # use scheduled_events::watch::{Host, Note, Reply};
+/// # use std::time::Duration;
+/// # struct Silent;
+/// # impl Host for Silent {
+/// #     fn record(&mut self, _record: &TimedRecord<'_>) {}
+/// #     fn note(&mut self, _note: &Note) {}
+/// #     fn prepare(&mut self, _event: &EventRecord, _time_left: Option<Duration>, _reply: Reply) {}
+/// #     fn recover(&mut self, _events: &[EventRecord], _reply: Reply) {}
+/// # }
+/// # let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").ok_or("a built-in name")?))?;
+/// # let endpoint = server.url();
+///
+/// let options = WatcherOptions { max_polls: Some(1), ..WatcherOptions::default() };
+/// let reason = Watcher::new(Imds::new(&endpoint, API_VERSION, false)?, options, None)?.run(&mut Silent);
+/// assert_eq!(reason, StopReason::PollsDone { answered: true });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
     /// An event was seen, and none is left.
@@ -66,6 +89,34 @@ pub enum StopReason {
 }
 
 /// Watches one machine: a session with all that it needs around it.
+///
+/// ```
+/// use scheduled_events::imds::{API_VERSION, Imds};
+/// use scheduled_events::watch::{StopReason, Watcher, WatcherOptions};
+/// # use scheduled_events::record::{EventRecord, TimedRecord};
+/// # use scheduled_events::replay::{Scenario, Server, ServerConfig};
+/// # use scheduled_events::watch::{Host, Note, Reply};
+/// # use std::time::Duration;
+/// # struct Silent;
+/// # impl Host for Silent {
+/// #     fn record(&mut self, _record: &TimedRecord<'_>) {}
+/// #     fn note(&mut self, _note: &Note) {}
+/// #     fn prepare(&mut self, _event: &EventRecord, _time_left: Option<Duration>, _reply: Reply) {}
+/// #     fn recover(&mut self, _events: &[EventRecord], _reply: Reply) {}
+/// # }
+/// # let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").ok_or("a built-in name")?))?;
+/// # let endpoint = server.url();
+///
+/// // `Silent` is a `Host`, whose page has an example.
+/// let mut watcher = Watcher::new(Imds::new(&endpoint, API_VERSION, false)?, WatcherOptions::default(), None)?;
+/// let handle = watcher.handle();
+/// std::thread::spawn(move || {
+///     std::thread::sleep(Duration::from_millis(100));
+///     handle.stop();
+/// });
+/// assert_eq!(watcher.run(&mut Silent), StopReason::Stopped);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Watcher {
     session: Box<Session<EVENTS_MAX>>,
     options: WatcherOptions,

@@ -7,6 +7,21 @@ use scheduled_events_core::{Policy, limits};
 use crate::imds::API_VERSION;
 
 /// The options of a [`Watcher`](super::Watcher).
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use scheduled_events::watch::WatcherOptions;
+/// use scheduled_events_core::Policy;
+///
+/// let options = WatcherOptions {
+///     policy: Policy::sample(),
+///     interval: Duration::from_secs(5),
+///     dry_run: true,
+///     ..WatcherOptions::default()
+/// };
+/// assert!(options.vm_names.is_empty()); // the watcher asks the metadata service
+/// ```
 #[derive(Clone, Debug)]
 #[allow(clippy::struct_excessive_bools)] // They are independent of each other.
 pub struct WatcherOptions {

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{FakeService, Finished, command, document, freeze, run, started, with};
+#[cfg(target_os = "linux")]
+use crate::support::command;
+use crate::support::{FakeService, Finished, document, freeze, run, started, with};
 
 /// An event of another machine.
 fn other(id: &str, event_type: &str) -> Value {

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+#[cfg(unix)]
+use crate::support::WHILE_TEST_RUNS;
 use crate::support::{
-    FakeService, Folder, PREPARE_ALL, Run, VM, WHILE_TEST_RUNS, command, eventually, freeze, in_future, lines, started,
-    together,
+    FakeService, Folder, PREPARE_ALL, Run, VM, command, eventually, freeze, helper, in_future, lines, started, together,
 };
 use crate::support::{about_event_of, with};
 
@@ -27,7 +28,7 @@ impl Fixture {
 
     /// A command that logs a word and the event id.
     fn logging(&self, word: &str) -> String {
-        format!("sh -c 'echo \"{word} $SCHEDULED_EVENTS_EVENT_ID\" >> {}'", self.log)
+        helper(&[format!("append {} {word} $EVENT_ID", self.log)])
     }
 
     fn lines(&self) -> Vec<String> {
@@ -46,10 +47,9 @@ fn at_most_eight_hooks_of_other_machines_run_at_once_and_own_events_do_not_wait_
     let service = FakeService::start();
     let go = fixture.folder.path("go");
     let log = &fixture.log;
-    let on = format!(
-        "scheduled=sh -c 'echo \"begin $SCHEDULED_EVENTS_EVENT_ID\" >> {log}; while test \"$SCHEDULED_EVENTS_MINE\" = false && ! \
-         test -e {go} && {WHILE_TEST_RUNS}; do sleep 0.1; done; echo end >> {log}'"
-    );
+    let steps =
+        [format!("append {log} begin $EVENT_ID"), format!("if MINE=false await {go}"), format!("append {log} end")];
+    let on = format!("scheduled={}", helper(&steps));
     let other = |number| with(freeze(""), &json!({ "EventId": format!("other-{number}"), "Resources": ["other"] }));
     let mut events: Vec<_> = (0..40).map(other).collect();
     service.show(2, &events);
@@ -74,10 +74,7 @@ fn at_most_eight_hooks_of_other_machines_run_at_once_and_own_events_do_not_wait_
 fn prepare_and_recover_run_once_beside_the_polling_and_approval_waits_for_ready() {
     let fixture = Fixture::new();
     let go = fixture.folder.path("go");
-    let prepare = format!(
-        "sh -c 'echo \"prepare $SCHEDULED_EVENTS_EVENT_ID\" >> {}; while ! test -e {go} && {WHILE_TEST_RUNS}; do sleep 0.1; done'",
-        fixture.log
-    );
+    let prepare = helper(&[format!("append {} prepare $EVENT_ID", fixture.log), format!("await {go}")]);
     let recover = fixture.logging("recover");
     let service = FakeService::start();
     service.show(2, &[freeze("a")]);
@@ -117,8 +114,12 @@ fn prepare_and_recover_run_once_beside_the_polling_and_approval_waits_for_ready(
 
 #[test]
 fn an_event_is_never_approved_after_its_preparation_failed() {
-    let commands =
-        [("false", "the prepare command failed"), ("/no/such/program", "could not be started"), ("", "no --prepare")];
+    let fails = helper(&["exit 1"]);
+    let commands = [
+        (fails.as_str(), "the prepare command failed"),
+        ("/no/such/program", "could not be started"),
+        ("", "no --prepare"),
+    ];
     together(commands, |(prepare, diagnostic)| {
         let fixture = Fixture::new();
         let recover = fixture.logging("recover");
@@ -148,7 +149,9 @@ fn an_event_is_never_approved_after_its_preparation_failed() {
 #[test]
 fn a_preparation_past_its_timeout_is_ended_and_the_event_is_not_approved() {
     let fixture = Fixture::new();
-    let prepare = format!("sh -c 'sleep 100 & echo $! > {}; wait'", fixture.log);
+    // It starts another process.
+    let beats = fixture.folder.path("beats");
+    let prepare = helper(&[format!("child beat {beats}"), "sleep 100".to_owned()]);
     let service = FakeService::start();
     service.show(2, &[freeze("a")]);
     let arguments = ["--policy", &fixture.policy, "--prepare", &prepare, "--prepare-timeout", "2s"];
@@ -158,14 +161,17 @@ fn a_preparation_past_its_timeout_is_ended_and_the_event_is_not_approved() {
     service.await_polls(4);
     assert!(service.posted().is_empty());
     // The command's child has ended as well.
-    let sleeper = format!("/proc/{}/stat", fixture.lines()[0]);
-    eventually("the end of the sleep", || {
-        std::fs::read_to_string(&sleeper).map_or(true, |stat| stat.contains(") Z ")).then_some(())
+    assert!(!lines(&beats).is_empty());
+    eventually("the end of the child", || {
+        let before = lines(&beats);
+        std::thread::sleep(Duration::from_millis(500));
+        (lines(&beats) == before).then_some(())
     });
 }
 
 /// The command's own process ends on SIGTERM, its child needs a moment.
 #[test]
+#[cfg(unix)] // It handles a signal.
 fn what_a_command_started_has_the_grace_too() {
     let fixture = Fixture::new();
     let child = format!(
@@ -186,9 +192,8 @@ fn what_a_command_started_has_the_grace_too() {
 fn own_events_are_prepared_for_and_approved_independently() {
     let fixture = Fixture::new();
     let log = &fixture.log;
-    let prepare = format!(
-        "sh -c 'echo \"prepare $SCHEDULED_EVENTS_EVENT_ID\" >> {log}; test $SCHEDULED_EVENTS_EVENT_ID = good || exit 1'"
-    );
+    let steps = [format!("append {log} prepare $EVENT_ID"), "unless EVENT_ID=good exit 1".to_owned()];
+    let prepare = helper(&steps);
     let recover = fixture.logging("recover");
     let service = FakeService::start();
     service.show(2, &[freeze("bad"), freeze("good")]);
@@ -213,7 +218,7 @@ fn own_events_are_prepared_for_and_approved_independently() {
 fn hooks_get_every_member_as_a_variable_and_the_event_on_standard_input() {
     let fixture = Fixture::new();
     let (variables, input) = (fixture.folder.path("variables"), fixture.folder.path("input"));
-    let on = format!("scheduled=sh -c 'env | grep ^SCHEDULED_EVENTS_ | sort > {variables}; cat > {input}'");
+    let on = format!("scheduled={}", helper(&[format!("variables {variables}"), format!("input {input}")]));
     let ended = format!("ended={}", fixture.logging("ended"));
     let never = format!("started={}", fixture.logging("started"));
     let service = FakeService::start();
@@ -282,7 +287,7 @@ fn hostile_event_text_is_neither_executed_nor_printed_unescaped() {
         let service = FakeService::start();
         service.show(2, &[event, with(freeze("invalid"), &json!({ "NotBefore": hostile }))]);
         // The commands print what they get, so that it reaches the log.
-        let shows = "sh -c 'printenv SCHEDULED_EVENTS_DESCRIPTION; printenv SCHEDULED_EVENTS_EVENT_ID >&2; cat'";
+        let shows = &helper(&["print $DESCRIPTION", "complain $EVENT_ID", "copy"]);
         let on = format!("scheduled={shows}");
         let url = service.url();
         let mut arguments = vec!["watch", "--endpoint", &url, "--policy", &policy, "--interval", "200ms"];
@@ -337,7 +342,7 @@ fn hostile_bytes_in_headers_and_error_bodies_do_not_reach_the_terminal() {
 fn an_event_too_large_for_environment_variables_still_runs_its_command() {
     let fixture = Fixture::new();
     let size = fixture.folder.path("size");
-    let prepare = format!("sh -c 'echo \"prepare $SCHEDULED_EVENTS_EVENT_ID\" >> {}; wc -c > {size}'", fixture.log);
+    let prepare = helper(&[format!("append {} prepare $EVENT_ID", fixture.log), format!("input-size {size}")]);
     let service = FakeService::start();
     // Linux accepts variables below 128 KiB.
     let names: Vec<_> =
@@ -373,8 +378,8 @@ fn a_command_that_prints_much_or_ignores_its_input_delays_nothing() {
     let service = FakeService::start();
     service.show(2, &[with(freeze("a"), &json!({ "Description": "d".repeat(100_000) }))]);
     // It does not read its input, and prints one long line.
-    let prepare = "sh -c 'exec 0<&-; head -c 500000 /dev/zero'";
-    let mut run = Run::watch(&service.url(), &["--policy", &fixture.policy, "--prepare", prepare]);
+    let prepare = helper(&["much 500000"]);
+    let mut run = Run::watch(&service.url(), &["--policy", &fixture.policy, "--prepare", &prepare]);
     let prepared = run.record("a preparation", |record| record["record"] == "prepare");
     assert_eq!(prepared["outcome"], "ready");
     run.record("an approval", |record| record["record"] == "approval");
@@ -385,10 +390,7 @@ fn a_command_that_prints_much_or_ignores_its_input_delays_nothing() {
 fn a_preparation_gets_more_time_when_its_event_is_rescheduled() {
     let fixture = Fixture::new();
     let go = fixture.folder.path("go");
-    let prepare = format!(
-        "sh -c 'echo prepare >> {}; while ! test -e {go} && {WHILE_TEST_RUNS}; do sleep 0.1; done'",
-        fixture.log
-    );
+    let prepare = helper(&[format!("append {} prepare", fixture.log), format!("await {go}")]);
     let service = FakeService::start();
     service.show(2, &[with(freeze("a"), &json!({ "NotBefore": in_future(Duration::from_secs(3)) }))]);
     let mut run = Run::watch(&service.url(), &["--policy", &fixture.policy, "--prepare", &prepare]);
@@ -410,11 +412,8 @@ fn of_changes_that_wait_for_their_command_only_the_latest_of_a_kind_runs() {
     let service = FakeService::start();
     service.show(2, &[freeze("a")]);
     let go = fixture.folder.path("go");
-    let on = format!(
-        "rescheduled=sh -c 'echo $SCHEDULED_EVENTS_NOT_BEFORE >> {}; while ! test -e {go} && {WHILE_TEST_RUNS}; do sleep 0.1; \
-         done'",
-        fixture.log
-    );
+    let steps = [format!("append {} $NOT_BEFORE", fixture.log), format!("await {go}")];
+    let on = format!("rescheduled={}", helper(&steps));
     let mut run = Run::watch(&service.url(), &["--vm-name", VM, "--on", &on]);
     run.change("scheduled", "a");
     let mut last = Value::Null;
@@ -431,8 +430,7 @@ fn of_changes_that_wait_for_their_command_only_the_latest_of_a_kind_runs() {
     eventually("the last command", || fixture.lines().iter().any(|line| last == line.as_str()).then_some(()));
     service.await_polls(3);
     assert_eq!(fixture.lines().len(), 9, "{:?}", fixture.lines());
-    run.terminate();
-    run.finish().with_code(0);
+    run.stop();
 }
 
 #[test]
@@ -454,7 +452,7 @@ fn the_watcher_waits_for_the_hooks_of_the_last_poll() {
     let fixture = Fixture::new();
     let service = FakeService::start();
     service.show(2, &[freeze("a")]);
-    let on = format!("scheduled=sh -c 'sleep 0.5; echo done >> {}'", fixture.log);
+    let on = format!("scheduled={}", helper(&["sleep 0.5".to_owned(), format!("append {} done", fixture.log)]));
     Run::watch(&service.url(), &["--max-polls", "1", "--on", &on]).finish().with_code(0);
     assert_eq!((fixture.lines(), service.polls()), (vec!["done".to_owned()], 1));
 }

@@ -9,7 +9,7 @@ use scheduled_events::imds::API_VERSION;
 use scheduled_events::policy_file;
 use scheduled_events_core::{Action, Document, UnixSeconds, VmNames};
 
-use crate::support::{Folder, VM, document, freeze, run, with};
+use crate::support::{Folder, VM, document, freeze, with};
 
 /// The root of the repository.
 pub(crate) const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
@@ -105,7 +105,7 @@ fn the_readme_states_the_minimum_rust_version() {
 #[test]
 fn examples_and_signatures_have_the_default_api_version() {
     for file in [
-        "README.md",
+        "docs/testing.md",
         "ffi-c/src/step.rs",
         "py/examples/drop_in.py",
         "py/python/scheduled_events/__init__.pyi",
@@ -151,33 +151,9 @@ fn the_tests_that_security_names_exist() {
 }
 
 #[test]
-fn the_readme_lists_all_subcommands() {
-    let help = run(&["--help"]).with_code(0).stdout;
-    let list = help.split_once("\nCommands:\n").expect("a list of commands").1;
-    let mut missing: BTreeSet<_> = list
-        .lines()
-        .take_while(|line| !line.is_empty())
-        // Further lines of a description are indented more.
-        .filter_map(|line| line.strip_prefix("  ").filter(|line| !line.starts_with(' '))?.split(' ').next())
-        .filter(|name| *name != "help")
-        .collect();
-    let mut listed = 0;
-    let mut errors = Errors::default();
-    for line in table("README.md", "| command | purpose |") {
-        let name = line.code_spans().next().and_then(|span| span.split(' ').next()).unwrap_or_default();
-        listed += 1;
-        if !missing.remove(name) {
-            errors.add(&line, format_args!("`{name}` is no subcommand, or is listed twice"));
-        }
-    }
-    errors.check(listed);
-    assert!(missing.is_empty(), "README.md: the table of commands does not list {missing:?}");
-}
-
-#[test]
 fn the_policy_in_the_readme_decides_as_stated_there() {
     let folder = Folder::new();
-    let policy = policy_file::load(&folder.file("drain.toml", block("README.md", "toml"))).expect("a policy");
+    let policy = policy_file::load(&folder.file("policy.toml", block("README.md", "toml"))).expect("a policy");
     for (duration, machine, expected) in [
         (8, VM, Action::Approve),
         (9, VM, Action::Prepare),
@@ -189,7 +165,7 @@ fn the_policy_in_the_readme_decides_as_stated_there() {
         let document = Document::parse(body.as_bytes()).expect("a document");
         let event = document.events().next().expect("an event");
         let decision = policy.decide(&event, VmNames::new(&[VM]), UnixSeconds(0));
-        assert_eq!(decision.action, expected, "README.md, drain.toml: a freeze of {duration} s of {machine}");
+        assert_eq!(decision.action, expected, "README.md, policy.toml: a freeze of {duration} s of {machine}");
     }
 }
 

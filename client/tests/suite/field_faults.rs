@@ -155,9 +155,8 @@ fn fault_21_the_loop_blocks_while_the_drain_runs() {
     let log = folder.path("log");
     let policy = folder.file("policy.toml", PREPARE_ALL);
     // The first drain does not end.
-    let prepare = format!(
-        "sh -c 'echo $SCHEDULED_EVENTS_EVENT_ID >> {log}; test $SCHEDULED_EVENTS_EVENT_ID = urgent || exec sleep 100'"
-    );
+    let steps = [format!("append {log} $EVENT_ID"), "unless EVENT_ID=urgent sleep 100".to_owned()];
+    let prepare = crate::support::helper(&steps);
     let service = FakeService::start();
     service.show(2, &[freeze("slow")]);
     let mut run = Run::watch(&service.url(), &["--policy", &policy, "--prepare", &prepare]);
@@ -167,8 +166,7 @@ fn fault_21_the_loop_blocks_while_the_drain_runs() {
     run.record("an approval", |record| record["record"] == "approval");
     assert_eq!(service.posted(), ["urgent"]);
     assert_eq!(lines(&log), ["slow", "urgent"]);
-    run.terminate();
-    run.finish().with_code(0);
+    run.stop();
 }
 
 #[test]

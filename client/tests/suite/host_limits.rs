@@ -94,6 +94,44 @@ fn a_watcher_that_is_refused_threads_at_the_start_waits_for_them() {
     assert_eq!(run.stderr().matches("cannot start a thread yet").count(), 1, "{}", run.stderr());
 }
 
+/// The threads of its output, of commands and of signals are started one after the other: whichever is refused first.
+#[test]
+fn a_watcher_that_waits_for_threads_at_the_start_ends_on_sigterm() {
+    let service = FakeService::start();
+    let url = service.url();
+    for first in 1..=5 {
+        let refuse = format!("inject=clone,clone3:error=EAGAIN:when={first}+");
+        let strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", &refuse];
+        let plain = command(&["watch", "--json", "--endpoint", &url, "--vm-name", VM, "--prepare", "true"]);
+        let mut run = Run::start(wrap(&strace, &plain));
+        run.wait_for_stderr("warning: cannot start a thread yet: ");
+        let children = format!("/proc/{0}/task/{0}/children", run.id());
+        let watcher = lines(&children)[0].split(' ').find_map(|child| child.parse().ok()).expect("a process");
+        signal(watcher, Signal::TERM);
+        eventually("the end", || (!run.is_running()).then_some(()));
+    }
+}
+
+#[test]
+fn a_run_that_is_refused_threads_at_the_start_waits_for_them() {
+    let service = FakeService::start();
+    let folder = Folder::new();
+    let (program, private) = give_away(&folder, USER);
+    let (url, log) = (service.url(), format!("{private}/log"));
+    let worker = format!("echo start >> {log}; exec sleep 600");
+    let arguments = ["run", "--endpoint", &url, "--interval", "200ms", "--vm-name", VM, "--", "sh", "-c", &worker];
+    let instead = format!("shift; exec {program} \"$@\"");
+    let limited = ["prlimit", "--nproc=0:", "sh", "-c", &instead, "sh"].map(str::to_owned);
+    let wrapper = [unprivileged(USER), limited.to_vec()].concat();
+    let mut run = Run::start(wrap(&wrapper, &command(&arguments)));
+    run.wait_for_stderr("cannot start a thread");
+    assert!(run.is_running(), "{}", run.stderr());
+    allow_threads(&run, true);
+    eventually("the worker", || (lines(&log) == ["start"]).then_some(()));
+    run.terminate();
+    run.finish().with_code(143);
+}
+
 #[test]
 fn a_command_that_leaves_processes_running_costs_no_thread() {
     let service = FakeService::start();

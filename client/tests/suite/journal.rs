@@ -53,7 +53,7 @@ fn records_are_lines_with_a_priority_where_the_socket_is_not() {
 fn records_have_fields_where_the_socket_is() {
     let folder = Folder::new();
     let path = folder.path("socket");
-    // It stands for the socket of systemd-journald.
+    // It imitates the socket of systemd-journald.
     let journal = UnixDatagram::bind(&path).expect("a socket");
     journal.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     let (output, _) = watch(&folder, &[], true, &path);

@@ -4,6 +4,7 @@ mod api_versions;
 mod approve;
 #[cfg(target_os = "linux")]
 mod audit;
+#[cfg(unix)] // They stop processes and fake the time.
 mod clocks;
 mod command_line;
 mod commands;
@@ -13,6 +14,9 @@ mod discover;
 mod documentation;
 mod documents;
 mod field_faults;
+#[cfg(unix)]
+mod guide;
+#[cfg(unix)] // The limits are those of Unix.
 mod host_limits;
 mod http_faults;
 mod install;
@@ -35,6 +39,7 @@ mod scenarios_page;
 mod security;
 #[cfg(unix)]
 mod stalled_readers;
+#[cfg(unix)] // Users, modes and limits are those of Unix; the unit tests show the rest.
 mod state_file;
 mod status;
 mod support;
@@ -42,4 +47,8 @@ mod support;
 mod systemd;
 mod tables;
 mod terminate;
+#[cfg(unix)]
+mod timeline;
+#[cfg(unix)]
+mod verdict;
 mod wait;

@@ -268,7 +268,7 @@ fn of_a_thousand_machines_only_the_leader_approves_unless_the_policy_lets_everyo
 
     let policy = folder.file("everyone.toml", "leader = \"everyone\"\n[[rule]]\naction = \"approve\"\n");
     let note = folder.path("event");
-    let on = format!("scheduled=sh -c 'cat > {note}.part && mv {note}.part {note}'");
+    let on = format!("scheduled={}", crate::support::helper(&[format!("input {note}")]));
     let mut run = Run::watch(&service.url(), &["--policy", &policy, "--on", &on]);
     run.record("an approval", |record| record["record"] == "approval");
     let input = eventually("the hook", || std::fs::read_to_string(&note).ok());
@@ -398,7 +398,7 @@ fn an_id_has_one_case_in_all_records_requests_and_commands() {
     let folder = Folder::new();
     let policy = folder.file("policy.toml", PREPARE_ALL);
     let ids = folder.path("ids");
-    let log = format!("sh -c 'echo $SCHEDULED_EVENTS_EVENT_ID >> {ids}'");
+    let log = crate::support::helper(&[format!("append {ids} $EVENT_ID")]);
     let state = folder.path("state");
     let arguments = ["--policy", &policy, "--prepare", &log, "--recover", &log, "--state", &state, "--vm-name", VM];
     let mut run = Run::watch(&service.url(), &[&arguments[..], &["--until-idle"]].concat());

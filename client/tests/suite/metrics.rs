@@ -80,6 +80,10 @@ fn a_dry_run_writes_no_metrics_and_a_useless_path_is_refused() {
     assert_eq!(folder.names(), ["link.prom"]);
     let refused = run(&[&every[..], &[&link]].concat()).with_code(2);
     assert!(refused.stderr.contains("it is a link"), "{}", refused.stderr);
-    let odd = run(&[&every[..], &[&folder.path("a.txt")]].concat()).with_code(0);
-    assert!(odd.stderr.contains("warning: node_exporter reads only files that end in .prom"), "{}", odd.stderr);
+    let wrong_name = run(&[&every[..], &[&folder.path("a.txt")]].concat()).with_code(0);
+    assert!(
+        wrong_name.stderr.contains("warning: node_exporter reads only files that end in .prom"),
+        "{}",
+        wrong_name.stderr
+    );
 }

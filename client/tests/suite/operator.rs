@@ -37,6 +37,19 @@ fn a_profile_is_printed_for_each_tool() {
 }
 
 #[test]
+fn a_new_scale_set_has_the_profile_from_the_start() {
+    for tool in ["az", "powershell", "portal"] {
+        compare("terminate-profile-create", &[&ENABLE[..], &["--create"]].concat(), tool);
+    }
+    for tool in ["rest", "bicep", "terraform"] {
+        let refused = run(&[&ENABLE[..], &["--create", "--as", tool]].concat()).with_code(2);
+        assert!(refused.stdout.is_empty() && refused.stderr.contains("--create is for az"), "{}", refused.stderr);
+    }
+    let refused = run(&[&DISABLE[..], &["--create", "--as", "az"]].concat()).with_code(2);
+    assert!(refused.stderr.contains("cannot be used with"), "{}", refused.stderr);
+}
+
+#[test]
 fn the_body_of_the_request_is_the_profile_of_the_core() {
     use scheduled_events_core::terminate::{NotBeforeTimeout, ScheduledEventsProfile, TerminateNotificationProfile};
 

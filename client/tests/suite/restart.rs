@@ -2,16 +2,23 @@
 //! lost.
 
 use std::fs;
+#[cfg(unix)]
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+#[cfg(unix)]
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+#[cfg(unix)]
+use std::time::Instant;
 
+#[cfg(unix)]
 use rustix::process::Signal;
 
+#[cfg(unix)]
+use crate::support::STATE_NOT_WRITTEN;
 use crate::support::{
-    FakeService, Finished, Folder, PREPARE_ALL, Reply, Run, STATE_NOT_WRITTEN, VM, WHILE_TEST_RUNS, eventually, freeze,
-    lines, started, write_private,
+    FakeService, Finished, Folder, PREPARE_ALL, Reply, Run, VM, eventually, freeze, helper, lines, started,
+    write_private,
 };
 
 /// A service with one event, a state file, and commands that log that they ran and wait for a file.
@@ -31,10 +38,7 @@ impl Fixture {
         let log = folder.path("log");
         let command = |word: &str| {
             let go = folder.path(&format!("{word}-may-end"));
-            format!(
-                "sh -c 'echo {word} $SCHEDULED_EVENTS_EVENT_ID >> {log}; while ! test -e {go} && {WHILE_TEST_RUNS}; do sleep \
-                 0.1; done'"
-            )
+            helper(&[format!("append {log} {word} $EVENT_ID"), format!("await {go}")])
         };
         let fixture = Self {
             prepare: command("prepare"),
@@ -207,8 +211,9 @@ fn after_a_kill_during_a_recovery_it_recovers_again_once() {
 #[test]
 fn after_a_failed_preparation_and_a_kill_it_does_not_approve_and_recovers() {
     let fixture = Fixture::new();
+    let fails = helper(&["exit 1"]);
     let arguments =
-        ["--policy", &fixture.policy, "--state", &fixture.state, "--prepare", "false", "--recover", &fixture.recover];
+        ["--policy", &fixture.policy, "--state", &fixture.state, "--prepare", &fails, "--recover", &fixture.recover];
     let start = || Run::watch(&fixture.service.url(), &[&arguments[..], &["--until-idle"]].concat());
     let mut run = start();
     run.record("a preparation", |record| record["record"] == "prepare" && record["outcome"] == "failed");
@@ -236,7 +241,7 @@ fn a_hook_that_a_kill_or_a_stop_interrupted_runs_again_until_it_has_ended() {
         run.record("a decision", |record| record["record"] == "decision");
         fixture.service.await_polls(2);
         if stop {
-            stop_in_time(run);
+            run.stop();
         } else {
             run.kill();
         }
@@ -314,6 +319,7 @@ fn state_of_an_approved_event(fixture: &Fixture) -> Vec<u8> {
 fn a_damaged_state_file_is_reported_and_quarantined() {
     let fixture = Fixture::new();
     let whole = state_of_an_approved_event(&fixture);
+    #[cfg(unix)]
     assert_eq!(fs::metadata(&fixture.state).expect("a file").permissions().mode() & 0o777, 0o600);
     fixture.service.show(3, &[]);
     let mut changed = whole.clone();
@@ -413,17 +419,20 @@ fn an_unusable_path_of_the_state_file_is_a_usage_error() {
     // A folder, and a device, which must not be replaced.
     let inner = fixture.folder.path("inner");
     fs::create_dir(&inner).expect("a folder");
-    for state in [inner.as_str(), "/dev/null"] {
+    let paths = [inner.as_str(), "/dev/null"];
+    for state in if cfg!(unix) { &paths[..] } else { &paths[..1] } {
         let finished =
             crate::support::run(&["watch", "--endpoint", &fixture.service.url(), "--state", state]).with_code(2);
         let refusal = format!("error: cannot use the state file {state}: not a regular file");
         assert!(finished.stderr.starts_with(&refusal), "{}", finished.stderr);
     }
+    #[cfg(unix)]
     assert!(!fs::metadata("/dev/null").expect("a device").is_file());
     assert!(fixture.service.requests().is_empty());
 }
 
 #[test]
+#[cfg(unix)] // Windows removes no folder with open files.
 fn a_failure_to_write_the_state_file_is_reported_once_and_stops_nothing() {
     let fixture = Fixture::new();
     fixture.service.show(1, &[]);
@@ -441,6 +450,7 @@ fn a_failure_to_write_the_state_file_is_reported_once_and_stops_nothing() {
 }
 
 #[test]
+#[cfg(unix)] // It takes a signal.
 fn sighup_stops_the_watcher_and_its_commands_unless_it_was_started_with_it_ignored() {
     let fixture = Fixture::new();
     let run = fixture.start();
@@ -476,17 +486,19 @@ fn a_second_process_on_the_same_state_file_is_rejected_with_the_id_of_the_first(
 }
 
 /// The longest accepted time to stop: two seconds, and more for a busy machine.
+#[cfg(unix)]
 const STOP_MAX: Duration = Duration::from_secs(8);
 
+#[cfg(unix)]
 fn stop_in_time(run: Run) -> Finished {
     let since = Instant::now();
-    run.terminate();
-    let finished = run.finish().with_code(0);
+    let finished = run.stop();
     assert!(since.elapsed() < STOP_MAX, "it took {:?} to stop", since.elapsed());
     finished
 }
 
 #[test]
+#[cfg(unix)] // It takes a signal.
 fn sigterm_saves_the_state_and_ends_the_commands_with_their_children() {
     let fixture = Fixture::new();
     let pids = fixture.folder.path("pids");
@@ -516,6 +528,7 @@ fn sigterm_saves_the_state_and_ends_the_commands_with_their_children() {
 }
 
 #[test]
+#[cfg(unix)] // It takes a signal.
 fn sigterm_stops_the_watcher_while_a_request_has_no_response() {
     for names in [&["--vm-name", VM][..], &[]] {
         let fixture = Fixture::new();
@@ -527,6 +540,7 @@ fn sigterm_stops_the_watcher_while_a_request_has_no_response() {
 }
 
 #[test]
+#[cfg(unix)] // It takes a signal.
 fn commands_that_run_after_the_last_poll_may_end_and_a_signal_ends_them() {
     let fixture = Fixture::new();
     let arguments = [
@@ -536,7 +550,7 @@ fn commands_that_run_after_the_last_poll_may_end_and_a_signal_ends_them() {
     .concat();
     let mut run = Run::watch(&fixture.service.url(), &arguments);
     fixture.await_command("prepare a");
-    fixture.service.await_polls(1);
+    eventually("the last poll", || (fixture.service.polls() == 3).then_some(()));
     thread::sleep(Duration::from_millis(500));
     assert!(run.is_running(), "{}", run.stderr());
     fixture.let_end("prepare");

@@ -3,7 +3,9 @@
 
 use serde_json::json;
 
-use crate::support::{FakeService, Folder, PREPARE_ALL, Reply, Run, VM, eventually, freeze, lines, together, with};
+use crate::support::{
+    FakeService, Folder, PREPARE_ALL, Reply, Run, VM, eventually, freeze, helper, lines, together, with,
+};
 
 /// Texts that split a header, a request, a log line or a command if they are inserted unescaped.
 const SPLITTERS: [&str; 5] = [
@@ -115,10 +117,7 @@ fn a_command_gets_event_text_as_data_and_inherits_no_file() {
     let hostile = SPLITTERS.concat();
     let service = FakeService::start();
     service.show(2, &[with(freeze("a"), &json!({ "Description": hostile, "Resources": [VM, hostile] }))]);
-    let prepare = format!(
-        "sh -c 'printenv SCHEDULED_EVENTS_DESCRIPTION > {seen}; for fd in /proc/$$/fd/*; do readlink $fd; done > {open}; true' \
-         argument"
-    );
+    let prepare = helper(&[format!("append {seen} $DESCRIPTION"), format!("open-files {open}")]);
     let state = folder.path("state");
     let arguments = ["--policy", &policy, "--state", &state, "--prepare", &prepare];
     let mut run = Run::watch(&service.url(), &arguments);
@@ -127,6 +126,7 @@ fn a_command_gets_event_text_as_data_and_inherits_no_file() {
     assert_eq!(std::fs::read_to_string(&seen).expect("a file"), format!("{hostile}\n"));
     // Only its three pipes and its output file: no lock, no state file, no connection.
     let open = lines(&open);
+    assert!(open.len() >= 3 || cfg!(windows), "{open:?}");
     assert!(open.iter().all(|file| !file.contains("state") && !file.starts_with("socket:")), "{open:?}");
     assert!(!folder.names().contains(&"evil".to_owned()));
     assert_plain(&run.stderr());

@@ -25,6 +25,9 @@ pub(in crate::cli) struct TerminateProfileArgs {
     /// Announce deletions no more
     #[arg(long, conflicts_with = "timeout")]
     disable: bool,
+    /// Print how to create the scale set, with az, powershell or portal
+    #[arg(long, conflicts_with = "disable")]
+    create: bool,
     /// The tool to print it for
     #[arg(long = "as", value_name = "TOOL")]
     tool: Tool,
@@ -47,12 +50,17 @@ enum Tool {
 }
 
 pub(in crate::cli) fn terminate_profile(args: &TerminateProfileArgs) -> Result<(), CommandError> {
-    let plan = Plan { set: &args.scale_set, group: &args.resource_group, timeout: args.timeout };
+    let TerminateProfileArgs { scale_set: set, resource_group: group, timeout, create, .. } = args;
+    let plan = Plan { set, group, timeout: *timeout, create: *create };
     let in_minutes = matches!(args.tool, Tool::Az | Tool::Powershell | Tool::Portal);
     if let Some(timeout) = args.timeout.filter(|timeout| in_minutes && timeout.as_whole_minutes().is_none()) {
         let message = format!(
             "{timeout} is not a whole number of minutes, which this tool needs; use --as rest, bicep or terraform"
         );
+        return Err(CommandError::usage(message));
+    }
+    if args.create && !in_minutes {
+        let message = "--create is for az, powershell and portal; without it, this prints the profile that a new scale set's model needs, too";
         return Err(CommandError::usage(message));
     }
     print(plan.text(args.tool).as_bytes())
@@ -63,11 +71,16 @@ struct Plan<'a> {
     set: &'a Name,
     group: &'a Name,
     timeout: Option<NotBeforeTimeout>,
+    /// Whether the scale set is new.
+    create: bool,
 }
 
 impl Plan<'_> {
     fn text(&self, tool: Tool) -> String {
         let text = match tool {
+            Tool::Az if self.create => self.az_create(),
+            Tool::Powershell if self.create => self.powershell_create(),
+            Tool::Portal if self.create => self.portal_create(),
             Tool::Az => self.az(),
             Tool::Powershell => self.powershell(),
             Tool::Rest => self.rest(),
@@ -104,7 +117,9 @@ impl Plan<'_> {
             Some(_) => "it is deleted without an event, or with the time-out that it had",
             None => "its deletion is still announced",
         };
-        remarks.push(format!("An instance that is not updated to the latest model keeps the old one: {old}."));
+        if !self.create {
+            remarks.push(format!("An instance that is not updated to the latest model keeps the old one: {old}."));
+        }
         if matches!(tool, Tool::Rest | Tool::Bicep) {
             remarks.push(format!("The compute API needs version {COMPUTE_API_VERSION} or later."));
         }
@@ -152,6 +167,47 @@ impl Plan<'_> {
              Update-AzVmssInstance {target} -InstanceId $instances\n\
              # Show the result.\n\
              (Get-AzVmss {target}).VirtualMachineProfile.ScheduledEventsProfile.TerminateNotificationProfile\n"
+        )
+    }
+
+    fn minutes(&self) -> u32 {
+        self.timeout.and_then(NotBeforeTimeout::as_whole_minutes).unwrap_or_default()
+    }
+
+    fn az_create(&self) -> String {
+        format!(
+            "# Replace IMAGE and USER, and add the other options of your machines.\n\
+             az vmss create {} {} --image IMAGE --admin-username USER --generate-ssh-keys --terminate-notification-time {}\n",
+            self.group.az("--resource-group"),
+            self.set.az("--name"),
+            self.minutes()
+        )
+    }
+
+    fn powershell_create(&self) -> String {
+        format!(
+            "# Replace LOCATION and SIZE, and add the other parameters of your machines.\n\
+             $config = New-AzVmssConfig -Location 'LOCATION' -SkuName 'SIZE' -SkuCapacity 2 -TerminateScheduledEvents $true \
+             -TerminateScheduledEventNotBeforeTimeoutInMinutes {}\n\
+             # Add image, account and network to $config with Set-AzVmssStorageProfile, Set-AzVmssOsProfile and\n\
+             # Add-AzVmssNetworkInterfaceConfiguration. Then create the scale set.\n\
+             New-AzVmss -ResourceGroupName {} -VMScaleSetName {} -VirtualMachineScaleSet $config\n",
+            self.minutes(),
+            self.group.single_quoted(),
+            self.set.single_quoted()
+        )
+    }
+
+    fn portal_create(&self) -> String {
+        let Self { set, group, .. } = self;
+        format!(
+            "1. Open \"Virtual machine scale sets\", and select \"Create\".\n\
+             2. Enter the resource group {group}, the name {set}, and what your machines need.\n\
+             3. Open the tab \"Management\", and find \"Instance termination\".\n\
+             4. Set \"Instance termination notification\" to On.\n\
+             5. Set \"Termination delay (minutes)\" to {}.\n\
+             6. Select \"Review + create\".\n",
+            self.minutes()
         )
     }
 

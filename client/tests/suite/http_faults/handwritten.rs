@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::row::FREEZE;
 use crate::support::{
-    FakeService, Folder, PREPARE_ALL, Reply, Run, VM, document, eventually, freeze, lines, started, with,
+    FakeService, Folder, PREPARE_ALL, Reply, Run, VM, document, eventually, freeze, helper, lines, started, with,
 };
 
 #[test]
@@ -160,8 +160,8 @@ fn a_retry_after_of_an_hour_is_limited_to_ten_seconds() {
 fn an_event_that_vanishes_during_its_preparation_and_returns_is_prepared_for_again() {
     let folder = Folder::new();
     let (policy, log) = (folder.file("policy.toml", PREPARE_ALL), folder.path("log"));
-    let prepare = format!("sh -c 'echo prepare >> {log}; sleep 2'");
-    let recover = format!("sh -c 'echo recover >> {log}'");
+    let prepare = helper(&[format!("append {log} prepare"), "sleep 2".to_owned()]);
+    let recover = helper(&[format!("append {log} recover")]);
     let service = FakeService::start();
     service.show(2, &[freeze("a")]);
     let mut run = Run::watch(

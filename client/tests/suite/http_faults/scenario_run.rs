@@ -6,7 +6,7 @@ use std::time::Duration;
 use scheduled_events::replay::{ReplayEvent, Scenario, Server, ServerConfig};
 
 use super::row::{ALWAYS, Never, RetryDelay, Row, SLACK};
-use crate::support::{FakeService, Finished, Folder, PREPARE_ALL, Request, Run, VM, lines, of_replay};
+use crate::support::{FakeService, Finished, Folder, PREPARE_ALL, Request, Run, VM, helper, lines, of_replay};
 
 /// How much later than announced the next poll may be: a slow response, an approval and a busy machine delay it.
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
@@ -43,8 +43,8 @@ pub(crate) fn run_row(name: &'static str, row: Row) -> ScenarioRun {
     let folder = Folder::new();
     let policy = folder.file("policy.toml", PREPARE_ALL);
     let log = folder.path("log");
-    let prepare = format!("sh -c 'echo prepare >> {log}; sleep 3'");
-    let recover = format!("sh -c 'echo recover >> {log}'");
+    let prepare = helper(&[format!("append {log} prepare"), "sleep 3".to_owned()]);
+    let recover = helper(&[format!("append {log} recover")]);
     // With the name given, the first request is the first poll.
     let mut arguments = vec!["--vm-name", VM, "--until-idle"];
     arguments.extend(if row.prepares { ["--policy", &policy] } else { ["--policy", "sample"] });
@@ -52,7 +52,8 @@ pub(crate) fn run_row(name: &'static str, row: Row) -> ScenarioRun {
         arguments.extend(["--prepare", &prepare, "--recover", &recover]);
     }
     let mut run = Run::watch(&server.url(), &arguments);
-    let measured = row.never.iter().any(|never| matches!(never, Never::UseMemory(_)));
+    // Memory is read from /proc.
+    let measured = cfg!(target_os = "linux") && row.never.iter().any(|never| matches!(never, Never::UseMemory(_)));
     let memory_peak_kb = measured.then(|| {
         // By then the client has read everything that is too large, and the event has not ended.
         run.record("an approval", |record| record["record"] == "approval" && record["status"] == 200);

@@ -1,6 +1,8 @@
 //! Tests of the replay server over real sockets, with a client that sends and reads plain bytes.
 
+mod control;
 mod faults;
+mod machines;
 mod rules;
 mod scenarios;
 mod stopping;

@@ -144,13 +144,57 @@ fn an_eviction_that_was_not_announced_stops_the_worker_at_once_and_another_event
     run.wait_for_stderr("Reboot had started when it was first seen: the worker goes on");
     assert_eq!(fixture.lines(), ["start"]);
     service.show(3, &[with(started("b"), &json!({ "EventType": "Preempt" }))]);
-    run.wait_for_stderr("Preempt has started without notice: stopping the worker");
+    run.wait_for_stderr("Preempt has started: stopping the worker");
     fixture.await_lines("end", 1);
     service.await_polls(5);
     assert_eq!((fixture.lines().len(), service.posted()), (2, Vec::new()));
     service.show(4, &[]);
     fixture.await_lines("start", 2);
     assert_eq!(fixture.lines(), ["start", "end", "start"]);
+    run.terminate();
+    run.finish().with_code(0);
+}
+
+/// The machine is out of service for the announced event. The eviction begins before it or after it, and ends before it, after
+/// it, or with it.
+#[test]
+fn an_eviction_that_was_not_announced_beside_an_announced_event_does_not_keep_the_worker_down() {
+    let eviction = with(started("a"), &json!({ "EventType": "Preempt" }));
+    let announced = preempt("b");
+    let both = [eviction.clone(), announced.clone()];
+    for (first, second) in [(0, Some(0)), (0, Some(1)), (0, None), (1, Some(0)), (1, Some(1)), (1, None)] {
+        let (fixture, service) = (Fixture::new(), FakeService::start());
+        let run = fixture.run(&service.url(), &[], &fixture.worker());
+        fixture.await_lines("start", 1);
+        service.show(2, &both[first..=first]);
+        fixture.await_lines("end", 1);
+        service.show(3, &both);
+        service.await_polls(3);
+        if let Some(left) = second {
+            service.show(4, &both[left..=left]);
+            service.await_polls(3);
+        }
+        assert_eq!(fixture.lines(), ["start", "end"]);
+        service.show(5, &[]);
+        fixture.await_lines("start", 2);
+        run.terminate();
+        run.finish().with_code(0);
+    }
+}
+
+#[test]
+fn an_eviction_that_starts_before_the_rule_prepares_for_it_stops_the_worker() {
+    let (fixture, service) = (Fixture::new(), FakeService::start());
+    let policy = fixture.folder.file("policy.toml", "[[rule]]\naction = \"prepare\"\nprepare_before = \"1m\"\n");
+    let run = fixture.run(&service.url(), &["--policy", &policy], &fixture.worker());
+    fixture.await_lines("start", 1);
+    service.show(2, &[preempt("a")]);
+    service.await_polls(3);
+    assert_eq!(fixture.lines(), ["start"]);
+    service.show(3, &[with(started("a"), &json!({ "EventType": "Preempt" }))]);
+    fixture.await_lines("end", 1);
+    service.show(4, &[]);
+    fixture.await_lines("start", 2);
     run.terminate();
     run.finish().with_code(0);
 }

@@ -82,6 +82,31 @@ fn signals_reach_the_worker() {
 }
 
 #[test]
+fn a_worker_that_goes_on_after_sigint_is_kept_as_before() {
+    let (fixture, service) = (Fixture::new(), FakeService::start());
+    let script = format!("trap 'echo INT >> {}' INT; {}", fixture.log, fixture.worker());
+    let checkpoint = fixture.logging("checkpoint");
+    let options = ["--grace", "1s", "--checkpoint", &checkpoint, "--every", "1s"];
+    let run = fixture.run(&service.url(), &options, &script);
+    fixture.await_lines("checkpoint", 1);
+    signal(run.id(), Signal::INT);
+    fixture.await_lines("INT", 1);
+    run.wait_for_stderr("the worker goes on after the signal");
+    let before = fixture.lines().iter().filter(|line| *line == "checkpoint").count();
+    fixture.await_lines("checkpoint", before + 1);
+    service.show(2, &[preempt("a")]);
+    fixture.await_lines("end", 1);
+    let lines = fixture.lines();
+    assert_eq!(lines[lines.len() - 2..], ["checkpoint", "end"]);
+    service.show(3, &[]);
+    fixture.await_lines("start", 2);
+    signal(run.id(), Signal::INT);
+    fixture.await_lines("INT", 2);
+    run.terminate();
+    run.finish().with_code(0);
+}
+
+#[test]
 fn a_worker_reads_no_terminal() {
     let service = FakeService::start();
     let terminal = crate::support::Terminal::new(80);
@@ -97,8 +122,8 @@ fn sigterm_leaves_all_that_the_worker_started_the_grace_and_then_kills_it() {
     let go = fixture.folder.path("go");
     let child = |at_end: &str| {
         format!(
-            "LOG={}; export LOG; setsid sh -c 'trap \"{at_end}\" TERM; echo start $$ >> $LOG; while {WHILE_TEST_RUNS}; do sleep 0.05; \
-             done' & trap 'exit 3' TERM; wait; wait",
+            "trap 'exit 3' TERM; LOG={}; export LOG; setsid sh -c 'trap \"{at_end}\" TERM; echo start $$ >> $LOG; while {WHILE_TEST_RUNS}; \
+             do sleep 0.05; done' & wait; wait",
             fixture.log
         )
     };

@@ -1,9 +1,9 @@
-//! `run` as the first process of a process namespace, as in a container. That takes root or user namespaces.
+//! `run` and `watch` as the first process of a process namespace, as in a container. That takes root or user namespaces.
 
 use std::process::{Command, Stdio};
 
 use super::{Fixture, arguments, preempt};
-use crate::support::{FakeService, PROGRAM, Run, WHILE_TEST_RUNS, command, eventually, launch};
+use crate::support::{FakeService, PREPARE_ALL, PROGRAM, Run, VM, WHILE_TEST_RUNS, command, eventually, launch};
 
 /// How this machine makes a process namespace. The program in it is the first process.
 ///
@@ -21,13 +21,17 @@ fn namespace() -> Vec<&'static str> {
     found.expect("a process namespace needs root or user namespaces, and neither is available here").to_vec()
 }
 
-/// `run` as the first process, without a launcher in between.
+/// `run` as the first process.
 fn first_process(endpoint: &str, options: &[&str], script: &str) -> Run {
+    start(&arguments(endpoint, options, script))
+}
+
+/// The program with these arguments as the first process, without a launcher in between.
+fn start(arguments: &[String]) -> Run {
     let words = namespace();
-    let arguments = arguments(endpoint, options, script);
     let mut whole = launch(words[0]);
-    whole.args(&words[1..]).arg(PROGRAM).args(&arguments);
-    for (name, value) in command(&arguments).get_envs() {
+    whole.args(&words[1..]).arg(PROGRAM).args(arguments);
+    for (name, value) in command(arguments).get_envs() {
         match value {
             Some(value) => whole.env(name, value),
             None => whole.env_remove(name),
@@ -64,11 +68,35 @@ fn it_lives_through_an_event_and_passes_signals_on() {
     eventually("an approval", || (service.posted() == ["a"]).then_some(()));
     service.show(3, &[]);
     fixture.await_lines("start", 2);
-    // The first process is a child of unshare.
+    terminate_first(&run);
+    run.finish().with_code(0);
+    assert_eq!(fixture.lines(), ["start", "end", "start", "end"]);
+}
+
+#[test]
+fn a_watcher_waits_for_the_processes_that_its_commands_leave_to_it() {
+    let (fixture, service) = (Fixture::new(), FakeService::start());
+    let (log, url) = (&fixture.log, service.url());
+    let policy = fixture.folder.file("policy.toml", PREPARE_ALL);
+    let prepare = format!("sh -c 'for n in 1 2 3; do sleep 0.2 & echo $! >> {log}; done'");
+    let recover = format!(
+        "sh -c 'while for pid in $(cat {log}); do test -e /proc/$pid && break; done; test -e /proc/$pid; do sleep 0.1; done; echo gone >> {log}'"
+    );
+    let every = ["watch", "--endpoint", &url, "--interval", "200ms", "--vm-name", VM, "--policy", &policy];
+    let options = ["--prepare", &prepare, "--recover", &recover];
+    let run = start(&[&every[..], &options].concat().into_iter().map(str::to_owned).collect::<Vec<_>>());
+    service.show(2, &[preempt("a")]);
+    eventually("an approval", || (service.posted() == ["a"]).then_some(()));
+    service.show(3, &[]);
+    fixture.await_lines("gone", 1);
+    terminate_first(&run);
+    run.finish().with_code(0);
+}
+
+/// Terminates the first process, which is a child of unshare.
+fn terminate_first(run: &Run) {
     let unshare = run.id();
     let children = std::fs::read_to_string(format!("/proc/{unshare}/task/{unshare}/children")).expect("a process");
     let first = children.trim().parse().expect("one child");
     crate::support::signal(first, rustix::process::Signal::TERM);
-    run.finish().with_code(0);
-    assert_eq!(fixture.lines(), ["start", "end", "start", "end"]);
 }

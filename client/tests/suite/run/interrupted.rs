@@ -117,6 +117,26 @@ fn a_run_that_is_restarted_during_an_event_starts_the_worker_after_it() {
     assert_eq!(service.posted(), ["a"]);
 }
 
+#[test]
+fn a_run_that_is_restarted_during_an_eviction_without_notice_starts_the_worker_after_it() {
+    let (fixture, service) = (Fixture::new(), FakeService::start());
+    let state = fixture.folder.path("state");
+    let arguments = arguments(&service.url(), &["--state", &state], &fixture.worker());
+    let first = in_boot("one", &arguments);
+    fixture.await_lines("start", 1);
+    service.show(2, &[with(started("a"), &json!({ "EventType": "Preempt" }))]);
+    first.wait_for_stderr("the worker has stopped");
+    first.kill();
+    let second = in_boot("one", &arguments);
+    second.wait_for_stderr("waiting for a document");
+    service.await_polls(5);
+    assert_eq!(fixture.lines(), ["start", "end"]);
+    service.show(3, &[]);
+    fixture.await_lines("start", 2);
+    second.terminate();
+    second.finish().with_code(0);
+}
+
 /// The service is silent when the run starts again; when it answers, the event is still open.
 #[test]
 fn a_worker_that_was_started_because_the_service_was_silent_is_stopped_again() {

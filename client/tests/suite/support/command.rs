@@ -1,19 +1,25 @@
 //! The program under test as a child process.
 
 use std::ffi::OsStr;
+#[cfg(unix)]
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
+#[cfg(unix)]
 use std::os::unix::fs::PermissionsExt;
 use std::process::{self, Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+#[cfg(unix)]
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+#[cfg(unix)]
 use super::fake_service::FakeService;
-use super::{Folder, INTERVAL, PATIENCE, VM};
+#[cfg(unix)]
+use super::{Folder, VM};
+use super::{INTERVAL, PATIENCE};
 
 /// The program under test.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_scheduled-events");
@@ -39,13 +45,19 @@ const INHERITED_VARIABLES: [&str; 13] = [
 /// SIGHUP), and so that it is killed when the thread that started it ends, which a killed test run does too.
 #[cfg(target_os = "linux")]
 const LAUNCHER: &[&str] = &["env", "--default-signal", "setpriv", "--pdeathsig", "KILL", "--"];
-#[cfg(not(target_os = "linux"))]
+#[cfg(all(unix, not(target_os = "linux")))]
 const LAUNCHER: &[&str] = &["env"];
 
 /// A program that the launcher starts, with pipes for its output.
 pub fn launch(program: impl AsRef<OsStr>) -> Command {
-    let mut command = Command::new(LAUNCHER[0]);
-    command.args(&LAUNCHER[1..]).arg(program);
+    #[cfg(unix)]
+    let mut command = {
+        let mut command = Command::new(LAUNCHER[0]);
+        command.args(&LAUNCHER[1..]).arg(program);
+        command
+    };
+    #[cfg(windows)]
+    let mut command = Command::new(program);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -83,6 +95,7 @@ pub fn run_with_input<S: AsRef<str>>(arguments: &[S], input: &[u8]) -> Finished 
 }
 
 /// The command started by a wrapper, which gets it as its arguments. The launcher starts the wrapper.
+#[cfg(unix)]
 pub fn wrap(wrapper: &[impl AsRef<OsStr>], plain: &Command) -> Command {
     let mut whole = launch(&wrapper[0]);
     // The launcher's own program is not among its arguments.
@@ -100,6 +113,7 @@ pub fn wrap(wrapper: &[impl AsRef<OsStr>], plain: &Command) -> Command {
 }
 
 /// A wrapper that runs a program as another user, without root's rights; as the same user if that is not root.
+#[cfg(unix)]
 pub fn unprivileged(user: &str) -> Vec<String> {
     if !rustix::process::geteuid().is_root() {
         return vec!["env".to_owned()];
@@ -109,6 +123,7 @@ pub fn unprivileged(user: &str) -> Vec<String> {
 }
 
 /// A copy of the program that this user can execute, and a folder `private` that the user owns.
+#[cfg(unix)]
 pub fn give_away(folder: &Folder, user: &str) -> (String, String) {
     let (program, private) = (folder.path("scheduled-events"), folder.path("private"));
     if !fs::exists(&private).expect("a folder") {
@@ -125,6 +140,7 @@ pub fn give_away(folder: &Folder, user: &str) -> (String, String) {
 }
 
 /// `watch --json` with a state file and the policy `sample`, started by a wrapper.
+#[cfg(unix)]
 pub fn watch_wrapped(wrapper: &[impl AsRef<OsStr>], service: &FakeService, state: &str) -> Run {
     let url = service.url();
     let every = ["watch", "--json", "--endpoint", &url, "--interval", "200ms", "--vm-name", VM];
@@ -253,7 +269,20 @@ impl Run {
         self.finish()
     }
 
+    /// Stops the command, which must end with exit code 0.
+    pub fn stop(self) -> Finished {
+        #[cfg(unix)]
+        {
+            self.terminate();
+            self.finish().with_code(0)
+        }
+        // Wine passes no console event on to another process.
+        #[cfg(windows)]
+        self.kill()
+    }
+
     /// Sends SIGTERM.
+    #[cfg(unix)]
     pub fn terminate(&self) {
         signal(self.id(), Signal::TERM);
     }
@@ -295,6 +324,7 @@ impl Run {
 }
 
 /// Sends a signal to a process.
+#[cfg(unix)]
 pub fn signal(process: u32, signal: Signal) {
     let pid = Pid::from_raw(process.cast_signed()).expect("a process id");
     kill_process(pid, signal).expect("a running process");

@@ -7,6 +7,7 @@
 
 mod command;
 mod fake_service;
+mod helper;
 #[cfg(unix)]
 mod terminal;
 
@@ -22,11 +23,15 @@ use serde_json::{Value, json};
 
 #[allow(unused_imports)] // See above.
 pub use command::{
-    Finished, PROGRAM, Run, STATE_NOT_WRITTEN, WHILE_TEST_RUNS, command, give_away, launch, run, run_with_input,
-    signal, unprivileged, wait_for_approval, watch_wrapped, wrap,
+    Finished, PROGRAM, Run, STATE_NOT_WRITTEN, WHILE_TEST_RUNS, command, launch, run, run_with_input, wait_for_approval,
 };
+#[cfg(unix)]
+#[allow(unused_imports)]
+pub use command::{give_away, signal, unprivileged, watch_wrapped, wrap};
 #[allow(unused_imports)]
 pub use fake_service::{FakeService, Reply, Request};
+#[allow(unused_imports)]
+pub(crate) use helper::helper;
 #[cfg(unix)]
 #[allow(unused_imports)]
 pub use terminal::Terminal;
@@ -107,6 +112,12 @@ pub fn write_private(path: impl AsRef<Path>, content: impl AsRef<[u8]>) {
 
     fs::write(&path, content).expect("a file");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a mode");
+}
+
+/// Writes a file; who can access it is inherited from its folder.
+#[cfg(windows)]
+pub fn write_private(path: impl AsRef<Path>, content: impl AsRef<[u8]>) {
+    fs::write(&path, content).expect("a file");
 }
 
 /// The lines of a file, none if it does not exist.

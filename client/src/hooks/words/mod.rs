@@ -1,0 +1,57 @@
+//! The words of a command line, and the program that the first one names.
+//!
+//! On Unix, words are those of a shell. On Windows a backslash is part of a path and nothing else, a program is found by the
+//! extensions of `PATHEXT`, and commands for `cmd.exe` do not get all variables.
+
+#[cfg(any(windows, test))]
+mod windows;
+
+/// Splits a command line into words.
+///
+/// # Errors
+/// A quote is not closed.
+#[cfg(not(windows))]
+pub(super) fn split(text: &str) -> Result<Vec<String>, UnclosedQuote> {
+    shell_words::split(text).map_err(|_| UnclosedQuote)
+}
+
+#[cfg(not(windows))]
+pub(super) use unix::{find_program, program_exists, reads_commands, takes_variable};
+#[cfg(windows)]
+pub(super) use windows::{find_program, program_exists, reads_commands, split, takes_variable};
+
+/// A quote is not closed.
+pub(super) struct UnclosedQuote;
+
+#[cfg(not(windows))]
+mod unix {
+    use std::env;
+    use std::ffi::OsStr;
+    use std::path::Path;
+
+    /// The program to start: the system finds it.
+    pub(in crate::hooks) fn find_program(program: &str) -> &OsStr {
+        program.as_ref()
+    }
+
+    /// Whether the program exists. It may not be executable.
+    pub(in crate::hooks) fn program_exists(program: &str) -> bool {
+        let program = Path::new(program);
+        // As the system does: a name with a folder is a path, any other one is searched for.
+        if program.components().count() > 1 || program.has_root() {
+            return program.exists();
+        }
+        let folders = env::var_os("PATH").unwrap_or_default();
+        env::split_paths(&folders).any(|folder| folder.join(program).exists())
+    }
+
+    /// Whether a program gets this variable: nothing expands it on the way.
+    pub(in crate::hooks) fn takes_variable(_program: &OsStr, _name: &str, _value: &str) -> bool {
+        true
+    }
+
+    /// Whether a program runs its standard input. A shell does, and an operator who names one without a script wants that.
+    pub(in crate::hooks) fn reads_commands(_words: &[String]) -> bool {
+        false
+    }
+}

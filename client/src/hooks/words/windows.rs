@@ -1,0 +1,218 @@
+//! Command lines on Windows.
+
+#[cfg(windows)]
+use std::env;
+use std::ffi::OsStr;
+#[cfg(windows)]
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::UnclosedQuote;
+
+/// What Windows starts directly, without a program that opens it.
+#[cfg(windows)]
+const EXECUTABLE: [&str; 4] = ["com", "exe", "bat", "cmd"];
+
+/// The variable with text in the words of Azure or of a user, which is never safe for `cmd.exe`.
+const FREE_TEXT: &str = "DESCRIPTION";
+
+/// Splits a command line into words. Double and single quotes keep white space together; a backslash is a character like any other.
+///
+/// # Errors
+/// A quote is not closed.
+pub(in crate::hooks) fn split(text: &str) -> Result<Vec<String>, UnclosedQuote> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    for char in text.chars() {
+        match quote {
+            Some(end) if char == end => quote = None,
+            None if char.is_whitespace() => words.extend(word.take()),
+            None if char == '"' || char == '\'' => {
+                quote = Some(char);
+                word.get_or_insert_default();
+            }
+            _ => word.get_or_insert_default().push(char),
+        }
+    }
+    words.extend(word);
+    if quote.is_some() { Err(UnclosedQuote) } else { Ok(words) }
+}
+
+/// Whether a program gets this variable. `cmd.exe` expands variables before it parses a line, so that a `&` in one starts another
+/// command. A batch file therefore gets no free text, and other variables only if they consist of letters, digits and `-_.,:+`.
+pub(in crate::hooks) fn takes_variable(program: &OsStr, name: &str, value: &str) -> bool {
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_.,:+".contains(char);
+    !is_batch(program) || name != FREE_TEXT && value.chars().all(is_plain)
+}
+
+/// Whether the command is `cmd.exe` without `/c`: it then runs what it reads from standard input, which is the event. With `/k`, it
+/// does so after its command, and a script without either is not run at all.
+pub(in crate::hooks) fn reads_commands(words: &[String]) -> bool {
+    let Some((program, rest)) = words.split_first() else { return false };
+    // Switches need no space between them: `/d/c`. What follows the first of these two is the command.
+    let switches: String = rest.iter().take_while(|word| word.starts_with('/')).map(String::as_str).collect();
+    let mut letters = switches.split('/').filter_map(|switch| switch.chars().next());
+    let first = letters.find(|letter| matches!(letter, 'c' | 'C' | 'k' | 'K'));
+    is_cmd(&file_name(program.as_ref())) && !matches!(first, Some('c' | 'C'))
+}
+
+/// Whether `cmd.exe` runs the program, or is it.
+fn is_batch(program: &OsStr) -> bool {
+    let name = file_name(program);
+    is_one_of(name.extension(), &["bat", "cmd"]) || is_cmd(&name)
+}
+
+fn is_cmd(name: &Path) -> bool {
+    is_one_of(name.file_stem(), &["cmd", "command"]) && !is_one_of(name.extension(), &["bat", "cmd"])
+}
+
+fn is_one_of(part: Option<&OsStr>, names: &[&str]) -> bool {
+    part.is_some_and(|part| names.iter().any(|name| part.eq_ignore_ascii_case(name)))
+}
+
+/// The name of a program's file. Windows ignores dots and spaces at its end.
+fn file_name(program: &OsStr) -> PathBuf {
+    let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
+    PathBuf::from(name.trim_end_matches(['.', ' ']))
+}
+
+/// The program to start: with the folder in which it is found and the extension, as `cmd.exe` finds it, but not in the current folder.
+#[cfg(windows)]
+pub(in crate::hooks) fn find_program(program: &str) -> OsString {
+    find(program).map_or_else(|| program.into(), PathBuf::into_os_string)
+}
+
+/// Whether the program exists.
+#[cfg(windows)]
+pub(in crate::hooks) fn program_exists(program: &str) -> bool {
+    find(program).is_some()
+}
+
+#[cfg(windows)]
+fn find(program: &str) -> Option<PathBuf> {
+    let path = Path::new(program);
+    if path.components().count() > 1 || path.has_root() {
+        return with_extension(path);
+    }
+    let folders = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&folders)
+        .filter(|folder| folder.is_absolute())
+        .find_map(|folder| with_extension(&folder.join(program)))
+}
+
+/// The file of this name, or with one of the extensions of `PATHEXT` added.
+#[cfg(windows)]
+fn with_extension(path: &Path) -> Option<PathBuf> {
+    if path.extension().is_some() && path.is_file() {
+        return Some(path.to_owned());
+    }
+    let extensions = env::var("PATHEXT").unwrap_or_else(|_| ".COM;.EXE;.BAT;.CMD".to_owned());
+    let extensions = extensions.split(';').map(|extension| extension.trim().trim_start_matches('.'));
+    let found = extensions
+        .filter(|extension| EXECUTABLE.iter().any(|known| known.eq_ignore_ascii_case(extension)))
+        .find_map(|extension| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(".");
+            name.push(extension);
+            Some(PathBuf::from(name)).filter(|file| file.is_file())
+        });
+    found.or_else(|| Some(path.to_owned()).filter(|path| path.is_file()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backslash_is_part_of_a_path_and_quotes_keep_words_together() {
+        for (line, words) in [
+            (r"C:\x\drain.cmd", vec![r"C:\x\drain.cmd"]),
+            (
+                r#""C:\Program Files\drain\" --note 'going down'"#,
+                vec![r"C:\Program Files\drain\", "--note", "going down"],
+            ),
+            (r#"  a"b c"d	'"' "'" "#, vec!["ab cd", "\"", "'"]),
+            (r#"drain "" '' "#, vec!["drain", "", ""]),
+            (r"\\server\share\drain.exe a\ b", vec![r"\\server\share\drain.exe", r"a\", "b"]),
+            ("", vec![]),
+        ] {
+            assert_eq!(
+                split(line).ok().as_deref(),
+                Some(&words.into_iter().map(str::to_owned).collect::<Vec<_>>()[..]),
+                "{line}"
+            );
+        }
+        for line in [r#"drain "now"#, "drain 'now", r#""C:\"" "#] {
+            assert!(split(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_cmd_exe_would_run_is_not_a_variable_of_a_batch_file() {
+        for program in ["drain.cmd", r"C:\x\DRAIN.BAT", "cmd", "cmd.exe", "CMD.EXE", "drain.bat. ", "drain.cmd."] {
+            let program = Path::new(program).file_name().map_or(program.as_ref(), |_| OsStr::new(program));
+            for (name, value, takes) in [
+                ("DESCRIPTION", "harmless", false),
+                ("EVENT_TYPE", "Freeze", true),
+                ("NOT_BEFORE", "2022-04-11T22:26:58Z", true),
+                ("RESOURCES", "WestNO_0,other", true),
+                ("EVENT_ID", "a&calc", false),
+                ("EVENT_ID", "a\ncalc", false),
+                ("EVENT_TYPE", "%PATH%", false),
+                ("EVENT_SOURCE", "a\"b", false),
+            ] {
+                assert_eq!(takes_variable(program, name, value), takes, "{program:?} {name}={value}");
+            }
+        }
+        for program in ["drain.exe", "powershell", r"C:\cmd\drain.exe", "commander.exe"] {
+            assert!(takes_variable(program.as_ref(), "DESCRIPTION", "a & b"), "{program}");
+        }
+    }
+
+    #[test]
+    fn cmd_exe_does_not_run_its_input() {
+        for (line, reads) in [
+            ("cmd", true),
+            ("CMD.EXE. drain.cmd", true),
+            ("cmd /k drain.cmd", true),
+            ("cmd /k drain.cmd /c", true),
+            ("cmd /k/c drain.cmd", true),
+            ("cmd drain.cmd /c", true),
+            ("cmd /d /q", true),
+            ("cmd /c drain.cmd", false),
+            ("cmd /V:ON /d/C drain.cmd /k", false),
+            ("command.com /c drain.cmd", false),
+            ("cmd.bat", false),
+            ("drain.cmd /k", false),
+            ("powershell -File drain.ps1", false),
+        ] {
+            assert_eq!(split(line).ok().map(|words| reads_commands(&words)), Some(reads), "{line}");
+        }
+    }
+
+    #[test]
+    #[cfg(windows)]
+    fn programs_are_found_by_their_extension() {
+        let folder = env::temp_dir().join(format!("scheduled-events-programs-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        for name in ["drain.cmd", "drain.txt", "v1.2.exe", "plain"] {
+            std::fs::write(folder.join(name), "").unwrap();
+        }
+        let path = |name: &str| folder.join(name);
+        for (name, found) in [
+            ("drain", Some("drain.cmd")),
+            ("DRAIN.CMD", Some("DRAIN.CMD")),
+            ("v1.2", Some("v1.2.exe")),
+            ("plain", Some("plain")),
+            ("missing", None),
+        ] {
+            let found = found.map(path);
+            let lower = |path: PathBuf| path.to_str().unwrap().to_lowercase();
+            assert_eq!(find(path(name).to_str().unwrap()).map(lower), found.map(lower), "{name}");
+        }
+        assert!(program_exists("cmd") && !program_exists("no-such-program"));
+        assert!(Path::new(&find_program("cmd")).is_absolute());
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}

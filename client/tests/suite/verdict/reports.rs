@@ -1,0 +1,134 @@
+//! The report's files.
+
+use super::*;
+use crate::support::{PROGRAM, run};
+
+/// Checks a `JUnit` file as Python's parser reads it, by the rules that the schemas of Jenkins and of Ant have in common.
+const CHECK_JUNIT: &str = r#"
+import re, sys, xml.etree.ElementTree as ET
+root = ET.parse(sys.argv[1]).getroot()
+assert root.tag == "testsuites", root.tag
+counts = lambda element, names: {name: int(element.get(name)) for name in names}
+total = {"tests": 0, "failures": 0}
+for number, suite in enumerate(root):
+    assert suite.tag == "testsuite"
+    order = [child.tag for child in suite]
+    assert order[0] == "properties" and order[-2:] == ["system-out", "system-err"], order
+    assert set(order[1:-2]) == {"testcase"}, order
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", suite.get("timestamp")), suite.attrib
+    assert suite.get("name") and suite.get("hostname") and suite.get("package") and int(suite.get("id")) == number
+    float(suite.get("time"))
+    cases = suite.findall("testcase")
+    stated = counts(suite, ["tests", "failures", "errors", "skipped"])
+    found = {"tests": len(cases), "failures": len(suite.findall("testcase/failure")), "errors": 0,
+             "skipped": len(suite.findall("testcase/skipped"))}
+    assert stated == found, (stated, found)
+    for name in total:
+        total[name] += found[name]
+    names = [case.get("name") for case in cases]
+    assert len(set(names)) == len(names)
+    for case in cases:
+        assert set(case.attrib) == {"name", "classname", "time"}, case.attrib
+        assert len(case) <= 1 and all(child.tag in ("failure", "skipped", "system-out") for child in case)
+        for failure in case.findall("failure"):
+            assert failure.get("message") and failure.get("type") == case.get("name")
+            assert "docs/wire.md, section " in failure.text, failure.text
+    for item in suite.find("properties"):
+        assert item.tag == "property" and item.get("name") and item.get("value") is not None
+assert counts(root, total) == total, (root.attrib, total)
+print(total["tests"], total["failures"], sep="\n")
+for failure in root.iter("failure"):
+    print(failure.get("type"), failure.get("message"))
+"#;
+
+/// Runs a client that sends a few hostile requests, with a report in a format.
+fn hostile(folder: &Folder, name: &str) -> (String, Finished) {
+    let scenario = folder.file("two & three's <b>.toml", SHORT);
+    let report = folder.path(name);
+    let requests = r#"
+import os, socket
+host, port = os.environ["SCHEDULED_EVENTS_ENDPOINT"].removeprefix("http://").split(":")
+for target in ["/<script>alert('1')</script>&amp;\"]]>", "/metadata/scheduledevents?api-version=<b>"]:
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(f"GET {target} HTTP/1.1\r\nHost: {host}\r\nMetadata: <b>&\r\nConnection: close\r\n\r\n".encode())
+        connection.recv(1000)
+"#;
+    let finished = run(&["replay", &scenario, "--report", &report, "--", "python3", "-c", requests]);
+    (fs::read_to_string(&report).expect("a report"), finished.with_code(1))
+}
+
+#[test]
+fn a_junit_file_is_what_parsers_and_schemas_expect() {
+    let folder = Folder::new();
+    let (text, _) = hostile(&folder, "report.xml");
+    let output = std::process::Command::new("python3")
+        .args(["-c", CHECK_JUNIT, &folder.path("report.xml")])
+        .output()
+        .expect("python3");
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{stderr}\n{text}");
+    let lines: Vec<_> = stdout.lines().collect();
+    assert_eq!(lines[..2], ["18", "3"], "{stdout}");
+    assert!(lines[2].starts_with("url found GET /<script>alert('1')</script>&amp;\"]]>"), "{stdout}");
+    assert!(text.contains("&lt;script&gt;") && !text.contains("<script>"), "{text}");
+}
+
+#[test]
+fn an_html_report_loads_and_runs_nothing() {
+    let folder = Folder::new();
+    let (text, _) = hostile(&folder, "report.html");
+    assert!(text.contains("&lt;script&gt;alert(&#39;1&#39;)") && !text.contains("<script"), "{text}");
+    for needed in
+        ["<html lang=\"en\">", "<title>", "default-src 'none'", "color-scheme:light dark", "scope=\"col\"", "</html>"]
+    {
+        assert!(text.contains(needed), "{needed}: {text}");
+    }
+    assert!(!text.contains("http://") && !text.contains("https://"), "{text}");
+}
+
+#[test]
+fn what_is_wrong_with_the_arguments_is_found_before_the_client_starts() {
+    let folder = Folder::new();
+    let mark = folder.path("ran");
+    let refused = |arguments: &[&str]| {
+        let all = [&["replay", "preempt"], arguments, &["--", "touch", &mark]].concat();
+        run(&all).with_code(2).stderr
+    };
+    assert!(
+        refused(&["--report", "report.txt"]).contains("expected a name that ends in .xml (JUnit), .ndjson or .html")
+    );
+    assert!(refused(&["--report", &folder.path("missing/report.xml")]).contains("cannot write the report"));
+    assert!(refused(&["--machines", "0"]).contains("from 1 to 1000"));
+    assert!(fs::metadata(&mark).is_err());
+    let missing = run(&["replay", "preempt", "--", "/no/such/program"]).with_code(2);
+    assert!(missing.stderr.contains("error: cannot run /no/such/program: "), "{}", missing.stderr);
+}
+
+#[test]
+fn a_command_s_exit_code_is_passed_on() {
+    for code in [0, 7] {
+        let finished =
+            run(&["replay", "preempt", "--quiet", "--", "sh", "-c", &format!("exit {code}")]).with_code(code);
+        assert_eq!(finished.stdout.lines().count(), 1, "{}", finished.stdout);
+    }
+    let list = run(&["replay", "preempt", "--", PROGRAM, "list", "--json"]).with_code(0);
+    assert!(list.stdout.contains("{\"record\":\"document\",\"incarnation\":1,"), "{}", list.stdout);
+}
+
+#[test]
+fn without_a_command_the_report_is_written_at_a_signal() {
+    let folder = Folder::new();
+    let report = folder.path("report.ndjson");
+    let replay = Run::start(command(&["replay", "preempt", "--report", &report]));
+    let url = crate::support::eventually("the address", || {
+        replay.stdout().lines().next().and_then(|line| line.strip_prefix("listening on ").map(str::to_owned))
+    });
+    run(&["list", "--endpoint", &url]).with_code(0);
+    replay.terminate();
+    replay.finish().with_code(0);
+    let text = fs::read_to_string(&report).expect("a report");
+    assert!(
+        text.starts_with("{\"report\":\"client\",\"machine\":\"WestNO_0\",\"scenario\":\"preempt\",\"clean\":true,"),
+        "{text}"
+    );
+}
