@@ -1,8 +1,9 @@
-//! Parse errors, and positions in a document.
+//! Errors with a description, and positions in a document.
 
 use core::fmt::{self, Write};
 use std::ffi::{CStr, c_char};
 
+use scheduled_events_core::terminate::ProfileRule;
 use scheduled_events_core::{ParseError, ParseErrorKind, Position};
 
 use crate::boundary::boundary;
@@ -89,11 +90,12 @@ fn kind_of(number: u32) -> Option<&'static (schedev_parse_error, &'static CStr, 
 /// The size of schedev_error.message, the NUL included. No message is longer.
 pub const SCHEDEV_ERROR_MESSAGE_MAX_BYTES: usize = 128;
 
-/// Why a document is refused, and where. Written if a function returns SCHEDEV_ERROR_PARSE.
+/// Why a document is refused, and where, if a function returns SCHEDEV_ERROR_PARSE; or the rule by which a profile is refused,
+/// if it returns SCHEDEV_ERROR_PROFILE, which has no position: line, column and offset are 0. Otherwise it is not written.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct schedev_error {
-    /// A schedev_parse_error.
+    /// A schedev_parse_error or a schedev_profile_rule. No number is in both.
     pub kind: u32,
     /// The line, from 1. Lines end with a line feed.
     pub line: u32,
@@ -119,17 +121,26 @@ impl schedev_error {
     };
 
     pub(crate) fn new(error: ParseError, position: Position) -> Self {
-        let mut result = Self {
+        let result = Self {
             kind: schedev_parse_error::from_core(error.kind) as u32,
             line: position.line,
             column: position.column,
             offset: error.offset,
             ..Self::NONE
         };
-        let mut message = Message { buffer: &mut result.message, length: 0 };
+        result.with_message(&error.message())
+    }
+
+    /// The rule of this number, without a position.
+    pub(crate) fn of_rule(kind: u32, rule: ProfileRule) -> Self {
+        Self { kind, ..Self::NONE }.with_message(&rule.message())
+    }
+
+    fn with_message(mut self, text: &dyn fmt::Display) -> Self {
+        let mut message = Message { buffer: &mut self.message, length: 0 };
         // A message that does not fit ends early.
-        let _ = write!(message, "{}", error.message());
-        result
+        let _ = write!(message, "{text}");
+        self
     }
 }
 

@@ -47,13 +47,15 @@ pub enum schedev_status {
     SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS = 17,
     /// Another machine wrote the snapshot: the disk was cloned.
     SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE = 18,
+    /// Azure refuses the notification profile or its time-out. The schedev_error has the schedev_profile_rule.
+    SCHEDEV_ERROR_PROFILE = 19,
     /// A bug in this library was caught. Initialise the objects that were passed again.
     SCHEDEV_ERROR_INTERNAL = 255,
 }
 
 use schedev_status::*;
 
-pub(crate) const ALL: [schedev_status; 20] = [
+pub(crate) const ALL: [schedev_status; 21] = [
     SCHEDEV_OK,
     SCHEDEV_END,
     SCHEDEV_ERROR_NULL,
@@ -73,6 +75,7 @@ pub(crate) const ALL: [schedev_status; 20] = [
     SCHEDEV_ERROR_SNAPSHOT_VERSION,
     SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS,
     SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE,
+    SCHEDEV_ERROR_PROFILE,
     SCHEDEV_ERROR_INTERNAL,
 ];
 
@@ -98,6 +101,7 @@ impl schedev_status {
             SCHEDEV_ERROR_SNAPSHOT_VERSION => c"the snapshot was written by a later version",
             SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS => c"the snapshot has more pending events than a session can hold",
             SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE => c"the snapshot is of another machine",
+            SCHEDEV_ERROR_PROFILE => c"Azure refuses the notification profile or its time-out",
             SCHEDEV_ERROR_INTERNAL => c"internal error",
         }
     }

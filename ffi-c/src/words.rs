@@ -12,6 +12,7 @@ use crate::session::schedev_gate_answer::*;
 use crate::session::schedev_preparation::*;
 use crate::step::schedev_gate_phase::*;
 use crate::step::schedev_outcome_kind::*;
+use crate::terminate::schedev_profile_rule::*;
 
 /// A word with NULs after it. Tables of these, unlike tables of pointers, need no relocation, which takes more bytes than most
 /// words.
@@ -198,8 +199,27 @@ pub extern "C" fn schedev_gate_answer_word(answer: u32) -> *const c_char {
     word(&ANSWERS, answer, c"unknown")
 }
 
+static PROFILE_RULES: [(u32, Word); 6] = [
+    (SCHEDEV_PROFILE_RULE_ISO_8601_DURATION as u32, padded(c"iso-8601-duration")),
+    (SCHEDEV_PROFILE_RULE_AT_LEAST_5_MINUTES as u32, padded(c"at-least-5-minutes")),
+    (SCHEDEV_PROFILE_RULE_AT_MOST_15_MINUTES as u32, padded(c"at-most-15-minutes")),
+    (SCHEDEV_PROFILE_RULE_EXACTLY_15_MINUTES as u32, padded(c"exactly-15-minutes")),
+    (SCHEDEV_PROFILE_RULE_NOT_ON_SPOT as u32, padded(c"not-on-spot")),
+    (SCHEDEV_PROFILE_RULE_COMPUTE_API_VERSION as u32, padded(c"compute-api-version")),
+];
+
+/// Returns a schedev_profile_rule as a word, such as "at-least-5-minutes".
+///
+/// @param rule  a schedev_profile_rule, or any other number.
+/// @return a static string; "other" if the number has no word.
+#[unsafe(no_mangle)]
+pub extern "C" fn schedev_profile_rule_word(rule: u32) -> *const c_char {
+    word(&PROFILE_RULES, rule, c"other")
+}
+
 #[cfg(test)]
 mod tests {
+    use scheduled_events_core::terminate::ProfileRule;
     use scheduled_events_core::{EventKind, GateAnswer, GatePhase, Scope, SourceKind};
 
     use super::*;
@@ -218,6 +238,7 @@ mod tests {
         assert_eq!(all(&PHASES), [GatePhase::Prepare, GatePhase::Approve].map(GatePhase::word));
         let answers = [GateAnswer::Open, GateAnswer::AnotherApproves, GateAnswer::Closed];
         assert_eq!(all(&ANSWERS), answers.map(GateAnswer::word));
+        assert_eq!(all(&PROFILE_RULES), ProfileRule::ALL.map(ProfileRule::word));
     }
 
     #[test]

@@ -51,6 +51,8 @@ mod step;
 mod struct_size;
 #[path = "../../src/tagged.rs"]
 mod tagged;
+#[path = "../../src/terminate.rs"]
+mod terminate;
 #[path = "../../src/text.rs"]
 mod text;
 #[path = "../../src/time.rs"]
