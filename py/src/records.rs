@@ -38,7 +38,7 @@ pub(crate) struct Unread {
 pub(crate) enum UnreadKind {
     /// A change. It counts as reported once this is completed.
     Change(Completion),
-    /// A failed poll, and the number of earlier ones with the same cause that it stands for.
+    /// A failed poll, and the number of earlier ones with the same cause that were merged into it.
     PollFailed {
         cause: String,
         repeated: u64,
@@ -136,7 +136,7 @@ impl Unread {
         }
     }
 
-    /// The number of failed polls of the same cause before it that it stands for.
+    /// The number of earlier failed polls of the same cause that were merged into it.
     pub(crate) fn repeated(&self) -> u64 {
         match self.kind {
             UnreadKind::PollFailed { repeated, .. } => repeated,

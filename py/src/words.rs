@@ -54,7 +54,7 @@ pub(crate) fn record<'py>(py: Python<'py>, json: &str) -> PyResult<Bound<'py, Py
     record_class(py, "from_dict")?.call1((loads(py, json)?,))
 }
 
-/// The same for a failed poll that stands for `repeated` earlier ones.
+/// The same for a failed poll into which `repeated` earlier ones were merged.
 pub(crate) fn failed_poll<'py>(py: Python<'py>, json: &str, repeated: u64) -> PyResult<Bound<'py, PyAny>> {
     let more = PyDict::new(py);
     more.set_item("repeated", repeated)?;

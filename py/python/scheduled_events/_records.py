@@ -48,7 +48,7 @@ _FIELDS = {
     "phase": "What the gate is asked: ``prepare`` before the preparation, ``approve`` before the approval.",
     "reason": "Why, for people.",
     "record": "The record.",
-    "repeated": "How many earlier failures of the same cause it stands for: nobody read their records in time.",
+    "repeated": "How many earlier failures of the same cause were merged into it: nobody read their records in time.",
     "resource_type": "``VirtualMachine``.",
     "resources": "The names of the machines that the event affects; None if they are unknown.",
     "retry_in_ms": "Milliseconds until the next poll.",

@@ -289,7 +289,7 @@ class PollFailed(Record):
     def retry_in_ms(self) -> int: ...
     @property
     def repeated(self) -> int:
-        """How many earlier failures of the same cause it stands for: nobody read their records in time."""
+        """How many earlier failures of the same cause were merged into it: nobody read their records in time."""
     @property
     def time(self) -> datetime | None: ...
 
