@@ -1,6 +1,7 @@
 #!/bin/sh
-# Fuzzes every target that `cargo fuzz list` names: fuzz/run.sh [SECONDS], 60 seconds each by default. Uses a dictionary and
-# seeds from the shared corpus. Fails when a target crashes; the input is then in fuzz/artifacts.
+# Fuzzes every target that `cargo fuzz list` names: fuzz/run.sh [SECONDS], 60 seconds each by default. Starts with the inputs that
+# earlier runs kept, in fuzz/corpora and fuzz/corpus, and with the shared corpus. Fails when a target crashes; the input is then in
+# fuzz/artifacts.
 #
 # Needs the nightly compiler and cargo-fuzz: tests/setup fuzz installs them.
 set -eu
@@ -8,35 +9,27 @@ export LC_ALL=C
 cd "$(dirname "$0")/.."
 each=${1:-60}
 
-targets=$(cargo +nightly fuzz list)
-[ -n "$targets" ] || { echo "error: `cargo fuzz list` names no target" >&2; exit 1; }
-echo "seeds: the documents of tests/corpus, lines of tests/conformance, and fuzz/regressions"
+export RUSTUP_TOOLCHAIN=nightly
+targets=$(cargo fuzz list)
+[ -n "$targets" ] || { echo "error: \`cargo fuzz list\` names no target" >&2; exit 1; }
+fuzz/corpora.py unpack
 for target in $targets; do
-    seeds=fuzz/corpus/$target
-    mkdir -p "$seeds"
     for file in tests/corpus/*.json fuzz/regressions/"$target"/*; do
         case $file in *.expected.json) continue ;; esac
         # Large seeds slow every run down.
-        if [ -f "$file" ] && [ "$(wc -c < "$file")" -le 4096 ]; then cp "$file" "$seeds/seed-$(basename "$file")"; fi
+        if [ -f "$file" ] && [ "$(wc -c <"$file")" -le 4096 ]; then cp "$file" "fuzz/corpus/$target/seed-$(basename "$file")"; fi
     done
-    if [ "$target" = not_before ]; then
-        grep -hoE '"NotBefore": *"[^"]+"' tests/corpus/*.json | sed -E 's/.*: *"(.*)"/\1/' | sort -u | {
-            number=0
-            while IFS= read -r time; do
-                number=$((number + 1))
-                printf '%s' "$time" > "$seeds/seed-time-$number"
-            done
-        }
-    fi
 done
-cargo +nightly fuzz build
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
+# Builds the targets, and shows that the files for OSS-Fuzz can be made.
+mkdir "$logs/out"
+OUT=$logs/out .clusterfuzzlite/build.sh
 
 # fuzz TARGET: libFuzzer's output goes to a file, since two targets run side by side.
 fuzz() {
-    case $1 in document) longest=4096 ;; not_before) longest=80 ;; snapshot) longest=1500 ;; *) longest=3000 ;; esac
-    cargo +nightly fuzz run "$1" -- -max_total_time="$each" -max_len=$longest -dict=fuzz/json.dict -timeout=10 \
+    case $1 in document) longest=4096 ;; not_before) longest=80 ;; profiles) longest=500 ;; snapshot) longest=1500 ;; *) longest=3000 ;; esac
+    cargo fuzz run "$1" -- -max_total_time="$each" -max_len=$longest -dict=fuzz/json.dict -timeout=10 \
         -rss_limit_mb=2048 -print_final_stats=1 -verbosity=0 >"$logs/$1" 2>&1 && touch "$logs/$1.passed"
 }
 

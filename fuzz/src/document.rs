@@ -5,9 +5,11 @@
 //! nested deeper than [`MAX_DEPTH`](scheduled_events_core::MAX_DEPTH) and repeated members.
 
 use scheduled_events_core::{
-    Document, Event, Incarnation, NotBefore, ParseErrorKind, Policy, Position, Problem, ProblemKind, Text, Tracker,
-    UnixSeconds, VmNames,
+    Document, Event, Incarnation, Members, NotBefore, ParseErrorKind, Policy, Position, Problem, ProblemKind, Text,
+    Tracker, UnixSeconds, VmNames,
 };
+
+use scheduled_events_core::record::{EventMembers, Printable, PrintableJson, Record, is_unsafe_to_print};
 
 use crate::oracle::{self, EventReading, NUMBER_TOKEN, Reading};
 
@@ -19,11 +21,16 @@ pub fn run(input: &[u8]) {
     }
     if let Ok(text) = str::from_utf8(input) {
         compare_paths(text);
+        check_printable(text);
     }
     if let Err(error) = &ours {
         assert!(error.offset <= input.len(), "{error:?}");
-        let Position { line, column } = error.position(input);
-        assert!(line >= 1 && column >= 1);
+        let position = error.position(input);
+        assert!(position.line >= 1 && position.column >= 1);
+        assert!(error.to_string().ends_with(&format!(" at byte {}", error.offset)), "{error}");
+        assert_eq!(position.to_string(), format!("{}:{}", position.line, position.column));
+        assert_eq!(Document::parse(input).err(), Some(*error));
+        assert!(!error.kind.message().is_empty() && error.kind.word().is_ascii());
         // The input ends too early only at its end.
         if error.kind == ParseErrorKind::UnexpectedEnd {
             assert_eq!(error.offset, input.len(), "{error:?}");
@@ -33,7 +40,10 @@ pub fn run(input: &[u8]) {
         return;
     }
     match (ours, oracle::read(input)) {
-        (Ok(document), Some(expected)) => assert_eq!(reading(&document), expected),
+        (Ok(document), Some(expected)) => {
+            assert_eq!(reading(&document), expected);
+            document.events().for_each(|event| check_members(&event));
+        }
         (Err(_), None) => {}
         (Ok(_), None) => panic!("accepted, but serde_json or the rules refuse it: {:?}", oracle_error(input)),
         (Err(error), Some(_)) => panic!("refused, but nothing is wrong with it: {error:?}"),
@@ -44,9 +54,42 @@ fn oracle_error(input: &[u8]) -> Option<serde_json::Error> {
     serde_json::from_slice::<serde::de::IgnoredAny>(input).err()
 }
 
+/// The records of a document, its problems and its events are JSON that any reader accepts.
+fn check_records(document: &Document<'_>, input: &[u8]) {
+    let record = serde_json::to_value(Record::from_document(document)).unwrap();
+    assert_eq!(record["events"], document.events().len());
+    for problem in document.problems() {
+        let record = serde_json::to_value(Record::from_problem(&problem, Some(input))).unwrap();
+        assert!(record["line"].is_u64(), "{record}");
+    }
+    for event in document.events() {
+        let json = serde_json::to_string(&EventMembers::from_event(&event, VmNames::new(&["vm"]))).unwrap();
+        let members: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(members["event_id"], event.event_id().to_string());
+        // As it is printed, it has the same value and nothing that acts on a terminal.
+        let printed = PrintableJson(&json).to_string();
+        assert!(!printed.chars().any(is_unsafe_to_print), "{printed:?}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&printed).unwrap(), members);
+        assert!(!format!("{event:?}").is_empty());
+        let unknown = serde_json::to_value(EventMembers::unknown(event.event_id())).unwrap();
+        let known = unknown.as_object().unwrap().iter().filter(|(_, value)| !value.is_null());
+        assert!(known.map(|(name, _)| name).eq(["event_id"]), "{unknown}");
+    }
+}
+
+/// The members of an event's object, known and unknown, put together again are the object.
+fn check_members(event: &Event<'_>) {
+    let members = Members::new(event.object());
+    let parts: Vec<_> = members.map(|(name, value)| format!("{}:{value}", serde_json::json!(name))).collect();
+    let rebuilt = format!("{{{}}}", parts.join(","));
+    let read = |json: &str| serde_json::from_str::<oracle::Node>(json).unwrap();
+    assert_eq!(read(&rebuilt), read(event.object()), "{rebuilt}");
+}
+
 /// What holds for every document without a comparison.
 fn check_consistency(document: &Document<'_>, input: &[u8]) {
     assert_eq!(document.events().len(), document.events().count());
+    check_records(document, input);
     let mut visited = Vec::new();
     let read = Document::parse_each(input, &mut [Text::plain(""); 3], |event, bytes, names| {
         let read_again = event.resources().into_iter();
@@ -65,6 +108,7 @@ fn check_consistency(document: &Document<'_>, input: &[u8]) {
         assert!(last < Some(event.index()), "events are in the document's order");
         last = Some(event.index());
         check_text(event.event_id());
+        assert_eq!(event_reading(&event.layout().event(event.object())), event_reading(&event));
         for name in event.resources() {
             check_text(name);
         }
@@ -91,12 +135,20 @@ fn check_text(text: Text<'_>) {
     let decoded: String = text.chars().collect();
     assert_eq!(text.decoded_len(), decoded.len());
     assert_eq!(text.to_string(), decoded);
+    check_printable(&decoded);
     assert!(text == *decoded && text.eq_ignore_ascii_case(&decoded.to_ascii_uppercase()));
     let mut buffer = vec![0; decoded.len()];
     assert_eq!(text.copy_to(&mut buffer), Ok(decoded.as_str()));
     if let Some(short) = decoded.len().checked_sub(1) {
         assert_eq!(text.copy_to(&mut buffer[..short]).unwrap_err().needed, decoded.len());
     }
+}
+
+/// For people, text is printed without what acts on a terminal, and unchanged if there is nothing of it.
+fn check_printable(text: &str) {
+    let printed = Printable(text).to_string();
+    assert!(!printed.chars().any(|char| char.is_control() || is_unsafe_to_print(char)), "{printed:?}");
+    assert_eq!(printed == text, !text.chars().any(is_unsafe_to_print), "{text:?}");
 }
 
 /// The reading of a document in the form of the oracle's.

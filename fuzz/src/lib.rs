@@ -6,6 +6,7 @@ pub mod document;
 mod grammar;
 pub mod not_before;
 mod oracle;
+pub mod profiles;
 pub mod snapshot;
 pub mod structured;
 pub mod tracker_session;
@@ -14,12 +15,13 @@ pub mod tracker_session;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets, for the tests that replay inputs.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
     ("document", document::run),
     ("structured", structured::run),
     ("tracker_session", tracker_session::run),
     ("diff_two_documents", diff_two_documents::run),
     ("not_before", not_before::run),
     ("snapshot", snapshot::run),
+    ("profiles", profiles::run),
     ("c_abi", c_abi::run),
 ];

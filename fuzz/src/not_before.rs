@@ -1,13 +1,14 @@
-//! Times, compared with jiff.
+//! Times and the time-outs of notification profiles, compared with jiff.
 //!
 //! jiff reads every time that core reads, as the same time; core reads every time that jiff writes in one of the two
 //! forms. jiff gets the text without the weekday, which core ignores, and without white space around it.
 
-use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::fmt::rfc2822;
 use jiff::tz::Offset;
+use jiff::{Span, SpanRelativeTo, Timestamp};
 use scheduled_events_core::UnixSeconds;
+use scheduled_events_core::terminate::NotBeforeTimeout;
 
 pub fn run(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data)
@@ -18,12 +19,23 @@ pub fn run(data: &[u8]) {
         let theirs = jiff_reads(text).unwrap_or_else(|| panic!("jiff reads no time in {text:?}, we read {ours}"));
         assert_eq!(ours.0, theirs, "{text:?}");
     }
+    if let Ok(text) = std::str::from_utf8(data)
+        && let Ok(ours) = NotBeforeTimeout::parse(text)
+    {
+        assert_eq!(i64::from(ours.as_seconds()), jiff_reads_duration(text), "{text:?}");
+        assert_eq!(NotBeforeTimeout::parse(&ours.to_string()), Ok(ours));
+    }
     if let Some(bytes) = data.first_chunk::<8>() {
         let seconds = i64::from_le_bytes(*bytes);
         let _ = UnixSeconds(seconds).to_string();
         written_is_read(seconds % 253_402_207_200);
         written_is_read(seconds % 62_135_596_800);
     }
+}
+
+fn jiff_reads_duration(text: &str) -> i64 {
+    let span: Span = text.parse().unwrap_or_else(|error| panic!("jiff reads no duration in {text:?}: {error}"));
+    span.to_duration(SpanRelativeTo::days_are_24_hours()).expect("days are 24 hours").as_secs()
 }
 
 fn jiff_reads(text: &str) -> Option<i64> {

@@ -4,10 +4,11 @@
 use std::collections::HashMap;
 
 use arbitrary::Unstructured;
+use scheduled_events_core::record::{CauseWord, Record, is_unsafe_to_print};
 use scheduled_events_core::{
     Action, AnswerOutcome, Cause, Change, Document, Event, EventId, EventKind, EventType, EventTypes, GateAnswer,
     Leader, Policy, Preparation, Report, RequestOutcome, Response, Rule, Scope, Session, SessionConfig, Step,
-    UnixMillis, VmNames,
+    UnixMillis, VmNames, WaitsFor,
 };
 
 use crate::grammar::{self, rarely};
@@ -34,6 +35,14 @@ struct EventState {
     to_recover: bool,
     /// The recovery of another machine in progress.
     recovering: Option<u32>,
+}
+
+/// The record of a failed poll has its cause, and the message for people is one line.
+fn check_failure(cause: Cause, retry_in_ms: u32) {
+    let record = serde_json::to_value(Record::PollFailed { cause: CauseWord(cause), retry_in_ms }).unwrap();
+    assert!(record["cause"].as_str().is_some_and(|text| text.starts_with(cause.word())), "{record}");
+    let message = cause.to_string();
+    assert!(!message.is_empty() && !message.chars().any(is_unsafe_to_print), "{message:?}");
 }
 
 #[allow(clippy::struct_excessive_bools)] // They are independent of each other.
@@ -180,6 +189,13 @@ fn session(policy: &Policy, gate: bool) -> Session<CAPACITY> {
     Session::new(&config).unwrap()
 }
 
+/// The record of a report is JSON that any reader accepts, with its kind and its time.
+fn check_record(report: &Report<'_>, body: &str, now: UnixMillis) {
+    let record = Record::from_report(report, Some(body.as_bytes())).at(now.seconds());
+    let value = serde_json::to_value(record).unwrap();
+    assert!(value["record"].is_string() && value["time"] == now.seconds().to_string().as_str(), "{value}");
+}
+
 fn key(id: &EventId) -> String {
     id.as_str().to_ascii_lowercase()
 }
@@ -249,7 +265,8 @@ impl Host {
         } else {
             self.session.on_response(response, self.now)
         };
-        assert!(matches!(outcome, RequestOutcome::PollFailed { .. }), "{outcome:?}");
+        let RequestOutcome::PollFailed { cause, retry_in_ms } = outcome else { panic!("{outcome:?}") };
+        check_failure(cause, retry_in_ms);
         assert_eq!(self.snapshot(), before, "{outcome:?} changed something");
         self.run_steps(false);
     }
@@ -305,7 +322,12 @@ impl Host {
             }
         }
         for _ in 0..3_000 {
-            match self.session.next(self.now) {
+            self.check_waiting();
+            let step = self.session.next(self.now);
+            if let Step::Report(report) = &step {
+                check_record(report, &self.body, self.now);
+            }
+            match step {
                 Step::Wait { until } => {
                     assert!(until > self.now, "the session waits for a time in the past");
                     if !to_poll {
@@ -379,14 +401,30 @@ impl Host {
                     let id = key(event.event_id());
                     self.changed(id, change);
                 }
-                Step::Report(Report::Decision { decision, event }) => {
-                    let _ = (decision.reason.to_string(), event.event_id().as_str());
-                }
+                Step::Report(Report::Decision { .. }) => {}
                 Step::Report(Report::Untracked(_)) => assert!(self.exceeded),
                 Step::Report(Report::Problem(problem)) => assert!(problem.offset < self.body.len()),
             }
         }
         panic!("the session never waits");
+    }
+
+    /// What the session waits for agrees with what the host knows.
+    fn check_waiting(&self) {
+        let waiting: Vec<_> = self.session.waiting(self.now).collect();
+        assert_eq!(waiting.len(), self.session.events().count());
+        for (event, waiting) in waiting {
+            let id = key(event.event_id());
+            let _ = waiting.reason().map(|reason| reason.to_string());
+            if let Some(attempt) = waiting.attempt {
+                let runs = |event: &EventState| [event.running, event.recovering].contains(&Some(attempt));
+                let runs = self.recovering == Some(attempt) || self.events.values().any(runs);
+                assert!(runs || self.cancelled.contains(&attempt), "{id}: attempt {attempt} does not run");
+            }
+            assert!(waiting.waits_for != WaitsFor::Start || self.approved.contains(&id) || self.exceeded, "{id}");
+        }
+        let recovery = self.session.recovery();
+        assert_eq!(recovery.is_some(), self.session.out_of_service_since().is_some());
     }
 
     /// At most five requests per second.

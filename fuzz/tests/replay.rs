@@ -1,6 +1,7 @@
 //! Runs the targets without a fuzzer: over inputs that once crashed, over the corpus, and over random inputs.
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use scheduled_events_fuzz::TARGETS;
@@ -22,6 +23,21 @@ fn inputs_that_once_crashed_pass() {
         for path in files(&root.join("regressions").join(name)) {
             println!("{}", path.display());
             run(&fs::read(path).unwrap());
+        }
+    }
+}
+
+/// `make coverage-fuzz` measures what of core these inputs reach.
+#[test]
+fn the_inputs_that_fuzzing_kept_pass() {
+    for (name, run) in TARGETS {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpora").join(name).with_extension("zip");
+        let mut archive = zip::ZipArchive::new(fs::File::open(&path).unwrap()).unwrap();
+        assert!(archive.len() > 10, "{} has only {} inputs", path.display(), archive.len());
+        for index in 0..archive.len() {
+            let mut data = Vec::new();
+            archive.by_index(index).unwrap().read_to_end(&mut data).unwrap();
+            run(&data);
         }
     }
 }
