@@ -1,0 +1,203 @@
+//! The command `scheduled-events-fleet`: arguments, output and exit codes.
+//!
+//! Results go to standard output, diagnostics to standard error. Exit codes: 0 done; 1 something cannot be reached or
+//! refuses; 2 the arguments or the configuration are invalid. `ask` has those of a gate.
+
+mod ask;
+mod free;
+mod status;
+
+use std::ffi::OsString;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::config::Config;
+use crate::daemon::{Daemon, log, notify_stopping};
+use crate::engine;
+use crate::http::install_tls;
+use crate::metadata::{self, Compute};
+use crate::names::Name;
+#[cfg(feature = "kubernetes")]
+use crate::node;
+use crate::relay::{self, file::RelayFile};
+
+/// One approval for many machines: the gate that `scheduled-events watch --gate` asks.
+#[derive(Parser)]
+#[command(name = "scheduled-events-fleet", version, max_term_width = 100)]
+struct Cli {
+    /// The configuration of this machine
+    #[arg(long, value_name = "FILE", default_value = "/etc/scheduled-events/fleet.toml")]
+    config: PathBuf,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the daemon of this machine
+    Run,
+    /// Answer `scheduled-events watch --gate`: exit code 0 yes, 75 another machine approves, 1 not yet
+    Ask,
+    /// Show who is out of service or about to be, who is not ready, and why nothing moves
+    Status {
+        /// Print one JSON object per line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Free the slots of a machine that will not come back, and forget it unless it still runs its daemon
+    Free {
+        /// The machine's name, as in the `Resources` of events
+        machine: String,
+    },
+    /// Cordon this machine's Kubernetes node and evict its pods: for `watch --prepare`
+    ///
+    /// Reads the event as JSON on standard input, as every hook of `scheduled-events` gets it; at a terminal, or without
+    /// input, there is no event. Ends with 0 once no pod is left that counts, and with 1 if that takes too long.
+    #[cfg(feature = "kubernetes")]
+    Drain(NodeArguments),
+    /// Put the node back into service, as far as `drain` took it out: for `watch --recover`
+    #[cfg(feature = "kubernetes")]
+    Uncordon {
+        #[command(flatten)]
+        node: NodeArguments,
+        /// Do nothing while one of the events that the node is out of service for is announced or in progress
+        #[arg(long)]
+        if_over: bool,
+    },
+    /// Show an event on this machine's Kubernetes node, whether or not it is drained: for `watch --on`
+    #[cfg(feature = "kubernetes")]
+    Announce(NodeArguments),
+    /// Forward the records of the audit file to other systems
+    Relay,
+    /// Print the manual page
+    Man,
+}
+
+#[cfg(feature = "kubernetes")]
+#[derive(clap::Args)]
+struct NodeArguments {
+    /// The node [default: `NODE_NAME`, or what follows from the machine's name]
+    #[arg(long, value_name = "NAME")]
+    node: Option<String>,
+}
+
+/// Why a command failed, and its exit code.
+pub struct Failure {
+    exit_code: u8,
+    /// Empty: there is nothing to tell.
+    message: String,
+}
+
+impl Failure {
+    /// Something cannot be reached, or refuses.
+    pub fn refused(message: impl Into<String>) -> Self {
+        Self { exit_code: 1, message: message.into() }
+    }
+
+    /// The arguments or the configuration are invalid.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self { exit_code: 2, message: message.into() }
+    }
+}
+
+/// Runs the command with these arguments, of which the first is the program's name, and returns its exit code.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are no errors, and go to standard output.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    match run_command(&cli.command, &cli.config) {
+        Ok(code) => code,
+        Err(failure) => {
+            if !failure.message.is_empty() {
+                log(&format!("error: {}", failure.message));
+            }
+            ExitCode::from(failure.exit_code)
+        }
+    }
+}
+
+fn run_command(command: &Command, file: &Path) -> Result<ExitCode, Failure> {
+    if matches!(command, Command::Man) {
+        let man =
+            clap_mangen::Man::new(Cli::command()).source(concat!("scheduled-events-fleet ", env!("CARGO_PKG_VERSION")));
+        let mut page = Vec::new();
+        man.render(&mut page).map_err(|error| Failure::refused(format!("cannot make the page: {error}")))?;
+        return print(&String::from_utf8_lossy(&page)).map(|()| ExitCode::SUCCESS);
+    }
+    if matches!(command, Command::Relay) {
+        // It needs less of the configuration than the others.
+        let file = RelayFile::load(file).map_err(Failure::usage)?;
+        return block_on(relay::run(&file))?.map(|()| ExitCode::SUCCESS).map_err(Failure::refused);
+    }
+    let config = Config::load(file).map_err(Failure::usage)?;
+    match command {
+        Command::Ask => return ask::ask(&config),
+        Command::Run => block_on(run_daemon(config))?,
+        Command::Status { json } => block_on(status::status(&config, *json))?,
+        Command::Free { machine } => block_on(free::free(&config, &Name::from(machine.as_str())))?,
+        #[cfg(feature = "kubernetes")]
+        Command::Drain(arguments) => block_on(node::drain::run(&config, arguments.node.as_deref()))?,
+        #[cfg(feature = "kubernetes")]
+        Command::Uncordon { node, if_over } => block_on(node::uncordon::run(&config, node.node.as_deref(), *if_over))?,
+        #[cfg(feature = "kubernetes")]
+        Command::Announce(arguments) => block_on(node::announce::run(&config, arguments.node.as_deref()))?,
+        Command::Relay | Command::Man => Ok(()),
+    }
+    .map(|()| ExitCode::SUCCESS)
+}
+
+/// Runs a future, and what it spawns, on this thread until it has ended.
+fn block_on<T>(future: impl Future<Output = T>) -> Result<T, Failure> {
+    install_tls();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::refused(format!("cannot start: {error}")))?;
+    Ok(tokio::task::LocalSet::new().block_on(&runtime, future))
+}
+
+async fn run_daemon(config: Config) -> Result<(), Failure> {
+    let engine = engine::open(&config).await.map_err(Failure::usage)?;
+    let needs_zone = config.groups.iter().any(|group| group.per_zone);
+    let asked = match &config.machine {
+        Some(_) if !needs_zone => Compute::default(),
+        _ => metadata::compute(&config.metadata).await.map_err(Failure::refused)?,
+    };
+    let machine = Name::from(config.machine.clone().unwrap_or(asked.name));
+    let zone = Some(asked.zone).filter(|zone| !zone.is_empty());
+    let daemon = Daemon::new(config, machine, zone, engine);
+    let end = async {
+        let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        Ok(())
+    };
+    let socket = daemon.socket().to_owned();
+    let result = tokio::select! {
+        result = daemon.run(|| log(&format!("ready at {}", socket.display()))) => result,
+        result = end => result,
+    };
+    notify_stopping();
+    result.map_err(Failure::refused)
+}
+
+/// Writes a result to standard output. A reader that has seen enough, such as `head`, needs no message.
+fn print(text: &str) -> Result<(), Failure> {
+    use std::io::{ErrorKind, Write as _};
+
+    let mut output = std::io::stdout().lock();
+    output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|error| match error.kind() {
+        ErrorKind::BrokenPipe => Failure::refused(""),
+        _ => Failure::refused(format!("cannot write to standard output: {error}")),
+    })
+}

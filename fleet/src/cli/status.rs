@@ -1,0 +1,226 @@
+//! `status`: what the common registers say, for people or as JSON.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::{Failure, print};
+use crate::config::{Config, GroupConfig};
+use crate::daemon::message;
+use crate::engine::{self, Engine, EngineError};
+use crate::gate::driver::{MARKS, list, marks_prefix, now};
+use crate::gate::{EventRegister, GroupRegister, MachineRegister, Mark, MarkPart, Marked, Stamp, opening};
+use crate::names::Name;
+
+/// All registers.
+struct Registers {
+    /// By the event's id and the rest of the key.
+    events: Vec<(String, EventRegister)>,
+    groups: Vec<(String, GroupRegister)>,
+    machines: BTreeMap<Name, MachineRegister>,
+    /// Why some registers cannot be shown.
+    problems: Vec<String>,
+}
+
+pub(super) async fn status(config: &Config, json: bool) -> Result<(), Failure> {
+    let engine = engine::open(config).await.map_err(Failure::usage)?;
+    let registers = Registers::read(&*engine).await.map_err(|error| Failure::refused(error.to_string()))?;
+    print(&if json { registers.json(&config.groups) } else { registers.text(&config.groups) })?;
+    if registers.problems.is_empty() { Ok(()) } else { Err(Failure::refused(registers.problems.join("; "))) }
+}
+
+impl Registers {
+    async fn read(engine: &dyn Engine) -> Result<Self, EngineError> {
+        // Only such an engine has marks that are registers of their own.
+        let (marks, mut problems) = match engine.parts() {
+            Some(_) => list::<MarkPart>(engine, MARKS).await?,
+            None => Default::default(),
+        };
+        let (events, more) = list::<EventRegister>(engine, "events/").await?;
+        problems.extend(more);
+        let with_marks = |(key, mut event): (String, EventRegister)| {
+            let prefix = marks_prefix(&key);
+            for (_, MarkPart { machine, mark, at }) in marks.iter().filter(|(key, _)| key.starts_with(&prefix)) {
+                event.marks.insert(machine.clone(), Marked { mark: *mark, at: *at });
+            }
+            (key.split('/').nth(1).unwrap_or_default().to_owned(), event)
+        };
+        let events = events.into_iter().map(with_marks).collect();
+        let (groups, more) = list::<GroupRegister>(engine, "groups/").await?;
+        problems.extend(more);
+        let groups =
+            groups.into_iter().map(|(key, group)| (key.strip_prefix("groups/").unwrap_or(&key).to_owned(), group));
+        let (machines, more) = list::<MachineRegister>(engine, "machines/").await?;
+        problems.extend(more);
+        let machines = machines.into_iter().filter_map(|(_, machine)| Some((machine.machine.clone()?, machine)));
+        let problems = problems.iter().map(ToString::to_string).collect();
+        Ok(Self { events, groups: groups.collect(), machines: machines.collect(), problems })
+    }
+
+    fn text(&self, groups: &[GroupConfig]) -> String {
+        let mut text = String::new();
+        let mut events = Table::new(&["EVENT", "TYPE", "MACHINE", "STATE", "SINCE"]);
+        for (id, event) in &self.events {
+            for (index, name) in event.resources.iter().enumerate() {
+                let (state, since) = Self::state_of(event, name);
+                let (id, event_type) = if index == 0 { (id.as_str(), event.event_type.as_str()) } else { ("", "") };
+                events.row([
+                    id.to_owned(),
+                    event_type.escape_debug().to_string(),
+                    name.to_string(),
+                    state.into(),
+                    ago(since),
+                ]);
+            }
+        }
+        events.write(&mut text, "no event was announced to the gate");
+        let mut group_rows = Table::new(&["GROUP", "LIMIT", "OUT", "MACHINE", "FOR EVENT", "SINCE"]);
+        for (name, group) in &self.groups {
+            let mut first = true;
+            for (id, claim) in &group.claims {
+                for machine in &claim.slots {
+                    let (limit, out) = (group.limit.to_string(), group.held().len().to_string());
+                    let cells = if first { [name.clone(), limit, out] } else { [const { String::new() }; 3] };
+                    let [name, limit, out] = cells;
+                    let id = id.escape_debug().to_string();
+                    group_rows.row([name, limit, out, machine.to_string(), id, ago(Some(claim.at))]);
+                    first = false;
+                }
+            }
+        }
+        text.push('\n');
+        group_rows.write(&mut text, "no machine is out of service");
+        let mut machines = Table::new(&["MACHINE", "ZONE", "FORCED", "HEARTBEAT"]);
+        for (name, machine) in &self.machines {
+            let zone = machine.zone.clone().unwrap_or_default().escape_debug().to_string();
+            machines.row([name.to_string(), zone, machine.forced.to_string(), ago(Some(machine.at))]);
+        }
+        text.push('\n');
+        machines.write(&mut text, "no daemon has run yet");
+        let waits = self.events.iter().filter_map(|(id, event)| Some((id, self.why(groups, id, event)?)));
+        for (index, (id, why)) in waits.enumerate() {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{}{id} waits: {why}", if index == 0 { "\n" } else { "" });
+        }
+        text
+    }
+
+    fn json(&self, groups: &[GroupConfig]) -> String {
+        let mut records = Vec::new();
+        for (id, event) in &self.events {
+            let machines = event.resources.iter().map(|name| {
+                let (state, since) = Self::state_of(event, name);
+                json!({ "machine": name, "state": state, "since": since })
+            });
+            records.push(json!({
+                "record": "event",
+                "event_id": id,
+                "event_type": event.event_type,
+                "machines": machines.collect::<Vec<_>>(),
+                "decided_by": event.go.as_ref().map(|go| &go.by),
+                "decided_at": event.go.as_ref().map(|go| go.at),
+                "waits_for": self.why(groups, id, event),
+            }));
+        }
+        for (name, group) in &self.groups {
+            let claims = group.claims.iter();
+            let claims =
+                claims.map(|(id, claim)| json!({ "event_id": id, "machines": claim.slots, "since": claim.at }));
+            let claims = claims.collect::<Vec<_>>();
+            let out = group.held();
+            records
+                .push(json!({ "record": "group", "group": name, "limit": group.limit, "out": out, "claims": claims }));
+        }
+        for (name, machine) in &self.machines {
+            records.push(json!({
+                "record": "machine",
+                "machine": name,
+                "zone": machine.zone,
+                "forced": machine.forced,
+                "forced_events": machine.forced_events,
+                "beat": machine.beat,
+                "at": machine.at,
+            }));
+        }
+        records.iter().fold(String::new(), |text, record| text + &record.to_string() + "\n")
+    }
+
+    /// What a machine's mark says, and since when.
+    fn state_of(event: &EventRegister, machine: &Name) -> (&'static str, Option<Stamp>) {
+        match event.marks.get(machine) {
+            None => ("not heard of", None),
+            Some(marked) if marked.mark == Mark::Ready => ("ready", Some(marked.at)),
+            Some(marked) => ("not ready", Some(marked.at)),
+        }
+    }
+
+    /// What an event waits for; `None` if it is decided.
+    fn why(&self, groups: &[GroupConfig], id: &str, event: &EventRegister) -> Option<String> {
+        if event.go.is_some() {
+            return None;
+        }
+        let missing: Vec<_> = event.resources.iter().filter(|name| !event.is_ready(name)).cloned().collect();
+        let mut why = format!("not ready: {}", message::list(&missing));
+        let silent: Vec<_> = missing.iter().filter(|name| !self.machines.contains_key(name)).cloned().collect();
+        if !silent.is_empty() {
+            let _ = write!(why, "; no daemon ever ran on: {}", message::list(&silent));
+        }
+        for (name, group) in &self.groups {
+            let others: Vec<_> = group.claims.iter().filter(|(other, _)| *other != id).collect();
+            let is_full = group.held().len() >= group.limit as usize;
+            if is_full && !others.is_empty() && !group.claims.contains_key(id) {
+                let held: Vec<_> = others.iter().flat_map(|(_, claim)| &claim.slots).cloned().collect();
+                let _ = write!(why, "; the group {name} is full: {}", message::list(&held));
+            }
+        }
+        for group in groups.iter().filter(|group| event.resources.iter().any(|name| group.has(name))) {
+            if let Some(opens) = opening(&group.windows, Timestamp::now()) {
+                let name = group.name.get_ref();
+                let _ = write!(why, "; outside the maintenance windows of the group {name} until {opens:.0}");
+            }
+        }
+        Some(why)
+    }
+}
+
+/// How long ago something was, by this machine's clock.
+fn ago(at: Option<Stamp>) -> String {
+    let Some(at) = at else { return String::new() };
+    let seconds = Duration::from_secs(now().saturating_sub(at));
+    format!("{} ago", humantime::format_duration(seconds))
+}
+
+/// Cells below each other.
+struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    fn new(heads: &[&str]) -> Self {
+        Self { rows: vec![heads.iter().map(|&head| head.to_owned()).collect()] }
+    }
+
+    fn row<const N: usize>(&mut self, cells: [String; N]) {
+        self.rows.push(cells.into());
+    }
+
+    fn write(&self, text: &mut String, without_rows: &str) {
+        if self.rows.len() == 1 {
+            let _ = writeln!(text, "{without_rows}");
+            return;
+        }
+        let columns = self.rows[0].len();
+        let width = |column: usize| self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let widths: Vec<_> = (0..columns).map(width).collect();
+        for row in &self.rows {
+            let mut line = String::new();
+            for (cell, width) in row.iter().zip(&widths) {
+                let _ = write!(line, "{cell:width$}  ");
+            }
+            let _ = writeln!(text, "{}", line.trim_end());
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! What the daemon learns from the watcher's audit file: which events are over, and whether this machine has recovered.
+//!
+//! The file is read from its beginning, rotated files included, so that a daemon that was started again knows as much as
+//! before. Lines that are not records, or of kinds that are not known, are skipped.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, ErrorKind, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+use tokio::time::Instant;
+
+/// The longest record that is read; longer ones are skipped.
+const LINE_MAX: u64 = 1024 * 1024;
+
+/// How many rotated files there may be.
+const ROTATED_MAX: u32 = 9;
+
+/// How long after an event's end it counts as certain that no preparation for it was started: the record of one follows its end.
+const PREPARATION_RECORD_TIME: Duration = Duration::from_secs(10);
+
+/// What the audit file says about events.
+#[derive(Debug)]
+pub(super) struct Audit {
+    path: PathBuf,
+    /// The file that is read, and its device and inode.
+    reader: Option<(BufReader<File>, (u64, u64))>,
+    /// The rotated files were read. Later ones were read before they were rotated.
+    has_read_rotated: bool,
+    /// A line whose end is not written yet.
+    partial: String,
+    events: HashMap<String, EventHistory>,
+    /// Own events that started without an approval of this machine, oldest first. Another machine may have approved them.
+    pub(super) started: VecDeque<String>,
+}
+
+/// What was recorded about an event.
+#[derive(Debug, Default)]
+struct EventHistory {
+    over_since: Option<Instant>,
+    /// This machine was prepared for it, or a preparation was tried.
+    was_prepared: bool,
+    /// Since when this machine is back in service after it.
+    recovered_since: Option<Instant>,
+    was_approved: bool,
+}
+
+#[derive(Deserialize)]
+struct Record {
+    #[serde(rename = "record")]
+    kind: String,
+    #[serde(default)]
+    event_id: String,
+    #[serde(default)]
+    event_ids: Vec<String>,
+    #[serde(default)]
+    change: String,
+    #[serde(default)]
+    outcome: String,
+    #[serde(default)]
+    status: Option<u16>,
+    #[serde(default)]
+    mine: Option<bool>,
+}
+
+impl Audit {
+    pub(super) fn new(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            reader: None,
+            has_read_rotated: false,
+            partial: String::new(),
+            events: HashMap::new(),
+            started: VecDeque::new(),
+        }
+    }
+
+    /// Reads what was appended since the last call.
+    pub(super) fn read_new(&mut self, now: Instant) -> io::Result<()> {
+        if !self.has_read_rotated {
+            // An attempt that failed is repeated from the beginning.
+            self.started.clear();
+            // Oldest first. A file that is rotated meanwhile is read twice.
+            for number in (1..=ROTATED_MAX).rev() {
+                let mut name = self.path.clone().into_os_string();
+                name.push(format!(".{number}"));
+                match File::open(&name) {
+                    Ok(file) => self.read_lines(&mut BufReader::new(file), now)?,
+                    Err(error) if error.kind() == ErrorKind::NotFound => {}
+                    Err(error) => return Err(error),
+                }
+                self.partial.clear();
+            }
+            self.has_read_rotated = true;
+        }
+        loop {
+            if let Some((mut reader, identity)) = self.reader.take() {
+                self.read_lines(&mut reader, now)?;
+                let is_current =
+                    std::fs::metadata(&self.path).is_ok_and(|found| identity == (found.dev(), found.ino()));
+                let is_truncated = reader.get_ref().metadata()?.len() < reader.stream_position()?;
+                if is_current && !is_truncated {
+                    self.reader = Some((reader, identity));
+                    return Ok(());
+                }
+                if is_truncated {
+                    reader.seek(SeekFrom::Start(0))?;
+                }
+                // It was rotated. What was written to it since the last look was read above.
+                self.partial.clear();
+            }
+            match File::open(&self.path) {
+                Ok(file) => {
+                    let metadata = file.metadata()?;
+                    self.reader = Some((BufReader::new(file), (metadata.dev(), metadata.ino())));
+                }
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn read_lines(&mut self, reader: &mut BufReader<File>, now: Instant) -> io::Result<()> {
+        loop {
+            let mut bytes = Vec::new();
+            let read = io::Read::take(&mut *reader, LINE_MAX).read_until(b'\n', &mut bytes)?;
+            if read == 0 {
+                return Ok(());
+            }
+            self.partial.push_str(&String::from_utf8_lossy(&bytes));
+            if self.partial.ends_with('\n') {
+                let line = std::mem::take(&mut self.partial);
+                if let Ok(record) = serde_json::from_str(&line) {
+                    self.apply(&record, now);
+                }
+            } else if self.partial.len() as u64 >= LINE_MAX {
+                self.partial.clear();
+            }
+        }
+    }
+
+    fn apply(&mut self, record: &Record, now: Instant) {
+        match record.kind.as_str() {
+            "change" => {
+                let event = self.event(&record.event_id);
+                match record.change.as_str() {
+                    "completed" | "cancelled" | "ended" => {
+                        event.over_since.get_or_insert(now);
+                    }
+                    "started" | "started-without-notice" => {
+                        if !event.was_approved && record.mine == Some(true) {
+                            self.started.push_back(record.event_id.to_ascii_lowercase());
+                        }
+                    }
+                    // An id that comes back is open again.
+                    _ => event.over_since = None,
+                }
+            }
+            "prepare" => {
+                let event = self.event(&record.event_id);
+                (event.was_prepared, event.recovered_since) = (true, None);
+            }
+            "recover" if matches!(record.outcome.as_str(), "done" | "no-command") => {
+                for id in &record.event_ids {
+                    self.event(id).recovered_since = Some(now);
+                }
+            }
+            "approval" if record.status.is_some_and(|status| (200..300).contains(&status)) => {
+                for id in &record.event_ids {
+                    self.event(id).was_approved = true;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn event(&mut self, id: &str) -> &mut EventHistory {
+        self.events.entry(id.to_ascii_lowercase()).or_default()
+    }
+
+    /// Since when the event is over; `None`: it is not, as far as is known.
+    pub(super) fn over_since(&self, id: &str) -> Option<Instant> {
+        self.events.get(id)?.over_since
+    }
+
+    /// The ids of the events that have been over for so long.
+    pub(super) fn over_for(&self, time: Duration) -> impl Iterator<Item = &str> {
+        let is_old = move |event: &EventHistory| event.over_since.is_some_and(|since| since.elapsed() >= time);
+        self.events.iter().filter(move |(_, event)| is_old(event)).map(|(id, _)| id.as_str())
+    }
+
+    /// Since when this machine is back in service after an event that is over; `None`: it is not, as far as is known.
+    pub(super) fn in_service_since(&self, id: &str, now: Instant) -> Option<Instant> {
+        let event = self.events.get(id)?;
+        let over_since = event.over_since?;
+        match event.recovered_since {
+            Some(recovered) => Some(recovered.max(over_since)),
+            // It was never prepared for.
+            None if !event.was_prepared => Some(over_since).filter(|over| now - *over >= PREPARATION_RECORD_TIME),
+            None => None,
+        }
+    }
+
+    /// Whether this machine went back into service although the event is not over: the preparation was not needed any more.
+    pub(super) fn is_back_early(&self, id: &str) -> bool {
+        self.events.get(id).is_some_and(|event| event.over_since.is_none() && event.recovered_since.is_some())
+    }
+
+    /// The watcher was allowed to prepare. What was before counts no more.
+    pub(super) fn expect_preparation(&mut self, id: &str) {
+        let event = self.event(id);
+        (event.was_prepared, event.recovered_since) = (false, None);
+    }
+
+    /// Whether there is a file.
+    pub(super) fn exists(&self) -> bool {
+        self.reader.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn rotated_files_are_read_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("audit");
+        let mut audit = Audit::new(&path);
+        line(
+            &folder.path().join("audit.1"),
+            "{\"record\":\"change\",\"change\":\"started\",\"event_id\":\"A1\",\"mine\":true}\n\
+             {\"record\":\"change\",\"change\":\"ended\",\"event_id\":\"A1\",\"mine\":true}\n",
+        );
+        let start = Instant::now();
+        // The watcher renames the file before it makes the next one, and somebody may remove it.
+        for look in 0..3 {
+            audit.read_new(start + Duration::from_secs(look)).expect("read");
+            assert_eq!((audit.started.len(), audit.over_since("a1")), (1, Some(start)), "look {look}");
+        }
+    }
+
+    fn line(file: &Path, text: &str) {
+        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(file).expect("the file");
+        file.write_all(text.as_bytes()).expect("written");
+    }
+
+    #[test]
+    fn an_event_is_over_once_the_machine_has_recovered() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("audit");
+        let mut audit = Audit::new(&path);
+        let start = Instant::now();
+        audit.read_new(start).expect("no file is no error");
+        assert!(!audit.exists());
+        line(
+            &path,
+            "{\"record\":\"change\",\"change\":\"scheduled\",\"event_id\":\"A1\",\"mine\":true}\nnot a record\n",
+        );
+        line(&path, "{\"record\":\"prepare\",\"event_id\":\"A1\",\"outcome\":\"ready\"}\n");
+        audit.read_new(start).expect("read");
+        assert_eq!(audit.over_since("a1"), None);
+        // Half a line is kept until its end is there.
+        line(&path, "{\"record\":\"change\",\"change\":\"comp");
+        audit.read_new(start).expect("read");
+        line(&path, "leted\",\"event_id\":\"A1\"}\n");
+        audit.read_new(start).expect("read");
+        assert_eq!(audit.over_since("a1"), Some(start));
+        let later = start + Duration::from_secs(3600);
+        assert_eq!(audit.in_service_since("a1", later), None, "it was prepared, and has not recovered");
+        // The file is rotated before it was read to its end.
+        line(&path, "{\"record\":\"change\",\"change\":\"completed\",\"event_id\":\"b\"}\n");
+        std::fs::rename(&path, folder.path().join("audit.1")).expect("renamed");
+        line(&path, "{\"record\":\"recover\",\"event_id\":\"A1\",\"event_ids\":[\"A1\"],\"outcome\":\"done\"}\n");
+        audit.read_new(later).expect("read");
+        assert_eq!(audit.in_service_since("a1", later), Some(later));
+        assert_eq!(audit.over_since("b"), Some(later));
+        assert_eq!(audit.in_service_since("b", later), None, "the record of a preparation could follow");
+        assert!(audit.in_service_since("b", later + Duration::from_secs(10)).is_some());
+        // A process that starts later reads all files.
+        let mut second = Audit::new(&path);
+        second.read_new(later).expect("read");
+        assert_eq!(second.in_service_since("a1", later), Some(later));
+    }
+}

@@ -1,0 +1,107 @@
+//! What `ask` and the daemon say to each other: one line of JSON each.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::gate::{Answer, Closed, Event, Why};
+use crate::names::Name;
+
+/// The longest line: an event of some ten thousand machines.
+pub const LINE_MAX: usize = 1024 * 1024;
+
+/// The phase that the command asks about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// May this machine prepare?
+    Prepare,
+    /// May this machine approve?
+    Approve,
+}
+
+/// A question. The event is that of the command, unchanged.
+#[derive(Debug, Deserialize)]
+pub struct Request {
+    /// The phase.
+    pub phase: Phase,
+    /// The event.
+    pub event: Event,
+}
+
+/// The answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reply {
+    /// In one word.
+    pub answer: Word,
+    /// Why, for people.
+    pub why: String,
+}
+
+/// The answer in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Word {
+    /// Go on.
+    Open,
+    /// Another machine approves.
+    AnotherApproves,
+    /// Not yet.
+    Closed,
+}
+
+impl Reply {
+    /// The reply with this answer, or with the problem that there is none.
+    pub fn of(answer: &Result<Answer, String>) -> Self {
+        let (word, why) = match answer {
+            Ok(Answer::Open) => (Word::Open, String::new()),
+            Ok(Answer::AnotherApproves { by }) => (Word::AnotherApproves, format!("{by} approves")),
+            Ok(Answer::Closed(why)) => (Word::Closed, why.to_string()),
+            Err(problem) => (Word::Closed, problem.clone()),
+        };
+        Self { answer: word, why }
+    }
+}
+
+impl fmt::Display for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = match self.answer {
+            Word::Open => "yes",
+            Word::AnotherApproves | Word::Closed => "not yet",
+        };
+        if self.why.is_empty() { f.write_str(word) } else { write!(f, "{word}: {}", self.why) }
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotReady(machines) => write!(f, "not ready: {}", list(machines)),
+            Self::NoSlot { group, held, limit } => {
+                write!(
+                    f,
+                    "{} of the group {group} are out of service or about to be, at most {limit} may be: {}",
+                    held.len(),
+                    list(held)
+                )
+            }
+            Self::Window { group, closed: Closed { opens, can_wait: true } } => {
+                write!(f, "outside the maintenance windows of the group {group}; the next one begins at {opens:.0}")
+            }
+            Self::Window { group, closed: Closed { opens, can_wait: false } } => {
+                write!(
+                    f,
+                    "outside the maintenance windows of the group {group}; Azure starts the event at NotBefore, and the next \
+                     window begins at {opens:.0}"
+                )
+            }
+        }
+    }
+}
+
+/// Some names, and how many more there are.
+pub fn list(names: &[Name]) -> String {
+    const SHOWN: usize = 8;
+    let shown = names.iter().take(SHOWN).map(Name::to_string).collect::<Vec<_>>().join(", ");
+    if names.len() > SHOWN { format!("{shown} and {} more", names.len() - SHOWN) } else { shown }
+}

@@ -1,0 +1,543 @@
+//! The daemon of one machine: it answers the watcher's questions, and keeps the common registers up to date.
+//!
+//! `audit` is what it learns from the watcher, `server` the Unix socket, `message` what is said over it, `supervision` what
+//! systemd and Prometheus see. Five tasks run side by side, all on one thread: the server, the heartbeat, the reader of the audit
+//! file, the upkeep, which frees slots, and the supervision.
+
+mod audit;
+pub mod message;
+mod server;
+mod supervision;
+#[cfg(test)]
+mod tests;
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use crate::config::{Config, GroupConfig};
+use crate::engine::{Engine, EngineError, Revision, Swap};
+use crate::gate::driver::{self, Involvement, Question};
+use crate::gate::{Answer, Event, EventRegister, GroupRegister, MachineRegister, Mark, Part, Silence};
+use crate::gate::{closed_windows, events_prefix, shares};
+use crate::names::Name;
+use audit::Audit;
+use message::Reply;
+pub use supervision::notify_stopping;
+use supervision::{Metrics, Supervisor};
+
+/// How long an answer may take. The watcher waits for ten seconds.
+const ANSWER_TIME: Duration = Duration::from_secs(8);
+
+/// How often the audit file is looked at.
+const AUDIT_INTERVAL: Duration = Duration::from_millis(250);
+
+/// A watcher asks again after five seconds. One that did not ask for so long does not wait for an approval any more.
+const ASKED_AGAIN_WITHIN: Duration = Duration::from_secs(20);
+
+/// How long the register of an event stays after its end, for people to look at.
+const EVENT_KEPT: Duration = Duration::from_secs(15 * 60);
+
+/// How often all registers of events are looked through for those that nobody has deleted.
+const CLEAN_UP_INTERVAL: Duration = Duration::from_secs(15 * 60);
+
+/// So many ids of events that started without a decision are kept.
+const FORCED_KEPT: usize = 32;
+
+/// The daemon of one machine.
+pub struct Daemon {
+    config: Config,
+    machine: Name,
+    zone: Option<String>,
+    engine: Box<dyn Engine>,
+    /// The events that were asked about, by the key of their register.
+    events: RefCell<HashMap<String, Rc<Asked>>>,
+    audit: RefCell<Audit>,
+    silence: RefCell<Silence>,
+    /// The machines that have a register.
+    known: RefCell<Vec<MachineRegister>>,
+    beat: Cell<u64>,
+    /// Events of this machine that started without a decision of the gate; `None`: its register was not read yet.
+    forced: RefCell<Option<Forced>>,
+    /// When the reader of the audit file and the upkeep came round last.
+    rounds: [Cell<Instant>; 2],
+    /// What was reported last about each part of the daemon, so that it is reported once.
+    problems: RefCell<HashMap<&'static str, String>>,
+}
+
+/// Events that started without a decision of the gate: how many, and the last ones.
+#[derive(Clone, Default)]
+struct Forced {
+    count: u64,
+    events: Vec<String>,
+}
+
+/// An event that the watcher asked about.
+struct Asked {
+    event_id: String,
+    involvement: Mutex<Involvement>,
+    questioned_at: Cell<Instant>,
+    /// The last answer, for people.
+    answer: RefCell<String>,
+    /// The event is over, and this machine holds no slot for it.
+    is_freed: Cell<bool>,
+}
+
+impl Daemon {
+    /// A daemon for this machine.
+    pub fn new(config: Config, machine: Name, zone: Option<String>, engine: Box<dyn Engine>) -> Rc<Self> {
+        let audit = RefCell::new(Audit::new(&config.audit));
+        Rc::new(Self {
+            config,
+            machine,
+            zone,
+            engine,
+            events: RefCell::default(),
+            audit,
+            silence: RefCell::default(),
+            known: RefCell::default(),
+            beat: Cell::new(0),
+            forced: RefCell::default(),
+            rounds: [Cell::new(Instant::now()), Cell::new(Instant::now())],
+            problems: RefCell::default(),
+        })
+    }
+
+    /// Where the daemon is asked.
+    pub fn socket(&self) -> &Path {
+        &self.config.socket
+    }
+
+    /// Runs until the socket cannot be served any more.
+    ///
+    /// # Errors
+    /// A sentence: the socket cannot be made.
+    pub async fn run(self: Rc<Self>, ready: impl FnOnce()) -> Result<(), String> {
+        let listener = server::listen(&self.config.socket)?;
+        // An answer may depend on how many machines there are.
+        self.report("the machines", self.look_at_machines().await);
+        ready();
+        tokio::select! {
+            result = server::serve(self.clone(), listener) => result,
+            () = self.maintain() => Ok(()),
+            () = self.supervise_for_ever() => Ok(()),
+        }
+    }
+
+    /// Raises the heartbeat, reads the audit file and keeps the common registers up to date, for ever: all that [`Self::run`]
+    /// does besides serving the socket.
+    pub async fn maintain(&self) {
+        tokio::select! {
+            () = self.beat_for_ever() => {}
+            () = self.read_audit_for_ever() => {}
+            () = self.keep_up_for_ever() => {}
+        }
+    }
+
+    /// Answers a question, within eight seconds.
+    ///
+    /// # Errors
+    /// Why there is no answer: the event does not affect this machine, or the engine does not answer.
+    pub async fn answer(&self, question: Question, event: Event) -> Result<Answer, String> {
+        if !event.resources.contains(&self.machine) {
+            return Err(format!("the event does not affect {}", self.machine));
+        }
+        let end = Instant::now() + ANSWER_TIME;
+        let no_answer = || format!("the engine did not answer within {} s", ANSWER_TIME.as_secs());
+        if self.known.borrow().is_empty() && !event.is_urgent {
+            // The engine did not answer until now. The answer depends on how many machines there are, and on their zones; that to
+            // a `Preempt` does not.
+            let looked = timeout_at(end, self.look_at_machines()).await.map_err(|_| no_answer())?;
+            if self.known.borrow().is_empty() {
+                return Err(looked.map_or_else(|error| error.to_string(), |()| no_answer()));
+            }
+        }
+        let part = {
+            let (silence, now) = (self.silence.borrow(), Instant::now());
+            let is_alive = |name: &Name| silence.is_beating(name, self.config.silent_after, now);
+            let shares = shares(&self.config.groups, &event, &self.known.borrow(), is_alive);
+            let closed = closed_windows(&self.config.groups, &event, Timestamp::now());
+            Part { closed, ..Part::new(self.machine.clone(), event, shares, self.config.take_over_after) }
+        };
+        let key = part.event.key();
+        let asked = self.events.borrow_mut().entry(key).or_insert_with(|| Asked::new(part.clone())).clone();
+        asked.questioned_at.set(Instant::now());
+        let answer = timeout_at(end, async {
+            let mut involvement = asked.involvement.lock().await;
+            involvement.set_shares(&part);
+            let answer = involvement.ask(&*self.engine, question).await?;
+            if (question, &answer) == (Question::Prepare, &Answer::Open) {
+                self.audit.borrow_mut().expect_preparation(&asked.event_id);
+            }
+            Ok::<_, EngineError>(answer)
+        });
+        let answer = match answer.await {
+            Ok(answer) => answer.map_err(|error| error.to_string()),
+            Err(_) => Err(no_answer()),
+        };
+        *asked.answer.borrow_mut() = Reply::of(&answer).to_string();
+        answer
+    }
+
+    async fn beat_for_ever(&self) {
+        loop {
+            self.report("the heartbeat", self.beat_once().await);
+            sleep(self.config.heartbeat).await;
+        }
+    }
+
+    async fn beat_once(&self) -> Result<(), EngineError> {
+        let key = machine_key(&self.machine);
+        let (found, revision) = driver::read::<MachineRegister>(&*self.engine, &key).await?;
+        self.forced.borrow_mut().get_or_insert_with(|| Forced::of(&found));
+        let beat = found.beat.max(self.beat.get()) + 1;
+        let register = MachineRegister { beat, ..self.register() };
+        match driver::swap(&*self.engine, &key, revision.as_ref(), &register).await? {
+            Swap::Done(_) => self.beat.set(beat),
+            Swap::Conflict => {
+                return Err(EngineError(format!("another process raises the heartbeat of {} too", self.machine)));
+            }
+        }
+        Ok(())
+    }
+
+    /// What this machine's register says, but for the beat.
+    fn register(&self) -> MachineRegister {
+        let forced = self.forced.borrow().clone().unwrap_or_default();
+        MachineRegister {
+            machine: Some(self.machine.clone()),
+            beat: 0,
+            zone: self.zone.clone(),
+            forced: forced.count,
+            forced_events: forced.events,
+            at: driver::now(),
+        }
+    }
+
+    async fn read_audit_for_ever(&self) {
+        loop {
+            let result = self.audit.borrow_mut().read_new(Instant::now());
+            let result = match result {
+                Ok(()) if !self.audit.borrow().exists() => Err("it does not exist yet: no slot is freed".to_owned()),
+                result => result.map_err(|error| error.to_string()),
+            };
+            let name = self.config.audit.display();
+            self.report("the audit file", result.map_err(|why| EngineError(format!("{name}: {why}"))));
+            self.report("forced events", self.count_forced().await);
+            self.rounds[0].set(Instant::now());
+            sleep(AUDIT_INTERVAL).await;
+        }
+    }
+
+    /// Counts the events of this machine that Azure started although the gate had not decided.
+    async fn count_forced(&self) -> Result<(), EngineError> {
+        loop {
+            let Some(id) = self.audit.borrow().started.front().cloned() else { return Ok(()) };
+            if self.forced.borrow().is_none() {
+                let (found, _) = driver::read::<MachineRegister>(&*self.engine, &machine_key(&self.machine)).await?;
+                self.forced.borrow_mut().get_or_insert_with(|| Forced::of(&found));
+            }
+            let mut registers = Vec::new();
+            for (key, found) in self.engine.list(&events_prefix(&id)).await? {
+                registers.push(driver::decode::<EventRegister>(&key, &found.value)?);
+            }
+            // A decision precedes the start. Registers of events that are over are deleted: nothing is known of those.
+            let is_decided = registers.iter().any(|register| register.go.is_some());
+            let is_unknown = registers.is_empty() && self.audit.borrow().over_since(&id).is_some();
+            let is_new = !is_decided && !is_unknown;
+            if is_new && self.forced.borrow_mut().as_mut().is_some_and(|forced| forced.add(&id)) {
+                let id = id.escape_debug();
+                log(&format!("warning: {id} was started without a decision of the gate; `status` counts it as forced"));
+            }
+            self.audit.borrow_mut().started.pop_front();
+        }
+    }
+
+    /// Reports to systemd and writes the metrics file.
+    async fn supervise_for_ever(&self) {
+        let mut supervisor = Supervisor::new();
+        let mut written: Option<(Metrics, Instant)> = None;
+        loop {
+            supervisor.show(&self.summary());
+            let oldest = self.rounds.iter().map(|round| round.get().elapsed()).max();
+            supervisor.keep_alive(oldest.unwrap_or_default());
+            let metrics = self.metrics();
+            // Written again when nothing has changed, its time shows that the daemon runs.
+            let is_due =
+                |(before, at): &(Metrics, Instant)| *before != metrics || at.elapsed() >= self.config.heartbeat;
+            if let Some(path) = &self.config.metrics_file
+                && written.as_ref().is_none_or(is_due)
+            {
+                written = Some((metrics, Instant::now()));
+                let result = metrics.write(path);
+                self.report(
+                    "the metrics file",
+                    result.map_err(|why| EngineError(format!("{}: {why}", path.display()))),
+                );
+            }
+            sleep(supervisor.interval()).await;
+        }
+    }
+
+    /// The events that were asked about and are not over, and the last answer about each.
+    fn open_events(&self) -> Vec<(String, String)> {
+        let events = self.events.borrow();
+        let open = events.values().filter(|asked| self.audit.borrow().over_since(&asked.event_id).is_none());
+        open.map(|asked| (asked.event_id.clone(), asked.answer.borrow().clone())).collect()
+    }
+
+    /// What the daemon does, in one line.
+    fn summary(&self) -> String {
+        let open = self.open_events();
+        let events = match open.len() {
+            0 => "no events".to_owned(),
+            1 => "1 event".to_owned(),
+            count => format!("{count} events"),
+        };
+        let answers = open.iter().map(|(id, answer)| format!("; {}: {answer}", id.escape_debug()));
+        let problems = self.problems.borrow();
+        // It is a problem only once the watcher runs.
+        let mut problems: Vec<_> = problems.iter().filter(|(what, _)| **what != "the audit file").collect();
+        problems.sort_unstable();
+        let problems = problems.into_iter().map(|(what, why)| format!("; {what}: {}", why.escape_debug()));
+        std::iter::once(events).chain(problems).chain(answers).collect()
+    }
+
+    fn metrics(&self) -> Metrics {
+        let problems = self.problems.borrow();
+        Metrics {
+            forced: self.forced.borrow().as_ref().map_or(0, |forced| forced.count),
+            events: self.open_events().len(),
+            engine_up: !["the heartbeat", "the machines", "the groups"].iter().any(|what| problems.contains_key(what)),
+        }
+    }
+
+    /// Frees slots as soon as they may be freed.
+    async fn keep_up_for_ever(&self) {
+        let (mut last_look, mut last_clean_up) = (None, Instant::now());
+        loop {
+            // What other machines do is looked at with every heartbeat, and what this one did at once.
+            let is_due = last_look.is_none_or(|at: Instant| at.elapsed() >= self.config.heartbeat);
+            if is_due {
+                last_look = Some(Instant::now());
+                self.report("the machines", self.look_at_machines().await);
+            }
+            if is_due || self.has_own_to_free() {
+                self.report("the groups", self.look_at_groups().await);
+            }
+            self.report("the marks", self.withdraw_marks().await);
+            self.report("the events", self.forget_events().await);
+            if last_clean_up.elapsed() >= CLEAN_UP_INTERVAL {
+                last_clean_up = Instant::now();
+                self.report("past events", self.delete_past_events().await);
+            }
+            self.rounds[1].set(Instant::now());
+            sleep(AUDIT_INTERVAL).await;
+        }
+    }
+
+    async fn look_at_machines(&self) -> Result<(), EngineError> {
+        let now = Instant::now();
+        let mut known = Vec::new();
+        let (registers, problems) = driver::list::<MachineRegister>(&*self.engine, "machines/").await?;
+        for (_, register) in registers {
+            if let Some(machine) = &register.machine {
+                self.silence.borrow_mut().observe(machine, Some(register.beat), now);
+                known.push(register);
+            }
+        }
+        // This machine's own register may not be written yet, and its zone counts from the first question on.
+        if !known.iter().any(|register| register.machine.as_ref() == Some(&self.machine)) {
+            known.push(self.register());
+        }
+        *self.known.borrow_mut() = known;
+        problems.into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// Whether an event that was asked about is over for this machine, so that its slots can be freed.
+    fn has_own_to_free(&self) -> bool {
+        let events: Vec<_> = self.events.borrow().values().cloned().collect();
+        events.iter().any(|asked| !asked.is_freed.get() && self.is_over(&asked.event_id, &self.machine, Duration::ZERO))
+    }
+
+    async fn look_at_groups(&self) -> Result<(), EngineError> {
+        let (registers, problems) = driver::list::<GroupRegister>(&*self.engine, "groups/").await?;
+        let known: BTreeSet<_> = self.known.borrow().iter().filter_map(|known| known.machine.clone()).collect();
+        let mut held = BTreeSet::new();
+        for (key, register) in registers {
+            let group = key.strip_prefix("groups/").unwrap_or(&key).to_owned();
+            let pause = self.group(&group).map_or(Duration::ZERO, |group| group.pause);
+            for machine in register.held() {
+                // A machine without a register has no daemon: it is as silent as one whose daemon has ended.
+                if !known.contains(machine) {
+                    self.silence.borrow_mut().observe(machine, None, Instant::now());
+                }
+            }
+            for (id, claim) in &register.claims {
+                let needs_pause = claim.slots.contains(&self.machine) && !self.is_over(id, &self.machine, pause);
+                held.extend(needs_pause.then(|| id.clone()));
+            }
+            for change in register.releases(|id, machine| self.is_over(id, machine, pause)) {
+                driver::change_group(&*self.engine, &group, &change).await?;
+                log(&format!("{change} in the group {group}"));
+            }
+            let events: Vec<_> = self.events.borrow().values().cloned().collect();
+            for asked in events {
+                // Busy means that it is being asked, and will see for itself.
+                if let Ok(mut involvement) = asked.involvement.try_lock() {
+                    involvement.saw_group(&group, &register);
+                }
+            }
+        }
+        for asked in self.events.borrow().values() {
+            let is_over = self.is_over(&asked.event_id, &self.machine, Duration::ZERO);
+            asked.is_freed.set(is_over && !held.contains(&asked.event_id));
+        }
+        problems.into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// The configuration of a group's register.
+    fn group(&self, register: &str) -> Option<&GroupConfig> {
+        let name = register.split('/').next().unwrap_or_default();
+        self.config.groups.iter().find(|group| group.name.get_ref().eq_ignore_ascii_case(name))
+    }
+
+    /// Whether an event is over and a machine does not need its slot any more: this one because it is back in service, another one
+    /// because it is silent. Never because of the time alone.
+    fn is_over(&self, id: &str, machine: &Name, pause: Duration) -> bool {
+        let (now, audit) = (Instant::now(), self.audit.borrow());
+        if *machine == self.machine {
+            return audit.in_service_since(id, now).is_some_and(|since| now - since >= pause);
+        }
+        let silent_for = self.silence.borrow().silent_for(machine, now);
+        audit.over_since(id).is_some() && silent_for.is_some_and(|silent| silent >= self.config.silent_after)
+    }
+
+    /// Withdraws this machine's mark where the watcher does not wait for an approval any more.
+    async fn withdraw_marks(&self) -> Result<(), EngineError> {
+        let events: Vec<_> = self.events.borrow().values().cloned().collect();
+        for asked in events {
+            let Ok(mut involvement) = asked.involvement.try_lock() else { continue };
+            let is_back_early = self.audit.borrow().is_back_early(&asked.event_id);
+            let is_waiting = asked.questioned_at.get().elapsed() < ASKED_AGAIN_WITHIN;
+            let is_ready = involvement.mark() == Some(Mark::Ready) && !involvement.is_decided();
+            let question = match (is_back_early, is_waiting) {
+                (true, _) if is_ready || involvement.has_slots() && !involvement.is_decided() => Question::StandDown,
+                (false, false) if is_ready => Question::Withdraw,
+                _ => continue,
+            };
+            let answer = timeout(ANSWER_TIME, involvement.ask(&*self.engine, question)).await;
+            answer.map_err(|_| EngineError("it does not answer".into()))??;
+        }
+        Ok(())
+    }
+
+    /// Forgets events that are over, and deletes their registers some time later.
+    async fn forget_events(&self) -> Result<(), EngineError> {
+        let is_old = |id: &str| self.audit.borrow().over_since(id).is_some_and(|since| since.elapsed() >= EVENT_KEPT);
+        let old = {
+            let events = self.events.borrow();
+            let old = events.iter().filter(|(_, asked)| is_old(&asked.event_id));
+            old.map(|(key, _)| key.clone()).collect::<Vec<_>>()
+        };
+        for key in old {
+            if let Some(found) = self.engine.read(&key).await? {
+                self.delete_event(&key, &found.revision).await?;
+            }
+            self.events.borrow_mut().remove(&key);
+        }
+        Ok(())
+    }
+
+    /// Deletes the registers of events that are over although this process was never asked about them: their machines are gone, or
+    /// their daemons were started again since. Only the audit file says that an event is over, never its age.
+    async fn delete_past_events(&self) -> Result<(), EngineError> {
+        let past: HashSet<_> = self.audit.borrow().over_for(EVENT_KEPT).map(events_prefix).collect();
+        if past.is_empty() {
+            return Ok(());
+        }
+        for (key, found) in self.engine.list("events/").await? {
+            if key.rfind('/').is_some_and(|end| past.contains(&key[..=end])) {
+                self.delete_event(&key, &found.revision).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes the register of an event and its marks, unless somebody has changed it meanwhile.
+    async fn delete_event(&self, key: &str, revision: &Revision) -> Result<(), EngineError> {
+        match self.engine.parts() {
+            Some(parts) => parts.delete_parts(key, revision, &driver::marks_prefix(key)).await?,
+            None => self.engine.delete(key, revision).await?,
+        };
+        Ok(())
+    }
+
+    /// Reports a problem on standard error, once, and its end.
+    fn report(&self, what: &'static str, result: Result<(), EngineError>) {
+        let mut problems = self.problems.borrow_mut();
+        match result {
+            Ok(()) => {
+                if problems.remove(what).is_some() {
+                    log(&format!("{what}: works again"));
+                }
+            }
+            Err(error) => {
+                let why = error.to_string();
+                if problems.get(what) != Some(&why) {
+                    log(&format!("warning: {what}: {why}"));
+                    problems.insert(what, why);
+                }
+            }
+        }
+    }
+}
+
+impl Forced {
+    /// As a machine's register has them.
+    fn of(register: &MachineRegister) -> Self {
+        Self { count: register.forced, events: register.forced_events.clone() }
+    }
+
+    /// Counts an event, unless it was counted before.
+    fn add(&mut self, id: &str) -> bool {
+        if self.events.iter().any(|counted| counted == id) {
+            return false;
+        }
+        self.count += 1;
+        self.events.push(id.to_owned());
+        let surplus = self.events.len().saturating_sub(FORCED_KEPT);
+        self.events.drain(..surplus);
+        true
+    }
+}
+
+impl Asked {
+    fn new(part: Part) -> Rc<Self> {
+        Rc::new(Self {
+            event_id: part.event.id.clone(),
+            involvement: Mutex::new(Involvement::new(part)),
+            questioned_at: Cell::new(Instant::now()),
+            answer: RefCell::default(),
+            is_freed: Cell::new(false),
+        })
+    }
+}
+
+/// The key of a machine's register.
+pub fn machine_key(machine: &Name) -> String {
+    format!("machines/{}", machine.key())
+}
+
+/// A log that cannot be written, because the disk is full or its reader has ended, must not end the daemon.
+pub(crate) fn log(line: &str) {
+    use std::io::Write as _;
+
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

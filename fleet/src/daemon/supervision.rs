@@ -1,0 +1,132 @@
+//! What others see of the daemon while it runs: systemd, and the metrics file.
+
+use std::fmt::Write as _;
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+use std::time::Duration;
+
+use sd_notify::NotifyState;
+
+/// The longest status line.
+const STATUS_MAX: usize = 300;
+
+/// The service manager, if one started the daemon and expects notifications.
+#[derive(Debug)]
+pub(super) struct Supervisor {
+    /// Without a keep-alive for so long the daemon counts as hung.
+    watchdog: Option<Duration>,
+    status: String,
+}
+
+impl Supervisor {
+    pub(super) fn new() -> Self {
+        Self { watchdog: sd_notify::watchdog_enabled(), status: String::new() }
+    }
+
+    /// Reports the status, if it is a new one. The first one reports that the daemon is ready, too.
+    pub(super) fn show(&mut self, status: &str) {
+        let status: String = status.chars().take(STATUS_MAX).collect();
+        if status != self.status {
+            let ready = self.status.is_empty().then_some(NotifyState::Ready);
+            notify(&ready.into_iter().chain([NotifyState::Status(&status)]).collect::<Vec<_>>());
+            self.status = status;
+        }
+    }
+
+    /// The daemon's work came round so long ago. A keep-alive is sent only if that is recent.
+    pub(super) fn keep_alive(&self, last_round: Duration) {
+        if self.watchdog.is_some_and(|limit| last_round < limit) {
+            notify(&[NotifyState::Watchdog]);
+        }
+    }
+
+    /// How long may pass between two keep-alives.
+    pub(super) fn interval(&self) -> Duration {
+        self.watchdog.map_or(Duration::from_secs(1), |limit| (limit / 4).min(Duration::from_secs(1)))
+    }
+}
+
+/// Reports that the daemon is about to end.
+pub fn notify_stopping() {
+    notify(&[NotifyState::Stopping]);
+}
+
+fn notify(states: &[NotifyState<'_>]) {
+    // Nothing depends on it, and the log has the same information.
+    let _ = sd_notify::notify(states);
+}
+
+/// What the metrics file says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Metrics {
+    /// How many events of this machine were started without a decision of the gate.
+    pub(super) forced: u64,
+    /// How many events the watcher asked about that are not over.
+    pub(super) events: usize,
+    /// Whether the engine answers.
+    pub(super) engine_up: bool,
+}
+
+impl Metrics {
+    /// Prometheus' text.
+    fn text(self) -> String {
+        let mut text = String::new();
+        for (name, kind, help, value) in [
+            (
+                "forced_total",
+                "counter",
+                "Events of this machine that started without a decision of the gate.",
+                self.forced,
+            ),
+            ("events", "gauge", "Events that the gate was asked about and that are not over.", self.events as u64),
+            ("engine_up", "gauge", "Whether the store of the registers answers.", u64::from(self.engine_up)),
+        ] {
+            let name = format!("scheduled_events_fleet_{name}");
+            // Writing to a string does not fail.
+            let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n");
+        }
+        text
+    }
+
+    /// Replaces the file. The collector of metrics may read it.
+    pub(super) fn write(self, path: &Path) -> io::Result<()> {
+        let mut temporary = path.as_os_str().to_owned();
+        temporary.push(".tmp");
+        // One that an earlier process left, or a link that somebody else made.
+        match fs::remove_file(&temporary) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&temporary)?;
+        file.set_permissions(Permissions::from_mode(0o644))?;
+        file.write_all(self.text().as_bytes())?;
+        fs::rename(&temporary, path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_metrics_file_is_replaced_and_readable() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("fleet.prom");
+        let precious = folder.path().join("precious");
+        fs::write(&precious, "kept").expect("written");
+        std::os::unix::fs::symlink(&precious, folder.path().join("fleet.prom.tmp")).expect("a link");
+        let metrics = Metrics { forced: 2, events: 1, engine_up: true };
+        metrics.write(&path).expect("written");
+        let text = fs::read_to_string(&path).expect("the file");
+        assert!(
+            text.contains(
+                "# TYPE scheduled_events_fleet_forced_total counter\nscheduled_events_fleet_forced_total 2\n"
+            )
+        );
+        assert!(text.ends_with("scheduled_events_fleet_engine_up 1\n"), "{text}");
+        assert_eq!(fs::metadata(&path).expect("the file").permissions().mode() & 0o777, 0o644);
+        assert_eq!(fs::read_to_string(&precious).expect("the file"), "kept");
+    }
+}

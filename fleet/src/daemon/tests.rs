@@ -1,0 +1,231 @@
+//! What the daemon does for others and for itself, with registers in memory.
+
+use super::*;
+use crate::engine::memory::MemoryEngine;
+use crate::engine::{Reply as EngineReply, Versioned};
+use crate::gate::Why;
+
+const CONFIG: &str = "engine = \"folder\"\nfolder.path = \"/x\"\n\
+    [[group]]\nname = \"db\"\nmachines = [\"*\"]\nmax_unavailable = 1\nper_zone = true\n";
+
+fn machine_register(name: &str, zone: &str) -> String {
+    let register =
+        MachineRegister { machine: Some(name.into()), zone: Some(zone.into()), ..MachineRegister::default() };
+    serde_json::to_string(&register).expect("JSON")
+}
+
+async fn claims(daemon: &Daemon) -> Vec<String> {
+    let groups = daemon.engine.list("groups/").await.expect("the groups");
+    groups.into_iter().filter(|(_, group)| group.value.contains("slots")).map(|(key, _)| key).collect()
+}
+
+fn run(test: impl AsyncFnOnce(Rc<Daemon>)) {
+    run_with(CONFIG, test);
+}
+
+/// In virtual time, which passes when nothing else happens.
+fn run_with(config: &str, test: impl AsyncFnOnce(Rc<Daemon>)) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    let config = Config::parse(config).expect("a configuration");
+    let daemon = || Daemon::new(config, "a".into(), Some("1".into()), Box::new(MemoryEngine::default()));
+    runtime.expect("a runtime").block_on(async { test(daemon()).await });
+}
+
+async fn put(daemon: &Daemon, key: &str, value: &str) {
+    let revision = daemon.engine.read(key).await.expect("read").map(|found| found.revision);
+    let swap = daemon.engine.swap(key, revision.as_ref(), value).await.expect("written");
+    assert!(matches!(swap, Swap::Done(_)));
+}
+
+async fn beat(daemon: &Daemon, name: &str, beat: u64) {
+    let register = MachineRegister { machine: Some(name.into()), beat, ..MachineRegister::default() };
+    put(daemon, &machine_key(&name.into()), &serde_json::to_string(&register).expect("JSON")).await;
+}
+
+async fn group(daemon: &Daemon, key: &str) -> GroupRegister {
+    driver::read(&*daemon.engine, key).await.expect("a group").0
+}
+
+fn event(resources: &[&str]) -> Event {
+    Event::new("e", "Reboot", resources.iter().map(|&name| name.into()).collect())
+}
+
+/// Appends a record to the audit file, and lets the daemon read it.
+fn record(daemon: &Daemon, record: &str) {
+    use std::io::Write as _;
+
+    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(&daemon.config.audit).expect("a file");
+    writeln!(file, "{record}").expect("written");
+    daemon.audit.borrow_mut().read_new(Instant::now()).expect("read");
+}
+
+fn is_over(daemon: &Daemon, id: &str) {
+    record(daemon, &format!("{{\"record\":\"change\",\"change\":\"completed\",\"event_id\":{id:?}}}"));
+}
+
+#[test]
+fn the_registers_of_events_that_are_over_are_deleted_although_nobody_asked_about_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = format!("audit = \"{}/audit\"\n{CONFIG}", folder.path().display());
+    run_with(&config, async |daemon| {
+        for key in ["events/past/0", "marks/past/0/b", "events/past/1", "events/open/0", "marks/open/0/b"] {
+            put(&daemon, key, "{}").await;
+        }
+        is_over(&daemon, "PAST");
+        let keys = async || {
+            let mut keys = daemon.engine.list("events/").await.expect("the events");
+            keys.extend(daemon.engine.list("marks/").await.expect("the marks"));
+            keys.into_iter().map(|(key, _)| key).collect::<Vec<_>>()
+        };
+        let all = keys().await;
+        sleep(EVENT_KEPT / 2).await;
+        daemon.delete_past_events().await.expect("no problem");
+        assert_eq!(keys().await, all, "they stay for people to look at");
+        sleep(EVENT_KEPT / 2).await;
+        daemon.delete_past_events().await.expect("no problem");
+        assert_eq!(keys().await, ["events/open/0", "marks/open/0/b"]);
+        // It does so by itself, and an event is never over because of its age.
+        put(&daemon, "events/past/0", "{}").await;
+        let _ = timeout(3 * CLEAN_UP_INTERVAL, daemon.maintain()).await;
+        assert_eq!(keys().await, ["events/open/0", "marks/open/0/b"]);
+    });
+}
+
+#[test]
+fn an_event_of_other_machines_has_no_answer() {
+    run(async |daemon| {
+        for question in [Question::Prepare, Question::Approve] {
+            let answer = daemon.answer(question, event(&["b", "c"])).await;
+            assert_eq!(answer, Err("the event does not affect a".to_owned()));
+        }
+        assert_eq!(daemon.engine.list("").await, Ok(Vec::new()), "nothing was written");
+    });
+}
+
+/// A store that does not answer.
+struct Down;
+
+fn down<'a, T: 'a>() -> EngineReply<'a, T> {
+    Box::pin(std::future::ready(Err(EngineError("it is down".into()))))
+}
+
+impl Engine for Down {
+    fn read<'a>(&'a self, _: &'a str) -> EngineReply<'a, Option<Versioned>> {
+        down()
+    }
+
+    fn swap<'a>(&'a self, _: &'a str, _: Option<&'a Revision>, _: &'a str) -> EngineReply<'a, Swap> {
+        down()
+    }
+
+    fn delete<'a>(&'a self, _: &'a str, _: &'a Revision) -> EngineReply<'a, bool> {
+        down()
+    }
+
+    fn list<'a>(&'a self, _: &'a str) -> EngineReply<'a, Vec<(String, Versioned)>> {
+        down()
+    }
+}
+
+#[tokio::test]
+async fn only_a_preempt_of_one_machine_has_an_answer_without_the_store() {
+    let config = Config::parse(CONFIG).expect("a configuration");
+    let daemon = Daemon::new(config, "a".into(), None, Box::new(Down));
+    for question in [Question::Prepare, Question::Approve] {
+        for (event_type, resources, is_answered) in
+            [("Preempt", ["a", "a"], true), ("Preempt", ["a", "b"], false), ("Reboot", ["a", "a"], false)]
+        {
+            let event = Event::new("e", event_type, resources.map(Into::into).into());
+            let answer = daemon.answer(question, event).await;
+            let expected = if is_answered { Ok(Answer::Open) } else { Err("it is down".to_owned()) };
+            assert_eq!(answer, expected, "{event_type} of {resources:?}");
+        }
+    }
+}
+
+#[test]
+fn a_slot_of_another_machine_is_freed_once_the_event_is_over_and_the_machine_silent() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = format!("audit = \"{}/audit\"\n{CONFIG}", folder.path().display());
+    run_with(&config, async |daemon| {
+        let claim = r#"{"slots":["silent","alive","never-seen"],"by":["silent"],"at":1}"#;
+        let register = format!(r#"{{"limit":1,"claims":{{"past":{claim},"open":{claim}}}}}"#);
+        put(&daemon, "groups/db", &register).await;
+        is_over(&daemon, "past");
+        let slots = async |id: &str| {
+            let register = group(&daemon, "groups/db").await;
+            let slots = register.claims.get(id).map(|claim| claim.slots.clone()).unwrap_or_default();
+            slots.iter().map(Name::to_string).collect::<Vec<_>>().join(" ")
+        };
+        let all = "alive never-seen silent";
+        beat(&daemon, "silent", 1).await;
+        for round in 0..=4 {
+            beat(&daemon, "alive", round).await;
+            daemon.look_at_machines().await.expect("the machines");
+            daemon.look_at_groups().await.expect("the groups");
+            assert_eq!(slots("open").await, all, "round {round}");
+            assert_eq!(slots("past").await, if round == 4 { "alive" } else { all }, "round {round}");
+            sleep(daemon.config.silent_after / 4).await;
+        }
+    });
+}
+
+#[test]
+fn a_claim_that_was_freed_by_hand_is_not_relied_on() {
+    let config = CONFIG.replace("per_zone = true", "");
+    run_with(&config, async |daemon| {
+        assert_eq!(daemon.answer(Question::Prepare, event(&["a"])).await, Ok(Answer::Open));
+        let register = r#"{"limit":1,"claims":{"other":{"slots":["b"],"by":["b"],"at":1}}}"#;
+        put(&daemon, "groups/db", register).await;
+        daemon.look_at_groups().await.expect("the groups");
+        let answer = daemon.answer(Question::Approve, event(&["a"])).await;
+        assert!(matches!(&answer, Ok(Answer::Closed(Why::NoSlot { .. }))), "{answer:?}");
+    });
+}
+
+#[test]
+fn a_percentage_is_of_the_machines_that_are_alive() {
+    let config = CONFIG.replace("max_unavailable = 1\nper_zone = true", "max_unavailable = \"30%\"");
+    run_with(&config, async |daemon| {
+        let live: Vec<_> = (0..9).map(|index| format!("live_{index}")).collect();
+        for index in 0..100 {
+            beat(&daemon, &format!("gone_{index}"), 7).await;
+        }
+        for round in 0..2 {
+            for name in &live {
+                beat(&daemon, name, round).await;
+            }
+            daemon.look_at_machines().await.expect("the machines");
+            assert_eq!(daemon.answer(Question::Prepare, event(&["a"])).await, Ok(Answer::Open));
+            // A daemon that has just started does not know who is alive, and is careful.
+            daemon.events.borrow_mut().clear();
+            let taken = group(&daemon, "groups/db").await.limit;
+            assert_eq!(taken, [1, 3][usize::try_from(round).expect("a round")]);
+        }
+        sleep(daemon.config.silent_after).await;
+        assert_eq!(daemon.answer(Question::Prepare, event(&["a"])).await, Ok(Answer::Open));
+        assert_eq!(group(&daemon, "groups/db").await.limit, 1, "all others are silent");
+    });
+}
+
+#[test]
+fn a_machine_counts_in_its_zone_before_it_is_in_the_store() {
+    run(async |daemon| {
+        // The store did not answer when the daemon was started.
+        daemon.engine.swap("machines/b", None, &machine_register("b", "2")).await.expect("written");
+        assert_eq!(daemon.answer(Question::Prepare, event(&["a", "b"])).await, Ok(Answer::Open));
+        assert_eq!(claims(&daemon).await, ["groups/db/zone-1", "groups/db/zone-2"]);
+    });
+}
+
+#[test]
+fn a_zone_that_becomes_known_later_counts_from_then_on() {
+    run(async |daemon| {
+        assert_eq!(daemon.answer(Question::Prepare, event(&["a", "b"])).await, Ok(Answer::Open));
+        daemon.engine.swap("machines/b", None, &machine_register("b", "2")).await.expect("written");
+        daemon.look_at_machines().await.expect("the machines");
+        let answer = daemon.answer(Question::Approve, event(&["a", "b"])).await.expect("an answer");
+        assert!(matches!(answer, Answer::Closed(_)), "{answer:?}");
+        assert!(claims(&daemon).await.contains(&"groups/db/zone-2".to_owned()), "{:?}", claims(&daemon).await);
+    });
+}

@@ -1,0 +1,197 @@
+//! Registers in a container of Azure Blob storage: a blob for each register.
+//!
+//! A write has `If-None-Match: *` or `If-Match: ETag`, which the storage service checks in one step. No blob lease is needed. The
+//! credential is the managed identity, or the workload identity of a pod on AKS; never an account's key.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use object_store::azure::{AzureConfigKey, MicrosoftAzure, MicrosoftAzureBuilder};
+use object_store::client::{ClientOptions, HttpClient, HttpConnector};
+use object_store::path::Path;
+use object_store::{Error, ObjectStore, ObjectStoreExt, PutMode, PutOptions, RetryConfig, UpdateVersion};
+
+use super::{Engine, EngineError, Reply, Revision, Swap, VALUE_MAX, Versioned};
+use crate::config::BlobConfig;
+use crate::http;
+
+/// How long one request may take.
+const REQUEST_TIME: Duration = Duration::from_secs(4);
+
+/// How many blobs of a list are read at once.
+const READS_AT_ONCE: usize = 16;
+
+/// The well-known key of the account of Azurite, the emulator. It is public.
+pub const EMULATOR_KEY: &str =
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+/// What AKS gives a pod with a workload identity.
+const WORKLOAD_IDENTITY: [(&str, AzureConfigKey); 4] = [
+    ("AZURE_CLIENT_ID", AzureConfigKey::ClientId),
+    ("AZURE_TENANT_ID", AzureConfigKey::AuthorityId),
+    ("AZURE_FEDERATED_TOKEN_FILE", AzureConfigKey::FederatedTokenFile),
+    ("AZURE_AUTHORITY_HOST", AzureConfigKey::AuthorityHost),
+];
+
+/// Registers in a container.
+#[derive(Debug)]
+pub struct BlobEngine {
+    store: MicrosoftAzure,
+}
+
+/// Makes the HTTP client of this process: without proxy and redirects.
+#[derive(Debug)]
+struct Connector;
+
+impl HttpConnector for Connector {
+    fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
+        let client = http::client(REQUEST_TIME);
+        let client = client.map_err(|why| Error::Generic { store: "blob", source: why.into() })?;
+        Ok(HttpClient::new(client))
+    }
+}
+
+impl BlobEngine {
+    /// Registers in this container.
+    ///
+    /// # Errors
+    /// A sentence: the address is not a container's.
+    pub fn new(config: &BlobConfig) -> Result<Self, String> {
+        let problem = |why: &str| {
+            let expected = "expected one such as \"https://ACCOUNT.blob.core.windows.net/CONTAINER\"";
+            format!("`blob.url` is {:?}: {why}; {expected}", config.url)
+        };
+        let url = reqwest::Url::parse(&config.url).map_err(|error| problem(&error.to_string()))?;
+        let host = url.host_str().ok_or_else(|| problem("it has no host"))?;
+        // A token must not be sent in clear, except to this machine.
+        let is_loopback = host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+        if url.scheme() != "https" && !(url.scheme() == "http" && is_loopback) {
+            return Err(problem("it is not https"));
+        }
+        let parts: Vec<_> = url.path().split('/').filter(|part| !part.is_empty()).collect();
+        // In the address of an emulator the account is the first part of the path.
+        let (account, container) = match parts[..] {
+            [container] if !is_loopback => (host.split('.').next().unwrap_or_default(), container),
+            [account, container] if is_loopback => (account, container),
+            _ => return Err(problem("it does not name a container")),
+        };
+        let service = config.url.trim_end_matches('/').trim_end_matches(container).trim_end_matches('/');
+        let mut builder = MicrosoftAzureBuilder::new()
+            .with_account(account)
+            .with_container_name(container)
+            .with_endpoint(service.to_owned())
+            .with_http_connector(Connector)
+            // A conditional write that is repeated after a lost reply is refused because of itself, and would be reported as
+            // refused although it was carried out.
+            .with_retry(RetryConfig { max_retries: 0, ..RetryConfig::default() });
+        if config.emulator {
+            if !is_loopback {
+                return Err(problem("an emulator is on this machine"));
+            }
+            builder = builder.with_access_key(EMULATOR_KEY);
+        } else if std::env::var_os("AZURE_FEDERATED_TOKEN_FILE").is_some() {
+            for (variable, key) in WORKLOAD_IDENTITY {
+                if let Ok(value) = std::env::var(variable) {
+                    // AKS ends the authority's address with a slash, and the library appends another one.
+                    builder = builder.with_config(key, value.trim_end_matches('/'));
+                }
+            }
+            builder = builder.with_credential_type("workload_identity");
+        } else {
+            builder = builder.with_credential_type("managed_identity");
+            if let Some(endpoint) = &config.identity_endpoint {
+                builder = builder.with_msi_endpoint(endpoint);
+            }
+        }
+        if let Some(client_id) = &config.client_id {
+            builder = builder.with_client_id(client_id);
+        }
+        let store = builder.build().map_err(|error| format!("cannot set up Blob storage: {}", http::reason(&error)))?;
+        Ok(Self { store })
+    }
+
+    /// The blob, an empty one included: that is how a deleted register looks.
+    async fn get(&self, key: &str) -> Result<Option<Versioned>, EngineError> {
+        let found = match self.store.get(&Path::from(key)).await {
+            Err(Error::NotFound { .. }) => return Ok(None),
+            found => found.map_err(|error| problem(key, &error))?,
+        };
+        let etag = found.meta.e_tag.clone().ok_or_else(|| EngineError(format!("the blob {key} has no ETag")))?;
+        if found.meta.size > VALUE_MAX as u64 {
+            return Err(EngineError(format!(
+                "the blob {key} has {} bytes; no register has that many",
+                found.meta.size
+            )));
+        }
+        let bytes = found.bytes().await.map_err(|error| problem(key, &error))?;
+        let value = String::from_utf8(bytes.into()).map_err(|_| EngineError(format!("the blob {key} is not text")))?;
+        Ok(Some(Versioned { value, revision: Revision(etag) }))
+    }
+
+    async fn put(&self, key: &str, mode: PutMode, value: &str) -> Result<Swap, EngineError> {
+        let options = PutOptions { mode, ..PutOptions::default() };
+        match self.store.put_opts(&Path::from(key), value.to_owned().into(), options).await {
+            Ok(written) => {
+                let etag = written.e_tag.ok_or_else(|| EngineError(format!("the blob {key} has no ETag")))?;
+                Ok(Swap::Done(Revision(etag)))
+            }
+            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => Ok(Swap::Conflict),
+            Err(error) => Err(problem(key, &error)),
+        }
+    }
+}
+
+impl Engine for BlobEngine {
+    fn read<'a>(&'a self, key: &'a str) -> Reply<'a, Option<Versioned>> {
+        Box::pin(async move { Ok(self.get(key).await?.filter(|register| !register.value.is_empty())) })
+    }
+
+    fn swap<'a>(&'a self, key: &'a str, expected: Option<&'a Revision>, value: &'a str) -> Reply<'a, Swap> {
+        Box::pin(async move {
+            if let Some(revision) = expected {
+                return self.put(key, update(revision), value).await;
+            }
+            if let Swap::Done(revision) = self.put(key, PutMode::Create, value).await? {
+                return Ok(Swap::Done(revision));
+            }
+            match self.get(key).await? {
+                Some(deleted) if deleted.value.is_empty() => self.put(key, update(&deleted.revision), value).await,
+                _ => Ok(Swap::Conflict),
+            }
+        })
+    }
+
+    /// Makes the blob empty: deleting it under a condition is not in the library. A lifecycle rule of the storage account can
+    /// delete empty blobs later.
+    fn delete<'a>(&'a self, key: &'a str, expected: &'a Revision) -> Reply<'a, bool> {
+        Box::pin(async move { Ok(self.put(key, update(expected), "").await? != Swap::Conflict) })
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>> {
+        Box::pin(async move {
+            let listed = self.store.list(Some(&Path::from(prefix.trim_end_matches('/'))));
+            let listed: Vec<_> = listed.try_collect().await.map_err(|error| problem(prefix, &error))?;
+            let keys = listed.into_iter().filter(|meta| meta.size > 0).map(|meta| meta.location.to_string());
+            let reads = stream::iter(keys).map(|key| async move { Ok((self.read(&key).await?, key)) });
+            let mut found: Vec<_> = reads
+                .buffer_unordered(READS_AT_ONCE)
+                .try_filter_map(|(register, key)| async move { Ok(register.map(|register| (key, register))) })
+                .try_collect()
+                .await?;
+            found.sort_by(|(a, _), (b, _)| a.cmp(b));
+            Ok(found)
+        })
+    }
+}
+
+fn update(revision: &Revision) -> PutMode {
+    PutMode::Update(UpdateVersion { e_tag: Some(revision.0.clone()), version: None })
+}
+
+fn problem(key: &str, error: &Error) -> EngineError {
+    let why = http::reason(error);
+    // The service answers with XML of many lines.
+    let why: String = why.chars().take(400).collect();
+    EngineError(format!("Blob storage, {key}: {}", why.escape_debug()))
+}

@@ -1,0 +1,404 @@
+//! Registers in etcd, through the JSON gateway that its servers have since version 3.4.
+//!
+//! A read asks the quorum, and a swap is a transaction that compares the key's `mod_revision`, which is 0 for a key that does
+//! not exist. Marks of an event of many machines are keys of their own: see [`Parts`].
+
+use std::cell::{Cell, RefCell};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use reqwest::{Certificate, Client, Identity, StatusCode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Engine, EngineError, PartChange, Parts, Reply, Revision, Swap, Versioned, Whole};
+use crate::config::EtcdConfig;
+use crate::http;
+
+/// How long one request may take.
+const REQUEST_TIME: Duration = Duration::from_secs(3);
+
+/// The longest response: a list of some thousand registers.
+const RESPONSE_MAX: usize = 32 * 1024 * 1024;
+
+/// Registers in etcd.
+#[derive(Debug)]
+pub struct EtcdEngine {
+    client: Client,
+    endpoints: Vec<String>,
+    /// The endpoint that answered last.
+    current: Cell<usize>,
+    prefix: String,
+    /// The user and the password.
+    user: Option<(String, String)>,
+    token: RefCell<Option<String>>,
+    has_identity: bool,
+}
+
+#[derive(Deserialize)]
+struct RangeResponse {
+    #[serde(default)]
+    kvs: Vec<KeyValue>,
+}
+
+#[derive(Deserialize)]
+struct KeyValue {
+    key: String,
+    #[serde(default)]
+    value: String,
+    mod_revision: String,
+}
+
+#[derive(Deserialize)]
+struct TransactionResponse {
+    header: Header,
+    #[serde(default)]
+    succeeded: bool,
+    #[serde(default)]
+    responses: Vec<OperationResponse>,
+}
+
+#[derive(Deserialize)]
+struct OperationResponse {
+    response_range: Option<RangeResponse>,
+}
+
+#[derive(Deserialize)]
+struct Header {
+    revision: String,
+}
+
+#[derive(Deserialize)]
+struct TokenResponse {
+    token: String,
+}
+
+/// Why a request failed.
+enum Failure {
+    /// It did not reach the server, so that another one may be asked.
+    NotSent(String),
+    /// The token is not valid any more.
+    Token,
+    Other(String),
+}
+
+impl EtcdEngine {
+    /// Registers in these servers.
+    ///
+    /// # Errors
+    /// A sentence: an endpoint, a certificate or a password file cannot be used.
+    pub fn new(config: &EtcdConfig) -> Result<Self, String> {
+        let mut builder = http::builder(REQUEST_TIME);
+        let read = |path: &std::path::Path| {
+            std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+        };
+        if let Some(path) = &config.ca {
+            let certificates = Certificate::from_pem_bundle(&read(path)?)
+                .map_err(|error| format!("{} has no certificates: {}", path.display(), http::reason(&error)))?;
+            builder = builder.tls_certs_only(certificates);
+        }
+        if let Some(path) = &config.identity {
+            let identity = Identity::from_pem(&read(path)?).map_err(|error| {
+                format!("{} has no certificate with its key: {}", path.display(), http::reason(&error))
+            })?;
+            builder = builder.identity(identity);
+        }
+        let user = match (&config.user, &config.password_file) {
+            (None, None) => None,
+            (Some(user), Some(path)) => {
+                let password = String::from_utf8(read(path)?)
+                    .map_err(|_| format!("{} is not a password: expected UTF-8", path.display()))?;
+                Some((user.clone(), password.trim_end_matches(['\r', '\n']).to_owned()))
+            }
+            _ => return Err("`etcd.user` and `etcd.password_file` are given together, or neither is".into()),
+        };
+        if config.endpoints.is_empty() {
+            return Err("`etcd.endpoints` is empty: expected at least one, such as \"http://127.0.0.1:2379\"".into());
+        }
+        let mut endpoints = Vec::new();
+        for endpoint in &config.endpoints {
+            let is_url = reqwest::Url::parse(endpoint).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
+            if !is_url {
+                return Err(format!(
+                    "`etcd.endpoints` has {endpoint:?}: expected one such as \"http://127.0.0.1:2379\""
+                ));
+            }
+            if user.is_some() && !keeps_secrets(endpoint) {
+                return Err(format!(
+                    "`etcd.endpoints` has {endpoint:?}, to which the password would be sent in clear: expected https"
+                ));
+            }
+            endpoints.push(endpoint.trim_end_matches('/').to_owned());
+        }
+        let client = builder.build().map_err(|error| format!("cannot set up HTTP: {}", http::reason(&error)))?;
+        let (current, token) = (Cell::new(0), RefCell::new(None));
+        let has_identity = config.identity.is_some();
+        Ok(Self { client, endpoints, current, prefix: config.prefix.clone(), user, token, has_identity })
+    }
+
+    fn key(&self, key: &str) -> String {
+        BASE64_STANDARD.encode(format!("{}{key}", self.prefix))
+    }
+
+    /// The range of the keys that begin with a prefix, as members of a request.
+    fn range(&self, prefix: &str) -> Value {
+        let first = format!("{}{prefix}", self.prefix);
+        // The first key that does not begin with the prefix: its last byte, `/`, plus one.
+        let end = format!("{}0", first.trim_end_matches('/'));
+        json!({ "key": BASE64_STANDARD.encode(first), "range_end": BASE64_STANDARD.encode(end) })
+    }
+
+    /// The operations that read a register and its parts.
+    fn reads(&self, key: &str, prefix: &str, since: Option<&Revision>) -> [Value; 2] {
+        let mut parts = self.range(prefix);
+        if let Some(next) = since.and_then(after) {
+            parts["min_mod_revision"] = next;
+        }
+        [json!({ "requestRange": { "key": self.key(key) } }), json!({ "requestRange": parts })]
+    }
+
+    /// What the last two operations of a transaction have read.
+    fn whole(&self, response: TransactionResponse, prefix: &str) -> Result<Whole, EngineError> {
+        let mut ranges = response.responses.into_iter().rev().filter_map(|operation| operation.response_range);
+        let (Some(parts), Some(register)) = (ranges.next(), ranges.next()) else {
+            return Err(EngineError("etcd's answer to a transaction has not what was read".into()));
+        };
+        let first = format!("{}{prefix}", self.prefix);
+        let mut found = Vec::new();
+        for part in parts.kvs {
+            let (key, register) = part.versioned()?;
+            found.extend(key.strip_prefix(&first).map(|key| (key.to_owned(), register.value)));
+        }
+        let register = register.kvs.into_iter().next().map(|found| found.versioned().map(|(_, register)| register));
+        Ok(Whole { register: register.transpose()?, parts: found, moment: Revision(response.header.revision) })
+    }
+
+    /// Sends a request to the server that answered last, and to the others in turn while it is certain that it did not arrive: a
+    /// swap that was carried out must not be reported as refused.
+    async fn call<T: for<'de> Deserialize<'de>>(&self, path: &str, body: &Value) -> Result<T, EngineError> {
+        let mut has_new_token = false;
+        let mut attempt = 0;
+        loop {
+            let endpoint = &self.endpoints[self.current.get() % self.endpoints.len()];
+            let error = match self.request(endpoint, path, body).await {
+                Ok(response) => {
+                    return serde_json::from_slice(&response)
+                        .map_err(|error| EngineError(format!("{endpoint} answers what is not etcd's: {error}")));
+                }
+                Err(Failure::Token) if !has_new_token => {
+                    has_new_token = true;
+                    match self.authenticate(endpoint).await {
+                        Ok(()) => continue,
+                        Err(Failure::NotSent(why) | Failure::Other(why)) => why,
+                        Err(Failure::Token) => "etcd refuses the user and the password".into(),
+                    }
+                }
+                Err(Failure::Token) => "etcd refuses a new token".into(),
+                Err(Failure::NotSent(why)) => {
+                    self.current.set(self.current.get() + 1);
+                    attempt += 1;
+                    if attempt < self.endpoints.len() {
+                        continue;
+                    }
+                    why
+                }
+                Err(Failure::Other(why)) => {
+                    // The next call asks another server.
+                    self.current.set(self.current.get() + 1);
+                    why
+                }
+            };
+            return Err(EngineError(format!("etcd at {endpoint}: {error}")));
+        }
+    }
+
+    async fn authenticate(&self, endpoint: &str) -> Result<(), Failure> {
+        let Some((name, password)) = &self.user else {
+            return Err(Failure::Other("it asks for a user: set `etcd.user` and `etcd.password_file`".into()));
+        };
+        *self.token.borrow_mut() = None;
+        let body = json!({ "name": name, "password": password });
+        let response = self.request(endpoint, "auth/authenticate", &body).await?;
+        let response: TokenResponse = serde_json::from_slice(&response)
+            .map_err(|error| Failure::Other(format!("the answer to the password is not etcd's: {error}")))?;
+        *self.token.borrow_mut() = Some(response.token);
+        Ok(())
+    }
+
+    async fn request(&self, endpoint: &str, path: &str, body: &Value) -> Result<Vec<u8>, Failure> {
+        let mut request = self.client.post(format!("{endpoint}/v3/{path}")).json(body);
+        let token = self.token.borrow().clone();
+        if let Some(token) = token {
+            request = request.header("Authorization", token);
+        }
+        let response = request.send().await.map_err(|error| {
+            let mut why = http::reason(&error);
+            if endpoint.starts_with("https:") {
+                why = explain(&why, self.has_identity);
+            }
+            if error.is_connect() { Failure::NotSent(why) } else { Failure::Other(why) }
+        })?;
+        let status = response.status();
+        let body = http::body(response, RESPONSE_MAX).await.map_err(Failure::Other)?;
+        if status.is_success() {
+            return Ok(body);
+        }
+        let text = String::from_utf8_lossy(&body[..body.len().min(300)]).escape_debug().to_string();
+        let asks_for_user = text.contains("user name is empty") || text.contains("invalid auth token");
+        if status == StatusCode::UNAUTHORIZED || asks_for_user {
+            return Err(Failure::Token);
+        }
+        Err(Failure::Other(format!("status {}: {text}", status.as_u16())))
+    }
+}
+
+impl Engine for EtcdEngine {
+    fn read<'a>(&'a self, key: &'a str) -> Reply<'a, Option<Versioned>> {
+        Box::pin(async move {
+            let response: RangeResponse = self.call("kv/range", &json!({ "key": self.key(key) })).await?;
+            response.kvs.into_iter().next().map(|found| found.versioned().map(|(_, register)| register)).transpose()
+        })
+    }
+
+    fn swap<'a>(&'a self, key: &'a str, expected: Option<&'a Revision>, value: &'a str) -> Reply<'a, Swap> {
+        Box::pin(async move {
+            let key = self.key(key);
+            let put = json!({ "requestPut": { "key": key, "value": BASE64_STANDARD.encode(value) } });
+            let response: TransactionResponse = self.call("kv/txn", &transaction(&key, expected, &put)).await?;
+            Ok(if response.succeeded { Swap::Done(Revision(response.header.revision)) } else { Swap::Conflict })
+        })
+    }
+
+    fn delete<'a>(&'a self, key: &'a str, expected: &'a Revision) -> Reply<'a, bool> {
+        Box::pin(async move {
+            let key = self.key(key);
+            let delete = json!({ "requestDeleteRange": { "key": key } });
+            let response: TransactionResponse =
+                self.call("kv/txn", &transaction(&key, Some(expected), &delete)).await?;
+            Ok(response.succeeded)
+        })
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>> {
+        Box::pin(async move {
+            let response: RangeResponse = self.call("kv/range", &self.range(prefix)).await?;
+            let mut found = Vec::new();
+            for key_value in response.kvs {
+                let (key, register) = key_value.versioned()?;
+                found.extend(key.strip_prefix(&self.prefix).map(|key| (key.to_owned(), register)));
+            }
+            Ok(found)
+        })
+    }
+
+    fn parts(&self) -> Option<&dyn Parts> {
+        Some(self)
+    }
+}
+
+/// A part is a key of its own, and a transaction compares a whole range of keys at once: single comparisons end at 128.
+impl Parts for EtcdEngine {
+    fn read_parts<'a>(&'a self, key: &'a str, prefix: &'a str, since: Option<&'a Revision>) -> Reply<'a, Whole> {
+        Box::pin(async move {
+            // Without a comparison it succeeds.
+            let body = json!({ "success": self.reads(key, prefix, since) });
+            self.whole(self.call("kv/txn", &body).await?, prefix)
+        })
+    }
+
+    fn change_part<'a>(&'a self, change: PartChange<'a>) -> Reply<'a, Option<Whole>> {
+        Box::pin(async move {
+            let PartChange { key, prefix, since, part: (name, part), .. } = change;
+            let put = |key: &str, value: &str| json!({ "requestPut": { "key": self.key(key), "value": BASE64_STANDARD.encode(value) } });
+            let mut compare = vec![has_revision(&self.key(key), change.expected)];
+            if change.needs_unchanged_parts {
+                let next = since.and_then(after).ok_or_else(|| EngineError("there is no earlier moment".into()))?;
+                let mut parts = self.range(prefix);
+                parts["target"] = json!("MOD");
+                parts["result"] = json!("LESS");
+                parts["mod_revision"] = next;
+                compare.push(parts);
+            }
+            let mut actions: Vec<_> = change.value.map(|value| put(key, value)).into_iter().collect();
+            actions.push(put(&format!("{prefix}{name}"), part));
+            actions.extend(self.reads(key, prefix, since));
+            let body = json!({ "compare": compare, "success": actions });
+            let response: TransactionResponse = self.call("kv/txn", &body).await?;
+            if response.succeeded { self.whole(response, prefix).map(Some) } else { Ok(None) }
+        })
+    }
+
+    fn delete_parts<'a>(&'a self, key: &'a str, expected: &'a Revision, prefix: &'a str) -> Reply<'a, bool> {
+        Box::pin(async move {
+            let key = self.key(key);
+            let delete =
+                [json!({ "key": key }), self.range(prefix)].map(|range| json!({ "requestDeleteRange": range }));
+            let body = json!({ "compare": [has_revision(&key, Some(expected))], "success": delete });
+            let response: TransactionResponse = self.call("kv/txn", &body).await?;
+            Ok(response.succeeded)
+        })
+    }
+}
+
+/// Whether nobody can read what is sent there: with TLS, or within this machine.
+fn keeps_secrets(endpoint: &str) -> bool {
+    let Ok(url) = reqwest::Url::parse(endpoint) else { return false };
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    url.scheme() == "https" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// An error of TLS with what to do about it.
+fn explain(why: &str, has_identity: bool) -> String {
+    let unknown = "no authority of `etcd.ca` (without it, of the system) has signed the server's certificate";
+    let client = if has_identity {
+        "the server may not accept the client certificate of `etcd.identity`"
+    } else {
+        "the server may want a client certificate: set `etcd.identity`"
+    };
+    let advice = [
+        ("UnknownIssuer", unknown),
+        // An authority of the same name with another key.
+        ("BadSignature", unknown),
+        ("NotValidForName", "the server's certificate is not for the host in `etcd.endpoints`"),
+        ("certificate not valid for name", "the server's certificate is not for the host in `etcd.endpoints`"),
+        ("Expired", "the server's certificate has expired, or this machine's clock is wrong"),
+        // A server that does not accept the client ends the connection, with or without an alert that arrives.
+        ("CertificateRequired", client),
+        ("BadCertificate", client),
+        ("UnknownCA", client),
+        ("connection closed", client),
+        ("Connection reset", client),
+    ];
+    let advice = advice.iter().find(|(sign, _)| why.contains(sign));
+    advice.map_or(why.to_owned(), |(_, advice)| format!("{advice} ({why})"))
+}
+
+/// A transaction that does something if a key has a revision.
+fn transaction(key: &str, expected: Option<&Revision>, action: &Value) -> Value {
+    json!({ "compare": [has_revision(key, expected)], "success": [action] })
+}
+
+/// The comparison of a key's revision, which is 0 for one that does not exist.
+fn has_revision(key: &str, expected: Option<&Revision>) -> Value {
+    let revision = expected.map_or("0", |revision| revision.0.as_str());
+    json!({ "key": key, "target": "MOD", "result": "EQUAL", "mod_revision": revision })
+}
+
+/// The first revision after a moment.
+fn after(moment: &Revision) -> Option<Value> {
+    Some(json!((moment.0.parse::<i64>().ok()? + 1).to_string()))
+}
+
+impl KeyValue {
+    fn versioned(self) -> Result<(String, Versioned), EngineError> {
+        let decode = |text: &str| {
+            let bytes = BASE64_STANDARD.decode(text).ok();
+            let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+            text.ok_or_else(|| EngineError("etcd holds a register that is not text".into()))
+        };
+        let register = Versioned { value: decode(&self.value)?, revision: Revision(self.mod_revision) };
+        Ok((decode(&self.key)?, register))
+    }
+}

@@ -1,0 +1,226 @@
+//! Registers in a folder that the machines share: a local file system, or NFS.
+//!
+//! A register is a folder of its own with one file per version: `.1`, `.2`, and so on, which are no parts of keys. The highest number is the current version.
+//! A writer puts the new version into a temporary file and gives it the next number with `link(2)`, which the file system
+//! carries out in one step or refuses if the number is taken, also over NFS. So of several writers that replace one version,
+//! exactly one succeeds. A version is never changed. The last versions are kept, so that a late writer finds its number taken.
+//!
+//! Limits: it is as available as the file system, and a mount that hangs is an engine that does not answer. NFS must be version 4,
+//! or 3 mounted with `lookupcache=none`: with cached directories a reader can see an old version for some seconds, which delays
+//! and never breaks the gate. Object stores mounted as a folder do not have `link(2)`, and SMB may not. Every machine needs the
+//! same user, or one that may write: who may write here decides about approvals.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use super::{Engine, EngineError, Reply, Revision, Swap, VALUE_MAX, Versioned};
+
+/// How many versions are kept. A writer that is later than that cannot know whether its number was free because it was next.
+const VERSIONS_KEPT: u64 = 64;
+
+/// A register that was deleted so long ago leaves the file system.
+const DELETED_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What every version begins with. A version without anything else marks a deleted register.
+const HEADER: &[u8] = b"scheduled-events register\n";
+
+/// Registers in a folder.
+#[derive(Clone, Debug)]
+pub struct FolderEngine {
+    root: PathBuf,
+}
+
+impl FolderEngine {
+    /// Registers below this folder, which must exist.
+    pub fn new(root: &Path) -> Self {
+        Self { root: root.to_owned() }
+    }
+
+    /// Runs a call on a thread that may block: the file system may be a network's.
+    fn run<'a, T: Send + 'static>(
+        &self,
+        what: &'static str,
+        key: &str,
+        call: impl FnOnce(&Path, &Path) -> io::Result<T> + Send + 'static,
+    ) -> Reply<'a, T> {
+        let (root, folder) = (self.root.clone(), self.root.join(key));
+        Box::pin(async move {
+            let name = folder.display().to_string();
+            let done = tokio::task::spawn_blocking(move || call(&root, &folder)).await;
+            let done = done.unwrap_or_else(|panic| Err(io::Error::other(panic)));
+            done.map_err(|error| EngineError(format!("cannot {what} {name}: {error}")))
+        })
+    }
+}
+
+impl Engine for FolderEngine {
+    fn read<'a>(&'a self, key: &'a str) -> Reply<'a, Option<Versioned>> {
+        self.run("read", key, |_, folder| Ok(current(folder)?.and_then(Version::into_register)))
+    }
+
+    fn swap<'a>(&'a self, key: &'a str, expected: Option<&'a Revision>, value: &'a str) -> Reply<'a, Swap> {
+        let (expected, value) = (expected.cloned(), value.to_owned());
+        self.run("write", key, move |root, folder| {
+            fs::metadata(root)?;
+            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            let found = current(folder)?;
+            let number = found.as_ref().map_or(0, |version| version.number);
+            if found.and_then(Version::into_register).map(|register| register.revision) != expected {
+                return Ok(Swap::Conflict);
+            }
+            add_version(root, folder, number + 1, &value)
+        })
+    }
+
+    fn delete<'a>(&'a self, key: &'a str, expected: &'a Revision) -> Reply<'a, bool> {
+        let expected = expected.clone();
+        self.run("delete", key, move |root, folder| {
+            let Some(version) = current(folder)? else { return Ok(false) };
+            let number = version.number;
+            if version.into_register().map(|register| register.revision) != Some(expected) {
+                return Ok(false);
+            }
+            Ok(add_version(root, folder, number + 1, "")? != Swap::Conflict)
+        })
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>> {
+        let prefix_text = prefix.to_owned();
+        self.run("list", prefix.trim_end_matches('/'), move |_, folder| {
+            let mut found = Vec::new();
+            list_below(folder, &prefix_text, &mut found)?;
+            found.sort_by(|(a, _), (b, _)| a.cmp(b));
+            Ok(found)
+        })
+    }
+}
+
+/// A version of a register, as it is in its file.
+struct Version {
+    number: u64,
+    value: String,
+}
+
+impl Version {
+    /// The register with this version; `None` if it was deleted.
+    fn into_register(self) -> Option<Versioned> {
+        let revision = Revision(self.number.to_string());
+        (!self.value.is_empty()).then_some(Versioned { value: self.value, revision })
+    }
+}
+
+/// The numbers of the versions.
+fn numbers(folder: &Path) -> io::Result<Vec<u64>> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut numbers = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix('.'));
+        numbers.extend(number.and_then(|number| number.parse::<u64>().ok()));
+    }
+    Ok(numbers)
+}
+
+fn version_file(folder: &Path, number: u64) -> PathBuf {
+    folder.join(format!(".{number}"))
+}
+
+/// The current version.
+fn current(folder: &Path) -> io::Result<Option<Version>> {
+    // A version that was listed can be removed before it is opened, but only if there are many newer ones by then.
+    for _ in 0..100 {
+        let Some(number) = numbers(folder)?.into_iter().max() else { return Ok(None) };
+        match File::open(version_file(folder, number)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+            Ok(file) => {
+                let mut bytes = Vec::new();
+                file.take((HEADER.len() + VALUE_MAX + 1) as u64).read_to_end(&mut bytes)?;
+                let value = bytes.strip_prefix(HEADER).filter(|value| value.len() <= VALUE_MAX);
+                let value = value.and_then(|value| std::str::from_utf8(value).ok());
+                let value = value.ok_or_else(|| io::Error::other(format!("version {number} is not a register's")))?;
+                return Ok(Some(Version { number, value: value.to_owned() }));
+            }
+        }
+    }
+    Err(io::Error::other("the register changes faster than it can be read"))
+}
+
+/// Adds a version with this number, if there is none.
+fn add_version(root: &Path, folder: &Path, number: u64, value: &str) -> io::Result<Swap> {
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    let count = COUNTER.fetch_add(1, Ordering::Relaxed);
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let temporary = root.join(format!(".new-{}-{count}-{since}", std::process::id()));
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+    let result = (|| {
+        file.write_all(HEADER)?;
+        file.write_all(value.as_bytes())?;
+        file.sync_all()?;
+        match fs::hard_link(&temporary, version_file(folder, number)) {
+            // Over NFS the answer to a link that was made can get lost, and the repeated request fails. The count of names
+            // shows that it was made.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && fs::metadata(&temporary)?.nlink() < 2 => {
+                return Ok(Swap::Conflict);
+            }
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        File::open(folder)?.sync_all()?;
+        let numbers = numbers(folder)?;
+        let newest = numbers.iter().copied().max().unwrap_or(number);
+        if newest >= number + VERSIONS_KEPT {
+            return Err(io::Error::other("other machines wrote too often meanwhile to see what became of this write"));
+        }
+        for old in numbers.into_iter().filter(|old| old + VERSIONS_KEPT <= number) {
+            let _ = fs::remove_file(version_file(folder, old));
+        }
+        Ok(Swap::Done(Revision(number.to_string())))
+    })();
+    let _ = fs::remove_file(&temporary);
+    result
+}
+
+/// Adds the registers below a folder to `found`. `key` is the folder's, with `/` at the end.
+fn list_below(folder: &Path, key: &str, found: &mut Vec<(String, Versioned)>) -> io::Result<()> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        if name.starts_with('.') || !entry.file_type()?.is_dir() {
+            continue;
+        }
+        let (below, key, below_key) = (entry.path(), format!("{key}{name}"), format!("{key}{name}/"));
+        match current(&below)? {
+            Some(version) if version.value.is_empty() => remove_deleted(&below, version.number),
+            Some(version) => found.extend(version.into_register().map(|register| (key, register))),
+            None => {}
+        }
+        list_below(&below, &below_key, found)?;
+    }
+    Ok(())
+}
+
+/// Removes a register that was deleted long ago. By the file system's clock, which decides nothing else.
+fn remove_deleted(folder: &Path, number: u64) {
+    let modified = fs::metadata(version_file(folder, number)).and_then(|metadata| metadata.modified());
+    let age = modified.ok().and_then(|modified| SystemTime::now().duration_since(modified).ok());
+    if age.is_some_and(|age| age > DELETED_KEPT) {
+        for version in numbers(folder).unwrap_or_default() {
+            let _ = fs::remove_file(version_file(folder, version));
+        }
+        // It stays while there are registers below it.
+        let _ = fs::remove_dir(folder);
+    }
+}

@@ -1,0 +1,198 @@
+//! Registers in Lease objects of a Kubernetes API server.
+//!
+//! A register is an annotation of a Lease of its own, and its revision the object's `resourceVersion`. A PUT that names a
+//! version is refused by the server if the object has another one by then, and so is a DELETE; a GET that names none is
+//! answered from the current state. The Lease's own members are not used: a lease that expires would be a lock that opens by
+//! time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, PostParams, Preconditions};
+use kube::{Client, Error};
+use sha2::{Digest, Sha256};
+
+use super::{Engine, EngineError, Reply, Revision, Swap, Versioned};
+use crate::kubernetes::{describe, status_code};
+
+/// The annotations with a register's key and value.
+const KEY: &str = "scheduled-events/key";
+const VALUE: &str = "scheduled-events/value";
+/// The annotation with the revision that the last write replaced. It makes every write a change: the server gives a write that
+/// changes nothing no version of its own, so two writers of the same value could both believe that they were first.
+const REPLACED: &str = "scheduled-events/replaced";
+/// The label by which registers are found.
+const LABEL: &str = "scheduled-events/register";
+/// How long a request may take.
+const REQUEST_TIME: Duration = Duration::from_secs(10);
+/// How many registers one answer of a list has at most.
+const PAGE: u32 = 200;
+
+/// Registers in Leases.
+pub struct KubernetesEngine {
+    leases: Api<Lease>,
+}
+
+impl KubernetesEngine {
+    /// Registers in this namespace, or in that of the credential.
+    pub fn new(client: Client, namespace: Option<String>) -> Self {
+        let leases = match namespace {
+            Some(namespace) => Api::namespaced(client, &namespace),
+            None => Api::default_namespaced(client),
+        };
+        Self { leases }
+    }
+}
+
+impl Engine for KubernetesEngine {
+    fn read<'a>(&'a self, key: &'a str) -> Reply<'a, Option<Versioned>> {
+        Box::pin(async move {
+            let found = request("read", key, self.leases.get_opt(&object_name(key))).await;
+            match found.map_err(|refusal| refusal.error)? {
+                Some(lease) => register(lease, key).map(Some),
+                None => Ok(None),
+            }
+        })
+    }
+
+    fn swap<'a>(&'a self, key: &'a str, expected: Option<&'a Revision>, value: &'a str) -> Reply<'a, Swap> {
+        Box::pin(async move {
+            let (name, lease) = (object_name(key), lease(key, value, expected));
+            let parameters = PostParams::default();
+            let written = match expected {
+                None => request("create", key, self.leases.create(&parameters, &lease)).await,
+                Some(_) => request("write", key, self.leases.replace(&name, &parameters, &lease)).await,
+            };
+            match written {
+                Ok(lease) => Ok(Swap::Done(revision(&lease)?)),
+                // It exists already, has another version, or was deleted.
+                Err(Refusal { code: Some(404 | 409), .. }) => Ok(Swap::Conflict),
+                Err(refusal) => Err(refusal.error),
+            }
+        })
+    }
+
+    fn delete<'a>(&'a self, key: &'a str, expected: &'a Revision) -> Reply<'a, bool> {
+        Box::pin(async move {
+            let preconditions = Preconditions { resource_version: Some(expected.0.clone()), uid: None };
+            let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+            match request("delete", key, self.leases.delete(&object_name(key), &parameters)).await {
+                Ok(_) => Ok(true),
+                Err(Refusal { code: Some(404 | 409), .. }) => Ok(false),
+                Err(refusal) => Err(refusal.error),
+            }
+        })
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>> {
+        Box::pin(async move {
+            let mut parameters = ListParams::default().labels(&format!("{LABEL}=true")).limit(PAGE);
+            let mut found = Vec::new();
+            loop {
+                let page =
+                    request("list", prefix, self.leases.list(&parameters)).await.map_err(|refusal| refusal.error)?;
+                for lease in page.items {
+                    let key = annotation(&lease, KEY).unwrap_or_default().to_owned();
+                    if key.starts_with(prefix) {
+                        let register = register(lease, &key)?;
+                        found.push((key, register));
+                    }
+                }
+                parameters.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
+                if parameters.continue_token.is_none() {
+                    break;
+                }
+            }
+            found.sort_by(|(a, _), (b, _)| a.cmp(b));
+            Ok(found)
+        })
+    }
+}
+
+/// The name of a register's object: a key may have characters that a name may not. People recognise the beginning, and the
+/// hash tells keys apart.
+fn object_name(key: &str) -> String {
+    let readable: String = key
+        .chars()
+        .map(|character| if character.is_ascii_lowercase() || character.is_ascii_digit() { character } else { '-' })
+        .take(100)
+        .collect();
+    let hash = Sha256::digest(key.as_bytes());
+    let hash = hash.iter().take(8).fold(0, |number: u64, byte| number << 8 | u64::from(*byte));
+    format!("scheduled-events-{}-{hash:016x}", readable.trim_matches('-'))
+}
+
+fn lease(key: &str, value: &str, expected: Option<&Revision>) -> Lease {
+    let replaced = expected.map_or("", |revision| &revision.0);
+    let annotations = [(KEY, key), (VALUE, value), (REPLACED, replaced)];
+    Lease {
+        metadata: ObjectMeta {
+            name: Some(object_name(key)),
+            annotations: Some(annotations.map(|(name, text)| (name.to_owned(), text.to_owned())).into()),
+            labels: Some(BTreeMap::from([(LABEL.into(), "true".into())])),
+            resource_version: expected.map(|revision| revision.0.clone()),
+            ..ObjectMeta::default()
+        },
+        spec: None,
+    }
+}
+
+fn annotation<'a>(lease: &'a Lease, name: &str) -> Option<&'a str> {
+    lease.metadata.annotations.as_ref()?.get(name).map(String::as_str)
+}
+
+fn register(lease: Lease, key: &str) -> Result<Versioned, EngineError> {
+    let revision = revision(&lease)?;
+    if annotation(&lease, KEY) != Some(key) {
+        let name = lease.metadata.name.unwrap_or_default();
+        return Err(EngineError(format!(
+            "the Lease {name} is not the register {key}: somebody else changed or made it"
+        )));
+    }
+    let value = lease.metadata.annotations.and_then(|mut annotations| annotations.remove(VALUE));
+    let value =
+        value.ok_or_else(|| EngineError(format!("the Lease of the register {key} has no annotation {VALUE}")))?;
+    Ok(Versioned { value, revision })
+}
+
+fn revision(lease: &Lease) -> Result<Revision, EngineError> {
+    let version = lease.metadata.resource_version.clone();
+    version.map(Revision).ok_or_else(|| EngineError("the server answered with a Lease without resourceVersion".into()))
+}
+
+/// Why a request did not succeed, with the server's status code.
+struct Refusal {
+    code: Option<u16>,
+    error: EngineError,
+}
+
+async fn request<T>(what: &str, key: &str, request: impl Future<Output = Result<T, Error>>) -> Result<T, Refusal> {
+    let failed =
+        |code, reason| Refusal { code, error: EngineError(format!("cannot {what} the Lease of {key}: {reason}")) };
+    match tokio::time::timeout(REQUEST_TIME, request).await {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(error)) => Err(failed(status_code(&error), describe(&error))),
+        Err(_) => Err(failed(None, format!("no answer within {} s", REQUEST_TIME.as_secs()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_objects_are_valid_and_differ() {
+        let long = "machines/".to_owned() + &"x".repeat(191);
+        let keys = ["groups/web", "groups-web", "groups/-web-", "groups/web.", "a", "machines/WestNO_0", &long];
+        let names: std::collections::BTreeSet<_> = keys.iter().map(|key| object_name(key)).collect();
+        assert_eq!(names.len(), keys.len());
+        for name in names {
+            assert!(name.len() <= 253 && !name.ends_with('-'), "{name}");
+            assert!(
+                name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-'),
+                "{name}"
+            );
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Where the machines of a fleet keep their common registers.
+//!
+//! A register is a short text under a key. It changes only by compare-and-swap: a write names the revision that it
+//! replaces, and is refused if the register has another one by then. `etcd` is for a cluster of etcd servers, `blob` for a container
+//! of Azure Blob storage, `kubernetes` for the Lease objects of an API server, `folder` for a file system that the machines share,
+//! and `memory` for tests.
+
+#[cfg(feature = "blob")]
+pub mod blob;
+pub mod etcd;
+pub mod folder;
+#[cfg(feature = "kubernetes")]
+pub mod kubernetes;
+pub mod memory;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+use crate::config::{Config, EngineKind};
+
+/// The longest value of a register. It keeps the marks of a thousand machines.
+pub const VALUE_MAX: usize = 256 * 1024;
+
+/// The version of a register, in the engine's own words. Only equality counts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Revision(pub String);
+
+/// A register's value and its version.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Versioned {
+    /// The value.
+    pub value: String,
+    /// The version that has this value.
+    pub revision: Revision,
+}
+
+/// The result of a compare-and-swap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Swap {
+    /// The register has the new value, with this revision.
+    Done(Revision),
+    /// The register did not have the expected revision. Nothing was changed.
+    Conflict,
+}
+
+/// The engine cannot be reached, or refuses. Whether a swap was carried out is unknown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineError(pub String);
+
+impl fmt::Display for EngineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for EngineError {}
+
+/// A register whose parts are registers of their own, as all of them were at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Whole {
+    /// The register; `None` if it does not exist.
+    pub register: Option<Versioned>,
+    /// The parts that exist, or of these the ones that were written after an earlier moment: the end of the key, and the value.
+    pub parts: Vec<(String, String)>,
+    /// The moment.
+    pub moment: Revision,
+}
+
+/// A change of one part, and possibly of the register.
+#[derive(Clone, Copy, Debug)]
+pub struct PartChange<'a> {
+    /// The register's key.
+    pub key: &'a str,
+    /// The register's revision; `None` if it does not exist. If it has another one, nothing is changed.
+    pub expected: Option<&'a Revision>,
+    /// The register's new value; `None` leaves it as it is.
+    pub value: Option<&'a str>,
+    /// What the keys of the parts begin with. It ends with `/`.
+    pub prefix: &'a str,
+    /// The end of the part's key, and its new value.
+    pub part: (&'a str, &'a str),
+    /// An earlier moment: only what was written after it is returned.
+    pub since: Option<&'a Revision>,
+    /// If any part was written after `since`, nothing is changed.
+    pub needs_unchanged_parts: bool,
+}
+
+/// Registers in parts: so many writers change their own part each without a conflict.
+pub trait Parts {
+    /// The register and its parts, or those that were written after a moment.
+    fn read_parts<'a>(&'a self, key: &'a str, prefix: &'a str, since: Option<&'a Revision>) -> Reply<'a, Whole>;
+
+    /// Changes a part, and returns what is then. `None`: it was refused, and nothing was changed.
+    fn change_part<'a>(&'a self, change: PartChange<'a>) -> Reply<'a, Option<Whole>>;
+
+    /// Deletes the register and its parts if it has this revision.
+    fn delete_parts<'a>(&'a self, key: &'a str, expected: &'a Revision, prefix: &'a str) -> Reply<'a, bool>;
+}
+
+/// What a call of an engine returns, later.
+pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, EngineError>> + 'a>>;
+
+/// Registers with compare-and-swap.
+///
+/// A key has lower-case letters, digits, `-`, `_`, `.` and `/`, at most 200 bytes; a part between two `/` is neither empty nor
+/// begins with `.`. A read sees every swap that was done before it began.
+pub trait Engine {
+    /// The register; `None` if it does not exist.
+    fn read<'a>(&'a self, key: &'a str) -> Reply<'a, Option<Versioned>>;
+
+    /// Writes the register if it has this revision; with `None`, if it does not exist.
+    fn swap<'a>(&'a self, key: &'a str, expected: Option<&'a Revision>, value: &'a str) -> Reply<'a, Swap>;
+
+    /// Deletes the register if it has this revision. `false`: it has another one, or does not exist.
+    fn delete<'a>(&'a self, key: &'a str, expected: &'a Revision) -> Reply<'a, bool>;
+
+    /// The registers whose keys begin with the prefix, which ends with `/`, in the order of their keys.
+    fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>>;
+
+    /// Registers in parts, if the engine has them.
+    fn parts(&self) -> Option<&dyn Parts> {
+        None
+    }
+}
+
+/// Opens the engine of a configuration.
+///
+/// # Errors
+/// A sentence: this build does not have the engine, or its settings are invalid.
+#[allow(clippy::unused_async)] // Some engines must look for their credential.
+pub async fn open(config: &Config) -> Result<Box<dyn Engine>, String> {
+    let Some(engine) = config.engine else {
+        return Err(
+            "the configuration has no `engine`, which the gate needs: set it to etcd, blob, kubernetes or folder"
+                .into(),
+        );
+    };
+    match engine {
+        EngineKind::Etcd => {
+            let etcd = config.etcd.as_ref().ok_or("there is no table `etcd`")?;
+            Ok(Box::new(etcd::EtcdEngine::new(etcd)?))
+        }
+        EngineKind::Folder => {
+            let folder = config.folder.as_ref().ok_or("there is no table `folder`")?;
+            Ok(Box::new(folder::FolderEngine::new(&folder.path)))
+        }
+        #[cfg(feature = "kubernetes")]
+        EngineKind::Kubernetes => {
+            let namespace = config.kubernetes.namespace.clone();
+            Ok(Box::new(kubernetes::KubernetesEngine::new(crate::kubernetes::connect().await?, namespace)))
+        }
+        #[cfg(feature = "blob")]
+        EngineKind::Blob => {
+            let blob = config.blob.as_ref().ok_or("there is no table `blob`")?;
+            Ok(Box::new(blob::BlobEngine::new(blob)?))
+        }
+        // Only those that this build left out.
+        #[allow(unreachable_patterns)]
+        engine @ (EngineKind::Blob | EngineKind::Kubernetes) => {
+            Err(format!("this build has no engine `{engine:?}`").to_lowercase())
+        }
+    }
+}

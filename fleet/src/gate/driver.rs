@@ -1,0 +1,446 @@
+//! Carries out the steps of the protocol on an engine.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+
+use super::protocol::{Answer, Part, Progress, Step};
+use super::register::{EventChange, EventRegister, GroupChange, GroupRegister, Mark, MarkPart, Marked, Stamp};
+use crate::engine::{Engine, EngineError, PartChange, Parts, Revision, Swap, VALUE_MAX, Whole};
+use crate::names::Name;
+
+/// The marks of an event of more machines are registers of their own, where the engine has such.
+const MARKS_IN_EVENT_MAX: usize = 64;
+
+/// The longest pause after a swap that another machine's swap made vain. The first one is a thousandth of it, and it doubles each time: a
+/// thousand machines that change one register at once must get out of each other's way.
+const CONFLICT_PAUSE_MAX: Duration = Duration::from_secs(4);
+
+/// A question to the gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// May this machine prepare?
+    Prepare,
+    /// May this machine approve?
+    Approve,
+    /// Not a question: this machine is not ready any more.
+    Withdraw,
+    /// Not a question: this machine is back in service, and the event is not over.
+    StandDown,
+}
+
+/// One machine's part in one event, and what this process knows about it.
+#[derive(Debug)]
+pub struct Involvement {
+    part: Part,
+    progress: Progress,
+    event_revision: Option<Revision>,
+    /// The marks that are registers of their own, as they were at that moment.
+    marks: BTreeMap<Name, Marked>,
+    marks_moment: Option<Revision>,
+    group_revisions: Vec<Option<Revision>>,
+    /// When this process first saw the decision.
+    go_seen: Option<Instant>,
+}
+
+impl Involvement {
+    /// Of this process nothing is known yet.
+    pub fn new(part: Part) -> Self {
+        let group_revisions = vec![None; part.shares.len()];
+        Self {
+            part,
+            progress: Progress::default(),
+            event_revision: None,
+            marks: BTreeMap::new(),
+            marks_moment: None,
+            group_revisions,
+            go_seen: None,
+        }
+    }
+
+    /// The part.
+    pub fn part(&self) -> &Part {
+        &self.part
+    }
+
+    /// The groups' limits may be new: a percentage depends on how many machines there are, and a window on the time. So may the
+    /// groups themselves: the zone of a machine can become known. What was confirmed for others does not count then.
+    pub fn set_shares(&mut self, part: &Part) {
+        self.part.closed.clone_from(&part.closed);
+        let slots = |part: &Part| part.shares.iter().map(|share| (share.group.clone(), share.slots.clone())).collect();
+        let (before, now): (Vec<_>, Vec<_>) = (slots(&self.part), slots(part));
+        if before != now {
+            self.part.shares.clone_from(&part.shares);
+            self.group_revisions = vec![None; part.shares.len()];
+            self.progress.forget_claims();
+        }
+        for (share, new) in self.part.shares.iter_mut().zip(&part.shares) {
+            share.limit = new.limit;
+        }
+    }
+
+    /// This machine's mark, if this process made it.
+    pub fn mark(&self) -> Option<Mark> {
+        self.progress.mark()
+    }
+
+    /// Whether this process has claimed slots.
+    pub fn has_slots(&self) -> bool {
+        self.progress.claimed().next().is_some()
+    }
+
+    /// Whether this process knows that the approval is decided.
+    pub fn is_decided(&self) -> bool {
+        self.go_seen.is_some()
+    }
+
+    /// A group's register was read, and does not have this machine's claim: it was freed by hand, and is made again.
+    pub fn saw_group(&mut self, group: &str, register: &GroupRegister) {
+        let Some(index) = self.part.shares.iter().position(|share| share.group == group) else { return };
+        let claim = register.claims.get(&self.part.event.id);
+        if !claim.is_some_and(|claim| claim.by.contains(&self.part.machine)) {
+            self.progress.lost_claim(index);
+        }
+    }
+
+    /// Asks, and takes all steps up to the answer.
+    ///
+    /// # Errors
+    /// The engine does not answer, or holds what is not a register. What was done until then stays, and the question can be
+    /// asked again.
+    pub async fn ask(&mut self, engine: &dyn Engine, question: Question) -> Result<Answer, EngineError> {
+        self.progress.forget_reads();
+        let mut conflicts = 0;
+        loop {
+            let since_go = self.go_seen.map(|at| at.elapsed());
+            let step = match question {
+                Question::Prepare => self.part.prepare(&self.progress),
+                Question::Approve => self.part.approve(&self.progress, since_go.or(Some(Duration::ZERO))),
+                Question::Withdraw => self.part.withdraw(&self.progress),
+                Question::StandDown => self.part.stand_down(&self.progress),
+            };
+            let is_conflict = match step {
+                Step::Answer(answer) => return Ok(answer),
+                Step::ReadEvent => {
+                    let register = self.read_event(engine).await?;
+                    self.saw_event(Arc::new(register));
+                    false
+                }
+                Step::ReadGroup(index) => {
+                    let (register, revision) = read(engine, &group_key(&self.part.shares[index].group)).await?;
+                    self.group_revisions[index] = revision;
+                    self.progress.saw_group(index, Arc::new(register));
+                    false
+                }
+                Step::ChangeEvent(change) => {
+                    // This may be given up while the swap is in progress. Then it is unknown whether it was carried out.
+                    let before = self.progress.clone();
+                    self.progress.event_unknown();
+                    let changed = self.change_event(engine, &change, &before).await?;
+                    self.progress = before;
+                    if let Some(register) = changed {
+                        let register = Arc::new(register);
+                        self.progress.wrote_event(&change, register.clone());
+                        self.saw_event(register);
+                        false
+                    } else {
+                        self.progress.event_conflict();
+                        true
+                    }
+                }
+                Step::ChangeGroup(index, change) => {
+                    let mut register = self.progress.group(index).map(|group| (**group).clone()).unwrap_or_default();
+                    change.apply(&mut register, now());
+                    let key = group_key(&self.part.shares[index].group);
+                    let before = self.progress.clone();
+                    self.progress.group_unknown(index);
+                    let swap = swap(engine, &key, self.group_revisions[index].as_ref(), &register).await?;
+                    self.progress = before;
+                    match swap {
+                        Swap::Done(revision) => {
+                            self.group_revisions[index] = Some(revision);
+                            self.progress.wrote_group(index, &change, Arc::new(register));
+                            false
+                        }
+                        Swap::Conflict => {
+                            self.progress.group_conflict(index);
+                            true
+                        }
+                    }
+                }
+            };
+            if is_conflict {
+                conflicts += 1;
+                pause_after_conflict(conflicts).await;
+            }
+        }
+    }
+
+    /// How the marks are registers of their own, if they are.
+    fn parts<'e>(&self, engine: &'e dyn Engine) -> Option<&'e dyn Parts> {
+        (self.part.event.resources.len() > MARKS_IN_EVENT_MAX).then(|| engine.parts()).flatten()
+    }
+
+    async fn read_event(&mut self, engine: &dyn Engine) -> Result<EventRegister, EngineError> {
+        let key = self.part.event.key();
+        let Some(parts) = self.parts(engine) else {
+            let (register, revision) = read(engine, &key).await?;
+            self.event_revision = revision;
+            return Ok(register);
+        };
+        let whole = parts.read_parts(&key, &marks_prefix(&key), self.marks_moment.as_ref()).await?;
+        self.saw_parts(&key, whole)
+    }
+
+    /// Changes the event's register; `None`: another machine did so meanwhile.
+    async fn change_event(
+        &mut self,
+        engine: &dyn Engine,
+        change: &EventChange,
+        before: &Progress,
+    ) -> Result<Option<EventRegister>, EngineError> {
+        let key = self.part.event.key();
+        let mut register = before.event().map(|event| (**event).clone()).unwrap_or_default();
+        let Some(parts) = self.parts(engine) else {
+            self.describe(&mut register);
+            change.apply(&mut register, now());
+            return match swap(engine, &key, self.event_revision.as_ref(), &register).await? {
+                Swap::Done(revision) => {
+                    self.event_revision = Some(revision);
+                    Ok(Some(register))
+                }
+                Swap::Conflict => Ok(None),
+            };
+        };
+        let is_go = matches!(change, EventChange::Go(_));
+        if is_go {
+            // The decision is made over all marks as they are now, not over those that were put together from several reads.
+            self.marks_moment = None;
+            register = self.read_event(engine).await?;
+            let is_ready = |name: &Name| *name == self.part.machine || register.is_ready(name);
+            if register.go.is_some() || !self.part.event.resources.iter().all(is_ready) {
+                return Ok(None);
+            }
+        }
+        self.describe(&mut register);
+        change.apply(&mut register, now());
+        let machine = &self.part.machine;
+        let Marked { mark, at } = register.marks[machine];
+        let mark = text(&key, &MarkPart { machine: machine.clone(), mark, at })?;
+        // A mark alone does not change the register, which only has to exist: so marks are not in each other's way.
+        register.marks.clear();
+        let value = (is_go || self.event_revision.is_none()).then(|| text(&key, &register)).transpose()?;
+        let change = PartChange {
+            key: &key,
+            expected: self.event_revision.as_ref(),
+            value: value.as_deref(),
+            prefix: &marks_prefix(&key),
+            part: (&machine.key(), &mark),
+            since: self.marks_moment.as_ref(),
+            needs_unchanged_parts: is_go,
+        };
+        match parts.change_part(change).await? {
+            Some(whole) => self.saw_parts(&key, whole).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Fills in what is in the register for people.
+    fn describe(&self, register: &mut EventRegister) {
+        register.event_type.clone_from(&self.part.event.event_type);
+        register.resources.clone_from(&self.part.event.resources);
+    }
+
+    /// Puts the event's register together from what was read.
+    fn saw_parts(&mut self, key: &str, whole: Whole) -> Result<EventRegister, EngineError> {
+        if self.marks_moment.is_none() || whole.register.is_none() {
+            self.marks.clear();
+        }
+        for (_, value) in &whole.parts {
+            let MarkPart { machine, mark, at } = decode(key, value)?;
+            self.marks.insert(machine, Marked { mark, at });
+        }
+        self.marks_moment = Some(whole.moment);
+        let mut register = EventRegister::default();
+        self.event_revision = None;
+        if let Some(found) = whole.register {
+            register = decode(key, &found.value)?;
+            self.event_revision = Some(found.revision);
+        }
+        register.marks.clone_from(&self.marks);
+        Ok(register)
+    }
+
+    fn saw_event(&mut self, register: Arc<EventRegister>) {
+        if register.go.is_some() {
+            self.go_seen.get_or_insert_with(Instant::now);
+        }
+        self.progress.saw_event(register);
+    }
+}
+
+/// Changes a group's register, whatever it is.
+///
+/// # Errors
+/// The engine does not answer, or holds what is not a group.
+pub async fn change_group(engine: &dyn Engine, group: &str, change: &GroupChange) -> Result<(), EngineError> {
+    let key = group_key(group);
+    for conflicts in 1.. {
+        let (before, revision) = read::<GroupRegister>(engine, &key).await?;
+        let mut register = before.clone();
+        change.apply(&mut register, now());
+        if register == before || swap(engine, &key, revision.as_ref(), &register).await? != Swap::Conflict {
+            break;
+        }
+        pause_after_conflict(conflicts).await;
+    }
+    Ok(())
+}
+
+/// What the keys of an event's marks begin with, where they are registers of their own.
+pub fn marks_prefix(event_key: &str) -> String {
+    format!("{MARKS}{}/", event_key.trim_start_matches("events/"))
+}
+
+/// What the keys of all marks begin with.
+pub const MARKS: &str = "marks/";
+
+/// The key of a group's register.
+pub fn group_key(group: &str) -> String {
+    format!("groups/{group}")
+}
+
+/// Seconds since 1970. They are shown to people, and decide nothing.
+pub fn now() -> Stamp {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// Reads a register; one that does not exist is empty.
+///
+/// # Errors
+/// The engine does not answer, or the value is not a register of this kind.
+pub async fn read<T: Default + DeserializeOwned>(
+    engine: &dyn Engine,
+    key: &str,
+) -> Result<(T, Option<Revision>), EngineError> {
+    let Some(found) = engine.read(key).await? else { return Ok((T::default(), None)) };
+    Ok((decode(key, &found.value)?, Some(found.revision)))
+}
+
+/// The registers whose keys begin with this, and what is wrong with those that cannot be read: one of them must not hold up the
+/// others.
+///
+/// # Errors
+/// The engine does not answer.
+pub async fn list<T: DeserializeOwned>(
+    engine: &dyn Engine,
+    prefix: &str,
+) -> Result<(Vec<(String, T)>, Vec<EngineError>), EngineError> {
+    let (mut registers, mut problems) = (Vec::new(), Vec::new());
+    for (key, found) in engine.list(prefix).await? {
+        match decode(&key, &found.value) {
+            Ok(register) => registers.push((key, register)),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    Ok((registers, problems))
+}
+
+/// A register from its text.
+///
+/// # Errors
+/// The value is not a register of this kind.
+pub fn decode<T: DeserializeOwned>(key: &str, value: &str) -> Result<T, EngineError> {
+    serde_json::from_str(value).map_err(|error| EngineError(format!("the register {key} cannot be read: {error}")))
+}
+
+/// Writes a register over the one with this revision.
+///
+/// # Errors
+/// The engine does not answer. Whether it was written is unknown then.
+pub async fn swap<T: Serialize>(
+    engine: &dyn Engine,
+    key: &str,
+    expected: Option<&Revision>,
+    register: &T,
+) -> Result<Swap, EngineError> {
+    engine.swap(key, expected, &text(key, register)?).await
+}
+
+/// A register as text.
+fn text<T: Serialize>(key: &str, register: &T) -> Result<String, EngineError> {
+    let value = serde_json::to_string(register).map_err(|error| EngineError(format!("{key}: {error}")))?;
+    if value.len() > VALUE_MAX {
+        let problem = format!("{key} would have {} bytes; at most {VALUE_MAX} are possible", value.len());
+        return Err(EngineError(problem));
+    }
+    Ok(value)
+}
+
+/// Lets others finish: machines that were refused together must not come back together.
+async fn pause_after_conflict(conflicts: u32) {
+    let longest = (CONFLICT_PAUSE_MAX / 1000).saturating_mul(1 << conflicts.min(10)).min(CONFLICT_PAUSE_MAX);
+    let share = u32::try_from(RandomState::new().hash_one(conflicts) % 1000).unwrap_or(0);
+    tokio::time::sleep(longest * share / 1000).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::engine::memory::MemoryEngine;
+    use crate::engine::{Reply, Versioned};
+    use crate::gate::Event;
+
+    /// An engine that can be made to carry out swaps and not to reply.
+    #[derive(Default)]
+    struct Silent {
+        registers: MemoryEngine,
+        is_silent: Cell<bool>,
+    }
+
+    impl Engine for Silent {
+        fn read<'a>(&'a self, key: &'a str) -> Reply<'a, Option<Versioned>> {
+            self.registers.read(key)
+        }
+
+        fn swap<'a>(&'a self, key: &'a str, expected: Option<&'a Revision>, value: &'a str) -> Reply<'a, Swap> {
+            Box::pin(async move {
+                let swap = self.registers.swap(key, expected, value).await;
+                if self.is_silent.get() { std::future::pending().await } else { swap }
+            })
+        }
+
+        fn delete<'a>(&'a self, key: &'a str, expected: &'a Revision) -> Reply<'a, bool> {
+            self.registers.delete(key, expected)
+        }
+
+        fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>> {
+            self.registers.list(prefix)
+        }
+    }
+
+    /// The daemon gives an answer up after some seconds. Whether a swap that was in progress then was carried out is unknown.
+    #[tokio::test(start_paused = true)]
+    async fn a_question_that_is_given_up_leaves_nothing_that_is_relied_on() {
+        let engine = Silent::default();
+        let event = Event::new("e", "Reboot", ["a", "b"].map(Into::into).into());
+        let key = event.key();
+        let mut involvement = Involvement::new(Part::new("a".into(), event, Vec::new(), Duration::ZERO));
+        assert_eq!(involvement.ask(&engine, Question::Prepare).await, Ok(Answer::Open));
+        engine.is_silent.set(true);
+        let question = involvement.ask(&engine, Question::Approve);
+        assert!(tokio::time::timeout(Duration::from_secs(8), question).await.is_err());
+        engine.is_silent.set(false);
+        let is_ready = async || read::<EventRegister>(&engine, &key).await.expect("a register").0.is_ready(&"a".into());
+        assert!(is_ready().await, "the swap was carried out");
+        assert_eq!(involvement.ask(&engine, Question::Prepare).await, Ok(Answer::Open));
+        assert!(!is_ready().await, "the machine prepares, and is still marked as ready");
+    }
+}

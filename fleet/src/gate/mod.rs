@@ -1,0 +1,27 @@
+//! The gate: an event is approved once every machine that it affects is ready, and at most so many machines of a group are out
+//! of service together.
+//!
+//! An approval counts for all machines of an event, and Azure accepts it from any of them, at any time: no lock can stop a late
+//! one. So the decision is durable and made once, and posting it is repeatable: after the decision any machine may post, and
+//! a duplicate does no harm.
+//!
+//! Read `event` for what is known of an event, `register` for what the machines have in common and how it changes,
+//! `group` for who counts together, `window` for when, `protocol` for who may do what, and `driver` for how that is carried out on an engine.
+//! `tests/model` checks the protocol with every interleaving of three machines.
+
+pub mod driver;
+mod event;
+mod group;
+mod protocol;
+mod register;
+mod silence;
+mod window;
+
+pub use event::{Event, events_prefix};
+pub use group::shares;
+pub use protocol::{Answer, Part, Progress, Share, Step, Why};
+pub use register::{
+    Claim, EventChange, EventRegister, Go, GroupChange, GroupRegister, MachineRegister, Mark, MarkPart, Marked, Stamp,
+};
+pub use silence::Silence;
+pub use window::{Closed, WindowConfig, closed_windows, opening};

@@ -1,0 +1,348 @@
+//! The protocol of one machine and one event: which register to read or to change next, and when to answer.
+//!
+//! Nothing here does I/O, and nothing is awaited: [`Part`] is what does not change while a question is answered, [`Progress`] what
+//! this process knows by now, and [`Part::prepare`], [`Part::approve`] and [`Part::withdraw`] return the next [`Step`]. The caller
+//! carries it out, reports its result to [`Progress`], and asks for the next step, until it is an answer.
+//!
+//! What this process did not confirm by a swap of its own it does not rely on. So it makes no difference how old a value is that
+//! was read: a swap over an old value is refused, and the decision itself, once read, is never taken back. Nor does it matter
+//! what an earlier process of this machine did, or whether the reply to a swap was lost: the step is taken again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::event::Event;
+use super::register::{EventChange, EventRegister, GroupChange, GroupRegister, Mark};
+use super::window::Closed;
+use crate::names::Name;
+
+/// What of a group an event takes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Share {
+    /// The group's register.
+    pub group: String,
+    /// The machines of the group that the event affects.
+    pub slots: BTreeSet<Name>,
+    /// How many machines of the group may be out of service together.
+    pub limit: u32,
+}
+
+/// One machine's part in one event.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Part {
+    /// This machine.
+    pub machine: Name,
+    /// The event.
+    pub event: Event,
+    /// What the event takes of each group, in the order of their names; nothing if the event is urgent.
+    pub shares: Vec<Share>,
+    /// The delay after which the next machine takes over to post what is decided.
+    pub take_over_after: Duration,
+    /// The groups whose maintenance windows are closed now.
+    pub closed: BTreeMap<String, Closed>,
+}
+
+/// What this process knows about one event's registers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Progress {
+    /// The event's register as it was last read.
+    event: Option<Arc<EventRegister>>,
+    /// The groups' registers as they were last read, in the order of [`Part::shares`].
+    groups: Vec<Option<Arc<GroupRegister>>>,
+    /// This machine's mark, if this process made it.
+    mark: Option<Mark>,
+    /// The groups in which this process has made its claim.
+    claimed: BTreeSet<usize>,
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Read the event's register, and report it to [`Progress::saw_event`].
+    ReadEvent,
+    /// Read a group's register, and report it to [`Progress::saw_group`].
+    ReadGroup(usize),
+    /// Change the event's register from the value that was last read, and report the result to [`Progress::wrote_event`],
+    /// [`Progress::event_conflict`] or [`Progress::event_unknown`].
+    ChangeEvent(EventChange),
+    /// Change a group's register from the value that was last read, and report the result to [`Progress::wrote_group`],
+    /// [`Progress::group_conflict`] or [`Progress::group_unknown`].
+    ChangeGroup(usize, GroupChange),
+    /// The question is answered.
+    Answer(Answer),
+}
+
+/// The answer to a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Yes.
+    Open,
+    /// The approval is decided, and another machine posts it.
+    AnotherApproves {
+        /// Who decided.
+        by: Name,
+    },
+    /// Not yet.
+    Closed(Why),
+}
+
+/// Why the gate is closed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// These machines are not ready.
+    NotReady(Vec<Name>),
+    /// Others of the group are out of service.
+    NoSlot {
+        /// The group.
+        group: String,
+        /// Who is.
+        held: Vec<Name>,
+        /// How many may be.
+        limit: u32,
+    },
+    /// It is outside the maintenance windows of this group.
+    Window {
+        /// The group.
+        group: String,
+        /// Until when, and whether the event can wait.
+        closed: Closed,
+    },
+}
+
+impl Part {
+    /// This machine's part in an event, with all windows open.
+    pub fn new(machine: Name, event: Event, mut shares: Vec<Share>, take_over_after: Duration) -> Self {
+        if event.is_urgent {
+            shares.clear();
+        }
+        shares.sort_by(|a, b| a.group.cmp(&b.group));
+        Self { machine, event, shares, take_over_after, closed: BTreeMap::new() }
+    }
+
+    /// May this machine prepare? From now on it is not ready.
+    pub fn prepare(&self, progress: &Progress) -> Step {
+        if self.is_alone_and_urgent() {
+            return Step::Answer(Answer::Open);
+        }
+        let Some(event) = &progress.event else { return Step::ReadEvent };
+        // A process that was started again after the decision: the mark stays, since the decision does.
+        if event.go.is_some() {
+            return Step::Answer(Answer::Open);
+        }
+        if progress.mark != Some(Mark::Withdrawn) {
+            return self.mark(Mark::Withdrawn);
+        }
+        self.take_slots(progress).unwrap_or(Step::Answer(Answer::Open))
+    }
+
+    /// May this machine approve? It is ready. `since_go` is how long this process has known the decision.
+    pub fn approve(&self, progress: &Progress, since_go: Option<Duration>) -> Step {
+        if self.is_alone_and_urgent() {
+            return Step::Answer(Answer::Open);
+        }
+        let Some(event) = &progress.event else { return Step::ReadEvent };
+        if let Some(go) = &event.go {
+            let is_my_turn = since_go.is_some_and(|waited| waited >= self.turn_after(&go.by));
+            let answer = if is_my_turn { Answer::Open } else { Answer::AnotherApproves { by: go.by.clone() } };
+            return Step::Answer(answer);
+        }
+        if let Some(step) = self.take_slots(progress) {
+            // Without slots this machine must not count as ready, whatever it was before.
+            let is_refused = matches!(step, Step::Answer(_));
+            return if is_refused && progress.mark != Some(Mark::Withdrawn) {
+                self.mark(Mark::Withdrawn)
+            } else {
+                step
+            };
+        }
+        let missing = || self.event.resources.iter().filter(|name| **name != self.machine && !event.is_ready(name));
+        let all_are_ready = missing().next().is_none();
+        // An event that can wait has its slots only if it began in a window: it is finished, even after the window's end.
+        let waits_for_not_before = self.shares.iter().find_map(|share| {
+            let (group, closed) = self.window_of(share)?;
+            (!closed.can_wait).then(|| Why::Window { group: group.to_owned(), closed: *closed })
+        });
+        if all_are_ready && waits_for_not_before.is_none() {
+            return Step::ChangeEvent(EventChange::Go(self.machine.clone()));
+        }
+        if progress.mark != Some(Mark::Ready) {
+            return self.mark(Mark::Ready);
+        }
+        Step::Answer(Answer::Closed(match waits_for_not_before {
+            Some(why) if all_are_ready => why,
+            _ => Why::NotReady(missing().cloned().collect()),
+        }))
+    }
+
+    /// This machine is not ready any more, unless it is decided already.
+    pub fn withdraw(&self, progress: &Progress) -> Step {
+        let Some(event) = &progress.event else { return Step::ReadEvent };
+        if event.go.is_some() || progress.mark == Some(Mark::Withdrawn) {
+            return Step::Answer(Answer::Open);
+        }
+        self.mark(Mark::Withdrawn)
+    }
+
+    /// This machine is back in service although the event is not over: it is not ready, and needs no slot.
+    pub fn stand_down(&self, progress: &Progress) -> Step {
+        let step = self.withdraw(progress);
+        let is_decided = progress.event.as_ref().is_some_and(|event| event.go.is_some());
+        match (&step, progress.claimed.last()) {
+            (Step::Answer(_), Some(&claimed)) if !is_decided => self.give_back(progress, claimed),
+            _ => step,
+        }
+    }
+
+    fn give_back(&self, progress: &Progress, claimed: usize) -> Step {
+        if progress.groups.get(claimed).is_none_or(Option::is_none) {
+            return Step::ReadGroup(claimed);
+        }
+        let (event_id, by) = (self.event.id.clone(), self.machine.clone());
+        Step::ChangeGroup(claimed, GroupChange::GiveBack { event_id, by })
+    }
+
+    fn mark(&self, mark: Mark) -> Step {
+        Step::ChangeEvent(EventChange::Mark(self.machine.clone(), mark))
+    }
+
+    /// Nobody else is concerned, and there is no time.
+    fn is_alone_and_urgent(&self) -> bool {
+        self.event.is_urgent && self.event.resources.iter().all(|name| *name == self.machine)
+    }
+
+    /// The next step towards slots in all groups; `None` if this machine has them. Refused by one group it gives back what it
+    /// claimed in the others.
+    fn take_slots(&self, progress: &Progress) -> Option<Step> {
+        let event_id = &self.event.id;
+        let next = (0..self.shares.len()).find(|index| !progress.claimed.contains(index))?;
+        let share = &self.shares[next];
+        let Some(group) = progress.groups.get(next).and_then(Option::as_ref) else {
+            return Some(Step::ReadGroup(next));
+        };
+        // What has begun goes on, and what cannot wait is prepared for: Azure starts it at `NotBefore`.
+        let refused = self.window_of(share).filter(|(_, closed)| closed.can_wait && !group.has(event_id, &share.slots));
+        if refused.is_none() && group.admits(event_id, &share.slots, share.limit) {
+            let (event_id, by, slots) = (event_id.clone(), self.machine.clone(), share.slots.clone());
+            return Some(Step::ChangeGroup(next, GroupChange::Claim { event_id, by, slots, limit: share.limit }));
+        }
+        if let Some(&claimed) = progress.claimed.last() {
+            return Some(self.give_back(progress, claimed));
+        }
+        if let Some((group, closed)) = refused {
+            return Some(Step::Answer(Answer::Closed(Why::Window { group: group.to_owned(), closed: *closed })));
+        }
+        let held = group.held().into_iter().cloned().collect();
+        Some(Step::Answer(Answer::Closed(Why::NoSlot { group: share.group.clone(), held, limit: share.limit })))
+    }
+
+    /// The group of a share, if its windows are closed.
+    fn window_of(&self, share: &Share) -> Option<(&str, &Closed)> {
+        // The share may be that of a zone.
+        let group = share.group.split('/').next().unwrap_or_default();
+        self.closed.get_key_value(group).map(|(group, closed)| (group.as_str(), closed))
+    }
+
+    /// How long after the decision this machine posts: at once if it decided, else in the order of the names.
+    fn turn_after(&self, decided_by: &Name) -> Duration {
+        if *decided_by == self.machine {
+            return Duration::ZERO;
+        }
+        let before = self.event.resources.iter().filter(|name| *name != decided_by && **name < self.machine).count();
+        self.take_over_after.saturating_mul(u32::try_from(before).unwrap_or(u32::MAX).saturating_add(1))
+    }
+}
+
+impl Progress {
+    /// The event's register was read.
+    pub fn saw_event(&mut self, register: Arc<EventRegister>) {
+        self.event = Some(register);
+    }
+
+    /// A group's register was read.
+    pub fn saw_group(&mut self, index: usize, register: Arc<GroupRegister>) {
+        if self.groups.len() <= index {
+            self.groups.resize(index + 1, None);
+        }
+        self.groups[index] = Some(register);
+    }
+
+    /// A change of the event's register was carried out, with this result.
+    pub fn wrote_event(&mut self, change: &EventChange, register: Arc<EventRegister>) {
+        self.event = Some(register);
+        self.mark = Some(match change {
+            EventChange::Mark(_, mark) => *mark,
+            EventChange::Go(_) => Mark::Ready,
+        });
+    }
+
+    /// A change of a group's register was carried out, with this result.
+    pub fn wrote_group(&mut self, index: usize, change: &GroupChange, register: Arc<GroupRegister>) {
+        self.saw_group(index, register);
+        match change {
+            GroupChange::Claim { .. } => self.claimed.insert(index),
+            GroupChange::GiveBack { .. } | GroupChange::Release { .. } => self.claimed.remove(&index),
+        };
+    }
+
+    /// The event's register was changed by another machine meanwhile.
+    pub fn event_conflict(&mut self) {
+        self.event = None;
+    }
+
+    /// It is unknown whether the event's register was changed.
+    pub fn event_unknown(&mut self) {
+        self.event = None;
+        self.mark = None;
+    }
+
+    /// A group's register was changed by another machine meanwhile.
+    pub fn group_conflict(&mut self, index: usize) {
+        if let Some(group) = self.groups.get_mut(index) {
+            *group = None;
+        }
+    }
+
+    /// It is unknown whether a group's register was changed.
+    pub fn group_unknown(&mut self, index: usize) {
+        self.group_conflict(index);
+        self.claimed.remove(&index);
+    }
+
+    /// Forgets what was read, before another question. What was confirmed stays.
+    pub fn forget_reads(&mut self) {
+        self.event = None;
+        self.groups.clear();
+    }
+
+    /// The groups are others than before.
+    pub fn forget_claims(&mut self) {
+        self.groups.clear();
+        self.claimed.clear();
+    }
+
+    /// The claim in a group is gone, although nobody here gave it back: it was freed by hand.
+    pub fn lost_claim(&mut self, index: usize) {
+        self.claimed.remove(&index);
+    }
+
+    /// The event's register as it was last read.
+    pub fn event(&self) -> Option<&Arc<EventRegister>> {
+        self.event.as_ref()
+    }
+
+    /// A group's register as it was last read.
+    pub fn group(&self, index: usize) -> Option<&Arc<GroupRegister>> {
+        self.groups.get(index).and_then(Option::as_ref)
+    }
+
+    /// The groups in which this process has made its claim.
+    pub fn claimed(&self) -> impl Iterator<Item = usize> {
+        self.claimed.iter().copied()
+    }
+
+    /// This machine's mark, if this process made it.
+    pub fn mark(&self) -> Option<Mark> {
+        self.mark
+    }
+}

@@ -1,0 +1,112 @@
+//! The event that a hook gets on its standard input.
+
+use std::io::{IsTerminal, Read};
+
+use k8s_openapi::jiff::Timestamp;
+use serde::Deserialize;
+
+/// The longest input that is read. An event of a thousand machines has some 70 KiB.
+const INPUT_MAX: u64 = 1024 * 1024;
+
+/// An event, as `scheduled-events` hands it to a hook.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+pub struct HookEvent {
+    /// Its id.
+    pub event_id: String,
+    /// Its type, such as `Reboot`.
+    pub event_type: Option<String>,
+    /// When it starts at the earliest, in RFC 3339.
+    pub not_before: Option<String>,
+    /// What Azure writes about it.
+    pub description: Option<String>,
+    /// Whether it names this machine.
+    pub mine: Option<bool>,
+}
+
+impl HookEvent {
+    /// Reads standard input; `None` if it is a terminal, or empty.
+    ///
+    /// # Errors
+    /// A sentence: it is too long, or not an event.
+    pub fn from_stdin() -> Result<Option<Self>, String> {
+        let stdin = std::io::stdin();
+        if stdin.is_terminal() {
+            return Ok(None);
+        }
+        let mut text = String::new();
+        let mut input = stdin.lock().take(INPUT_MAX + 1);
+        input.read_to_string(&mut text).map_err(|error| format!("cannot read the event on standard input: {error}"))?;
+        if text.len() as u64 > INPUT_MAX {
+            return Err(format!("the event on standard input has more than {INPUT_MAX} bytes"));
+        }
+        if text.trim().is_empty() {
+            return Ok(None);
+        }
+        Self::parse(&text).map(Some)
+    }
+
+    /// Reads an event.
+    ///
+    /// # Errors
+    /// A sentence about what is wrong.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let event: Self = serde_json::from_str(text)
+            .map_err(|error| format!("standard input is not an event as hooks get it, in JSON: {error}"))?;
+        event.start()?;
+        Ok(event)
+    }
+
+    /// When it starts at the earliest.
+    ///
+    /// # Errors
+    /// A sentence: the time is invalid.
+    pub fn start(&self) -> Result<Option<Timestamp>, String> {
+        let Some(text) = &self.not_before else { return Ok(None) };
+        let time =
+            text.parse().map_err(|error| format!("`not_before` is {text:?}, expected a time in RFC 3339: {error}"))?;
+        Ok(Some(time))
+    }
+
+    /// Its type as one word of letters and digits, which it always is: for names in the API, which allow little else.
+    pub fn type_word(&self) -> &str {
+        let word = self.event_type.as_deref().unwrap_or_default();
+        let is_word = !word.is_empty() && word.len() <= 32 && word.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        if is_word { word } else { "Other" }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_a_hook_gets() {
+        let event = HookEvent::parse(
+            r#"{"record":"event","event_id":"A-1","event_type":"Reboot","event_status":"Scheduled",
+                "resources":["WestNO_0"],"not_before":"2022-04-11T22:26:58Z","description":null,"mine":true}"#,
+        )
+        .unwrap();
+        assert_eq!((event.event_id.as_str(), event.type_word(), event.mine), ("A-1", "Reboot", Some(true)));
+        assert_eq!(event.start().unwrap().unwrap().as_second(), 1_649_716_018);
+    }
+
+    #[test]
+    fn refuses_what_is_no_event() {
+        for (text, expected) in [
+            ("{}", "missing field `event_id`"),
+            ("[1]", "not an event"),
+            (r#"{"event_id":"A","not_before":"tomorrow"}"#, "`not_before` is \"tomorrow\""),
+        ] {
+            let error = HookEvent::parse(text).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_type_from_outside_is_one_word() {
+        for (given, expected) in [("Reboot", "Reboot"), ("a/b", "Other"), ("", "Other"), ("é", "Other")] {
+            let event = HookEvent { event_type: Some(given.into()), ..HookEvent::default() };
+            assert_eq!(event.type_word(), expected);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The configuration's table `[node]`.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::config::duration;
+
+/// How the Kubernetes node of this machine is drained.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields, default)]
+pub struct NodeConfig {
+    /// The node's name; by default the environment variable `NODE_NAME`, or what follows from the machine's name.
+    pub name: Option<String>,
+    /// The effect of the taint that the node gets besides being cordoned.
+    pub taint: TaintEffect,
+    /// What becomes of pods with an `emptyDir` volume, whose data an eviction deletes.
+    pub empty_dir: PodRule,
+    /// What becomes of pods without a controller, which nothing creates again.
+    pub unmanaged: PodRule,
+    /// What happens to pods that are still on the node when time is over.
+    pub at_deadline: AtDeadline,
+    /// With `at_deadline = "force"`: so long before the deadline, or at half of the time, pods are deleted past their budgets.
+    #[serde(deserialize_with = "duration")]
+    pub force_before: Duration,
+    /// The deadline is so long before the event's `NotBefore`.
+    #[serde(deserialize_with = "duration")]
+    pub margin: Duration,
+    /// The deadline if `NotBefore` is unknown, from the start of the drain. With a known one, a drain may take until then.
+    #[serde(deserialize_with = "duration")]
+    pub timeout: Duration,
+    /// How long a recovery waits until the node is ready. After that it fails, and is repeated by the watcher.
+    #[serde(deserialize_with = "duration")]
+    pub ready_timeout: Duration,
+}
+
+/// The effect of the taint.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+pub enum TaintEffect {
+    /// No taint.
+    #[serde(rename = "none")]
+    None,
+    /// No new pods without a toleration.
+    #[default]
+    NoSchedule,
+    /// New pods only if there is no other node.
+    PreferNoSchedule,
+    /// Pods without a toleration are evicted by Kubernetes itself, without regard to budgets.
+    NoExecute,
+}
+
+impl TaintEffect {
+    /// The effect, in the API's words.
+    pub fn word(self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::NoSchedule => Some("NoSchedule"),
+            Self::PreferNoSchedule => Some("PreferNoSchedule"),
+            Self::NoExecute => Some("NoExecute"),
+        }
+    }
+}
+
+/// What becomes of certain pods.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum PodRule {
+    /// They are left alone, and the node does not count as drained.
+    #[default]
+    Hold,
+    /// They are evicted.
+    Evict,
+    /// They are left alone, and do not count.
+    Leave,
+}
+
+/// What happens when time is over.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum AtDeadline {
+    /// The drain has failed, and the event is not approved.
+    #[default]
+    Hold,
+    /// Pods are deleted past their disruption budgets.
+    Force,
+}
+
+impl Default for NodeConfig {
+    fn default() -> Self {
+        Self {
+            name: None,
+            taint: TaintEffect::default(),
+            empty_dir: PodRule::default(),
+            unmanaged: PodRule::default(),
+            at_deadline: AtDeadline::default(),
+            force_before: Duration::from_secs(60),
+            margin: Duration::from_secs(5),
+            timeout: Duration::from_secs(14 * 60),
+            ready_timeout: Duration::from_secs(5 * 60),
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Reading a configuration file: an error names the file, the line and the column.
+
+use std::path::Path;
+
+use scheduled_events_core::Position;
+
+/// What is wrong with a configuration: the offset, where it has one, and a sentence about it.
+pub type Invalid = (Option<usize>, String);
+
+/// Reads a file that `parse` understands.
+pub(crate) fn load<T>(path: &Path, parse: impl FnOnce(&str) -> Result<T, Invalid>) -> Result<T, String> {
+    let name = path.display();
+    let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {name}: {error}"))?;
+    parse(&text).map_err(|(offset, message)| match offset {
+        Some(offset) => format!("{name}:{}: {message}", Position::of(text.as_bytes(), offset)),
+        None => format!("{name}: {message}"),
+    })
+}
+
+/// What the TOML reader found.
+#[allow(clippy::needless_pass_by_value)] // For `map_err`.
+pub(crate) fn invalid(error: toml::de::Error) -> Invalid {
+    (error.span().map(|span| span.start), error.message().trim_end().to_owned())
+}
+
+/// The error with its line and column, for tests.
+#[cfg(test)]
+pub(crate) fn place(text: &str, (offset, message): Invalid) -> String {
+    offset.map_or(String::new(), |offset| format!("{} ", Position::of(text.as_bytes(), offset))) + &message
+}

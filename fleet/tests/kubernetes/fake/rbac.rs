@@ -1,0 +1,48 @@
+//! What the agent's service account may do: the rules that `packaging/kubernetes` grants, applied as the API server does.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
+use super::store::Target;
+
+/// The verb of a request.
+pub(crate) fn verb(method: &str, target: &Target, watches: bool) -> &'static str {
+    match (method, &target.name) {
+        ("GET", _) if watches => "watch",
+        ("GET", Some(_)) => "get",
+        ("GET", None) => "list",
+        ("POST", _) => "create",
+        ("PUT", _) => "update",
+        ("PATCH", _) => "patch",
+        ("DELETE", _) => "delete",
+        _ => "unknown",
+    }
+}
+
+/// A right: verb, group, and resource with its subresource.
+pub(crate) type Right = (String, String, String);
+
+pub(crate) fn right(verb: &str, target: &Target) -> Right {
+    let resource = match &target.subresource {
+        Some(subresource) => format!("{}/{subresource}", target.resource),
+        None => target.resource.clone(),
+    };
+    (verb.to_owned(), target.group.clone(), resource)
+}
+
+/// The rights that were granted, and those of them that were used.
+#[derive(Default)]
+pub(crate) struct Rights {
+    pub(crate) granted: BTreeSet<Right>,
+    pub(crate) used: Mutex<BTreeSet<Right>>,
+}
+
+impl Rights {
+    pub(crate) fn allows(&self, right: &Right) -> bool {
+        let allowed = self.granted.contains(right);
+        if allowed {
+            self.used.lock().unwrap().insert(right.clone());
+        }
+        allowed
+    }
+}

@@ -1,0 +1,46 @@
+//! Registers in Leases, beyond what `tests/suite/conformance.rs` has for every engine.
+
+use scheduled_events_fleet::engine::kubernetes::KubernetesEngine;
+use scheduled_events_fleet::engine::{Engine, Revision, Swap};
+
+use crate::cluster::Cluster;
+
+/// Runs a check with an engine of the cluster.
+fn with_engine(check: impl AsyncFnOnce(KubernetesEngine)) {
+    let cluster = Cluster::start();
+    let client = cluster.agent_client();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        check(KubernetesEngine::new(client.await, Some(cluster.namespace.clone()))).await;
+    });
+}
+
+fn done(swap: Swap) -> Revision {
+    match swap {
+        Swap::Done(revision) => revision,
+        Swap::Conflict => panic!("a conflict"),
+    }
+}
+
+#[test]
+fn registers_are_listed_page_by_page() {
+    with_engine(async |engine| {
+        let keys: Vec<_> = (0..230).map(|number| format!("machines/{number:03}")).collect();
+        for key in &keys {
+            done(engine.swap(key, None, key).await.unwrap());
+        }
+        let found: Vec<_> = engine.list("machines/").await.unwrap().into_iter().map(|(key, _)| key).collect();
+        assert_eq!(found, keys);
+    });
+}
+
+#[test]
+fn the_longest_key_and_a_long_value_fit_and_what_is_too_long_is_an_error() {
+    with_engine(async |engine| {
+        let error = engine.swap("events/too-long", None, &"v".repeat(256 * 1024)).await.unwrap_err();
+        assert!(error.0.contains("Too long"), "{error}");
+        let key = format!("events/{}", "k".repeat(193));
+        done(engine.swap(&key, None, &"v".repeat(200 * 1024)).await.unwrap());
+        assert_eq!(engine.read(&key).await.unwrap().unwrap().value.len(), 200 * 1024);
+    });
+}

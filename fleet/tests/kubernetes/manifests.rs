@@ -1,0 +1,154 @@
+//! What `packaging/kubernetes` installs: valid objects, no right too many and none too few.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, PodSpec, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding};
+use scheduled_events_fleet::config::{Config, EngineKind};
+use scheduled_events_fleet::engine::Engine;
+use scheduled_events_fleet::engine::kubernetes::KubernetesEngine;
+use scheduled_events_fleet::node::options::NodeConfig;
+use serde::de::{Deserialize, DeserializeOwned};
+use serde_json::Value;
+
+use crate::cluster::{Cluster, event, text};
+use crate::fake::rbac::Right;
+
+/// The objects of the kustomize base, which is the chart as it is rendered by default.
+fn objects() -> Vec<Value> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../packaging/kubernetes/base");
+    let mut objects = Vec::new();
+    for file in ["namespace.yaml", "scheduled-events.yaml"] {
+        let text = std::fs::read_to_string(format!("{folder}/{file}")).unwrap();
+        let documents = serde_yaml::Deserializer::from_str(&text).map(|document| Value::deserialize(document).unwrap());
+        objects.extend(documents.filter(|object| !object.is_null()));
+    }
+    objects
+}
+
+fn of_kind<T: DeserializeOwned>(kind: &str) -> Vec<T> {
+    let objects = objects().into_iter().filter(|object| object["kind"] == kind);
+    objects.map(|object| serde_json::from_value(object).unwrap()).collect()
+}
+
+/// Reads an object as its type, and compares what the type knows with what the file has.
+fn check<T: DeserializeOwned + serde::Serialize>(object: &Value) {
+    let known: T = serde_json::from_value(object.clone()).unwrap_or_else(|error| panic!("{error}: {object}"));
+    let known = serde_json::to_value(&known).unwrap();
+    assert_same(&known, object, &object["kind"].to_string());
+}
+
+fn assert_same(known: &Value, given: &Value, path: &str) {
+    match (known, given) {
+        (Value::Object(known), Value::Object(given)) => {
+            for (key, value) in given {
+                let Some(found) = known.get(key) else { panic!("{path}: the API has no member {key}") };
+                assert_same(found, value, &format!("{path}.{key}"));
+            }
+        }
+        (Value::Array(known), Value::Array(given)) if known.len() == given.len() => {
+            known.iter().zip(given).for_each(|(known, given)| assert_same(known, given, path));
+        }
+        (known, given) => assert_eq!(known, given, "{path}"),
+    }
+}
+
+#[test]
+fn every_object_is_valid() {
+    let mut kinds = BTreeSet::new();
+    for object in objects() {
+        let kind = object["kind"].as_str().unwrap().to_owned();
+        match kind.as_str() {
+            "Namespace" => check::<Namespace>(&object),
+            "ServiceAccount" => check::<ServiceAccount>(&object),
+            "ClusterRole" => check::<ClusterRole>(&object),
+            "ClusterRoleBinding" => check::<ClusterRoleBinding>(&object),
+            "Role" => check::<Role>(&object),
+            "RoleBinding" => check::<RoleBinding>(&object),
+            "ConfigMap" => check::<ConfigMap>(&object),
+            "DaemonSet" => check::<DaemonSet>(&object),
+            "NetworkPolicy" => check::<NetworkPolicy>(&object),
+            other => panic!("{other} is not expected"),
+        }
+        kinds.insert(kind);
+    }
+    assert_eq!(kinds.len(), 9, "{kinds:?}");
+}
+
+#[test]
+fn the_pods_run_as_nobody_and_write_nothing_but_their_volumes() {
+    let set: DaemonSet = of_kind("DaemonSet").remove(0);
+    let pod: PodSpec = set.spec.unwrap().template.spec.unwrap();
+    let context = pod.security_context.unwrap();
+    assert_eq!(context.run_as_non_root, Some(true));
+    assert!(context.run_as_user > Some(0));
+    assert_eq!(context.seccomp_profile.unwrap().type_, "RuntimeDefault");
+    assert_ne!(pod.host_network, Some(true));
+    assert_eq!((pod.host_pid, pod.host_ipc), (None, None));
+    assert!(pod.volumes.unwrap().iter().all(|volume| volume.host_path.is_none()));
+    for container in pod.containers.iter().chain(pod.init_containers.iter().flatten()) {
+        let context = container.security_context.as_ref().unwrap();
+        assert_eq!(context.read_only_root_filesystem, Some(true), "{}", container.name);
+        assert_eq!(context.allow_privilege_escalation, Some(false), "{}", container.name);
+        let capabilities = context.capabilities.as_ref().unwrap();
+        assert_eq!((capabilities.drop.as_deref(), capabilities.add.as_deref()), (Some(&["ALL".to_owned()][..]), None));
+    }
+}
+
+#[test]
+fn the_configuration_is_one_that_the_program_reads() {
+    let map: ConfigMap = of_kind("ConfigMap").remove(0);
+    let config = Config::parse(&map.data.unwrap()["fleet.toml"]).unwrap();
+    assert_eq!(config.engine, Some(EngineKind::Kubernetes));
+    assert_eq!(config.kubernetes.namespace.as_deref(), Some("scheduled-events"));
+}
+
+/// All rights of the service account, whatever the namespace.
+fn rights() -> BTreeSet<Right> {
+    let cluster = of_kind::<ClusterRole>("ClusterRole").into_iter().flat_map(|role| role.rules.unwrap_or_default());
+    let roles = of_kind::<Role>("Role").into_iter().flat_map(|role| role.rules.unwrap_or_default());
+    cluster.chain(roles).flat_map(|rule| rights_of_rule(&rule)).collect()
+}
+
+fn rights_of_rule(rule: &PolicyRule) -> Vec<Right> {
+    let mut rights = Vec::new();
+    for group in rule.api_groups.iter().flatten() {
+        for resource in rule.resources.iter().flatten() {
+            assert!(group != "*" && resource != "*");
+            rights.extend(rule.verbs.iter().map(|verb| (verb.clone(), group.clone(), resource.clone())));
+        }
+    }
+    rights
+}
+
+#[test]
+fn the_rights_are_those_that_are_used() {
+    let cluster = Cluster::with_rights(Some(rights()));
+    let Some(fake) = &cluster.fake else { return };
+    cluster.add_pod("web-1", |_| {});
+    for command in ["drain", "uncordon"] {
+        let output = cluster.run(command, &event("A", "Reboot", Some(900)));
+        assert!(output.status.success() && !text(&output).contains("forbidden"), "{}", text(&output));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let engine = KubernetesEngine::new(cluster.agent_client().await, Some(cluster.namespace.clone()));
+        engine.swap("groups/web", None, "one").await.unwrap();
+        let register = engine.read("groups/web").await.unwrap().unwrap();
+        engine.swap("groups/web", Some(&register.revision), "two").await.unwrap();
+        let listed = engine.list("groups/").await.unwrap();
+        assert!(engine.delete("groups/web", &listed[0].1.revision).await.unwrap());
+    });
+    assert_eq!(fake.unused_rights(), Vec::<Right>::new());
+}
+
+#[test]
+fn the_page_shows_the_defaults() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/kubernetes.md")).unwrap();
+    let block = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let mut node = Config::parse(block).unwrap().node;
+    node.name = None;
+    assert_eq!(node, NodeConfig::default());
+}

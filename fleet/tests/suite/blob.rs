@@ -1,0 +1,153 @@
+//! Azure Blob storage: the emulator, and the token of a managed identity.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::rc::Rc;
+
+use scheduled_events_fleet::config::BlobConfig;
+use scheduled_events_fleet::engine::blob::BlobEngine;
+use scheduled_events_fleet::engine::{Engine, Swap};
+
+use crate::conformance::conforms;
+use crate::fixture::{Azurite, FLEET_COMMAND, block_on};
+use crate::three_machines::replay;
+
+fn config(url: &str) -> BlobConfig {
+    BlobConfig { url: url.to_owned(), emulator: false, client_id: None, identity_endpoint: None }
+}
+
+#[test]
+fn azurite() {
+    let azurite = Azurite::start();
+    let engine = BlobEngine::new(&BlobConfig { emulator: true, ..config(&azurite.url) }).expect("an engine");
+    block_on(conforms(Rc::new(engine)));
+}
+
+/// Imitates the storage service, which accepts nothing but a token. Returns the head of the request.
+fn storage(listener: &TcpListener) -> String {
+    let (mut stream, _) = listener.accept().expect("a connection");
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).expect("a request");
+        head.extend(byte);
+    }
+    let head = String::from_utf8(head).expect("text");
+    let status = if head.contains("Bearer token-of-WestNO_0") { "404 Not Found" } else { "403 Forbidden" };
+    let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    stream.write_all(answer.as_bytes()).expect("an answer");
+    head
+}
+
+/// The replay server answers as the metadata service of a machine with a managed identity.
+#[test]
+fn the_managed_identity_is_asked_for_a_token() {
+    let root = tempfile::tempdir().expect("a folder");
+    let (_replay, metadata) = replay(root.path());
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let server = std::thread::spawn(move || storage(&listener));
+    let config = BlobConfig {
+        identity_endpoint: Some(format!("{metadata}/metadata/identity/oauth2/token")),
+        client_id: Some("00000000-0000-0000-0000-000000000001".into()),
+        ..config(&format!("http://{address}/account/container"))
+    };
+    let engine = BlobEngine::new(&config).expect("an engine");
+    assert_eq!(block_on(engine.read("groups/web")).expect("an answer"), None);
+    let head = server.join().expect("a request").to_ascii_lowercase();
+    assert!(head.starts_with("get /account/container/groups/web "), "{head}");
+}
+
+/// Imitates the login service and the storage service of a pod on AKS: the one's answer has the members that Microsoft
+/// documents, and the other has no blobs. Returns each request's head and body.
+fn login_and_storage(listener: &TcpListener, requests: usize) -> Vec<(String, String)> {
+    let mut seen = Vec::new();
+    while seen.len() < requests {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        let (mut head, mut byte) = (Vec::new(), [0]);
+        while !head.ends_with(b"\r\n\r\n") {
+            stream.read_exact(&mut byte).expect("a request");
+            head.extend(byte);
+        }
+        let head = String::from_utf8(head).expect("text").to_ascii_lowercase();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok()).unwrap_or(0);
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).expect("its body");
+        let answer = if head.contains("/oauth2/v2.0/token") {
+            r#"{"token_type":"Bearer","expires_in":3599,"ext_expires_in":3599,"access_token":"the-token"}"#
+        } else {
+            "<?xml version=\"1.0\" encoding=\"utf-8\"?><EnumerationResults><Blobs/><NextMarker/></EnumerationResults>"
+        };
+        let length = answer.len();
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{answer}");
+        stream.write_all(answer.as_bytes()).expect("an answer");
+        seen.push((head, String::from_utf8(body).expect("text")));
+    }
+    seen
+}
+
+#[test]
+fn a_pod_exchanges_its_federated_token() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let token_file = folder.path().join("azure-identity-token");
+    std::fs::write(&token_file, "federated.token.of-the-pod").expect("written");
+    let config = folder.path().join("fleet.toml");
+    let text = format!("engine = \"blob\"\nblob = {{ url = \"http://{address}/account/container\" }}\n");
+    std::fs::write(&config, text).expect("written");
+    // A token, then the events, the groups and the machines.
+    let server = std::thread::spawn(move || login_and_storage(&listener, 4));
+    // What AKS sets in a pod with a workload identity.
+    let mut command = std::process::Command::new(FLEET_COMMAND);
+    command.arg("--config").arg(&config).arg("status").env_clear();
+    command.env("AZURE_CLIENT_ID", "11111111-0000-0000-0000-000000000000");
+    command.env("AZURE_TENANT_ID", "22222222-0000-0000-0000-000000000000");
+    command.env("AZURE_FEDERATED_TOKEN_FILE", &token_file).env("AZURE_AUTHORITY_HOST", format!("http://{address}/"));
+    let output = command.output().expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+    let seen = server.join().expect("four requests");
+    let (head, body) = &seen[0];
+    assert!(head.starts_with("post /22222222-0000-0000-0000-000000000000/oauth2/v2.0/token "), "{head}");
+    for expected in [
+        "client_id=11111111-0000-0000-0000-000000000000",
+        "client_assertion=federated.token.of-the-pod",
+        "client_assertion_type=urn%3Aietf%3Aparams%3Aoauth%3Aclient-assertion-type%3Ajwt-bearer",
+        "grant_type=client_credentials",
+        "scope=https%3A%2F%2Fstorage.azure.com%2F.default",
+    ] {
+        assert!(body.contains(expected), "{body}\nexpected: {expected}");
+    }
+    for (head, _) in &seen[1..] {
+        assert!(
+            head.starts_with("get /account/container?") && head.contains("authorization: bearer the-token"),
+            "{head}"
+        );
+    }
+}
+
+#[test]
+fn a_container_is_named_in_full_and_over_tls() {
+    for (url, expected) in [
+        ("http://account.blob.core.windows.net/fleet", "it is not https"),
+        ("https://account.blob.core.windows.net/", "it does not name a container"),
+        ("https://account.blob.core.windows.net/fleet/more", "it does not name a container"),
+        ("account", "relative URL without a base"),
+    ] {
+        let error = BlobEngine::new(&config(url)).expect_err("an error");
+        assert!(error.contains(expected), "{url}: {error}");
+    }
+    let emulator = BlobConfig { emulator: true, ..config("https://account.blob.core.windows.net/fleet") };
+    assert!(BlobEngine::new(&emulator).expect_err("an error").contains("an emulator is on this machine"));
+}
+
+#[test]
+fn nobody_answers() {
+    let config = BlobConfig { emulator: true, ..config("http://127.0.0.1:1/devstoreaccount1/fleet") };
+    let engine = BlobEngine::new(&config).expect("an engine");
+    block_on(async {
+        assert!(engine.read("groups/web").await.is_err());
+        let swap = engine.swap("groups/web", None, "x").await;
+        assert!(!matches!(swap, Ok(Swap::Done(_) | Swap::Conflict)), "a refused connection is no answer");
+    });
+}

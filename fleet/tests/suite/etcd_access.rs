@@ -1,0 +1,174 @@
+//! A real etcd that is not open to everybody: TLS, client certificates, users and passwords.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair};
+use scheduled_events_fleet::config::EtcdConfig;
+use scheduled_events_fleet::engine::etcd::EtcdEngine;
+use scheduled_events_fleet::engine::{Engine, Swap};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::fixture::{EtcdServer, block_on, wait_for};
+
+/// An authority, with files for a server and for a client.
+struct Authority {
+    folder: TempDir,
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+impl Authority {
+    fn new(name: &str) -> Self {
+        let mut parameters = CertificateParams::default();
+        parameters.distinguished_name.push(DnType::CommonName, name);
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer =
+            CertifiedIssuer::self_signed(parameters, KeyPair::generate().expect("a key")).expect("an authority");
+        let authority = Self { folder: TempDir::new().expect("a folder"), issuer };
+        std::fs::write(authority.ca(), authority.issuer.pem()).expect("written");
+        authority
+    }
+
+    fn ca(&self) -> PathBuf {
+        self.folder.path().join("ca.pem")
+    }
+
+    /// A certificate for this name, and its key: `NAME.pem` and `NAME.key`, and both in `NAME-identity.pem`.
+    fn issue(&self, name: &str) -> [PathBuf; 3] {
+        let key = KeyPair::generate().expect("a key");
+        let mut parameters = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
+        // etcd's gateway is a client of the server itself, with the server's certificate.
+        parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        let certificate = parameters.signed_by(&key, &self.issuer).expect("a certificate").pem();
+        let key = key.serialize_pem();
+        let files = ["pem", "key", "identity"].map(|kind| self.folder.path().join(format!("{name}.{kind}")));
+        for (path, text) in files.iter().zip([certificate.clone(), key.clone(), certificate + &key]) {
+            std::fs::write(path, text).expect("written");
+        }
+        files
+    }
+}
+
+/// Reads and writes a register; the error, if there is one.
+fn try_out(config: &EtcdConfig) -> Result<(), String> {
+    let engine = EtcdEngine::new(config)?;
+    block_on(async {
+        engine.read("groups/web").await.map_err(|error| error.to_string())?;
+        let swap = engine.swap("groups/test", None, "1").await.map_err(|error| error.to_string())?;
+        assert!(matches!(swap, Swap::Done(_)));
+        let found = engine.read("groups/test").await.map_err(|error| error.to_string())?.expect("a register");
+        assert!(engine.delete("groups/test", &found.revision).await.expect("deleted"));
+        Ok(())
+    })
+}
+
+/// A busy machine may need more time than a request has.
+fn assert_allowed(config: &EtcdConfig) {
+    wait_for("the access", || try_out(config).inspect_err(|error| eprintln!("not yet: {error}")).ok());
+}
+
+fn assert_refused(config: &EtcdConfig, expected: &str) {
+    wait_for(expected, || {
+        let error = try_out(config).expect_err("it is refused");
+        eprintln!("refused: {error}");
+        error.contains(expected).then_some(())
+    });
+}
+
+#[test]
+fn certificates_are_verified_on_both_sides() {
+    let (authority, other) = (Authority::new("Fleet"), Authority::new("Other"));
+    let [certificate, key, _] = authority.issue("127.0.0.1");
+    let [_, _, client] = authority.issue("WestNO-0");
+    let [_, _, stranger] = other.issue("WestNO-0");
+    let ca = authority.ca();
+    let file = |path: &'static str| OsStr::new(path);
+    let arguments = [
+        file("--cert-file"),
+        certificate.as_os_str(),
+        file("--key-file"),
+        key.as_os_str(),
+        file("--trusted-ca-file"),
+        ca.as_os_str(),
+        file("--client-cert-auth"),
+    ];
+    let config = |url: &str| EtcdConfig {
+        ca: Some(authority.ca()),
+        identity: Some(client.clone()),
+        ..EtcdServer::config_of(&[url])
+    };
+    let server = EtcdServer::start_with("https", &arguments, &config);
+    let good = config(&server.url);
+    assert_allowed(&good);
+
+    let system = "no authority of `etcd.ca` (without it, of the system) has signed the server's certificate";
+    assert_refused(&EtcdConfig { ca: Some(other.ca()), ..good.clone() }, system);
+    let namesake = Authority::new("Fleet");
+    assert_refused(&EtcdConfig { ca: Some(namesake.ca()), ..good.clone() }, system);
+    assert_refused(&EtcdConfig { ca: None, ..good.clone() }, system);
+    assert_refused(
+        &EtcdConfig { identity: None, ..good.clone() },
+        "the server may want a client certificate: set `etcd.identity`",
+    );
+    assert_refused(
+        &EtcdConfig { identity: Some(stranger), ..good.clone() },
+        "the server may not accept the client certificate of `etcd.identity`",
+    );
+    let name = server.url.replace("127.0.0.1", "localhost");
+    let expected = "the server's certificate is not for the host in `etcd.endpoints`";
+    assert_refused(&EtcdConfig { endpoints: vec![name], ..good.clone() }, expected);
+    // A file that is none, before anything is sent.
+    assert_refused(&EtcdConfig { identity: Some(authority.ca()), ..good.clone() }, "has no certificate with its key");
+    assert_refused(&EtcdConfig { ca: Some(Path::new("/none").into()), ..good }, "cannot read /none");
+}
+
+/// A call of etcd's gateway that sets users up.
+fn call(url: &str, path: &str, body: &Value) {
+    let client = scheduled_events_fleet::http::client(Duration::from_secs(10)).expect("a client");
+    let text = block_on(async {
+        let response = client.post(format!("{url}/v3/auth/{path}")).json(body).send().await.expect("an answer");
+        (response.status(), response.text().await.expect("text"))
+    });
+    assert!(text.0.is_success(), "{path}: {text:?}");
+}
+
+#[test]
+fn a_user_with_a_password() {
+    let server = EtcdServer::start();
+    let prefix = BASE64_STANDARD.encode("/scheduled-events/");
+    let end = BASE64_STANDARD.encode("/scheduled-events0");
+    for user in ["root", "fleet"] {
+        call(&server.url, "user/add", &json!({ "name": user, "password": "correct horse" }));
+        call(&server.url, "role/add", &json!({ "name": user }));
+        call(&server.url, "user/grant", &json!({ "user": user, "role": user }));
+    }
+    let permission = json!({ "permType": "READWRITE", "key": prefix, "range_end": end });
+    call(&server.url, "role/grant", &json!({ "name": "fleet", "perm": permission }));
+    call(&server.url, "enable", &json!({}));
+
+    let folder = TempDir::new().expect("a folder");
+    let password = |text: &str| {
+        let path = folder.path().join(text.len().to_string());
+        std::fs::write(&path, text).expect("written");
+        Some(path)
+    };
+    let good = EtcdConfig {
+        user: Some("fleet".into()),
+        password_file: password("correct horse\n"),
+        ..EtcdServer::config_of(&[&server.url])
+    };
+    assert_allowed(&good);
+    assert_refused(&EtcdConfig { password_file: password("wrong"), ..good.clone() }, "invalid user ID or password");
+    let nobody = EtcdServer::config_of(&[&server.url]);
+    assert_refused(&nobody, "it asks for a user: set `etcd.user` and `etcd.password_file`");
+    // The role is for the fleet's keys only.
+    assert_refused(&EtcdConfig { prefix: "/other/".into(), ..good.clone() }, "permission denied");
+    // A password is not sent in clear.
+    let far = EtcdConfig { endpoints: vec!["http://10.0.0.4:2379".into()], ..good.clone() };
+    assert_refused(&far, "to which the password would be sent in clear: expected https");
+    assert_refused(&EtcdConfig { password_file: None, ..good }, "are given together");
+}

@@ -1,0 +1,197 @@
+//! Servers and processes of the tests. Each ends with the test.
+
+use std::ffi::OsStr;
+use std::future::Future;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use scheduled_events_fleet::config::EtcdConfig;
+use scheduled_events_fleet::engine::Engine;
+use scheduled_events_fleet::engine::etcd::EtcdEngine;
+use tempfile::TempDir;
+use tokio::task::LocalSet;
+
+/// How long anything may take that is waited for. The machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    LocalSet::new().block_on(&runtime, future)
+}
+
+/// Waits until there is something.
+pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < end, "in vain waited for: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A process that is killed at the end.
+#[derive(Debug)]
+pub(crate) struct Process(pub(crate) Child);
+
+impl Process {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        Self(command.stdin(Stdio::null()).spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}")))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A real etcd on this machine.
+pub(crate) struct EtcdServer {
+    pub(crate) url: String,
+    process: Process,
+    _folder: TempDir,
+}
+
+impl EtcdServer {
+    /// Starts one. Debian's package `etcd-server` has it.
+    pub(crate) fn start() -> Self {
+        Self::start_with("http", &[], &|url| Self::config_of(&[url]))
+    }
+
+    /// The same with more arguments, and how it is reached then.
+    pub(crate) fn start_with(scheme: &str, arguments: &[&OsStr], config: &dyn Fn(&str) -> EtcdConfig) -> Self {
+        for _ in 0..5 {
+            // Another process can take the ports before etcd does; then it ends, and others are tried.
+            let [client, peer] = free_ports();
+            let folder = TempDir::new().expect("a folder");
+            let (url, peer) = (format!("{scheme}://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
+            let log = std::fs::File::create(folder.path().join("log")).expect("a log");
+            let mut command = Command::new("etcd");
+            command.arg("--data-dir").arg(folder.path().join("data"));
+            command.args(["--listen-client-urls", &url, "--advertise-client-urls", &url]);
+            command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
+            command.args(["--initial-cluster", &format!("default={peer}"), "--unsafe-no-fsync"]);
+            command.args(arguments);
+            command.env_clear().stdout(log.try_clone().expect("a log")).stderr(log);
+            let mut server = Self { url, process: Process::start(&mut command), _folder: folder };
+            let engine = EtcdEngine::new(&config(&server.url)).expect("an engine");
+            let is_ready = wait_for("etcd", || {
+                let has_ended = server.process.0.try_wait().expect("its state").is_some();
+                if has_ended { Some(false) } else { block_on(engine.read("machines/none")).ok().map(|_| true) }
+            });
+            if is_ready {
+                return server;
+            }
+        }
+        panic!("etcd does not start");
+    }
+
+    pub(crate) fn engine(&self) -> Box<dyn Engine> {
+        Self::engine_at(&[&self.url])
+    }
+
+    pub(crate) fn engine_at(endpoints: &[&str]) -> Box<dyn Engine> {
+        Box::new(EtcdEngine::new(&Self::config_of(endpoints)).expect("an engine"))
+    }
+
+    pub(crate) fn config_of(endpoints: &[&str]) -> EtcdConfig {
+        EtcdConfig {
+            endpoints: endpoints.iter().map(|&endpoint| endpoint.to_owned()).collect(),
+            prefix: "/scheduled-events/".into(),
+            ca: None,
+            identity: None,
+            user: None,
+            password_file: None,
+        }
+    }
+}
+
+fn free_ports() -> [u16; 2] {
+    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
+    listeners.map(|listener| listener.local_addr().expect("an address").port())
+}
+
+/// The command `scheduled-events`, which `make test-fleet` builds first.
+pub(crate) fn watcher_command() -> PathBuf {
+    let path = std::env::var_os("SCHEDULED_EVENTS")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/debug/scheduled-events"), PathBuf::from);
+    assert!(path.exists(), "{} does not exist; build it: cargo build --package scheduled-events", path.display());
+    path
+}
+
+/// The command of this package.
+pub(crate) const FLEET_COMMAND: &str = env!("CARGO_BIN_EXE_scheduled-events-fleet");
+
+/// Azurite, Microsoft's emulator of Blob storage, which `make test-fleet` installs.
+#[cfg(feature = "blob")]
+pub(crate) struct Azurite {
+    /// The address of a container.
+    pub(crate) url: String,
+    _process: Process,
+}
+
+#[cfg(feature = "blob")]
+impl Azurite {
+    pub(crate) fn start() -> Self {
+        let package = std::env::var_os("AZURITE").map_or_else(
+            || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools/npm/azurite/node_modules/azurite"),
+            PathBuf::from,
+        );
+        let program = package.join("dist/src/blob/main.js");
+        assert!(program.exists(), "{} does not exist; install it: tests/setup fleet", program.display());
+        for _ in 0..5 {
+            let [port, _] = free_ports();
+            let mut command = Command::new("node");
+            command.arg(&program).args(["--blobHost", "127.0.0.1", "--blobPort", &port.to_string()]);
+            command.args(["--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry", "--silent"]);
+            let mut process = Process::start(command.stdout(Stdio::null()));
+            let url = format!("http://127.0.0.1:{port}/devstoreaccount1/fleet");
+            let is_ready = wait_for("Azurite", || {
+                let has_ended = process.0.try_wait().expect("its state").is_some();
+                if has_ended { Some(false) } else { block_on(create_container(&url)).then_some(true) }
+            });
+            if is_ready {
+                return Self { url, _process: process };
+            }
+        }
+        panic!("Azurite does not start");
+    }
+}
+
+/// Creates the container, signed with the account's well-known key: the library that the engine uses has no call for it.
+#[cfg(feature = "blob")]
+async fn create_container(url: &str) -> bool {
+    use base64::Engine as _;
+    use base64::prelude::BASE64_STANDARD;
+    use hmac::{Hmac, KeyInit, Mac};
+    use sha2::Sha256;
+
+    let mut date = Command::new("date");
+    let date = date.env("LC_ALL", "C").args(["-u", "+%a, %d %b %Y %H:%M:%S GMT"]).output().expect("the date").stdout;
+    let date = String::from_utf8(date).expect("text").trim().to_owned();
+    let version = "2021-08-06";
+    let text = format!(
+        "PUT{}x-ms-date:{date}\nx-ms-version:{version}\n/devstoreaccount1/devstoreaccount1/fleet\nrestype:container",
+        "\n".repeat(12)
+    );
+    let key = scheduled_events_fleet::engine::blob::EMULATOR_KEY;
+    let key = BASE64_STANDARD.decode(key).expect("a key");
+    let mut mac = Hmac::<Sha256>::new_from_slice(&key).expect("a key");
+    mac.update(text.as_bytes());
+    let signature = mac.finalize().into_bytes();
+    let signature = BASE64_STANDARD.encode(signature);
+    let client = scheduled_events_fleet::http::client(Duration::from_secs(5)).expect("a client");
+    let request =
+        client.put(format!("{url}?restype=container")).header("x-ms-date", date).header("x-ms-version", version);
+    let request = request.header("Authorization", format!("SharedKey devstoreaccount1:{signature}"));
+    match request.header("Content-Length", "0").send().await {
+        Ok(response) if response.status().is_success() => true,
+        Ok(response) => panic!("Azurite refuses a container: {}", response.text().await.unwrap_or_default()),
+        Err(_) => false,
+    }
+}

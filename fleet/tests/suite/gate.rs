@@ -1,0 +1,159 @@
+//! Daemons that share a folder, each asked as the watcher asks, and each with an audit file that the test writes.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::fixture::{FLEET_COMMAND, Process, wait_for};
+
+/// Machines that share registers in a folder.
+pub(crate) struct Fleet {
+    root: TempDir,
+    /// The groups, as in the configuration.
+    groups: String,
+}
+
+/// The daemon of one machine.
+pub(crate) struct Gate {
+    pub(crate) config: PathBuf,
+    pub(crate) folder: PathBuf,
+    pub(crate) daemon: Option<Process>,
+}
+
+/// An answer of `ask`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Yes,
+    AnotherApproves,
+    NotYet(String),
+}
+
+impl Fleet {
+    pub(crate) fn new(groups: &str) -> Self {
+        let root = TempDir::new().expect("a folder");
+        std::fs::create_dir(root.path().join("registers")).expect("a folder");
+        Self { root, groups: groups.to_owned() }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.root.path()
+    }
+
+    /// Starts the daemon of a machine. A machine without a zone asks nobody for it.
+    pub(crate) fn start(&self, machine: &str, zone: Option<&str>) -> Gate {
+        self.start_with(machine, zone, "heartbeat = \"200ms\"")
+    }
+
+    /// The same with more lines of configuration.
+    pub(crate) fn start_with(&self, machine: &str, zone: Option<&str>, lines: &str) -> Gate {
+        let folder = self.path().join(machine);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let metadata = zone.map_or("http://127.0.0.1:1".to_owned(), |zone| metadata_service(machine, zone));
+        let text = format!(
+            "machine = {machine:?}\nengine = \"folder\"\nfolder.path = \"{registers}\"\nsocket = \"{socket}\"\n\
+             audit = \"{audit}\"\nmetadata = {metadata:?}\n{lines}\n{groups}\n",
+            registers = self.path().join("registers").display(),
+            socket = folder.join("socket").display(),
+            audit = folder.join("audit").display(),
+            groups = self.groups,
+        );
+        let config = folder.join("fleet.toml");
+        std::fs::write(&config, text).expect("a configuration");
+        let mut gate = Gate { config, folder, daemon: None };
+        gate.start_daemon();
+        gate
+    }
+}
+
+/// Imitates the metadata service: it knows one machine's name and its zone.
+fn metadata_service(machine: &str, zone: &str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let body = json!({ "name": machine, "zone": zone }).to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, mut head) = (stream.expect("a connection"), Vec::new());
+            while !head.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                if stream.read_exact(&mut byte).is_err() {
+                    break;
+                }
+                head.extend(byte);
+            }
+            let length = body.len();
+            let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
+        }
+    });
+    url
+}
+
+/// An event, as the hooks of the command get it.
+pub(crate) fn event(id: &str, event_type: &str, machines: &[&str]) -> Value {
+    json!({ "event_id": id, "event_type": event_type, "event_status": "Scheduled", "resources": machines })
+}
+
+impl Gate {
+    pub(crate) fn start_daemon(&mut self) {
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.folder.join("log")).expect("a log");
+        self.daemon = Some(Process::start(self.fleet().arg("run").stdout(Stdio::null()).stderr(log)));
+        let socket = self.folder.join("socket");
+        wait_for("the socket", || std::os::unix::net::UnixStream::connect(&socket).ok());
+    }
+
+    pub(crate) fn fleet(&self) -> Command {
+        let mut command = Command::new(FLEET_COMMAND);
+        command.arg("--config").arg(&self.config);
+        command
+    }
+
+    /// What `status` prints.
+    pub(crate) fn status(&self, options: &[&str]) -> String {
+        let output = self.fleet().arg("status").args(options).output().expect("a status");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    pub(crate) fn ask(&self, phase: &str, event: &Value) -> Asked {
+        let mut command = self.fleet();
+        command.arg("ask").env("SCHEDULED_EVENTS_PHASE", phase);
+        let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+        let mut input = child.stdin.take().expect("its input");
+        input.write_all(event.to_string().as_bytes()).expect("written");
+        drop(input);
+        let Output { status, stderr, .. } = child.wait_with_output().expect("its end");
+        let why = String::from_utf8(stderr).expect("text").trim_end().to_owned();
+        match status.code() {
+            Some(0) => Asked::Yes,
+            Some(75) => Asked::AnotherApproves,
+            Some(1) => Asked::NotYet(why),
+            code => panic!("exit code {code:?}: {why}"),
+        }
+    }
+
+    /// Appends a record to the audit file, as `watch --audit` does.
+    #[allow(clippy::needless_pass_by_value)] // A literal in most calls.
+    pub(crate) fn record(&self, record: Value) {
+        let path = self.folder.join("audit");
+        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path).expect("the file");
+        file.write_all(format!("{record}\n").as_bytes()).expect("written");
+    }
+
+    pub(crate) fn prepared(&self, id: &str) {
+        self.record(json!({ "record": "prepare", "event_id": id, "outcome": "ready" }));
+    }
+
+    /// The event is over, and the machine back in service.
+    pub(crate) fn recovered(&self, id: &str) {
+        self.record(json!({ "record": "change", "change": "completed", "event_id": id, "mine": true }));
+        self.record(json!({ "record": "recover", "event_id": id, "event_ids": [id], "outcome": "done" }));
+    }
+
+    /// Asks until the answer is yes.
+    pub(crate) fn wait_for_yes(&self, phase: &str, event: &Value) {
+        wait_for("a yes", || (self.ask(phase, event) == Asked::Yes).then_some(()));
+    }
+}

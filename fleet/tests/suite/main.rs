@@ -1,0 +1,21 @@
+//! Tests that need more than one module: engines against real servers, and the daemon with the command.
+
+#[cfg(feature = "blob")]
+mod blob;
+#[cfg(feature = "kubernetes")]
+#[path = "../kubernetes/cluster.rs"]
+#[allow(dead_code)]
+mod cluster;
+mod conformance;
+mod etcd_access;
+#[cfg(feature = "kubernetes")]
+#[path = "../kubernetes/fake/mod.rs"]
+#[allow(dead_code)]
+mod fake;
+mod fixture;
+mod gate;
+mod groups;
+mod operator;
+mod service;
+mod take_over;
+mod three_machines;

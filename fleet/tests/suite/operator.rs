@@ -1,0 +1,199 @@
+//! What an operator types: `status` and `free`, on registers in a folder.
+
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use scheduled_events_fleet::engine::Engine;
+use scheduled_events_fleet::engine::folder::FolderEngine;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::fixture::{FLEET_COMMAND, Process, block_on, wait_for};
+
+fn run(root: &Path, arguments: &[&str]) -> Output {
+    let config = root.join("fleet.toml");
+    let registers = root.join("registers");
+    let text = format!("engine = \"folder\"\nfolder.path = \"{}\"\nheartbeat = \"50ms\"\n", registers.display());
+    std::fs::write(&config, text).expect("a configuration");
+    Command::new(FLEET_COMMAND).arg("--config").arg(&config).args(arguments).output().expect("it runs")
+}
+
+#[test]
+fn a_machine_that_does_not_come_back_is_freed_by_hand() {
+    let root = TempDir::new().expect("a folder");
+    let registers = root.path().join("registers");
+    std::fs::create_dir(&registers).expect("a folder");
+    let engine = FolderEngine::new(&registers);
+    let group = r#"{"limit":2,"claims":{"e1":{"slots":["Web_0","web_1"],"by":["web_1"],"at":1}}}"#;
+    let event = r#"{"event_type":"Reboot\u001b","resources":["Web_0","web_1","web_2"],
+        "marks":{"web_1":{"mark":"ready","at":1},"Web_0":{"mark":"withdrawn","at":1}},"go":null}"#;
+    block_on(engine.swap("groups/web", None, group)).expect("written");
+    block_on(engine.swap("events/e1/0", None, event)).expect("written");
+
+    let status = run(root.path(), &["status"]);
+    let text = String::from_utf8(status.stdout).expect("text");
+    assert!(text.contains("e1 waits: not ready: Web_0, web_2; no daemon ever ran on: Web_0, web_2"), "{text}");
+    assert!(!text.contains('\u{1b}'), "text from outside is escaped: {text:?}");
+    let json = run(root.path(), &["status", "--json"]);
+    let records: Vec<Value> = String::from_utf8(json.stdout)
+        .expect("text")
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a record"))
+        .collect();
+    assert_eq!(records[0]["machines"][1]["state"], "ready");
+    assert_eq!((records[1]["group"].as_str(), records[1]["out"][0].as_str()), (Some("web"), Some("Web_0")));
+
+    let freed = run(root.path(), &["free", "WEB_0"]);
+    assert_eq!(String::from_utf8_lossy(&freed.stdout), "freed Web_0 of e1 in the group web\n");
+    assert_eq!(freed.status.code(), Some(0));
+    let left = block_on(engine.read("groups/web")).expect("read").expect("the group").value;
+    assert!(!left.contains("Web_0") && left.contains("web_1"), "{left}");
+    let again = run(root.path(), &["free", "WEB_0"]);
+    assert_eq!(String::from_utf8_lossy(&again.stderr), "error: WEB_0 holds no slot\n");
+    assert_eq!(again.status.code(), Some(1));
+
+    // Its daemon ran once.
+    block_on(engine.swap("machines/web_0", None, "{\"machine\":\"Web_0\",\"beat\":7,\"at\":1}")).expect("written");
+    let forgotten = run(root.path(), &["free", "WEB_0"]);
+    assert_eq!(String::from_utf8_lossy(&forgotten.stdout), "deleted the register of WEB_0\n");
+    assert_eq!(forgotten.status.code(), Some(0));
+    assert_eq!(block_on(engine.read("machines/web_0")).expect("read"), None);
+}
+
+#[test]
+fn a_result_that_nobody_reads_ends_the_command() {
+    let root = TempDir::new().expect("a folder");
+    std::fs::create_dir(root.path().join("registers")).expect("a folder");
+    assert_eq!(run(root.path(), &["status"]).status.code(), Some(0));
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a full device");
+    for (output, message) in [(Stdio::from(writer), ""), (full.into(), "error: cannot write to standard output: ")] {
+        let mut command = Command::new(FLEET_COMMAND);
+        command.arg("--config").arg(root.path().join("fleet.toml")).arg("status").stdout(output);
+        let child = command.stderr(Stdio::piped()).spawn().expect("it runs");
+        let ended = child.wait_with_output().expect("its end");
+        let errors = String::from_utf8_lossy(&ended.stderr);
+        assert!(errors.starts_with(message) && errors.is_empty() == message.is_empty(), "{errors}");
+        assert_eq!(ended.status.code(), Some(1), "{errors}");
+    }
+}
+
+#[test]
+fn only_the_gate_needs_an_engine() {
+    let root = TempDir::new().expect("a folder");
+    let config = root.path().join("fleet.toml");
+    std::fs::write(&config, "machine = \"WestNO_0\"\n").expect("a configuration");
+    for command in ["run", "status"] {
+        let output = Command::new(FLEET_COMMAND).arg("--config").arg(&config).arg(command).output().expect("it runs");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(errors.starts_with("error: the configuration has no `engine`, which the gate needs"), "{errors}");
+        assert_eq!(output.status.code(), Some(2));
+    }
+}
+
+#[test]
+fn a_system_without_certificate_authorities_is_enough_for_servers_without_tls() {
+    let root = TempDir::new().expect("a folder");
+    let config = root.path().join("fleet.toml");
+    std::fs::write(&config, "engine = \"etcd\"\netcd = { endpoints = [\"http://127.0.0.1:1\"] }\n").expect("written");
+    let mut command = Command::new(FLEET_COMMAND);
+    command.arg("--config").arg(&config).arg("status");
+    command.env("SSL_CERT_FILE", "/dev/null").env("SSL_CERT_DIR", root.path());
+    let errors = String::from_utf8(command.output().expect("it runs").stderr).expect("text");
+    assert!(errors.starts_with("error: etcd at http://127.0.0.1:1: ") && errors.contains("refused"), "{errors}");
+}
+
+/// All Rust sources of this package, without the line breaks of their texts.
+fn sources(folder: &Path) -> String {
+    let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let text = |path: std::path::PathBuf| {
+        if path.is_dir() { sources(&path) } else { std::fs::read_to_string(path).expect("a source") }
+    };
+    let text: String = entries.map(text).collect();
+    let lines = text.split("\\\n").map(str::trim_start);
+    lines.collect()
+}
+
+#[test]
+fn the_messages_that_the_guide_explains_are_those_of_the_code() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = std::fs::read_to_string(root.join("../docs/troubleshooting.md")).expect("the page");
+    let (_, section) = page.split_once("## The gate of a fleet\n").expect("the section");
+    let sources = sources(&root.join("src"));
+    let messages = section.lines().filter_map(|line| line.strip_prefix("| `` ")?.split_once(" `` |")).map(|row| row.0);
+    let messages: Vec<_> = messages.collect();
+    assert!(messages.len() > 10, "{messages:?}");
+    for message in messages {
+        for part in message.split('…').map(str::trim) {
+            assert!(sources.contains(part), "docs/troubleshooting.md: not in the code: {part}");
+        }
+    }
+}
+
+/// A daemon of the machine `web_0`, with its socket in a folder that does not exist.
+fn daemon(root: &Path, errors: Stdio) -> Process {
+    let config = root.join("daemon.toml");
+    let text = format!(
+        "machine = \"web_0\"\nengine = \"folder\"\nfolder.path = \"{0}/registers\"\nsocket = \"{0}/run/fleet.sock\"\n\
+         audit = \"{0}/audit\"\nheartbeat = \"50ms\"\n",
+        root.display()
+    );
+    std::fs::write(&config, text).expect("a configuration");
+    let mut command = Command::new(FLEET_COMMAND);
+    let daemon = Process::start(command.arg("--config").arg(&config).arg("run").stderr(errors));
+    wait_for("the socket", || UnixStream::connect(root.join("run/fleet.sock")).ok());
+    daemon
+}
+
+#[test]
+fn a_register_that_cannot_be_read_holds_up_no_other() {
+    let root = TempDir::new().expect("a folder");
+    let registers = root.path().join("registers");
+    std::fs::create_dir(&registers).expect("a folder");
+    let engine = FolderEngine::new(&registers);
+    let group = r#"{"limit":2,"claims":{"e1":{"slots":["web_0","web_1"],"by":["web_1"],"at":1}}}"#;
+    block_on(engine.swap("groups/a", None, "{\"limit\":1,\"claims\":[")).expect("written");
+    block_on(engine.swap("events/e0/0", None, "[")).expect("written");
+    block_on(engine.swap("machines/a", None, "[")).expect("written");
+    block_on(engine.swap("groups/web", None, group)).expect("written");
+
+    let status = run(root.path(), &["status"]);
+    let (text, errors) = (String::from_utf8_lossy(&status.stdout), String::from_utf8_lossy(&status.stderr));
+    assert!(text.contains("web    2      2    web_0"), "{text}{errors}");
+    for key in ["events/e0/0", "groups/a", "machines/a"] {
+        assert!(errors.contains(&format!("the register {key} cannot be read")), "{errors}");
+    }
+    assert_eq!(status.status.code(), Some(1), "it is not all that there is");
+    let freed = run(root.path(), &["free", "web_1"]);
+    assert_eq!(String::from_utf8_lossy(&freed.stdout), "freed web_1 of e1 in the group web\n");
+    assert!(String::from_utf8_lossy(&freed.stderr).contains("the register groups/a cannot be read"));
+
+    // The daemon frees its own slot.
+    let records = "{\"record\":\"change\",\"change\":\"completed\",\"event_id\":\"e1\",\"mine\":true}\n\
+        {\"record\":\"recover\",\"event_id\":\"e1\",\"event_ids\":[\"e1\"],\"outcome\":\"done\"}\n";
+    std::fs::write(root.path().join("audit"), records).expect("written");
+    let _daemon = daemon(root.path(), Stdio::inherit());
+    wait_for("a free slot", || {
+        let group = block_on(engine.read("groups/web")).expect("read").expect("the group");
+        (!group.value.contains("web_0")).then_some(())
+    });
+}
+
+#[test]
+fn a_daemon_whose_log_cannot_be_written_goes_on() {
+    let root = TempDir::new().expect("a folder");
+    let registers = root.path().join("registers");
+    std::fs::create_dir(&registers).expect("a folder");
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a full device");
+    let mut daemon = daemon(root.path(), full.into());
+    let engine = FolderEngine::new(&registers);
+    // It has reported that it is ready, and that there is no audit file.
+    wait_for("its heartbeat", || {
+        assert_eq!(daemon.0.try_wait().expect("its state"), None, "it has ended");
+        let machine = block_on(engine.read("machines/web_0")).expect("read")?;
+        let machine: Value = serde_json::from_str(&machine.value).expect("a register");
+        (machine["beat"].as_u64() > Some(3)).then_some(())
+    });
+}

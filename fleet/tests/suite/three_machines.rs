@@ -1,0 +1,209 @@
+//! Three machines, one event, one approval: the story of docs/fleet.md, with real processes.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use scheduled_events_fleet::gate::GroupRegister;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::fixture::{EtcdServer, FLEET_COMMAND, Process, block_on, wait_for, watcher_command};
+
+pub(crate) const MACHINES: [&str; 3] = ["WestNO_0", "WestNO_1", "WestNO_2"];
+
+const SCENARIO: &str = r#"
+about = "Three machines are rebooted together."
+[[event]]
+event_type = "Reboot"
+event_source = "Platform"
+description = "Maintenance."
+duration_in_seconds = -1
+resources = ["WestNO_0", "WestNO_1", "WestNO_2"]
+appears = "1s"
+notice = "15min"
+starts_after_approval = "1s"
+started_for = "2s"
+"#;
+
+pub(crate) const POLICY: &str = "[[rule]]\naction = \"prepare\"\n";
+
+pub(crate) struct Machine {
+    pub(crate) name: &'static str,
+    pub(crate) folder: PathBuf,
+    pub(crate) config: PathBuf,
+    pub(crate) daemon: Option<Process>,
+    pub(crate) watcher: Option<Process>,
+}
+
+impl Machine {
+    pub(crate) fn new(name: &'static str, root: &Path, etcd: &EtcdServer, url: &str) -> Self {
+        let folder = root.join(name);
+        std::fs::create_dir(&folder).expect("a folder");
+        let config = folder.join("fleet.toml");
+        let text = format!(
+            "machine = {name:?}\nengine = \"etcd\"\nsocket = \"{socket}\"\naudit = \"{audit}\"\nheartbeat = \"200ms\"\n\
+             metadata = {url:?}\netcd = {{ endpoints = [{etcd:?}] }}\n\
+             [[group]]\nname = \"web\"\nmachines = [\"westno_*\"]\nmax_unavailable = 1\n",
+            socket = folder.join("socket").display(),
+            audit = folder.join("audit").display(),
+            etcd = etcd.url,
+        );
+        std::fs::write(&config, text).expect("a configuration");
+        Self { name, folder, config, daemon: None, watcher: None }
+    }
+
+    pub(crate) fn start_daemon(&mut self) {
+        self.daemon = Some(Process::start(self.fleet().arg("run").stdout(Stdio::null())));
+        let socket = self.folder.join("socket");
+        wait_for("the socket", || std::os::unix::net::UnixStream::connect(&socket).ok());
+    }
+
+    pub(crate) fn start_watcher(&mut self, root: &Path, url: &str) {
+        let gate = format!("'{FLEET_COMMAND}' --config '{}' ask", self.config.display());
+        self.start_watcher_with(root, url, &gate);
+    }
+
+    pub(crate) fn start_watcher_with(&mut self, root: &Path, url: &str, gate: &str) {
+        // The preparation of the last machine waits until the test allows it.
+        let prepare =
+            format!("sh -c 'until [ -e \"{}\" ]; do sleep 0.05; done'", self.folder.join("prepared").display());
+        let mut command = Command::new(watcher_command());
+        command.args([
+            "watch",
+            "--endpoint",
+            url,
+            "--vm-name",
+            self.name,
+            "--until-idle",
+            "--interval",
+            "200ms",
+            "--json",
+        ]);
+        command.arg("--policy").arg(root.join("policy.toml"));
+        command.arg("--state").arg(self.folder.join("state")).arg("--audit").arg(self.folder.join("audit"));
+        command.args(["--gate", gate, "--prepare", &prepare, "--recover", "true"]);
+        self.watcher = Some(Process::start(command.stdout(Stdio::null())));
+    }
+
+    pub(crate) fn fleet(&self) -> Command {
+        let mut command = Command::new(FLEET_COMMAND);
+        command.arg("--config").arg(&self.config);
+        command
+    }
+
+    pub(crate) fn allow_preparation(&self) {
+        std::fs::write(self.folder.join("prepared"), "").expect("written");
+    }
+
+    /// The records of a kind in the audit file, oldest first.
+    pub(crate) fn records(&self, kind: &str) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.folder.join("audit")).unwrap_or_default();
+        let records = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        records.filter(|record| record["record"] == kind).collect()
+    }
+}
+
+/// A replay server; its address.
+pub(crate) fn replay(root: &Path) -> (Process, String) {
+    let scenario = root.join("three.toml");
+    std::fs::write(&scenario, SCENARIO).expect("a scenario");
+    let mut command = Command::new(watcher_command());
+    command.arg("replay").arg(&scenario).args(["--vm-name", MACHINES[0]]).stdout(Stdio::piped());
+    let mut process = Process::start(&mut command);
+    let mut lines = BufReader::new(process.0.stdout.take().expect("its output"));
+    let mut line = String::new();
+    lines.read_line(&mut line).expect("its address");
+    // It goes on writing.
+    std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+    let url = line.trim().strip_prefix("listening on ").unwrap_or_else(|| panic!("found {line:?}")).to_owned();
+    (process, url)
+}
+
+#[test]
+fn nobody_approves_before_all_are_ready() {
+    let (root, etcd) = (TempDir::new().expect("a folder"), EtcdServer::start());
+    let root = root.path();
+    std::fs::write(root.join("policy.toml"), POLICY).expect("a policy");
+    let (_replay, url) = replay(root);
+    let mut machines = MACHINES.map(|name| Machine::new(name, root, &etcd, &url));
+    machines.iter_mut().for_each(Machine::start_daemon);
+    for machine in &mut machines {
+        machine.start_watcher(root, &url);
+    }
+
+    // Two are ready, and ask for the approval.
+    machines[0].allow_preparation();
+    machines[1].allow_preparation();
+    for machine in &machines[..2] {
+        wait_for("a preparation", || machine.records("prepare").pop());
+        let is_approval = |record: &Value| record["phase"] == "approve" || record["outcome"] == "closed";
+        wait_for("a question about the approval", || machine.records("gate").into_iter().find(is_approval));
+    }
+    let output = machines[2].fleet().arg("status").output().expect("a status");
+    let status = String::from_utf8(output.stdout).expect("text");
+    println!("{status}");
+    for machine in &MACHINES[..2] {
+        let is_ready = |line: &str| line.contains(machine) && line.contains(" ready ");
+        assert!(status.lines().any(is_ready), "{machine} is not ready:\n{status}");
+    }
+    assert!(status.contains("waits: not ready: WestNO_2"), "{status}");
+    assert!(machines.iter().all(|machine| machine.records("approval").is_empty()), "somebody approved");
+
+    // The last one is ready: somebody approves, once.
+    machines[2].allow_preparation();
+    let approvals = || machines.iter().flat_map(|machine| machine.records("approval")).collect::<Vec<_>>();
+    wait_for("an approval", || approvals().pop());
+    for machine in &mut machines {
+        let watcher = machine.watcher.as_mut().expect("a watcher");
+        let status = wait_for("the end of the watcher", || watcher.0.try_wait().expect("its state"));
+        assert!(status.success(), "{status}");
+    }
+    let approvals = machines.iter().flat_map(|machine| machine.records("approval")).collect::<Vec<_>>();
+    assert_eq!(approvals.len(), 1, "{approvals:?}");
+    assert_eq!(approvals[0]["status"], 200);
+
+    // The one approval counts for all.
+    let status = machines[0].fleet().args(["status", "--json"]).output().expect("a status").stdout;
+    let status = String::from_utf8(status).expect("text");
+    assert_eq!(status.matches("\"forced\":0,").count(), 3, "{status}");
+
+    // All have recovered, and take themselves out of the group.
+    wait_for_free_places(&etcd);
+}
+
+pub(crate) fn wait_for_free_places(etcd: &EtcdServer) {
+    let engine = etcd.engine();
+    wait_for("free places", || {
+        let group = block_on(engine.read("groups/web")).expect("etcd").expect("the group");
+        let group: GroupRegister = serde_json::from_str(&group.value).expect("a group");
+        group.claims.is_empty().then_some(())
+    });
+}
+
+#[test]
+fn without_a_daemon_the_answer_is_not_yet() {
+    let folder = TempDir::new().expect("a folder");
+    let config = folder.path().join("fleet.toml");
+    let text = format!(
+        "engine = \"folder\"\nfolder.path = {0:?}\nsocket = \"{1}/socket\"\n",
+        folder.path(),
+        folder.path().display()
+    );
+    std::fs::write(&config, text).expect("a configuration");
+    for (phase, code, expected) in [
+        (Some("approve"), 1, "error: no daemon listens at "),
+        (Some("prepare"), 1, "error: no daemon listens at "),
+        (None, 2, "error: SCHEDULED_EVENTS_PHASE is \"\", expected `prepare` or `approve`"),
+    ] {
+        let mut command = Command::new(FLEET_COMMAND);
+        command.arg("--config").arg(&config).arg("ask").env_remove("SCHEDULED_EVENTS_PHASE");
+        command.envs(phase.map(|phase| ("SCHEDULED_EVENTS_PHASE", phase)));
+        let event = folder.path().join("event");
+        std::fs::write(&event, r#"{"event_id":"a","event_type":"Reboot","resources":["x"]}"#).expect("an event");
+        let output = command.stdin(std::fs::File::open(&event).expect("the event")).output().expect("it runs");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{errors}");
+        assert!(errors.starts_with(expected), "{errors}");
+    }
+}
