@@ -1,0 +1,49 @@
+//! The control: an HTTP server on a loopback port of its own, for the page alone.
+//!
+//! `guard` decides which requests are answered, `routes` answers them, and `assets` are the page's files.
+
+mod assets;
+mod guard;
+mod records;
+mod routes;
+
+use std::io;
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+
+use crate::run::Player;
+use guard::Keys;
+
+/// The control of a player.
+#[derive(Clone)]
+pub(crate) struct Control {
+    player: Arc<Player>,
+    keys: Arc<Keys>,
+}
+
+impl Control {
+    pub(crate) fn new(player: Arc<Player>, port: u16) -> Result<Self, String> {
+        Ok(Self { player, keys: Arc::new(Keys::new(port)?) })
+    }
+
+    /// The link that opens the page, for the person who started the program.
+    pub(crate) fn link(&self) -> String {
+        format!("http://{}/#token={}", self.keys.authority(), self.keys.token())
+    }
+
+    /// A link that opens the page once. Other users of the machine may see it among the arguments of processes.
+    pub(crate) fn link_for_browser(&self) -> String {
+        format!("http://{}/#ticket={}", self.keys.authority(), self.keys.ticket())
+    }
+
+    /// Serves until `stopped` ends.
+    pub(crate) async fn serve(self, listener: TcpListener, stopped: impl Future<Output = ()>) -> io::Result<()> {
+        let server = axum::serve(listener, routes::router(self));
+        // Requests that wait for new entries are not worth waiting for.
+        tokio::select! {
+            result = server.into_future() => result,
+            () = stopped => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The command `scheduled-events-page`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    scheduled_events_page::run(std::env::args_os())
+}
