@@ -2,11 +2,13 @@
 # Builds what users install, into target/packages: packaging/build.sh [PART...]; without a part, all of them.
 #
 #   x86_64 aarch64   the command as a static program for this processor: .tar.gz, .deb and .rpm
+#   fleet-x86_64 fleet-aarch64   the same of scheduled-events-fleet
 #   c-library        libscheduled-events and its -dev package for this machine's processor: .deb
 #   wheel            the Python wheel for this machine's processor, and the source distribution
 #   wheels           the wheels for glibc and musl, x86-64 and ARM64, and the source distribution
+#   windows          the command for Windows, x86-64 and ARM64: .zip; the Python wheel for Windows, x86-64
 #   source           the source tree, from which the C library is built
-#   sbom             lists of what the command, the C library and the wheel contain, as CycloneDX
+#   sbom             lists of what the programs, the C library and the wheel contain, as CycloneDX
 #   sums             SHA256SUMS of all files; always done last
 #
 # The same source gives the same bytes, in whatever folder it is built. SOURCE_DATE_EPOCH is the time in the files; without
@@ -19,6 +21,7 @@ cd "$(dirname "$0")/.."
 root=$PWD
 out=$(realpath -m "${PACKAGES:-target/packages}")
 stage=$root/target/package-stage # Cargo.toml of the client names it
+fleet_stage=$root/target/fleet-package-stage # Cargo.toml of the fleet names it
 work=$root/target/package-work
 export PATH=$root/target/tools/bin:$PATH
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}
@@ -96,13 +99,58 @@ lay_out() { # PROCESSOR
     done
     cp packaging/system/policy.toml "$stage/"
     cp packaging/system/sysusers.conf "$stage/sysusers/scheduled-events.conf"
-    cp README.md SECURITY.md "$stage/doc/"
-    packaging/licenses.py scheduled-events "$1-unknown-linux-musl" >"$stage/doc/THIRD-PARTY"
+    packaging/docs.py write "$stage/doc"
+    packaging/licenses.py Cargo.toml scheduled-events "$1-unknown-linux-musl" >"$stage/doc/THIRD-PARTY"
     cp LICENSE-* "$stage/licenses/"
     cp CHANGELOG.md "$stage/"
     debian_texts scheduled-events "$stage"
     # Some tools set only times that are later than this one.
     find "$stage" -exec touch --date="@$SOURCE_DATE_EPOCH" {} +
+}
+
+# The fleet's program, built like the command. Its TLS provider has C and assembly, which clang compiles for every processor.
+compile_fleet() { # PROCESSOR
+    local name=$1_unknown_linux_musl
+    env "CC_$name=clang" "AR_$name=llvm-ar" \
+        CARGO_ENCODED_RUSTFLAGS="$(flags -Clinker=rust-lld -Clink-self-contained=yes)" \
+        cargo build --quiet --locked --release --manifest-path fleet/Cargo.toml --target "$1-unknown-linux-musl"
+}
+
+fleet() { # PROCESSOR
+    log "scheduled-events-fleet for $1"
+    compile_fleet "$1"
+    lay_out_fleet "$1"
+    log ".deb, .rpm and .tar.gz for $1"
+    cargo-deb --quiet --manifest-path fleet/Cargo.toml --target "$1-unknown-linux-musl" --no-build --no-strip \
+        --maintainer "$maintainer" --output "$out/" >"$work/cargo-deb"
+    cargo-generate-rpm --package fleet --target "$1-unknown-linux-musl" --source-date "$SOURCE_DATE_EPOCH" \
+        --payload-compress gzip --output "$out/"
+    rm -rf "$work/archive"
+    mkdir -p "$work/archive"
+    cp -r "$fleet_stage"/{bin,fleet.toml,systemd,man,doc,examples} LICENSE-* CHANGELOG.md packaging/container/fleet/Containerfile \
+        "$work/archive/"
+    archive "scheduled-events-fleet-$version-linux-$1" "$work/archive"
+}
+
+lay_out_fleet() { # PROCESSOR
+    rm -rf "$fleet_stage"
+    mkdir -p "$fleet_stage"/{bin,systemd,sysusers,man,doc,examples,licenses}
+    cp "$CARGO_TARGET_DIR/$1-unknown-linux-musl/release/scheduled-events-fleet" "$fleet_stage/bin/"
+    [[ $1 == "$(uname -m)" ]] || compile_fleet "$(uname -m)"
+    "$CARGO_TARGET_DIR/$(uname -m)-unknown-linux-musl/release/scheduled-events-fleet" man >"$fleet_stage/man/scheduled-events-fleet.1"
+    local name
+    for name in scheduled-events-fleet.service scheduled-events-fleet.socket scheduled-events-relay.service; do
+        sed -e 's|/usr/local/bin/|/usr/bin/|g' -e '/^#   install /d' "fleet/systemd/$name" >"$fleet_stage/systemd/$name"
+    done
+    sed 's|/usr/local/bin/|/usr/bin/|g' fleet/systemd/watcher.conf >"$fleet_stage/examples/watcher.conf"
+    cp packaging/system/fleet.toml "$fleet_stage/"
+    cp packaging/system/fleet-sysusers.conf "$fleet_stage/sysusers/scheduled-events-fleet.conf"
+    cp docs/{fleet,kubernetes,notifications}.md "$fleet_stage/doc/"
+    packaging/licenses.py fleet/Cargo.toml scheduled-events-fleet "$1-unknown-linux-musl" >"$fleet_stage/doc/THIRD-PARTY"
+    cp LICENSE-* "$fleet_stage/licenses/"
+    cp CHANGELOG.md "$fleet_stage/"
+    debian_texts scheduled-events-fleet "$fleet_stage"
+    find "$fleet_stage" -exec touch --date="@$SOURCE_DATE_EPOCH" {} +
 }
 
 # The copyright and the changelog of a package in Debian's formats.
@@ -111,7 +159,7 @@ debian_texts() { # PACKAGE FOLDER
         printf '%s\n' 'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/' \
             'Upstream-Name: scheduled-events' '' 'Files: *' 'Copyright: 2026 The scheduled-events authors' \
             'License: MIT or Apache-2.0'
-        [[ $1 != scheduled-events ]] || printf '%s\n' 'Comment: THIRD-PARTY beside this file has the licences of the libraries' \
+        [[ $1 == libscheduled-events* ]] || printf '%s\n' 'Comment: THIRD-PARTY beside this file has the licences of the libraries' \
             ' that the program contains.'
         printf '%s\n' '' 'License: MIT'
         printf ' %s\n .\n' 'Copyright (c) 2026 The scheduled-events authors'
@@ -181,13 +229,35 @@ wheel() { # PROCESSOR LIBC PLATFORM
 
 sdist() {
     log "the Python source distribution"
-    "$work/venv/bin/maturin" sdist --quiet --manifest-path py/Cargo.toml --out "$out"
+    "$work/venv/bin/maturin" sdist --manifest-path py/Cargo.toml --out "$out"
 }
 
 python_tools() {
     [[ -x $work/venv/bin/python ]] || python3 -m venv "$work/venv"
-    "$work/venv/bin/pip" install --quiet --disable-pip-version-check 'maturin==1.16.0' 'ziglang==0.17.1'
+    "$work/venv/bin/pip" install --quiet --disable-pip-version-check 'maturin==1.16.0' 'ziglang==0.17.1' \
+        'cargo-zigbuild==0.24.0'
     export PATH=$work/venv/bin:$PATH
+}
+
+# mingw-w64 links for x86-64, as in `make test-windows`; it does not know ARM64, for which Zig links.
+windows() {
+    local target name=scheduled-events-$version-windows
+    for target in x86_64-pc-windows-gnu aarch64-pc-windows-gnullvm; do
+        log "the command for $target"
+        local build=(cargo build)
+        [[ $target != aarch64-* ]] || build=("$work/venv/bin/cargo-zigbuild" zigbuild)
+        CARGO_ENCODED_RUSTFLAGS=$(flags) "${build[@]}" --quiet --locked --profile command --package scheduled-events --target "$target"
+        rm -rf "$work/archive"
+        mkdir -p "$work/archive"
+        cp "$CARGO_TARGET_DIR/$target/command/scheduled-events.exe" packaging/system/policy.toml LICENSE-* CHANGELOG.md docs/windows.md \
+            "$work/archive/"
+        packaging/licenses.py Cargo.toml scheduled-events "$target" >"$work/archive/THIRD-PARTY"
+        find "$work/archive" -exec touch --date="@$SOURCE_DATE_EPOCH" {} +
+        (cd "$work/archive" && rm -f "$out/$name-${target%%-*}.zip" && zip --quiet -9 --no-extra "$out/$name-${target%%-*}.zip" ./*)
+    done
+    log "the wheel for Windows"
+    CARGO_ENCODED_RUSTFLAGS=$(flags) "$work/venv/bin/maturin" build --quiet --manifest-path py/Cargo.toml \
+        --target x86_64-pc-windows-gnu --out "$out"
 }
 
 # What git knows of the tree.
@@ -208,7 +278,9 @@ sbom() {
     git ls-files -z | xargs -0 cp --parents --no-dereference --target-directory "$work/source"
     cargo-cyclonedx cyclonedx --quiet --format json --spec-version 1.5 --no-build-deps --target x86_64-unknown-linux-musl \
         --manifest-path "$work/source/client/Cargo.toml"
-    for member in client ffi-c py; do
+    cargo-cyclonedx cyclonedx --quiet --format json --spec-version 1.5 --no-build-deps --target x86_64-unknown-linux-musl \
+        --manifest-path "$work/source/fleet/Cargo.toml"
+    for member in client ffi-c py fleet; do
         name=$(basename "$work/source/$member"/*.cdx.json .cdx.json)
         sed "s|file://$work/source/|file:///scheduled-events/|g" "$work/source/$member/$name.cdx.json" >"$out/$name-$version.cdx.json"
     done
@@ -219,13 +291,14 @@ sums() {
 }
 
 if [[ $# -eq 0 ]]; then
-    set -- x86_64 aarch64 c-library wheels source sbom
+    set -- x86_64 aarch64 fleet-x86_64 fleet-aarch64 c-library wheels windows source sbom
     rm -rf "$out"
 fi
 mkdir -p "$out" "$work"
 for part; do
     case $part in
     x86_64 | aarch64) program "$part" ;;
+    fleet-x86_64 | fleet-aarch64) fleet "${part#fleet-}" ;;
     c-library) c_library ;;
     wheel)
         python_tools
@@ -239,6 +312,10 @@ for part; do
             wheel $processor musl musllinux_1_2
         done
         sdist
+        ;;
+    windows)
+        python_tools
+        windows
         ;;
     source) source_tree ;;
     sbom) sbom ;;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Prints the licence texts of all crates that are compiled into a package: packaging/licenses.py PACKAGE TARGET
+"""Prints the licence texts of all crates that are compiled into a package: packaging/licenses.py MANIFEST PACKAGE TARGET
 
-A text that several crates share is printed once, below the names of all of them. A crate without a text is an error.
+A text that several crates share is printed once, below the names of all of them. A crate without a text is an error, unless its licence is Apache-2.0.
 """
 
 import json
@@ -9,19 +9,20 @@ import pathlib
 import subprocess
 import sys
 
-def compiled(package, target):
+def compiled(manifest, package, target):
     """The names and versions of the crates of other authors in the program, without those that only build it."""
     tree = subprocess.check_output(
-        ["cargo", "tree", "--locked", "--package", package, "--target", target, "--edges", "normal,no-proc-macro",
+        ["cargo", "tree", "--locked", "--manifest-path", manifest, "--package", package, "--target", target, "--edges", "normal,no-proc-macro",
          "--prefix", "none", "--format", "{p}"], text=True)  # fmt: skip
     lines = {tuple(line.split()[:2]) for line in tree.splitlines() if line and "(/" not in line}
     return {(name, version.removeprefix("v")) for name, version in lines}
 
 
 def main():
-    package, target = sys.argv[1:]
-    wanted = compiled(package, target)
-    metadata = json.loads(subprocess.check_output(["cargo", "metadata", "--locked", "--format-version", "1"]))
+    manifest, package, target = sys.argv[1:]
+    wanted = compiled(manifest, package, target)
+    metadata = ["cargo", "metadata", "--locked", "--manifest-path", manifest, "--format-version", "1"]
+    metadata = json.loads(subprocess.check_output(metadata))
     texts, lacking = {}, []
     for crate in metadata["packages"]:
         if (crate["name"], crate["version"]) not in wanted:
@@ -29,6 +30,9 @@ def main():
         folder = pathlib.Path(crate["manifest_path"]).parent
         files = [path for path in sorted(folder.iterdir())
                  if path.name.upper().startswith(("LICENSE", "LICENCE", "COPYING", "NOTICE", "UNLICENSE")) and path.is_file()]
+        if not files and "Apache-2.0" in (crate["license"] or ""):
+            # The licence's text is the same for everybody.
+            files = [pathlib.Path(__file__).parent.parent / "LICENSE-APACHE"]
         if not files:
             lacking.append(f"{crate['name']} {crate['version']} ({crate['license']})")
         for path in files:

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""README.md, SECURITY.md and the guide as a package has them, with links that lead somewhere.
+
+    docs.py write FOLDER    writes them into FOLDER; a link to a file that is not among them becomes its path in the source
+    docs.py check FOLDER    checks that each link of the Markdown files below FOLDER leads to a file there
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import sys
+from urllib.parse import unquote, urlsplit
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FILES = ["README.md", "SECURITY.md", "docs/*.md", "docs/*.json", "docs/*.svg", "docs/images/*"]
+LEFT_OUT = "docs/SUMMARY.md"  # the order of the pages, for mdBook
+# A block of code, in which nothing is a link, or a link.
+CODE_OR_LINK = re.compile(r"^ *```.*?^ *```$|!?\[([^\]]*)\]\(([^)\s]+)\)", re.MULTILINE | re.DOTALL)
+
+
+def target_of(page, link):
+    """The file that a link of a page leads to; None for a link to the page itself or into the network."""
+    url = urlsplit(link)
+    if url.scheme or url.netloc or not url.path:
+        return None
+    return pathlib.Path(os.path.normpath(page.parent / unquote(url.path)))
+
+
+def write(folder):
+    files = {path for pattern in FILES for path in ROOT.glob(pattern)} - {ROOT / LEFT_OUT}
+    for path in sorted(files):
+
+        def rewrite(match, page=path):
+            text, link = match.groups()
+            target = target_of(page, link) if link else None
+            if target is None or target in files:
+                return match[0]
+            if target.parent == ROOT / "client/systemd":
+                return f"`{target.name}`"  # which the package has, too
+            name = f"`{target.relative_to(ROOT)}`"
+            return f"{name} of the source" if text.strip("`") in name else f"{text} ({name} of the source)"
+
+        copy = folder / path.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".md":
+            copy.write_text(CODE_OR_LINK.sub(rewrite, path.read_text("utf-8")), "utf-8")
+        else:
+            shutil.copyfile(path, copy)
+
+
+def check(folder):
+    links = [
+        (page, match[2])
+        for page in sorted(folder.rglob("*.md"))
+        for match in CODE_OR_LINK.finditer(page.read_text("utf-8"))
+        if match[2] and target_of(page, match[2])
+    ]
+    broken = [f"{page.relative_to(folder)}: {link} leads nowhere" for page, link in links if not target_of(page, link).exists()]
+    print(*broken, f"{len(links)} links, {len(broken)} lead nowhere", sep="\n")
+    sys.exit(1 if broken or not links else 0)
+
+
+if __name__ == "__main__":
+    commands = {"write": write, "check": check}
+    if len(sys.argv) != 3 or sys.argv[1] not in commands:
+        sys.exit(__doc__)
+    commands[sys.argv[1]](pathlib.Path(sys.argv[2]).resolve())

@@ -1,0 +1,42 @@
+{{- define "scheduled-events.name" -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "scheduled-events.labels" -}}
+app.kubernetes.io/name: scheduled-events
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- end -}}
+
+{{- define "scheduled-events.selector" -}}
+app.kubernetes.io/name: scheduled-events
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "scheduled-events.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+
+{{- define "scheduled-events.security" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end -}}
+
+{{- define "scheduled-events.environment" -}}
+- name: NODE_NAME
+  valueFrom:
+    fieldRef:
+      fieldPath: spec.nodeName
+{{- end -}}
+
+{{- define "scheduled-events.mounts" -}}
+- name: configuration
+  mountPath: /etc/scheduled-events
+  readOnly: true
+- name: state
+  mountPath: /var/lib/scheduled-events
+- name: run
+  mountPath: /run/scheduled-events
+{{- end -}}
