@@ -7,19 +7,18 @@ SECONDS ?= 20
 SEEDS ?= 500
 POLLS ?= 86400
 QUEUE_SECONDS ?= 180
+FLEET_SEEDS = $(if $(filter command,$(firstword $(origin SEEDS))),$(SEEDS),150)
 QUEUE_SEED ?= $(shell date +%j)
+ENGINES ?= etcd
+CHAOS_SECONDS = $(if $(filter command,$(firstword $(origin SECONDS))),$(SECONDS),100)
 # Modules of tests that take more than a few seconds: `make check` leaves them out.
 SLOW = reference:: invariants:: http_faults:: clocks:: commands:: restart:: state_file:: systemd:: run:: stalled_readers:: \
-	recordings:: every_beginning
+	recordings:: guide::console:: the_commands_of_every_page verdict::habits verdict::own_client every_beginning
 # The same selection of packages everywhere, so that all steps share one build of the dependencies.
 WORKSPACE = --locked --workspace
 
-.PHONY: help demo install wheel check test verify setup clean \
-	packages test-packages check-workflows check-version publish-crates check-format lint test-fast test-rust test-c test-python \
-	docs bare-metal bare-metal-c platforms msrv deny test-stack sizes prove-no-panic coverage verify-c check-bench \
-	test-fuzz fuzz \
-	crash soak queue-worker check-az test-metrics test-mounts check-systemd test-systemd test-sweeps miri advisories mutants \
-	header faults-table records-page scenarios-page bench bench-poll bench-python bench-sizes bench-check bench-c performance
+# No target is the name of a file that it makes.
+.PHONY: $(shell sed -n 's/^\([a-z][a-z-]*\):.*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help: ## list these targets
 	@awk '/^##@/ { printf "\n%s\n", substr($$0, 5) } \
@@ -33,10 +32,10 @@ demo: ## show a maintenance from start to end against the built-in replay server
 install: ## install the C library, its headers and packages: make install PREFIX=/usr/local
 	@ffi-c/install.sh $(PREFIX)
 
-wheel: ## build the Python wheel into target/wheels
+wheel: ## build the Python wheel into target/wheels; for Windows: make wheel ARGS="--target x86_64-pc-windows-gnu"
 	@tests/setup python
 	@python3 -m venv target/python/venv && target/python/venv/bin/pip install -q 'maturin>=1.9.4,<2'
-	cd py && CARGO_TARGET_DIR=../target ../target/python/venv/bin/maturin build --out ../target/wheels
+	cd py && CARGO_TARGET_DIR=../target ../target/python/venv/bin/maturin build --out ../target/wheels $(ARGS)
 
 packages: ## build what users install into target/packages: make packages PARTS="x86_64 sbom"
 	@tests/setup packages
@@ -45,11 +44,11 @@ packages: ## build what users install into target/packages: make packages PARTS=
 ##@ Test it, in three tiers
 check: check-format lint test-fast ## format, Clippy, unit tests and fast integration tests; needs only Rust; 90 s, 4 min at first
 
-test: ## all features in Rust, C, C++ and Python; installs what it needs; 10 min
+test: ## all features in Rust, C, C++ and Python; installs what it needs; 15 min
 	@tests/setup space-test
 	@tests/run test
 
-verify: ## crashes, soak, Miri, fuzzing, coverage, no panics, stack, sizes, old Rust, platforms, systemd; 25 min
+verify: ## crashes, soak, Miri, fuzzing, coverage, no panics, stack, sizes, old Rust, platforms, systemd; 40 min
 	@tests/setup space-verify
 	@tests/run verify
 
@@ -58,12 +57,12 @@ setup: ## install everything that any of these targets needs
 
 clean: ## remove what was built
 	$(CARGO) clean
-	rm -rf fuzz/target tests/no-panic/target bench/target
+	rm -rf fleet/target fuzz/target page/target tests/no-panic/target bench/target
 
 ##@ Steps of `make check` and `make test`
 check-format: ## check that the code is formatted
 	@tests/setup rust
-	@for workspace in . bench fuzz tests/no-panic ffi-c/header ffi-c/bare-metal tests/c/bench; do \
+	@for workspace in . bench fleet fuzz page tests/no-panic ffi-c/header ffi-c/bare-metal tests/c/bench; do \
 		$(CARGO) fmt --all --check --manifest-path $$workspace/Cargo.toml || exit 1; \
 	done
 
@@ -74,6 +73,13 @@ lint: ## run Clippy; warnings are errors
 
 test-fast: ## run unit tests and fast integration tests
 	$(CARGO) test $(WORKSPACE) --lib --bins --test suite --test portable -- $(SLOW:%=--skip %)
+
+# An environment that has a cluster by chance does not count: the tests create nodes and namespaces in it.
+test-kubernetes: ## test nodes and Leases against an imitated API server, or a cluster with KUBECONFIG=FILE, and the chart
+	@tests/setup kubernetes
+	packaging/kubernetes/check
+	KUBERNETES_TEST_CONFIG='$(if $(filter command,$(firstword $(origin KUBECONFIG))),$(abspath $(KUBECONFIG)))' \
+		$(CARGO) test --locked --manifest-path fleet/Cargo.toml --test kubernetes
 
 test-rust: ## run all tests of `cargo test` but the sweeps of `make test-sweeps`
 	@tests/setup client
@@ -87,9 +93,38 @@ test-python: ## test the Python package: types, tests
 	@tests/setup python
 	@tests/python/run
 
+test-fleet: ## test the fleet's gate with a real etcd and Azurite, and three machines with one approval
+	@tests/setup rust fleet
+	$(CARGO) build --locked --package scheduled-events
+	cd fleet && $(CARGO) clippy --locked --all-targets -- -D warnings
+	cd fleet && SCHEDULED_EVENTS=$(CURDIR)/$${CARGO_TARGET_DIR:-target}/debug/scheduled-events $(CARGO) test --locked
+	@fleet/tests/chaos/check.py --self-test
+	fleet/tests/chaos/run etcd --seconds 10 --machines 12
+
 ##@ Steps of `make verify`
-docs: ## build the documentation; warnings are errors
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(WORKSPACE) --no-deps --document-private-items
+model-fleet: ## check the fleet's gate in every order of its steps, and that its defects are found; 3 min
+	@tests/setup rust
+	cd fleet && $(CARGO) test --locked --profile model --no-default-features --test model -- --nocapture --test-threads 1
+
+scale-fleet: ## simulate fleets of up to 1,000 machines with faults, in virtual time: make scale-fleet SEEDS=5000
+	@tests/setup rust
+	cd fleet && SEEDS=$(FLEET_SEEDS) SEED=$(SEED) $(CARGO) test --locked --profile model --no-default-features --test scale -- --nocapture --test-threads 1
+
+chaos-fleet: ## kill 60 watchers and daemons and etcd at random, and check the audit files: make chaos-fleet SECONDS=600 ENGINES=etcd
+	@tests/setup rust fleet
+	$(CARGO) build --locked --package scheduled-events
+	cd fleet && $(CARGO) build --locked
+	fleet/tests/chaos/run $(ENGINES) --seconds $(CHAOS_SECONDS)
+
+# The crate for Windows is empty on other systems, so that links in its documentation lead nowhere.
+docs: book ## build the guide and the documentation of the crates; warnings, and public items without an example, are errors
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(WORKSPACE) --exclude scheduled-events-windows --no-deps --document-private-items
+	@python3 tests/docs/examples.py
+
+book: ## build the guide into target/docs, and check its links
+	@tests/setup docs
+	@target/tools/bin/mdbook build docs
+	@python3 tests/docs/book.py finish target/docs
 
 bare-metal: ## build core for a machine without an operating system
 	@tests/setup bare-metal
@@ -102,7 +137,13 @@ bare-metal-c: ## build the C library for a Cortex-M4, and run C programs with it
 platforms: ## check client and core for 64-bit ARM, musl and Windows
 	@tests/setup platforms
 	$(CARGO) clippy --locked --package scheduled-events --package scheduled-events-core \
-		--target aarch64-unknown-linux-gnu --target x86_64-unknown-linux-musl --target x86_64-pc-windows-gnu -- -D warnings
+		--target aarch64-unknown-linux-gnu --target x86_64-unknown-linux-musl -- -D warnings
+	$(CARGO) clippy --locked --package scheduled-events --package scheduled-events-core --package scheduled-events-windows \
+		--all-targets --target x86_64-pc-windows-gnu -- -D warnings
+
+test-windows: ## run the command, the tests and the C library on Windows, in wine: make test-windows PARTS="demo"
+	@tests/setup windows
+	@tests/windows/run $(PARTS)
 
 msrv: ## build everything with the oldest supported Rust
 	@tests/msrv
@@ -110,6 +151,8 @@ msrv: ## build everything with the oldest supported Rust
 deny: ## check licenses, sources and bans of the dependencies; needs no network
 	@tests/setup deny
 	$(CARGO) deny --locked check licenses bans sources
+	cd fleet && $(CARGO) deny --locked check licenses bans sources
+	cd page && $(CARGO) deny --locked check licenses bans sources
 
 test-stack: ## check the stack that core's calls take, whatever the document
 	$(CARGO) test --locked --release --package scheduled-events-core --test stack
@@ -141,6 +184,14 @@ fuzz: ## fuzz each target for some seconds: make fuzz SECONDS=60
 	@tests/setup fuzz
 	@fuzz/run.sh $(SECONDS)
 
+fuzz-corpora: ## minimise what fuzzing found and keep it in fuzz/corpora
+	@tests/setup fuzz
+	@fuzz/corpora.py pack
+
+coverage-fuzz: ## measure which lines of core the inputs in fuzz/corpora reach; at least 95 %
+	@tests/setup coverage
+	@tests/coverage corpora
+
 crash: ## kill the command at every boundary of its work: make crash SEEDS=10000; one seed: make crash SEED=7
 	@tests/setup crash
 	CRASH_SEEDS=$(SEEDS) CRASH_SEED=$(SEED) $(CARGO) test $(WORKSPACE) --test crash
@@ -150,6 +201,12 @@ soak: ## documents of 10,000 events, then a day of polls in a minute: nothing gr
 
 queue-worker: ## kill and evict three queue workers at random moments: make queue-worker QUEUE_SECONDS=600 QUEUE_SEED=7
 	QUEUE_SECONDS=$(QUEUE_SECONDS) QUEUE_SEED=$(QUEUE_SEED) $(CARGO) test $(WORKSPACE) --test suite -- run::queue_worker --nocapture
+
+test-page: ## test the replay server's page with chromium: make test-page ONLY=keyboard; 3 min
+	@tests/setup rust page
+	cd page && $(CARGO) clippy --locked --all-targets -- -D warnings
+	cd page && $(CARGO) test --locked
+	@ONLY='$(ONLY)' tests/page/run
 
 check-az: ## parse the az commands that are printed and documented with the parser of the Azure CLI
 	@tests/setup az
@@ -163,13 +220,15 @@ test-metrics: ## scrape the metrics of a replayed day with a real Prometheus; te
 test-mounts: ## test the state file on a full and on a read-only file system, which takes a mount
 	@tests/mounts
 
-check-systemd: ## check that systemd understands the unit, and how much the unit gives away
+check-systemd: ## check that systemd understands the units, and how much they give away
 	@tests/setup systemd
 	@client/systemd/check
+	@fleet/systemd/check
 
-test-systemd: ## run the unit under a real systemd: ready, watched, restarted, stopped
+test-systemd: ## run the units under a real systemd: ready, watched, restarted, stopped, started by a socket
 	@tests/setup systemd
 	@client/systemd/try
+	@fleet/systemd/try
 
 test-packages: ## test the packages as users would, in a fresh Debian with systemd; build them twice: make test-packages PARTS=lint
 	@tests/setup packages test-packages
@@ -195,7 +254,7 @@ check-version: ## check that a tag, the versions and the changelog agree: make c
 	@packaging/check-version $(TAG)
 
 publish-crates: ## publish the crates; to try: make publish-crates ARGS=--dry-run
-	$(CARGO) publish --locked --package scheduled-events-core --package scheduled-events $(ARGS)
+	$(CARGO) publish --locked --package scheduled-events-core --package scheduled-events-windows --package scheduled-events $(ARGS)
 
 mutants: ## change core in small ways that its tests must notice; hours: make mutants FILES="policy.rs session/mod.rs"
 	@tests/setup mutants
@@ -210,6 +269,24 @@ records-page: ## write docs/records.md from the definition of the records
 scenarios-page: ## write docs/scenarios.md from the scenario files
 	SCHEDULED_EVENTS_WRITE_SCENARIOS_PAGE=1 $(CARGO) test $(WORKSPACE) --test suite scenarios_page::the_page
 
+commands-page: ## write docs/commands.md from the definition of the arguments
+	SCHEDULED_EVENTS_WRITE_COMMANDS_PAGE=1 $(CARGO) test $(WORKSPACE) --lib commands_page::
+
+policy-schema: ## write docs/policy.schema.json and its page from the keys and words of a policy
+	SCHEDULED_EVENTS_WRITE_POLICY_SCHEMA=1 $(CARGO) test $(WORKSPACE) --test suite policy_schema::
+
+python-page: ## write docs/python-api.md from the type stubs of the Python package
+	@python3 tests/docs/python_api.py
+
+page-images: ## take the screenshots of docs/replay-page.md
+	@tests/setup page
+	@tests/page/run images
+
+docs-images: ## draw docs/images/demo.svg from a run of the demonstration
+	@tests/setup docs
+	$(CARGO) build --locked --package scheduled-events
+	@python3 tests/docs/demo_svg.py $${CARGO_TARGET_DIR:-target}/debug/scheduled-events
+
 faults-table: ## write docs/faults.md from the tests
 	SCHEDULED_EVENTS_WRITE_FAULTS_PAGE=1 $(CARGO) test --locked --package scheduled-events --test suite http_faults::page
 
@@ -222,6 +299,13 @@ bench: ## compare core with other parsers: make bench ARGS="--documents S,L --co
 bench-poll: ## compare a whole poll over loopback with a bare GET and with Python's HTTP libraries
 	@tests/setup bench
 	@bench/poll/run.sh $(ARGS)
+
+bench-day: ## measure what a day of --metrics-file and --audit costs
+	@bench/day.py $(ARGS)
+
+bench-page: ## measure the program of the replay page, and the CPU time of an idle page; 5 min
+	@tests/setup page
+	@tests/page/run idle
 
 bench-python: ## compare the Python module with orjson, msgspec, json and requests
 	@tests/setup bench
@@ -239,6 +323,10 @@ bench-check: ## count the instructions of core's main calls; at most 3 % more th
 bench-c: ## compare reading through C with reading in Rust
 	@tests/setup c
 	@python3 tests/c/run.py --bench
+
+performance-fleet: ## simulate approvals of up to 1,000 machines, and write the figures of docs/performance.md; 5 min
+	@tests/setup rust
+	cd fleet && $(CARGO) test --locked --profile model --no-default-features --test scale -- --ignored --nocapture performance
 
 performance: ## run all benchmarks and write the tables of docs/performance.md
 	$(MAKE) bench

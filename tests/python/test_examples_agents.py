@@ -453,7 +453,7 @@ def test_postgres_goes_on_if_the_standby_lacks_something(postgres: Postgres, tmp
     folder.mkdir()
     pg_ctl = shutil.which("pg_ctl", path=postgres.environment["PATH"])
     (folder / "pg_ctl").write_text(
-        f"#!/bin/sh\n# Stands for pg_ctl, and for a standby that fails just before this server stops.\n"
+        f"#!/bin/sh\n# Imitates pg_ctl, and a standby that fails just before this server stops.\n"
         f'case "$*" in *stop) {pg_ctl} -D {postgres.data("b")} -w -s -m immediate stop ;; esac\nexec {pg_ctl} "$@"\n'
     )
     (folder / "pg_ctl").chmod(0o755)

@@ -83,8 +83,8 @@
  * function can return it, but no input is known that causes it.
  *
  * Outputs are written only if the call succeeds, so they need not be initialised. There are two exceptions: `needed`, which
- * is also written if a buffer or a tracker is too small, and `error`, which describes why a document is refused. A call
- * that fails does not change its objects and cursors, unless its description says so.
+ * is also written if a buffer or a tracker is too small, and `error`, which describes why a document or a profile is
+ * refused. A call that fails does not change its objects and cursors, unless its description says so.
  *
  * Enumerations are passed as uint32_t in structs and arguments, so that their size does not depend on the compiler. A
  * number that a function does not know is refused with SCHEDEV_ERROR_ARGUMENT. A number that your program does not know
@@ -287,6 +287,8 @@ typedef enum schedev_status {
   SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS = 17,
   /** Another machine wrote the snapshot: the disk was cloned. */
   SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE = 18,
+  /** Azure refuses the notification profile or its time-out. The schedev_error has the schedev_profile_rule. */
+  SCHEDEV_ERROR_PROFILE = 19,
   /** A bug in this library was caught. Initialise the objects that were passed again. */
   SCHEDEV_ERROR_INTERNAL = 255,
 } schedev_status;
@@ -608,9 +610,12 @@ typedef enum schedev_parse_error {
 /** The size of schedev_error.message, the NUL included. No message is longer. */
 #define SCHEDEV_ERROR_MESSAGE_MAX_BYTES 128
 
-/** Why a document is refused, and where. Written if a function returns SCHEDEV_ERROR_PARSE. */
+/**
+ * Why a document is refused, and where, if a function returns SCHEDEV_ERROR_PARSE; or the rule by which a profile is refused,
+ * if it returns SCHEDEV_ERROR_PROFILE, which has no position: line, column and offset are 0. Otherwise it is not written.
+ */
 typedef struct schedev_error {
-  /** A schedev_parse_error. */
+  /** A schedev_parse_error or a schedev_profile_rule. No number is in both. */
   uint32_t kind;
   /** The line, from 1. Lines end with a line feed. */
   uint32_t line;
@@ -662,6 +667,145 @@ typedef struct schedev_position {
  */
 SCHEDEV_MUST_USE
 SCHEDEV_API schedev_status schedev_position_of(const char *data, size_t len, size_t offset, schedev_position *position);
+
+/* ---- Terminate notifications ------------------------------------------------------------------------------------- */
+
+/** The oldest version of the compute API that knows schedev_notification_profile. */
+#define SCHEDEV_COMPUTE_API_VERSION_MIN "2019-03-01"
+
+/** The shortest time-out of a Terminate event, in seconds. It is also Azure's default. */
+#define SCHEDEV_TERMINATE_TIMEOUT_MIN_SECONDS 300
+
+/** The longest time-out of a Terminate event, and the only one of an OS image event, in seconds. */
+#define SCHEDEV_TERMINATE_TIMEOUT_MAX_SECONDS 900
+
+/**
+ * A rule of Azure by which a profile or its time-out is refused. The numbers are not those of a schedev_parse_error: a
+ * schedev_error has one or the other.
+ */
+typedef enum schedev_profile_rule {
+  /** A time-out is a duration in ISO 8601. Here: days, hours, minutes and seconds as whole numbers, such as "PT5M". */
+  SCHEDEV_PROFILE_RULE_ISO_8601_DURATION = 64,
+  /** The time-out of a Terminate event is at least 5 minutes. */
+  SCHEDEV_PROFILE_RULE_AT_LEAST_5_MINUTES = 65,
+  /** The time-out of a Terminate event is at most 15 minutes. */
+  SCHEDEV_PROFILE_RULE_AT_MOST_15_MINUTES = 66,
+  /** The time-out of an OS image event is 15 minutes. */
+  SCHEDEV_PROFILE_RULE_EXACTLY_15_MINUTES = 67,
+  /** Terminate notifications cannot be enabled on Spot instances. */
+  SCHEDEV_PROFILE_RULE_NOT_ON_SPOT = 68,
+  /** The compute API knows the profile since version SCHEDEV_COMPUTE_API_VERSION_MIN. */
+  SCHEDEV_PROFILE_RULE_COMPUTE_API_VERSION = 69,
+} schedev_profile_rule;
+
+/**
+ * Returns a schedev_profile_rule as a word, such as "at-least-5-minutes".
+ *
+ * @param rule  a schedev_profile_rule, or any other number.
+ * @return a static string; "other" if the number has no word.
+ */
+SCHEDEV_API const char *schedev_profile_rule_word(uint32_t rule);
+
+/**
+ * Whether something is announced, and how long its event waits for its approval: terminateNotificationProfile, for deletions,
+ * or osImageNotificationProfile, for reimages and OS upgrades, of the REST API. Initialise it with
+ * SCHEDEV_NOTIFICATION_PROFILE_INIT, which announces nothing.
+ */
+typedef struct schedev_notification_profile {
+  /** sizeof(schedev_notification_profile). */
+  size_t struct_size;
+  /**
+   * The time-out in seconds, if has_not_before_timeout: SCHEDEV_TERMINATE_TIMEOUT_MIN_SECONDS to
+   * SCHEDEV_TERMINATE_TIMEOUT_MAX_SECONDS for deletions, the latter for OS images. 0 is refused as too short. Without
+   * has_not_before_timeout, everything but 0 is refused with SCHEDEV_ERROR_ARGUMENT.
+   */
+  uint32_t not_before_timeout_seconds;
+  /** Whether there is a time-out. Without one, the JSON has none, and Azure takes 5 minutes for deletions. */
+  bool has_not_before_timeout;
+  /** Whether it is announced. */
+  bool enable;
+} schedev_notification_profile;
+
+/** Initialises a profile that announces nothing. */
+#define SCHEDEV_NOTIFICATION_PROFILE_INIT                                                                              \
+  { sizeof(schedev_notification_profile), 0, false, false }
+
+/**
+ * Parses the time-out of a Terminate event: a duration in ISO 8601 such as "PT10M", with days, hours, minutes and seconds as
+ * whole numbers.
+ *
+ * @param data     the text, UTF-8; NULL if len is 0.
+ * @param len      its length in bytes.
+ * @param seconds  receives the time-out in seconds.
+ * @param error    receives the rule by which the time-out is refused; may be NULL.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_PROFILE if Azure refuses it; SCHEDEV_ERROR_UTF8; SCHEDEV_ERROR_NULL.
+ */
+SCHEDEV_MUST_USE
+SCHEDEV_API schedev_status schedev_terminate_timeout_parse(const char *data, size_t len, uint32_t *seconds,
+                                                           schedev_error *error);
+
+/**
+ * Parses the time-out of an OS image event, which can only be 15 minutes, such as "PT15M" or "PT900S".
+ *
+ * @param data     the text, UTF-8; NULL if len is 0.
+ * @param len      its length in bytes.
+ * @param seconds  receives SCHEDEV_TERMINATE_TIMEOUT_MAX_SECONDS.
+ * @param error    receives the rule by which the time-out is refused; may be NULL.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_PROFILE if Azure refuses it; SCHEDEV_ERROR_UTF8; SCHEDEV_ERROR_NULL.
+ */
+SCHEDEV_MUST_USE
+SCHEDEV_API schedev_status schedev_os_image_timeout_parse(const char *data, size_t len, uint32_t *seconds,
+                                                          schedev_error *error);
+
+/**
+ * Formats the time-out of a Terminate event in ISO 8601, such as "PT10M" or "PT7M30S".
+ *
+ * @param seconds   the time-out in seconds.
+ * @param buffer    receives the text, and a NUL after it if a byte is left; NULL if capacity is 0.
+ * @param capacity  the size of the buffer in bytes; 16 bytes are enough for every time-out.
+ * @param needed    receives the length of the text in bytes, without the NUL, even if the buffer is too small.
+ * @param error     receives the rule by which the time-out is refused; may be NULL.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_PROFILE if Azure refuses it; SCHEDEV_ERROR_BUFFER_TOO_SMALL; SCHEDEV_ERROR_NULL.
+ */
+SCHEDEV_MUST_USE
+SCHEDEV_API schedev_status schedev_terminate_timeout_format(uint32_t seconds, char *buffer, size_t capacity,
+                                                            size_t *needed, schedev_error *error);
+
+/**
+ * Checks that a scale set accepts a profile for deletions. An OS image profile needs no such check: schedev_notification_json()
+ * checks its time-out.
+ *
+ * @param profile          the profile.
+ * @param is_spot          whether the instances of the scale set are Spot machines.
+ * @param api_version      the version of the compute API, a date such as "2021-07-01"; NULL if its length is 0.
+ * @param api_version_len  its length in bytes.
+ * @param error            receives the rule by which the profile is refused; may be NULL.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_PROFILE if Azure refuses it; SCHEDEV_ERROR_ARGUMENT; SCHEDEV_ERROR_UTF8;
+ *         SCHEDEV_ERROR_NULL.
+ */
+SCHEDEV_MUST_USE
+SCHEDEV_API schedev_status schedev_terminate_check(const schedev_notification_profile *profile, bool is_spot,
+                                                   const char *api_version, size_t api_version_len,
+                                                   schedev_error *error);
+
+/**
+ * Writes the JSON of what a scale set announces: scheduledEventsProfile of the REST API, in
+ * properties.virtualMachineProfile. For example:
+ * {"terminateNotificationProfile":{"notBeforeTimeout":"PT10M","enable":true}}.
+ *
+ * @param terminate  the profile for deletions; NULL leaves it out.
+ * @param os_image   the profile for reimages and OS upgrades; NULL leaves it out.
+ * @param buffer     receives the JSON, and a NUL after it if a byte is left; NULL if capacity is 0.
+ * @param capacity   the size of the buffer in bytes; 192 bytes are always enough.
+ * @param needed     receives the length of the JSON in bytes, without the NUL, even if the buffer is too small.
+ * @param error      receives the rule by which a profile is refused; may be NULL.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_PROFILE if Azure refuses it; SCHEDEV_ERROR_BUFFER_TOO_SMALL; SCHEDEV_ERROR_ARGUMENT;
+ *         SCHEDEV_ERROR_NULL.
+ */
+SCHEDEV_MUST_USE
+SCHEDEV_API schedev_status schedev_notification_json(const schedev_notification_profile *terminate,
+                                                     const schedev_notification_profile *os_image, char *buffer,
+                                                     size_t capacity, size_t *needed, schedev_error *error);
 
 /* ---- Documents --------------------------------------------------------------------------------------------------- */
 

@@ -1,4 +1,4 @@
-"""Stands for the route to Azure's metadata service: connections to 169.254.169.254 go to the replay server at $REPLAY.
+"""Imitates the route to Azure's metadata service: connections to 169.254.169.254 go to the replay server at $REPLAY.
 
 Python imports it at its start from PYTHONPATH, so that programs run unchanged.
 """
