@@ -52,8 +52,7 @@ pub async fn run(config: &Config, node: Option<&str>) -> Result<(), Failure> {
     loop {
         let why = match show(&api, config, &change, &event).await {
             Ok(()) => return Ok(()),
-            Err(NodeError::Failed(why)) if begin.elapsed() + PACE < RETRY_TIME => why,
-            Err(NodeError::Conflict) if begin.elapsed() + PACE < RETRY_TIME => continue,
+            Err(error @ (NodeError::Conflict | NodeError::Failed(_))) if begin.elapsed() + PACE < RETRY_TIME => error,
             Err(error) => return Err(Failure::refused(format!("node {name}: cannot show the event: {error}"))),
         };
         print(&format!("node {name}: cannot show the event yet: {why}"));

@@ -123,8 +123,6 @@ impl Drain {
                     }
                     return Ok(node);
                 }
-                // Somebody changed the node meanwhile: at once once more.
-                Err(NodeError::Conflict) => continue,
                 Err(NodeError::NotFound) => {
                     return Err(Failure::refused(format!(
                         "there is no node {name}: use --node, NODE_NAME or `node.name`"
@@ -133,7 +131,7 @@ impl Drain {
                 Err(NodeError::Refused(message)) => {
                     return Err(Failure::refused(format!("cannot cordon node {name}: {message}")));
                 }
-                Err(NodeError::Failed(message)) => message,
+                Err(error @ (NodeError::Conflict | NodeError::Failed(_))) => error.to_string(),
             };
             print(&format!("cannot cordon node {name} yet: {failure}"));
             if self.begin.elapsed() + RETRY_PAUSE >= self.plan.end() {

@@ -41,13 +41,12 @@ pub async fn run(config: &Config, node: Option<&str>, if_over: bool) -> Result<(
                 }
                 return Ok(());
             }
-            Err(NodeError::Conflict) => continue,
             Err(NodeError::Refused(message)) => {
                 return Err(Failure::refused(format!("cannot uncordon node {name}: {message}")));
             }
             // After a redeployment the kubelet may have to register it first.
             Err(NodeError::NotFound) => format!("there is no node {name}"),
-            Err(NodeError::Failed(message)) => message,
+            Err(error @ (NodeError::Conflict | NodeError::Failed(_))) => error.to_string(),
         };
         if failure != printed {
             print(&format!("node {name}: not back in service yet: {failure}"));

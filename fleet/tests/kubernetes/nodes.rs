@@ -262,6 +262,27 @@ fn a_taint_that_comes_between_reading_and_writing_is_not_lost() {
     assert!(!cluster.is_cordoned());
 }
 
+/// As when a controller writes the node all the time.
+#[test]
+fn a_node_that_always_changed_meanwhile_is_asked_for_once_a_second_and_not_for_ever() {
+    let cluster = Cluster::start();
+    let Some(fake) = &cluster.fake else { return };
+    let conflict = || Fault { method: "PATCH", path: "/nodes/", times: u32::MAX, kind: FaultKind::Refuse(409, None) };
+    fake.add_fault(conflict());
+    let asked = || cluster.seen("PATCH", "/nodes/").len();
+    let output = cluster.fail("drain", &event("A", "Reboot", Some(12)));
+    assert!(output.contains("it changed meanwhile"), "{output}");
+    assert!((1..60).contains(&asked()), "{}", asked());
+    fake.remove_faults();
+    cluster.succeed("drain", &event("A", "Reboot", Some(900)));
+    fake.add_fault(conflict());
+    cluster.configure("ready_timeout = \"2s\"");
+    let before = asked();
+    let output = cluster.fail("uncordon", &event("A", "Reboot", None));
+    assert!(output.contains("it changed meanwhile"), "{output}");
+    assert!((1..30).contains(&(asked() - before)), "{}", asked() - before);
+}
+
 #[test]
 fn a_watch_whose_version_is_too_old_begins_again() {
     let cluster = Cluster::start();

@@ -128,6 +128,10 @@ impl FakeApi {
         self.shared.faults.lock().unwrap().push(fault);
     }
 
+    pub(crate) fn remove_faults(&self) {
+        self.shared.faults.lock().unwrap().clear();
+    }
+
     /// All requests until now.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         self.shared.seen.lock().unwrap().clone()
