@@ -4,6 +4,7 @@
 //! ours, and a name of its own that leads here (DNS rebinding) is not our `Host`.
 
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use axum::extract::{Request, State};
 use axum::http::header::{
@@ -17,14 +18,18 @@ use subtle::ConstantTimeEq as _;
 use super::Control;
 use super::routes::Refusal;
 
+/// How long the ticket is good for: a browser that starts needs seconds.
+const TICKET_LIFETIME: Duration = Duration::from_secs(60);
+
 /// What opens the control.
 #[derive(Debug)]
 pub(super) struct Keys {
     port: u16,
     /// Opens everything.
     token: String,
-    /// Is exchanged for the token, once.
+    /// Is exchanged for the token, once, and only soon after its creation.
     ticket: Mutex<Option<String>>,
+    created: Instant,
     /// Lets clients post what they log, and nothing else: it may be seen among the arguments of processes.
     records: String,
 }
@@ -45,7 +50,8 @@ const SECURITY: [(HeaderName, &str); 6] = [
 
 impl Keys {
     pub(super) fn new(port: u16) -> Result<Self, String> {
-        Ok(Self { port, token: random_key()?, ticket: Mutex::new(Some(random_key()?)), records: random_key()? })
+        let ticket = Mutex::new(Some(random_key()?));
+        Ok(Self { port, token: random_key()?, ticket, created: Instant::now(), records: random_key()? })
     }
 
     pub(super) fn authority(&self) -> String {
@@ -64,7 +70,7 @@ impl Keys {
     pub(super) fn exchange(&self, ticket: &str) -> Option<&str> {
         let mut kept = self.ticket.lock().unwrap_or_else(PoisonError::into_inner);
         let is_right = kept.as_ref().is_some_and(|kept| same(kept, ticket));
-        is_right.then(|| {
+        (is_right && self.created.elapsed() < TICKET_LIFETIME).then(|| {
             *kept = None;
             self.token.as_str()
         })
@@ -177,6 +183,9 @@ mod tests {
         assert_eq!(keys.exchange(&ticket), Some(keys.token()));
         assert_eq!(keys.exchange(&ticket), None);
         assert_eq!(keys.exchange(""), None);
+        let mut old = Keys::new(8000).expect("random numbers");
+        old.created = old.created.checked_sub(TICKET_LIFETIME).expect("a time after the boot");
+        assert_eq!(old.exchange(&old.ticket()), None);
         assert!(keys.opens_records(keys.records()) && !keys.opens_records(keys.token()));
     }
 }
