@@ -1,7 +1,9 @@
 //! Files: one is replaced while others read it, and a folder is for administrators alone.
 
-use std::fs;
+use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::mem::{size_of, zeroed};
+use std::os::windows::fs::OpenOptionsExt;
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
 use std::path::Path;
 use std::ptr::{null, null_mut};
@@ -10,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use windows_sys::Win32::Foundation::{ERROR_ALREADY_EXISTS, FALSE, LocalFree};
 use windows_sys::Win32::Security::Authorization::{
-    ConvertStringSecurityDescriptorToSecurityDescriptorW, GetNamedSecurityInfoW, SDDL_REVISION_1, SE_FILE_OBJECT,
-    SetNamedSecurityInfoW,
+    ConvertStringSecurityDescriptorToSecurityDescriptorW, GetSecurityInfo, SDDL_REVISION_1, SE_FILE_OBJECT,
+    SetSecurityInfo,
 };
 use windows_sys::Win32::Security::{
     ACL, DACL_SECURITY_INFORMATION, EqualSid, GetSecurityDescriptorDacl, GetSecurityDescriptorOwner,
@@ -20,7 +22,9 @@ use windows_sys::Win32::Security::{
     WinLocalSystemSid,
 };
 use windows_sys::Win32::Storage::FileSystem::{
-    CreateDirectoryW, MOVEFILE_REPLACE_EXISTING, MOVEFILE_WRITE_THROUGH, MoveFileExW,
+    BY_HANDLE_FILE_INFORMATION, CreateDirectoryW, FILE_FLAG_BACKUP_SEMANTICS, FILE_FLAG_OPEN_REPARSE_POINT,
+    FILE_LIST_DIRECTORY, FILE_READ_ATTRIBUTES, FILE_SHARE_READ, FILE_SHARE_WRITE, GetFileInformationByHandle,
+    MOVEFILE_REPLACE_EXISTING, MOVEFILE_WRITE_THROUGH, MoveFileExW, READ_CONTROL, WRITE_DAC, WRITE_OWNER,
 };
 use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcessToken};
 
@@ -47,12 +51,19 @@ pub fn replace(from: &Path, to: &Path) -> io::Result<()> {
         let moved = check(unsafe {
             MoveFileExW(wide_from.as_ptr(), wide_to.as_ptr(), MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH)
         });
-        // The standard library's rename also replaces a file that others have open, if they share it.
-        match moved.or_else(|_| fs::rename(from, to)) {
+        match moved.or_else(|_| replace_open(from, to)) {
             Err(error) if is_in_use(&error) && Instant::now() < deadline => thread::sleep(RETRY_INTERVAL),
             result => return result,
         }
     }
+}
+
+/// Replaces a file that others have open, if they share it: the standard library does that. Its rename is on the disk once the
+/// file is.
+fn replace_open(from: &Path, to: &Path) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).open(from)?;
+    fs::rename(from, to)?;
+    file.sync_all()
 }
 
 /// Whether it failed since another program has the file open: access denied, a sharing or a lock violation.
@@ -79,36 +90,64 @@ pub fn create_private_folder(folder: &Path) -> io::Result<()> {
         Err(error) if error.raw_os_error() == Some(ERROR_ALREADY_EXISTS.cast_signed()) => {}
         result => return result,
     }
-    if !is_trusted(folder)? {
-        return Err(io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            "it exists, and is a link or belongs to somebody other than SYSTEM, the administrators and you; remove it first",
-        ));
+    // Nobody exchanges the folder while this is open.
+    let opened = open(folder, FILE_LIST_DIRECTORY | READ_CONTROL | WRITE_DAC | WRITE_OWNER)?;
+    check_trusted(&opened, "it")?;
+    if !opened.metadata()?.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::NotADirectory, "it is not a folder; remove it first"));
     }
     let what = OWNER_SECURITY_INFORMATION | DACL_SECURITY_INFORMATION | PROTECTED_DACL_SECURITY_INFORMATION;
-    let (owner, list) = (descriptor.owner()?, descriptor.access_list()?);
-    // SAFETY: the name ends with a zero; owner and list are part of the descriptor, which lives until the end.
-    check_code(unsafe { SetNamedSecurityInfoW(name.as_ptr(), SE_FILE_OBJECT, what, owner, null_mut(), list, null()) })?;
+    let (owner, list, handle) = (descriptor.owner()?, descriptor.access_list()?, opened.as_raw_handle());
+    // SAFETY: the handle is open; owner and list are part of the descriptor, which lives until the end.
+    check_code(unsafe { SetSecurityInfo(handle, SE_FILE_OBJECT, what, owner, null_mut(), list, null()) })?;
     // From now on, nobody else adds a file.
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        if !is_trusted(&path)? {
-            return Err(io::Error::new(
-                io::ErrorKind::PermissionDenied,
-                format!(
-                    "{} in it is a link or belongs to somebody other than SYSTEM, the administrators and you; remove it first",
-                    path.display()
-                ),
-            ));
-        }
+        check_trusted(&open(&path, READ_CONTROL)?, &format!("{} in it", path.display()))?;
     }
     Ok(())
 }
 
-/// Whether it is no link, and belongs to SYSTEM, the administrators or this user.
-fn is_trusted(path: &Path) -> io::Result<bool> {
-    Ok(!fs::symlink_metadata(path)?.is_symlink()
-        && is_owned_by(path, |owner| is_administrators(owner) || is_this_user(owner))?)
+/// Opens a file, a folder or a link itself. With access to its content, nobody can rename or remove it as long as it is open.
+fn open(path: &Path, access: u32) -> io::Result<File> {
+    OpenOptions::new()
+        .access_mode(access | FILE_READ_ATTRIBUTES)
+        .share_mode(FILE_SHARE_READ | FILE_SHARE_WRITE)
+        .custom_flags(FILE_FLAG_OPEN_REPARSE_POINT | FILE_FLAG_BACKUP_SEMANTICS)
+        .open(path)
+}
+
+/// Checks that it is no link, and belongs to SYSTEM, the administrators or this user.
+fn check_trusted(file: &File, named: &str) -> io::Result<()> {
+    if !file.metadata()?.is_symlink() && is_owned_by(file, |owner| is_administrators(owner) || is_this_user(owner))? {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        format!(
+            "{named} is a link, or belongs to a user other than SYSTEM, the administrators and you; remove it first"
+        ),
+    ))
+}
+
+/// Whether the path leads to this open file. A link does not.
+///
+/// # Errors
+/// Those of Windows: there is no such file, for example.
+pub fn is_same(file: &File, path: &Path) -> io::Result<bool> {
+    let mut options = OpenOptions::new();
+    options.access_mode(FILE_READ_ATTRIBUTES).custom_flags(FILE_FLAG_OPEN_REPARSE_POINT | FILE_FLAG_BACKUP_SEMANTICS);
+    Ok(id(file)? == id(&options.open(path)?)?)
+}
+
+/// The number of the volume, and that of the file in it.
+fn id(file: &File) -> io::Result<[u32; 3]> {
+    // SAFETY: the handle is open, and the structure consists of numbers.
+    unsafe {
+        let mut found: BY_HANDLE_FILE_INFORMATION = zeroed();
+        check(GetFileInformationByHandle(file.as_raw_handle(), &raw mut found))?;
+        Ok([found.dwVolumeSerialNumber, found.nFileIndexHigh, found.nFileIndexLow])
+    }
 }
 
 /// Whether a file or folder belongs to SYSTEM or to the administrators.
@@ -116,16 +155,16 @@ fn is_trusted(path: &Path) -> io::Result<bool> {
 /// # Errors
 /// Those of Windows.
 pub fn is_owned_by_administrators(path: &Path) -> io::Result<bool> {
-    is_owned_by(path, is_administrators)
+    let file = OpenOptions::new().access_mode(READ_CONTROL).custom_flags(FILE_FLAG_BACKUP_SEMANTICS).open(path)?;
+    is_owned_by(&file, is_administrators)
 }
 
-fn is_owned_by(path: &Path, is_wanted: impl FnOnce(PSID) -> bool) -> io::Result<bool> {
-    let name = wide(path)?;
+fn is_owned_by(file: &File, is_wanted: impl FnOnce(PSID) -> bool) -> io::Result<bool> {
     let (mut owner, mut descriptor): (PSID, PSECURITY_DESCRIPTOR) = (null_mut(), null_mut());
-    // SAFETY: the name ends with a zero, and the results have their types.
+    // SAFETY: the handle is open, and the results have their types.
     check_code(unsafe {
-        GetNamedSecurityInfoW(
-            name.as_ptr(),
+        GetSecurityInfo(
+            file.as_raw_handle(),
             SE_FILE_OBJECT,
             OWNER_SECURITY_INFORMATION,
             &raw mut owner,
@@ -210,12 +249,7 @@ impl Drop for Descriptor {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::OpenOptions;
-    use std::os::windows::fs::OpenOptionsExt;
-
     use super::*;
-
-    const FILE_SHARE_READ: u32 = 1;
 
     fn folder(name: &str) -> std::path::PathBuf {
         let folder = std::env::temp_dir().join(format!("scheduled-events-windows-{name}-{}", std::process::id()));
@@ -245,14 +279,59 @@ mod tests {
     }
 
     #[test]
+    fn an_open_file_replaces_another_one() {
+        let folder = folder("open");
+        let (old, new) = (folder.join("state"), folder.join("state.tmp"));
+        fs::write(&old, "old").unwrap();
+        fs::write(&new, "new").unwrap();
+        // Wine replaces no file that is open; Windows does.
+        let reader = File::open(&new).unwrap();
+        replace_open(&new, &old).unwrap();
+        assert_eq!(fs::read_to_string(&old).unwrap(), "new");
+        assert!(!new.exists());
+        drop(reader);
+        assert!(replace_open(&new, &old).is_err());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
     fn a_private_folder_is_the_administrators() {
         let folder = folder("private");
         let private = folder.join("private");
         create_private_folder(&private).unwrap();
-        assert!(is_trusted(&private).unwrap());
         fs::write(private.join("state"), "").unwrap();
+        fs::create_dir(private.join("folder")).unwrap();
         create_private_folder(&private).unwrap();
         assert!(create_private_folder(&folder.join("missing/private")).is_err());
+        let error = create_private_folder(&private.join("state")).unwrap_err();
+        assert!(error.to_string().contains("it is not a folder"), "{error}");
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn what_is_checked_cannot_be_exchanged_meanwhile() {
+        let folder = folder("exchanged");
+        let (private, away) = (folder.join("private"), folder.join("away"));
+        fs::create_dir(&private).unwrap();
+        let opened = open(&private, FILE_LIST_DIRECTORY | READ_CONTROL).unwrap();
+        check_trusted(&opened, "it").unwrap();
+        assert!(fs::rename(&private, &away).is_err() && fs::remove_dir(&private).is_err());
+        drop(opened);
+        fs::rename(&private, &away).unwrap();
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_file_is_another_one_once_it_was_replaced() {
+        let folder = folder("same");
+        let (path, away) = (folder.join("audit"), folder.join("away"));
+        let file = File::create(&path).unwrap();
+        assert!(is_same(&file, &path).unwrap());
+        fs::rename(&path, &away).unwrap();
+        assert_eq!(is_same(&file, &path).unwrap_err().kind(), io::ErrorKind::NotFound);
+        fs::write(&path, "").unwrap();
+        assert!(!is_same(&file, &path).unwrap() && is_same(&file, &away).unwrap());
+        drop(file);
         fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -116,8 +116,8 @@ impl AuditFile {
 
     /// Opens the file again if somebody moved or removed it.
     fn reopen_if_moved(&mut self) -> io::Result<()> {
-        match fs::symlink_metadata(&self.path) {
-            Ok(found) if platform::is_same_file(&self.file.metadata()?, &found) => Ok(()),
+        match platform::is_same_file(&self.file, &self.path) {
+            Ok(true) => Ok(()),
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => {
                 (self.file, self.torn) = open(&self.path)?;
@@ -325,6 +325,11 @@ mod tests {
         fs::rename(&path, folder.join("moved")).unwrap();
         audit.append(RECORD).unwrap();
         assert_eq!((sequences(&folder.join("moved")), sequences(&path)), (vec![1], vec![2]));
+        // A program that rotates logs creates the next file itself.
+        fs::rename(&path, folder.join("moved")).unwrap();
+        drop(platform::private(OpenOptions::new().write(true).create_new(true)).open(&path).unwrap());
+        audit.append(RECORD).unwrap();
+        assert_eq!((sequences(&folder.join("moved")), sequences(&path)), (vec![2], vec![3]));
         // Windows removes no lock that is held.
         if cfg!(windows) {
             return;
@@ -332,7 +337,7 @@ mod tests {
         fs::remove_file(folder.join("audit.lock")).unwrap();
         fs::write(folder.join("audit.lock"), "12345\n").unwrap();
         assert!(audit.append(RECORD).unwrap_err().to_string().contains("another process may use the audit file"));
-        assert_eq!(sequences(&path), [2]);
+        assert_eq!(sequences(&path), [3]);
         fs::remove_dir_all(folder).unwrap();
     }
 

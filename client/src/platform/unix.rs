@@ -361,9 +361,10 @@ pub(crate) fn make_readable(file: &File) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(0o644))
 }
 
-/// Whether both describe one file, whatever its names.
-pub(crate) fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
-    (one.dev(), one.ino()) == (other.dev(), other.ino())
+/// Whether the path leads to this open file. A link does not.
+pub(crate) fn is_same_file(file: &File, path: &Path) -> io::Result<bool> {
+    let (one, other) = (file.metadata()?, fs::symlink_metadata(path)?);
+    Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
 }
 
 /// Opens the file, which need not exist, and locks it unless another process has the lock.

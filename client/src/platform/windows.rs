@@ -168,9 +168,9 @@ pub(crate) fn make_readable(_file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// A file that is open without `FILE_SHARE_DELETE` cannot be replaced.
-pub(crate) fn is_same_file(_one: &Metadata, _other: &Metadata) -> bool {
-    true
+/// Whether the path leads to this open file. A link does not.
+pub(crate) fn is_same_file(file: &File, path: &Path) -> io::Result<bool> {
+    files::is_same(file, path)
 }
 
 /// Opens the file so that no other process can write it. A link is opened itself, and [`check_file`](crate::state::check_file) refuses it.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 use std::process;
@@ -178,13 +178,13 @@ impl FileLock {
     pub(crate) fn check_at(&self, path: &Path) -> io::Result<()> {
         let mut inner = self.inner();
         let held = match &inner.file {
-            LockFile::Held(held) => held.metadata()?,
+            LockFile::Held(held) => held,
             LockFile::Lost => return Err(self.replaced(path)),
             LockFile::None => return Err(io::Error::other("a dry run does not write it")),
         };
-        match fs::symlink_metadata(path) {
-            Ok(found) if platform::is_same_file(&held, &found) => {
-                if held.len() == 0 {
+        match platform::is_same_file(held, path) {
+            Ok(true) => {
+                if held.metadata()?.len() == 0 {
                     // The disk was full at the start.
                     let _ = inner.write();
                 }
@@ -200,7 +200,7 @@ impl FileLock {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             },
-            Ok(_) => {}
+            Ok(false) => {}
             Err(error) => return Err(error),
         }
         inner.file = LockFile::Lost;
@@ -292,12 +292,10 @@ fn open(path: &Path, lock_path: &Path, what: &str) -> Result<File, String> {
             LockAttempt::Acquired(lock) => {
                 check_file(&lock).map_err(|reason| cannot_use(&format!("{named} {reason}; remove it")))?;
                 platform::make_private(&lock).map_err(|error| failed(&error))?;
-                let found = fs::symlink_metadata(lock_path);
-                let held = lock.metadata().map_err(|error| failed(&error))?;
-                if held.len() > LOCK_FILE_MAX {
+                if lock.metadata().map_err(|error| failed(&error))?.len() > LOCK_FILE_MAX {
                     return Err(cannot_use(&format!("{named} is not a lock file; choose another path")));
                 }
-                if found.is_ok_and(|found| platform::is_same_file(&held, &found)) {
+                if platform::is_same_file(&lock, lock_path).is_ok_and(|is_same| is_same) {
                     return Ok(lock);
                 }
                 // It was replaced meanwhile.
