@@ -17,8 +17,8 @@ use windows_service::service_control_handler::{self, ServiceControlHandlerResult
 use windows_service::service_dispatcher;
 use windows_service::service_manager::{ServiceManager, ServiceManagerAccess};
 use windows_sys::Win32::Foundation::{
-    ERROR_FAILED_SERVICE_CONTROLLER_CONNECT, ERROR_SERVICE_DOES_NOT_EXIST, ERROR_SERVICE_EXISTS,
-    ERROR_SERVICE_MARKED_FOR_DELETE, ERROR_SERVICE_NOT_ACTIVE,
+    ERROR_FAILED_SERVICE_CONTROLLER_CONNECT, ERROR_SERVICE_CANNOT_ACCEPT_CTRL, ERROR_SERVICE_DOES_NOT_EXIST,
+    ERROR_SERVICE_EXISTS, ERROR_SERVICE_MARKED_FOR_DELETE, ERROR_SERVICE_NOT_ACTIVE,
 };
 
 use crate::stop;
@@ -107,10 +107,11 @@ pub fn uninstall(name: &str) -> Result<(), String> {
 pub fn start(name: &str) -> Result<(), String> {
     let service = open(name, ServiceAccess::QUERY_STATUS | ServiceAccess::START)?;
     service.start::<&OsStr>(&[]).map_err(|error| failed("start", &error))?;
-    let state = wait_while(&service, ServiceState::StartPending)?;
-    match state.current_state {
+    wait_while(ServiceState::StartPending, Instant::now() + STOP_TIME, || state(&service))?;
+    let status = service.query_status().map_err(|error| failed("query", &error))?;
+    match status.current_state {
         ServiceState::Running => Ok(()),
-        _ => Err(format!("the service ended at once ({}); the Application log has the reason", exit(&state))),
+        _ => Err(format!("the service ended at once ({}); the Application log has the reason", exit(&status))),
     }
 }
 
@@ -184,29 +185,50 @@ fn raw_code(error: &Error) -> Option<i32> {
     }
 }
 
-fn stop_and_wait(service: &Service) -> Result<(), String> {
-    match service.stop() {
-        Err(error) if raw_code(&error) == Some(ERROR_SERVICE_NOT_ACTIVE.cast_signed()) => return Ok(()),
-        result => result.map_err(|error| failed("stop", &error))?,
-    };
-    let status = wait_while(service, ServiceState::StopPending)?;
-    let deadline = Instant::now() + STOP_TIME;
-    while service.query_status().is_ok_and(|status| status.current_state != ServiceState::Stopped) {
-        if Instant::now() >= deadline {
-            return Err(format!("the service does not stop; it is {:?}", status.current_state));
-        }
-        thread::sleep(CHECK_INTERVAL);
-    }
-    Ok(())
+fn is(error: &Error, code: u32) -> bool {
+    raw_code(error) == Some(code.cast_signed())
 }
 
-/// Waits while the service is in this state, for as long as it may take to stop.
-fn wait_while(service: &Service, state: ServiceState) -> Result<ServiceStatus, String> {
+fn stop_and_wait(service: &Service) -> Result<(), String> {
+    stop_with(|| service.stop(), || state(service))
+}
+
+/// Asks a service to stop, and waits until it has ended. While it starts or stops, it may refuse requests.
+fn stop_with(
+    mut stop: impl FnMut() -> Result<ServiceStatus, Error>,
+    mut state: impl FnMut() -> Result<ServiceState, String>,
+) -> Result<(), String> {
     let deadline = Instant::now() + STOP_TIME;
     loop {
-        let status = service.query_status().map_err(|error| failed("query", &error))?;
-        if status.current_state != state || Instant::now() >= deadline {
-            return Ok(status);
+        let refused = match stop() {
+            Ok(_) => None,
+            Err(error) if is(&error, ERROR_SERVICE_NOT_ACTIVE) => return Ok(()),
+            Err(error) => Some(error).filter(|error| !is(error, ERROR_SERVICE_CANNOT_ACCEPT_CTRL)),
+        };
+        let state = wait_while(ServiceState::StopPending, deadline, &mut state)?;
+        match (state, refused) {
+            (ServiceState::Stopped, _) => return Ok(()),
+            (_, Some(error)) => return Err(failed("stop", &error)),
+            _ if Instant::now() >= deadline => return Err(format!("the service does not stop; it is {state:?}")),
+            _ => thread::sleep(CHECK_INTERVAL),
+        }
+    }
+}
+
+fn state(service: &Service) -> Result<ServiceState, String> {
+    service.query_status().map(|status| status.current_state).map_err(|error| failed("query", &error))
+}
+
+/// Waits while the service is in this state. Returns the next one, or the same at the deadline.
+fn wait_while(
+    waited: ServiceState,
+    deadline: Instant,
+    mut state: impl FnMut() -> Result<ServiceState, String>,
+) -> Result<ServiceState, String> {
+    loop {
+        let state = state()?;
+        if state != waited || Instant::now() >= deadline {
+            return Ok(state);
         }
         thread::sleep(CHECK_INTERVAL);
     }
@@ -239,7 +261,7 @@ pub fn run(name: &'static str, work: impl FnOnce() -> u32 + Send + 'static) -> R
     stop::be_service();
     *run_lock() = Run { name, work: Some(Box::new(work)), handle: None, is_stopping: false };
     service_dispatcher::start(name, ffi_service_main).map_err(|error| {
-        if raw_code(&error) == Some(ERROR_FAILED_SERVICE_CONTROLLER_CONNECT.cast_signed()) {
+        if is(&error, ERROR_FAILED_SERVICE_CONTROLLER_CONNECT) {
             return "only the service manager can run this; use `service start`".to_owned();
         }
         failed("run", &error)
@@ -268,7 +290,10 @@ fn service_main(_arguments: Vec<OsString>) {
         report(&run, ServiceState::StartPending, 0);
     }
     let code = work.map_or(0, |work| work());
-    report(&run_lock(), ServiceState::Stopped, code);
+    let mut run = run_lock();
+    report(&run, ServiceState::Stopped, code);
+    // The last report: a request to stop that comes now must not report that the service is about to end.
+    run.handle = None;
 }
 
 /// Reports to the service manager that the service runs, unless it is about to end.
@@ -310,4 +335,41 @@ fn report(run: &Run, state: ServiceState, code: u32) {
     };
     // It fails if the service manager is gone.
     let _ = run.handle.map(|handle| handle.set_service_status(status));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    /// Stops a service that answers so: each request with a code, or none, and each question with a state.
+    fn stop(answers: &[u32], states: &[ServiceState]) -> (Result<(), String>, usize) {
+        let (mut answers, mut states) = (answers.iter(), states.iter().copied());
+        let result = stop_with(
+            || {
+                let code = answers.next().expect("no more requests").cast_signed();
+                Err(Error::Winapi(io::Error::from_raw_os_error(code)))
+            },
+            || Ok(states.next().expect("no more questions")),
+        );
+        (result, answers.len() + states.len())
+    }
+
+    #[test]
+    fn a_service_that_refuses_requests_for_a_while_is_stopped() {
+        use ServiceState::{Running, StartPending, StopPending, Stopped};
+
+        let (busy, inactive) = (ERROR_SERVICE_CANNOT_ACCEPT_CTRL, ERROR_SERVICE_NOT_ACTIVE);
+        assert_eq!(stop(&[inactive], &[]), (Ok(()), 0));
+        assert_eq!(stop(&[busy], &[StopPending, StopPending, Stopped]), (Ok(()), 0));
+        assert_eq!(stop(&[busy, busy, inactive], &[StartPending, StopPending, Running]), (Ok(()), 0));
+        // It ended meanwhile.
+        assert_eq!(stop(&[109], &[Stopped]), (Ok(()), 0));
+        let (result, left) = stop(&[5], &[Running]);
+        assert_eq!(
+            (result.unwrap_err().as_str(), left),
+            ("cannot stop the service: access is denied; run it as administrator", 0)
+        );
+    }
 }
