@@ -1,8 +1,14 @@
 //! The Event Log of Windows: entries for this machine's events and for diagnostics, with ids that never change.
 //!
-//! Entries are added once [`open`] was called: by a service, and by `watch --event-log`.
+//! Entries are added once [`open`] was called: by a service, and by `watch --event-log`. A thread adds them, since the Event Log may
+//! take long, or not run yet: polling never waits for it.
 
-use std::sync::OnceLock;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
 
 use scheduled_events_core::Change;
 use scheduled_events_core::record::EventMembers;
@@ -10,10 +16,19 @@ use scheduled_events_windows::event_log::{EventLog, Level};
 
 use super::error::CommandError;
 use super::format::{cell, printable, sentence};
+use super::output::diagnose;
 use super::service::NAME;
+use super::watch::patiently;
+use crate::limits::EXIT_OUTPUT_WAIT;
 use crate::record::{HookOutcome, Record, TimedRecord};
 
-static LOG: OnceLock<EventLog> = OnceLock::new();
+/// The most entries that wait for the Event Log. Further ones are lost, and counted.
+const QUEUE_MAX: usize = 1024;
+
+/// The delay before opening the Event Log is tried again.
+const OPEN_RETRY: Duration = Duration::from_secs(1);
+
+static QUEUE: OnceLock<Queue> = OnceLock::new();
 
 /// What an entry is about. The numbers are public: alerts select by them. docs/windows.md lists them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,21 +88,101 @@ impl Entry {
     }
 }
 
-/// From now on, entries are added.
+/// From now on, entries are added, as soon as the Event Log runs.
 ///
 /// # Errors
-/// Windows refuses the log.
+/// The system refuses a thread.
 pub(super) fn open() -> Result<(), CommandError> {
-    let log =
-        EventLog::open(NAME).map_err(|error| CommandError::usage(format!("cannot open the Event Log: {error}")))?;
-    let _ = LOG.set(log);
+    if QUEUE.get().is_none() {
+        let _ = QUEUE.set(patiently(|| Queue::new(open_log))?);
+    }
     Ok(())
 }
 
 /// Adds an entry. Without the log nothing is lost: it has what standard output, standard error and the audit file have.
 pub(super) fn add(entry: Entry, text: &str) {
-    if let Some(log) = LOG.get() {
-        let _ = log.report(entry.level(), entry as u32, text);
+    if let Some(queue) = QUEUE.get() {
+        queue.add(entry, text);
+    }
+}
+
+/// Waits until all entries are added, but not for long.
+pub(super) fn flush_on_exit() {
+    if let Some(queue) = QUEUE.get() {
+        queue.flush(EXIT_OUTPUT_WAIT);
+    }
+}
+
+/// Opens the log, as soon as that is possible. Returns the function that adds an entry.
+fn open_log() -> impl FnMut(Entry, &str) -> io::Result<()> {
+    let mut is_reported = false;
+    let log = loop {
+        match EventLog::open(NAME) {
+            Ok(log) => break log,
+            Err(error) if !is_reported => {
+                is_reported = true;
+                diagnose("warning", &format!("cannot open the Event Log yet: {error}; this is tried again"));
+            }
+            Err(_) => {}
+        }
+        thread::sleep(OPEN_RETRY);
+    };
+    move |entry, text| log.report(entry.level(), entry as u32, text)
+}
+
+/// The entries that wait for the thread that adds them.
+struct Queue {
+    entries: SyncSender<Queued>,
+    lost: Arc<AtomicU64>,
+}
+
+enum Queued {
+    Entry(Entry, String),
+    /// Dropped once all entries before it are added.
+    Flush {
+        _done: Sender<()>,
+    },
+}
+
+impl Queue {
+    fn new<Report: FnMut(Entry, &str) -> io::Result<()>>(
+        open: impl FnOnce() -> Report + Send + 'static,
+    ) -> io::Result<Self> {
+        let (entries, queue) = mpsc::sync_channel(QUEUE_MAX);
+        let lost = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&lost);
+        thread::Builder::new().spawn(move || write(&queue, &counted, open()))?;
+        Ok(Self { entries, lost })
+    }
+
+    fn add(&self, entry: Entry, text: &str) {
+        if self.entries.try_send(Queued::Entry(entry, text.to_owned())).is_err() {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn flush(&self, wait: Duration) {
+        let (sender, done) = mpsc::channel();
+        if self.entries.try_send(Queued::Flush { _done: sender }).is_ok() {
+            let _ = done.recv_timeout(wait);
+        }
+    }
+}
+
+/// Adds the entries to the log.
+fn write(queue: &Receiver<Queued>, lost: &AtomicU64, mut report: impl FnMut(Entry, &str) -> io::Result<()>) {
+    for queued in queue {
+        let Queued::Entry(entry, text) = queued else { continue };
+        if report(entry, &text).is_err() {
+            lost.fetch_add(1, Ordering::Relaxed);
+            continue;
+        }
+        let count = lost.swap(0, Ordering::Relaxed);
+        if count > 0
+            && report(Entry::Warning, &format!("lost {count} entries: the Event Log did not accept them")).is_err()
+        {
+            lost.fetch_add(count, Ordering::Relaxed);
+        }
     }
 }
 
@@ -103,7 +198,7 @@ pub(super) fn diagnostic(label: &str, message: &str) {
 
 /// Adds a record, unless it is about another machine's event.
 pub(super) fn record(timed: &TimedRecord<'_>) {
-    if LOG.get().is_none() {
+    if QUEUE.get().is_none() {
         return;
     }
     match &timed.record {
@@ -158,6 +253,37 @@ fn named(event: &EventMembers<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_log_that_hangs_delays_nothing_and_what_is_lost_is_counted() {
+        let (release, released) = mpsc::channel();
+        let (sender, added) = mpsc::channel();
+        let queue = Queue::new(move || {
+            // Until it is released, the log can be neither opened nor used.
+            let _ = released.recv();
+            move |entry, text: &str| {
+                sender.send((entry, text.to_owned())).unwrap();
+                if text == "refused" { Err(io::ErrorKind::Other.into()) } else { Ok(()) }
+            }
+        })
+        .unwrap();
+        queue.add(Entry::Note, "refused");
+        for number in 0..QUEUE_MAX + 10 {
+            queue.add(Entry::Note, &number.to_string());
+        }
+        queue.flush(Duration::ZERO);
+        release.send(()).unwrap();
+        // The queue is not full any more.
+        let first = added.recv().unwrap();
+        queue.flush(Duration::from_secs(60));
+        drop(queue);
+        let found: Vec<_> = [first].into_iter().chain(added).map(|(entry, text)| (entry as u32, text)).collect();
+        let numbers: Vec<_> = found.iter().filter_map(|(_, text)| text.parse::<usize>().ok()).collect();
+        assert_eq!(numbers, (0..QUEUE_MAX - 1).collect::<Vec<_>>());
+        assert_eq!(found[0], (200, "refused".to_owned()));
+        assert_eq!(found[2], (201, "lost 12 entries: the Event Log did not accept them".to_owned()));
+        assert_eq!(found.len(), QUEUE_MAX + 1);
+    }
 
     #[test]
     fn the_documentation_has_every_id() {

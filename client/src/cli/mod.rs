@@ -102,11 +102,14 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Completions(args) => install::completions(&args),
         Command::Man(args) => install::man(&args),
     };
-    match result {
+    let code = match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::diagnose("error", &error.message);
             ExitCode::from(error.exit_code)
         }
-    }
+    };
+    #[cfg(windows)]
+    event_log::flush_on_exit();
+    code
 }
