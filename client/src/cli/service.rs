@@ -11,7 +11,7 @@ use super::args::{Cli, Command, STATE_FILE, WatchArgs};
 use super::error::CommandError;
 use super::event_log::{self, Entry};
 use super::output::{diagnose, print};
-use super::watch::watch;
+use super::watch::{check_files, watch};
 use crate::policy_file::{self, PRESETS};
 
 /// The name of the service, and of its source in the Event Log.
@@ -80,12 +80,15 @@ pub(super) fn service(args: WindowsServiceArgs) -> Result<(), CommandError> {
 
 fn install(options: Vec<OsString>) -> Result<(), CommandError> {
     let mut options = absolute(options).map_err(CommandError::usage)?;
-    let watch = parse(&options).map_err(|error| CommandError::usage(error.render().to_string().trim().to_owned()))?;
-    policy_file::load(&watch.policy.policy).map_err(CommandError::usage)?;
-    check_commands(&watch)?;
+    // Its messages, and the help of `watch`, are printed as `watch` prints them.
+    let mut watch = parse(&options).unwrap_or_else(|error| error.exit());
     if watch.state.is_none() {
+        watch.state = Some(STATE_FILE.into());
         options.extend(["--state", STATE_FILE].map(OsString::from));
     }
+    check_files(&watch)?;
+    policy_file::load(&watch.policy.policy).map_err(CommandError::usage)?;
+    check_commands(&watch)?;
     let program = std::env::current_exe()
         .map_err(|error| CommandError::usage(format!("cannot find this program's file: {error}")))?;
     warn_of_owner(&program);
@@ -111,18 +114,20 @@ fn install(options: Vec<OsString>) -> Result<(), CommandError> {
 
 /// The work of the service's process. Returns its exit code.
 fn run(options: &[OsString]) -> u32 {
-    // Without the log, the service still watches.
+    // Without it, the service still watches.
     let _ = event_log::open();
     let result = parse(options)
-        .map_err(|error| CommandError::usage(error.render().to_string()))
+        .map_err(|error| CommandError::usage(error.render().to_string().trim_start_matches("error: ")))
         .and_then(|args| watch(WatchArgs { event_log: true, ..args }));
-    match result {
+    let code = match result {
         Ok(()) => 0,
         Err(error) => {
             event_log::add(Entry::Error, &error.message);
             error.exit_code.into()
         }
-    }
+    };
+    event_log::flush_on_exit();
+    code
 }
 
 fn parse(options: &[OsString]) -> Result<WatchArgs, clap::Error> {

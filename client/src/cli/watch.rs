@@ -32,8 +32,7 @@ pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
     if args.event_log {
         event_log::open()?;
     }
-    let files = OwnFiles::default().state(args.state.as_deref()).audit(args.audit.as_deref());
-    files.policy(&args.policy.policy).check()?;
+    check_files(&args)?;
     let policy = policy_file::load(&args.policy.policy).map_err(CommandError::usage)?;
     warn(&args, &policy);
     let runs_commands = runs_commands(&args);
@@ -117,6 +116,12 @@ pub(super) fn watch(args: WatchArgs) -> Result<(), CommandError> {
             Err(CommandError::endpoint(format!("no poll of {endpoint} was answered with a document")))
         }
     }
+}
+
+/// Checks that no two options imply the same file.
+pub(super) fn check_files(args: &WatchArgs) -> Result<(), CommandError> {
+    let files = OwnFiles::default().state(args.state.as_deref()).audit(args.audit.as_deref());
+    files.policy(&args.policy.policy).check()
 }
 
 /// Whether there are commands that an event may start.
