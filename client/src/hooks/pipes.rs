@@ -16,8 +16,12 @@ impl Lines {
     fn push(&mut self, bytes: &[u8], on_line: &dyn Fn(String)) {
         for byte in bytes {
             self.0.push(*byte);
-            if *byte == b'\n' || self.0.len() >= OUTPUT_LINE_MAX {
+            if *byte == b'\n' {
                 self.flush(on_line);
+            } else if self.0.len() >= OUTPUT_LINE_MAX {
+                let rest = self.0.split_off(self.0.len() - unfinished(&self.0));
+                self.flush(on_line);
+                self.0 = rest;
             }
         }
     }
@@ -28,6 +32,40 @@ impl Lines {
             on_line(platform::decode_output(&self.0).trim_end_matches(['\n', '\r']).to_owned());
             self.0.clear();
         }
+    }
+}
+
+/// The number of bytes at the end of a text in UTF-8 that start a character and do not finish it: three at most.
+fn unfinished(bytes: &[u8]) -> usize {
+    match str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() => bytes.len() - error.valid_up_to(),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    #[test]
+    fn a_long_line_is_not_split_within_a_character() {
+        for text in ["ß", "€", "😀", "a"] {
+            for before in 0..4 {
+                let output = format!("{}{}", "-".repeat(before), text.repeat(2 * OUTPUT_LINE_MAX));
+                let found = RefCell::new(Vec::new());
+                let mut lines = Lines::default();
+                let on_line = |line| found.borrow_mut().push(line);
+                lines.push(output.as_bytes(), &on_line);
+                lines.flush(&on_line);
+                let found = found.into_inner();
+                assert!(found.iter().all(|line| line.len() <= OUTPUT_LINE_MAX), "{text} {before}");
+                assert_eq!(found.concat(), output);
+            }
+        }
+        // Other code pages have no such characters.
+        assert_eq!([unfinished(b"gr\x94\xffer"), unfinished(b"\xc3\xa4"), unfinished(b"")], [0; 3]);
     }
 }
 
