@@ -10,7 +10,8 @@
 //! command that ends by itself leaves running stays: a recovery may start services.
 //!
 //! `cmd.exe` expands variables before it parses a line. On Windows, batch files therefore get only variables that are harmless
-//! there: no description, and no value with characters other than letters, digits and `-_.,:+`. Standard input has them all.
+//! there: no description, and no value that is long or has characters other than letters, digits and `-_.,:+`. Standard input has
+//! them all.
 //!
 //! `control` is what the caller sees of a running command. `process` has one command from its start to its end, `pipes` its input
 //! and output, `keeper` the thread that starts a command whose own thread the system refused, `register` what a restart must
@@ -152,8 +153,9 @@ impl CommandLine {
         running
     }
 
-    fn prepare(&self, event: Option<&EventRecord>, extra_variables: &[(&str, &str)], mark: &str) -> Command {
-        let program = words::find_program(&self.words[0]);
+    /// The command to start, if its program is found.
+    fn prepare(&self, event: Option<&EventRecord>, extra_variables: &[(&str, &str)], mark: &str) -> Option<Command> {
+        let program = words::find_program(&self.words[0])?;
         let program = AsRef::<OsStr>::as_ref(&program);
         let mut command = Command::new(program);
         command.args(&self.words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -176,7 +178,7 @@ impl CommandLine {
             command.env_remove(name);
         }
         platform::new_group(&mut command);
-        command
+        Some(command)
     }
 }
 

@@ -34,7 +34,8 @@ pub(super) type Report = Box<dyn Fn(CommandEvent) + Send>;
 
 /// A command that is to be run.
 pub(super) struct Task {
-    command: process::Command,
+    /// There is none if its program was not found.
+    command: Option<process::Command>,
     program: String,
     input: Vec<u8>,
     /// Identifies the command's processes, in their environment.
@@ -47,7 +48,7 @@ pub(super) struct Task {
 
 impl Task {
     pub(super) fn new(
-        command: process::Command,
+        command: Option<process::Command>,
         program: String,
         input: Vec<u8>,
         mark: String,
@@ -112,10 +113,11 @@ impl Task {
 
     /// Starts the process, and repeats that while the system is out of processes, threads or memory.
     fn spawn(&mut self) -> io::Result<(Child, CommandTree, Pipes)> {
+        let not_found = || io::Error::new(io::ErrorKind::NotFound, "program not found");
         loop {
             let input = self.input.clone();
             let started = Pipes::new().and_then(|pipes| {
-                let mut child = self.command.spawn()?;
+                let mut child = self.command.as_mut().ok_or_else(not_found)?.spawn()?;
                 let tree = CommandTree::new(&mut child, &self.mark)?;
                 let pipes = pipes.attach(&mut child, input);
                 Ok((child, tree, pipes))

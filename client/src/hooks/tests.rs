@@ -272,5 +272,14 @@ mod windows {
         assert!(CommandLine::parse("cmd /c ver").unwrap().program_exists());
         assert!(!CommandLine::parse("no-such-program").unwrap().program_exists());
         assert_eq!(run("cmd /c exit 0", None).1, CommandOutcome::Succeeded);
+        // The standard library also finds what is in the folder of this program.
+        let own = env::current_exe().unwrap();
+        let is_in_path = env::split_paths(&env::var_os("PATH").unwrap()).any(|folder| Some(&*folder) == own.parent());
+        let (_, outcome) = run(&format!("{} --list", own.file_name().unwrap().display()), None);
+        match outcome {
+            CommandOutcome::Succeeded => assert!(is_in_path),
+            CommandOutcome::NotStarted(reason) => assert!(!is_in_path && reason.ends_with(": program not found")),
+            other => panic!("{other:?}"),
+        }
     }
 }

@@ -30,8 +30,9 @@ mod unix {
     use std::path::Path;
 
     /// The program to start: the system finds it.
-    pub(in crate::hooks) fn find_program(program: &str) -> &OsStr {
-        program.as_ref()
+    #[allow(clippy::unnecessary_wraps)] // As on Windows.
+    pub(in crate::hooks) fn find_program(program: &str) -> Option<&OsStr> {
+        Some(program.as_ref())
     }
 
     /// Whether the program exists. It may not be executable.

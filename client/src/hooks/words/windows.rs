@@ -3,8 +3,6 @@
 #[cfg(windows)]
 use std::env;
 use std::ffi::OsStr;
-#[cfg(windows)]
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::UnclosedQuote;
@@ -12,6 +10,10 @@ use super::UnclosedQuote;
 /// What Windows starts directly, without a program that opens it.
 #[cfg(windows)]
 const EXECUTABLE: [&str; 4] = ["com", "exe", "bat", "cmd"];
+
+/// The longest variable that a batch file receives, in bytes. `cmd.exe` refuses or truncates a line that has more than 8,191 characters
+/// once its variables are expanded: there is space for two of them.
+const BATCH_VARIABLE_MAX: usize = 4_000;
 
 /// The variable with text in the words of Azure or of a user, which is never safe for `cmd.exe`.
 const FREE_TEXT: &str = "DESCRIPTION";
@@ -40,10 +42,11 @@ pub(in crate::hooks) fn split(text: &str) -> Result<Vec<String>, UnclosedQuote> 
 }
 
 /// Whether a program gets this variable. `cmd.exe` expands variables before it parses a line, so that a `&` in one starts another
-/// command. A batch file therefore gets no free text, and other variables only if they consist of letters, digits and `-_.,:+`.
+/// command. A batch file therefore gets no free text, and other variables only if they are short and consist of letters, digits and
+/// `-_.,:+`.
 pub(in crate::hooks) fn takes_variable(program: &OsStr, name: &str, value: &str) -> bool {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_.,:+".contains(char);
-    !is_batch(program) || name != FREE_TEXT && value.chars().all(is_plain)
+    !is_batch(program) || name != FREE_TEXT && value.len() <= BATCH_VARIABLE_MAX && value.chars().all(is_plain)
 }
 
 /// Whether the command is `cmd.exe` without `/c`: it then runs what it reads from standard input, which is the event. With `/k`, it
@@ -77,20 +80,16 @@ fn file_name(program: &OsStr) -> PathBuf {
     PathBuf::from(name.trim_end_matches(['.', ' ']))
 }
 
-/// The program to start: with the folder in which it is found and the extension, as `cmd.exe` finds it, but not in the current folder.
-#[cfg(windows)]
-pub(in crate::hooks) fn find_program(program: &str) -> OsString {
-    find(program).map_or_else(|| program.into(), PathBuf::into_os_string)
-}
-
 /// Whether the program exists.
 #[cfg(windows)]
 pub(in crate::hooks) fn program_exists(program: &str) -> bool {
-    find(program).is_some()
+    find_program(program).is_some()
 }
 
+/// The program to start: with the folder in which it is found and the extension, as `cmd.exe` finds it, but not in the current folder.
+/// The standard library would search other folders than `PATH`, too.
 #[cfg(windows)]
-fn find(program: &str) -> Option<PathBuf> {
+pub(in crate::hooks) fn find_program(program: &str) -> Option<PathBuf> {
     let path = Path::new(program);
     if path.components().count() > 1 || path.has_root() {
         return with_extension(path);
@@ -165,6 +164,11 @@ mod tests {
                 assert_eq!(takes_variable(program, name, value), takes, "{program:?} {name}={value}");
             }
         }
+        let names = |length| "vm_".chars().cycle().take(length).collect::<String>();
+        for (length, takes) in [(4_000, true), (4_001, false)] {
+            assert_eq!(takes_variable("drain.cmd".as_ref(), "RESOURCES", &names(length)), takes, "{length}");
+            assert!(takes_variable("drain.exe".as_ref(), "RESOURCES", &names(length)), "{length}");
+        }
         for program in ["drain.exe", "powershell", r"C:\cmd\drain.exe", "commander.exe"] {
             assert!(takes_variable(program.as_ref(), "DESCRIPTION", "a & b"), "{program}");
         }
@@ -209,10 +213,10 @@ mod tests {
         ] {
             let found = found.map(path);
             let lower = |path: PathBuf| path.to_str().unwrap().to_lowercase();
-            assert_eq!(find(path(name).to_str().unwrap()).map(lower), found.map(lower), "{name}");
+            assert_eq!(find_program(path(name).to_str().unwrap()).map(lower), found.map(lower), "{name}");
         }
         assert!(program_exists("cmd") && !program_exists("no-such-program"));
-        assert!(Path::new(&find_program("cmd")).is_absolute());
+        assert!(find_program("cmd").unwrap().is_absolute());
         std::fs::remove_dir_all(folder).unwrap();
     }
 }
