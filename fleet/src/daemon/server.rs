@@ -1,7 +1,8 @@
 //! The daemon's Unix socket.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read as _};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener as StdListener, UnixStream as StdStream};
 use std::path::Path;
@@ -11,7 +12,8 @@ use std::time::Duration;
 use listenfd::ListenFd;
 use rustix::fs::Mode;
 use rustix::process::{geteuid, umask};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Take};
+use tokio::net::unix::OwnedReadHalf;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -130,12 +132,27 @@ async fn answer(daemon: &Daemon, stream: UnixStream) -> Result<(), String> {
                 Phase::Prepare => Question::Prepare,
                 Phase::Approve => Question::Approve,
             };
-            daemon.answer(question, request.event).await
+            tokio::select! {
+                // It waited for a daemon, or for the engine, until the watcher gave it up. What it asks may not be true any more.
+                biased;
+                () = ended(reader) => return Ok(()),
+                result = daemon.answer(question, request.event) => result,
+            }
         }
     };
     let mut reply = serde_json::to_vec(&Reply::of(&result)).map_err(|error| error.to_string())?;
     reply.push(b'\n');
     writing.write_all(&reply).await.map_err(|error| format!("the reply cannot be written: {error}"))
+}
+
+/// Waits until nobody waits for the answer.
+async fn ended(mut reader: BufReader<Take<OwnedReadHalf>>) {
+    let stream = reader.get_ref().get_ref().as_ref().as_fd().try_clone_to_owned();
+    // The end may have come with the question: what the runtime knows of the socket may be older.
+    if stream.is_ok_and(|stream| matches!(StdStream::from(stream).read(&mut [0]), Ok(0))) {
+        return;
+    }
+    while reader.read(&mut [0]).await.is_ok_and(|read| read > 0) {}
 }
 
 #[cfg(test)]
@@ -165,5 +182,38 @@ mod tests {
         fs::write(&path, "precious").expect("written");
         assert!(listen(&path).is_err());
         assert_eq!(fs::read_to_string(&path).expect("the file"), "precious");
+    }
+
+    /// With a socket of systemd, questions wait while no daemon runs. The watcher does not wait for ever.
+    #[tokio::test]
+    async fn a_question_that_nobody_waits_for_any_more_is_not_carried_out() {
+        use std::io::{BufRead as _, Write as _};
+
+        let root = tempfile::tempdir().expect("a folder");
+        let path = root.path().join("socket");
+        let config = format!("engine = \"folder\"\nfolder.path = \"/x\"\nsocket = {path:?}\n");
+        let config = crate::config::Config::parse(&config).expect("a configuration");
+        let engine = Box::new(crate::engine::memory::MemoryEngine::default());
+        let daemon = Daemon::new(config, "a".into(), None, engine);
+        let listener = UnixListener::bind(&path).expect("a socket");
+        let ask = |id: &str| {
+            let mut stream = StdStream::connect(&path).expect("a connection");
+            let event = format!(r#"{{"event_id":"{id}","event_type":"Reboot","resources":["a","b"]}}"#);
+            writeln!(stream, r#"{{"phase":"approve","event":{event}}}"#).expect("written");
+            stream
+        };
+        drop(ask("past"));
+        let stream = ask("now");
+        let reply = tokio::task::spawn_blocking(move || {
+            let mut reply = String::new();
+            std::io::BufReader::new(stream).read_line(&mut reply).map(|_| reply)
+        });
+        let local = tokio::task::LocalSet::new();
+        local.spawn_local(serve(daemon.clone(), listener));
+        let reply = local.run_until(reply).await.expect("no panic").expect("a reply");
+        assert!(reply.contains("not ready: b"), "{reply}");
+        let registers = daemon.engine.list("events/").await.expect("the registers");
+        let keys: Vec<_> = registers.iter().map(|(key, _)| key.split('/').nth(1)).collect();
+        assert_eq!(keys, [Some("now")]);
     }
 }
