@@ -169,6 +169,10 @@ impl Registers {
             let _ = write!(why, "; no daemon ever ran on: {}", message::list(&silent));
         }
         for (name, group) in &self.groups {
+            let config = name.split('/').next().and_then(|name| groups.iter().find(|group| group.is_named(name)));
+            if config.is_some_and(|config| !event.resources.iter().any(|machine| config.has(machine))) {
+                continue;
+            }
             let others: Vec<_> = group.claims.iter().filter(|(other, _)| *other != id).collect();
             let is_full = group.held().len() >= group.limit as usize;
             if is_full && !others.is_empty() && !group.claims.contains_key(id) {
@@ -222,5 +226,32 @@ impl Table {
             }
             let _ = writeln!(text, "{}", line.trim_end());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_waits_only_for_groups_of_its_machines() {
+        let text = ["db", "web"].map(|name| {
+            format!("[[group]]\nname = \"{}\"\nmachines = [\"{name}_*\"]\nmax_unavailable = 1\n", name.to_uppercase())
+        });
+        let text = format!("engine = \"folder\"\nfolder.path = \"/x\"\n{}", text.concat());
+        let config = Config::parse(&text).expect("a configuration");
+        let group: GroupRegister =
+            serde_json::from_str(r#"{"limit":1,"claims":{"other":{"slots":["x"],"by":["x"],"at":1}}}"#)
+                .expect("a group");
+        let event = EventRegister { resources: ["web_0".into()].into(), ..EventRegister::default() };
+        let registers = Registers {
+            events: Vec::new(),
+            groups: ["db", "web/zone-1", "unknown"].map(|name| (name.to_owned(), group.clone())).into(),
+            machines: BTreeMap::new(),
+            problems: Vec::new(),
+        };
+        let why = registers.why(&config.groups, "e", &event).expect("it waits");
+        let full: Vec<_> = why.split("; ").filter(|part| part.contains("is full")).collect();
+        assert_eq!(full, ["the group web/zone-1 is full: x", "the group unknown is full: x"]);
     }
 }

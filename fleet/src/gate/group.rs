@@ -9,6 +9,11 @@ use crate::config::{GroupConfig, Limit};
 use crate::names::Name;
 
 impl GroupConfig {
+    /// Whether the group has this name, as in the key of its register.
+    pub fn is_named(&self, name: &str) -> bool {
+        self.name.get_ref().eq_ignore_ascii_case(name)
+    }
+
     /// Whether the group has this machine.
     pub fn has(&self, machine: &Name) -> bool {
         self.machines.iter().any(|pattern| machine.matches(pattern))
