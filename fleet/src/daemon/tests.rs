@@ -229,3 +229,60 @@ fn a_zone_that_becomes_known_later_counts_from_then_on() {
         assert!(claims(&daemon).await.contains(&"groups/db/zone-2".to_owned()), "{:?}", claims(&daemon).await);
     });
 }
+
+const TWO_GROUPS: &str = "engine = \"folder\"\nfolder.path = \"/x\"\n\
+    [[group]]\nname = \"db\"\nmachines = [\"*\"]\nmax_unavailable = 2\n\
+    [[group]]\nname = \"web\"\nmachines = [\"*\"]\nmax_unavailable = 2\n";
+
+/// The event gets another machine, and one of the groups does not admit that one.
+#[test]
+fn a_machine_that_is_out_of_service_gives_no_slot_back() {
+    run_with(TWO_GROUPS, async |daemon| {
+        assert_eq!(daemon.answer(Question::Prepare, event(&["a"])).await, Ok(Answer::Open));
+        let mut web = group(&daemon, "groups/web").await;
+        let slots = ["c".into()].into();
+        let claim = crate::gate::GroupChange::Claim { event_id: "other".into(), by: "c".into(), slots, limit: 2 };
+        claim.apply(&mut web, 1);
+        put(&daemon, "groups/web", &serde_json::to_string(&web).expect("JSON")).await;
+        let answer = daemon.answer(Question::Approve, event(&["a", "b"])).await;
+        assert!(matches!(&answer, Ok(Answer::Closed(Why::NoSlot { .. }))), "{answer:?}");
+        for key in ["groups/db", "groups/web"] {
+            assert!(group(&daemon, key).await.held().contains(&Name::from("a")), "{key}: it is prepared");
+        }
+    });
+}
+
+#[test]
+fn a_group_that_is_full_takes_no_slot_of_another_group() {
+    run_with(TWO_GROUPS, async |daemon| {
+        let register = r#"{"limit":2,"claims":{"other":{"slots":["c","d"],"by":["c"],"at":1}}}"#;
+        put(&daemon, "groups/web", register).await;
+        let answer = daemon.answer(Question::Prepare, event(&["a"])).await;
+        assert!(matches!(&answer, Ok(Answer::Closed(Why::NoSlot { .. }))), "{answer:?}");
+        assert_eq!(daemon.engine.read("groups/db").await, Ok(None), "it was not even written");
+    });
+}
+
+/// Marks machines as ready in the event's register.
+async fn mark(daemon: &Daemon, event: &Event, names: &[&str]) {
+    let (mut register, _) = driver::read::<EventRegister>(&*daemon.engine, &event.key()).await.expect("read");
+    (register.event_type, register.resources) = (event.event_type.clone(), event.resources.clone());
+    for name in names {
+        crate::gate::EventChange::Mark((*name).into(), Mark::Ready).apply(&mut register, 1);
+    }
+    put(daemon, &event.key(), &serde_json::to_string(&register).expect("JSON")).await;
+}
+
+/// A mark that another machine has removed with the rest of a register is made again.
+#[test]
+fn a_mark_that_is_lost_is_made_again() {
+    run_with(TWO_GROUPS, async |daemon| {
+        let event = event(&["a", "b"]);
+        let closed = Ok(Answer::Closed(Why::NotReady(vec!["b".into()])));
+        assert_eq!(daemon.answer(Question::Approve, event.clone()).await, closed);
+        put(&daemon, &event.key(), &serde_json::to_string(&EventRegister::default()).expect("JSON")).await;
+        assert_eq!(daemon.answer(Question::Approve, event.clone()).await, closed);
+        let (register, _) = driver::read::<EventRegister>(&*daemon.engine, &event.key()).await.expect("read");
+        assert!(register.is_ready(&"a".into()));
+    });
+}

@@ -133,7 +133,7 @@ impl Part {
         if progress.mark != Some(Mark::Withdrawn) {
             return self.mark(Mark::Withdrawn);
         }
-        self.take_slots(progress).unwrap_or(Step::Answer(Answer::Open))
+        self.take_slots(progress, false).unwrap_or(Step::Answer(Answer::Open))
     }
 
     /// May this machine approve? It is ready. `since_go` is how long this process has known the decision.
@@ -147,7 +147,7 @@ impl Part {
             let answer = if is_my_turn { Answer::Open } else { Answer::AnotherApproves { by: go.by.clone() } };
             return Step::Answer(answer);
         }
-        if let Some(step) = self.take_slots(progress) {
+        if let Some(step) = self.take_slots(progress, true) {
             // Without slots this machine must not count as ready, whatever it was before.
             let is_refused = matches!(step, Step::Answer(_));
             return if is_refused && progress.mark != Some(Mark::Withdrawn) {
@@ -166,7 +166,8 @@ impl Part {
         if all_are_ready && waits_for_not_before.is_none() {
             return Step::ChangeEvent(EventChange::Go(self.machine.clone()));
         }
-        if progress.mark != Some(Mark::Ready) {
+        // The register may have been deleted since, and with it the mark.
+        if progress.mark != Some(Mark::Ready) || !event.is_ready(&self.machine) {
             return self.mark(Mark::Ready);
         }
         Step::Answer(Answer::Closed(match waits_for_not_before {
@@ -211,29 +212,36 @@ impl Part {
         self.event.is_urgent && self.event.resources.iter().all(|name| *name == self.machine)
     }
 
-    /// The next step towards slots in all groups; `None` if this machine has them. Refused by one group it gives back what it
-    /// claimed in the others.
-    fn take_slots(&self, progress: &Progress) -> Option<Step> {
-        let event_id = &self.event.id;
-        let next = (0..self.shares.len()).find(|index| !progress.claimed.contains(index))?;
-        let share = &self.shares[next];
-        let Some(group) = progress.groups.get(next).and_then(Option::as_ref) else {
-            return Some(Step::ReadGroup(next));
-        };
+    /// The next step towards slots in all groups; `None` if this machine has them. Refused by one group it claims none, and what it
+    /// has claimed in others it gives back, unless it is out of service: then it needs them.
+    fn take_slots(&self, progress: &Progress, is_out_of_service: bool) -> Option<Step> {
+        let missing: Vec<_> = (0..self.shares.len()).filter(|index| !progress.claimed.contains(index)).collect();
+        let next = *missing.first()?;
+        if let Some(&unread) = missing.iter().find(|&&index| progress.group(index).is_none()) {
+            return Some(Step::ReadGroup(unread));
+        }
+        if let Some(why) = missing.iter().find_map(|&index| self.refusal(progress, index)) {
+            return Some(match progress.claimed.last() {
+                Some(&claimed) if !is_out_of_service => self.give_back(progress, claimed),
+                _ => Step::Answer(Answer::Closed(why)),
+            });
+        }
+        let Share { slots, limit, .. } = &self.shares[next];
+        let (event_id, by, slots) = (self.event.id.clone(), self.machine.clone(), slots.clone());
+        Some(Step::ChangeGroup(next, GroupChange::Claim { event_id, by, slots, limit: *limit }))
+    }
+
+    /// Why a group, as it was last read, does not admit the event.
+    fn refusal(&self, progress: &Progress, index: usize) -> Option<Why> {
+        let (share, group) = (&self.shares[index], progress.group(index)?);
         // What has begun goes on, and what cannot wait is prepared for: Azure starts it at `NotBefore`.
-        let refused = self.window_of(share).filter(|(_, closed)| closed.can_wait && !group.has(event_id, &share.slots));
-        if refused.is_none() && group.admits(event_id, &share.slots, share.limit) {
-            let (event_id, by, slots) = (event_id.clone(), self.machine.clone(), share.slots.clone());
-            return Some(Step::ChangeGroup(next, GroupChange::Claim { event_id, by, slots, limit: share.limit }));
+        let is_begun = group.has(&self.event.id, &share.slots);
+        if let Some((group, closed)) = self.window_of(share).filter(|(_, closed)| closed.can_wait && !is_begun) {
+            return Some(Why::Window { group: group.to_owned(), closed: *closed });
         }
-        if let Some(&claimed) = progress.claimed.last() {
-            return Some(self.give_back(progress, claimed));
-        }
-        if let Some((group, closed)) = refused {
-            return Some(Step::Answer(Answer::Closed(Why::Window { group: group.to_owned(), closed: *closed })));
-        }
-        let held = group.held().into_iter().cloned().collect();
-        Some(Step::Answer(Answer::Closed(Why::NoSlot { group: share.group.clone(), held, limit: share.limit })))
+        let is_admitted = group.admits(&self.event.id, &share.slots, share.limit);
+        let held = || group.held().into_iter().cloned().collect();
+        (!is_admitted).then(|| Why::NoSlot { group: share.group.clone(), held: held(), limit: share.limit })
     }
 
     /// The group of a share, if its windows are closed.
