@@ -62,6 +62,8 @@ pub struct Daemon {
     silence: RefCell<Silence>,
     /// The machines that have a register.
     known: RefCell<Vec<MachineRegister>>,
+    /// All of them could be read the last time.
+    knows_all: Cell<bool>,
     beat: Cell<u64>,
     /// Events of this machine that started without a decision of the gate; `None`: its register was not read yet.
     forced: RefCell<Option<Forced>>,
@@ -93,6 +95,7 @@ impl Daemon {
     /// A daemon for this machine.
     pub fn new(config: Config, machine: Name, zone: Option<String>, engine: Box<dyn Engine>) -> Rc<Self> {
         let audit = RefCell::new(Audit::new(&config.audit));
+        let silence = RefCell::new(Silence::new(config.heartbeat));
         Rc::new(Self {
             config,
             machine,
@@ -100,8 +103,9 @@ impl Daemon {
             engine,
             events: RefCell::default(),
             audit,
-            silence: RefCell::default(),
+            silence,
             known: RefCell::default(),
+            knows_all: Cell::new(false),
             beat: Cell::new(0),
             forced: RefCell::default(),
             rounds: [Cell::new(Instant::now()), Cell::new(Instant::now())],
@@ -345,6 +349,7 @@ impl Daemon {
     async fn look_at_machines(&self) -> Result<(), EngineError> {
         let now = Instant::now();
         let mut known = Vec::new();
+        self.knows_all.set(false);
         let (registers, problems) = driver::list::<MachineRegister>(&*self.engine, "machines/").await?;
         for (_, register) in registers {
             if let Some(machine) = &register.machine {
@@ -357,6 +362,7 @@ impl Daemon {
             known.push(self.register());
         }
         *self.known.borrow_mut() = known;
+        self.knows_all.set(problems.is_empty());
         problems.into_iter().next().map_or(Ok(()), Err)
     }
 
@@ -375,7 +381,7 @@ impl Daemon {
             let pause = self.group(&group).map_or(Duration::ZERO, |group| group.pause);
             for machine in register.held() {
                 // A machine without a register has no daemon: it is as silent as one whose daemon has ended.
-                if !known.contains(machine) {
+                if self.knows_all.get() && !known.contains(machine) {
                     self.silence.borrow_mut().observe(machine, None, Instant::now());
                 }
             }
@@ -405,7 +411,7 @@ impl Daemon {
     /// The configuration of a group's register.
     fn group(&self, register: &str) -> Option<&GroupConfig> {
         let name = register.split('/').next().unwrap_or_default();
-        self.config.groups.iter().find(|group| group.name.get_ref().eq_ignore_ascii_case(name))
+        self.config.groups.iter().find(|group| group.is_named(name))
     }
 
     /// Whether an event is over and a machine does not need its slot any more: this one because it is back in service, another one
@@ -415,7 +421,7 @@ impl Daemon {
         if *machine == self.machine {
             return audit.in_service_since(id, now).is_some_and(|since| now - since >= pause);
         }
-        let silent_for = self.silence.borrow().silent_for(machine, now);
+        let silent_for = self.silence.borrow().silent_for(machine);
         audit.over_since(id).is_some() && silent_for.is_some_and(|silent| silent >= self.config.silent_after)
     }
 

@@ -1,4 +1,6 @@
 //! Which machines are silent, by this process's own clock.
+//!
+//! Only what was looked at counts: while the store is down nobody can raise a heartbeat, and this process cannot see one.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,29 +13,44 @@ use crate::names::Name;
 #[derive(Debug, Default)]
 pub struct Silence {
     seen: HashMap<Name, Seen>,
+    /// The most that counts between two looks.
+    interval: Duration,
 }
 
 #[derive(Debug)]
 struct Seen {
-    /// The last beat, and when it was first seen.
+    /// The last beat, when it was first seen, and when it was looked at last.
     beat: Option<u64>,
     since: Instant,
+    looked_at: Instant,
+    /// For how long it has not changed.
+    silent: Duration,
     /// It was seen to change: somebody raises it.
     has_changed: bool,
 }
 
 impl Silence {
+    /// Nothing is known yet. `interval` is the usual time between two looks.
+    pub fn new(interval: Duration) -> Self {
+        Self { seen: HashMap::new(), interval }
+    }
+
     /// A machine's counter was read; `None`: it has none.
     pub fn observe(&mut self, machine: &Name, beat: Option<u64>, now: Instant) {
-        let seen = self.seen.entry(machine.clone()).or_insert(Seen { beat, since: now, has_changed: false });
-        if seen.beat != beat {
-            *seen = Seen { beat, since: now, has_changed: true };
+        let new = |has_changed| Seen { beat, since: now, looked_at: now, silent: Duration::ZERO, has_changed };
+        let seen = self.seen.entry(machine.clone()).or_insert(new(false));
+        if seen.beat == beat {
+            // A little more than an interval may pass between two looks.
+            seen.silent += now.saturating_duration_since(seen.looked_at).min(self.interval * 3 / 2);
+            seen.looked_at = now;
+        } else {
+            *seen = new(true);
         }
     }
 
-    /// For how long the machine's counter has not changed. `None`: it was never looked at.
-    pub fn silent_for(&self, machine: &Name, now: Instant) -> Option<Duration> {
-        self.seen.get(machine).map(|seen| now.saturating_duration_since(seen.since))
+    /// For how long the machine's counter was seen not to change. `None`: it was never looked at.
+    pub fn silent_for(&self, machine: &Name) -> Option<Duration> {
+        self.seen.get(machine).map(|seen| seen.silent)
     }
 
     /// Whether the machine's counter was seen to change within this time. A machine that is neither beating nor silent was not
@@ -51,20 +68,24 @@ mod tests {
 
     #[test]
     fn a_machine_is_silent_while_its_counter_stays() {
-        let (mut silence, start) = (Silence::default(), Instant::now());
         let (name, second) = (Name::from("a"), Duration::from_secs(1));
-        assert_eq!(silence.silent_for(&name, start), None, "a process that has just started judges nobody");
+        let (mut silence, start) = (Silence::new(second), Instant::now());
+        assert_eq!(silence.silent_for(&name), None, "a process that has just started judges nobody");
         silence.observe(&name, Some(7), start);
         silence.observe(&name, Some(7), start + second);
-        assert_eq!(silence.silent_for(&name, start + second), Some(second));
+        assert_eq!(silence.silent_for(&name), Some(second));
         assert!(!silence.is_beating(&name, 2 * second, start + second), "it was never seen to change");
         // A counter that begins again is a sign of life, too.
         silence.observe(&name, Some(1), start + 2 * second);
-        assert_eq!(silence.silent_for(&name, start + 2 * second), Some(Duration::ZERO));
+        assert_eq!(silence.silent_for(&name), Some(Duration::ZERO));
         assert!(silence.is_beating(&name, 2 * second, start + 3 * second));
         assert!(!silence.is_beating(&name, 2 * second, start + 4 * second));
         silence.observe(&name, None, start + 3 * second);
-        assert_eq!(silence.silent_for(&name, start + 4 * second), Some(second));
+        silence.observe(&name, None, start + 4 * second);
+        assert_eq!(silence.silent_for(&name), Some(second));
         assert!(!silence.is_beating(&name, 2 * second, start + 4 * second), "its register is gone");
+        // Time in which nobody looked does not count.
+        silence.observe(&name, None, start + 100 * second);
+        assert_eq!(silence.silent_for(&name), Some(second + second * 3 / 2));
     }
 }
