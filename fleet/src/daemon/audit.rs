@@ -46,6 +46,8 @@ struct EventHistory {
     /// Since when this machine is back in service after it.
     recovered_since: Option<Instant>,
     was_approved: bool,
+    /// It was over, and came back under its id. Nothing was asked about it since, as far as is known.
+    has_returned: bool,
 }
 
 #[derive(Deserialize)]
@@ -156,12 +158,16 @@ impl Audit {
                         }
                     }
                     // An id that comes back is open again.
-                    _ => event.over_since = None,
+                    _ => {
+                        if event.over_since.take().is_some() {
+                            (event.has_returned, event.was_approved) = (true, false);
+                        }
+                    }
                 }
             }
             "prepare" => {
                 let event = self.event(&record.event_id);
-                (event.was_prepared, event.recovered_since) = (true, None);
+                (event.was_prepared, event.recovered_since, event.has_returned) = (true, None, false);
             }
             "recover" if matches!(record.outcome.as_str(), "done" | "no-command") => {
                 for id in &record.event_ids {
@@ -207,6 +213,16 @@ impl Audit {
     /// Whether this machine went back into service although the event is not over: the preparation was not needed any more.
     pub(super) fn is_back_early(&self, id: &str) -> bool {
         self.events.get(id).is_some_and(|event| event.over_since.is_none() && event.recovered_since.is_some())
+    }
+
+    /// Whether the event was over and came back, and nothing was asked about it since.
+    pub(super) fn has_returned(&self, id: &str) -> bool {
+        self.events.get(id).is_some_and(|event| event.has_returned)
+    }
+
+    /// It is asked about.
+    pub(super) fn forget_return(&mut self, id: &str) {
+        self.event(id).has_returned = false;
     }
 
     /// The watcher was allowed to prepare. What was before counts no more.

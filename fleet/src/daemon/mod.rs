@@ -64,6 +64,9 @@ pub struct Daemon {
     known: RefCell<Vec<MachineRegister>>,
     /// All of them could be read the last time.
     knows_all: Cell<bool>,
+    started_at: Instant,
+    /// The marks that an earlier process of this machine made were looked for.
+    has_adopted: Cell<bool>,
     beat: Cell<u64>,
     /// Events of this machine that started without a decision of the gate; `None`: its register was not read yet.
     forced: RefCell<Option<Forced>>,
@@ -106,6 +109,8 @@ impl Daemon {
             silence,
             known: RefCell::default(),
             knows_all: Cell::new(false),
+            started_at: Instant::now(),
+            has_adopted: Cell::new(false),
             beat: Cell::new(0),
             forced: RefCell::default(),
             rounds: [Cell::new(Instant::now()), Cell::new(Instant::now())],
@@ -170,6 +175,10 @@ impl Daemon {
             Part { closed, ..Part::new(self.machine.clone(), event, shares, self.config.take_over_after) }
         };
         let key = part.event.key();
+        if self.audit.borrow().has_returned(&part.event.id) {
+            let forgotten = timeout_at(end, self.forget_decision(&part.event.id, &key)).await;
+            forgotten.map_err(|_| no_answer())?.map_err(|error| error.to_string())?;
+        }
         let asked = self.events.borrow_mut().entry(key).or_insert_with(|| Asked::new(part.clone())).clone();
         asked.questioned_at.set(Instant::now());
         let answer = timeout_at(end, async {
@@ -187,6 +196,17 @@ impl Daemon {
         };
         *asked.answer.borrow_mut() = Reply::of(&answer).to_string();
         answer
+    }
+
+    /// An event that was over came back under its id. What was decided does not count: machines have recovered since.
+    async fn forget_decision(&self, id: &str, key: &str) -> Result<(), EngineError> {
+        let (register, revision) = driver::read::<EventRegister>(&*self.engine, key).await?;
+        if let Some(revision) = revision.filter(|_| register.go.is_some()) {
+            self.delete_event(key, &revision).await?;
+        }
+        self.events.borrow_mut().retain(|_, asked| asked.event_id != id);
+        self.audit.borrow_mut().forget_return(id);
+        Ok(())
     }
 
     async fn beat_for_ever(&self) {
@@ -425,13 +445,39 @@ impl Daemon {
         audit.over_since(id).is_some() && silent_for.is_some_and(|silent| silent >= self.config.silent_after)
     }
 
+    /// Looks for marks that an earlier process of this machine made. Nobody else withdraws them, should the watcher not ask again.
+    async fn adopt_marks(&self) -> Result<(), EngineError> {
+        if self.has_adopted.get() || self.started_at.elapsed() < ASKED_AGAIN_WITHIN {
+            return Ok(());
+        }
+        let (registers, problems) = driver::list::<EventRegister>(&*self.engine, "events/").await?;
+        for (key, register) in registers {
+            let is_open = register.go.is_none() && register.resources.contains(&self.machine);
+            if !is_open || self.events.borrow().contains_key(&key) {
+                continue;
+            }
+            let id = key.split('/').nth(1).unwrap_or_default();
+            let event = Event::new(id, &register.event_type, register.resources);
+            if event.key() == key {
+                let part = Part::new(self.machine.clone(), event, Vec::new(), self.config.take_over_after);
+                let mut involvement = Involvement::new(part);
+                let answer = timeout(ANSWER_TIME, involvement.ask(&*self.engine, Question::Withdraw)).await;
+                answer.map_err(|_| EngineError("it does not answer".into()))??;
+            }
+        }
+        self.has_adopted.set(true);
+        problems.into_iter().next().map_or(Ok(()), Err)
+    }
+
     /// Withdraws this machine's mark where the watcher does not wait for an approval any more.
     async fn withdraw_marks(&self) -> Result<(), EngineError> {
+        self.adopt_marks().await?;
         let events: Vec<_> = self.events.borrow().values().cloned().collect();
         for asked in events {
             let Ok(mut involvement) = asked.involvement.try_lock() else { continue };
             let is_back_early = self.audit.borrow().is_back_early(&asked.event_id);
-            let is_waiting = asked.questioned_at.get().elapsed() < ASKED_AGAIN_WITHIN;
+            let is_over = self.audit.borrow().over_since(&asked.event_id).is_some();
+            let is_waiting = !is_over && asked.questioned_at.get().elapsed() < ASKED_AGAIN_WITHIN;
             let is_ready = involvement.mark() == Some(Mark::Ready) && !involvement.is_decided();
             let question = match (is_back_early, is_waiting) {
                 (true, _) if is_ready || involvement.has_slots() && !involvement.is_decided() => Question::StandDown,

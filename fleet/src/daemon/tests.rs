@@ -366,3 +366,64 @@ fn a_mark_that_is_lost_is_made_again() {
         assert!(register.is_ready(&"a".into()));
     });
 }
+
+#[test]
+fn what_was_decided_before_an_event_was_over_does_not_count_when_it_comes_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = format!("audit = \"{}/audit\"\n{TWO_GROUPS}", folder.path().display());
+    run_with(&config, async |daemon| {
+        let event = event(&["a", "b"]);
+        assert_eq!(daemon.answer(Question::Prepare, event.clone()).await, Ok(Answer::Open));
+        mark(&daemon, &event, &["b"]).await;
+        assert_eq!(daemon.answer(Question::Approve, event.clone()).await, Ok(Answer::Open));
+        record(&daemon, r#"{"record":"prepare","event_id":"e","outcome":"ready"}"#);
+        record(&daemon, r#"{"record":"change","change":"cancelled","event_id":"e"}"#);
+        record(&daemon, r#"{"record":"recover","event_ids":["e"],"outcome":"done"}"#);
+        daemon.look_at_groups().await.expect("the groups");
+        record(&daemon, r#"{"record":"change","change":"scheduled","event_id":"E"}"#);
+        assert_eq!(daemon.answer(Question::Prepare, event.clone()).await, Ok(Answer::Open));
+        assert!(group(&daemon, "groups/db").await.held().contains(&Name::from("a")), "it prepares without a slot");
+        let answer = daemon.answer(Question::Approve, event.clone()).await;
+        assert_eq!(answer, Ok(Answer::Closed(Why::NotReady(vec!["b".into()]))));
+        mark(&daemon, &event, &["b"]).await;
+        assert_eq!(daemon.answer(Question::Approve, event).await, Ok(Answer::Open));
+    });
+}
+
+#[test]
+fn a_mark_ends_with_the_event() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = format!("audit = \"{}/audit\"\n{TWO_GROUPS}", folder.path().display());
+    run_with(&config, async |daemon| {
+        let event = event(&["a", "b"]);
+        let closed = Ok(Answer::Closed(Why::NotReady(vec!["b".into()])));
+        assert_eq!(daemon.answer(Question::Approve, event.clone()).await, closed);
+        is_over(&daemon, "e");
+        daemon.withdraw_marks().await.expect("withdrawn");
+        let (register, _) = driver::read::<EventRegister>(&*daemon.engine, &event.key()).await.expect("read");
+        assert!(!register.is_ready(&"a".into()));
+    });
+}
+
+#[test]
+fn a_mark_that_an_earlier_process_made_is_withdrawn_unless_the_watcher_asks() {
+    for (id, asks) in [("e", false), ("e", true), ("an id/of another form", false)] {
+        run_with(TWO_GROUPS, async |daemon| {
+            let event = Event { id: id.to_owned(), ..event(&["a", "B"]) };
+            mark(&daemon, &event, &["a"]).await;
+            let run = async |time| assert!(timeout(time, daemon.maintain()).await.is_err());
+            let is_ready = async || {
+                let (register, _) = driver::read::<EventRegister>(&*daemon.engine, &event.key()).await.expect("read");
+                register.is_ready(&"a".into())
+            };
+            run(ASKED_AGAIN_WITHIN / 2).await;
+            assert!(is_ready().await, "the watcher may still ask");
+            if asks {
+                let answer = daemon.answer(Question::Approve, event.clone()).await;
+                assert_eq!(answer, Ok(Answer::Closed(Why::NotReady(vec!["B".into()]))));
+            }
+            run(ASKED_AGAIN_WITHIN * 3 / 4).await;
+            assert_eq!(is_ready().await, asks, "{id}");
+        });
+    }
+}
