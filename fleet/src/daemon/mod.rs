@@ -368,22 +368,25 @@ impl Daemon {
 
     async fn look_at_machines(&self) -> Result<(), EngineError> {
         let now = Instant::now();
-        let mut known = Vec::new();
+        let (mut known, mut result) = (Vec::new(), Ok(()));
         self.knows_all.set(false);
-        let (registers, problems) = driver::list::<MachineRegister>(&*self.engine, "machines/").await?;
-        for (_, register) in registers {
-            if let Some(machine) = &register.machine {
-                self.silence.borrow_mut().observe(machine, Some(register.beat), now);
-                known.push(register);
+        for (key, found) in self.engine.list_changes("machines/").await? {
+            match driver::decode::<MachineRegister>(&key, &found.value) {
+                Ok(register) => {
+                    let Some(machine) = &register.machine else { continue };
+                    self.silence.borrow_mut().observe(machine, Some(&found.revision), now);
+                    known.push(register);
+                }
+                // One that cannot be read must not hold up the others.
+                Err(problem) => result = result.and(Err(problem)),
             }
         }
         // This machine's own register may not be written yet, and its zone counts from the first question on.
-        if !known.iter().any(|register| register.machine.as_ref() == Some(&self.machine)) {
-            known.push(self.register());
-        }
+        known.retain(|register| register.machine.as_ref() != Some(&self.machine));
+        known.push(self.register());
         *self.known.borrow_mut() = known;
-        self.knows_all.set(problems.is_empty());
-        problems.into_iter().next().map_or(Ok(()), Err)
+        self.knows_all.set(result.is_ok());
+        result
     }
 
     /// Whether an event that was asked about is over for this machine, so that its slots can be freed.

@@ -3,14 +3,18 @@
 //! A write has `If-None-Match: *` or `If-Match: ETag`, which the storage service checks in one step. No blob lease is needed. The
 //! credential is the managed identity, or the workload identity of a pod on AKS; never an account's key.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::time::Duration;
 
-use futures_util::{StreamExt, TryStreamExt, stream};
+use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use object_store::azure::{AzureConfigKey, MicrosoftAzure, MicrosoftAzureBuilder};
 use object_store::client::{ClientOptions, HttpClient, HttpConnector};
 use object_store::path::Path;
-use object_store::{Error, ObjectStore, ObjectStoreExt, PutMode, PutOptions, RetryConfig, UpdateVersion};
+use object_store::{Error, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, RetryConfig, UpdateVersion};
+use tokio::time::Instant;
 
 use super::{Engine, EngineError, Reply, Revision, Swap, VALUE_MAX, Versioned};
 use crate::config::BlobConfig;
@@ -21,6 +25,9 @@ const REQUEST_TIME: Duration = Duration::from_secs(4);
 
 /// How many blobs of a list are read at once.
 const READS_AT_ONCE: usize = 16;
+
+/// How old a value may be where only changes count.
+const VALUE_KEPT: Duration = Duration::from_secs(10 * 60);
 
 /// The well-known key of the account of Azurite, the emulator. It is public.
 pub const EMULATOR_KEY: &str =
@@ -38,6 +45,8 @@ const WORKLOAD_IDENTITY: [(&str, AzureConfigKey); 4] = [
 #[derive(Debug)]
 pub struct BlobEngine {
     store: MicrosoftAzure,
+    /// Values where only changes count, and when they were read, by key.
+    values: RefCell<HashMap<String, (String, Instant)>>,
 }
 
 /// Makes the HTTP client of this process: without proxy and redirects.
@@ -108,7 +117,7 @@ impl BlobEngine {
             builder = builder.with_client_id(client_id);
         }
         let store = builder.build().map_err(|error| format!("cannot set up Blob storage: {}", http::reason(&error)))?;
-        Ok(Self { store })
+        Ok(Self { store, values: RefCell::default() })
     }
 
     /// The blob, an empty one included: that is how a deleted register looks.
@@ -127,6 +136,24 @@ impl BlobEngine {
         let bytes = found.bytes().await.map_err(|error| problem(key, &error))?;
         let value = String::from_utf8(bytes.into()).map_err(|_| EngineError(format!("the blob {key} is not text")))?;
         Ok(Some(Versioned { value, revision: Revision(etag) }))
+    }
+
+    /// The blobs of the registers whose keys begin with this. Empty ones are deleted registers.
+    async fn blobs(&self, prefix: &str) -> Result<Vec<ObjectMeta>, EngineError> {
+        let listed = self.store.list(Some(&Path::from(prefix.trim_end_matches('/'))));
+        let listed: Vec<_> = listed.try_collect().await.map_err(|error| problem(prefix, &error))?;
+        Ok(listed.into_iter().filter(|meta| meta.size > 0).collect())
+    }
+
+    /// Those of the registers that exist, in any order.
+    fn read_all(
+        &self,
+        keys: impl IntoIterator<Item = String>,
+    ) -> impl Stream<Item = Result<(String, Versioned), EngineError>> {
+        let reads = stream::iter(keys).map(move |key| async move { Ok((self.read(&key).await?, key)) });
+        reads
+            .buffer_unordered(READS_AT_ONCE)
+            .try_filter_map(|(register, key)| async move { Ok(register.map(|register| (key, register))) })
     }
 
     async fn put(&self, key: &str, mode: PutMode, value: &str) -> Result<Swap, EngineError> {
@@ -170,15 +197,43 @@ impl Engine for BlobEngine {
 
     fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>> {
         Box::pin(async move {
-            let listed = self.store.list(Some(&Path::from(prefix.trim_end_matches('/'))));
-            let listed: Vec<_> = listed.try_collect().await.map_err(|error| problem(prefix, &error))?;
-            let keys = listed.into_iter().filter(|meta| meta.size > 0).map(|meta| meta.location.to_string());
-            let reads = stream::iter(keys).map(|key| async move { Ok((self.read(&key).await?, key)) });
-            let mut found: Vec<_> = reads
-                .buffer_unordered(READS_AT_ONCE)
-                .try_filter_map(|(register, key)| async move { Ok(register.map(|register| (key, register))) })
-                .try_collect()
-                .await?;
+            let keys = self.blobs(prefix).await?.into_iter().map(|meta| meta.location.to_string());
+            let mut found: Vec<_> = self.read_all(keys).try_collect().await?;
+            found.sort_by(|(a, _), (b, _)| a.cmp(b));
+            Ok(found)
+        })
+    }
+
+    /// A list has no contents. Reading each machine's register whenever a machine looks at all of them would be as many requests as the
+    /// square of their number.
+    fn list_changes<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>> {
+        Box::pin(async move {
+            let blobs: HashMap<String, ObjectMeta> =
+                self.blobs(prefix).await?.into_iter().map(|meta| (meta.location.to_string(), meta)).collect();
+            self.values.borrow_mut().retain(|key, (_, read_at)| {
+                !key.starts_with(prefix) || blobs.contains_key(key) && read_at.elapsed() < VALUE_KEPT
+            });
+            let new: Vec<_> = blobs.keys().filter(|key| !self.values.borrow().contains_key(*key)).cloned().collect();
+            let mut reads = pin!(self.read_all(new));
+            let mut result = Ok(());
+            while let Some(read) = reads.next().await {
+                match read {
+                    Ok((key, register)) => {
+                        self.values.borrow_mut().insert(key, (register.value, Instant::now()));
+                    }
+                    // What was read is not read again.
+                    Err(error) => result = result.and(Err(error)),
+                }
+            }
+            result?;
+            let values = self.values.borrow();
+            let mut found = Vec::new();
+            for (key, meta) in blobs {
+                // A register that was deleted since the list has no value.
+                if let (Some(etag), Some((value, _))) = (meta.e_tag, values.get(&key)) {
+                    found.push((key, Versioned { value: value.clone(), revision: Revision(etag) }));
+                }
+            }
             found.sort_by(|(a, _), (b, _)| a.cmp(b));
             Ok(found)
         })

@@ -118,6 +118,12 @@ pub trait Engine {
     /// The registers whose keys begin with the prefix, which ends with `/`, in the order of their keys.
     fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>>;
 
+    /// The same for those who ask only whether registers change: a value can be ten minutes old. The revisions are current, and are
+    /// only good for a comparison with those of an earlier call.
+    fn list_changes<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>> {
+        self.list(prefix)
+    }
+
     /// Registers in parts, if the engine has them.
     fn parts(&self) -> Option<&dyn Parts> {
         None

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::engine::Revision;
 use crate::names::Name;
 
 /// Heartbeats as this process has seen them. The clocks of other machines do not count.
@@ -19,8 +20,8 @@ pub struct Silence {
 
 #[derive(Debug)]
 struct Seen {
-    /// The last beat, when it was first seen, and when it was looked at last.
-    beat: Option<u64>,
+    /// The last revision of its register, when it was first seen, and when it was looked at last. Each beat is a write.
+    revision: Option<Revision>,
     since: Instant,
     looked_at: Instant,
     /// For how long it has not changed.
@@ -35,11 +36,17 @@ impl Silence {
         Self { seen: HashMap::new(), interval }
     }
 
-    /// A machine's counter was read; `None`: it has none.
-    pub fn observe(&mut self, machine: &Name, beat: Option<u64>, now: Instant) {
-        let new = |has_changed| Seen { beat, since: now, looked_at: now, silent: Duration::ZERO, has_changed };
-        let seen = self.seen.entry(machine.clone()).or_insert(new(false));
-        if seen.beat == beat {
+    /// A machine's register has this revision; `None`: it has none.
+    pub fn observe(&mut self, machine: &Name, revision: Option<&Revision>, now: Instant) {
+        let new = |has_changed| Seen {
+            revision: revision.cloned(),
+            since: now,
+            looked_at: now,
+            silent: Duration::ZERO,
+            has_changed,
+        };
+        let seen = self.seen.entry(machine.clone()).or_insert_with(|| new(false));
+        if seen.revision.as_ref() == revision {
             // A little more than an interval may pass between two looks.
             seen.silent += now.saturating_duration_since(seen.looked_at).min(self.interval * 3 / 2);
             seen.looked_at = now;
@@ -48,16 +55,17 @@ impl Silence {
         }
     }
 
-    /// For how long the machine's counter was seen not to change. `None`: it was never looked at.
+    /// For how long the machine's register was seen not to change. `None`: it was never looked at.
     pub fn silent_for(&self, machine: &Name) -> Option<Duration> {
         self.seen.get(machine).map(|seen| seen.silent)
     }
 
-    /// Whether the machine's counter was seen to change within this time. A machine that is neither beating nor silent was not
+    /// Whether the machine's register was seen to change within this time. A machine that is neither beating nor silent was not
     /// looked at for long enough.
     pub fn is_beating(&self, machine: &Name, within: Duration, now: Instant) -> bool {
-        let is_beating =
-            |seen: &Seen| seen.has_changed && seen.beat.is_some() && now.saturating_duration_since(seen.since) < within;
+        let is_beating = |seen: &Seen| {
+            seen.has_changed && seen.revision.is_some() && now.saturating_duration_since(seen.since) < within
+        };
         self.seen.get(machine).is_some_and(is_beating)
     }
 }
@@ -67,16 +75,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_is_silent_while_its_counter_stays() {
+    fn a_machine_is_silent_while_its_register_stays() {
         let (name, second) = (Name::from("a"), Duration::from_secs(1));
         let (mut silence, start) = (Silence::new(second), Instant::now());
+        let [one, two] = ["1", "2"].map(|text| Revision(text.into()));
         assert_eq!(silence.silent_for(&name), None, "a process that has just started judges nobody");
-        silence.observe(&name, Some(7), start);
-        silence.observe(&name, Some(7), start + second);
+        silence.observe(&name, Some(&one), start);
+        silence.observe(&name, Some(&one), start + second);
         assert_eq!(silence.silent_for(&name), Some(second));
         assert!(!silence.is_beating(&name, 2 * second, start + second), "it was never seen to change");
-        // A counter that begins again is a sign of life, too.
-        silence.observe(&name, Some(1), start + 2 * second);
+        // Any other revision is a sign of life.
+        silence.observe(&name, Some(&two), start + 2 * second);
         assert_eq!(silence.silent_for(&name), Some(Duration::ZERO));
         assert!(silence.is_beating(&name, 2 * second, start + 3 * second));
         assert!(!silence.is_beating(&name, 2 * second, start + 4 * second));

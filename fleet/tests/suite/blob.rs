@@ -23,6 +23,22 @@ fn azurite() {
     block_on(conforms(Rc::new(engine)));
 }
 
+/// A look at all machines is one request, and not one for each machine, too.
+#[test]
+fn a_look_for_changes_does_not_read_again() {
+    let azurite = Azurite::start();
+    let engine = || BlobEngine::new(&BlobConfig { emulator: true, ..config(&azurite.url) }).expect("an engine");
+    let (reader, writer) = (engine(), engine());
+    block_on(async {
+        let Ok(Swap::Done(first)) = writer.swap("machines/a", None, "old").await else { panic!("it is written") };
+        let value = async || reader.list_changes("machines/").await.expect("an answer").remove(0).1.value;
+        assert_eq!(value().await, "old");
+        let Ok(Swap::Done(_)) = writer.swap("machines/a", Some(&first), "new").await else { panic!("it is written") };
+        assert_eq!(value().await, "old", "it was not read");
+        assert_eq!(reader.list("machines/").await.expect("an answer")[0].1.value, "new");
+    });
+}
+
 /// Imitates the storage service, which accepts nothing but a token. Returns the head of the request.
 fn storage(listener: &TcpListener) -> String {
     let (mut stream, _) = listener.accept().expect("a connection");

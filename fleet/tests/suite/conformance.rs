@@ -16,6 +16,7 @@ const WRITERS: u64 = 100;
 pub(crate) async fn conforms(engine: Rc<dyn Engine>) {
     one_register(&*engine).await;
     prefixes(&*engine).await;
+    changes(&*engine).await;
     values(&*engine).await;
     if let Some(parts) = engine.parts() {
         parts_of_a_register(&*engine, parts).await;
@@ -68,6 +69,25 @@ async fn prefixes(engine: &dyn Engine) {
         );
     }
     assert_eq!(engine.list("machines/").await.unwrap(), []);
+}
+
+/// What was written has another revision, and nothing else has.
+async fn changes(engine: &dyn Engine) {
+    let first = done(engine.swap("changes/a", None, "1").await.unwrap());
+    done(engine.swap("changes/b", None, "2").await.unwrap());
+    let look = async || {
+        let listed = engine.list_changes("changes/").await.unwrap();
+        listed.into_iter().map(|(key, register)| (key, register.revision)).collect::<Vec<_>>()
+    };
+    let before = look().await;
+    assert_eq!(before.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>(), ["changes/a", "changes/b"]);
+    assert_eq!(look().await, before);
+    let second = done(engine.swap("changes/a", Some(&first), "1").await.unwrap());
+    let after = look().await;
+    assert_ne!(after[0], before[0]);
+    assert_eq!(after[1], before[1]);
+    assert!(engine.delete("changes/a", &second).await.unwrap());
+    assert_eq!(look().await, before[1..]);
 }
 
 async fn values(engine: &dyn Engine) {
