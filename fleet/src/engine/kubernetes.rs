@@ -22,7 +22,7 @@ const VALUE: &str = "scheduled-events/value";
 /// The annotation with the revision that the last write replaced. It makes every write a change: the server gives a write that
 /// changes nothing no version of its own, so two writers of the same value could both believe that they were first.
 const REPLACED: &str = "scheduled-events/replaced";
-/// The label by which registers are found.
+/// The label by which registers are found: the first part of the key.
 const LABEL: &str = "scheduled-events/register";
 /// How long a request may take.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
@@ -87,7 +87,7 @@ impl Engine for KubernetesEngine {
 
     fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>> {
         Box::pin(async move {
-            let mut parameters = ListParams::default().labels(&format!("{LABEL}=true")).limit(PAGE);
+            let mut parameters = ListParams::default().labels(&format!("{LABEL}={}", kind(prefix))).limit(PAGE);
             let mut found = Vec::new();
             loop {
                 let page =
@@ -123,6 +123,11 @@ fn object_name(key: &str) -> String {
     format!("scheduled-events-{}-{hash:016x}", readable.trim_matches('-'))
 }
 
+/// The first part of a key, as a label may have it.
+fn kind(key: &str) -> &str {
+    key.split('/').next().unwrap_or_default().trim_matches(|character: char| !character.is_ascii_alphanumeric())
+}
+
 fn lease(key: &str, value: &str, expected: Option<&Revision>) -> Lease {
     let replaced = expected.map_or("", |revision| &revision.0);
     let annotations = [(KEY, key), (VALUE, value), (REPLACED, replaced)];
@@ -130,7 +135,7 @@ fn lease(key: &str, value: &str, expected: Option<&Revision>) -> Lease {
         metadata: ObjectMeta {
             name: Some(object_name(key)),
             annotations: Some(annotations.map(|(name, text)| (name.to_owned(), text.to_owned())).into()),
-            labels: Some(BTreeMap::from([(LABEL.into(), "true".into())])),
+            labels: Some(BTreeMap::from([(LABEL.into(), kind(key).into())])),
             resource_version: expected.map(|revision| revision.0.clone()),
             ..ObjectMeta::default()
         },
