@@ -159,8 +159,11 @@ fn a_preempt_waits_for_nobody_but_the_machines_that_it_names() {
     assert_eq!(first.ask("approve", &both), Asked::Yes);
     assert_eq!(second.ask("approve", &both), Asked::AnotherApproves);
     // Alone it needs no register at all: nobody can read one here.
-    std::fs::remove_dir_all(fleet.path().join("registers")).expect("removed");
-    std::fs::write(fleet.path().join("registers"), "").expect("written");
+    let registers = fleet.path().join("registers");
+    wait_for("a moment in which no daemon writes", || {
+        let _ = std::fs::remove_dir_all(&registers);
+        std::fs::write(&registers, "").ok()
+    });
     assert_eq!(second.ask("prepare", &event("p3", "Preempt", &["web_2"])), Asked::Yes);
     assert_ne!(second.ask("prepare", &event("e3", "Reboot", &["web_2"])), Asked::Yes);
 }
