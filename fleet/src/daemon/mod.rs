@@ -90,8 +90,8 @@ struct Asked {
     questioned_at: Cell<Instant>,
     /// The last answer, for people.
     answer: RefCell<String>,
-    /// The event is over, and this machine holds no slot for it.
-    is_freed: Cell<bool>,
+    /// The event was over for this machine at the last look.
+    was_over: Cell<bool>,
 }
 
 impl Daemon {
@@ -352,7 +352,7 @@ impl Daemon {
                 last_look = Some(Instant::now());
                 self.report("the machines", self.look_at_machines().await);
             }
-            if is_due || self.has_own_to_free() {
+            if self.has_own_to_free() || is_due {
                 self.report("the groups", self.look_at_groups().await);
             }
             self.report("the marks", self.withdraw_marks().await);
@@ -389,16 +389,20 @@ impl Daemon {
         result
     }
 
-    /// Whether an event that was asked about is over for this machine, so that its slots can be freed.
+    /// Whether an event that was asked about is over for this machine since the last call, so that its slots can be freed. What a
+    /// pause or the engine prevents then is done with a heartbeat.
     fn has_own_to_free(&self) -> bool {
         let events: Vec<_> = self.events.borrow().values().cloned().collect();
-        events.iter().any(|asked| !asked.is_freed.get() && self.is_over(&asked.event_id, &self.machine, Duration::ZERO))
+        let ended = events.iter().filter(|asked| {
+            let is_over = self.is_over(&asked.event_id, &self.machine, Duration::ZERO);
+            !asked.was_over.replace(is_over) && is_over
+        });
+        ended.count() > 0
     }
 
     async fn look_at_groups(&self) -> Result<(), EngineError> {
         let (registers, problems) = driver::list::<GroupRegister>(&*self.engine, "groups/").await?;
         let known: BTreeSet<_> = self.known.borrow().iter().filter_map(|known| known.machine.clone()).collect();
-        let mut held = BTreeSet::new();
         for (key, register) in registers {
             let group = key.strip_prefix("groups/").unwrap_or(&key).to_owned();
             let pause = self.group(&group).map_or(Duration::ZERO, |group| group.pause);
@@ -407,10 +411,6 @@ impl Daemon {
                 if self.knows_all.get() && !known.contains(machine) {
                     self.silence.borrow_mut().observe(machine, None, Instant::now());
                 }
-            }
-            for (id, claim) in &register.claims {
-                let needs_pause = claim.slots.contains(&self.machine) && !self.is_over(id, &self.machine, pause);
-                held.extend(needs_pause.then(|| id.clone()));
             }
             for change in register.releases(|id, machine| self.is_over(id, machine, pause)) {
                 driver::change_group(&*self.engine, &group, &change).await?;
@@ -423,10 +423,6 @@ impl Daemon {
                     involvement.saw_group(&group, &register);
                 }
             }
-        }
-        for asked in self.events.borrow().values() {
-            let is_over = self.is_over(&asked.event_id, &self.machine, Duration::ZERO);
-            asked.is_freed.set(is_over && !held.contains(&asked.event_id));
         }
         problems.into_iter().next().map_or(Ok(()), Err)
     }
@@ -580,7 +576,7 @@ impl Asked {
             involvement: Mutex::new(Involvement::new(part)),
             questioned_at: Cell::new(Instant::now()),
             answer: RefCell::default(),
-            is_freed: Cell::new(false),
+            was_over: Cell::new(false),
         })
     }
 }

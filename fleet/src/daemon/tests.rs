@@ -102,6 +102,68 @@ fn an_event_of_other_machines_has_no_answer() {
     });
 }
 
+/// Counts the looks at all groups.
+#[derive(Default)]
+struct Counting {
+    registers: MemoryEngine,
+    looks: Rc<Cell<u32>>,
+}
+
+impl Engine for Counting {
+    fn read<'a>(&'a self, key: &'a str) -> EngineReply<'a, Option<Versioned>> {
+        self.registers.read(key)
+    }
+
+    fn swap<'a>(&'a self, key: &'a str, expected: Option<&'a Revision>, value: &'a str) -> EngineReply<'a, Swap> {
+        self.registers.swap(key, expected, value)
+    }
+
+    fn delete<'a>(&'a self, key: &'a str, expected: &'a Revision) -> EngineReply<'a, bool> {
+        self.registers.delete(key, expected)
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> EngineReply<'a, Vec<(String, Versioned)>> {
+        self.looks.set(self.looks.get() + u32::from(prefix == "groups/"));
+        self.registers.list(prefix)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_with_a_pause_is_looked_at_once_and_then_with_each_heartbeat() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pause = "max_unavailable = 1\npause = \"10m\"\n";
+    let config = CONFIG.replace("max_unavailable = 1\nper_zone = true\n", pause);
+    let config = format!("audit = \"{}/audit\"\n{config}", folder.path().display());
+    let engine = Counting::default();
+    let looks = engine.looks.clone();
+    let config = Config::parse(&config).expect("a configuration");
+    let daemon = Daemon::new(config, "a".into(), None, Box::new(engine));
+    assert_eq!(daemon.answer(Question::Prepare, event(&["a"])).await, Ok(Answer::Open));
+    let lives = async |time| {
+        let before = looks.get();
+        let _ = timeout(time, daemon.maintain()).await;
+        looks.get() - before
+    };
+    // Each call of `maintain` begins with a look.
+    let beat = daemon.config.heartbeat;
+    assert_eq!(lives(beat / 2).await, 1);
+    record(&daemon, "{\"record\":\"prepare\",\"event_id\":\"e\",\"outcome\":\"ready\"}");
+    is_over(&daemon, "e");
+    let recovered = "{\"record\":\"recover\",\"event_id\":\"e\",\"event_ids\":[\"e\"],\"outcome\":\"done\"}";
+    let ends = async {
+        sleep(beat / 2).await;
+        record(&daemon, recovered);
+    };
+    let (count, ()) = tokio::join!(lives(beat * 3 / 4), ends);
+    assert_eq!(count, 2, "at once");
+    let minutes = Duration::from_secs(5 * 60);
+    let count = lives(minutes).await;
+    assert!(f64::from(count) <= minutes.as_secs_f64() / beat.as_secs_f64() + 1.0, "{count} looks in {minutes:?}");
+    assert_eq!(group(&daemon, "groups/db").await.held().len(), 1, "it is a pause");
+    lives(2 * minutes).await;
+    assert_eq!(group(&daemon, "groups/db").await.held().len(), 0);
+}
+
 /// A store that does not answer.
 struct Down;
 
