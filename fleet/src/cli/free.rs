@@ -21,8 +21,9 @@ pub(super) async fn free(config: &Config, machine: &Name) -> Result<(), Failure>
     }
     for (key, group) in groups {
         let name = key.strip_prefix("groups/").unwrap_or(&key);
-        for change in group.releases(|_, holder| holder == machine) {
-            driver::change_group(&*engine, name, &change).await.map_err(refused)?;
+        let releases = group.releases(|_, holder| holder == machine);
+        driver::change_group(&*engine, name, &releases, 1).await.map_err(refused)?;
+        for change in releases {
             print(&format!("{change} in the group {name}\n"))?;
             freed += 1;
         }

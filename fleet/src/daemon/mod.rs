@@ -412,8 +412,9 @@ impl Daemon {
                     self.silence.borrow_mut().observe(machine, None, Instant::now());
                 }
             }
-            for change in register.releases(|id, machine| self.is_over(id, machine, pause)) {
-                driver::change_group(&*self.engine, &group, &change).await?;
+            let releases = register.releases(|id, machine| self.is_over(id, machine, pause));
+            driver::change_group(&*self.engine, &group, &releases, register.held().len()).await?;
+            for change in releases {
                 log(&format!("{change} in the group {group}"));
             }
             let events: Vec<_> = self.events.borrow().values().cloned().collect();

@@ -17,9 +17,11 @@ use crate::names::Name;
 /// The marks of an event of more machines are registers of their own, where the engine has such.
 const MARKS_IN_EVENT_MAX: usize = 64;
 
-/// The longest pause after a swap that another machine's swap made vain. The first one is a thousandth of it, and it doubles each time: a
-/// thousand machines that change one register at once must get out of each other's way.
-const CONFLICT_PAUSE_MAX: Duration = Duration::from_secs(4);
+/// How long the change of a register takes, about: so many machines that change one at the same time need so many times as long.
+const CHANGE_TIME: Duration = Duration::from_millis(4);
+
+/// The longest pause before a change of a register that other machines change, too. A question is answered within eight seconds.
+const PAUSE_MAX: Duration = Duration::from_secs(4);
 
 /// A question to the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,18 +126,18 @@ impl Involvement {
                 Question::Withdraw => self.part.withdraw(&self.progress),
                 Question::StandDown => self.part.stand_down(&self.progress),
             };
-            let is_conflict = match step {
+            match step {
                 Step::Answer(answer) => return Ok(answer),
                 Step::ReadEvent => {
                     let register = self.read_event(engine).await?;
                     self.saw_event(Arc::new(register));
-                    false
                 }
                 Step::ReadGroup(index) => {
+                    // The event's other machines are about to take the same slots.
+                    pause(self.part.shares[index].slots.len(), conflicts).await;
                     let (register, revision) = read(engine, &group_key(&self.part.shares[index].group)).await?;
                     self.group_revisions[index] = revision;
                     self.progress.saw_group(index, Arc::new(register));
-                    false
                 }
                 Step::ChangeEvent(change) => {
                     // This may be given up while the swap is in progress. Then it is unknown whether it was carried out.
@@ -147,10 +149,10 @@ impl Involvement {
                         let register = Arc::new(register);
                         self.progress.wrote_event(&change, register.clone());
                         self.saw_event(register);
-                        false
                     } else {
                         self.progress.event_conflict();
-                        true
+                        conflicts += 1;
+                        pause(1, conflicts).await;
                     }
                 }
                 Step::ChangeGroup(index, change) => {
@@ -165,18 +167,13 @@ impl Involvement {
                         Swap::Done(revision) => {
                             self.group_revisions[index] = Some(revision);
                             self.progress.wrote_group(index, &change, Arc::new(register));
-                            false
                         }
                         Swap::Conflict => {
                             self.progress.group_conflict(index);
-                            true
+                            conflicts += 1;
                         }
                     }
                 }
-            };
-            if is_conflict {
-                conflicts += 1;
-                pause_after_conflict(conflicts).await;
             }
         }
     }
@@ -284,20 +281,30 @@ impl Involvement {
     }
 }
 
-/// Changes a group's register, whatever it is.
+/// Makes these changes to a group's register, whatever it is. So many machines change it at the same time, about.
 ///
 /// # Errors
 /// The engine does not answer, or holds what is not a group.
-pub async fn change_group(engine: &dyn Engine, group: &str, change: &GroupChange) -> Result<(), EngineError> {
+pub async fn change_group(
+    engine: &dyn Engine,
+    group: &str,
+    changes: &[GroupChange],
+    machines: usize,
+) -> Result<(), EngineError> {
+    if changes.is_empty() {
+        return Ok(());
+    }
     let key = group_key(group);
-    for conflicts in 1.. {
+    for conflicts in 0.. {
+        pause(machines, conflicts).await;
         let (before, revision) = read::<GroupRegister>(engine, &key).await?;
         let mut register = before.clone();
-        change.apply(&mut register, now());
+        for change in changes {
+            change.apply(&mut register, now());
+        }
         if register == before || swap(engine, &key, revision.as_ref(), &register).await? != Swap::Conflict {
             break;
         }
-        pause_after_conflict(conflicts).await;
     }
     Ok(())
 }
@@ -382,9 +389,11 @@ fn text<T: Serialize>(key: &str, register: &T) -> Result<String, EngineError> {
     Ok(value)
 }
 
-/// Lets others finish: machines that were refused together must not come back together.
-async fn pause_after_conflict(conflicts: u32) {
-    let longest = (CONFLICT_PAUSE_MAX / 1000).saturating_mul(1 << conflicts.min(10)).min(CONFLICT_PAUSE_MAX);
+/// Lets others finish: so many machines that change one register must not do so together, nor come back together after they were
+/// refused.
+async fn pause(machines: usize, conflicts: u32) {
+    let machines = u32::try_from(machines).unwrap_or(u32::MAX);
+    let longest = CHANGE_TIME.saturating_mul(machines).saturating_mul(1 << conflicts.min(10)).min(PAUSE_MAX);
     let share = u32::try_from(RandomState::new().hash_one(conflicts) % 1000).unwrap_or(0);
     tokio::time::sleep(longest * share / 1000).await;
 }

@@ -69,6 +69,13 @@ fn operations_grow_with_the_number_of_machines_and_no_faster() {
     assert!(latency < Duration::from_secs(10), "{latency:?}");
 }
 
+/// All machines take their slots at once, and free them at once.
+#[test]
+fn few_changes_of_a_group_are_refused() {
+    let outcome = measure(300, 1, true);
+    assert!(outcome.on_groups.conflicts <= 2 * 300, "{outcome:?}");
+}
+
 #[test]
 #[ignore = "it writes the figures of docs/performance.md: make performance-fleet"]
 fn performance() {
