@@ -44,7 +44,7 @@ const ASKED_AGAIN_WITHIN: Duration = Duration::from_secs(20);
 /// How long the register of an event stays after its end, for people to look at.
 const EVENT_KEPT: Duration = Duration::from_secs(15 * 60);
 
-/// How often all registers of events are looked through for those that nobody has deleted.
+/// How often all registers of events are looked through for those that nobody has deleted, or whose machines are all forgotten.
 const CLEAN_UP_INTERVAL: Duration = Duration::from_secs(15 * 60);
 
 /// So many ids of events that started without a decision are kept.
@@ -67,6 +67,8 @@ pub struct Daemon {
     started_at: Instant,
     /// The marks that an earlier process of this machine made were looked for.
     has_adopted: Cell<bool>,
+    /// The registers of events none of whose machines had a register at the last look, by key.
+    abandoned: RefCell<HashMap<String, Revision>>,
     beat: Cell<u64>,
     /// Events of this machine that started without a decision of the gate; `None`: its register was not read yet.
     forced: RefCell<Option<Forced>>,
@@ -111,6 +113,7 @@ impl Daemon {
             knows_all: Cell::new(false),
             started_at: Instant::now(),
             has_adopted: Cell::new(false),
+            abandoned: RefCell::default(),
             beat: Cell::new(0),
             forced: RefCell::default(),
             rounds: [Cell::new(Instant::now()), Cell::new(Instant::now())],
@@ -389,6 +392,11 @@ impl Daemon {
         result
     }
 
+    /// The machines that have a register.
+    fn known_names(&self) -> BTreeSet<Name> {
+        self.known.borrow().iter().filter_map(|known| known.machine.clone()).collect()
+    }
+
     /// Whether an event that was asked about is over for this machine since the last call, so that its slots can be freed. What a
     /// pause or the engine prevents then is done with a heartbeat.
     fn has_own_to_free(&self) -> bool {
@@ -402,7 +410,7 @@ impl Daemon {
 
     async fn look_at_groups(&self) -> Result<(), EngineError> {
         let (registers, problems) = driver::list::<GroupRegister>(&*self.engine, "groups/").await?;
-        let known: BTreeSet<_> = self.known.borrow().iter().filter_map(|known| known.machine.clone()).collect();
+        let known = self.known_names();
         for (key, register) in registers {
             let group = key.strip_prefix("groups/").unwrap_or(&key).to_owned();
             let pause = self.group(&group).map_or(Duration::ZERO, |group| group.pause);
@@ -508,15 +516,20 @@ impl Daemon {
     }
 
     /// Deletes the registers of events that are over although this process was never asked about them: their machines are gone, or
-    /// their daemons were started again since. Only the audit file says that an event is over, never its age.
+    /// their daemons were started again since. The audit file says that an event is over, or else all of its machines were
+    /// forgotten by hand: then nobody changes its register, and it is not deleted before a second look. Never its age alone.
     async fn delete_past_events(&self) -> Result<(), EngineError> {
         let past: HashSet<_> = self.audit.borrow().over_for(EVENT_KEPT).map(events_prefix).collect();
-        if past.is_empty() {
-            return Ok(());
-        }
+        let known = self.known_names();
+        let before = self.abandoned.take();
         for (key, found) in self.engine.list("events/").await? {
-            if key.rfind('/').is_some_and(|end| past.contains(&key[..=end])) {
+            let is_past = key.rfind('/').is_some_and(|end| past.contains(&key[..=end]));
+            let is_disjoint = |event: EventRegister| event.resources.is_disjoint(&known);
+            let is_abandoned = self.knows_all.get() && driver::decode(&key, &found.value).is_ok_and(is_disjoint);
+            if is_past || is_abandoned && before.get(&key) == Some(&found.revision) {
                 self.delete_event(&key, &found.revision).await?;
+            } else if is_abandoned {
+                self.abandoned.borrow_mut().insert(key, found.revision);
             }
         }
         Ok(())

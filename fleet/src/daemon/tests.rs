@@ -92,6 +92,45 @@ fn the_registers_of_events_that_are_over_are_deleted_although_nobody_asked_about
 }
 
 #[test]
+fn the_register_of_an_event_is_deleted_once_all_of_its_machines_are_forgotten() {
+    run(async |daemon| {
+        let event = |machines: &str| format!(r#"{{"event_type":"Reboot","resources":[{machines}],"marks":{{}}}}"#);
+        beat(&daemon, "alive", 1).await;
+        beat(&daemon, "gone", 1).await;
+        put(&daemon, "events/e1/0", &event(r#""gone""#)).await;
+        put(&daemon, "events/e2/0", &event(r#""gone", "alive""#)).await;
+        put(&daemon, "events/e3/0", &event(r#""a", "gone""#)).await;
+        let keys = async || {
+            let keys = daemon.engine.list("events/").await.expect("the events");
+            keys.into_iter().map(|(key, _)| key).collect::<Vec<_>>()
+        };
+        let all = keys().await;
+        let looks = async |times: u32| {
+            for _ in 0..times {
+                daemon.look_at_machines().await.expect("the machines");
+                daemon.delete_past_events().await.expect("no problem");
+            }
+        };
+        looks(3).await;
+        assert_eq!(keys().await, all, "a machine that is silent for long can come back");
+        let register = daemon.engine.read(&machine_key(&"gone".into())).await.expect("read").expect("a register");
+        assert!(daemon.engine.delete(&machine_key(&"gone".into()), &register.revision).await.expect("deleted"));
+        looks(1).await;
+        assert_eq!(keys().await, all, "it is not deleted at the first look");
+        put(&daemon, "events/e1/0", &event(r#""gone""#)).await;
+        looks(1).await;
+        assert_eq!(keys().await, all, "somebody has changed it");
+        beat(&daemon, "GONE", 1).await;
+        looks(1).await;
+        assert_eq!(keys().await, all, "the machine is back");
+        let register = daemon.engine.read(&machine_key(&"gone".into())).await.expect("read").expect("a register");
+        assert!(daemon.engine.delete(&machine_key(&"gone".into()), &register.revision).await.expect("deleted"));
+        looks(2).await;
+        assert_eq!(keys().await, ["events/e2/0", "events/e3/0"]);
+    });
+}
+
+#[test]
 fn an_event_of_other_machines_has_no_answer() {
     run(async |daemon| {
         for question in [Question::Prepare, Question::Approve] {
