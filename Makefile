@@ -9,8 +9,8 @@ POLLS ?= 86400
 QUEUE_SECONDS ?= 180
 FLEET_SEEDS = $(if $(filter command,$(firstword $(origin SEEDS))),$(SEEDS),150)
 QUEUE_SEED ?= $(shell date +%j)
-ENGINES ?= etcd
-CHAOS_SECONDS = $(if $(filter command,$(firstword $(origin SECONDS))),$(SECONDS),100)
+ENGINES ?= etcd kubernetes blob folder
+CHAOS_SECONDS = $(if $(filter command,$(firstword $(origin SECONDS))),$(SECONDS),40)
 # Modules of tests that take more than a few seconds: `make check` leaves them out.
 SLOW = reference:: invariants:: http_faults:: clocks:: commands:: restart:: state_file:: systemd:: run:: stalled_readers:: \
 	recordings:: guide::console:: the_commands_of_every_page verdict::habits verdict::own_client every_beginning
@@ -110,10 +110,10 @@ scale-fleet: ## simulate fleets of up to 1,000 machines with faults, in virtual 
 	@tests/setup rust
 	cd fleet && SEEDS=$(FLEET_SEEDS) SEED=$(SEED) $(CARGO) test --locked --profile model --no-default-features --test scale -- --nocapture --test-threads 1
 
-chaos-fleet: ## kill 60 watchers and daemons and etcd at random, and check the audit files: make chaos-fleet SECONDS=600 ENGINES=etcd
+chaos-fleet: ## kill 60 watchers and daemons at random on all engines, and check the audit files: make chaos-fleet SECONDS=600 ENGINES=etcd
 	@tests/setup rust fleet
 	$(CARGO) build --locked --package scheduled-events
-	cd fleet && $(CARGO) build --locked
+	cd fleet && $(CARGO) build --locked && $(CARGO) test --locked --no-run --test kubernetes
 	fleet/tests/chaos/run $(ENGINES) --seconds $(CHAOS_SECONDS)
 
 # The crate for Windows is empty on other systems, so that links in its documentation lead nowhere.
