@@ -48,10 +48,16 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Free the slots of a machine that will not come back, and forget it unless it still runs its daemon
+    /// Free the slots of a machine that will not come back, and forget it
+    ///
+    /// Waits for three heartbeats first. A machine that runs its daemon frees its slots itself, once it is back in service.
     Free {
         /// The machine's name, as in the `Resources` of events
+        #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
         machine: String,
+        /// Free the slots at once, although the machine may run and be out of service
+        #[arg(long)]
+        force: bool,
     },
     /// Cordon this machine's Kubernetes node and evict its pods: for `watch --prepare`
     ///
@@ -143,7 +149,7 @@ fn run_command(command: &Command, file: &Path) -> Result<ExitCode, Failure> {
         Command::Ask => return ask::ask(&config),
         Command::Run => block_on(run_daemon(config))?,
         Command::Status { json } => block_on(status::status(&config, *json))?,
-        Command::Free { machine } => block_on(free::free(&config, &Name::from(machine.as_str())))?,
+        Command::Free { machine, force } => block_on(free::free(&config, &Name::from(machine.as_str()), *force))?,
         #[cfg(feature = "kubernetes")]
         Command::Drain(arguments) => block_on(node::drain::run(&config, arguments.node.as_deref()))?,
         #[cfg(feature = "kubernetes")]

@@ -12,9 +12,13 @@ use tempfile::TempDir;
 use crate::fixture::{FLEET_COMMAND, Process, block_on, wait_for};
 
 fn run(root: &Path, arguments: &[&str]) -> Output {
+    run_with_heartbeat("50ms", root, arguments)
+}
+
+fn run_with_heartbeat(heartbeat: &str, root: &Path, arguments: &[&str]) -> Output {
     let config = root.join("fleet.toml");
     let registers = root.join("registers");
-    let text = format!("engine = \"folder\"\nfolder.path = \"{}\"\nheartbeat = \"50ms\"\n", registers.display());
+    let text = format!("engine = \"folder\"\nfolder.path = \"{}\"\nheartbeat = \"{heartbeat}\"\n", registers.display());
     std::fs::write(&config, text).expect("a configuration");
     Command::new(FLEET_COMMAND).arg("--config").arg(&config).args(arguments).output().expect("it runs")
 }
@@ -179,6 +183,27 @@ fn a_register_that_cannot_be_read_holds_up_no_other() {
         let group = block_on(engine.read("groups/web")).expect("read").expect("the group");
         (!group.value.contains("web_0")).then_some(())
     });
+}
+
+#[test]
+fn the_slot_of_a_machine_that_runs_its_daemon_is_freed_by_force_only() {
+    let root = TempDir::new().expect("a folder");
+    let registers = root.path().join("registers");
+    std::fs::create_dir(&registers).expect("a folder");
+    let engine = FolderEngine::new(&registers);
+    let group = r#"{"limit":1,"claims":{"e1":{"slots":["web_0"],"by":["web_0"],"at":1}}}"#;
+    block_on(engine.swap("groups/web", None, group)).expect("written");
+    let _daemon = daemon(root.path(), Stdio::inherit());
+    wait_for("a heartbeat", || block_on(engine.read("machines/web_0")).expect("read"));
+    // Long enough for a heartbeat of the daemon, however busy the machine is.
+    let refused = run_with_heartbeat("3s", root.path(), &["free", "web_0"]);
+    let message = String::from_utf8_lossy(&refused.stderr);
+    assert!(message.contains("error: the daemon of web_0 runs, and frees its slots"), "{message}");
+    assert_eq!((refused.status.code(), refused.stdout.len()), (Some(1), 0));
+    assert!(block_on(engine.read("groups/web")).expect("read").expect("the group").value.contains("web_0"));
+    let freed = run(root.path(), &["free", "--force", "web_0"]);
+    assert_eq!(String::from_utf8_lossy(&freed.stdout), "freed web_0 of e1 in the group web\n");
+    assert_eq!(run(root.path(), &["free", ""]).status.code(), Some(2));
 }
 
 #[test]
