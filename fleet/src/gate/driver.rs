@@ -117,6 +117,9 @@ impl Involvement {
     /// asked again.
     pub async fn ask(&mut self, engine: &dyn Engine, question: Question) -> Result<Answer, EngineError> {
         self.progress.forget_reads();
+        // All machines of an event ask whether they may prepare at the same time, and mark themselves.
+        let is_crowded = question == Question::Prepare && self.parts(engine).is_none();
+        let markers = if is_crowded { self.part.event.resources.len() } else { 1 };
         let mut conflicts = 0;
         loop {
             let since_go = self.go_seen.map(|at| at.elapsed());
@@ -129,6 +132,7 @@ impl Involvement {
             match step {
                 Step::Answer(answer) => return Ok(answer),
                 Step::ReadEvent => {
+                    pause(markers, conflicts).await;
                     let register = self.read_event(engine).await?;
                     self.saw_event(Arc::new(register));
                 }
@@ -148,11 +152,11 @@ impl Involvement {
                     if let Some(register) = changed {
                         let register = Arc::new(register);
                         self.progress.wrote_event(&change, register.clone());
+                        conflicts = 0;
                         self.saw_event(register);
                     } else {
                         self.progress.event_conflict();
                         conflicts += 1;
-                        pause(1, conflicts).await;
                     }
                 }
                 Step::ChangeGroup(index, change) => {
@@ -167,6 +171,7 @@ impl Involvement {
                         Swap::Done(revision) => {
                             self.group_revisions[index] = Some(revision);
                             self.progress.wrote_group(index, &change, Arc::new(register));
+                            conflicts = 0;
                         }
                         Swap::Conflict => {
                             self.progress.group_conflict(index);
