@@ -1,11 +1,12 @@
 //! The daemon of one machine: it answers the watcher's questions, and keeps the common registers up to date.
 //!
-//! `audit` is what it learns from the watcher, `server` the Unix socket, `message` what is said over it, `supervision` what
-//! systemd and Prometheus see. Five tasks run side by side, all on one thread: the server, the heartbeat, the reader of the audit
+//! `audit` is what it learns from the watcher, `server` the Unix socket, `message` what is said over it, `problems` what does not
+//! work, `supervision` what systemd and Prometheus see. Five tasks run side by side, all on one thread: the server, the heartbeat, the reader of the audit
 //! file, the upkeep, which frees slots, and the supervision.
 
 mod audit;
 pub mod message;
+mod problems;
 mod server;
 mod supervision;
 #[cfg(test)]
@@ -29,6 +30,7 @@ use crate::gate::{closed_windows, events_prefix, shares};
 use crate::names::Name;
 use audit::Audit;
 use message::Reply;
+use problems::Problems;
 pub use supervision::notify_stopping;
 use supervision::{Metrics, Supervisor};
 
@@ -74,8 +76,7 @@ pub struct Daemon {
     forced: RefCell<Option<Forced>>,
     /// When the reader of the audit file and the upkeep came round last.
     rounds: [Cell<Instant>; 2],
-    /// What was reported last about each part of the daemon, so that it is reported once.
-    problems: RefCell<HashMap<&'static str, String>>,
+    problems: Problems,
 }
 
 /// Events that started without a decision of the gate: how many, and the last ones.
@@ -117,7 +118,7 @@ impl Daemon {
             beat: Cell::new(0),
             forced: RefCell::default(),
             rounds: [Cell::new(Instant::now()), Cell::new(Instant::now())],
-            problems: RefCell::default(),
+            problems: Problems::default(),
         })
     }
 
@@ -133,7 +134,7 @@ impl Daemon {
     pub async fn run(self: Rc<Self>, ready: impl FnOnce()) -> Result<(), String> {
         let listener = server::listen(&self.config.socket)?;
         // An answer may depend on how many machines there are.
-        self.report("the machines", self.look_at_machines().await);
+        self.problems.report("the machines", self.look_at_machines().await);
         ready();
         tokio::select! {
             result = server::serve(self.clone(), listener) => result,
@@ -214,7 +215,7 @@ impl Daemon {
 
     async fn beat_for_ever(&self) {
         loop {
-            self.report("the heartbeat", self.beat_once().await);
+            self.problems.report("the heartbeat", self.beat_once().await);
             sleep(self.config.heartbeat).await;
         }
     }
@@ -255,35 +256,35 @@ impl Daemon {
                 result => result.map_err(|error| error.to_string()),
             };
             let name = self.config.audit.display();
-            self.report("the audit file", result.map_err(|why| EngineError(format!("{name}: {why}"))));
-            self.report("forced events", self.count_forced().await);
+            self.problems.report("the audit file", result.map_err(|why| EngineError(format!("{name}: {why}"))));
+            self.problems.report("forced events", self.count_forced().await);
             self.rounds[0].set(Instant::now());
             sleep(AUDIT_INTERVAL).await;
         }
     }
 
-    /// Counts the events of this machine that Azure started although the gate had not decided.
+    /// Counts the events of this machine that Azure started although the gate had not decided: one in each round, since the store
+    /// may be slow and the audit file long.
     async fn count_forced(&self) -> Result<(), EngineError> {
-        loop {
-            let Some(id) = self.audit.borrow().started.front().cloned() else { return Ok(()) };
-            if self.forced.borrow().is_none() {
-                let (found, _) = driver::read::<MachineRegister>(&*self.engine, &machine_key(&self.machine)).await?;
-                self.forced.borrow_mut().get_or_insert_with(|| Forced::of(&found));
-            }
-            let mut registers = Vec::new();
-            for (key, found) in self.engine.list(&events_prefix(&id)).await? {
-                registers.push(driver::decode::<EventRegister>(&key, &found.value)?);
-            }
-            // A decision precedes the start. Registers of events that are over are deleted: nothing is known of those.
-            let is_decided = registers.iter().any(|register| register.go.is_some());
-            let is_unknown = registers.is_empty() && self.audit.borrow().over_since(&id).is_some();
-            let is_new = !is_decided && !is_unknown;
-            if is_new && self.forced.borrow_mut().as_mut().is_some_and(|forced| forced.add(&id)) {
-                let id = id.escape_debug();
-                log(&format!("warning: {id} was started without a decision of the gate; `status` counts it as forced"));
-            }
-            self.audit.borrow_mut().started.pop_front();
+        let Some(id) = self.audit.borrow().started.front().cloned() else { return Ok(()) };
+        if self.forced.borrow().is_none() {
+            let (found, _) = driver::read::<MachineRegister>(&*self.engine, &machine_key(&self.machine)).await?;
+            self.forced.borrow_mut().get_or_insert_with(|| Forced::of(&found));
         }
+        let mut registers = Vec::new();
+        for (key, found) in self.engine.list(&events_prefix(&id)).await? {
+            registers.push(driver::decode::<EventRegister>(&key, &found.value)?);
+        }
+        // A decision precedes the start. Registers of events that are over are deleted: nothing is known of those.
+        let is_decided = registers.iter().any(|register| register.go.is_some());
+        let is_unknown = registers.is_empty() && self.audit.borrow().over_since(&id).is_some();
+        let is_new = !is_decided && !is_unknown;
+        if is_new && self.forced.borrow_mut().as_mut().is_some_and(|forced| forced.add(&id)) {
+            let id = id.escape_debug();
+            log(&format!("warning: {id} was started without a decision of the gate; `status` counts it as forced"));
+        }
+        self.audit.borrow_mut().started.pop_front();
+        Ok(())
     }
 
     /// Reports to systemd and writes the metrics file.
@@ -303,7 +304,7 @@ impl Daemon {
             {
                 written = Some((metrics, Instant::now()));
                 let result = metrics.write(path);
-                self.report(
+                self.problems.report(
                     "the metrics file",
                     result.map_err(|why| EngineError(format!("{}: {why}", path.display()))),
                 );
@@ -328,20 +329,14 @@ impl Daemon {
             count => format!("{count} events"),
         };
         let answers = open.iter().map(|(id, answer)| format!("; {}: {answer}", id.escape_debug()));
-        let problems = self.problems.borrow();
-        // It is a problem only once the watcher runs.
-        let mut problems: Vec<_> = problems.iter().filter(|(what, _)| **what != "the audit file").collect();
-        problems.sort_unstable();
-        let problems = problems.into_iter().map(|(what, why)| format!("; {what}: {}", why.escape_debug()));
-        std::iter::once(events).chain(problems).chain(answers).collect()
+        std::iter::once(events).chain(self.problems.texts()).chain(answers).collect()
     }
 
     fn metrics(&self) -> Metrics {
-        let problems = self.problems.borrow();
         Metrics {
             forced: self.forced.borrow().as_ref().map_or(0, |forced| forced.count),
             events: self.open_events().len(),
-            engine_up: !["the heartbeat", "the machines", "the groups"].iter().any(|what| problems.contains_key(what)),
+            engine_up: !self.problems.has(&["the heartbeat", "the machines", "the groups"]),
         }
     }
 
@@ -353,16 +348,16 @@ impl Daemon {
             let is_due = last_look.is_none_or(|at: Instant| at.elapsed() >= self.config.heartbeat);
             if is_due {
                 last_look = Some(Instant::now());
-                self.report("the machines", self.look_at_machines().await);
+                self.problems.report("the machines", self.look_at_machines().await);
             }
             if self.has_own_to_free() || is_due {
-                self.report("the groups", self.look_at_groups().await);
+                self.problems.report("the groups", self.look_at_groups().await);
             }
-            self.report("the marks", self.withdraw_marks().await);
-            self.report("the events", self.forget_events().await);
+            self.problems.report("the marks", self.withdraw_marks().await);
+            self.problems.report("the events", self.forget_events().await);
             if last_clean_up.elapsed() >= CLEAN_UP_INTERVAL {
                 last_clean_up = Instant::now();
-                self.report("past events", self.delete_past_events().await);
+                self.problems.report("past events", self.delete_past_events().await);
             }
             self.rounds[1].set(Instant::now());
             sleep(AUDIT_INTERVAL).await;
@@ -542,25 +537,6 @@ impl Daemon {
             None => self.engine.delete(key, revision).await?,
         };
         Ok(())
-    }
-
-    /// Reports a problem on standard error, once, and its end.
-    fn report(&self, what: &'static str, result: Result<(), EngineError>) {
-        let mut problems = self.problems.borrow_mut();
-        match result {
-            Ok(()) => {
-                if problems.remove(what).is_some() {
-                    log(&format!("{what}: works again"));
-                }
-            }
-            Err(error) => {
-                let why = error.to_string();
-                if problems.get(what) != Some(&why) {
-                    log(&format!("warning: {what}: {why}"));
-                    problems.insert(what, why);
-                }
-            }
-        }
     }
 }
 
