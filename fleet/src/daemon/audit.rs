@@ -68,6 +68,14 @@ struct Record {
     mine: Option<bool>,
 }
 
+impl EventHistory {
+    fn returns_if_over(&mut self) {
+        if self.over_since.take().is_some() {
+            (self.has_returned, self.was_approved) = (true, false);
+        }
+    }
+}
+
 impl Audit {
     pub(super) fn new(path: &Path) -> Self {
         Self {
@@ -153,16 +161,13 @@ impl Audit {
                         event.over_since.get_or_insert(now);
                     }
                     "started" | "started-without-notice" => {
+                        event.returns_if_over();
                         if !event.was_approved && record.mine == Some(true) {
                             self.started.push_back(record.event_id.to_ascii_lowercase());
                         }
                     }
                     // An id that comes back is open again.
-                    _ => {
-                        if event.over_since.take().is_some() {
-                            (event.has_returned, event.was_approved) = (true, false);
-                        }
-                    }
+                    _ => event.returns_if_over(),
                 }
             }
             "prepare" => {
@@ -264,6 +269,22 @@ mod tests {
     fn line(file: &Path, text: &str) {
         let mut file = std::fs::OpenOptions::new().create(true).append(true).open(file).expect("the file");
         file.write_all(text.as_bytes()).expect("written");
+    }
+
+    #[test]
+    fn an_event_that_comes_back_is_open_again_whatever_its_status() {
+        for change in ["scheduled", "started", "started-without-notice"] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let path = folder.path().join("audit");
+            let mut audit = Audit::new(&path);
+            let record = |change| format!("{{\"record\":\"change\",\"change\":\"{change}\",\"event_id\":\"e\"}}\n");
+            line(&path, &record("ended"));
+            audit.read_new(Instant::now()).expect("read");
+            assert!(audit.over_since("e").is_some());
+            line(&path, &record(change));
+            audit.read_new(Instant::now()).expect("read");
+            assert!(audit.over_since("e").is_none() && audit.has_returned("e"), "{change}");
+        }
     }
 
     #[test]
