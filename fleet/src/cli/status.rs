@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -14,6 +15,10 @@ use crate::engine::{self, Engine, EngineError};
 use crate::gate::driver::{MARKS, list, marks_prefix, now};
 use crate::gate::{EventRegister, GroupRegister, MachineRegister, Mark, MarkPart, Marked, Stamp, opening};
 use crate::names::Name;
+
+/// The longest id that is shown, and the longest in a table that would be wider than the terminal.
+const ID_MAX: usize = 128;
+const ID_SHORT: usize = 8;
 
 /// All registers.
 struct Registers {
@@ -28,8 +33,15 @@ struct Registers {
 pub(super) async fn status(config: &Config, json: bool) -> Result<(), Failure> {
     let engine = engine::open(config).await.map_err(Failure::usage)?;
     let registers = Registers::read(&*engine).await.map_err(|error| Failure::refused(error.to_string()))?;
-    print(&if json { registers.json(&config.groups) } else { registers.text(&config.groups) })?;
+    print(&if json { registers.json(&config.groups) } else { registers.text(&config.groups, output_width()) })?;
     if registers.problems.is_empty() { Ok(()) } else { Err(Failure::refused(registers.problems.join("; "))) }
+}
+
+/// The columns of the terminal that standard output is, if it is one.
+fn output_width() -> Option<usize> {
+    let output = io::stdout();
+    let (columns, _) = output.is_terminal().then(|| terminal_size::terminal_size_of(&output))??;
+    Some(usize::from(columns.0)).filter(|columns| *columns > 0)
 }
 
 impl Registers {
@@ -60,7 +72,25 @@ impl Registers {
         Ok(Self { events, groups: groups.collect(), machines: machines.collect(), problems })
     }
 
-    fn text(&self, groups: &[GroupConfig]) -> String {
+    /// As wide as the terminal, if that is possible: tables that are wider have the beginnings of the ids only.
+    fn text(&self, groups: &[GroupConfig], width: Option<usize>) -> String {
+        let tables = self.tables(ID_MAX);
+        let is_wide = |width| tables.lines().any(|line| line.chars().count() > width);
+        let mut text = if width.is_some_and(is_wide) { self.tables(ID_SHORT) } else { tables };
+        let waits = self.events.iter().filter_map(|(id, event)| Some((id, self.why(groups, id, event)?)));
+        for (index, (id, why)) in waits.enumerate() {
+            let line = format!("{} waits: {why}", cut(id, ID_MAX));
+            let options = textwrap::Options::new(width.unwrap_or(usize::MAX)).subsequent_indent("  ");
+            let options = options.word_splitter(textwrap::WordSplitter::NoHyphenation);
+            let before = if index == 0 { "\n" } else { "" };
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{before}{}", textwrap::fill(&line, options));
+        }
+        text
+    }
+
+    /// The events, the groups and the machines. Ids have at most so many characters.
+    fn tables(&self, id_max: usize) -> String {
         let mut text = String::new();
         let mut events = Table::new(&["EVENT", "TYPE", "MACHINE", "STATE", "SINCE"]);
         for (id, event) in &self.events {
@@ -68,7 +98,7 @@ impl Registers {
                 let (state, since) = Self::state_of(event, name);
                 let (id, event_type) = if index == 0 { (id.as_str(), event.event_type.as_str()) } else { ("", "") };
                 events.row([
-                    id.to_owned(),
+                    cut(id, id_max),
                     event_type.escape_debug().to_string(),
                     name.to_string(),
                     state.into(),
@@ -85,7 +115,7 @@ impl Registers {
                     let (limit, out) = (group.limit.to_string(), group.held().len().to_string());
                     let cells = if first { [name.clone(), limit, out] } else { [const { String::new() }; 3] };
                     let [name, limit, out] = cells;
-                    let id = id.escape_debug().to_string();
+                    let id = cut(id, id_max);
                     group_rows.row([name, limit, out, machine.to_string(), id, ago(Some(claim.at))]);
                     first = false;
                 }
@@ -100,11 +130,6 @@ impl Registers {
         }
         text.push('\n');
         machines.write(&mut text, "no daemon has run yet");
-        let waits = self.events.iter().filter_map(|(id, event)| Some((id, self.why(groups, id, event)?)));
-        for (index, (id, why)) in waits.enumerate() {
-            // Writing to a string does not fail.
-            let _ = writeln!(text, "{}{id} waits: {why}", if index == 0 { "\n" } else { "" });
-        }
         text
     }
 
@@ -190,6 +215,15 @@ impl Registers {
     }
 }
 
+/// An id from outside, escaped, and its beginning if it is longer.
+fn cut(id: &str, max: usize) -> String {
+    let escaped = id.escape_debug().to_string();
+    match escaped.char_indices().nth(max) {
+        Some((end, _)) => format!("{}…", &escaped[..end]),
+        None => escaped,
+    }
+}
+
 /// How long ago something was, by this machine's clock.
 fn ago(at: Option<Stamp>) -> String {
     let Some(at) = at else { return String::new() };
@@ -253,5 +287,29 @@ mod tests {
         let why = registers.why(&config.groups, "e", &event).expect("it waits");
         let full: Vec<_> = why.split("; ").filter(|part| part.contains("is full")).collect();
         assert_eq!(full, ["the group web/zone-1 is full: x", "the group unknown is full: x"]);
+    }
+
+    #[test]
+    fn a_narrow_terminal_gets_short_ids_and_folded_reasons() {
+        let names = ["aks-userpool01-31415926-vmss_17", "aks-userpool01-31415926-vmss_18"].map(Name::from);
+        let id = "368d8799-233c-4d16-8e3a-0c6c6ab4efec";
+        let resources = names.iter().cloned().collect();
+        let event = EventRegister { event_type: "Redeploy".into(), resources, ..EventRegister::default() };
+        let group = json!({"limit": 1, "claims": {id: {"slots": names, "by": names, "at": now() - 41}}});
+        let registers = Registers {
+            events: vec![(id.into(), event)],
+            groups: vec![("userpool01".into(), serde_json::from_value(group).expect("a group"))],
+            machines: BTreeMap::new(),
+            problems: Vec::new(),
+        };
+        let longest = |text: &str| text.lines().map(|line| line.chars().count()).max();
+        let text = registers.text(&[], Some(80));
+        assert!(longest(&text) <= Some(80), "{text}");
+        assert!(text.contains("\n368d8799…  Redeploy  aks-userpool01-31415926-vmss_17"), "{text}");
+        assert!(text.contains(&format!("{id} waits: not ready:")), "the whole id is in it: {text}");
+        assert!(names.iter().all(|name| text.matches(&name.to_string()).count() == 4), "no name is split: {text}");
+        let wide = registers.text(&[], None);
+        assert!(longest(&wide) > Some(80) && wide.matches(id).count() == 4, "{wide}");
+        assert_eq!(registers.text(&[], Some(1000)), wide);
     }
 }
