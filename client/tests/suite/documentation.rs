@@ -85,12 +85,12 @@ fn the_steps_of_the_tiers_are_make_targets() {
 }
 
 #[test]
-fn the_readme_states_the_minimum_rust_version() {
+fn every_workspace_and_guide_state_the_same_minimum_rust_version() {
     let manifest: toml::Table = toml::from_str(&read("Cargo.toml")).expect("TOML");
     let version = manifest["workspace"]["package"]["rust-version"].as_str().expect("a version");
     let mut stated = 0;
     let mut errors = Errors::default();
-    for line in lines("README.md") {
+    for line in ["README.md", "docs/getting-started.md"].into_iter().flat_map(lines) {
         // Python, too, is required in some version "or newer".
         let Some((_, rest)) = line.text.split_once("Rust ") else { continue };
         let Some((found, _)) = rest.split_once(" or newer").filter(|(found, _)| !found.contains(' ')) else { continue };
@@ -99,6 +99,16 @@ fn the_readme_states_the_minimum_rust_version() {
             errors.add(&line, format_args!("Rust {found}, but `rust-version` in Cargo.toml is {version}"));
         }
     }
+    for file in ["bench/Cargo.toml", "fleet/Cargo.toml", "fuzz/Cargo.toml", "page/Cargo.toml"] {
+        for line in lines(file) {
+            let Some(found) = line.text.strip_prefix("rust-version = ") else { continue };
+            stated += 1;
+            if found.trim_matches('"') != version {
+                errors.add(&line, format_args!("Rust {found}, but `rust-version` in Cargo.toml is {version}"));
+            }
+        }
+    }
+    assert!(stated >= 6, "found {stated} statements of the minimum version");
     errors.check(stated);
 }
 
