@@ -30,6 +30,8 @@ pub(super) struct Audit {
     reader: Option<(BufReader<File>, (u64, u64))>,
     /// The rotated files were read. Later ones were read before they were rotated.
     has_read_rotated: bool,
+    /// What an earlier process was asked about was read. Later questions are known without the file.
+    has_read_history: bool,
     /// A line whose end is not written yet.
     partial: String,
     events: HashMap<String, EventHistory>,
@@ -82,6 +84,7 @@ impl Audit {
             path: path.to_owned(),
             reader: None,
             has_read_rotated: false,
+            has_read_history: false,
             partial: String::new(),
             events: HashMap::new(),
             started: VecDeque::new(),
@@ -90,6 +93,12 @@ impl Audit {
 
     /// Reads what was appended since the last call.
     pub(super) fn read_new(&mut self, now: Instant) -> io::Result<()> {
+        self.read_files(now)?;
+        self.has_read_history = true;
+        Ok(())
+    }
+
+    fn read_files(&mut self, now: Instant) -> io::Result<()> {
         if !self.has_read_rotated {
             // An attempt that failed is repeated from the beginning.
             self.started.clear();
@@ -171,9 +180,12 @@ impl Audit {
                 }
             }
             "prepare" => {
+                let was_asked_before = !self.has_read_history;
                 let event = self.event(&record.event_id);
-                (event.was_prepared, event.recovered_since, event.has_returned) = (true, None, false);
+                (event.was_prepared, event.recovered_since) = (true, None);
+                event.has_returned &= !was_asked_before;
             }
+            "gate" if !self.has_read_history => self.event(&record.event_id).has_returned = false,
             "recover" if matches!(record.outcome.as_str(), "done" | "no-command") => {
                 for id in &record.event_ids {
                     self.event(id).recovered_since = Some(now);

@@ -179,6 +179,8 @@ impl Daemon {
             Part { closed, ..Part::new(self.machine.clone(), event, shares, self.config.take_over_after) }
         };
         let key = part.event.key();
+        // The watcher records before it asks. A file that cannot be read is reported by the task that reads it.
+        let _ = self.audit.borrow_mut().read_new(Instant::now());
         if self.audit.borrow().has_returned(&part.event.id) {
             let forgotten = timeout_at(end, self.forget_decision(&part.event.id, &key)).await;
             forgotten.map_err(|_| no_answer())?.map_err(|error| error.to_string())?;

@@ -50,12 +50,17 @@ fn event(resources: &[&str]) -> Event {
     Event::new("e", "Reboot", resources.iter().map(|&name| name.into()).collect())
 }
 
-/// Appends a record to the audit file, and lets the daemon read it.
-fn record(daemon: &Daemon, record: &str) {
+/// Appends a record to the audit file.
+fn append(daemon: &Daemon, record: &str) {
     use std::io::Write as _;
 
     let mut file = std::fs::OpenOptions::new().create(true).append(true).open(&daemon.config.audit).expect("a file");
     writeln!(file, "{record}").expect("written");
+}
+
+/// Appends a record to the audit file, and lets the daemon read it.
+fn record(daemon: &Daemon, record: &str) {
+    append(daemon, record);
     daemon.audit.borrow_mut().read_new(Instant::now()).expect("read");
 }
 
@@ -488,6 +493,68 @@ fn what_was_decided_before_an_event_was_over_does_not_count_when_it_comes_back()
         assert_eq!(answer, Ok(Answer::Closed(Why::NotReady(vec!["b".into()]))));
         mark(&daemon, &event, &["b"]).await;
         assert_eq!(daemon.answer(Question::Approve, event).await, Ok(Answer::Open));
+    });
+}
+
+/// The daemon looks at the audit file four times a second, and the watcher asks about an event that came back at once.
+#[test]
+fn a_question_counts_what_was_recorded_just_before_it() {
+    for is_prepared_at_once in [false, true] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = format!("audit = \"{}/audit\"\n{TWO_GROUPS}", folder.path().display());
+        run_with(&config, async |daemon| {
+            let event = event(&["a", "b"]);
+            assert_eq!(daemon.answer(Question::Prepare, event.clone()).await, Ok(Answer::Open));
+            mark(&daemon, &event, &["b"]).await;
+            assert_eq!(daemon.answer(Question::Approve, event.clone()).await, Ok(Answer::Open));
+            record(&daemon, r#"{"record":"prepare","event_id":"e","outcome":"ready"}"#);
+            append(&daemon, r#"{"record":"change","change":"cancelled","event_id":"e"}"#);
+            append(&daemon, r#"{"record":"recover","event_ids":["e"],"outcome":"done"}"#);
+            append(&daemon, r#"{"record":"change","change":"scheduled","event_id":"e"}"#);
+            if is_prepared_at_once {
+                // The record of the return came late: the preparation was allowed before it.
+                append(&daemon, r#"{"record":"prepare","event_id":"e","outcome":"ready"}"#);
+            } else {
+                assert_eq!(daemon.answer(Question::Prepare, event.clone()).await, Ok(Answer::Open));
+                let is_ready = async |name: &str| {
+                    let (register, _) =
+                        driver::read::<EventRegister>(&*daemon.engine, &event.key()).await.expect("read");
+                    register.is_ready(&name.into())
+                };
+                assert!(!is_ready("a").await && !is_ready("b").await);
+            }
+            let answer = daemon.answer(Question::Approve, event.clone()).await;
+            assert_eq!(answer, Ok(Answer::Closed(Why::NotReady(vec!["b".into()]))), "{is_prepared_at_once}");
+            // A daemon that is started again reads that it was asked since.
+            mark(&daemon, &event, &["b"]).await;
+            assert_eq!(daemon.answer(Question::Approve, event.clone()).await, Ok(Answer::Open));
+            append(&daemon, r#"{"record":"gate","event_id":"e","phase":"approve","outcome":"open"}"#);
+            let mut audit = Audit::new(&daemon.config.audit);
+            audit.read_new(Instant::now()).expect("read");
+            assert!(!audit.has_returned("e"));
+        });
+    }
+}
+
+#[test]
+fn a_recovery_before_a_question_gives_nothing_back_after_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = format!("audit = \"{}/audit\"\n{TWO_GROUPS}", folder.path().display());
+    run_with(&config, async |daemon| {
+        assert_eq!(daemon.answer(Question::Prepare, event(&["a"])).await, Ok(Answer::Open));
+        record(&daemon, r#"{"record":"prepare","event_id":"e","outcome":"ready"}"#);
+        // `NotBefore` has moved, and moves back: the machine recovers, and prepares again.
+        append(&daemon, r#"{"record":"recover","event_ids":["e"],"outcome":"done"}"#);
+        assert_eq!(daemon.answer(Question::Prepare, event(&["a"])).await, Ok(Answer::Open));
+        daemon.audit.borrow_mut().read_new(Instant::now()).expect("read");
+        daemon.withdraw_marks().await.expect("no problem");
+        assert!(group(&daemon, "groups/db").await.held().contains(&Name::from("a")), "it prepares");
+        // Once it is back in service, it needs no slot.
+        record(&daemon, r#"{"record":"recover","event_ids":["e"],"outcome":"done"}"#);
+        daemon.withdraw_marks().await.expect("no problem");
+        for key in ["groups/db", "groups/web"] {
+            assert!(group(&daemon, key).await.held().is_empty(), "{key}");
+        }
     });
 }
 
