@@ -21,6 +21,7 @@ const SILENT_AFTER_BEATS: u32 = 3;
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// This machine's name, as in the `Resources` of events. Without it, instance metadata is asked.
+    #[serde(default, deserialize_with = "machine")]
     pub machine: Option<String>,
     /// Where the machines keep their common registers. Only the gate needs it: `drain`, `uncordon` and `relay` do not.
     pub engine: Option<EngineKind>,
@@ -43,7 +44,7 @@ pub struct Config {
     #[serde(default = "default_silent", deserialize_with = "duration")]
     pub silent_after: Duration,
     /// The metadata service.
-    #[serde(default = "default_metadata")]
+    #[serde(default = "default_metadata", deserialize_with = "metadata")]
     pub metadata: String,
     /// For `engine = "etcd"`.
     pub etcd: Option<EtcdConfig>,
@@ -126,6 +127,7 @@ pub struct KubernetesConfig {
 #[serde(deny_unknown_fields)]
 pub struct FolderConfig {
     /// Its path, the same file system on every machine.
+    #[serde(deserialize_with = "path")]
     pub path: PathBuf,
 }
 
@@ -276,9 +278,10 @@ const fn default_silent() -> Duration {
 
 /// A duration such as `"2s"` or `"1m 30s"`.
 pub(crate) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    humantime::parse_duration(&text)
-        .map_err(|error| D::Error::custom(format!("found {text:?}, expected a duration such as \"2s\": {error}")))
+    let expected = "expected a duration such as \"2s\"";
+    let text = String::deserialize(deserializer)
+        .map_err(|error| D::Error::custom(format!("{}: {expected}", error.to_string().trim_end())))?;
+    humantime::parse_duration(&text).map_err(|error| D::Error::custom(format!("found {text:?}, {expected}: {error}")))
 }
 
 /// A duration after which something is done again.
@@ -288,6 +291,27 @@ fn interval<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::E
         Err(D::Error::custom("found no time, expected a duration such as \"10s\""))
     } else {
         Ok(found)
+    }
+}
+
+/// The name of this machine.
+fn machine<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let found = String::deserialize(deserializer)?;
+    if found.is_empty() {
+        let advice = "without `machine`, instance metadata is asked";
+        Err(D::Error::custom(format!("found \"\", expected this machine's name as in the events' Resources; {advice}")))
+    } else {
+        Ok(Some(found))
+    }
+}
+
+/// The address of the metadata service.
+fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let found = String::deserialize(deserializer)?;
+    if ["http://", "https://"].iter().any(|scheme| found.starts_with(scheme)) {
+        Ok(found)
+    } else {
+        Err(D::Error::custom(format!("found {found:?}, expected an address such as {:?}", default_metadata())))
     }
 }
 
@@ -354,6 +378,17 @@ mod tests {
             (format!("{folder}heartbeat = \"0s\""), "3:13 found no time, expected a duration"),
             (format!("{folder}socket = \"\""), "3:10 found \"\", expected the path of a file"),
             (format!("{folder}audit = \"\""), "3:9 found \"\", expected the path of a file"),
+            ("engine = \"folder\"\nfolder.path = \"\"".to_owned(), "2:15 found \"\", expected the path of a file"),
+            (format!("{folder}machine = \"\""), "3:11 found \"\", expected this machine's name"),
+            (format!("{folder}metadata = \"169.254.169.254\""), "3:12 found \"169.254.169.254\", expected an address"),
+            (
+                format!("{folder}heartbeat = 10"),
+                "3:13 invalid type: integer `10`, expected a string: expected a duration such as \"2s\"",
+            ),
+            (
+                format!("{folder}[group]\nname = \"a\""),
+                "3:1 invalid type: map, expected a sequence: write `[[…]]` instead of `[…]`",
+            ),
             (
                 format!("{folder}silent_after = \"29s\""),
                 "`silent_after` is 29s, expected at least 3 times `heartbeat`, which is 10s",

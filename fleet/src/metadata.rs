@@ -42,11 +42,11 @@ pub struct OsProfile {
 /// Asks the metadata service.
 ///
 /// # Errors
-/// A sentence: it cannot be reached, or does not know a name.
+/// A sentence: it cannot be reached, or does not know a name. It names no remedy, which depends on what the answer is for.
 pub async fn compute(endpoint: &str) -> Result<Compute, String> {
     let url =
         format!("{}/metadata/instance/compute?api-version=2021-02-01&format=json", endpoint.trim_end_matches('/'));
-    let problem = |why: &str| format!("cannot ask {endpoint} for this machine's name: {why}; set `machine`");
+    let problem = |why: &str| format!("cannot ask {endpoint} about this machine: {why}");
     let request = http::client(REQUEST_TIME)?.get(url).header("Metadata", "true");
     let response = request.send().await.map_err(|error| problem(&http::reason(&error)))?;
     let status = response.status();
@@ -55,7 +55,7 @@ pub async fn compute(endpoint: &str) -> Result<Compute, String> {
     }
     let body = http::body(response, RESPONSE_MAX).await.map_err(|why| problem(&why))?;
     let compute: Compute = serde_json::from_slice(&body).map_err(|error| problem(&error.to_string()))?;
-    if compute.name.is_empty() { Err(problem("it is empty")) } else { Ok(compute) }
+    if compute.name.is_empty() { Err(problem("the name is empty")) } else { Ok(compute) }
 }
 
 /// The document with the scheduled events.

@@ -20,7 +20,11 @@ pub(crate) fn load<T>(path: &Path, parse: impl FnOnce(&str) -> Result<T, Invalid
 /// What the TOML reader found.
 #[allow(clippy::needless_pass_by_value)] // For `map_err`.
 pub(crate) fn invalid(error: toml::de::Error) -> Invalid {
-    (error.span().map(|span| span.start), error.message().trim_end().to_owned())
+    let mut message = error.message().trim_end().to_owned();
+    if message == "invalid type: map, expected a sequence" {
+        message.push_str(": write `[[…]]` instead of `[…]`");
+    }
+    (error.span().map(|span| span.start), message)
 }
 
 /// The error with its line and column, for tests.

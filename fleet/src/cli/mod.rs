@@ -174,7 +174,10 @@ async fn run_daemon(config: Config) -> Result<(), Failure> {
     let needs_zone = config.groups.iter().any(|group| group.per_zone);
     let asked = match &config.machine {
         Some(_) if !needs_zone => Compute::default(),
-        _ => metadata::compute(&config.metadata).await.map_err(Failure::refused)?,
+        known => metadata::compute(&config.metadata).await.map_err(|why| {
+            let advice = if known.is_some() { "a group with `per_zone` needs its zone" } else { "set `machine`" };
+            Failure::refused(format!("{why}; {advice}"))
+        })?,
     };
     let machine = Name::from(config.machine.clone().unwrap_or(asked.name));
     let zone = Some(asked.zone).filter(|zone| !zone.is_empty());

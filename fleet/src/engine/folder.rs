@@ -50,7 +50,15 @@ impl FolderEngine {
         let (root, folder) = (self.root.clone(), self.root.join(key));
         Box::pin(async move {
             let name = folder.display().to_string();
-            let done = tokio::task::spawn_blocking(move || call(&root, &folder)).await;
+            let call = move || {
+                // Below a root that does not exist, as one that is not mounted, nothing would seem to be registered.
+                if fs::metadata(&root).is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+                    let root = root.display();
+                    return Err(io::Error::other(format!("the folder {root} does not exist: is it mounted?")));
+                }
+                call(&root, &folder)
+            };
+            let done = tokio::task::spawn_blocking(call).await;
             let done = done.unwrap_or_else(|panic| Err(io::Error::other(panic)));
             done.map_err(|error| EngineError(format!("cannot {what} {name}: {error}")))
         })
@@ -65,7 +73,6 @@ impl Engine for FolderEngine {
     fn swap<'a>(&'a self, key: &'a str, expected: Option<&'a Revision>, value: &'a str) -> Reply<'a, Swap> {
         let (expected, value) = (expected.cloned(), value.to_owned());
         self.run("write", key, move |root, folder| {
-            fs::metadata(root)?;
             DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
             let found = current(folder)?;
             let number = found.as_ref().map_or(0, |version| version.number);
@@ -217,7 +224,8 @@ fn remove_deleted(folder: &Path, number: u64) {
     let modified = fs::metadata(version_file(folder, number)).and_then(|metadata| metadata.modified());
     let age = modified.ok().and_then(|modified| SystemTime::now().duration_since(modified).ok());
     if age.is_some_and(|age| age > DELETED_KEPT) {
-        for version in numbers(folder).unwrap_or_default() {
+        // Not those that somebody has added since.
+        for version in numbers(folder).unwrap_or_default().into_iter().filter(|found| *found <= number) {
             let _ = fs::remove_file(version_file(folder, version));
         }
         // It stays while there are registers below it.

@@ -99,7 +99,7 @@ async fn other_event(config: &Config, event: &HookEvent) -> Result<Option<String
     let endpoint = &config.metadata;
     let machine = match &config.machine {
         Some(machine) => Name::from(machine.as_str()),
-        None => Name::from(metadata::compute(endpoint).await?.name),
+        None => Name::from(metadata::compute(endpoint).await.map_err(|why| format!("{why}; set `machine`"))?.name),
     };
     let body = metadata::events(endpoint).await?;
     let document = Document::parse(&body).map_err(|error| format!("{endpoint}: the document is invalid: {error}"))?;

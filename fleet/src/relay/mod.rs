@@ -77,7 +77,7 @@ async fn machine_name(file: &RelayFile) -> String {
         Ok(compute) => compute.name,
         Err(reason) => {
             let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-            log(&format!("{reason}; the host's name {name:?} is used"));
+            log(&format!("{reason}; the host's name {name:?} is used, set `machine` to use another one"));
             name
         }
     }

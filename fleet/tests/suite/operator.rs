@@ -98,6 +98,37 @@ fn only_the_gate_needs_an_engine() {
 }
 
 #[test]
+fn a_shared_folder_that_is_not_mounted_is_a_problem() {
+    let root = TempDir::new().expect("a folder");
+    for arguments in [&["status"][..], &["free", "--force", "web_0"]] {
+        let output = run(root.path(), arguments);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(errors.starts_with("error: cannot list ") && errors.contains("registers does not exist"), "{errors}");
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{errors}");
+    }
+}
+
+#[test]
+fn the_advice_is_for_what_instance_metadata_is_asked() {
+    let root = TempDir::new().expect("a folder");
+    let config = root.path().join("fleet.toml");
+    let group = "[[group]]\nname = \"web\"\nmachines = [\"*\"]\nmax_unavailable = 1\nper_zone = true\n";
+    for (machine, advice) in [("", "set `machine`"), ("machine = \"web_0\"", "a group with `per_zone` needs its zone")]
+    {
+        let text = format!(
+            "{machine}\nengine = \"folder\"\nfolder.path = {:?}\nmetadata = \"http://127.0.0.1:1\"\n{group}",
+            root.path()
+        );
+        std::fs::write(&config, text).expect("a configuration");
+        let output = Command::new(FLEET_COMMAND).arg("--config").arg(&config).arg("run").output().expect("it runs");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(errors.starts_with("error: cannot ask http://127.0.0.1:1 about this machine: "), "{errors}");
+        assert!(errors.trim_end().ends_with(&format!("; {advice}")), "{errors}");
+        assert_eq!(output.status.code(), Some(1));
+    }
+}
+
+#[test]
 fn a_system_without_certificate_authorities_is_enough_for_servers_without_tls() {
     let root = TempDir::new().expect("a folder");
     let config = root.path().join("fleet.toml");
