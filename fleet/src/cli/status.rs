@@ -13,7 +13,9 @@ use crate::config::{Config, GroupConfig};
 use crate::daemon::message;
 use crate::engine::{self, Engine, EngineError};
 use crate::gate::driver::{MARKS, list, marks_prefix, now};
-use crate::gate::{EventRegister, GroupRegister, MachineRegister, Mark, MarkPart, Marked, Stamp, opening};
+use crate::gate::{
+    Event, EventRegister, GroupRegister, MachineRegister, Mark, MarkPart, Marked, Stamp, opening, shares,
+};
 use crate::names::Name;
 
 /// The longest id that is shown, and the longest in a table that would be wider than the terminal.
@@ -193,16 +195,26 @@ impl Registers {
         if !silent.is_empty() {
             let _ = write!(why, "; no daemon ever ran on: {}", message::list(&silent));
         }
+        let announced = Event::new(id, &event.event_type, event.resources.clone());
+        // It waits for no place and no window.
+        if announced.is_urgent {
+            return Some(why);
+        }
+        let machines: Vec<_> = self.machines.values().cloned().collect();
+        let shares = shares(groups, &announced, &machines, |_| true);
         for (name, group) in &self.groups {
-            let config = name.split('/').next().and_then(|name| groups.iter().find(|group| group.is_named(name)));
-            if config.is_some_and(|config| !event.resources.iter().any(|machine| config.has(machine))) {
-                continue;
-            }
-            let others: Vec<_> = group.claims.iter().filter(|(other, _)| *other != id).collect();
             let is_full = group.held().len() >= group.limit as usize;
-            if is_full && !others.is_empty() && !group.claims.contains_key(id) {
-                let held: Vec<_> = others.iter().flat_map(|(_, claim)| &claim.slots).cloned().collect();
-                let _ = write!(why, "; the group {name} is full: {}", message::list(&held));
+            let is_known =
+                || groups.iter().any(|config| name.split('/').next().is_some_and(|name| config.is_named(name)));
+            let is_admitted = match shares.iter().find(|share| share.group == *name) {
+                Some(share) => group.admits(id, &share.slots, group.limit),
+                None => is_known() || !is_full || group.claims.contains_key(id),
+            };
+            let others = group.claims.iter().filter(|(other, _)| *other != id);
+            let held: Vec<_> = others.flat_map(|(_, claim)| &claim.slots).cloned().collect();
+            if !is_admitted && !held.is_empty() {
+                let state = if is_full { "is full" } else { "has too few places for this event" };
+                let _ = write!(why, "; the group {name} {state}: {}", message::list(&held));
             }
         }
         for group in groups.iter().filter(|group| event.resources.iter().any(|name| group.has(name))) {
@@ -270,23 +282,46 @@ mod tests {
     #[test]
     fn an_event_waits_only_for_groups_of_its_machines() {
         let text = ["db", "web"].map(|name| {
-            format!("[[group]]\nname = \"{}\"\nmachines = [\"{name}_*\"]\nmax_unavailable = 1\n", name.to_uppercase())
+            let group = format!("[[group]]\nname = \"{}\"\nmachines = [\"{name}_*\"]\n", name.to_uppercase());
+            group + "max_unavailable = 1\nper_zone = true\nwindows = [{ days = [\"DAY\"], from = \"00:00\", to = \"00:00\" }]\n"
         });
-        let text = format!("engine = \"folder\"\nfolder.path = \"/x\"\n{}", text.concat());
+        let day = (Timestamp::now() + jiff::SignedDuration::from_hours(72)).strftime("%a").to_string();
+        let text = format!("engine = \"folder\"\nfolder.path = \"/x\"\n{}", text.concat().replace("DAY", &day));
         let config = Config::parse(&text).expect("a configuration");
-        let group: GroupRegister =
-            serde_json::from_str(r#"{"limit":1,"claims":{"other":{"slots":["x"],"by":["x"],"at":1}}}"#)
-                .expect("a group");
-        let event = EventRegister { resources: ["web_0".into()].into(), ..EventRegister::default() };
-        let registers = Registers {
-            events: Vec::new(),
-            groups: ["db", "web/zone-1", "unknown"].map(|name| (name.to_owned(), group.clone())).into(),
-            machines: BTreeMap::new(),
-            problems: Vec::new(),
+        let group = |limit: u32| -> GroupRegister {
+            serde_json::from_value(
+                json!({"limit": limit, "claims": {"other": {"slots": ["x", "y"], "by": ["x"], "at": 1}}}),
+            )
+            .expect("a group")
         };
-        let why = registers.why(&config.groups, "e", &event).expect("it waits");
-        let full: Vec<_> = why.split("; ").filter(|part| part.contains("is full")).collect();
-        assert_eq!(full, ["the group web/zone-1 is full: x", "the group unknown is full: x"]);
+        let names = ["web_0", "web_1"].map(Name::from);
+        let machine = |name: &Name| MachineRegister {
+            zone: Some("1".into()),
+            machine: Some(name.clone()),
+            ..MachineRegister::default()
+        };
+        let mut event = EventRegister { resources: names.clone().into(), ..EventRegister::default() };
+        let full_of = |event: &EventRegister, limit: u32| {
+            let registers = Registers {
+                events: Vec::new(),
+                groups: ["db/zone-1", "web/zone-1", "web/zone-2", "unknown"]
+                    .map(|name| (name.to_owned(), group(limit)))
+                    .into(),
+                machines: names.iter().map(|name| (name.clone(), machine(name))).collect(),
+                problems: Vec::new(),
+            };
+            let why = registers.why(&config.groups, "e", event).expect("it waits");
+            why.split("; ").skip(1).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let full = full_of(&event, 2);
+        assert_eq!(full[..2], ["the group web/zone-1 is full: x, y", "the group unknown is full: x, y"]);
+        assert!(full[2].starts_with("outside the maintenance windows of the group WEB until ") && full.len() == 3);
+        // One place is left, and it has two machines.
+        assert_eq!(full_of(&event, 3)[0], "the group web/zone-1 has too few places for this event: x, y");
+        assert!(full_of(&event, 4)[0].starts_with("outside the maintenance windows"));
+        // One that takes no places waits for none.
+        event.event_type = "Preempt".into();
+        assert_eq!(full_of(&event, 2), [""; 0]);
     }
 
     #[test]
