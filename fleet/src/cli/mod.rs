@@ -166,7 +166,10 @@ fn block_on<T>(future: impl Future<Output = T>) -> Result<T, Failure> {
     install_tls();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::refused(format!("cannot start: {error}")))?;
-    Ok(tokio::task::LocalSet::new().block_on(&runtime, future))
+    let result = tokio::task::LocalSet::new().block_on(&runtime, future);
+    // A call of a file system that hangs is not waited for.
+    runtime.shutdown_background();
+    Ok(result)
 }
 
 async fn run_daemon(config: Config) -> Result<(), Failure> {

@@ -237,6 +237,37 @@ fn the_slot_of_a_machine_that_runs_its_daemon_is_freed_by_force_only() {
     assert_eq!(run(root.path(), &["free", ""]).status.code(), Some(2));
 }
 
+/// A pipe that nobody writes to blocks who opens it, as a mount does whose server is gone.
+#[test]
+fn a_folder_that_hangs_holds_up_neither_a_preempt_nor_the_end_of_the_daemon() {
+    let root = TempDir::new().expect("a folder");
+    std::fs::create_dir_all(root.path().join("registers/machines/web_1")).expect("a folder");
+    let pipe = root.path().join("registers/machines/web_1/.1");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("it runs").success());
+    let mut daemon = daemon(root.path(), Stdio::inherit());
+    let ask = |event_type: &str| {
+        let mut command = Command::new(FLEET_COMMAND);
+        command
+            .arg("--config")
+            .arg(root.path().join("daemon.toml"))
+            .arg("ask")
+            .env("SCHEDULED_EVENTS_PHASE", "prepare");
+        let event = root.path().join("event");
+        let text = format!("{{\"event_id\":\"e\",\"event_type\":\"{event_type}\",\"resources\":[\"web_0\"]}}");
+        std::fs::write(&event, text).expect("written");
+        command.stdin(std::fs::File::open(&event).expect("the event")).output().expect("it runs")
+    };
+    // It serves its socket although the machines cannot be read.
+    wait_for("an answer", || (ask("Preempt").status.code() == Some(0)).then_some(()));
+    let refused = ask("Reboot");
+    let errors = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!((refused.status.code(), errors.trim_end()), (Some(1), "the engine did not answer within 8 s"));
+    rustix::process::kill_process(rustix::process::Pid::from_child(&daemon.0), rustix::process::Signal::TERM)
+        .expect("sent");
+    let status = wait_for("its end", || daemon.0.try_wait().expect("its state"));
+    assert_eq!(status.code(), Some(0));
+}
+
 #[test]
 fn a_daemon_whose_log_cannot_be_written_goes_on() {
     let root = TempDir::new().expect("a folder");
