@@ -98,6 +98,23 @@ fn only_the_gate_needs_an_engine() {
 }
 
 #[test]
+fn systemd_does_not_restart_what_ended_because_of_its_configuration() {
+    let root = TempDir::new().expect("a folder");
+    let config = root.path().join("fleet.toml");
+    std::fs::write(&config, "engin = \"etcd\"\n").expect("a configuration");
+    for (command, unit) in [
+        ("run", include_str!("../../systemd/scheduled-events-fleet.service")),
+        ("relay", include_str!("../../systemd/scheduled-events-relay.service")),
+    ] {
+        let output = Command::new(FLEET_COMMAND).arg("--config").arg(&config).arg(command).output().expect("it runs");
+        let code = output.status.code().expect("an exit code");
+        assert_ne!(code, 1, "which is for what can go away");
+        assert!(unit.contains("\nRestart=always\n"), "{unit}");
+        assert!(unit.contains(&format!("\nRestartPreventExitStatus={code}\n")), "{unit}");
+    }
+}
+
+#[test]
 fn a_shared_folder_that_is_not_mounted_is_a_problem() {
     let root = TempDir::new().expect("a folder");
     for arguments in [&["status"][..], &["free", "--force", "web_0"]] {
