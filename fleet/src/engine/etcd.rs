@@ -179,11 +179,16 @@ impl EtcdEngine {
     /// swap that was carried out must not be reported as refused.
     async fn call<T: for<'de> Deserialize<'de>>(&self, path: &str, body: &Value) -> Result<T, EngineError> {
         let mut has_new_token = false;
+        let count = self.endpoints.len();
+        let first = self.current.get();
         let mut attempt = 0;
         loop {
-            let endpoint = &self.endpoints[self.current.get() % self.endpoints.len()];
+            // Other calls are in progress meanwhile: those that wait for the same server must not each pass over another one.
+            let index = (first + attempt) % count;
+            let endpoint = &self.endpoints[index];
             let error = match self.request(endpoint, path, body).await {
                 Ok(response) => {
+                    self.current.set(index);
                     return serde_json::from_slice(&response)
                         .map_err(|error| EngineError(format!("{endpoint} answers what is not etcd's: {error}")));
                 }
@@ -197,16 +202,17 @@ impl EtcdEngine {
                 }
                 Err(Failure::Token) => "etcd refuses a new token".into(),
                 Err(Failure::NotSent(why)) => {
-                    self.current.set(self.current.get() + 1);
                     attempt += 1;
-                    if attempt < self.endpoints.len() {
+                    if attempt < count {
                         continue;
                     }
                     why
                 }
                 Err(Failure::Other(why)) => {
                     // The next call asks another server.
-                    self.current.set(self.current.get() + 1);
+                    if self.current.get() == index {
+                        self.current.set((index + 1) % count);
+                    }
                     why
                 }
             };

@@ -241,3 +241,26 @@ fn etcd_with_one_of_two_servers() {
     let error = block_on(nobody.read("groups/a")).expect_err("nobody listens");
     assert!(error.to_string().starts_with("etcd at http://127.0.0.1:1: "), "{error}");
 }
+
+/// As the daemon's tasks do, several calls are in progress at the same time.
+#[test]
+fn etcd_with_one_of_three_servers_that_hangs_or_refuses() {
+    let server = EtcdServer::start();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let hung = format!("http://{}", listener.local_addr().expect("an address"));
+    block_on(async {
+        // Who connects gets no answer.
+        let engine = EtcdServer::engine_at(&[&hung, &server.url, &server.url]);
+        let (first, second, third) =
+            tokio::join!(engine.read("groups/a"), engine.read("groups/a"), engine.read("groups/a"));
+        for result in [first, second, third] {
+            let error = result.expect_err("it waited for the server that hangs");
+            assert!(error.to_string().starts_with(&format!("etcd at {hung}: ")), "{error}");
+        }
+        assert_eq!(engine.read("groups/a").await, Ok(None), "another server is asked then");
+
+        let engine = EtcdServer::engine_at(&["http://127.0.0.1:1", "http://127.0.0.1:2", &server.url]);
+        let results = tokio::join!(engine.read("groups/a"), engine.read("groups/a"), engine.read("groups/a"));
+        assert_eq!(results, (Ok(None), Ok(None), Ok(None)));
+    });
+}
