@@ -405,7 +405,7 @@ records! {
         recovery_since: Option<UnixSeconds> => "time or null",
         /// How often the recovery failed in a row.
         recovery_failures: u16 => "number",
-        /// When a failed recovery is tried again.
+        /// When a failed recovery is tried again; null while an event keeps the machine out of service.
         recovery_retry_at: Option<UnixSeconds> => "time or null",
         /// The number of events that are followed.
         events: usize => "number",

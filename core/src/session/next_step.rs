@@ -110,7 +110,7 @@ impl<const N: usize> Session<N> {
 
     /// Whether nothing keeps this machine out of service. Before the first document after the start, and after the names
     /// changed, that is not known.
-    fn may_recover(&self) -> bool {
+    pub(super) fn may_recover(&self) -> bool {
         let is_known = !self.renamed && self.documents.has_read_one();
         is_known && !self.tracked().any(|(_, event, progress)| progress.keeps_out(event))
     }

@@ -12,7 +12,7 @@ pub(super) struct Recovery {
     pub(super) command: Option<Command>,
     /// How often it failed in a row.
     pub(super) failures: u8,
-    retry_at: Option<UnixMillis>,
+    pub(super) retry_at: Option<UnixMillis>,
 }
 
 impl Recovery {

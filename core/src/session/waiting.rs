@@ -122,7 +122,7 @@ pub struct RecoveryStatus {
     pub since: Option<UnixSeconds>,
     /// How often it failed in a row.
     pub failures: u8,
-    /// When it is tried again after a failure.
+    /// When it is tried again after a failure; `None` while an event keeps the machine out of service.
     pub retry_at: Option<UnixSeconds>,
 }
 
@@ -157,8 +157,9 @@ impl<const N: usize> Session<N> {
     /// ```
     pub fn waiting(&self, now: UnixMillis) -> impl Iterator<Item = (&TrackedEvent, Waiting)> {
         let context = self.context(now);
+        let machine = self.shown_machine();
         self.tracked().map(move |(_, event, progress)| {
-            let pending = progress.waits_for(event, context, &self.machine);
+            let pending = progress.waits_for(event, context, &machine);
             let waiting = Waiting {
                 waits_for: pending.waits_for,
                 since: pending.command.map(|command| self.time_of_day(command.since)),
@@ -175,13 +176,22 @@ impl<const N: usize> Session<N> {
 
     /// How far the recovery of this machine is; `None` if the machine is in service.
     pub fn recovery(&self) -> Option<RecoveryStatus> {
-        let machine = Some(&self.machine).filter(|machine| machine.is_due())?;
+        let machine = Some(self.shown_machine()).filter(Recovery::is_due)?;
         Some(RecoveryStatus {
             attempt: machine.command.map(|command| command.attempt),
             since: machine.command.map(|command| self.time_of_day(command.since)),
             failures: machine.failures,
             retry_at: machine.retry_at().map(|at| self.time_of_day(at)),
         })
+    }
+
+    /// This machine's recovery. A failed one is not tried again at its time if an event keeps the machine out of service.
+    fn shown_machine(&self) -> Recovery {
+        let mut machine = self.machine.clone();
+        if !self.may_recover() {
+            machine.retry_at = None;
+        }
+        machine
     }
 }
 

@@ -140,6 +140,23 @@ fn after_a_restart_the_first_document_is_waited_for_and_the_times_in_and_out_of_
 }
 
 #[test]
+fn a_failed_recovery_has_no_time_while_an_event_keeps_the_machine_out_of_service() {
+    let mut host = host::<4>(Action::Prepare);
+    host.recovers = false;
+    host.serve(&[event("a")]);
+    host.serve(&[]);
+    host.recovery_ended("a", true, false);
+    assert!(waiting(&host, "a").until.is_some());
+    host.serve(&[event("b").started()]);
+    let times = |host: &Host<4>| (host.session.recovery().expect("out of service").retry_at, waiting(host, "a").until);
+    assert_eq!(times(&host), (None, None));
+    host.advance(60);
+    host.serve(&[event("b").started()]);
+    assert!(host.recovering.is_empty());
+    assert_eq!(times(&host), (None, None));
+}
+
+#[test]
 fn a_command_that_is_not_needed_any_more_is_waited_for() {
     let mut host = host::<4>(Action::Prepare);
     host.cancels = false;
