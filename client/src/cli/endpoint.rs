@@ -20,6 +20,9 @@ use crate::limits::NAME_TIMEOUT;
 /// The first request enables the service for this machine, which takes up to two minutes.
 const FIRST_TIMEOUT: Duration = Duration::from_millis(limits::FIRST_TIMEOUT_MS as u64);
 
+/// An approval follows a document, so the service is enabled.
+const POST_TIMEOUT: Duration = Duration::from_millis(limits::TIMEOUT_MS as u64);
+
 /// How long a request takes before the command explains the delay.
 const EXPLAIN_AFTER: Duration = Duration::from_secs(3);
 
@@ -88,7 +91,7 @@ pub(super) fn post(imds: &Imds, event_ids: &[&str]) -> Result<HttpResponse, Comm
     let approval = StartRequests::new(event_ids);
     let mut body = vec![0; approval.len()];
     approval.write(&mut body).map_err(|error| CommandError::usage(error.to_string()))?;
-    patiently(|| imds.approve(&body, FIRST_TIMEOUT)).map_err(|failure| unreachable(imds, &failure))
+    imds.approve(&body, POST_TIMEOUT).map_err(|failure| unreachable(imds, &failure))
 }
 
 /// This machine's name is unknown, for this reason.

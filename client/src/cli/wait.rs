@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use scheduled_events_core::{
-    Document, RequestOutcome, Response, Session, SessionConfig, SessionConfigError, Step, VmNames,
+    Document, RequestOutcome, Response, Session, SessionConfig, SessionConfigError, Step, VmNames, limits,
 };
 
 use super::args::WaitArgs;
@@ -35,7 +35,9 @@ pub(super) fn wait(args: &WaitArgs) -> Result<(), CommandError> {
         match pace.next(clock.now()) {
             Step::Get { timeout_ms } => {
                 let timeout = Duration::from_millis(timeout_ms.into()).min(left()).max(REQUEST_MIN);
-                let (outcome, detail) = match patiently(|| imds.events(timeout)) {
+                let poll = || imds.events(timeout);
+                let is_first = timeout_ms == limits::FIRST_TIMEOUT_MS;
+                let (outcome, detail) = match if is_first { patiently(poll) } else { poll() } {
                     Ok(answer) => {
                         if answer.status == 200
                             && let Ok(document) = Document::parse(&answer.body)

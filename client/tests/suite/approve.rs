@@ -1,10 +1,12 @@
 //! `list --mine` and `approve`: whose events an operator sees and approves.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 #[cfg(target_os = "linux")]
 use crate::support::command;
-use crate::support::{FakeService, Finished, document, freeze, run, started, with};
+use crate::support::{FakeService, Finished, Reply, document, freeze, run, started, with};
 
 /// An event of another machine.
 fn other(id: &str, event_type: &str) -> Value {
@@ -94,6 +96,14 @@ fn an_id_that_is_not_announced_is_an_error_and_nothing_is_approved() {
     service.show_body("{\"Events\":\n [}");
     let invalid = approve(&service, &["own-freeze"]).with_code(3);
     assert!(invalid.stderr.contains(":2:3: "), "{}", invalid.stderr);
+}
+
+#[test]
+fn only_the_first_request_may_take_two_minutes() {
+    let service = service();
+    service.intercept(|request| request.is_post().then(|| Reply::new(200, "", "").after(Duration::from_secs(3600))));
+    let finished = approve(&service, &["own-freeze"]).with_code(1);
+    assert!(finished.stderr.starts_with("error: ") && finished.stderr.contains("timed out"), "{}", finished.stderr);
 }
 
 #[test]
