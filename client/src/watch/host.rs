@@ -231,6 +231,8 @@ pub enum Note {
     },
     /// The state file could not be written, for this reason. The watcher continues and tries again.
     StateNotSaved(String),
+    /// The state file is written again.
+    StateResumed,
     /// The audit file could not be written, for this reason. The watcher continues, and the write is repeated.
     AuditNotWritten(String),
     /// The audit file is written again.
@@ -295,9 +297,11 @@ impl Note {
     /// How important the note is.
     pub const fn severity(&self) -> Severity {
         match self {
-            Self::NameKnown(_) | Self::StateRestored { .. } | Self::AuditResumed | Self::MetricsResumed => {
-                Severity::Note
-            }
+            Self::NameKnown(_)
+            | Self::StateRestored { .. }
+            | Self::StateResumed
+            | Self::AuditResumed
+            | Self::MetricsResumed => Severity::Note,
             Self::StateNotSaved(_) | Self::AuditNotWritten(_) | Self::AuditGap { .. } => Severity::Error,
             Self::NameUnknown(_)
             | Self::MachineIdUnknown(_)
@@ -331,6 +335,7 @@ impl fmt::Display for Note {
             Self::StateNotSaved(reason) => {
                 write!(f, "cannot write the state file, so a restart would lose the current state: {reason}")
             }
+            Self::StateResumed => f.write_str("the state file is written again"),
             Self::AuditNotWritten(reason) => write!(f, "cannot write the audit file: {reason}"),
             Self::AuditResumed => f.write_str("the audit file is written again"),
             Self::MetricsNotWritten(reason) => write!(f, "cannot write the metrics file: {reason}"),

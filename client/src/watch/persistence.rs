@@ -159,8 +159,7 @@ impl Persistence {
         };
         let Err(error) = written else {
             self.retry_at = None;
-            self.failures.succeeded();
-            return None;
+            return self.failures.succeeded().then_some(Note::StateResumed);
         };
         let reason = format!("{}: {error}", file.path().display());
         self.failed += 1;

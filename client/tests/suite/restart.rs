@@ -447,6 +447,9 @@ fn a_failure_to_write_the_state_file_is_reported_once_and_stops_nothing() {
     // Further attempts follow a second apart.
     fixture.service.await_polls(8);
     assert_eq!(run.stderr().matches(STATE_NOT_WRITTEN).count(), 1, "{}", run.stderr());
+    fs::create_dir(fixture.folder.path("inner")).expect("a folder");
+    run.wait_for_stderr("note: the state file is written again");
+    assert!(fs::exists(&state).expect("a folder"));
 }
 
 #[test]
