@@ -188,9 +188,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<State, String> {
         if snapshot_length(bytes) == Some(bytes.len()) {
             return of_snapshot(bytes);
         }
-        return Err(
-            "it is neither a snapshot nor a snapshot and a line that starts with \"scheduled-events state\"".into()
-        );
+        return Err("it is not a state file".into());
     };
     let (session, text) = bytes.split_at(at);
     let text = std::str::from_utf8(text).map_err(|_| "what follows the snapshot is not UTF-8 text")?;
