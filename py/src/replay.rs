@@ -1,6 +1,7 @@
 //! The replay server, for tests.
 
 use std::sync::{Mutex, PoisonError};
+use std::{mem, process};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
@@ -13,6 +14,8 @@ use crate::errors;
 pub(crate) struct PyReplay {
     server: Mutex<Option<Server>>,
     url: String,
+    /// The process that serves. A process that is forked from it has this object, but not its threads.
+    process: u32,
 }
 
 /// Serves a scenario like Azure's metadata service, until the ``with`` block ends or close() is called.
@@ -48,7 +51,7 @@ pub(crate) fn replay(
         _ => error.into(),
     })?;
     let url = server.url();
-    Ok(PyReplay { server: Mutex::new(Some(server)), url })
+    Ok(PyReplay { server: Mutex::new(Some(server)), url, process: process::id() })
 }
 
 /// The names of the built-in scenarios, each with its description.
@@ -96,6 +99,9 @@ impl PyReplay {
 
     /// Stops the server and frees its port.
     fn close(&self, py: Python<'_>) {
+        if self.process != process::id() {
+            return;
+        }
         let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
         py.detach(|| drop(server));
     }
@@ -111,5 +117,14 @@ impl PyReplay {
 
     fn __repr__(&self) -> String {
         format!("<Replay at {}>", self.url)
+    }
+}
+
+impl Drop for PyReplay {
+    fn drop(&mut self) {
+        if self.process != process::id() {
+            // The threads to wait for and the connections to shut down are the parent's.
+            mem::forget(self.server.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+        }
     }
 }

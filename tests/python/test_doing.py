@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import http.server
 import json
 import logging
 import os
@@ -288,6 +289,58 @@ def test_a_forked_process_cannot_use_the_parent_s_watch(tmp_path: Path) -> None:
             os.waitpid(child, 0)
             os.close(reader)
             os.close(writer)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_client_has_a_connection_of_its_own() -> None:
+    connections: set[object] = set()
+
+    class Service(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            connections.add(self.client_address)
+            self.send_response(200)
+            self.send_header("Content-Length", "13")
+            self.end_headers()
+            self.wfile.write(b'{"Events":[]}')
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Service) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with se.Client(f"http://127.0.0.1:{server.server_port}") as client:
+            client.poll()
+            client.poll()
+            assert len(connections) == 1
+            child = os.fork()
+            if child == 0:
+                client.poll()
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+            assert len(connections) == 2
+            client.poll()
+            assert len(connections) == 2
+        server.shutdown()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_process_leaves_the_parent_s_replay_server_alone() -> None:
+    with se.replay("user-reboot") as url:
+        server = se.replay("user-reboot")
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                server.close()
+                status = 0
+            finally:
+                os._exit(status)
+        assert os.waitpid(child, 0)[1] == 0
+        for address in (url, server.url):
+            se.Client(address).poll()
+        server.close()
 
 
 def test_polling_continues_while_a_worker_runs() -> None:

@@ -69,10 +69,10 @@ class Client:
             raise ConfigError(f"retries must not be negative, not {retries}")
         if trace is not None and not callable(getattr(trace, "debug", None)):
             raise ArgumentError(f"expected trace as a logging.Logger, not {type(trace).__name__}")
+        self._options = (endpoint, api_version, timeout, allow_endpoint, user_agent, trace is not None)
+        self._process = os.getpid()
         with _Refusals():
-            self._imds: _native.Imds | None = _native.Imds(
-                endpoint, api_version, timeout, allow_endpoint, user_agent, trace is not None
-            )
+            self._imds: _native.Imds | None = _native.Imds(*self._options)
             self._vm_names = _native._names(vm_names)
         self._api_version = api_version
         self._trace = trace
@@ -81,6 +81,9 @@ class Client:
     def _open(self) -> _native.Imds:
         if self._imds is None:
             raise Error("the client is closed")
+        if self._process != os.getpid():
+            # The connection of a client that was forked is the parent's: each would read the other's responses.
+            self._imds, self._process = _native.Imds(*self._options), os.getpid()
         return self._imds
 
     @property
