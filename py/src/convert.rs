@@ -1,5 +1,6 @@
 //! Arguments that several functions take: times, names, durations, answers.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use pyo3::prelude::*;
@@ -9,6 +10,17 @@ use scheduled_events::clock::Clock;
 use scheduled_events_core::{GateAnswer, UnixMillis, UnixSeconds};
 
 use crate::errors;
+
+/// An argument of any type: what PyO3 refuses about it is an error of this package.
+pub(crate) struct Arg<T>(pub(crate) T);
+
+impl<'a, 'py, T: FromPyObject<'a, 'py>> FromPyObject<'a, 'py> for Arg<T> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        T::extract(object).map(Self).map_err(|error| errors::of_argument(object.py(), error.into()))
+    }
+}
 
 /// A time as an argument: seconds since 1970, or an aware `datetime`.
 #[derive(Clone, Copy)]
@@ -49,9 +61,14 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Moment {
 /// Calls `with` with the names of this machine: one str, or several.
 pub(crate) fn with_names<T>(names: &Bound<'_, PyAny>, with: impl FnOnce(&[&str]) -> T) -> PyResult<T> {
     match names.cast::<PyString>() {
-        Ok(name) if !name.is_empty()? => Ok(with(&[&name.to_cow()?])),
+        Ok(name) if !name.is_empty()? => Ok(with(&[&*utf8(name)?])),
         _ => Ok(with(&names.extract::<Names>()?.borrowed())),
     }
+}
+
+/// The text of an argument.
+pub(crate) fn utf8<'a>(text: &'a Bound<'_, PyString>) -> PyResult<Cow<'a, str>> {
+    text.to_cow().map_err(|error| errors::of_argument(text.py(), error))
 }
 
 /// Names of this machine: one str, or several.
@@ -74,13 +91,17 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Names {
             errors::argument(found.py(), &format!("expected a machine's name, or several, as str, not {kind}"))
         };
         let names: Vec<String> = if object.is_instance_of::<PyString>() {
-            vec![object.extract()?]
+            vec![object.extract::<Arg<String>>()?.0]
         } else if object.is_instance_of::<PyBytes>() || object.is_instance_of::<PyByteArray>() {
             return Err(refused(&object));
         } else {
             let names = object.try_iter().map_err(|_| refused(&object))?;
             names
-                .map(|name| name.and_then(|name| name.extract().map_err(|_| refused(&name))))
+                .map(|name| {
+                    let name = name?;
+                    let text = name.cast::<PyString>().map_err(|_| refused(&name))?;
+                    utf8(text).map(Cow::into_owned)
+                })
                 .collect::<PyResult<_>>()?
         };
         if names.iter().any(String::is_empty) {

@@ -1,6 +1,6 @@
 //! The exceptions that the package's `_errors` defines.
 
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyTypeError, PyUnicodeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use scheduled_events::imds::HttpResponse;
@@ -101,6 +101,18 @@ pub(crate) fn config(py: Python<'_>, message: &str) -> PyErr {
 /// `ArgumentError`: an argument has a type that is not accepted.
 pub(crate) fn argument(py: Python<'_>, message: &str) -> PyErr {
     error(py, "ArgumentError", message, |_| Ok(()))
+}
+
+/// What the interpreter refuses about an argument, as an error of this package.
+pub(crate) fn of_argument(py: Python<'_>, error: PyErr) -> PyErr {
+    let kind = error.get_type(py);
+    if kind.is(py.get_type::<PyTypeError>()) || kind.is(py.get_type::<PyOverflowError>()) {
+        argument(py, &error.value(py).to_string())
+    } else if error.is_instance_of::<PyUnicodeError>(py) {
+        config(py, &error.value(py).to_string())
+    } else {
+        error
+    }
 }
 
 /// `StateError`.

@@ -7,14 +7,14 @@ use std::time::{Duration, UNIX_EPOCH};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDictItems, PyDictKeys, PyDictValues, PyIterator, PyString, PyTuple};
-use scheduled_events::imds::names_for;
+use scheduled_events::imds::{API_VERSION, names_for};
 use scheduled_events::record::EventRecord;
 use scheduled_events_core::record::{EventMembers, Record};
 use scheduled_events_core::{Event, EventLayout, Text, UnixSeconds};
 use serde_json::json;
 
 use crate::body::Body;
-use crate::convert::{LAST_SECOND, Names, datetime, with_names};
+use crate::convert::{Arg, LAST_SECOND, Names, datetime, with_names};
 use crate::wire::JsonObject;
 use crate::words::{self, Enumeration};
 
@@ -132,10 +132,16 @@ impl PyEvent {
     }
 
     /// Returns the event's record, as the command prints it with ``--json``. Without names, ``mine`` is None.
-    #[pyo3(signature = (vm_names=None, *, api_version="2020-07-01"))]
-    fn to_dict<'py>(&self, py: Python<'py>, vm_names: Option<Names>, api_version: &str) -> PyResult<Bound<'py, PyAny>> {
+    #[pyo3(signature = (vm_names=None, *, api_version=Arg(API_VERSION.to_owned())),
+           text_signature = "($self, vm_names=None, *, api_version='2020-07-01')")]
+    fn to_dict<'py>(
+        &self,
+        py: Python<'py>,
+        vm_names: Option<Names>,
+        api_version: Arg<String>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let vm_names = vm_names.unwrap_or_default();
-        let event = EventMembers::from_event(&self.core(), names_for(&vm_names.borrowed(), api_version));
+        let event = EventMembers::from_event(&self.core(), names_for(&vm_names.borrowed(), &api_version.0));
         words::loads(py, &words::json(&Record::Event { event }))
     }
 

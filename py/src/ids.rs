@@ -4,6 +4,7 @@ use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyMapping, PyString};
 
+use crate::convert::utf8;
 use crate::errors;
 use crate::event::PyEvent;
 
@@ -45,7 +46,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for EventIds {
 /// `EventId` is an error.
 fn id_of(argument: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     if let Ok(id) = argument.cast::<PyString>() {
-        return Ok(Some(id.to_cow()?.into_owned()));
+        return Ok(Some(utf8(id)?.into_owned()));
     }
     if let Ok(event) = argument.cast::<PyEvent>() {
         return Ok(Some(event.get().core().event_id().to_string()));
@@ -63,7 +64,7 @@ fn id_of(argument: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
         }
     };
     match id.cast::<PyString>() {
-        Ok(id) => Ok(Some(id.to_cow()?.into_owned())),
+        Ok(id) => Ok(Some(utf8(id)?.into_owned())),
         Err(_) => Err(refused(&id, "a str as the event's id", "")),
     }
 }

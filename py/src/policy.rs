@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDelta, PyDict, PyString};
-use scheduled_events::imds::names_for;
+use scheduled_events::imds::{API_VERSION, names_for};
 use scheduled_events::policy_file;
 use scheduled_events_core::record::{EventMembers, Record};
 use scheduled_events_core::{Action, EventKind, EventSources, EventTypes, Leader, Policy, Rule, Scope, SourceKind};
 
-use crate::convert::{Moment, Names, datetime};
+use crate::convert::{Arg, Moment, Names, datetime, utf8};
 use crate::errors;
 use crate::event::PyEvent;
 use crate::words::{Enumeration, json, loads, record_class};
@@ -38,10 +38,12 @@ pub(crate) struct PyRule {
 impl PyRule {
     #[new]
     #[pyo3(signature = (action, *, event=None, source=None, min_duration=None, max_duration=None, min_notice=None,
-                        max_notice=None, prepare_before=None, scope="mine"))]
+                        max_notice=None, prepare_before=None, scope=Arg("mine".to_owned())),
+           text_signature = "(action, *, event=None, source=None, min_duration=None, max_duration=None, min_notice=None, \
+                             max_notice=None, prepare_before=None, scope='mine')")]
     fn new(
         py: Python<'_>,
-        action: &str,
+        action: Arg<String>,
         event: Option<&Bound<'_, PyAny>>,
         source: Option<&Bound<'_, PyAny>>,
         min_duration: Option<&Bound<'_, PyAny>>,
@@ -49,10 +51,10 @@ impl PyRule {
         min_notice: Option<&Bound<'_, PyAny>>,
         max_notice: Option<&Bound<'_, PyAny>>,
         prepare_before: Option<&Bound<'_, PyAny>>,
-        scope: &str,
+        scope: Arg<String>,
     ) -> PyResult<Self> {
         let (event, source) = (event.map(words).transpose()?, source.map(words).transpose()?);
-        let mut rule = Rule::new(known(py, "action", action, &Action::ALL)?);
+        let mut rule = Rule::new(known(py, "action", &action.0, &Action::ALL)?);
         if let Some(words) = &event {
             rule.event_types = EventTypes::of(&several(py, "event", words, &EventKind::ALL)?);
         }
@@ -64,7 +66,7 @@ impl PyRule {
         rule.min_notice = min_notice.map(duration).transpose()?;
         rule.max_notice = max_notice.map(duration).transpose()?;
         rule.prepare_before = prepare_before.map(duration).transpose()?;
-        rule.scope = known(py, "scope", scope, &Scope::ALL)?;
+        rule.scope = known(py, "scope", &scope.0, &Scope::ALL)?;
         let checked = policy_file::check_ranges(&rule).and_then(|()| policy_file::check_prepare_before(&rule));
         checked.map_err(|message| errors::policy(py, &message))?;
         Ok(Self { rule, event, source })
@@ -212,9 +214,9 @@ impl PyPolicy {
 #[pymethods]
 impl PyPolicy {
     #[new]
-    #[pyo3(signature = (rules=Vec::new(), leader=None), text_signature = "(rules=(), leader=None)")]
-    fn new(py: Python<'_>, rules: Vec<Py<PyRule>>, leader: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
-        let rules: Vec<Rule> = rules.iter().map(|rule| rule.get().rule).collect();
+    #[pyo3(signature = (rules=Arg(Vec::new()), leader=None), text_signature = "(rules=(), leader=None)")]
+    fn new(py: Python<'_>, rules: Arg<Vec<Py<PyRule>>>, leader: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        let rules: Vec<Rule> = rules.0.iter().map(|rule| rule.get().rule).collect();
         let mut policy = Policy::new(&rules).map_err(|error| errors::policy(py, &error.to_string()))?;
         policy.leader = leader.map(leader_of).transpose()?;
         Ok(Self(policy))
@@ -235,30 +237,31 @@ impl PyPolicy {
 
     /// Reads a policy from TOML. Raises PolicyError with .line and .column.
     #[staticmethod]
-    fn from_toml(py: Python<'_>, text: &str) -> PyResult<Self> {
-        Self::read(py, text, "")
+    fn from_toml(py: Python<'_>, text: Arg<String>) -> PyResult<Self> {
+        Self::read(py, &text.0, "")
     }
 
     /// Reads a policy from a TOML file. Raises PolicyError, or OSError if the file cannot be read.
     #[staticmethod]
-    fn from_file(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        Self::read(py, &read(&path)?, &format!("{}:", path.display()))
+    fn from_file(py: Python<'_>, path: Arg<PathBuf>) -> PyResult<Self> {
+        Self::read(py, &read(&path.0)?, &format!("{}:", path.0.display()))
     }
 
     /// Decides about one event at the moment ``now``, for the machine of these names.
-    #[pyo3(signature = (event, vm_names=None, now=None, *, api_version="2020-07-01"))]
+    #[pyo3(signature = (event, vm_names=None, now=None, *, api_version=Arg(API_VERSION.to_owned())),
+           text_signature = "($self, event, vm_names=None, now=None, *, api_version='2020-07-01')")]
     fn decide<'py>(
         &self,
         py: Python<'py>,
-        event: &Bound<'py, PyEvent>,
+        event: Arg<Bound<'py, PyEvent>>,
         vm_names: Option<Names>,
         now: Option<Moment>,
-        api_version: &str,
+        api_version: Arg<String>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let vm_names = vm_names.unwrap_or_default();
-        let event = event.get().core();
+        let event = event.0.get().core();
         let names = vm_names.borrowed();
-        let names = names_for(&names, api_version);
+        let names = names_for(&names, &api_version.0);
         let decision = self.0.decide(&event, names, Moment::or_now(now));
         let record = json(&Record::from_decision(&decision, EventMembers::from_event(&event, names)));
         let decided = PyDict::new(py);
@@ -321,9 +324,10 @@ pub(crate) fn unpickle_policy(text: &str) -> PyResult<PyPolicy> {
 /// One word or several.
 fn words(argument: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     if argument.is_instance_of::<PyString>() {
-        return Ok(vec![argument.extract()?]);
+        return Ok(vec![argument.extract::<Arg<String>>()?.0]);
     }
-    argument.try_iter()?.map(|word| word?.extract()).collect()
+    let words = argument.try_iter().map_err(|error| errors::of_argument(argument.py(), error))?;
+    words.map(|word| word?.extract::<Arg<String>>().map(|word| word.0)).collect()
 }
 
 fn several<T: Copy + Display>(py: Python<'_>, what: &str, words: &[String], all: &[T]) -> PyResult<Vec<T>> {
@@ -347,8 +351,8 @@ fn leader_of(argument: &Bound<'_, PyAny>) -> PyResult<Leader> {
     if let Ok(mode) = argument.extract::<String>() {
         return policy_file::leader(&mode, None).map_err(|message| refused(&message));
     }
-    let mut table: HashMap<String, Bound<'_, PyAny>> = argument.extract()?;
-    let mode: String = table.remove("mode").ok_or_else(|| refused("leader has no mode"))?.extract()?;
+    let Arg(mut table): Arg<HashMap<String, Bound<'_, PyAny>>> = argument.extract()?;
+    let mode: String = table.remove("mode").ok_or_else(|| refused("leader has no mode"))?.extract::<Arg<_>>()?.0;
     let take_over_after = table.remove("take_over_after").map(|seconds| duration(&seconds)).transpose()?;
     if let Some(key) = table.keys().next() {
         return Err(refused(&format!("unknown key {key:?} of leader; expected mode or take_over_after")));
@@ -360,7 +364,7 @@ fn leader_of(argument: &Bound<'_, PyAny>) -> PyResult<Leader> {
 fn duration(argument: &Bound<'_, PyAny>) -> PyResult<u32> {
     let py = argument.py();
     if let Ok(text) = argument.cast::<PyString>() {
-        return policy_file::duration_in_seconds(&text.to_cow()?).map_err(|message| errors::policy(py, &message));
+        return policy_file::duration_in_seconds(&utf8(text)?).map_err(|message| errors::policy(py, &message));
     }
     let seconds = if argument.is_instance_of::<PyDelta>() {
         let seconds = argument.call_method0("total_seconds")?;
@@ -372,7 +376,7 @@ fn duration(argument: &Bound<'_, PyAny>) -> PyResult<u32> {
         argument.clone()
     };
     let range = || errors::policy(py, &format!("a duration is 0 to {} seconds, not {seconds}", u32::MAX));
-    u32::try_from(seconds.extract::<i64>()?).map_err(|_| range())
+    u32::try_from(seconds.extract::<Arg<i64>>()?.0).map_err(|_| range())
 }
 
 fn read(path: &Path) -> PyResult<String> {

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use scheduled_events::replay::{Fault, Scenario, Server, ServerConfig};
 
+use crate::convert::{Arg, utf8};
 use crate::errors;
 
 /// A running imitation of Azure's metadata service: a context manager that returns the URL.
@@ -23,28 +24,30 @@ pub(crate) struct PyReplay {
 /// ``scenario`` is a built-in name or a TOML file; ``speed`` 60 turns minutes into seconds; ``faults`` have the
 /// form of the command's ``--fault``. Scenario time starts with the first request for events.
 #[pyfunction]
-#[pyo3(signature = (scenario, *, speed=1.0, faults=Vec::new(), vm_name="WestNO_0", listen="127.0.0.1:0", seed=None),
+#[pyo3(signature = (scenario, *, speed=Arg(1.0), faults=Arg(Vec::new()), vm_name=Arg("WestNO_0".to_owned()),
+                    listen=Arg("127.0.0.1:0".to_owned()), seed=None),
        text_signature = "(scenario, *, speed=1.0, faults=(), vm_name='WestNO_0', listen='127.0.0.1:0', seed=None)")]
 #[allow(clippy::similar_names)] // They are the command's.
 pub(crate) fn replay(
     py: Python<'_>,
     scenario: &Bound<'_, PyAny>,
-    speed: f64,
-    faults: Vec<String>,
-    vm_name: &str,
-    listen: &str,
-    seed: Option<u64>,
+    speed: Arg<f64>,
+    faults: Arg<Vec<String>>,
+    vm_name: Arg<String>,
+    listen: Arg<String>,
+    seed: Option<Arg<u64>>,
 ) -> PyResult<PyReplay> {
+    let listen = listen.0;
     let listen = listen
         .parse()
         .map_err(|_| errors::config(py, &format!("{listen:?} is not an address with a port, such as 127.0.0.1:0")))?;
-    let scenario = Scenario::load(&scenario.str()?.to_cow()?).map_err(|message| errors::config(py, &message))?;
-    let mut config = ServerConfig::new(scenario).speed(speed).vm_name(vm_name).listen(listen);
-    for fault in faults {
+    let scenario = Scenario::load(&utf8(&scenario.str()?)?).map_err(|message| errors::config(py, &message))?;
+    let mut config = ServerConfig::new(scenario).speed(speed.0).vm_name(&vm_name.0).listen(listen);
+    for fault in faults.0 {
         config = config.fault(fault.parse::<Fault>().map_err(|error| errors::config(py, &error.to_string()))?);
     }
     if let Some(seed) = seed {
-        config = config.seed(seed);
+        config = config.seed(seed.0);
     }
     let server = py.detach(|| Server::start(config)).map_err(|error| match error.kind() {
         std::io::ErrorKind::InvalidInput => errors::config(py, &error.to_string()),

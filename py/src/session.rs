@@ -4,9 +4,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::{PyBaseException, PyConnectionError, PyConnectionRefusedError, PyTimeoutError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{PyBytes, PyDict, PyTuple};
 use scheduled_events::clock::Clock;
-use scheduled_events::imds::names_for;
+use scheduled_events::imds::{API_VERSION, names_for};
 use scheduled_events::limits::EVENTS_MAX;
 use scheduled_events::record::EventRecord;
 use scheduled_events::watch;
@@ -17,7 +18,8 @@ use scheduled_events_core::{
 };
 
 use crate::attempts::{Attempts, Task};
-use crate::convert::{Moment, Names, datetime, gate_answer, span};
+use crate::body::Body;
+use crate::convert::{Arg, Moment, Names, datetime, gate_answer, span};
 use crate::event::{PyEvent, event_object};
 use crate::ids::EventIdArgument;
 use crate::policy::PyPolicy;
@@ -105,40 +107,43 @@ impl PySession {
 #[pymethods]
 impl PySession {
     #[new]
-    #[pyo3(signature = (policy=None, vm_names=None, *, interval=1.0, dry_run=false, gate=false, recover_all=false,
-                        seed=None, machine_id=None, boot_id=None, api_version="2020-07-01"))]
+    #[pyo3(signature = (policy=None, vm_names=None, *, interval=Arg(1.0), dry_run=Arg(false), gate=Arg(false),
+                        recover_all=Arg(false), seed=None, machine_id=None, boot_id=None,
+                        api_version=Arg(API_VERSION.to_owned())),
+           text_signature = "(policy=None, vm_names=None, *, interval=1.0, dry_run=False, gate=False, recover_all=False, \
+                             seed=None, machine_id=None, boot_id=None, api_version='2020-07-01')")]
     #[allow(clippy::fn_params_excessive_bools)] // Python passes them by name.
     fn new(
         py: Python<'_>,
         policy: Option<&Bound<'_, PyAny>>,
         vm_names: Option<Names>,
-        interval: f64,
-        dry_run: bool,
-        gate: bool,
-        recover_all: bool,
-        seed: Option<u64>,
-        machine_id: Option<&str>,
-        boot_id: Option<&str>,
-        api_version: &str,
+        interval: Arg<f64>,
+        dry_run: Arg<bool>,
+        gate: Arg<bool>,
+        recover_all: Arg<bool>,
+        seed: Option<Arg<u64>>,
+        machine_id: Option<Arg<String>>,
+        boot_id: Option<Arg<String>>,
+        api_version: Arg<String>,
     ) -> PyResult<Self> {
         let vm_names = vm_names.unwrap_or_default();
         let names = vm_names.borrowed();
         let clock = Clock::start();
         let config = SessionConfig {
-            names: names_for(&names, api_version),
+            names: names_for(&names, &api_version.0),
             policy: PyPolicy::named(policy)?,
-            interval_ms: u32::try_from(span(py, interval, "interval")?.as_millis()).unwrap_or(u32::MAX),
-            dry_run,
-            gate,
-            recover_all,
-            machine_id: machine_id.unwrap_or_default(),
-            boot_id: boot_id.unwrap_or_default(),
-            seed: seed.unwrap_or_else(watch::seed),
+            interval_ms: u32::try_from(span(py, interval.0, "interval")?.as_millis()).unwrap_or(u32::MAX),
+            dry_run: dry_run.0,
+            gate: gate.0,
+            recover_all: recover_all.0,
+            machine_id: machine_id.as_ref().map_or("", |id| &id.0),
+            boot_id: boot_id.as_ref().map_or("", |id| &id.0),
+            seed: seed.map_or_else(watch::seed, |seed| seed.0),
         };
         let core = Session::new(&config).map_err(|error| errors::config(py, &error.to_string()))?;
         let inner =
             Inner { core: Box::new(core), clock, body: Vec::new(), posted: Vec::new(), attempts: Attempts::default() };
-        Ok(Self { inner: Mutex::new(inner), api_version: api_version.to_owned() })
+        Ok(Self { inner: Mutex::new(inner), api_version: api_version.0 })
     }
 
     /// Returns what to do now: a Get, Post, Wait, PrepareDue, RecoverDue, GateDue, Cancel or Report.
@@ -184,18 +189,15 @@ impl PySession {
     fn on_response<'py>(
         &self,
         py: Python<'py>,
-        status: u16,
+        status: Arg<u16>,
         body: Option<&Bound<'py, PyAny>>,
-        retry_after: Option<f64>,
+        retry_after: Option<Arg<f64>>,
         now: Option<Moment>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let body = match body {
-            None => Vec::new(),
-            Some(body) if body.is_instance_of::<PyString>() => body.extract::<String>()?.into_bytes(),
-            Some(body) => body.extract::<Vec<u8>>()?,
-        };
+        let status = status.0;
+        let body = body.map(Body::from_python).transpose()?.map_or_else(Vec::new, |body| body.bytes().to_vec());
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // It saturates.
-        let retry_after = retry_after.map(|seconds| seconds.ceil() as u32);
+        let retry_after = retry_after.map(|seconds| seconds.0.ceil() as u32);
         let record = {
             let mut inner = self.lock();
             let now = inner.now(now);
@@ -229,20 +231,30 @@ impl PySession {
 
     /// Completes a PrepareDue, also one that was cancelled. False if the answer counts for nothing: no preparation for this
     /// event is in progress, it was cancelled, or ``attempt`` is the number of another one.
-    #[pyo3(signature = (event_id, ready=true, attempt=None))]
-    fn prepared(&self, event_id: EventIdArgument, ready: bool, attempt: Option<u32>) -> bool {
-        let preparation = if ready { Preparation::Ready } else { Preparation::Failed };
+    #[pyo3(signature = (event_id, ready=Arg(true), attempt=None),
+           text_signature = "($self, event_id, ready=True, attempt=None)")]
+    fn prepared(&self, event_id: EventIdArgument, ready: Arg<bool>, attempt: Option<Arg<u32>>) -> bool {
+        let attempt = attempt.map(|attempt| attempt.0);
+        let preparation = if ready.0 { Preparation::Ready } else { Preparation::Failed };
         self.lock().answer(Task::Prepare, &event_id.0, attempt, |core, attempt| core.prepared(attempt, preparation))
     }
 
     /// Completes a RecoverDue, also one that was cancelled. One that is not done is issued again, after 5 seconds to 5 minutes.
     /// False if the answer counts for nothing: no recovery for which this event is the last one is in progress, it was
     /// cancelled, or ``attempt`` is the number of another one.
-    #[pyo3(signature = (event_id, done=true, attempt=None, now=None))]
-    fn recovered(&self, event_id: EventIdArgument, done: bool, attempt: Option<u32>, now: Option<Moment>) -> bool {
+    #[pyo3(signature = (event_id, done=Arg(true), attempt=None, now=None),
+           text_signature = "($self, event_id, done=True, attempt=None, now=None)")]
+    fn recovered(
+        &self,
+        event_id: EventIdArgument,
+        done: Arg<bool>,
+        attempt: Option<Arg<u32>>,
+        now: Option<Moment>,
+    ) -> bool {
+        let attempt = attempt.map(|attempt| attempt.0);
         let mut inner = self.lock();
         let now = inner.now(now);
-        inner.answer(Task::Recover, &event_id.0, attempt, |core, attempt| core.recovered(attempt, done, now))
+        inner.answer(Task::Recover, &event_id.0, attempt, |core, attempt| core.recovered(attempt, done.0, now))
     }
 
     /// Answers a GateDue: True to go on, False for not yet, or ``another-approves``. It is asked again after 5 seconds unless the
@@ -252,9 +264,10 @@ impl PySession {
         &self,
         event_id: EventIdArgument,
         answer: &Bound<'_, PyAny>,
-        attempt: Option<u32>,
+        attempt: Option<Arg<u32>>,
         now: Option<Moment>,
     ) -> PyResult<bool> {
+        let attempt = attempt.map(|attempt| attempt.0);
         let answer: GateAnswer = gate_answer(answer)?;
         let mut inner = self.lock();
         let now = inner.now(now);
@@ -282,11 +295,11 @@ impl PySession {
 
     /// Continues from a snapshot. Raises SnapshotError, whose kind says why, for bytes that no session of this machine wrote;
     /// the session is empty then.
-    fn restore(&self, py: Python<'_>, snapshot: &[u8]) -> PyResult<()> {
+    fn restore(&self, py: Python<'_>, snapshot: Arg<PyBackedBytes>) -> PyResult<()> {
         let restored = {
             let mut inner = self.lock();
             inner.attempts.clear();
-            inner.core.restore(snapshot)
+            inner.core.restore(&snapshot.0)
         };
         restored.map_err(|error| errors::snapshot(py, error))
     }

@@ -4,13 +4,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyList;
-use scheduled_events::imds::names_for;
+use scheduled_events::imds::{API_VERSION, names_for};
 use scheduled_events::limits::EVENTS_MAX;
 use scheduled_events::watch;
 use scheduled_events_core::record::Record;
 use scheduled_events_core::{EventId, Text, Tracker};
 
-use crate::convert::{Moment, Names};
+use crate::convert::{Arg, Moment, Names};
 use crate::document::PyDocument;
 use crate::ids::EventIdArgument;
 use crate::session::members_of;
@@ -41,10 +41,11 @@ impl PyTracker {
 #[pymethods]
 impl PyTracker {
     #[new]
-    #[pyo3(signature = (vm_names=None, *, api_version="2020-07-01"))]
-    fn new(vm_names: Option<Names>, api_version: &str) -> Self {
+    #[pyo3(signature = (vm_names=None, *, api_version=Arg(API_VERSION.to_owned())),
+           text_signature = "(vm_names=None, *, api_version='2020-07-01')")]
+    fn new(vm_names: Option<Names>, api_version: Arg<String>) -> Self {
         let state = Mutex::new(State { core: Box::new(Tracker::with_seed(watch::seed())), ignored: 0 });
-        Self { state, vm_names: vm_names.unwrap_or_default(), api_version: api_version.to_owned() }
+        Self { state, vm_names: vm_names.unwrap_or_default(), api_version: api_version.0 }
     }
 
     /// Applies a document and returns the changes since the last one: a list of Change.
@@ -54,11 +55,11 @@ impl PyTracker {
     fn observe<'py>(
         &self,
         py: Python<'py>,
-        document: &Bound<'py, PyDocument>,
+        document: Arg<Bound<'py, PyDocument>>,
         now: Option<Moment>,
     ) -> PyResult<Bound<'py, PyList>> {
         let now = Moment::or_now(now);
-        let document = document.get().core(py)?;
+        let document = document.0.get().core(py)?;
         let names = self.vm_names.borrowed();
         let names = names_for(&names, &self.api_version);
         let mut records = Vec::new();

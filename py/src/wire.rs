@@ -23,7 +23,7 @@ pub(crate) trait JsonObject: pyo3::PyClass<Frozen = True> + Sync {
     /// The value of the member `name`; the last one if there are several, as in a `dict`.
     fn value<'py>(&self, py: Python<'py>, name: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let Ok(name) = name.cast::<PyString>() else { return Ok(None) };
-        let name = name.to_cow()?;
+        let Ok(name) = name.to_cow() else { return Ok(None) };
         if let Some(value) = self.own_value(py, &name) {
             return Ok(Some(value));
         }
@@ -39,7 +39,7 @@ pub(crate) trait JsonObject: pyo3::PyClass<Frozen = True> + Sync {
     /// Whether there is a member `name`.
     fn contains(&self, name: &Bound<'_, PyAny>) -> PyResult<bool> {
         let Ok(name) = name.cast::<PyString>() else { return Ok(false) };
-        let name = name.to_cow()?;
+        let Ok(name) = name.to_cow() else { return Ok(false) };
         Ok(Members::new(self.object()).any(|(member, _)| member == *name))
     }
 

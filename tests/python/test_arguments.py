@@ -246,3 +246,50 @@ def test_the_user_agent_is_sent_and_the_trace_has_a_line_for_each_request(caplog
 
 def test_names_are_found_by_dir_and_the_lazy_module() -> None:
     assert {"watch", "Watch"} <= set(dir(se.aio))
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda: se.Rule(5), se.ArgumentError),  # type: ignore[arg-type]
+        (lambda: se.Rule("hold", event=5), se.ArgumentError),  # type: ignore[arg-type]
+        (lambda: se.Rule("hold", max_duration=8.5), se.ArgumentError),  # type: ignore[arg-type]
+        (lambda: se.Rule("hold", max_duration=10**30), se.ArgumentError),
+        (lambda: se.Policy(None), se.ArgumentError),  # type: ignore[arg-type]
+        (lambda: se.Policy(leader=5), se.ArgumentError),  # type: ignore[arg-type]
+        (lambda: se.Policy.from_toml(b""), se.ArgumentError),  # type: ignore[arg-type]
+        (lambda: se.Policy.sample().decide(json.loads(DOCUMENT)["Events"][0], VM), se.ArgumentError),
+        (lambda: se.Tracker(VM).observe(json.loads(DOCUMENT)), se.ArgumentError),
+        (lambda: se.Session(interval="1"), se.ArgumentError),  # type: ignore[arg-type]
+        (lambda: se.Session(policy=5), se.ArgumentError),  # type: ignore[arg-type]
+        (lambda: se.Session(seed=-1), se.ArgumentError),
+        (lambda: se.Session().on_response(99_999), se.ArgumentError),
+        (lambda: se.Session().on_response(200, [1]), se.ArgumentError),  # type: ignore[arg-type]
+        (lambda: se.Session().on_response(503, retry_after="5"), se.ArgumentError),  # type: ignore[arg-type]
+        (lambda: se.Session().prepared(ID, attempt=-1), se.ArgumentError),
+        (lambda: se.Session().restore("x"), se.ArgumentError),  # type: ignore[arg-type]
+        (lambda: se.replay("preempt", seed=-1), se.ArgumentError),
+        (lambda: se.replay("preempt", faults="empty"), se.ArgumentError),
+        # A lone surrogate, which UTF-8 does not have.
+        (lambda: se.start_requests("\ud800"), se.ConfigError),
+        (lambda: se.start_requests({"EventId": "\ud800"}), se.ConfigError),
+        (lambda: se.Client(endpoint="http://\ud800"), se.ConfigError),
+        (lambda: se.Client(vm_names="\ud800"), se.ConfigError),
+        (lambda: se.Tracker(["\ud800"]), se.ConfigError),
+        (lambda: se.Session("\ud800"), se.ConfigError),
+        (lambda: se.Rule("hold", event="\ud800"), se.ConfigError),
+        (lambda: se.parse(DOCUMENT).concerns("\ud800"), se.ConfigError),
+    ],
+)
+def test_what_the_interpreter_refuses_has_the_package_s_base(call: "Any", error: "type[se.Error]") -> None:
+    with pytest.raises(se.Error) as caught:
+        call()
+    assert type(caught.value) is error, caught.value
+
+
+def test_a_document_has_no_member_with_a_lone_surrogate(document: se.Document, event: se.Event) -> None:
+    for mapping in (document, event):
+        assert "\ud800" not in mapping
+        assert mapping.get("\ud800") is None
+        with pytest.raises(KeyError):
+            mapping["\ud800"]

@@ -328,6 +328,8 @@ class _Refusals:
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if isinstance(error, (TypeError, OverflowError)) and not isinstance(error, Error):
             raise ArgumentError(str(error)) from None
+        if isinstance(error, UnicodeError):
+            raise ConfigError(str(error)) from None
 
 
 def _is_transient(error: EndpointError | ParseError) -> bool:

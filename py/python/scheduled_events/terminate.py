@@ -17,7 +17,7 @@ from datetime import timedelta
 from typing import Any
 
 from . import _native
-from ._errors import ProfileError
+from ._errors import ConfigError, ProfileError
 
 __all__ = ["OsImageNotificationProfile", "ProfileError", "TerminateNotificationProfile"]
 
@@ -79,6 +79,6 @@ class OsImageNotificationProfile:
 def _format(timeout: timedelta) -> str:
     seconds, fraction = divmod(timeout, timedelta(seconds=1))
     if fraction:
-        raise ValueError(f"the time-out must have whole seconds, found {timeout}")
+        raise ConfigError(f"the time-out must have whole seconds, found {timeout}")
     # What no 32-bit number holds is out of range like the numbers at its ends.
     return _native.format_timeout(min(max(seconds, 0), 2**32 - 1))
