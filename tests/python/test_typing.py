@@ -1,5 +1,6 @@
 """Type checkers find the mistakes in typing/misuse.py, and nothing else there."""
 
+import ast
 import json
 import re
 import subprocess
@@ -7,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+import scheduled_events as se
 
 MISUSE = Path(__file__).parent / "typing" / "misuse.py"
 MISTAKES = [number for number, line in enumerate(MISUSE.read_text("utf-8").splitlines(), 1) if line.endswith("# error")]
@@ -29,3 +32,19 @@ def pyright(folder: Path, environment: "dict[str, str]") -> "list[int]":
 @pytest.mark.parametrize("checker", [mypy, pyright], ids=["mypy", "pyright"])
 def test_a_type_checker_finds_each_mistake(checker: "type", environment: "dict[str, str]", tmp_path: Path) -> None:
     assert sorted(set(checker(tmp_path, environment))) == MISTAKES
+
+
+def test_the_stubs_name_the_members_that_patterns_match() -> None:
+    folder = Path(se.__path__[0])
+    found = {}
+    for stub in ("__init__.pyi", "_records.pyi"):
+        for owner in ast.parse((folder / stub).read_text("utf-8")).body:
+            for line in getattr(owner, "body", ()):
+                if isinstance(line, ast.Assign) and ast.unparse(line.targets) == "__match_args__":
+                    found[owner.name] = ast.literal_eval(line.value)
+    assert {"Change", "Document", "Event", "Rule", "Wait"} <= set(found)
+    for name, value in vars(se).items():
+        members = getattr(value, "__match_args__", ())
+        if members:
+            assert found.pop(name) == members, name
+    assert not found

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import Enum
 from types import TracebackType
-from typing import Any, ClassVar, Literal, final, overload
+from typing import Any, Literal, final, overload
 
 from typing_extensions import Self, TypeAlias
 
@@ -174,7 +174,7 @@ class Document(Mapping[str, Any]):
     Items by their JSON names (``document["Events"]``) are what a script written for ``json.loads`` expects.
     """
 
-    __match_args__: ClassVar[tuple[str, str]] = ...
+    __match_args__ = ("incarnation", "events")
     @property
     def incarnation(self) -> int | str | None:
         """Changes whenever the document changes; compare it for equality only."""
@@ -213,7 +213,7 @@ class Event(Mapping[str, Any]):
     (``event["EventId"]``) are what ``json.loads`` gives.
     """
 
-    __match_args__: ClassVar[tuple[str, str, str]] = ...
+    __match_args__ = ("event_id", "event_type", "event_status")
     @property
     def event_id(self) -> str:
         """The event's id: opaque; compare it without ASCII case, and return it unchanged."""
@@ -287,7 +287,7 @@ class Rule:
     long before NotBefore the event is prepared for or approved at the earliest. Raises PolicyError for unknown words.
     """
 
-    __match_args__: ClassVar[tuple[str, str, str]] = ...
+    __match_args__ = ("action", "event", "source")
     def __new__(
         cls,
         action: _ActionWord | Action,

@@ -63,6 +63,18 @@ class Record(Frozen):
 class EventRecord(_AboutEvent):
     """The members of an event in a record that is about several. Frozen; compared by its values."""
 
+    __match_args__ = (
+        "event_id",
+        "event_type",
+        "event_status",
+        "resource_type",
+        "resources",
+        "not_before",
+        "description",
+        "event_source",
+        "duration_in_seconds",
+        "mine",
+    )
     def __init__(
         self,
         event_id: str,
@@ -85,6 +97,20 @@ class EventRecord(_AboutEvent):
 class Change(_AboutEvent, Record):
     """An event changed."""
 
+    __match_args__ = (
+        "change",
+        "event_id",
+        "event_type",
+        "event_status",
+        "resource_type",
+        "resources",
+        "not_before",
+        "description",
+        "event_source",
+        "duration_in_seconds",
+        "mine",
+        "time",
+    )
     def __init__(
         self,
         change: _ChangeWord,
@@ -113,6 +139,23 @@ class Change(_AboutEvent, Record):
 class Decision(_AboutEvent, Record):
     """What the policy decides about an event."""
 
+    __match_args__ = (
+        "action",
+        "rule",
+        "reason",
+        "event_id",
+        "event_type",
+        "event_status",
+        "resource_type",
+        "resources",
+        "not_before",
+        "description",
+        "event_source",
+        "duration_in_seconds",
+        "mine",
+        "act_from",
+        "time",
+    )
     def __init__(
         self,
         action: Action,
@@ -156,6 +199,7 @@ class Decision(_AboutEvent, Record):
 class Approval(Record):
     """An approval was posted. The status is None if there was no response."""
 
+    __match_args__ = ("event_ids", "status", "events", "time")
     def __init__(
         self,
         event_ids: tuple[str, ...],
@@ -179,6 +223,20 @@ class Approval(Record):
 class Prepare(_AboutEvent, Record):
     """A preparation ended."""
 
+    __match_args__ = (
+        "event_id",
+        "outcome",
+        "event_type",
+        "event_status",
+        "resource_type",
+        "resources",
+        "not_before",
+        "description",
+        "event_source",
+        "duration_in_seconds",
+        "mine",
+        "time",
+    )
     def __init__(
         self,
         event_id: str,
@@ -208,6 +266,21 @@ class Prepare(_AboutEvent, Record):
 class Gate(_AboutEvent, Record):
     """The gate answered. Reported if it is the first answer, or differs from the one before."""
 
+    __match_args__ = (
+        "event_id",
+        "phase",
+        "outcome",
+        "event_type",
+        "event_status",
+        "resource_type",
+        "resources",
+        "not_before",
+        "description",
+        "event_source",
+        "duration_in_seconds",
+        "mine",
+        "time",
+    )
     def __init__(
         self,
         event_id: str,
@@ -240,6 +313,21 @@ class Gate(_AboutEvent, Record):
 class Recover(_AboutEvent, Record):
     """A recovery ended. Its event is the one that ended last."""
 
+    __match_args__ = (
+        "event_id",
+        "outcome",
+        "event_ids",
+        "event_type",
+        "event_status",
+        "resource_type",
+        "resources",
+        "not_before",
+        "description",
+        "event_source",
+        "duration_in_seconds",
+        "mine",
+        "time",
+    )
     def __init__(
         self,
         event_id: str,
@@ -274,6 +362,7 @@ class Recover(_AboutEvent, Record):
 class PollFailed(Record):
     """A poll failed. It ends no event."""
 
+    __match_args__ = ("cause", "retry_in_ms", "repeated", "time")
     def __init__(
         self,
         cause: str,
@@ -297,6 +386,7 @@ class PollFailed(Record):
 class Problem(Record):
     """A part of the document is invalid."""
 
+    __match_args__ = ("event", "member", "kind", "line", "column", "offset", "time")
     def __init__(
         self,
         event: int | None,
@@ -330,6 +420,7 @@ class Problem(Record):
 class Untracked(Record):
     """The document has more events than the watcher can follow."""
 
+    __match_args__ = ("own", "others", "time")
     def __init__(
         self,
         own: int,
@@ -349,6 +440,7 @@ class Untracked(Record):
 class Dropped(Record):
     """Records were dropped here, since nobody read them in time."""
 
+    __match_args__ = ("count", "time")
     def __init__(
         self,
         count: int,
@@ -367,6 +459,7 @@ class Dropped(Record):
 class Get(Frozen):
     """Send the GET request."""
 
+    __match_args__ = ("timeout",)
     def __init__(
         self,
         timeout: float,
@@ -379,6 +472,7 @@ class Get(Frozen):
 class Post(Frozen):
     """Send this body with POST."""
 
+    __match_args__ = ("body", "timeout", "event_ids")
     def __init__(
         self,
         body: bytes,
@@ -397,6 +491,7 @@ class Post(Frozen):
 class Wait(Frozen):
     """Do nothing before this time."""
 
+    __match_args__ = ("until", "seconds")
     def __init__(
         self,
         until: datetime,
@@ -411,6 +506,19 @@ class Wait(Frozen):
 class PrepareDue(_AboutEvent):
     """Prepare for the event."""
 
+    __match_args__ = (
+        "event_id",
+        "attempt",
+        "event_type",
+        "event_status",
+        "resource_type",
+        "resources",
+        "not_before",
+        "description",
+        "event_source",
+        "duration_in_seconds",
+        "mine",
+    )
     def __init__(
         self,
         event_id: str,
@@ -435,6 +543,20 @@ class PrepareDue(_AboutEvent):
 class GateDue(_AboutEvent):
     """Ask the gate."""
 
+    __match_args__ = (
+        "event_id",
+        "phase",
+        "attempt",
+        "event_type",
+        "event_status",
+        "resource_type",
+        "resources",
+        "not_before",
+        "description",
+        "event_source",
+        "duration_in_seconds",
+        "mine",
+    )
     def __init__(
         self,
         event_id: str,
@@ -463,6 +585,22 @@ class GateDue(_AboutEvent):
 class RecoverDue(_AboutEvent):
     """Recover: take the machine back into service."""
 
+    __match_args__ = (
+        "event_id",
+        "event_ids",
+        "events",
+        "own",
+        "attempt",
+        "event_type",
+        "event_status",
+        "resource_type",
+        "resources",
+        "not_before",
+        "description",
+        "event_source",
+        "duration_in_seconds",
+        "mine",
+    )
     def __init__(
         self,
         event_id: str,
@@ -503,6 +641,7 @@ class Cancel(Frozen):
     Until it is reported, nothing else is issued for the event, or for the recovery.
     """
 
+    __match_args__ = ("attempt", "event_id")
     def __init__(
         self,
         attempt: int,
@@ -518,6 +657,7 @@ class Cancel(Frozen):
 class Report(Frozen):
     """A record for people and logs."""
 
+    __match_args__ = ("record",)
     def __init__(
         self,
         record: Change | Decision | Problem | Untracked,

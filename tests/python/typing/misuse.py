@@ -91,3 +91,24 @@ def events(event: se.Event) -> None:
     if event.not_before is not None:
         event.not_before.isoformat()
     event.not_before.isoformat()  # error
+
+
+def patterns(document: se.Document, rule: se.Rule, record: se.Record) -> None:
+    match document.events[0]:
+        case se.Event(event_id, event_type, event_status):
+            print(event_id, event_type, event_status)
+    match document:
+        case se.Document(incarnation, events):
+            print(incarnation, events)
+    match rule:
+        case se.Rule(action, event, source):
+            print(action, event, source)
+    match record:
+        case se.Change(change, event_id):
+            print(change, event_id)
+        case se.PollFailed(cause, retry_in_ms):
+            print(cause.upper(), retry_in_ms + 1)
+        case se.Dropped(count, time, more):  # error
+            print(count, time, more)
+        case _:
+            pass
