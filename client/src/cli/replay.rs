@@ -97,12 +97,12 @@ pub(super) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
     }
     let clients = run.test_clients(&args.command, args.linger, &events)?;
     let verdicts: Vec<_> = (0..run.server.machines().len()).map(|number| run.server.verdict(number)).collect();
-    if let Some((mut file, format)) = report {
+    if let (Some((mut file, format)), Some(path)) = (report, &args.report) {
         let (timeline, duration) = (&run.timeline, run.server.started().elapsed());
         let report = VerdictReport { scenario: &args.scenario, started, duration, verdicts: &verdicts, timeline };
         file.write_all(report.write(format).as_bytes())
             .and_then(|()| file.flush())
-            .map_err(|error| CommandError::output(&format!("the report: {error}")))?;
+            .map_err(|error| CommandError { exit_code: 1, message: not_written(path, &error) })?;
     }
     for verdict in &verdicts {
         print_progress(&summary(verdict));
@@ -220,9 +220,12 @@ fn open_report(path: &Path) -> Result<(File, ReportFormat), CommandError> {
             path.display()
         ))
     })?;
-    let file = File::create(path)
-        .map_err(|error| CommandError::usage(format!("cannot write the report {}: {error}", path.display())))?;
+    let file = File::create(path).map_err(|error| CommandError::usage(not_written(path, &error)))?;
     Ok((file, format))
+}
+
+fn not_written(path: &Path, error: &io::Error) -> String {
+    format!("cannot write the report {}: {error}", path.display())
 }
 
 /// A verdict in some lines.

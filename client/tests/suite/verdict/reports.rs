@@ -104,6 +104,16 @@ fn what_is_wrong_with_the_arguments_is_found_before_the_client_starts() {
     assert!(missing.stderr.contains("error: cannot run /no/such/program: "), "{}", missing.stderr);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_report_that_does_not_fit_on_the_disk_is_named() {
+    let folder = Folder::new();
+    let report = folder.path("report.xml");
+    std::os::unix::fs::symlink("/dev/full", &report).expect("a link");
+    let failed = run(&["replay", "preempt", "--report", &report, "--", "true"]).with_code(1);
+    assert!(failed.stderr.contains(&format!("error: cannot write the report {report}: ")), "{}", failed.stderr);
+}
+
 #[test]
 fn a_command_s_exit_code_is_passed_on() {
     for code in [0, 7] {
