@@ -1,17 +1,19 @@
 //! Spot machines: the tables of core, as words and tuples. `python/scheduled_events/spot.py` has the classes.
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use scheduled_events_core::spot::{
     Allocation, EvictionCause, EvictionPolicy, EvictionType, MaxPrice, Phase, Signal, SpotInput, SpotState,
 };
+
+use crate::errors;
 
 /// The value of a word.
 fn value<T: Copy>(word: &str, all: &[T], word_of: fn(T) -> &'static str) -> PyResult<T> {
     let known = all.iter().copied().find(|known| word_of(*known) == word);
     known.ok_or_else(|| {
         let words: Vec<_> = all.iter().map(|known| word_of(*known)).collect();
-        PyValueError::new_err(format!("found {word:?}, expected one of {}", words.join(", ")))
+        let message = format!("found {word:?}, expected one of {}", words.join(", "));
+        Python::attach(|py| errors::config(py, &message))
     })
 }
 

@@ -3,6 +3,7 @@
 import json
 import pickle
 from datetime import timedelta
+from typing import Callable
 
 import pytest
 
@@ -58,6 +59,28 @@ def test_what_azure_refuses_names_the_rule(text: str, rule: str) -> None:
 def test_a_timeout_outside_the_range_is_refused(timeout: timedelta) -> None:
     with pytest.raises(ValueError, match="must"):
         TerminateNotificationProfile(True, timeout)
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda: TerminateNotificationProfile("yes"), se.ArgumentError),  # type: ignore[arg-type]
+        (lambda: TerminateNotificationProfile(True, 600), se.ArgumentError),  # type: ignore[arg-type]
+        (lambda: TerminateNotificationProfile(True, timedelta(seconds=300.5)), se.ConfigError),
+        (lambda: TerminateNotificationProfile(True).check(api_version=5), se.ArgumentError),  # type: ignore[arg-type]
+        (lambda: TerminateNotificationProfile.from_dict({"notBeforeTimeout": "PT5M"}), se.ConfigError),
+        (lambda: TerminateNotificationProfile.from_dict({"enable": "true"}), se.ArgumentError),
+        (lambda: TerminateNotificationProfile.from_dict({"enable": True, "notBeforeTimeout": 5}), se.ArgumentError),
+        (lambda: OsImageNotificationProfile(1), se.ArgumentError),  # type: ignore[arg-type]
+        (lambda: OsImageNotificationProfile.from_dict({}), se.ConfigError),
+        (lambda: se.spot.Phase.WARM_UP.next("asleep"), se.ConfigError),
+    ],
+)
+def test_values_of_the_wrong_type_are_refused_at_the_call(
+    call: "Callable[[], object]", error: "type[se.Error]"
+) -> None:
+    with pytest.raises(error):
+        call()
 
 
 def test_spot_instances_and_old_versions_are_refused() -> None:

@@ -17,7 +17,7 @@ from datetime import timedelta
 from typing import Any
 
 from . import _native
-from ._errors import ConfigError, ProfileError
+from ._errors import ArgumentError, ConfigError, ProfileError
 
 __all__ = ["OsImageNotificationProfile", "ProfileError", "TerminateNotificationProfile"]
 
@@ -35,7 +35,9 @@ class TerminateNotificationProfile:
     not_before_timeout: timedelta | None = None
 
     def __post_init__(self) -> None:
+        _check_type(self.enable, bool, "enable")
         if self.not_before_timeout is not None:
+            _check_type(self.not_before_timeout, timedelta, "not_before_timeout")
             _format(self.not_before_timeout)
 
     def check(self, *, is_spot: bool = False, api_version: str) -> None:
@@ -54,7 +56,7 @@ class TerminateNotificationProfile:
         """Make the profile that JSON has."""
         text = profile.get("notBeforeTimeout")
         timeout = None if text is None else timedelta(seconds=_native.parse_timeout(text))
-        return cls(profile["enable"], timeout)
+        return cls(_enable_of(profile), timeout)
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,9 @@ class OsImageNotificationProfile:
     """Whether reimaging and OS upgrades are announced: ``osImageNotificationProfile``. They wait for 15 minutes."""
 
     enable: bool
+
+    def __post_init__(self) -> None:
+        _check_type(self.enable, bool, "enable")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the profile as JSON has it."""
@@ -73,7 +78,18 @@ class OsImageNotificationProfile:
         text = profile.get("notBeforeTimeout")
         if text is not None:
             _native.check_os_image_timeout(text)
-        return cls(profile["enable"])
+        return cls(_enable_of(profile))
+
+
+def _check_type(value: object, kind: type, name: str) -> None:
+    if not isinstance(value, kind):
+        raise ArgumentError(f"expected {name} as a {kind.__name__}, not {type(value).__name__}")
+
+
+def _enable_of(profile: Mapping[str, Any]) -> Any:
+    if "enable" not in profile:
+        raise ConfigError("the profile has no `enable`")
+    return profile["enable"]
 
 
 def _format(timeout: timedelta) -> str:
