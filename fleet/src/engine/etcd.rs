@@ -252,8 +252,9 @@ impl EtcdEngine {
             return Ok(body);
         }
         let text = String::from_utf8_lossy(&body[..body.len().min(300)]).escape_debug().to_string();
-        let asks_for_user = text.contains("user name is empty") || text.contains("invalid auth token");
-        if status == StatusCode::UNAUTHORIZED || asks_for_user {
+        // The last one: etcd's users have changed since a signed token was made.
+        let refusals = ["user name is empty", "invalid auth token", "revision of auth store is old"];
+        if status == StatusCode::UNAUTHORIZED || refusals.iter().any(|refusal| text.contains(refusal)) {
             return Err(Failure::Token);
         }
         Err(Failure::Other(format!("status {}: {text}", status.as_u16())))

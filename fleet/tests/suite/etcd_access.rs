@@ -128,12 +128,22 @@ fn certificates_are_verified_on_both_sides() {
 
 /// A call of etcd's gateway that sets users up.
 fn call(url: &str, path: &str, body: &Value) {
+    call_as(None, url, path, body);
+}
+
+/// The same with a token, and its answer.
+fn call_as(token: Option<&str>, url: &str, path: &str, body: &Value) -> Value {
     let client = scheduled_events_fleet::http::client(Duration::from_secs(10)).expect("a client");
-    let text = block_on(async {
-        let response = client.post(format!("{url}/v3/auth/{path}")).json(body).send().await.expect("an answer");
+    let mut request = client.post(format!("{url}/v3/auth/{path}")).json(body);
+    if let Some(token) = token {
+        request = request.header("Authorization", token);
+    }
+    let (status, text) = block_on(async {
+        let response = request.send().await.expect("an answer");
         (response.status(), response.text().await.expect("text"))
     });
-    assert!(text.0.is_success(), "{path}: {text:?}");
+    assert!(status.is_success(), "{path}: {status} {text}");
+    serde_json::from_str(&text).expect("JSON")
 }
 
 #[test]
@@ -171,4 +181,35 @@ fn a_user_with_a_password() {
     let far = EtcdConfig { endpoints: vec!["http://10.0.0.4:2379".into()], ..good.clone() };
     assert_refused(&far, "to which the password would be sent in clear: expected https");
     assert_refused(&EtcdConfig { password_file: None, ..good }, "are given together");
+}
+
+/// A signed token names the revision of etcd's users at which it was made, and is refused once that has changed.
+#[test]
+fn users_that_change_need_no_restart() {
+    let folder = TempDir::new().expect("a folder");
+    let key = folder.path().join("key");
+    std::fs::write(&key, KeyPair::generate().expect("a key").serialize_pem()).expect("written");
+    let tokens = format!("jwt,priv-key={},sign-method=ES256,ttl=10m", key.display());
+    let server = EtcdServer::start_with("http", &[OsStr::new("--auth-token"), OsStr::new(&tokens)], &|url| {
+        EtcdServer::config_of(&[url])
+    });
+    let password = folder.path().join("password");
+    std::fs::write(&password, "correct horse").expect("written");
+    call(&server.url, "user/add", &json!({ "name": "root", "password": "correct horse" }));
+    call(&server.url, "role/add", &json!({ "name": "root" }));
+    call(&server.url, "user/grant", &json!({ "user": "root", "role": "root" }));
+    call(&server.url, "enable", &json!({}));
+    let config = EtcdConfig {
+        user: Some("root".into()),
+        password_file: Some(password),
+        ..EtcdServer::config_of(&[&server.url])
+    };
+    assert_allowed(&config);
+    let engine = EtcdEngine::new(&config).expect("an engine");
+    block_on(engine.read("groups/web")).expect("read");
+    // An administrator adds another user.
+    let administrator = json!({ "name": "root", "password": "correct horse" });
+    let answer = call_as(None, &server.url, "authenticate", &administrator);
+    call_as(answer["token"].as_str(), &server.url, "user/add", &json!({ "name": "other", "password": "x" }));
+    block_on(engine.read("groups/web")).expect("read with a new token");
 }
