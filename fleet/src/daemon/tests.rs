@@ -135,6 +135,31 @@ fn the_register_of_an_event_is_deleted_once_all_of_its_machines_are_forgotten() 
     });
 }
 
+/// Both read and write in their turn, so that no swap is refused.
+#[test]
+fn another_process_of_the_same_name_is_noticed() {
+    run(async |daemon| {
+        let is_alone = async || {
+            daemon.beat_once().await.expect("a heartbeat");
+            let beat = driver::read::<MachineRegister>(&*daemon.engine, "machines/a").await.expect("read").0.beat;
+            (!daemon.problems.has(&["the machine's name"]), beat)
+        };
+        assert_eq!(is_alone().await, (true, 1));
+        assert_eq!(is_alone().await, (true, 2));
+        beat(&daemon, "A", 3).await;
+        assert_eq!(is_alone().await, (false, 4));
+        assert!(daemon.metrics().engine_up, "the store answers");
+        assert_eq!(is_alone().await, (true, 5));
+        // It was freed by hand.
+        let register = daemon.engine.read("machines/a").await.expect("read").expect("a register");
+        assert!(daemon.engine.delete("machines/a", &register.revision).await.expect("deleted"));
+        assert_eq!(is_alone().await, (true, 6));
+        // One that was started again continues.
+        daemon.beat_revision.take();
+        assert_eq!(is_alone().await, (true, 7));
+    });
+}
+
 #[test]
 fn an_event_of_other_machines_has_no_answer() {
     run(async |daemon| {
