@@ -517,8 +517,126 @@ fn what_was_decided_before_an_event_was_over_does_not_count_when_it_comes_back()
         let answer = daemon.answer(Question::Approve, event.clone()).await;
         assert_eq!(answer, Ok(Answer::Closed(Why::NotReady(vec!["b".into()]))));
         mark(&daemon, &event, &["b"]).await;
+        for _ in 0..2 {
+            assert_eq!(daemon.answer(Question::Approve, event.clone()).await, Ok(Answer::Open), "it is decided once");
+        }
+    });
+}
+
+#[test]
+fn marks_that_were_made_since_an_event_came_back_stay() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = format!("audit = \"{}/audit\"\n{TWO_GROUPS}", folder.path().display());
+    run_with(&config, async |daemon| {
+        let event = event(&["a", "b"]);
+        is_over(&daemon, "e");
+        record(&daemon, r#"{"record":"change","change":"scheduled","event_id":"e"}"#);
+        mark(&daemon, &event, &["b"]).await;
         assert_eq!(daemon.answer(Question::Approve, event).await, Ok(Answer::Open));
     });
+}
+
+#[test]
+fn an_event_that_started_is_forced_only_if_nobody_can_have_decided() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = format!("audit = \"{}/audit\"\n{TWO_GROUPS}", folder.path().display());
+    run_with(&config, async |daemon| {
+        let started = |id: &str| {
+            record(&daemon, &format!(r#"{{"record":"change","change":"started","event_id":"{id}","mine":true}}"#));
+        };
+        let forced = async || {
+            daemon.count_forced().await.expect("counted");
+            daemon.forced.borrow().as_ref().map(|forced| forced.events.join(" ")).unwrap_or_default()
+        };
+        // Another machine has decided and approved.
+        let decided = r#"{"event_type":"Reboot","resources":["a","b"],"marks":{},"go":{"by":"b","at":1}}"#;
+        put(&daemon, "events/decided/0", decided).await;
+        started("decided");
+        assert_eq!(forced().await, "");
+        // This one has approved a Preempt that names it alone.
+        record(&daemon, r#"{"record":"approval","event_ids":["preempt"],"status":200}"#);
+        started("preempt");
+        assert_eq!(forced().await, "");
+        // An approval that was refused is none, and nor is another machine's event this machine's.
+        record(&daemon, r#"{"record":"approval","event_ids":["refused"],"status":400}"#);
+        started("refused");
+        record(&daemon, r#"{"record":"change","change":"started","event_id":"other","mine":false}"#);
+        assert_eq!(forced().await, "refused");
+        assert_eq!(forced().await, "refused");
+        // The registers of one that is over are deleted, so that nothing is known of it.
+        started("over");
+        is_over(&daemon, "over");
+        assert_eq!(forced().await, "refused");
+        // One that is open has registers, or nobody was asked.
+        started("unknown");
+        assert_eq!(forced().await, "refused unknown");
+        started("unknown");
+        assert_eq!(forced().await, "refused unknown", "it is counted once");
+        // What was approved before an event was over does not count when it comes back.
+        is_over(&daemon, "preempt");
+        record(&daemon, r#"{"record":"change","change":"scheduled","event_id":"preempt"}"#);
+        started("preempt");
+        assert_eq!(forced().await, "refused unknown preempt");
+        // The last ids are kept.
+        for index in 0..FORCED_KEPT {
+            started(&format!("later-{index}"));
+            forced().await;
+        }
+        let kept = daemon.forced.borrow().clone().expect("counted");
+        assert_eq!((kept.count, kept.events.len()), (3 + FORCED_KEPT as u64, FORCED_KEPT));
+        assert_eq!(kept.events[0], "later-0");
+    });
+}
+
+#[test]
+fn a_mark_stays_while_the_watcher_asks() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = format!("audit = \"{}/audit\"\n{TWO_GROUPS}", folder.path().display());
+    run_with(&config, async |daemon| {
+        let event = event(&["a", "b"]);
+        let is_ready = async || {
+            let (register, _) = driver::read::<EventRegister>(&*daemon.engine, &event.key()).await.expect("read");
+            register.is_ready(&"a".into())
+        };
+        let run = async |time| assert!(timeout(time, daemon.maintain()).await.is_err());
+        for _ in 0..3 {
+            let answer = daemon.answer(Question::Approve, event.clone()).await;
+            assert_eq!(answer, Ok(Answer::Closed(Why::NotReady(vec!["b".into()]))));
+            run(ASKED_AGAIN_WITHIN * 3 / 4).await;
+            assert!(is_ready().await);
+        }
+        run(ASKED_AGAIN_WITHIN / 2).await;
+        assert!(!is_ready().await, "it does not ask any more");
+        // Its slots stay: the machine may be out of service.
+        assert!(group(&daemon, "groups/db").await.held().contains(&Name::from("a")));
+        // A decision is never taken back.
+        mark(&daemon, &event, &["b"]).await;
+        assert_eq!(daemon.answer(Question::Approve, event.clone()).await, Ok(Answer::Open));
+        run(ASKED_AGAIN_WITHIN * 2).await;
+        record(&daemon, r#"{"record":"recover","event_ids":["e"],"outcome":"done"}"#);
+        run(ASKED_AGAIN_WITHIN).await;
+        assert!(is_ready().await);
+        assert!(group(&daemon, "groups/db").await.held().contains(&Name::from("a")), "Azure may start it");
+    });
+}
+
+#[test]
+fn only_a_recovery_that_is_done_frees_a_slot() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = format!("audit = \"{}/audit\"\n{TWO_GROUPS}", folder.path().display());
+    for (outcome, is_free) in
+        [("failed", false), ("timed-out", false), ("cancelled", false), ("done", true), ("no-command", true)]
+    {
+        let _ = std::fs::remove_file(folder.path().join("audit"));
+        run_with(&config, async |daemon| {
+            assert_eq!(daemon.answer(Question::Prepare, event(&["a"])).await, Ok(Answer::Open));
+            record(&daemon, r#"{"record":"prepare","event_id":"e","outcome":"ready"}"#);
+            record(&daemon, r#"{"record":"change","change":"ended","event_id":"e"}"#);
+            record(&daemon, &format!(r#"{{"record":"recover","event_ids":["e"],"outcome":"{outcome}"}}"#));
+            assert!(timeout(3 * daemon.config.heartbeat, daemon.maintain()).await.is_err());
+            assert_eq!(group(&daemon, "groups/db").await.held().is_empty(), is_free, "{outcome}");
+        });
+    }
 }
 
 /// The daemon looks at the audit file four times a second, and the watcher asks about an event that came back at once.
