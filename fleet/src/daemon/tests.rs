@@ -342,7 +342,8 @@ fn a_percentage_is_of_the_machines_that_are_alive() {
 #[test]
 fn a_machine_counts_in_its_zone_before_it_is_in_the_store() {
     run(async |daemon| {
-        // The store did not answer when the daemon was started.
+        // The store did not answer when the daemon was started, and knows a zone that this machine has left.
+        daemon.engine.swap("machines/a", None, &machine_register("a", "3")).await.expect("written");
         daemon.engine.swap("machines/b", None, &machine_register("b", "2")).await.expect("written");
         assert_eq!(daemon.answer(Question::Prepare, event(&["a", "b"])).await, Ok(Answer::Open));
         assert_eq!(claims(&daemon).await, ["groups/db/zone-1", "groups/db/zone-2"]);
@@ -432,13 +433,23 @@ fn time_in_which_the_store_was_down_is_no_silence_of_another_machine() {
 
 #[test]
 fn heartbeats_that_cannot_be_read_are_no_silence() {
-    run_with_slot_of_another(async |daemon, down| {
-        let run = async |time| assert!(timeout(time, daemon.maintain()).await.is_err());
-        run(daemon.config.heartbeat).await;
-        down.borrow_mut().push("machines/");
-        run(daemon.config.silent_after * 3).await;
-        assert!(group(&daemon, "groups/db").await.claims.contains_key("past"));
-    });
+    // They could be read once, never, or there were none when they could be.
+    for (was_read, has_register) in [(true, true), (false, true), (true, false)] {
+        run_with_slot_of_another(async |daemon, down| {
+            let run = async |time| assert!(timeout(time, daemon.maintain()).await.is_err());
+            if !has_register {
+                let key = machine_key(&"other".into());
+                let register = daemon.engine.read(&key).await.expect("read").expect("a register");
+                assert!(daemon.engine.delete(&key, &register.revision).await.expect("deleted"));
+            }
+            if was_read {
+                run(daemon.config.heartbeat).await;
+            }
+            down.borrow_mut().push("machines/");
+            run(daemon.config.silent_after * 3).await;
+            assert!(group(&daemon, "groups/db").await.claims.contains_key("past"), "{was_read} {has_register}");
+        });
+    }
 }
 
 const TWO_GROUPS: &str = "engine = \"folder\"\nfolder.path = \"/x\"\n\
