@@ -733,6 +733,8 @@ fn a_mark_that_an_earlier_process_made_is_withdrawn_unless_the_watcher_asks() {
         run_with(TWO_GROUPS, async |daemon| {
             let event = Event { id: id.to_owned(), ..event(&["a", "B"]) };
             mark(&daemon, &event, &["a"]).await;
+            let others = Event::new("others", "Reboot", ["b", "c"].map(Into::into).into());
+            mark(&daemon, &others, &["b"]).await;
             let run = async |time| assert!(timeout(time, daemon.maintain()).await.is_err());
             let is_ready = async || {
                 let (register, _) = driver::read::<EventRegister>(&*daemon.engine, &event.key()).await.expect("read");
@@ -746,6 +748,16 @@ fn a_mark_that_an_earlier_process_made_is_withdrawn_unless_the_watcher_asks() {
             }
             run(ASKED_AGAIN_WITHIN * 3 / 4).await;
             assert_eq!(is_ready().await, asks, "{id}");
+            // That is done once. Marks of others are theirs.
+            let registers = async || daemon.engine.list("events/").await.expect("the events");
+            let before = registers().await;
+            assert!(before.iter().any(|(key, found)| *key == others.key() && !found.value.contains("\"a\"")));
+            if !asks {
+                mark(&daemon, &event, &["a"]).await;
+                let before = registers().await;
+                run(ASKED_AGAIN_WITHIN * 2).await;
+                assert_eq!(registers().await, before);
+            }
         });
     }
 }
