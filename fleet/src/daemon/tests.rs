@@ -600,6 +600,41 @@ fn an_event_that_started_is_forced_only_if_nobody_can_have_decided() {
 }
 
 #[test]
+fn a_machine_that_is_back_in_service_is_not_ready_whether_or_not_it_has_slots() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for groups in ["engine = \"folder\"\nfolder.path = \"/x\"\n", TWO_GROUPS] {
+        let _ = std::fs::remove_file(folder.path().join("audit"));
+        let config = format!("audit = \"{}/audit\"\n{groups}", folder.path().display());
+        run_with(&config, async |daemon| {
+            let event = event(&["a", "b"]);
+            let closed = Ok(Answer::Closed(Why::NotReady(vec!["b".into()])));
+            assert_eq!(daemon.answer(Question::Prepare, event.clone()).await, Ok(Answer::Open));
+            record(&daemon, r#"{"record":"prepare","event_id":"e","outcome":"ready"}"#);
+            assert_eq!(daemon.answer(Question::Approve, event.clone()).await, closed);
+            record(&daemon, r#"{"record":"recover","event_ids":["e"],"outcome":"done"}"#);
+            daemon.withdraw_marks().await.expect("withdrawn");
+            let (register, _) = driver::read::<EventRegister>(&*daemon.engine, &event.key()).await.expect("read");
+            assert!(!register.is_ready(&"a".into()));
+        });
+    }
+}
+
+#[test]
+fn an_event_that_is_over_for_long_is_forgotten() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = format!("audit = \"{}/audit\"\n{TWO_GROUPS}", folder.path().display());
+    run_with(&config, async |daemon| {
+        assert_eq!(daemon.answer(Question::Prepare, event(&["a"])).await, Ok(Answer::Open));
+        assert_eq!((daemon.metrics().events, daemon.open_events().len()), (1, 1));
+        is_over(&daemon, "e");
+        assert_eq!((daemon.metrics().events, daemon.events.borrow().len()), (0, 1));
+        assert!(timeout(EVENT_KEPT + daemon.config.heartbeat, daemon.maintain()).await.is_err());
+        assert!(daemon.events.borrow().is_empty());
+        assert_eq!(daemon.engine.list("events/").await, Ok(Vec::new()));
+    });
+}
+
+#[test]
 fn a_mark_stays_while_the_watcher_asks() {
     let folder = tempfile::tempdir().expect("a folder");
     let config = format!("audit = \"{}/audit\"\n{TWO_GROUPS}", folder.path().display());
