@@ -18,7 +18,7 @@ use super::args::{ScenariosArgs, speed, timeout};
 use super::clients::Clients;
 use super::error::CommandError;
 use super::format::{BAD, BOLD, CAUTION, DIM, GOOD, PLAIN, count, printable};
-use super::output::{check_written, print, print_progress, print_record};
+use super::output::{check_written, diagnose, print, print_progress, print_record};
 use super::record::recorded;
 use super::table::Table;
 use super::terminal;
@@ -103,6 +103,13 @@ pub(super) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
         file.write_all(report.write(format).as_bytes())
             .and_then(|()| file.flush())
             .map_err(|error| CommandError { exit_code: 1, message: not_written(path, &error) })?;
+        for silent in verdicts.iter().filter(|verdict| verdict.polls().count == 0) {
+            let name = printable(silent.machine());
+            diagnose(
+                "warning",
+                &format!("{name} never polled, so the report shows nothing; check the client's endpoint"),
+            );
+        }
     }
     for verdict in &verdicts {
         print_progress(&summary(verdict));

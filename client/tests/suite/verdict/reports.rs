@@ -104,6 +104,18 @@ fn what_is_wrong_with_the_arguments_is_found_before_the_client_starts() {
     assert!(missing.stderr.contains("error: cannot run /no/such/program: "), "{}", missing.stderr);
 }
 
+#[test]
+fn a_report_about_a_client_that_never_polled_warns() {
+    let folder = Folder::new();
+    let report = folder.path("report.xml");
+    let warned = |client: &[&str]| {
+        let all = [&["replay", "preempt", "--quiet", "--report", &report, "--"], client].concat();
+        run(&all).with_code(0).stderr.contains("warning: WestNO_0 never polled, so the report shows nothing")
+    };
+    assert!(warned(&["true"]));
+    assert!(!warned(&[PROGRAM, "list"]));
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_report_that_does_not_fit_on_the_disk_is_named() {
