@@ -244,7 +244,7 @@ impl PyPolicy {
     /// Reads a policy from a TOML file. Raises PolicyError, or OSError if the file cannot be read.
     #[staticmethod]
     fn from_file(py: Python<'_>, path: Arg<PathBuf>) -> PyResult<Self> {
-        Self::read(py, &read(&path.0)?, &format!("{}:", path.0.display()))
+        Self::read(py, &read(py, &path.0)?, &format!("{}:", path.0.display()))
     }
 
     /// Decides about one event at the moment ``now``, for the machine of these names.
@@ -379,9 +379,9 @@ fn duration(argument: &Bound<'_, PyAny>) -> PyResult<u32> {
     u32::try_from(seconds.extract::<Arg<i64>>()?.0).map_err(|_| range())
 }
 
-fn read(path: &Path) -> PyResult<String> {
+fn read(py: Python<'_>, path: &Path) -> PyResult<String> {
     std::fs::read_to_string(path).map_err(|error| match error.raw_os_error() {
         Some(number) => PyOSError::new_err((number, error.to_string(), path.to_path_buf())),
-        None => PyValueError::new_err(format!("{}: {error}", path.display())),
+        None => errors::policy(py, &format!("{}: {error}", path.display())),
     })
 }

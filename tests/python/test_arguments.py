@@ -258,6 +258,7 @@ def test_names_are_found_by_dir_and_the_lazy_module() -> None:
         (lambda: se.Policy(None), se.ArgumentError),  # type: ignore[arg-type]
         (lambda: se.Policy(leader=5), se.ArgumentError),  # type: ignore[arg-type]
         (lambda: se.Policy.from_toml(b""), se.ArgumentError),  # type: ignore[arg-type]
+        (lambda: se.Policy.from_file("nul\0.toml"), se.PolicyError),
         (lambda: se.Policy.sample().decide(json.loads(DOCUMENT)["Events"][0], VM), se.ArgumentError),
         (lambda: se.Tracker(VM).observe(json.loads(DOCUMENT)), se.ArgumentError),
         (lambda: se.Session(interval="1"), se.ArgumentError),  # type: ignore[arg-type]
