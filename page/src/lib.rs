@@ -81,7 +81,8 @@ fn serve(args: &Args) -> Result<(), String> {
                 eprintln!("warning: cannot start a browser: {error}; open the page's address yourself");
             }
         }
-        control.serve(listener, stopped()).await.map_err(|error| format!("cannot serve the page: {error}"))
+        control.serve(listener, stopped()).await;
+        Ok(())
     })
 }
 

@@ -18,7 +18,8 @@ export async function enter() {
 async function request(path, { body, type = "application/json", text = false, signal } = {}) {
   const headers = { Authorization: `Bearer ${token}` };
   if (body !== undefined) headers["Content-Type"] = type;
-  const response = await fetch(path, { method: body === undefined ? "GET" : "POST", headers, body, signal });
+  // Through the browser's cache, equal requests of two tabs would wait for each other.
+  const response = await fetch(path, { method: body === undefined ? "GET" : "POST", headers, body, signal, cache: "no-store" });
   if (!response.ok) {
     const answer = await response.json().catch(() => ({}));
     const error = new Error(answer.error ?? `the program answered ${response.status}`);
@@ -28,7 +29,7 @@ async function request(path, { body, type = "application/json", text = false, si
   return text ? response.text() : response.json();
 }
 
-export const get = (path) => request(path);
+export const get = (path, signal) => request(path, { signal });
 export const getText = (path) => request(path, { text: true });
 export const act = (action) => request("/api/action", { body: JSON.stringify(action) });
 export const fromFile = (text) => request("/api/recording", { body: text, type: "application/octet-stream", text: true });

@@ -14,7 +14,7 @@ let catalog = null;
 let verdictTimer = null;
 
 const timeline = new Timeline($("timeline"), {
-  verdict: (machine) => (verdicts[machine]?.polls ? verdicts[machine] : null),
+  verdict: (machine) => panels.known(verdicts[machine]),
   onSelect: (item) => panels.details(item, approve),
 });
 
@@ -53,11 +53,20 @@ async function load() {
   timeline.show(model);
 }
 
+// A hidden tab waits for no update: a browser opens six connections to a program, and the tabs share them.
+let waiting = new AbortController();
+async function visible() {
+  while (document.hidden) await new Promise((done) => document.addEventListener("visibilitychange", done, { once: true }));
+  waiting = new AbortController();
+}
+
 async function follow() {
   for (let wait = 1000; ; ) {
     try {
       if (!model) await load();
-      const update = await get(`/api/updates?run=${model.run}&after=${model.next}&wait=${model.isShown === true}`);
+      const waits = model.isShown === true;
+      if (waits) await visible();
+      const update = await get(`/api/updates?run=${model.run}&after=${model.next}&wait=${waits}`, waits ? waiting.signal : undefined);
       wait = 1000;
       if (update.run !== model.run) {
         await load();
@@ -69,6 +78,7 @@ async function follow() {
       show();
       if (hasEntries) refreshVerdicts();
     } catch (error) {
+      if (error.name === "AbortError") continue;
       // Without the right token, another attempt fails, too.
       if (error.status === 401) {
         $("status").textContent = "Not connected.";
@@ -129,7 +139,10 @@ function tick() {
     tick();
   }, 1000);
 }
-document.addEventListener("visibilitychange", () => model && show());
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) waiting.abort();
+  else if (model) show();
+});
 
 // Asks for the verdicts at most once a second.
 function refreshVerdicts() {

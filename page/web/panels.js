@@ -24,7 +24,7 @@ export function clients(model, verdicts, selected, onSelect) {
     set(row.faults, lane.faults.join(", ") || "none");
     const verdict = verdicts[lane.number];
     set(row.verdict, verdict ? verdictText(verdict) : "");
-    row.verdict.className = !verdict || !verdict.polls ? "dim" : verdict.clean ? (verdict.warned ? "warn" : "good") : "bad";
+    row.verdict.className = !known(verdict) ? "dim" : verdict.clean ? (verdict.warned ? "warn" : "good") : "bad";
   }
 }
 
@@ -37,8 +37,11 @@ export function connect(model, machine) {
   );
 }
 
+// The verdict, unless there is nothing to go by. A client whose every request is refused has no poll, but findings.
+export const known = (verdict) => (verdict && (verdict.polls || !verdict.clean) ? verdict : null);
+
 function verdictText(verdict) {
-  if (!verdict.polls) return "no poll yet";
+  if (!known(verdict)) return "no poll yet";
   const word = verdict.clean ? "clean" : `${verdict.failed} broken`;
   return verdict.warned ? `${word}, ${verdict.warned} with a warning` : word;
 }

@@ -108,12 +108,17 @@ export function check(condition, what) {
   if (!condition) throw new Error(what);
 }
 
-// Opens the page in a tab of its own. Whatever the browser complains about fails the test.
-export async function open(browser, link, options = {}) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+// Opens the page in a tab of its own; with the option `beside`, in the same browser as that page. Whatever the browser complains
+// about fails the test.
+export async function open(browser, link, { beside, ...options } = {}) {
+  const context = beside?.context() ?? (await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options }));
   context.setDefaultTimeout(PATIENCE);
   const page = await context.newPage();
   page.complaints = [];
+  // The requests that wait for an update.
+  page.waiting = new Set();
+  page.on("request", (request) => request.url().endsWith("wait=true") && page.waiting.add(request));
+  for (const end of ["requestfinished", "requestfailed"]) page.on(end, (request) => page.waiting.delete(request));
   page.on("console", (message) => {
     // A refusal that a test provokes is reported as a failed resource.
     const isRefusal = /status of 4(22|01)/.test(message.text());

@@ -206,6 +206,43 @@ run({
     equal(await one.locator("#events tr").count(), 0, "events in the other tab");
   },
 
+  async "more tabs than a browser has connections"({ page: start, open }) {
+    const program = await start("cancelled");
+    // A tab without a window is never hidden, so this imitates it.
+    const setHidden = (page, isHidden) =>
+      page.evaluate((isHidden) => {
+        Object.defineProperty(document, "hidden", { configurable: true, get: () => isHidden });
+        document.dispatchEvent(new Event("visibilitychange"));
+      }, isHidden);
+    const hide = async (page) => {
+      await until("the tab waits for an update", () => page.waiting.size === 1);
+      const [ended] = await Promise.all([page.waitForEvent("requestfailed"), setHidden(page, true)]);
+      check(ended.url().endsWith("wait=true"), `the tab has ended ${ended.url()}`);
+    };
+    const first = await open(program.link);
+    let last = first;
+    for (let tab = 2; tab <= 8; tab += 1) {
+      await hide(last);
+      last = await open(program.link, { beside: first });
+      await has(last, "#status", "Waiting");
+    }
+    await poll(program.machines[0]);
+    await last.click("#pause");
+    await has(last, "#status", "Paused");
+    equal(first.waiting.size, 0, "requests of a hidden tab");
+    await setHidden(first, false);
+    await has(first, "#status", "Paused");
+  },
+
+  async "a client whose every request is refused has a verdict"({ page: start, open }) {
+    const program = await start("cancelled", "--machines", "2");
+    const page = await open(program.link);
+    await poll(program.machines[0], { Metadata: "false" });
+    await has(page, "#clients tr:nth-child(1)", "1 broken");
+    await has(page, "#clients tr:nth-child(2)", "no poll yet");
+    await until("the verdict in the lane", async () => (await page.locator("#timeline [role=group]").first().getAttribute("aria-label")).includes("not clean"));
+  },
+
   async "axe finds no serious problem"({ page: start, open }) {
     const program = await start("terminate-pair", "--machines", "2", "--fault", "status:503@2");
     for (const colorScheme of ["light", "dark"]) {

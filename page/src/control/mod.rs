@@ -1,13 +1,14 @@
 //! The control: an HTTP server on a loopback port of its own, for the page alone.
 //!
-//! `guard` decides which requests are answered, `routes` answers them, and `assets` are the page's files.
+//! `connections` limits what one peer can hold, `guard` decides which requests are answered, `routes` answers them, and `assets` are the
+//! page's files.
 
 mod assets;
+mod connections;
 mod guard;
 mod records;
 mod routes;
 
-use std::io;
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
@@ -38,12 +39,11 @@ impl Control {
     }
 
     /// Serves until `stopped` ends.
-    pub(crate) async fn serve(self, listener: TcpListener, stopped: impl Future<Output = ()>) -> io::Result<()> {
-        let server = axum::serve(listener, routes::router(self));
+    pub(crate) async fn serve(self, listener: TcpListener, stopped: impl Future<Output = ()>) {
         // Requests that wait for new entries are not worth waiting for.
         tokio::select! {
-            result = server.into_future() => result,
-            () = stopped => Ok(()),
+            () = connections::serve(listener, routes::router(self)) => {}
+            () = stopped => {}
         }
     }
 }

@@ -1,0 +1,114 @@
+//! Connections to the control, with limits: a program that opens many and sends nothing does not keep the page out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+/// The most connections at a time; more wait. A browser opens six, and each client that posts its records one. Files of the process
+/// remain for the machines.
+const CONNECTIONS_MAX: usize = 256;
+
+/// How long the head of a request may take, from the connection or the answer before on.
+const HEAD_MAX: Duration = Duration::from_secs(15);
+
+/// How long to wait if the system has no more files.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Serves each connection. Does not end.
+pub(super) async fn serve(listener: TcpListener, router: Router) {
+    serve_with(listener, router, CONNECTIONS_MAX, HEAD_MAX).await;
+}
+
+async fn serve_with(listener: TcpListener, router: Router, connections_max: usize, head_max: Duration) {
+    let free = Arc::new(Semaphore::new(connections_max));
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(head_max);
+    // The semaphore is never closed.
+    while let Ok(permit) = Arc::clone(&free).acquire_owned().await {
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(RETRY).await;
+            continue;
+        };
+        let connection = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()));
+        tokio::spawn(async move {
+            // A connection that fails concerns its peer only.
+            let _ = connection.await;
+            drop(permit);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{ErrorKind, Read as _, Write as _};
+    use std::net::{SocketAddr, TcpStream};
+    use std::thread;
+
+    use axum::routing::get;
+
+    use super::*;
+
+    /// Serves for the rest of the tests.
+    fn start(connections_max: usize, head_max: Duration) -> SocketAddr {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        listener.set_nonblocking(true).expect("a socket");
+        let address = listener.local_addr().expect("an address");
+        thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(async {
+                let listener = TcpListener::from_std(listener).expect("a listener");
+                serve_with(listener, Router::new().route("/", get(|| async { "ok" })), connections_max, head_max).await;
+            });
+        });
+        address
+    }
+
+    fn connect(address: SocketAddr) -> TcpStream {
+        let stream = TcpStream::connect(address).expect("a connection");
+        // No test reaches this time unless it fails.
+        stream.set_read_timeout(Some(Duration::from_secs(120))).expect("a socket");
+        stream
+    }
+
+    fn ask(address: SocketAddr) -> String {
+        let mut stream = connect(address);
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("a request");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer
+    }
+
+    #[test]
+    fn who_sends_no_request_is_disconnected_and_keeps_nobody_out() {
+        let address = start(2, Duration::from_millis(50));
+        let mut idle: Vec<_> = [&b""[..], b"GET / HT", b"", b"GET / HTTP/1.1\r\nHost"]
+            .into_iter()
+            .map(|part| {
+                let mut stream = connect(address);
+                stream.write_all(part).expect("part of a request");
+                stream
+            })
+            .collect();
+        assert!(ask(address).ends_with("ok"));
+        for stream in &mut idle {
+            if let Err(error) = stream.read_to_end(&mut Vec::new()) {
+                assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_connection_that_ends_makes_way_for_the_next() {
+        let address = start(1, Duration::from_secs(3600));
+        let first = connect(address);
+        let next = thread::spawn(move || ask(address));
+        drop(first);
+        assert!(next.join().expect("an answer").ends_with("ok"));
+    }
+}
