@@ -120,9 +120,13 @@ pub(super) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
         return Err(CommandError { exit_code, message: format!("the command failed: {status}") });
     }
     match verdicts.iter().filter(|verdict| !verdict.is_clean()).count() {
+        // Without this, a test whose client polls another address would pass.
+        0 if !args.command.is_empty() && verdicts.iter().all(|verdict| verdict.polls().count == 0) => {
+            Err(CommandError::endpoint("no client polled: its address is in SCHEDULED_EVENTS_ENDPOINT"))
+        }
         0 => Ok(()),
         broken => Err(CommandError::endpoint(format!(
-            "{} of {} breaks the wire contract",
+            "{} of {} broke the wire contract",
             broken,
             count(verdicts.len(), "client")
         ))),

@@ -135,11 +135,21 @@ fn a_finding_has_its_event_its_time_and_its_rule() {
     let rule = tested.of_kind("rule").into_iter().find(|rule| rule["rule"] == finding["rule"]).expect("a rule");
     assert_eq!((&rule["section"], &rule["item"]), (&Value::from(1), &Value::from("Status codes")));
     let stderr = &tested.finished.stderr;
-    assert!(stderr.contains("error: 1 of 1 client breaks the wire contract"), "{stderr}");
+    assert!(stderr.contains("error: 1 of 1 client broke the wire contract"), "{stderr}");
     let stdout = &tested.finished.stdout;
     assert!(stdout.contains("(docs/wire.md, section 1, Status codes)"), "{stdout}");
     // The times of the event: announced, seen within a poll, approved at once, 1 s of 6 s at most.
     let share = event["share_of_notice"].as_f64().expect("a share");
     assert!((0.0..0.7).contains(&share), "{event}");
     assert!(event["seen_ms"].as_u64() <= event["approved_ms"].as_u64(), "{event}");
+}
+
+#[test]
+fn the_value_of_the_header_may_be_written_as_python_writes_it() {
+    let program = "import os, urllib.request as r\n\
+        url = os.environ['SCHEDULED_EVENTS_ENDPOINT'] + '/metadata/scheduledevents?api-version=2020-07-01'\n\
+        print(r.urlopen(r.Request(url, headers={'Metadata': str(True), 'User-Agent': 'test'})).status)";
+    let tested = test_client(SHORT, &[], &["python3", "-c", program]);
+    let rule = tested.of_kind("rule").into_iter().find(|rule| rule["rule"] == "header").expect("a rule");
+    assert_eq!(rule["outcome"], "passed", "{:#?}", tested.messages());
 }
