@@ -19,7 +19,9 @@ async function request(path, { body, type = "application/json", text = false, si
   const headers = { Authorization: `Bearer ${token}` };
   if (body !== undefined) headers["Content-Type"] = type;
   // Through the browser's cache, equal requests of two tabs would wait for each other.
-  const response = await fetch(path, { method: body === undefined ? "GET" : "POST", headers, body, signal, cache: "no-store" });
+  const response = await fetch(path, { method: body === undefined ? "GET" : "POST", headers, body, signal, cache: "no-store" }).catch((error) => {
+    throw error.name === "AbortError" ? error : new Error("the program does not answer");
+  });
   if (!response.ok) {
     const answer = await response.json().catch(() => ({}));
     const error = new Error(answer.error ?? `the program answered ${response.status}`);

@@ -49,12 +49,11 @@ export function events(add) {
     event.preventDefault();
     const text = (id) => JSON.stringify($(id).value.trim());
     const resources = $("add-resources").value.split(",").map((name) => name.trim()).filter(Boolean);
-    const duration = $("add-duration").value.trim();
     add([
       "[[event]]",
       `event_type = ${text("add-type")}`, `event_source = ${text("add-source")}`,
       `resources = ${JSON.stringify(resources)}`, `notice = ${text("add-notice")}`, `started_for = ${text("add-started")}`,
-      `duration_in_seconds = ${/^-?\d+$/.test(duration) ? duration : JSON.stringify(duration)}`,
+      `duration_in_seconds = ${$("add-duration").value}`,
     ].join("\n"));
   });
 }
@@ -141,9 +140,14 @@ export class Begin {
       if ($(id).value.trim() === "" || !Number.isFinite(value)) throw new Error(`found ${$(id).value || "nothing"} as ${what}, expected a number`);
       return value;
     };
+    const whole = (id, what) => {
+      const value = number(id, what);
+      if (!Number.isSafeInteger(value) || value < 0) throw new Error(`found ${value} as ${what}, expected a whole number`);
+      return value;
+    };
     return {
-      name: this.name || "own text", text: $("begin-text").value, speed: number("begin-speed", "the speed"), machines: number("begin-machines", "the number of machines"),
-      vm_name: $("begin-vm").value.trim(), seed: number("begin-seed", "the seed"),
+      name: this.name || "own text", text: $("begin-text").value, speed: number("begin-speed", "the speed"), machines: whole("begin-machines", "the number of machines"),
+      vm_name: $("begin-vm").value.trim(), seed: whole("begin-seed", "the seed"),
       faults: $("begin-faults").value.split("\n").map((line) => line.trim()).filter(Boolean),
     };
   }

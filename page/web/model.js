@@ -1,5 +1,7 @@
 // What the page knows about the run: the entries of the journal, sorted into machines and events.
 
+import { time } from "./dom.js";
+
 // The most requests, marks and lines that are kept for each machine and for the log.
 const POLLS_MAX = 20_000;
 const MARKS_MAX = 2_000;
@@ -97,7 +99,7 @@ export class Model {
     if (entry.change === "started" || entry.change === "appeared-started") [event.state, event.started] = ["Started", entry.at];
     if (entry.change === "cancelled") [event.state, event.ended] = ["cancelled", entry.at];
     if (entry.change === "ended") [event.state, event.ended] = ["ended", entry.at];
-    const until = event.notBefore != null && /^(appeared|rescheduled)$/.test(entry.change) ? `, not before ${(event.notBefore / 1000).toFixed(1)} s` : "";
+    const until = event.notBefore != null && /^(appeared|rescheduled)$/.test(entry.change) ? `, not before ${time(event.notBefore)}` : "";
     this.note(entry, `${event.type} ${event.id.slice(0, 8)} of ${event.resources.slice(0, 2).join(", ")}${event.resources.length > 2 ? ` and ${event.resources.length - 2} more` : ""} ${words[entry.change] ?? entry.change}${until}`);
   }
 

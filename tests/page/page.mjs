@@ -351,6 +351,9 @@ run({
     await page.click("#begin");
     await has(page, "#begin-error", "did you mean `notice`");
     await page.fill("#begin-text", before.replace("about =", "# mine\nabout ="));
+    await page.fill("#begin-machines", "1.5");
+    await page.click("#begin");
+    await has(page, "#begin-error", "found 1.5 as the number of machines, expected a whole number");
     await page.fill("#begin-machines", "2");
     await page.fill("#begin-vm", "spot_4");
     await page.fill("#begin-faults", "get.status:503@9");
@@ -373,6 +376,8 @@ run({
     await page.fill("#add-notice", "soon");
     await page.click("#add-form [type=submit]");
     await has(page, "#error", "is not a duration");
+    await page.fill("#add-duration", "long");
+    check(await page.locator("#add-duration").evaluate((input) => !input.checkValidity()), "a duration is a whole number");
     const saved = await downloaded(page, "#save");
     check(saved.includes('resources = ["{peer:1}", "other"]') && saved.includes("# --fault get.status:503@9 (spot_4)"), saved);
     // Somebody else opens the link.
