@@ -55,8 +55,9 @@ def announced(url: str) -> se.Event:
 def run(
     command: "list[str]", url: str, environment: "dict[str, str]", folder: Path
 ) -> "subprocess.CompletedProcess[str]":
-    environment = {**environment, "SCHEDULED_EVENTS_ENDPOINT": url, "TMPDIR": str(folder)}
-    return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    environment = {**environment, "SCHEDULED_EVENTS_ENDPOINT": url}
+    environment.pop("TMPDIR", None)  # a reader's shell does not set it
+    return subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=120)
 
 
 # What a snippet prints, and whether it approves the event.
