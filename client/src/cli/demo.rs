@@ -11,6 +11,8 @@ use super::format::{BOLD, GOOD, printable};
 use super::output::check_written;
 use super::printer::{RecordPrinter, Stamp, print_note};
 use super::replay::load;
+use super::table::wrap;
+use super::terminal;
 use super::watch::stop_on_signals;
 use crate::imds::{API_VERSION, Imds};
 use crate::policy_file;
@@ -42,6 +44,17 @@ const PREPARATION_TIME: Duration = Duration::from_millis(1_500);
 /// How long the demonstration goes on after the end of a scenario of which it saw nothing.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+fn introduction(scenario: &str, speed: f64, about: &str, width: Option<usize>) -> String {
+    let lines = |text| wrap(text, width.map(|width| width.saturating_sub(10))).join("\n          ");
+    let policy = lines("approve freezes of up to 9 seconds; prepare for all other events, then approve them");
+    let about = lines(about);
+    format!(
+        "{BOLD}A virtual machine and Azure's metadata service, simulated on this machine.{BOLD:#}\n\n\
+         Scenario: {BOLD}{scenario}{BOLD:#}, {speed} times faster than in Azure\n          {about}\n\
+         Policy:   {policy}\n"
+    )
+}
+
 pub(super) fn demo(args: &DemoArgs) -> Result<(), CommandError> {
     let scenario = load(&args.scenario)?;
     let about = printable(&scenario.about);
@@ -51,13 +64,8 @@ pub(super) fn demo(args: &DemoArgs) -> Result<(), CommandError> {
     let imds = Imds::new(&server.url(), API_VERSION, false).map_err(CommandError::usage)?;
     let policy = policy_file::parse(POLICY).unwrap_or_else(|_| Policy::sample());
     let printer = RecordPrinter::new(&args.output, args.log.verbose, Stamp::Time);
-    printer.message(&format!(
-        "{BOLD}A virtual machine and Azure's metadata service, simulated on this machine.{BOLD:#}\n\n\
-         Scenario: {BOLD}{}{BOLD:#}, {} times faster than in Azure\n          {about}\n\
-         Policy:   approve freezes of up to 9 seconds; prepare for all other events, then approve them\n",
-        printable(&args.scenario),
-        speed,
-    ));
+    let name = printable(&args.scenario);
+    printer.message(&introduction(&name, speed, &about, terminal::output_width()));
     let watch_options = WatcherOptions {
         vm_names: vec![VM_NAME.to_owned()],
         policy,
@@ -203,5 +211,16 @@ mod tests {
         assert!(NOTICE_MIN > PREPARATION_TIME * 2);
         let speed_of = |name| default_speed(&Scenario::builtin(name).expect(name));
         assert_eq!((speed_of("preempt"), speed_of("user-reboot")), (6.0, SPEED_MAX));
+    }
+
+    #[test]
+    fn the_introduction_fits_into_the_terminal() {
+        for (name, about) in Scenario::builtins() {
+            let text = introduction(name, 60.0, &about, Some(80));
+            let plain = text.replace(&BOLD.to_string(), "").replace(&format!("{BOLD:#}"), "");
+            assert!(plain.lines().all(|line| line.len() <= 80), "{plain}");
+            let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+            assert_eq!(words(&introduction(name, 60.0, &about, None)), words(&text));
+        }
     }
 }
