@@ -133,6 +133,13 @@ pub(super) async fn check_token(State(control): State<Control>, request: Request
     Refusal(StatusCode::UNAUTHORIZED, message.to_owned()).into_response()
 }
 
+/// Gives up on a request that is not complete in time. Only for what needs no token: other requests may wait.
+pub(super) async fn in_time(State(limit): State<Duration>, request: Request, next: Next) -> Response {
+    tokio::time::timeout(limit, next.run(request)).await.unwrap_or_else(|_| {
+        Refusal(StatusCode::REQUEST_TIMEOUT, "the request did not arrive in time".to_owned()).into_response()
+    })
+}
+
 fn same(one: &str, other: &str) -> bool {
     one.as_bytes().ct_eq(other.as_bytes()).into()
 }

@@ -27,6 +27,9 @@ use crate::{catalog, verdicts};
 const BODY_MAX: usize = 16 << 20;
 const TICKET_MAX: usize = 1 << 10;
 
+/// How long a ticket may take to arrive.
+const TICKET_WAIT: Duration = Duration::from_secs(15);
+
 /// How long a request waits for new entries. Proxies and browsers give up later.
 const UPDATES_WAIT: Duration = Duration::from_secs(50);
 
@@ -45,9 +48,10 @@ pub(super) fn router(control: Control) -> Router {
         .route("/api/report", get(report))
         .route("/api/recording", post(recording))
         .route_layer(middleware::from_fn_with_state(control.clone(), guard::check_token));
+    let ticket_in_time = middleware::from_fn_with_state(TICKET_WAIT, guard::in_time);
     let mut router = Router::new()
         .merge(api)
-        .route("/api/token", post(token).layer(DefaultBodyLimit::max(TICKET_MAX)))
+        .route("/api/token", post(token).layer(DefaultBodyLimit::max(TICKET_MAX)).layer(ticket_in_time))
         .route("/records/{key}/{machine}", put(records::post).post(records::post));
     for (path, content_type, content) in ASSETS {
         let answer = move || async move { ([(CONTENT_TYPE, content_type)], content) };
