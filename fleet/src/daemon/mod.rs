@@ -72,8 +72,8 @@ pub struct Daemon {
     /// The registers of events none of whose machines had a register at the last look, by key.
     abandoned: RefCell<HashMap<String, Revision>>,
     beat: Cell<u64>,
-    /// The revision that the last heartbeat made; `None`: there was none, or whether it was made is unknown.
-    beat_revision: RefCell<Option<Revision>>,
+    /// The last heartbeat of this process is `beat`, for certain: the reply to it was not lost.
+    knows_beat: Cell<bool>,
     /// Events of this machine that started without a decision of the gate; `None`: its register was not read yet.
     forced: RefCell<Option<Forced>>,
     /// When the reader of the audit file and the upkeep came round last.
@@ -118,7 +118,7 @@ impl Daemon {
             has_adopted: Cell::new(false),
             abandoned: RefCell::default(),
             beat: Cell::new(0),
-            beat_revision: RefCell::default(),
+            knows_beat: Cell::new(false),
             forced: RefCell::default(),
             rounds: [Cell::new(Instant::now()), Cell::new(Instant::now())],
             problems: Problems::default(),
@@ -232,18 +232,17 @@ impl Daemon {
         self.forced.borrow_mut().get_or_insert_with(|| Forced::of(&found));
         let beat = found.beat.max(self.beat.get()) + 1;
         let register = MachineRegister { beat, ..self.register() };
-        let is_changed =
-            self.beat_revision.take().is_some_and(|own| revision.as_ref().is_some_and(|found| *found != own));
+        let is_raised = self.knows_beat.replace(false) && found.beat > self.beat.get();
         let swap = driver::swap(&*self.engine, &key, revision.as_ref(), &register).await?;
-        let alone = if is_changed || swap == Swap::Conflict {
+        let alone = if is_raised || swap == Swap::Conflict {
             Err(EngineError(format!("another process raises the heartbeat of {} too", self.machine)))
         } else {
             Ok(())
         };
         self.problems.report("the machine's name", alone);
-        if let Swap::Done(revision) = swap {
+        if swap != Swap::Conflict {
             self.beat.set(beat);
-            *self.beat_revision.borrow_mut() = Some(revision);
+            self.knows_beat.set(true);
         }
         Ok(())
     }
