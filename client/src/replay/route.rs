@@ -43,12 +43,6 @@ const TOKEN_PATH: &str = "/metadata/identity/oauth2/token";
 /// Its first version.
 const TOKEN_VERSION: &str = "2018-02-01";
 
-/// Whether the request has `Metadata: true` once. Azure's own agent writes the value as `True`.
-pub(super) fn has_metadata_header(request: &ReplayRequest) -> bool {
-    let mut values = request.header("Metadata");
-    values.next().is_some_and(|value| value.eq_ignore_ascii_case("true")) && values.next().is_none()
-}
-
 /// Routes a request by everything but its body.
 ///
 /// Checks in this order: the Host header (400), path (404), method (405), the Metadata header, X-Forwarded-For and the query
@@ -77,7 +71,7 @@ pub(super) fn route(request: &ReplayRequest) -> Result<Route, ReplayResponse> {
     let value = |wanted: &str| parameters.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
     // The header is required since the version after the preview.
     let needs_header = instance || value("api-version") != Some(UNDERSCORED_API_VERSION);
-    if needs_header && !has_metadata_header(request) {
+    if needs_header && !request.header("Metadata").eq(["true"]) {
         return Err(ReplayResponse::json(400, wire::MISSING_HEADER));
     }
     if request.header("X-Forwarded-For").next().is_some() {
@@ -236,8 +230,6 @@ mod tests {
     #[test]
     fn routes_known_requests() {
         assert_eq!(status("GET", EVENTS, TRUE), 200);
-        // Azure's agent writes it as Python does.
-        assert_eq!(status("GET", EVENTS, &[("Metadata", "True")]), 200);
         assert_eq!(route(&request("POST", EVENTS, TRUE)), Ok(Route::EventsPost));
         assert_eq!(route(&request("GET", NAME, TRUE)), Ok(Route::Name));
         assert_eq!(route(&request("GET", &NAME.replace("/name", "/vmId"), TRUE)), Ok(Route::VmId));
@@ -279,7 +271,7 @@ mod tests {
             ("GET", NAME, &[], 400),
             ("POST", EVENTS, &[], 400),
             ("GET", EVENTS, &[("Metadata", "false")], 400),
-            ("GET", EVENTS, &[("Metadata", "1")], 400),
+            ("GET", EVENTS, &[("Metadata", "True")], 400),
             ("GET", EVENTS, &[("Metadata", "true"), ("Metadata", "true")], 400),
             ("GET", EVENTS, &[("Metadata", "true"), ("x-forwarded-for", "")], 400),
             ("GET", NAME, &[("Metadata", "true"), ("X-Forwarded-For", "10.0.0.1")], 400),

@@ -143,13 +143,3 @@ fn a_finding_has_its_event_its_time_and_its_rule() {
     assert!((0.0..0.7).contains(&share), "{event}");
     assert!(event["seen_ms"].as_u64() <= event["approved_ms"].as_u64(), "{event}");
 }
-
-#[test]
-fn the_value_of_the_header_may_be_written_as_python_writes_it() {
-    let program = "import os, urllib.request as r\n\
-        url = os.environ['SCHEDULED_EVENTS_ENDPOINT'] + '/metadata/scheduledevents?api-version=2020-07-01'\n\
-        print(r.urlopen(r.Request(url, headers={'Metadata': str(True), 'User-Agent': 'test'})).status)";
-    let tested = test_client(SHORT, &[], &["python3", "-c", program]);
-    let rule = tested.of_kind("rule").into_iter().find(|rule| rule["rule"] == "header").expect("a rule");
-    assert_eq!(rule["outcome"], "passed", "{:#?}", tested.messages());
-}
