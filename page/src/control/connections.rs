@@ -65,7 +65,7 @@ mod tests {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             runtime.block_on(async {
                 let listener = TcpListener::from_std(listener).expect("a listener");
-                let in_time = from_fn_with_state(Duration::from_millis(50), guard::in_time);
+                let in_time = from_fn_with_state(Duration::from_millis(500), guard::in_time);
                 let router = Router::new().route("/", get(|| async { "ok" }).post(|_: String| async {}).layer(in_time));
                 serve_with(listener, router, connections_max, head_max).await;
             });
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn who_sends_no_request_is_disconnected_and_keeps_nobody_out() {
-        let address = start(2, Duration::from_millis(50));
+        let address = start(2, Duration::from_millis(500));
         let mut idle: Vec<_> = [&b""[..], b"GET / HT", b"", b"GET / HTTP/1.1\r\nHost"]
             .into_iter()
             .map(|part| {
