@@ -125,7 +125,7 @@ fn examples_and_signatures_have_the_default_api_version() {
         "py/src/tracker.rs",
     ] {
         let text = read(file);
-        let parts = ["api-version=", "api_version=\"", "api_version: str = \""].into_iter();
+        let parts = ["api-version=", "api_version=\"", "api_version='", "api_version: str = \""].into_iter();
         let versions: Vec<_> = parts.flat_map(|before| text.split(before).skip(1)).collect();
         assert!(!versions.is_empty(), "{file} names no API version");
         assert!(
