@@ -9,8 +9,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::support::{
-    FakeService, Folder, Run, VM, command, eventually, freeze, lines, started, wait_for_approval, with, wrap,
-    write_private,
+    ENDS_WITH_STRACE, FakeService, Folder, Run, VM, command, eventually, freeze, lines, started, wait_for_approval,
+    with, wrap, write_private,
 };
 
 /// `watch --json` with an audit file and the policy `sample`, started by a wrapper.
@@ -120,6 +120,7 @@ fn a_disk_that_hangs_delays_an_approval_by_two_seconds_and_no_poll_after_it() {
     let audit = folder.path("audit");
     let service = FakeService::start();
     let hang = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "inject=fdatasync:delay_enter=600000000"];
+    let hang = [&hang[..], ENDS_WITH_STRACE].concat();
     let mut run = watch_wrapped(&hang, &service, &audit, &[]);
     service.await_polls(2);
     service.show(2, &[freeze("a")]);

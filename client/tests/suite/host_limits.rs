@@ -5,8 +5,8 @@ use std::process::Command;
 use rustix::process::{Resource, Signal, getrlimit};
 
 use crate::support::{
-    FakeService, Folder, PREPARE_ALL, Reply, Run, VM, command, eventually, freeze, give_away, lines, signal,
-    unprivileged, wrap,
+    ENDS_WITH_STRACE, FakeService, Folder, PREPARE_ALL, Reply, Run, VM, command, eventually, freeze, give_away, lines,
+    signal, unprivileged, wrap,
 };
 
 /// A user without any processes. Root is not limited.
@@ -177,6 +177,7 @@ fn a_request_that_hangs_is_a_failed_poll_and_the_next_one_is_sent() {
     });
     // The second connection of each thread hangs, whatever the timeout.
     let hang = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "inject=connect:delay_enter=600000000:when=2"];
+    let hang = [&hang[..], ENDS_WITH_STRACE].concat();
     let url = service.url();
     let plain = command(&["watch", "--json", "--endpoint", &url, "--interval", "200ms", "--vm-name", VM]);
     let mut run = Run::start(wrap(&hang, &plain));

@@ -112,6 +112,10 @@ pub fn wrap(wrapper: &[impl AsRef<OsStr>], plain: &Command) -> Command {
     whole
 }
 
+/// After the arguments of strace: it lets its program go when it is killed, and a program that hangs would stay.
+#[cfg(unix)]
+pub const ENDS_WITH_STRACE: &[&str] = &["setpriv", "--pdeathsig", "KILL", "--"];
+
 /// A wrapper that runs a program as another user, without root's rights; as the same user if that is not root.
 #[cfg(unix)]
 pub fn unprivileged(user: &str) -> Vec<String> {

@@ -21,13 +21,13 @@ use std::time::{Duration, Instant, SystemTime};
 use scheduled_events::replay::{RecordedRequest, Scenario, Server, ServerConfig};
 use serde_json::{Value, json};
 
+#[cfg(unix)]
+#[allow(unused_imports)]
+pub use command::{ENDS_WITH_STRACE, give_away, signal, unprivileged, watch_wrapped, wrap};
 #[allow(unused_imports)] // See above.
 pub use command::{
     Finished, PROGRAM, Run, STATE_NOT_WRITTEN, WHILE_TEST_RUNS, command, launch, run, run_with_input, wait_for_approval,
 };
-#[cfg(unix)]
-#[allow(unused_imports)]
-pub use command::{give_away, signal, unprivileged, watch_wrapped, wrap};
 #[allow(unused_imports)]
 pub use fake_service::{FakeService, Reply, Request};
 #[allow(unused_imports)]
