@@ -4,7 +4,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use scheduled_events_core::{Document, EventKind, StartRequests, limits};
+use scheduled_events_core::{Cause, Document, EventKind, StartRequests, limits};
 
 use super::args::{ENDPOINT_VARIABLE, ListArgs, ServiceArgs};
 use super::discover::{AUTO, automatic};
@@ -91,7 +91,14 @@ pub(super) fn post(imds: &Imds, event_ids: &[&str]) -> Result<HttpResponse, Comm
     let approval = StartRequests::new(event_ids);
     let mut body = vec![0; approval.len()];
     approval.write(&mut body).map_err(|error| CommandError::usage(error.to_string()))?;
-    imds.approve(&body, POST_TIMEOUT).map_err(|failure| unreachable(imds, &failure))
+    imds.approve(&body, POST_TIMEOUT).map_err(|failure| match failure.cause {
+        Cause::Unreachable => unreachable(imds, &failure),
+        cause => CommandError::endpoint(format!(
+            "no answer to the approval from {}: {cause} ({}); it may have arrived: see `scheduled-events list`",
+            imds.endpoint(),
+            failure.detail
+        )),
+    })
 }
 
 /// This machine's name is unknown, for this reason.

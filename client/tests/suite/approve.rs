@@ -102,8 +102,12 @@ fn an_id_that_is_not_announced_is_an_error_and_nothing_is_approved() {
 fn only_the_first_request_may_take_two_minutes() {
     let service = service();
     service.intercept(|request| request.is_post().then(|| Reply::new(200, "", "").after(Duration::from_secs(3600))));
-    let finished = approve(&service, &["own-freeze"]).with_code(1);
-    assert!(finished.stderr.starts_with("error: ") && finished.stderr.contains("timed out"), "{}", finished.stderr);
+    let stderr = approve(&service, &["own-freeze"]).with_code(1).stderr;
+    assert!(
+        stderr.starts_with(&format!("error: no answer to the approval from {}: the request timed out", service.url())),
+        "{stderr}"
+    );
+    assert!(stderr.ends_with("; it may have arrived: see `scheduled-events list`\n"), "{stderr}");
 }
 
 #[test]
