@@ -162,6 +162,8 @@ impl<const N: usize> Session<N> {
         now: UnixMillis,
     ) {
         let mut apply_again = false;
+        // Whatever the order of the events.
+        let was_out = self.machine.is_due();
         for event in document.events() {
             let Some(slot) = self.tracker.find_text(&event.event_id()) else { continue };
             let Some(progress) = self.progress.get_mut(usize::from(slot)) else { continue };
@@ -179,10 +181,8 @@ impl<const N: usize> Session<N> {
             // An event whose `Resources` cannot be read, or are empty, may still affect this machine.
             let is_unclear = event.has_problem(Member::Resources) || event.resources().into_iter().next().is_none();
             let mine = names.owns(&event).filter(|mine| *mine || !is_unclear);
-            if progress.adopt(mine, now) {
-                self.machine.require(now);
-            }
-            apply_again |= progress.named(mine, self.machine.is_due(), now);
+            progress.adopt(mine, &mut self.machine, now);
+            apply_again |= progress.named(mine, was_out, now);
             let has_started = tracked.status == TrackedStatus::Started;
             if progress.own && has_started && self.recover_all && !self.dry_run && !self.machine.is_due() {
                 self.machine.require(now);

@@ -218,11 +218,19 @@ impl EventProgress {
         }
         self.gate = Gate::default();
         if let Some(command) = &mut self.command
-            && (voids_preparation || matches!(command.kind, CommandKind::Gate(_)))
+            && matches!(command.kind, CommandKind::Gate(_))
         {
             command.cancel();
         }
-        if voids_preparation && self.prepare_was_issued() {
+        if voids_preparation {
+            self.void_preparation();
+        }
+    }
+
+    /// Records that the result of the preparation does not count, if there is one.
+    pub(super) fn void_preparation(&mut self) {
+        self.cancel_command();
+        if self.prepare_was_issued() {
             self.preparation = PreparationState::Void;
         }
     }
@@ -250,19 +258,25 @@ impl EventProgress {
         false
     }
 
-    /// Records that the event of another machine, which was prepared for, names this machine now. Returns whether it does:
-    /// this machine is then out of service for it.
-    pub(super) fn adopt(&mut self, mine: Option<bool>, now: UnixMillis) -> bool {
-        let adopted = mine == Some(true) && !self.own && self.recovery.is_due();
-        if adopted {
-            // A recovery that was cancelled may still run.
-            self.recovery.due_since = None;
-            if !self.prepare_was_issued() {
-                // It has returned, and is still to be recovered from.
-                self.ended = Some(now);
+    /// Records that the event of another machine, which was prepared for, names this machine now, if it does: this machine is
+    /// then out of service for it.
+    pub(super) fn adopt(&mut self, mine: Option<bool>, machine: &mut Recovery, now: UnixMillis) {
+        if mine != Some(true) || self.own || !self.recovery.is_due() {
+            return;
+        }
+        // A recovery that was cancelled may still run.
+        self.recovery.due_since = None;
+        machine.require(now);
+        if !self.prepare_was_issued() {
+            // It has returned, and is still to be recovered from.
+            self.ended = Some(now);
+        } else if let Some(recovery) = &mut machine.command {
+            // It may have undone what the preparation did.
+            recovery.cancel();
+            if self.preparation != PreparationState::Failed {
+                self.void_preparation();
             }
         }
-        adopted
     }
 
     /// Records that the event is gone; `is_out` is whether this machine is out of service.

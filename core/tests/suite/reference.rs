@@ -371,3 +371,21 @@ fn more_events_than_the_capacity() {
         }
     });
 }
+
+/// Found by long sequences: the event of another machine was prepared for while this machine was recovered, and then named it.
+#[test]
+fn an_event_that_names_this_machine_during_its_recovery_is_prepared_for_again() {
+    let rules = [PlainRule { scope: Scope::Any, ..PlainRule::all(Action::Prepare) }];
+    let (freeze, preempt) = (event("e").event_type("Freeze"), event("d").event_type("Preempt"));
+    let others = Stimulus::Document(vec![preempt.clone().resources(&[OTHER])]);
+    let own = Stimulus::Document(vec![preempt]);
+    let ready = Stimulus::Prepared(0, Preparation::Ready);
+    for order in [[own.clone(), ready.clone(), ready.clone()], [ready.clone(), own, ready]] {
+        let mut pair = SessionAndModel::<8>::new(&rules, Leader::FirstResource);
+        for stimulus in [Stimulus::Document(vec![freeze.clone()]), others.clone()].iter().chain(&order) {
+            pair.apply(stimulus).unwrap_or(Ok(())).unwrap();
+        }
+        pair.host.advance(500);
+        assert!(pair.host.trace.iter().any(|entry| entry.what == Exchange::CancelRecovery("e".into())));
+    }
+}

@@ -175,9 +175,10 @@ impl Model {
                     .push((spec.id.clone(), ModelEvent::of(spec, started, self.approved.contains(&spec.id), now)));
             }
         }
+        let (was_out, was_recovering) = (self.is_out, self.recovering.is_some());
         for (id, mut event) in std::mem::take(&mut self.events) {
             if !event.gone {
-                self.note_owner(&mut event, now);
+                self.note_owner(&mut event, was_out, was_recovering, now);
             }
             // `Started` is final, whatever a later document contains.
             let unstarted = event.started && event.newest.status != Some("Started");
@@ -197,7 +198,7 @@ impl Model {
     }
 
     /// Notes whether the newest document names this machine.
-    fn note_owner(&mut self, event: &mut ModelEvent, now: UnixMillis) {
+    fn note_owner(&mut self, event: &mut ModelEvent, was_out: bool, was_recovering: bool, now: UnixMillis) {
         let spec = &event.newest;
         if self.names.is_empty() {
             return;
@@ -206,6 +207,16 @@ impl Model {
             if event.other_is_out && !event.own {
                 event.other_is_out = false;
                 self.is_out = true;
+                if event.preparing != Preparing::No && was_recovering {
+                    if let Some(recovering) = self.recovering.take() {
+                        self.expect(&format!("recovery of this machine, named by {recovering}"), &"cancel");
+                    }
+                    // It may have undone what the preparation did.
+                    if event.preparing != Preparing::Failed {
+                        event.cancelled |= event.preparing == Preparing::Running;
+                        event.preparing = Preparing::Void;
+                    }
+                }
                 if event.preparing == Preparing::No {
                     event.ended = Some(now);
                 }
@@ -215,7 +226,7 @@ impl Model {
             let since = *event.unnamed_since.get_or_insert(now);
             if now.millis_since(since) >= 2000 {
                 (event.own, event.unnamed_since) = (false, None);
-                if self.is_out {
+                if was_out {
                     event.cancelled |= event.preparing == Preparing::Running;
                     event.preparing = Preparing::No;
                     event.ended = Some(now);
@@ -258,7 +269,7 @@ impl Model {
                 self.expect(&id, &"recover");
                 event.recovering = true;
             }
-            if !(event.gone && event.ended.is_none() && !event.other_is_out) {
+            if !event.gone || event.ended.is_some() || event.other_is_out || event.recovering {
                 self.events.push((id, event));
             }
         }
