@@ -313,6 +313,8 @@ pub fn each_preparation_is_recovered_from_once(trace: &[Entry], setup: &Setup) -
     let (mut prepared, mut started) = (HashSet::new(), HashSet::new());
     // Preparations and recoveries that run, and other machines that are out of service, by their events.
     let (mut running, mut recovering, mut others_out) = (HashSet::new(), HashSet::new(), HashSet::new());
+    // The open events of other machines that were prepared for.
+    let mut others_prepared: HashSet<String> = HashSet::new();
     let mut gone = HashSet::new();
     let mut ended: HashSet<String> = HashSet::new();
     // Whether the machine is out of service, and whether it was when the newest document was read.
@@ -332,11 +334,17 @@ pub fn each_preparation_is_recovered_from_once(trace: &[Entry], setup: &Setup) -
                 }
                 for id in owners.own.keys().filter(|id| others_out.remove(*id)) {
                     is_out = true;
-                    prepared.insert(id.clone());
+                    // One that has returned may not have been prepared for again.
+                    if others_prepared.remove(id) {
+                        prepared.insert(id.clone())
+                    } else {
+                        ended.insert(id.clone())
+                    };
                 }
             }
             Exchange::Change(id, change) if change.is_end() => {
                 prepared.remove(id);
+                others_prepared.remove(id);
                 started.remove(id);
                 gone.insert(id.clone());
                 if owners.own.remove(id).is_some() && was_out {
@@ -361,6 +369,7 @@ pub fn each_preparation_is_recovered_from_once(trace: &[Entry], setup: &Setup) -
                     prepared.insert(id.clone());
                 } else {
                     others_out.insert(id.clone());
+                    others_prepared.insert(id.clone());
                 }
             }
             Exchange::Prepared(id, _) | Exchange::Cancel(id) => drop(running.remove(id)),
