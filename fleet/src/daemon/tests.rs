@@ -31,6 +31,12 @@ fn run_with(config: &str, test: impl AsyncFnOnce(Rc<Daemon>)) {
     runtime.expect("a runtime").block_on(async { test(daemon()).await });
 }
 
+/// The same with an audit file.
+fn run_with_audit(config: &str, test: impl AsyncFnOnce(Rc<Daemon>)) {
+    let folder = tempfile::tempdir().expect("a folder");
+    run_with(&format!("audit = \"{}/audit\"\n{config}", folder.path().display()), test);
+}
+
 async fn put(daemon: &Daemon, key: &str, value: &str) {
     let revision = daemon.engine.read(key).await.expect("read").map(|found| found.revision);
     let swap = daemon.engine.swap(key, revision.as_ref(), value).await.expect("written");
@@ -40,6 +46,12 @@ async fn put(daemon: &Daemon, key: &str, value: &str) {
 async fn beat(daemon: &Daemon, name: &str, beat: u64) {
     let register = MachineRegister { machine: Some(name.into()), beat, ..MachineRegister::default() };
     put(daemon, &machine_key(&name.into()), &serde_json::to_string(&register).expect("JSON")).await;
+}
+
+/// Whether the event's register has a mark of this machine.
+async fn is_ready(daemon: &Daemon, event: &Event, name: &str) -> bool {
+    let (register, _) = driver::read::<EventRegister>(&*daemon.engine, &event.key()).await.expect("read");
+    register.is_ready(&name.into())
 }
 
 async fn group(daemon: &Daemon, key: &str) -> GroupRegister {
@@ -70,9 +82,7 @@ fn is_over(daemon: &Daemon, id: &str) {
 
 #[test]
 fn the_registers_of_events_that_are_over_are_deleted_although_nobody_asked_about_them() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let config = format!("audit = \"{}/audit\"\n{CONFIG}", folder.path().display());
-    run_with(&config, async |daemon| {
+    run_with_audit(CONFIG, async |daemon| {
         for key in ["events/past/0", "marks/past/0/b", "events/past/1", "events/open/0", "marks/open/0/b"] {
             put(&daemon, key, "{}").await;
         }
@@ -280,9 +290,7 @@ async fn only_a_preempt_of_one_machine_has_an_answer_without_the_store() {
 
 #[test]
 fn a_slot_of_another_machine_is_freed_once_the_event_is_over_and_the_machine_silent() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let config = format!("audit = \"{}/audit\"\n{CONFIG}", folder.path().display());
-    run_with(&config, async |daemon| {
+    run_with_audit(CONFIG, async |daemon| {
         let claim = r#"{"slots":["silent","alive","never-seen"],"by":["silent"],"at":1}"#;
         let register = format!(r#"{{"limit":1,"claims":{{"past":{claim},"open":{claim}}}}}"#);
         put(&daemon, "groups/db", &register).await;
@@ -508,16 +516,13 @@ fn a_mark_that_is_lost_is_made_again() {
         assert_eq!(daemon.answer(Question::Approve, event.clone()).await, closed);
         put(&daemon, &event.key(), &serde_json::to_string(&EventRegister::default()).expect("JSON")).await;
         assert_eq!(daemon.answer(Question::Approve, event.clone()).await, closed);
-        let (register, _) = driver::read::<EventRegister>(&*daemon.engine, &event.key()).await.expect("read");
-        assert!(register.is_ready(&"a".into()));
+        assert!(is_ready(&daemon, &event, "a").await);
     });
 }
 
 #[test]
 fn what_was_decided_before_an_event_was_over_does_not_count_when_it_comes_back() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let config = format!("audit = \"{}/audit\"\n{TWO_GROUPS}", folder.path().display());
-    run_with(&config, async |daemon| {
+    run_with_audit(TWO_GROUPS, async |daemon| {
         let event = event(&["a", "b"]);
         assert_eq!(daemon.answer(Question::Prepare, event.clone()).await, Ok(Answer::Open));
         mark(&daemon, &event, &["b"]).await;
@@ -540,9 +545,7 @@ fn what_was_decided_before_an_event_was_over_does_not_count_when_it_comes_back()
 
 #[test]
 fn marks_that_were_made_since_an_event_came_back_stay() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let config = format!("audit = \"{}/audit\"\n{TWO_GROUPS}", folder.path().display());
-    run_with(&config, async |daemon| {
+    run_with_audit(TWO_GROUPS, async |daemon| {
         let event = event(&["a", "b"]);
         is_over(&daemon, "e");
         record(&daemon, r#"{"record":"change","change":"scheduled","event_id":"e"}"#);
@@ -553,9 +556,7 @@ fn marks_that_were_made_since_an_event_came_back_stay() {
 
 #[test]
 fn an_event_that_started_is_forced_only_if_nobody_can_have_decided() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let config = format!("audit = \"{}/audit\"\n{TWO_GROUPS}", folder.path().display());
-    run_with(&config, async |daemon| {
+    run_with_audit(TWO_GROUPS, async |daemon| {
         let started = |id: &str| {
             record(&daemon, &format!(r#"{{"record":"change","change":"started","event_id":"{id}","mine":true}}"#));
         };
@@ -605,11 +606,8 @@ fn an_event_that_started_is_forced_only_if_nobody_can_have_decided() {
 
 #[test]
 fn a_machine_that_is_back_in_service_is_not_ready_whether_or_not_it_has_slots() {
-    let folder = tempfile::tempdir().expect("a folder");
     for groups in ["engine = \"folder\"\nfolder.path = \"/x\"\n", TWO_GROUPS] {
-        let _ = std::fs::remove_file(folder.path().join("audit"));
-        let config = format!("audit = \"{}/audit\"\n{groups}", folder.path().display());
-        run_with(&config, async |daemon| {
+        run_with_audit(groups, async |daemon| {
             let event = event(&["a", "b"]);
             let closed = Ok(Answer::Closed(Why::NotReady(vec!["b".into()])));
             assert_eq!(daemon.answer(Question::Prepare, event.clone()).await, Ok(Answer::Open));
@@ -617,17 +615,14 @@ fn a_machine_that_is_back_in_service_is_not_ready_whether_or_not_it_has_slots() 
             assert_eq!(daemon.answer(Question::Approve, event.clone()).await, closed);
             record(&daemon, r#"{"record":"recover","event_ids":["e"],"outcome":"done"}"#);
             daemon.withdraw_marks().await.expect("withdrawn");
-            let (register, _) = driver::read::<EventRegister>(&*daemon.engine, &event.key()).await.expect("read");
-            assert!(!register.is_ready(&"a".into()));
+            assert!(!is_ready(&daemon, &event, "a").await);
         });
     }
 }
 
 #[test]
 fn an_event_that_is_over_for_long_is_forgotten() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let config = format!("audit = \"{}/audit\"\n{TWO_GROUPS}", folder.path().display());
-    run_with(&config, async |daemon| {
+    run_with_audit(TWO_GROUPS, async |daemon| {
         assert_eq!(daemon.answer(Question::Prepare, event(&["a"])).await, Ok(Answer::Open));
         assert_eq!((daemon.metrics().events, daemon.open_events().len()), (1, 1));
         is_over(&daemon, "e");
@@ -640,23 +635,17 @@ fn an_event_that_is_over_for_long_is_forgotten() {
 
 #[test]
 fn a_mark_stays_while_the_watcher_asks() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let config = format!("audit = \"{}/audit\"\n{TWO_GROUPS}", folder.path().display());
-    run_with(&config, async |daemon| {
+    run_with_audit(TWO_GROUPS, async |daemon| {
         let event = event(&["a", "b"]);
-        let is_ready = async || {
-            let (register, _) = driver::read::<EventRegister>(&*daemon.engine, &event.key()).await.expect("read");
-            register.is_ready(&"a".into())
-        };
         let run = async |time| assert!(timeout(time, daemon.maintain()).await.is_err());
         for _ in 0..3 {
             let answer = daemon.answer(Question::Approve, event.clone()).await;
             assert_eq!(answer, Ok(Answer::Closed(Why::NotReady(vec!["b".into()]))));
             run(ASKED_AGAIN_WITHIN * 3 / 4).await;
-            assert!(is_ready().await);
+            assert!(is_ready(&daemon, &event, "a").await);
         }
         run(ASKED_AGAIN_WITHIN / 2).await;
-        assert!(!is_ready().await, "it does not ask any more");
+        assert!(!is_ready(&daemon, &event, "a").await, "it does not ask any more");
         // Its slots stay: the machine may be out of service.
         assert!(group(&daemon, "groups/db").await.held().contains(&Name::from("a")));
         // A decision is never taken back.
@@ -665,20 +654,17 @@ fn a_mark_stays_while_the_watcher_asks() {
         run(ASKED_AGAIN_WITHIN * 2).await;
         record(&daemon, r#"{"record":"recover","event_ids":["e"],"outcome":"done"}"#);
         run(ASKED_AGAIN_WITHIN).await;
-        assert!(is_ready().await);
+        assert!(is_ready(&daemon, &event, "a").await);
         assert!(group(&daemon, "groups/db").await.held().contains(&Name::from("a")), "Azure may start it");
     });
 }
 
 #[test]
 fn only_a_recovery_that_is_done_frees_a_slot() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let config = format!("audit = \"{}/audit\"\n{TWO_GROUPS}", folder.path().display());
     for (outcome, is_free) in
         [("failed", false), ("timed-out", false), ("cancelled", false), ("done", true), ("no-command", true)]
     {
-        let _ = std::fs::remove_file(folder.path().join("audit"));
-        run_with(&config, async |daemon| {
+        run_with_audit(TWO_GROUPS, async |daemon| {
             assert_eq!(daemon.answer(Question::Prepare, event(&["a"])).await, Ok(Answer::Open));
             record(&daemon, r#"{"record":"prepare","event_id":"e","outcome":"ready"}"#);
             record(&daemon, r#"{"record":"change","change":"ended","event_id":"e"}"#);
@@ -693,9 +679,7 @@ fn only_a_recovery_that_is_done_frees_a_slot() {
 #[test]
 fn a_question_counts_what_was_recorded_just_before_it() {
     for is_prepared_at_once in [false, true] {
-        let folder = tempfile::tempdir().expect("a folder");
-        let config = format!("audit = \"{}/audit\"\n{TWO_GROUPS}", folder.path().display());
-        run_with(&config, async |daemon| {
+        run_with_audit(TWO_GROUPS, async |daemon| {
             let event = event(&["a", "b"]);
             assert_eq!(daemon.answer(Question::Prepare, event.clone()).await, Ok(Answer::Open));
             mark(&daemon, &event, &["b"]).await;
@@ -709,12 +693,7 @@ fn a_question_counts_what_was_recorded_just_before_it() {
                 append(&daemon, r#"{"record":"prepare","event_id":"e","outcome":"ready"}"#);
             } else {
                 assert_eq!(daemon.answer(Question::Prepare, event.clone()).await, Ok(Answer::Open));
-                let is_ready = async |name: &str| {
-                    let (register, _) =
-                        driver::read::<EventRegister>(&*daemon.engine, &event.key()).await.expect("read");
-                    register.is_ready(&name.into())
-                };
-                assert!(!is_ready("a").await && !is_ready("b").await);
+                assert!(!is_ready(&daemon, &event, "a").await && !is_ready(&daemon, &event, "b").await);
             }
             let answer = daemon.answer(Question::Approve, event.clone()).await;
             assert_eq!(answer, Ok(Answer::Closed(Why::NotReady(vec!["b".into()]))), "{is_prepared_at_once}");
@@ -731,9 +710,7 @@ fn a_question_counts_what_was_recorded_just_before_it() {
 
 #[test]
 fn a_recovery_before_a_question_gives_nothing_back_after_it() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let config = format!("audit = \"{}/audit\"\n{TWO_GROUPS}", folder.path().display());
-    run_with(&config, async |daemon| {
+    run_with_audit(TWO_GROUPS, async |daemon| {
         assert_eq!(daemon.answer(Question::Prepare, event(&["a"])).await, Ok(Answer::Open));
         record(&daemon, r#"{"record":"prepare","event_id":"e","outcome":"ready"}"#);
         // `NotBefore` has moved, and moves back: the machine recovers, and prepares again.
@@ -753,16 +730,13 @@ fn a_recovery_before_a_question_gives_nothing_back_after_it() {
 
 #[test]
 fn a_mark_ends_with_the_event() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let config = format!("audit = \"{}/audit\"\n{TWO_GROUPS}", folder.path().display());
-    run_with(&config, async |daemon| {
+    run_with_audit(TWO_GROUPS, async |daemon| {
         let event = event(&["a", "b"]);
         let closed = Ok(Answer::Closed(Why::NotReady(vec!["b".into()])));
         assert_eq!(daemon.answer(Question::Approve, event.clone()).await, closed);
         is_over(&daemon, "e");
         daemon.withdraw_marks().await.expect("withdrawn");
-        let (register, _) = driver::read::<EventRegister>(&*daemon.engine, &event.key()).await.expect("read");
-        assert!(!register.is_ready(&"a".into()));
+        assert!(!is_ready(&daemon, &event, "a").await);
     });
 }
 
@@ -775,18 +749,14 @@ fn a_mark_that_an_earlier_process_made_is_withdrawn_unless_the_watcher_asks() {
             let others = Event::new("others", "Reboot", ["b", "c"].map(Into::into).into());
             mark(&daemon, &others, &["b"]).await;
             let run = async |time| assert!(timeout(time, daemon.maintain()).await.is_err());
-            let is_ready = async || {
-                let (register, _) = driver::read::<EventRegister>(&*daemon.engine, &event.key()).await.expect("read");
-                register.is_ready(&"a".into())
-            };
             run(ASKED_AGAIN_WITHIN / 2).await;
-            assert!(is_ready().await, "the watcher may still ask");
+            assert!(is_ready(&daemon, &event, "a").await, "the watcher may still ask");
             if asks {
                 let answer = daemon.answer(Question::Approve, event.clone()).await;
                 assert_eq!(answer, Ok(Answer::Closed(Why::NotReady(vec!["B".into()]))));
             }
             run(ASKED_AGAIN_WITHIN * 3 / 4).await;
-            assert_eq!(is_ready().await, asks, "{id}");
+            assert_eq!(is_ready(&daemon, &event, "a").await, asks, "{id}");
             // That is done once. Marks of others are theirs.
             let registers = async || daemon.engine.list("events/").await.expect("the events");
             let before = registers().await;
