@@ -228,7 +228,7 @@ impl EventProgress {
     }
 
     /// Records that the result of the preparation does not count, if there is one.
-    pub(super) fn void_preparation(&mut self) {
+    fn void_preparation(&mut self) {
         self.cancel_command();
         if self.prepare_was_issued() {
             self.preparation = PreparationState::Void;

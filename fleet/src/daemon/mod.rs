@@ -136,7 +136,8 @@ impl Daemon {
     /// A sentence: the socket cannot be made.
     pub async fn run(self: Rc<Self>, ready: impl FnOnce()) -> Result<(), String> {
         let listener = server::listen(&self.config.socket)?;
-        // An answer may depend on how many machines there are, and that to a `Preempt` does not: a store that hangs must not hold it up.
+        // An answer may depend on how many machines there are. That to a `Preempt` does not, so a store that hangs must not hold
+        // it up.
         let looked = timeout(ANSWER_TIME, self.look_at_machines()).await;
         self.problems.report("the machines", looked.unwrap_or_else(|_| Err(EngineError("it does not answer".into()))));
         ready();

@@ -10,8 +10,8 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
-/// The most connections at a time; more wait. A browser opens six, and each client that posts its records one. Files of the process
-/// remain for the machines.
+/// The most connections at a time; more wait. A browser opens six, and each client that posts its records one. Files of the
+/// process remain for the machines.
 const CONNECTIONS_MAX: usize = 256;
 
 /// How long the head of a request may take, from the connection or the answer before on.

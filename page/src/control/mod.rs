@@ -1,7 +1,7 @@
 //! The control: an HTTP server on a loopback port of its own, for the page alone.
 //!
-//! `connections` limits what one peer can hold, `guard` decides which requests are answered, `routes` answers them, and `assets` are the
-//! page's files.
+//! `connections` limits what one peer can hold, `guard` decides which requests are answered, `routes` answers them, and `assets`
+//! are the page's files.
 
 mod assets;
 mod connections;
