@@ -200,9 +200,9 @@ fn a_gate_with_a_lock_in_a_shared_folder_keeps_one_of_two_machines_in_service() 
     let mut runs = Vec::new();
     for (name, service) in ["one", "two"].into_iter().zip(&services) {
         service.show(2, &[with(freeze(name), &json!({ "Resources": [name] }))]);
-        let gate = format!("{script} take {lock} {name}");
+        let gate = format!("'{script}' take {lock} {name}");
         let prepare = format!("sh -c 'echo out {name} >> {log}'");
-        let recover = format!("sh -c 'echo in {name} >> {log}; {script} release {lock} {name}'");
+        let recover = format!("sh -c 'echo in {name} >> {log}; \"{script}\" release {lock} {name}'");
         let options = ["--vm-name", name, "--policy", &policy, "--gate", &gate, "--prepare", &prepare];
         runs.push(Run::watch(&service.url(), &[&options[..], &["--recover", &recover, "--until-idle"]].concat()));
     }
