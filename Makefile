@@ -26,8 +26,8 @@ help: ## list these targets
 
 ##@ Use it
 demo: ## show a maintenance from start to end against the built-in replay server
-	@$(CARGO) build --locked --package scheduled-events
-	@$(CARGO) run --quiet --locked --package scheduled-events -- demo
+	@$(CARGO) build --locked --package scheduled-events-cli
+	@$(CARGO) run --quiet --locked --package scheduled-events-cli -- demo
 
 install: ## install the C library, its headers and packages: make install PREFIX=/usr/local
 	@ffi-c/install.sh $(PREFIX)
@@ -95,7 +95,7 @@ test-python: ## test the Python package: types, tests
 
 test-fleet: ## test the fleet's gate with a real etcd and Azurite, and three machines with one approval
 	@tests/setup rust fleet
-	$(CARGO) build --locked --package scheduled-events
+	$(CARGO) build --locked --package scheduled-events-cli
 	cd fleet && $(CARGO) clippy --locked --all-targets -- -D warnings
 	cd fleet && SCHEDULED_EVENTS=$(CURDIR)/$${CARGO_TARGET_DIR:-target}/debug/scheduled-events $(CARGO) test --locked
 	@fleet/tests/chaos/check.py --self-test
@@ -112,7 +112,7 @@ scale-fleet: ## simulate fleets of up to 1,000 machines with faults, in virtual 
 
 chaos-fleet: ## kill 60 watchers and daemons at random on all engines, and check the audit files: make chaos-fleet SECONDS=600 ENGINES=etcd
 	@tests/setup rust fleet
-	$(CARGO) build --locked --package scheduled-events
+	$(CARGO) build --locked --package scheduled-events-cli
 	cd fleet && $(CARGO) build --locked && $(CARGO) test --locked --no-run --test kubernetes
 	fleet/tests/chaos/run $(ENGINES) --seconds $(CHAOS_SECONDS)
 
@@ -136,9 +136,9 @@ bare-metal-c: ## build the C library for a Cortex-M4, and run C programs with it
 
 platforms: ## check client and core for 64-bit ARM, musl and Windows
 	@tests/setup platforms
-	$(CARGO) clippy --locked --package scheduled-events --package scheduled-events-core \
+	$(CARGO) clippy --locked --package scheduled-events-cli --package scheduled-events --package scheduled-events-replay --package scheduled-events-core \
 		--target aarch64-unknown-linux-gnu --target x86_64-unknown-linux-musl -- -D warnings
-	$(CARGO) clippy --locked --package scheduled-events --package scheduled-events-core --package scheduled-events-windows \
+	$(CARGO) clippy --locked --package scheduled-events-cli --package scheduled-events --package scheduled-events-replay --package scheduled-events-core --package scheduled-events-windows \
 		--all-targets --target x86_64-pc-windows-gnu -- -D warnings
 
 test-windows: ## run the command, the tests and the C library on Windows, in wine: make test-windows PARTS="demo"
@@ -214,7 +214,7 @@ check-az: ## parse the az commands that are printed and documented with the pars
 
 test-metrics: ## scrape the metrics of a replayed day with a real Prometheus; test the alerts and the dashboard; 2 min
 	@tests/setup metrics
-	$(CARGO) build --locked --package scheduled-events
+	$(CARGO) build --locked --package scheduled-events-cli
 	@tests/metrics/run $${CARGO_TARGET_DIR:-target}/debug/scheduled-events
 
 test-mounts: ## test the state file on a full and on a read-only file system, which takes a mount
@@ -222,12 +222,12 @@ test-mounts: ## test the state file on a full and on a read-only file system, wh
 
 check-systemd: ## check that systemd understands the units, and how much they give away
 	@tests/setup systemd
-	@client/systemd/check
+	@cli/systemd/check
 	@fleet/systemd/check
 
 test-systemd: ## run the units under a real systemd: ready, watched, restarted, stopped, started by a socket
 	@tests/setup systemd
-	@client/systemd/try
+	@cli/systemd/try
 	@fleet/systemd/try
 
 test-packages: ## test the packages as users would, in a fresh Debian with systemd; build them twice: make test-packages PARTS=lint
@@ -254,7 +254,8 @@ check-version: ## check that a tag, the versions and the changelog agree: make c
 	@packaging/check-version $(TAG)
 
 publish-crates: ## publish the crates; to try: make publish-crates ARGS=--dry-run
-	$(CARGO) publish --locked --package scheduled-events-core --package scheduled-events-windows --package scheduled-events $(ARGS)
+	$(CARGO) publish --locked --package scheduled-events-core --package scheduled-events-windows --package scheduled-events-replay \
+		--package scheduled-events --package scheduled-events-cli $(ARGS)
 
 mutants: ## change core in small ways that its tests must notice; hours: make mutants FILES="policy.rs session/mod.rs"
 	@tests/setup mutants
@@ -284,11 +285,11 @@ page-images: ## take the screenshots of docs/replay-page.md
 
 docs-images: ## draw docs/images/demo.svg from a run of the demonstration
 	@tests/setup docs
-	$(CARGO) build --locked --package scheduled-events
+	$(CARGO) build --locked --package scheduled-events-cli
 	@python3 tests/docs/demo_svg.py $${CARGO_TARGET_DIR:-target}/debug/scheduled-events
 
 faults-table: ## write docs/faults.md from the tests
-	SCHEDULED_EVENTS_WRITE_FAULTS_PAGE=1 $(CARGO) test --locked --package scheduled-events --test suite http_faults::page
+	SCHEDULED_EVENTS_WRITE_FAULTS_PAGE=1 $(CARGO) test --locked --package scheduled-events-cli --test suite http_faults::page
 
 ##@ Benchmarks
 bench: ## compare core with other parsers: make bench ARGS="--documents S,L --competitors core,yyjson --seconds 1"

@@ -45,7 +45,7 @@ def seconds(process: subprocess.Popen[bytes]) -> float:
 def main() -> None:
     polls = int(sys.argv[1]) if len(sys.argv) > 1 else 120
     subprocess.run(
-        ["cargo", "build", "--quiet", "--locked", "--profile", "command", "--package", "scheduled-events"], cwd=ROOT, check=True
+        ["cargo", "build", "--quiet", "--locked", "--profile", "command", "--package", "scheduled-events-cli"], cwd=ROOT, check=True
     )
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -114,7 +114,7 @@ def bare_metal() -> tuple[dict[str, int], int]:
 
 def variant(profile: str, settings: list[str]) -> int:
     """Return the size of the stripped command, built with other settings."""
-    cargo("build", "--profile", profile, "--package", "scheduled-events", settings=settings)
+    cargo("build", "--profile", profile, "--package", "scheduled-events-cli", settings=settings)
     return os.path.getsize(TARGET / profile / "scheduled-events")
 
 
@@ -126,7 +126,7 @@ def main() -> None:
     chosen = options.parse_args()
 
     symbols = 'strip="none"'
-    cargo("build", "--profile", "command", "--package", "scheduled-events", settings=[f"profile.command.{symbols}"])
+    cargo("build", "--profile", "command", "--package", "scheduled-events-cli", settings=[f"profile.command.{symbols}"])
     cargo("build", "--profile", "wheel", "--package", "scheduled-events-py", settings=[f"profile.wheel.{symbols}"])
     run("ffi-c/build.sh", "--config", f"profile.c-library.{symbols}", env=OWN_TARGET)
     programs = {

@@ -20,7 +20,7 @@ umask 022
 cd "$(dirname "$0")/.."
 root=$PWD
 out=$(realpath -m "${PACKAGES:-target/packages}")
-stage=$root/target/package-stage # Cargo.toml of the client names it
+stage=$root/target/package-stage # cli/Cargo.toml names it
 fleet_stage=$root/target/fleet-package-stage # Cargo.toml of the fleet names it
 work=$root/target/package-work
 export PATH=$root/target/tools/bin:$PATH
@@ -48,7 +48,7 @@ archive() {
 # The command for a processor, linked with the linker and the C library that come with Rust.
 compile() { # PROCESSOR
     CARGO_ENCODED_RUSTFLAGS=$(flags -Clinker=rust-lld -Clink-self-contained=yes) \
-        cargo build --quiet --locked --profile command --package scheduled-events --target "$1-unknown-linux-musl"
+        cargo build --quiet --locked --profile command --package scheduled-events-cli --target "$1-unknown-linux-musl"
 }
 
 program() { # PROCESSOR
@@ -56,11 +56,11 @@ program() { # PROCESSOR
     compile "$1"
     lay_out "$1"
     log ".deb for $1"
-    cargo-deb --quiet --package scheduled-events --target "$1-unknown-linux-musl" --no-build --no-strip --maintainer "$maintainer" \
+    cargo-deb --quiet --package scheduled-events-cli --target "$1-unknown-linux-musl" --no-build --no-strip --maintainer "$maintainer" \
         ${DEB_VERSION:+--deb-version "$DEB_VERSION"} --output "$out/" >"$work/cargo-deb"
     [[ -z ${DEB_VERSION-} ]] || return 0
     log ".rpm and .tar.gz for $1"
-    cargo-generate-rpm --package client --target "$1-unknown-linux-musl" --source-date "$SOURCE_DATE_EPOCH" \
+    cargo-generate-rpm --package cli --target "$1-unknown-linux-musl" --source-date "$SOURCE_DATE_EPOCH" \
         --payload-compress gzip --output "$out/"
     local name=scheduled-events-$version-linux-$1
     rm -rf "$work/archive"
@@ -92,15 +92,15 @@ lay_out() { # PROCESSOR
     for name in scheduled-events.service scheduled-events-run@.service; do
         sed -e 's|/usr/local/bin/|/usr/bin/|g' -e '/^#   install /d' \
             -e 's|^\(ExecStart=[^ ]*\) watch |\1 watch --policy /etc/scheduled-events/policy.toml |' \
-            "client/systemd/$name" >"$stage/systemd/$name"
+            "cli/systemd/$name" >"$stage/systemd/$name"
     done
     for name in drain.conf root.conf scheduled-events.rules; do
-        sed 's|/usr/local/bin/|/usr/bin/|g' "client/systemd/$name" >"$stage/examples/$name"
+        sed 's|/usr/local/bin/|/usr/bin/|g' "cli/systemd/$name" >"$stage/examples/$name"
     done
     cp packaging/system/policy.toml "$stage/"
     cp packaging/system/sysusers.conf "$stage/sysusers/scheduled-events.conf"
     packaging/docs.py write "$stage/doc"
-    packaging/licenses.py Cargo.toml scheduled-events "$1-unknown-linux-musl" >"$stage/doc/THIRD-PARTY"
+    packaging/licenses.py Cargo.toml scheduled-events-cli "$1-unknown-linux-musl" >"$stage/doc/THIRD-PARTY"
     cp LICENSE-* "$stage/licenses/"
     cp CHANGELOG.md "$stage/"
     debian_texts scheduled-events "$stage"
@@ -246,12 +246,12 @@ windows() {
         log "the command for $target"
         local build=(cargo build)
         [[ $target != aarch64-* ]] || build=("$work/venv/bin/cargo-zigbuild" zigbuild)
-        CARGO_ENCODED_RUSTFLAGS=$(flags) "${build[@]}" --quiet --locked --profile command --package scheduled-events --target "$target"
+        CARGO_ENCODED_RUSTFLAGS=$(flags) "${build[@]}" --quiet --locked --profile command --package scheduled-events-cli --target "$target"
         rm -rf "$work/archive"
         mkdir -p "$work/archive"
         cp "$CARGO_TARGET_DIR/$target/command/scheduled-events.exe" packaging/system/policy.toml LICENSE-* CHANGELOG.md docs/windows.md \
             "$work/archive/"
-        packaging/licenses.py Cargo.toml scheduled-events "$target" >"$work/archive/THIRD-PARTY"
+        packaging/licenses.py Cargo.toml scheduled-events-cli "$target" >"$work/archive/THIRD-PARTY"
         find "$work/archive" -exec touch --date="@$SOURCE_DATE_EPOCH" {} +
         (cd "$work/archive" && rm -f "$out/$name-${target%%-*}.zip" && zip --quiet -9 --no-extra "$out/$name-${target%%-*}.zip" ./*)
     done
@@ -277,12 +277,12 @@ sbom() {
     # The program writes beside each Cargo.toml.
     git ls-files -z | xargs -0 cp --parents --no-dereference --target-directory "$work/source"
     cargo-cyclonedx cyclonedx --quiet --format json --spec-version 1.5 --no-build-deps --target x86_64-unknown-linux-musl \
-        --manifest-path "$work/source/client/Cargo.toml"
+        --manifest-path "$work/source/cli/Cargo.toml"
     cargo-cyclonedx cyclonedx --quiet --format json --spec-version 1.5 --no-build-deps --target x86_64-unknown-linux-musl \
         --manifest-path "$work/source/fleet/Cargo.toml"
-    for member in client ffi-c py fleet; do
+    for member in cli ffi-c py fleet; do
         name=$(basename "$work/source/$member"/*.cdx.json .cdx.json)
-        sed "s|file://$work/source/|file:///scheduled-events/|g" "$work/source/$member/$name.cdx.json" >"$out/$name-$version.cdx.json"
+        sed "s|file://$work/source/|file:///scheduled-events/|g" "$work/source/$member/$name.cdx.json" >"$out/${name%-cli}-$version.cdx.json"
     done
 }
 

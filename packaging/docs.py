@@ -36,7 +36,7 @@ def write(folder):
             target = target_of(page, link) if link else None
             if target is None or target in files:
                 return match[0]
-            if target.parent == ROOT / "client/systemd":
+            if target.parent == ROOT / "cli/systemd":
                 return f"`{target.name}`"  # which the package has, too
             name = f"`{target.relative_to(ROOT)}`"
             return f"{name} of the source" if text.strip("`") in name else f"{text} ({name} of the source)"

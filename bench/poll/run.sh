@@ -7,7 +7,7 @@ mkdir -p target/performance
 python=target/performance/venv
 [[ -x $python/bin/python ]] || python3 -m venv "$python"
 "$python/bin/pip" install --quiet requests
-cargo build --profile command --locked --package scheduled-events
+cargo build --profile command --locked --package scheduled-events-cli
 cargo build --profile command --locked --manifest-path bench/Cargo.toml --package scheduled-events-bench-poll
 "${CARGO_TARGET_DIR:-bench/target}/command/scheduled-events-bench-poll" --python "$python/bin/python" \
     --command "${CARGO_TARGET_DIR:-target}/command/scheduled-events" --json target/performance/poll.json "$@"

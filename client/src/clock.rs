@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use scheduled_events_core::UnixMillis;
 
 use crate::limits::CLOCK_STEP_MAX;
-use crate::platform::boot_time;
+use crate::platform::{self, boot_time};
 
 /// A clock that never steps.
 ///
@@ -97,6 +97,18 @@ impl Clock {
         let elapsed = millis(boot_time().saturating_sub(self.since));
         wall_ms().saturating_sub(self.anchor_ms).saturating_sub(elapsed)
     }
+}
+
+/// A text that changes when the machine starts again: from the variable `SCHEDULED_EVENTS_BOOT_ID`, or from the system; empty if
+/// neither has it.
+///
+/// ```
+/// use scheduled_events::clock::boot_id;
+///
+/// assert_eq!(boot_id(), boot_id());
+/// ```
+pub fn boot_id() -> String {
+    platform::boot_id()
 }
 
 /// A [`Clock`] that reports when the wall clock was set too far to be believed.

@@ -5,12 +5,21 @@ use std::time::Instant;
 use crate::limits::SAVE_FAILURE_REPEAT;
 
 /// The failure that was reported last, until the same attempt succeeds.
-#[derive(Default)]
-pub(crate) struct FailureLog(Option<(String, Instant)>);
+///
+/// ```
+/// use scheduled_events::failure_log::FailureLog;
+///
+/// let mut log = FailureLog::default();
+/// assert!(log.reports("the disk is full"));
+/// assert!(!log.reports("the disk is full")); // not again within five minutes
+/// assert!(log.succeeded());
+/// ```
+#[derive(Debug, Default)]
+pub struct FailureLog(Option<(String, Instant)>);
 
 impl FailureLog {
     /// Whether to report this failure: it is another one than the last, or the last report is some time ago.
-    pub(crate) fn reports(&mut self, reason: &str) -> bool {
+    pub fn reports(&mut self, reason: &str) -> bool {
         let is_known = |(known, at): &(String, Instant)| known == reason && at.elapsed() < SAVE_FAILURE_REPEAT;
         let is_new = !self.0.as_ref().is_some_and(is_known);
         if is_new {
@@ -20,7 +29,7 @@ impl FailureLog {
     }
 
     /// Records a success. Returns whether a failure was reported before.
-    pub(crate) fn succeeded(&mut self) -> bool {
+    pub fn succeeded(&mut self) -> bool {
         self.0.take().is_some()
     }
 }

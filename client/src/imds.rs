@@ -26,7 +26,7 @@ pub const ENDPOINT: &str = wire::ENDPOINT;
 pub const API_VERSION: &str = wire::API_VERSION;
 
 /// The API version whose resource names start with an underscore.
-pub const UNDERSCORED_API_VERSION: &str = "2017-03-01";
+pub const UNDERSCORED_API_VERSION: &str = wire::UNDERSCORED_API_VERSION;
 
 /// The request buffer, in bytes. A longer request is sent in parts; those of a watcher have at most 3 KiB.
 const REQUEST_BUFFER: usize = 4 * 1024;
@@ -137,7 +137,7 @@ impl fmt::Debug for Trace {
 /// use std::time::Duration;
 ///
 /// use scheduled_events::imds::{API_VERSION, Imds};
-/// use scheduled_events::replay::{Scenario, Server, ServerConfig};
+/// use scheduled_events_replay::{Scenario, Server, ServerConfig};
 ///
 /// let scenario = Scenario::builtin("user-reboot").ok_or("a built-in name")?;
 /// let server = Server::start(ServerConfig::new(scenario).vm_name("web_0").speed(60.0))?;
@@ -445,7 +445,15 @@ impl Resolver for DirectResolver {
 
 impl HttpResponse {
     /// Why the service refuses a request for good, if it does and gives a reason. Other statuses pass.
-    pub(crate) fn permanent_refusal(&self) -> Option<String> {
+    ///
+    /// ```
+    /// use scheduled_events::imds::HttpResponse;
+    ///
+    /// let response = |status| HttpResponse { status, retry_after: None, body: b"no".to_vec() };
+    /// assert!(response(400).permanent_refusal().is_some_and(|reason| reason.starts_with("no")));
+    /// assert_eq!(response(503).permanent_refusal(), None);
+    /// ```
+    pub fn permanent_refusal(&self) -> Option<String> {
         let is_permanent = matches!(self.status, 400..=499) && !matches!(self.status, 404 | 408 | 410 | 429);
         is_permanent.then(|| self.error_message()).filter(|message| !message.is_empty())
     }
@@ -582,7 +590,7 @@ mod tests {
 
     #[test]
     fn a_user_agent_is_sent_and_a_trace_has_one_line_for_each_request() {
-        use crate::replay::{Scenario, Server, ServerConfig};
+        use scheduled_events_replay::{Scenario, Server, ServerConfig};
 
         let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").unwrap())).unwrap();
         let lines = Arc::new(Mutex::new(Vec::new()));

@@ -15,33 +15,29 @@
 //! * [`imds`]: HTTP requests to the metadata service.
 //! * [`state`]: the state file, which survives restarts. [`hooks`]: the user's commands. [`clock`]: time.
 //! * [`policy_file`]: policies in TOML. [`record`]: what a run reports, as JSON Lines. [`limits`]: all limits.
-//! * [`replay`]: a server that plays scenarios, for tests and demonstrations.
-//! * [`cli`]: the command `scheduled-events`.
+//! * [`audit`]: the audit file. [`metrics`]: the metrics file. [`files`]: what makes such files private and safe.
+//! * [`failure_log`] and [`suggest`]: small helpers for messages.
+//!
+//! The command `scheduled-events` is the package `scheduled-events-cli`, and a server that plays scenarios, for tests, is
+//! `scheduled-events-replay`.
 //!
 //! The crate drains nothing by itself: preparing and recovering are the user's commands or functions.
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod api_version;
-mod audit;
-pub mod cli;
+pub mod audit;
 pub mod clock;
-mod discover;
-mod failure_log;
+pub mod failure_log;
+pub mod files;
 pub mod hooks;
 pub mod imds;
 pub mod limits;
-mod markup;
-mod metrics;
-mod picture;
+pub mod metrics;
 mod platform;
 pub mod policy_file;
 pub mod record;
-pub mod replay;
-#[cfg(unix)]
-mod run;
 pub mod state;
-mod suggest;
+pub mod suggest;
 pub mod watch;
 
 pub use scheduled_events_core as core;

@@ -14,7 +14,7 @@ use crate::limits::TAKE_OVER_AFTER_SECONDS;
 use crate::suggest::nearest;
 
 /// The policies that have a name.
-pub(crate) const PRESETS: [&str; 2] = ["observe", "sample"];
+pub const PRESETS: [&str; 2] = ["observe", "sample"];
 
 /// A policy that cannot be read.
 ///

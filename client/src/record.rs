@@ -152,7 +152,13 @@ impl EventRecord {
 }
 
 /// An event id as a map key. Ids are compared without ASCII case, and long ones as the session shortens them.
-pub(crate) fn event_key(event_id: &str) -> String {
+///
+/// ```
+/// use scheduled_events::record::event_key;
+///
+/// assert_eq!(event_key("C7061BAC-AFDC"), event_key("c7061bac-afdc"));
+/// ```
+pub fn event_key(event_id: &str) -> String {
     EventId::new(&Text::plain(event_id)).as_str().to_ascii_lowercase()
 }
 

@@ -1,7 +1,14 @@
 //! Suggestions for misspelled words.
 
 /// The candidate that `word` is probably a misspelling of: at most a third of its characters differ. Case does not count.
-pub(crate) fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+///
+/// ```
+/// use scheduled_events::suggest::nearest;
+///
+/// assert_eq!(nearest("Rebot", ["Freeze", "Reboot"].into_iter()), Some("Reboot"));
+/// assert_eq!(nearest("Deallocate", ["Freeze", "Reboot"].into_iter()), None);
+/// ```
+pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_ascii_lowercase();
     candidates
         .map(|candidate| (strsim::damerau_levenshtein(&word, &candidate.to_ascii_lowercase()), candidate))

@@ -26,6 +26,10 @@ const PREFIX: usize = EVENT_ID_MAX - 17;
 /// assert_eq!(id, EventId::new(&Text::plain("C7061BAC-AFDC-4513-B24B-AA5F13A16123")));
 /// assert_eq!(id.as_str(), "c7061bac-afdc-4513-b24b-aa5f13a16123");
 /// assert_eq!(EventId::new(&Text::plain(&"x".repeat(100))).as_str().len(), 64);
+///
+/// // As a key of a map, too, it has no case.
+/// let seen = std::collections::HashSet::from([id]);
+/// assert!(seen.contains(&EventId::new(&Text::plain("C7061BAC-AFDC-4513-B24B-AA5F13A16123"))));
 /// ```
 #[derive(Clone, Serialize)]
 #[serde(transparent)]
@@ -81,6 +85,14 @@ impl PartialEq for EventId {
 }
 
 impl Eq for EventId {}
+
+/// Without ASCII case, as ids are compared: equal ids have equal hashes.
+impl core::hash::Hash for EventId {
+    fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
+        self.text.bytes().for_each(|byte| state.write_u8(byte.to_ascii_lowercase()));
+        state.write_u8(0xff);
+    }
+}
 
 impl AsRef<str> for EventId {
     fn as_ref(&self) -> &str {

@@ -49,7 +49,7 @@
 //!   when to recover, and continues after a restart from a snapshot.
 //! * [`record`]: what a host logs, as records for any serde writer.
 //! * [`spot`]: what an eviction does to a Spot machine, and the life cycle of a workload that lives with it.
-//! * [`wire`]: the paths, the version and the header of requests.
+//! * [`wire`]: the paths, the version and the header of requests; [`api_version`]: what each version added.
 //! * [`terminate`]: the part of a scale set's model that announces deletions.
 //!
 //! # Features
@@ -82,6 +82,7 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod api_version;
 mod approval;
 mod document;
 mod duplicate_ids;

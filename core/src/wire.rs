@@ -18,6 +18,9 @@ pub const PATH: &str = "/metadata/scheduledevents";
 /// The newest documented API version.
 pub const API_VERSION: &str = "2020-07-01";
 
+/// The oldest API version, whose resource names start with an underscore: `_web_0` for the machine `web_0`.
+pub const UNDERSCORED_API_VERSION: &str = "2017-03-01";
+
 /// The path and the query of the machine's own name, as the `Resources` of its events spell it: one line of text.
 pub const NAME_PATH: &str = "/metadata/instance/compute/name?api-version=2021-02-01&format=text";
 

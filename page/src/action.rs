@@ -1,7 +1,7 @@
 //! What a person does at the page.
 
-use scheduled_events::replay::document::ApprovalResult;
-use scheduled_events::replay::{Fault, Scenario};
+use scheduled_events_replay::document::ApprovalResult;
+use scheduled_events_replay::{Fault, Scenario};
 use serde::Deserialize;
 
 use crate::run::{Player, Run};

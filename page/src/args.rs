@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use clap::Parser;
-use scheduled_events::replay::Fault;
-use scheduled_events::replay::server::MAX_MACHINES;
+use scheduled_events_replay::Fault;
+use scheduled_events_replay::server::MAX_MACHINES;
 
 use crate::settings::Settings;
 

@@ -1,6 +1,6 @@
 //! What one can choose from: the built-in scenarios and the kinds of fault.
 
-use scheduled_events::replay::{Scenario, fault};
+use scheduled_events_replay::{Scenario, fault};
 use serde_json::{Value, json};
 
 /// The built-in scenarios with their text, and the kinds of fault with their syntax.

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use scheduled_events::replay::document::EventFacts;
-use scheduled_events::replay::verdict::Level;
-use scheduled_events::replay::verdict::report::TimelineLine;
-use scheduled_events::replay::{ReplayEvent, TransitionKind};
+use scheduled_events_replay::document::EventFacts;
+use scheduled_events_replay::verdict::Level;
+use scheduled_events_replay::verdict::report::TimelineLine;
+use scheduled_events_replay::{ReplayEvent, TransitionKind};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};

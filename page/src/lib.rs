@@ -1,7 +1,7 @@
 //! The replay server of `scheduled-events` with a page to look at and to play.
 //!
 //! The page shows what the clients under test do, controls the scenario while it plays, and has a verdict on each client. The
-//! machines are served by [`scheduled_events::replay`]; this crate adds the page, and the control that the page uses.
+//! machines are served by [`scheduled_events_replay`]; this crate adds the page, and the control that the page uses.
 //!
 //! | File | Content |
 //! |---|---|

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use scheduled_events::replay::{ReplayEvent, Scenario, Server};
+use scheduled_events_replay::{ReplayEvent, Scenario, Server};
 use tokio::sync::watch;
 
 use crate::journal::Journal;

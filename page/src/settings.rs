@@ -4,7 +4,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use scheduled_events::replay::{Fault, Scenario, ServerConfig};
+use scheduled_events_replay::{Fault, Scenario, ServerConfig};
 use serde::{Deserialize, Serialize};
 
 /// A scenario and how it is played.

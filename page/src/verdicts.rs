@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use scheduled_events::replay::verdict::report::{ReportFormat, VerdictReport, measures};
-use scheduled_events::replay::verdict::{Level, Outcome, Rule, Verdict};
+use scheduled_events_replay::verdict::report::{ReportFormat, VerdictReport, measures};
+use scheduled_events_replay::verdict::{Level, Outcome, Rule, Verdict};
 use serde_json::{Value, json};
 
 use crate::run::Run;

@@ -5,7 +5,7 @@ use std::{mem, process};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
-use scheduled_events::replay::{Fault, Scenario, Server, ServerConfig};
+use scheduled_events_replay::{Fault, Scenario, Server, ServerConfig};
 
 use crate::convert::{Arg, utf8};
 use crate::errors;

@@ -2,7 +2,7 @@
 """Draws a run of `scheduled-events demo` as docs/images/demo.svg: demo_svg.py PROGRAM.
 
 The event's id and the times are replaced, so that the picture changes only if the output does: the date and the time of the
-first line are fixed, and the others keep their distance. `client/tests/suite/guide` compares the text with the program's.
+first line are fixed, and the others keep their distance. `cli/tests/suite/guide` compares the text with the program's.
 """
 
 import re

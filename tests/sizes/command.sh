@@ -15,7 +15,7 @@ memory_max=5600000
 # The layout of its pages is random and changes the memory by a tenth, so this takes the median of several runs.
 watches=15
 
-cargo build --locked --profile command --package scheduled-events
+cargo build --locked --profile command --package scheduled-events-cli
 program=${CARGO_TARGET_DIR:-target}/command/scheduled-events
 folder=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf "$folder"' EXIT

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use crate::files::lock::FileLock;
+use crate::files::{check_file, check_path, is_disk_full, sibling, sync_folder};
 use crate::limits::{AUDIT_FILE_MAX, AUDIT_FILES_MAX, AUDIT_QUEUE_MAX};
 use crate::platform;
-use crate::state::{FileLock, check_file, check_path, is_disk_full, sibling, sync_folder};
 
 /// How each line starts.
 const START: &[u8] = b"{\"record\":\"";

@@ -28,7 +28,27 @@ use file::AuditFile;
 const THREAD_RETRY: Duration = Duration::from_millis(50);
 
 /// Writes the records of a watcher to the audit file.
-pub(crate) struct Audit {
+///
+/// ```
+/// use scheduled_events::audit::Audit;
+/// use scheduled_events::record::{Record, TimedRecord};
+/// use scheduled_events_core::UnixSeconds;
+///
+/// # let folder = std::env::temp_dir().join(format!("audit-example-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+/// let path = folder.join("audit");
+/// let mut audit = Audit::open(&path, |note| eprintln!("{note:?}"))?;
+/// let record = Record::Approval { event_ids: &["a"], status: Some(200), events: &[] };
+/// audit.record(&TimedRecord { record, time: UnixSeconds(0) });
+/// audit.sync(); // the record is on the disk, or could not be written
+/// assert_eq!(audit.lost(), 0);
+/// audit.finish();
+/// let line = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
+/// assert!(line.starts_with(r#"{"record":"approval","event_ids":["a"]"#));
+/// # std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())?;
+/// # Ok::<(), String>(())
+/// ```
+pub struct Audit {
     shared: Arc<Shared>,
     writer: Option<JoinHandle<()>>,
     #[cfg(test)]
@@ -96,7 +116,7 @@ impl Audit {
     ///
     /// # Errors
     /// A sentence that says what is wrong with the file: the rules are those of a state file.
-    pub(crate) fn open(path: &Path, report: impl Fn(&Note) + Send + Sync + 'static) -> Result<Self, String> {
+    pub fn open(path: &Path, report: impl Fn(&Note) + Send + Sync + 'static) -> Result<Self, String> {
         let file = Mutex::new(AuditFile::open(path)?);
         let (queue, changed) = (Mutex::default(), Condvar::new());
         let shared = Arc::new(Shared { queue, changed, file, report: Box::new(report) });
@@ -111,7 +131,7 @@ impl Audit {
     }
 
     /// Adds a record to the file soon. Does not wait.
-    pub(crate) fn record(&mut self, record: &TimedRecord<'_>) {
+    pub fn record(&mut self, record: &TimedRecord<'_>) {
         self.start_writer();
         let line = line(record);
         let mut queue = self.shared.queue();
@@ -131,12 +151,12 @@ impl Audit {
     }
 
     /// The number of records that the file lacks, or will lack.
-    pub(crate) fn lost(&self) -> u64 {
+    pub fn lost(&self) -> u64 {
         self.shared.queue().lost
     }
 
     /// Waits until all records so far are durable: until they cannot be written, or for [`AUDIT_WAIT`] at most.
-    pub(crate) fn sync(&mut self) {
+    pub fn sync(&mut self) {
         let shared = Arc::clone(&self.shared);
         let deadline = Instant::now() + AUDIT_WAIT;
         let mut queue = shared.queue();
@@ -158,7 +178,7 @@ impl Audit {
     }
 
     /// Writes what is left, as [`sync`](Self::sync) does, and reports what cannot be written.
-    pub(crate) fn finish(&mut self) {
+    pub fn finish(&mut self) {
         self.sync();
         let mut queue = self.shared.queue();
         queue.ended = true;

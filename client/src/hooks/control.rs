@@ -70,8 +70,17 @@ pub enum CommandOutcome {
 }
 
 impl CommandOutcome {
-    /// Logs why the command `label` did not succeed. Returns whether it succeeded.
-    pub(crate) fn log(&self, label: &str, log: fn(&str, &str)) -> bool {
+    /// Logs why the command `label` did not succeed, with a severity and a message. Returns whether it succeeded.
+    ///
+    /// ```
+    /// use scheduled_events::hooks::CommandOutcome;
+    ///
+    /// let log = |severity: &str, message: &str| {
+    ///     assert_eq!((severity, message), ("warning", "the prepare command took too long and was terminated"));
+    /// };
+    /// assert!(!CommandOutcome::DeadlinePassed.log("prepare", log));
+    /// ```
+    pub fn log(&self, label: &str, log: fn(&str, &str)) -> bool {
         let (severity, problem) = match self {
             Self::Succeeded => return true,
             Self::Failed { reason, .. } => ("warning", format!("failed: {reason}")),
@@ -85,13 +94,32 @@ impl CommandOutcome {
     }
 }
 
-/// Logs that the command `label` cannot be started yet.
-pub(crate) fn log_refused(label: &str, why: &str, log: fn(&str, &str)) {
+/// Logs that the command `label` cannot be started yet, and why.
+///
+/// ```
+/// use scheduled_events::hooks::log_refused;
+///
+/// log_refused("recover", "out of memory", |severity, message| assert_eq!(
+///     format!("{severity}: {message}"),
+///     "warning: the recover command cannot be started yet: out of memory; this is tried again"
+/// ));
+/// ```
+pub fn log_refused(label: &str, why: &str, log: fn(&str, &str)) {
     log("warning", &format!("the {label} command cannot be started yet: {why}; this is tried again"));
 }
 
 /// Ends commands before this process does: asks them first, then kills them.
-pub(crate) fn end_all(commands: &[&RunningCommand]) {
+///
+/// ```
+/// use scheduled_events::hooks::{CommandLine, end_all};
+///
+/// # if cfg!(not(unix)) { return Ok(()) }
+/// let running = CommandLine::parse("sleep 60")?.start_without_event(&[], None, |_| ());
+/// end_all(&[&running]);
+/// assert!(running.has_ended());
+/// # Ok::<(), String>(())
+/// ```
+pub fn end_all(commands: &[&RunningCommand]) {
     let wait = |patience: Duration, is_done: fn(&RunningCommand) -> bool| {
         let end = Instant::now() + patience;
         while Instant::now() < end && !commands.iter().all(|command| is_done(command)) {

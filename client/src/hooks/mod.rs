@@ -22,6 +22,7 @@ mod keeper;
 mod pipes;
 mod process;
 mod register;
+mod tree;
 mod words;
 
 use std::env;
@@ -30,12 +31,10 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-pub use control::{CommandEvent, CommandOutcome, RunningCommand};
-pub(crate) use control::{end_all, log_refused};
+pub use control::{CommandEvent, CommandOutcome, RunningCommand, end_all, log_refused};
 pub use keeper::reserve_thread;
-pub use register::register_with;
-#[cfg(unix)]
-pub(crate) use register::{Registered, register_commands};
+pub use register::{register_commands, register_with};
+pub use tree::{ProcessTree, is_temporary_spawn_error};
 
 use crate::limits::VARIABLE_MAX;
 use crate::platform::{self, COMMAND_ID};
@@ -43,7 +42,7 @@ use crate::record::EventRecord;
 use process::{Report, Task};
 
 /// Variables that systemd sets for the watcher, and that its commands must not see.
-pub(crate) const SUPERVISOR_VARIABLES: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"];
+pub const SUPERVISOR_VARIABLES: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"];
 
 /// How the names of a command's variables start. Inherited ones are removed, so that each is about the event.
 const VARIABLE_PREFIX: &str = "SCHEDULED_EVENTS_";
@@ -127,8 +126,19 @@ impl CommandLine {
     }
 
     /// Starts the command as [`start`](Self::start) does, for no event: its standard input is empty.
-    #[cfg(unix)]
-    pub(crate) fn start_without_event(
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    ///
+    /// use scheduled_events::hooks::{CommandEvent, CommandLine, CommandOutcome};
+    ///
+    /// # if cfg!(not(unix)) { return Ok(()) }
+    /// let (sender, events) = mpsc::channel();
+    /// CommandLine::parse("cat")?.start_without_event(&[], None, move |event| drop(sender.send(event)));
+    /// assert!(matches!(events.recv(), Ok(CommandEvent::Ended(CommandOutcome::Succeeded))));
+    /// # Ok::<(), String>(())
+    /// ```
+    pub fn start_without_event(
         &self,
         variables: &[(&str, &str)],
         deadline: Option<Instant>,

@@ -4,9 +4,10 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::files::lock::{CommandProcess, CommandRegister};
 use crate::limits::COMMAND_GRACE;
 use crate::platform;
-use crate::state::{CommandProcess, CommandRegister, StateFile};
+use crate::state::StateFile;
 
 static REGISTER: Mutex<Option<CommandRegister>> = Mutex::new(None);
 
@@ -38,7 +39,19 @@ pub fn register_with(file: &StateFile) -> usize {
 }
 
 /// Does what [`register_with`] does, with the register of any lock.
-pub(crate) fn register_commands(register: CommandRegister) -> usize {
+///
+/// ```
+/// use scheduled_events::files::lock::FileLock;
+/// use scheduled_events::hooks::register_commands;
+///
+/// # let path = std::env::temp_dir().join(format!("register-commands-example-{}", std::process::id()));
+/// let lock = FileLock::acquire_at(&path, &path, "lock")?;
+/// assert_eq!(register_commands(lock.commands()), 0);
+/// # drop(lock);
+/// # std::fs::remove_file(&path).map_err(|error| error.to_string())?;
+/// # Ok::<(), String>(())
+/// ```
+pub fn register_commands(register: CommandRegister) -> usize {
     let left = register.all();
     for command in &left {
         command.end(false);

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::*;
 
-#[path = "../../tests/suite/support/helper.rs"]
+#[path = "../../../tests/support/helper.rs"]
 mod helper;
 
 use helper::{helper, is_noise};

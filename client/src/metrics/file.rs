@@ -10,13 +10,29 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::failure_log::FailureLog;
+use crate::files::sibling;
 use crate::limits::{EXIT_METRICS_WAIT, METRICS_INTERVAL};
 use crate::platform;
-use crate::state::sibling;
 use crate::watch::Note;
 
 /// Writes texts to a metrics file.
-pub(crate) struct MetricsFile {
+///
+/// ```
+/// use scheduled_events::metrics::{Metrics, MetricsFile};
+///
+/// # let folder = std::env::temp_dir().join(format!("metrics-example-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// let path = folder.join("scheduled_events.prom");
+/// let mut file = MetricsFile::new(&path, |note| eprintln!("{note:?}"))?;
+/// file.start_writer()?;
+/// assert!(file.wait().is_zero()); // nothing was written in the last second
+/// file.write(Metrics::new().text());
+/// file.finish(Metrics::new().text());
+/// assert!(std::fs::read_to_string(&path)?.starts_with("# HELP "));
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct MetricsFile {
     shared: Arc<Shared>,
     written: Option<Instant>,
 }
@@ -44,7 +60,7 @@ impl MetricsFile {
     ///
     /// # Errors
     /// A sentence that says why there can be no such file: its folder does not exist, or the path is a link or no regular file.
-    pub(crate) fn new(path: &Path, report: impl Fn(&Note) + Send + Sync + 'static) -> Result<Self, String> {
+    pub fn new(path: &Path, report: impl Fn(&Note) + Send + Sync + 'static) -> Result<Self, String> {
         check(path).map_err(|reason| format!("cannot use the metrics file {}: {reason}", path.display()))?;
         let shared =
             Shared { path: path.to_owned(), slot: Mutex::default(), changed: Condvar::new(), report: Box::new(report) };
@@ -55,25 +71,25 @@ impl MetricsFile {
     ///
     /// # Errors
     /// Those of the system.
-    pub(crate) fn start_writer(&self) -> io::Result<()> {
+    pub fn start_writer(&self) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
         thread::Builder::new().spawn(move || shared.write_texts()).map(drop)
     }
 
     /// How long until the file may be written again; zero if it may be now.
-    pub(crate) fn wait(&self) -> Duration {
+    pub fn wait(&self) -> Duration {
         self.written.map_or(Duration::ZERO, |at| METRICS_INTERVAL.saturating_sub(at.elapsed()))
     }
 
     /// Writes the text soon. Does not wait.
-    pub(crate) fn write(&mut self, text: String) {
+    pub fn write(&mut self, text: String) {
         self.written = Some(Instant::now());
         self.shared.slot().text = Some(text);
         self.shared.changed.notify_all();
     }
 
     /// Writes a last text, and waits for that, but not for long.
-    pub(crate) fn finish(&mut self, text: String) {
+    pub fn finish(&mut self, text: String) {
         self.write(text);
         let mut slot = self.shared.slot();
         slot.ended = true;

@@ -24,7 +24,7 @@ use crate::record::{Record, TimedRecord, event_key};
 use crate::watch::{Poll, WatchStatus};
 
 use exposition::{Family, Kind};
-pub(crate) use file::MetricsFile;
+pub use file::MetricsFile;
 
 /// How a poll ended, beyond the statuses of HTTP, which [`status_class`] has.
 const POLL_RESULTS: [&str; 13] = [
@@ -113,8 +113,26 @@ fn lock(shared: &Shared) -> MutexGuard<'_, Families> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The metrics of one watcher.
-pub(crate) struct Metrics {
+/// The metrics of one watcher: a [`Host`](crate::watch::Host) passes on what it is told.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use scheduled_events::hooks::CommandOutcome;
+/// use scheduled_events::metrics::{CommandKind, Metrics};
+/// use scheduled_events::record::{Record, TimedRecord};
+/// use scheduled_events_core::UnixSeconds;
+///
+/// let mut metrics = Metrics::new();
+/// let record = Record::Approval { event_ids: &["a"], status: Some(200), events: &[] };
+/// metrics.record(&TimedRecord { record, time: UnixSeconds(0) });
+/// let commands = metrics.commands(); // for the threads of commands
+/// commands.ended(CommandKind::Prepare, &CommandOutcome::Succeeded, Duration::from_secs(3));
+/// assert!(metrics.is_changed());
+/// assert!(metrics.text().contains("scheduled_events_commands_total{kind=\"prepare\",outcome=\"succeeded\"} 1\n"));
+/// assert!(!metrics.is_changed());
+/// ```
+pub struct Metrics {
     families: Shared,
     /// The numbers of events by type, status and `mine`. What was counted once stays, with 0.
     counts: BTreeMap<[&'static str; 3], u32>,
@@ -122,15 +140,34 @@ pub(crate) struct Metrics {
     started: HashMap<String, UnixSeconds>,
 }
 
-/// Counts commands, on any thread.
+/// Counts commands, on any thread. [`Metrics`] has an example.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use scheduled_events::hooks::CommandOutcome;
+/// use scheduled_events::metrics::{CommandKind, Metrics};
+///
+/// let commands = Metrics::new().commands();
+/// std::thread::spawn(move || commands.ended(CommandKind::Gate, &CommandOutcome::Succeeded, Duration::ZERO));
+/// ```
 #[derive(Clone)]
-pub(crate) struct CommandMetrics(Shared);
+pub struct CommandMetrics(Shared);
 
-/// What a command is for.
+/// What a command is for: a label of its metrics. [`CommandMetrics::ended`] takes it.
+///
+/// ```
+/// use scheduled_events::metrics::CommandKind;
+///
+/// assert_ne!(CommandKind::Prepare, CommandKind::Recover);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CommandKind {
+pub enum CommandKind {
+    /// A preparation.
     Prepare,
+    /// A recovery.
     Recover,
+    /// A question to the gate.
     Gate,
     /// A command for a change.
     Change,
@@ -149,9 +186,15 @@ impl CommandKind {
     }
 }
 
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Metrics {
     /// All counters start at 0: an increase from nothing to 1 is none to Prometheus.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let mut families = Families::new();
         families.build.set(&[("version", env!("CARGO_PKG_VERSION"))], 1.0);
         for result in POLL_RESULTS {
@@ -190,7 +233,7 @@ impl Metrics {
     }
 
     /// Counts a record.
-    pub(crate) fn record(&mut self, timed: &TimedRecord<'_>) {
+    pub fn record(&mut self, timed: &TimedRecord<'_>) {
         let mut families = lock(&self.families);
         match &timed.record {
             Record::Change { change, event } => {
@@ -214,7 +257,7 @@ impl Metrics {
     }
 
     /// Counts a poll, and the events that are open now.
-    pub(crate) fn polled(&mut self, poll: &Poll<'_>) {
+    pub fn polled(&mut self, poll: &Poll<'_>) {
         let Some(result) = poll_result(poll.outcome) else { return };
         let mut families = lock(&self.families);
         families.changed = true;
@@ -268,7 +311,7 @@ impl Metrics {
     }
 
     /// Notes the state of the watcher, and how many records were dropped so far.
-    pub(crate) fn status(&mut self, status: WatchStatus<'_>, dropped: u64) {
+    pub fn status(&mut self, status: WatchStatus<'_>, dropped: u64) {
         let mut families = lock(&self.families);
         let is_out = f64::from(u8::from(status.out_of_service));
         let changed = [
@@ -279,17 +322,18 @@ impl Metrics {
         families.changed |= changed.contains(&true);
     }
 
-    pub(crate) fn commands(&self) -> CommandMetrics {
+    /// What counts commands: on other threads, too.
+    pub fn commands(&self) -> CommandMetrics {
         CommandMetrics(Arc::clone(&self.families))
     }
 
     /// Whether something changed since [`text`](Self::text) was called.
-    pub(crate) fn is_changed(&self) -> bool {
+    pub fn is_changed(&self) -> bool {
         lock(&self.families).changed
     }
 
     /// The metrics in Prometheus' text format.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let mut families = lock(&self.families);
         families.changed = false;
         let mut text = String::new();
@@ -333,7 +377,7 @@ fn on_own_change(
 
 impl CommandMetrics {
     /// Counts a command that has ended.
-    pub(crate) fn ended(&self, kind: CommandKind, outcome: &CommandOutcome, duration: Duration) {
+    pub fn ended(&self, kind: CommandKind, outcome: &CommandOutcome, duration: Duration) {
         let mut families = lock(&self.0);
         families.changed = true;
         let outcome = outcome_word(kind, outcome);

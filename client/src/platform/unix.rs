@@ -1,37 +1,23 @@
-//! Unix: process groups, signals, locks, systemd.
+//! Unix: process groups, locks, owners of files.
 
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io;
-use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::os::unix::net::UnixDatagram;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus};
-use std::sync::{Arc, mpsc};
+use std::process::{Child, Command};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{FlockOperation, OFlags, flock, fstat};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
-use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, geteuid, kill_process, kill_process_group, wait, waitid,
-};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, geteuid, kill_process_group, waitid};
 use rustix::time::{ClockId, clock_gettime};
-use sd_notify::NotifyState;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, SIGXFSZ};
-use signal_hook::iterator::Signals;
-use signal_hook::low_level::emulate_default_handler;
 
 use super::LockAttempt;
 
 /// How often the processes are searched for that an ended command left running.
 const KILL_ROUNDS: u32 = 20;
-
-/// How long the process has to stop, its commands included, before another signal ends it at once.
-const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Time since the machine started, including suspended time. It never steps.
 pub(crate) fn boot_time() -> Duration {
@@ -154,83 +140,6 @@ pub(crate) fn wait_for_end(child: u32) -> bool {
     }
 }
 
-/// Starts the command, passes signals on to it, and waits for all processes that this one inherits, until the command ends.
-/// Returns its exit code, or 128 + N if signal N ended it.
-///
-/// # Errors
-/// The command cannot be started, or signals cannot be handled.
-pub(crate) fn be_first_process(mut command: Command) -> io::Result<u8> {
-    let mut signals = Signals::new(passed_on())?;
-    let child = Pid::from_raw(command.spawn()?.id().cast_signed());
-    thread::Builder::new().spawn(move || {
-        for signal in signals.forever() {
-            if let Some((child, signal)) = child.zip(Signal::from_named_raw(signal)) {
-                // Fails once it has ended.
-                let _ = kill_process(child, signal);
-            }
-        }
-    })?;
-    loop {
-        match wait(WaitOptions::empty()) {
-            Ok(Some((process, status))) if Some(process) == child => {
-                let code = status.exit_status().or(status.terminating_signal().map(|signal| 128 + signal));
-                return Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX));
-            }
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-/// The signal that ended a process, if one did.
-pub(crate) fn ending_signal(status: ExitStatus) -> Option<i32> {
-    status.signal()
-}
-
-/// The signals that are passed on to a worker: SIGHUP unless the process was started with it ignored.
-fn passed_on() -> Vec<i32> {
-    let mut signals = vec![SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH];
-    if !hang_up_is_ignored() {
-        signals.push(SIGHUP);
-    }
-    signals
-}
-
-/// Calls the function on another thread for each signal that is passed on to a worker.
-pub(crate) fn on_passed_on_signal(pass_on: impl FnMut(i32) + Send + 'static) -> io::Result<()> {
-    on_signals(passed_on(), pass_on)
-}
-
-/// Calls the function on another thread for each of these signals. If the system refuses the thread, signals do what they did
-/// before, so that one that asks a process to end does not get lost.
-fn on_signals(signals: Vec<i32>, act: impl FnMut(i32) + Send + 'static) -> io::Result<()> {
-    let (sender, registered) = mpsc::channel();
-    thread::Builder::new().spawn(move || {
-        let (signals, result) =
-            Signals::new(signals).map_or_else(|error| (None, Err(error)), |new| (Some(new), Ok(())));
-        let _ = sender.send(result);
-        if let Some(mut signals) = signals {
-            signals.forever().for_each(act);
-        }
-    })?;
-    registered.recv().unwrap_or_else(|error| Err(io::Error::other(error)))
-}
-
-/// Whether a signal asks a process to end. SIGHUP asks some to read their configuration again.
-pub(crate) fn asks_to_end(signal: i32) -> bool {
-    [SIGINT, SIGQUIT, SIGTERM].contains(&signal)
-}
-
-/// Whether it is the signal with which service managers and containers end a process.
-pub(crate) fn terminates(signal: i32) -> bool {
-    signal == SIGTERM
-}
-
-/// Whether a signal reports that the terminal is gone.
-pub(crate) fn hangs_up(signal: i32) -> bool {
-    signal == SIGHUP
-}
-
 /// When a process started, if it runs. Together with its id that identifies it until the machine starts again.
 #[cfg(target_os = "linux")]
 pub(crate) fn process_start(process: u32) -> Option<u64> {
@@ -332,30 +241,6 @@ pub(crate) fn make_private(file: &File) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(0o600))
 }
 
-/// Whether the stream is the one that `JOURNAL_STREAM` names as device and inode.
-pub(crate) fn is_stream(stream: &impl AsFd, named: &str) -> bool {
-    fstat(stream).is_ok_and(|found| format!("{}:{}", found.st_dev, found.st_ino) == named)
-}
-
-/// A connected datagram socket that never waits for its reader.
-#[derive(Debug)]
-pub(crate) struct DatagramSocket(UnixDatagram);
-
-impl DatagramSocket {
-    /// Connects to the socket at this path.
-    pub(crate) fn connect(path: &Path) -> io::Result<Self> {
-        let socket = UnixDatagram::unbound()?;
-        socket.connect(path)?;
-        socket.set_nonblocking(true)?;
-        Ok(Self(socket))
-    }
-
-    /// Sends a datagram. Returns whether it was accepted as a whole.
-    pub(crate) fn send(&self, datagram: &[u8]) -> bool {
-        self.0.send(datagram).is_ok_and(|length| length == datagram.len())
-    }
-}
-
 /// Lets everybody read a file, and only its owner write it, whatever the umask.
 pub(crate) fn make_readable(file: &File) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(0o644))
@@ -416,68 +301,4 @@ pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
 pub(crate) fn is_temporary_spawn_error(error: &io::Error) -> bool {
     let temporary = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::TXTBSY];
     Errno::from_io_error(error).is_some_and(|error| temporary.contains(&error))
-}
-
-/// Waits for connections. Returns the indices of the listeners that may have one.
-pub(crate) fn wait_for_connections(listeners: &[TcpListener], timeout: Duration) -> Vec<usize> {
-    let mut polled: Vec<_> = listeners.iter().map(|listener| PollFd::new(listener, PollFlags::IN)).collect();
-    let timeout = timeout.try_into().ok();
-    if poll(&mut polled, timeout.as_ref()).is_err() {
-        return Vec::new();
-    }
-    polled.iter().enumerate().filter(|(_, listener)| !listener.revents().is_empty()).map(|(index, _)| index).collect()
-}
-
-/// The standard library keeps connections from processes that this one starts.
-pub(crate) fn keep_from_children(_stream: &TcpStream) {}
-
-/// From now on, a write beyond the limit on file sizes fails and does not end the process.
-pub(crate) fn ignore_file_size_signal() -> io::Result<()> {
-    signal_hook::flag::register(SIGXFSZ, Arc::default()).map(drop)
-}
-
-/// Calls the function on another thread each time a signal asks the process to stop: SIGINT, SIGTERM, and SIGHUP unless the
-/// process was started with SIGHUP ignored, as by nohup. A signal that arrives when the process should have stopped ends it.
-pub(crate) fn on_stop_signal(stop: impl Fn() + Send + 'static) -> io::Result<()> {
-    let mut stop_signals = vec![SIGINT, SIGTERM];
-    if !hang_up_is_ignored() {
-        stop_signals.push(SIGHUP);
-    }
-    let mut first: Option<Instant> = None;
-    on_signals(stop_signals, move |signal| {
-        if first.get_or_insert_with(Instant::now).elapsed() > STOP_TIMEOUT {
-            let _ = emulate_default_handler(signal);
-        }
-        stop();
-    })
-}
-
-/// Whether the process was started with SIGHUP ignored. Linux shows a mask whose lowest bit is signal 1, which is SIGHUP.
-fn hang_up_is_ignored() -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
-}
-
-/// Whether systemd expects notifications.
-pub(crate) fn has_supervisor() -> bool {
-    std::env::var_os("NOTIFY_SOCKET").is_some_and(|socket| !socket.is_empty())
-}
-
-/// The time without a keep-alive after which systemd considers the process hung, if there is one.
-pub(crate) fn watchdog_timeout() -> Option<Duration> {
-    sd_notify::watchdog_enabled()
-}
-
-/// Notifies systemd that the process is ready, of its status, and that it is alive, as far as they are given.
-pub(crate) fn notify_supervisor(ready: bool, status: Option<&str>, alive: bool) {
-    let notifications =
-        [ready.then_some(NotifyState::Ready), status.map(NotifyState::Status), alive.then_some(NotifyState::Watchdog)];
-    // Nothing depends on it, and the journal has the same information.
-    let _ = sd_notify::notify(&notifications.into_iter().flatten().collect::<Vec<_>>());
-}
-
-/// Notifies systemd that the process is stopping.
-pub(crate) fn notify_stopping() {
-    let _ = sd_notify::notify(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
 }

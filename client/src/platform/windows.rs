@@ -140,28 +140,6 @@ pub(crate) fn make_private(_file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// There is no journal.
-pub(crate) fn is_stream(_stream: &impl AsHandle, _named: &str) -> bool {
-    false
-}
-
-/// See [`is_stream`].
-#[derive(Debug)]
-pub(crate) struct DatagramSocket;
-
-impl DatagramSocket {
-    /// See [`is_stream`].
-    pub(crate) fn connect(_path: &Path) -> io::Result<Self> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    /// See [`is_stream`].
-    #[allow(clippy::unused_self)] // The same method as on Unix.
-    pub(crate) fn send(&self, _datagram: &[u8]) -> bool {
-        false
-    }
-}
-
 /// See [`private`].
 #[allow(clippy::unnecessary_wraps)] // The same function as on Unix.
 pub(crate) fn make_readable(_file: &File) -> io::Result<()> {
@@ -173,7 +151,7 @@ pub(crate) fn is_same_file(file: &File, path: &Path) -> io::Result<bool> {
     files::is_same(file, path)
 }
 
-/// Opens the file so that no other process can write it. A link is opened itself, and [`check_file`](crate::state::check_file) refuses it.
+/// Opens the file so that no other process can write it. A link is opened itself, and [`check_file`](crate::files::check_file) refuses it.
 pub(crate) fn lock(path: &Path) -> io::Result<LockAttempt> {
     lock_with(OpenOptions::new().create(true).truncate(false), path)
 }
@@ -215,52 +193,8 @@ pub(crate) fn sync_folder(_folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Calls the function on another thread when Ctrl-C, Ctrl-Break, the end of the console, a shutdown or the service manager asks the
-/// process to stop. A second Ctrl-C ends it at once.
-pub(crate) fn on_stop_signal(stop: impl Fn() + Send + 'static) -> io::Result<()> {
-    stop::on_stop(stop)
-}
-
-/// Waits for connections. Returns the indices of the listeners that may have one.
-pub(crate) fn wait_for_connections(listeners: &[TcpListener], _timeout: Duration) -> Vec<usize> {
-    thread::sleep(Duration::from_millis(5));
-    (0..listeners.len()).collect()
-}
-
-/// Keeps an accepted connection from processes that this one starts. Without it, the connection would be closed later.
-pub(crate) fn keep_from_children(stream: &TcpStream) {
-    let _ = scheduled_events_windows::forbid_inheritance(stream);
-}
-
 /// Whether starting a process failed for a reason that may go away: no memory, no system resources, a page file that grows, or a
 /// program that is being written.
 pub(crate) fn is_temporary_spawn_error(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::OutOfMemory || error.raw_os_error().is_some_and(|code| TEMPORARY.contains(&code))
-}
-
-/// Windows has no such limit.
-#[allow(clippy::unnecessary_wraps)] // The same function as on Unix.
-pub(crate) fn ignore_file_size_signal() -> io::Result<()> {
-    Ok(())
-}
-
-/// Whether the service manager started the process.
-pub(crate) fn has_supervisor() -> bool {
-    service::is_service()
-}
-
-/// The service manager expects no keep-alives.
-pub(crate) fn watchdog_timeout() -> Option<Duration> {
-    None
-}
-
-/// Reports to the service manager that the service runs: once it watches, whether the metadata service answers or not. It shows no
-/// status in words.
-pub(crate) fn notify_supervisor(_ready: bool, _status: Option<&str>, _alive: bool) {
-    service::report_running();
-}
-
-/// Reports to the service manager that the service is about to end.
-pub(crate) fn notify_stopping() {
-    service::report_stopping();
 }

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use scheduled_events_core::snapshot_length;
 
 use super::content::{State, parse};
-use super::files::sibling;
+use crate::files::sibling;
 use crate::limits::STATE_FILE_MAX;
 use crate::platform;
 

@@ -7,19 +7,18 @@
 //! A user who can write the file decides which commands run, so a file or a folder of another user is refused, and no link is
 //! followed to the file.
 //!
-//! `content` is the format, `bounds` keeps it small, `lock` is the lock file with the running commands, `files` has the checks of
-//! paths, and `inspect` reads a file that another process uses.
+//! `content` is the format, `bounds` keeps it small, and `inspect` reads a file that another process uses.
 
 mod bounds;
 mod content;
-mod files;
 mod inspect;
-mod lock;
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use crate::files::lock::{CommandRegister, FileLock};
+use crate::files::{check_file, check_path, open_no_link, replace, sibling};
 use crate::limits::STATE_FILE_MAX;
 use crate::platform;
 
@@ -27,10 +26,6 @@ pub use content::{MachineStatus, PendingHook, State, WaitingEvent};
 pub use inspect::{InspectError, Inspection};
 
 use content::{format, parse};
-pub(crate) use files::{check_file, check_path, is_disk_full, sibling, sync_folder};
-pub(crate) use lock::{CommandProcess, CommandRegister, FileLock};
-#[cfg(unix)]
-pub(crate) use lock::{LOCK_SUFFIX, WORKER_MARK, workers_in};
 
 /// A state file, locked for this process or only read.
 ///
@@ -198,30 +193,13 @@ impl StateFile {
     }
 }
 
-/// Replaces the file at `path`: writes a temporary one, syncs it, renames it, and syncs the folder.
-pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    let temporary = sibling(path, "tmp");
-    // A crash may have left this file. In a folder where others can write, somebody else may have created it: a file that they
-    // can read, or a link to a file that they cannot write.
-    match fs::remove_file(&temporary) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = platform::private(OpenOptions::new().write(true).create_new(true)).open(&temporary)?;
-    file.write_all(content)?;
-    file.sync_all()?;
-    drop(file);
-    platform::replace_file(&temporary, path)?;
-    sync_folder(path)
-}
-
 /// The file's state or what is wrong with it; `None` if there is no file. A file that others can read is made private if wanted.
 ///
 /// # Errors
 /// A sentence that says why the file cannot be read, or must not be used.
 fn read(path: &Path, make_private: bool) -> Result<Option<Result<State, String>>, String> {
     let cannot_read = |error: &io::Error| format!("cannot read the state file {}: {error}", path.display());
-    let file = match platform::open_no_link(path) {
+    let file = match open_no_link(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(|error| cannot_read(&error))?,
     };
@@ -242,9 +220,13 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
+    use std::fs::OpenOptions;
+    use std::io::Write as _;
+
     use scheduled_events_core::Change;
 
     use super::*;
+    use crate::files::lock::CommandProcess;
     use crate::record::EventRecord;
 
     fn folder(name: &str) -> PathBuf {

@@ -18,7 +18,7 @@ use crate::record::{EventRecord, TimedRecord};
 /// ```
 /// use scheduled_events::imds::{API_VERSION, Imds};
 /// use scheduled_events::record::{EventRecord, HookOutcome, TimedRecord};
-/// use scheduled_events::replay::{Scenario, Server, ServerConfig};
+/// use scheduled_events_replay::{Scenario, Server, ServerConfig};
 /// use scheduled_events::watch::{Host, Note, Reply, Watcher, WatcherOptions};
 /// use scheduled_events_core::{Action, Policy, Preparation, Rule};
 /// use std::time::Duration;
@@ -121,7 +121,7 @@ pub trait Host {
 /// ```
 /// use scheduled_events::imds::{API_VERSION, Imds};
 /// use scheduled_events::record::{EventRecord, TimedRecord};
-/// use scheduled_events::replay::{Scenario, Server, ServerConfig};
+/// use scheduled_events_replay::{Scenario, Server, ServerConfig};
 /// use scheduled_events::watch::{Host, Note, Poll, Reply, Watcher, WatcherOptions};
 /// use std::time::Duration;
 ///
@@ -138,6 +138,7 @@ pub trait Host {
 ///     fn polled(&mut self, poll: &Poll<'_>) {
 ///         self.polls += 1;
 ///         self.events = poll.events().count();
+///         assert!(!poll.out_of_service()); // nothing was prepared for
 ///     }
 ///     fn prepare(&mut self, _event: &EventRecord, _time_left: Option<Duration>, _reply: Reply) {}
 ///     fn recover(&mut self, _events: &[EventRecord], _reply: Reply) {}
@@ -165,6 +166,11 @@ impl<'a> Poll<'a> {
     /// The events that are open after it, those of other machines included.
     pub fn events(&self) -> impl Iterator<Item = &'a TrackedEvent> + use<'a> {
         self.session.events().filter(|event| !event.is_gone())
+    }
+
+    /// Whether the machine is out of service: prepared for an event, and not recovered from it.
+    pub fn out_of_service(&self) -> bool {
+        self.session.out_of_service_since().is_some()
     }
 }
 

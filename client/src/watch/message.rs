@@ -49,7 +49,7 @@ pub(super) fn ask(
 /// ```
 /// use scheduled_events::imds::{API_VERSION, Imds};
 /// use scheduled_events::record::{EventRecord, HookOutcome, TimedRecord};
-/// use scheduled_events::replay::{Scenario, Server, ServerConfig};
+/// use scheduled_events_replay::{Scenario, Server, ServerConfig};
 /// use scheduled_events::watch::{Host, Note, Reply, Watcher, WatcherOptions};
 /// use scheduled_events_core::{Action, GateAnswer, GatePhase, Policy, Preparation, Rule};
 /// use std::thread;
@@ -128,7 +128,7 @@ impl Reply {
 /// ```
 /// use scheduled_events::imds::{API_VERSION, Imds};
 /// use scheduled_events::record::{EventRecord, TimedRecord};
-/// use scheduled_events::replay::{Scenario, Server, ServerConfig};
+/// use scheduled_events_replay::{Scenario, Server, ServerConfig};
 /// use scheduled_events::watch::{Completion, Host, Note, Reply, Watcher, WatcherOptions};
 /// use scheduled_events_core::Change;
 /// use std::time::Duration;

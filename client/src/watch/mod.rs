@@ -57,7 +57,7 @@ use transport::Transport;
 /// use scheduled_events::imds::{API_VERSION, Imds};
 /// use scheduled_events::watch::{StopReason, Watcher, WatcherOptions};
 /// # use scheduled_events::record::{EventRecord, TimedRecord};
-/// # use scheduled_events::replay::{Scenario, Server, ServerConfig};
+/// # use scheduled_events_replay::{Scenario, Server, ServerConfig};
 /// # use scheduled_events::watch::{Host, Note, Reply};
 /// # use std::time::Duration;
 /// # struct Silent;
@@ -94,7 +94,7 @@ pub enum StopReason {
 /// use scheduled_events::imds::{API_VERSION, Imds};
 /// use scheduled_events::watch::{StopReason, Watcher, WatcherOptions};
 /// # use scheduled_events::record::{EventRecord, TimedRecord};
-/// # use scheduled_events::replay::{Scenario, Server, ServerConfig};
+/// # use scheduled_events_replay::{Scenario, Server, ServerConfig};
 /// # use scheduled_events::watch::{Host, Note, Reply};
 /// # use std::time::Duration;
 /// # struct Silent;

@@ -8,8 +8,9 @@ use scheduled_events_core::{Action, Reason, Session, UnixMillis, Waiting, WaitsF
 use super::events::EventRecords;
 use super::host::Note;
 use crate::failure_log::FailureLog;
+use crate::files::is_disk_full;
 use crate::limits::{EVENTS_MAX, LOCK_CHECK, SAVE_RETRY};
-use crate::state::{LoadResult, MachineStatus, PendingHook, State, StateFile, is_disk_full};
+use crate::state::{LoadResult, MachineStatus, PendingHook, State, StateFile};
 
 /// What an event waits for and why, without times: these alone are no reason to write the file.
 type Wait = (WaitsFor, Option<u32>, Option<(Action, Option<u16>, Reason)>);

@@ -120,7 +120,7 @@ fn free_ports() -> [u16; 2] {
 pub(crate) fn watcher_command() -> PathBuf {
     let path = std::env::var_os("SCHEDULED_EVENTS")
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/debug/scheduled-events"), PathBuf::from);
-    assert!(path.exists(), "{} does not exist; build it: cargo build --package scheduled-events", path.display());
+    assert!(path.exists(), "{} does not exist; build it: cargo build --package scheduled-events-cli", path.display());
     path
 }
 

@@ -12,7 +12,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use axum::{Json, Router, middleware};
-use scheduled_events::replay::verdict::report::ReportFormat;
+use scheduled_events_replay::verdict::report::ReportFormat;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -1,0 +1,234 @@
+//! The command line: subcommands, options and their help.
+
+mod look;
+mod names;
+mod operate;
+#[cfg(unix)]
+mod run;
+#[cfg(windows)]
+mod service;
+mod shared;
+mod test;
+mod watch;
+
+#[cfg(all(test, unix))]
+mod commands_page;
+
+use clap::{Parser, Subcommand};
+
+pub(crate) use look::{CheckArgs, DiscoverArgs, Language, ListArgs, StatusArgs, TimelineArgs, WaitArgs};
+pub(crate) use names::Name;
+pub(crate) use operate::{
+    ApproveArgs, CompletionsArgs, EvictionTool, ManArgs, ProfileTool, SimulateEvictionArgs, TerminateProfileArgs,
+};
+#[cfg(unix)]
+pub(crate) use run::RunArgs;
+#[cfg(windows)]
+pub(crate) use service::{ServiceCommand, WindowsServiceArgs};
+#[cfg(windows)]
+pub(crate) use shared::STATE_FILE;
+pub(crate) use shared::{ENDPOINT_VARIABLE, OutputArgs, ServiceArgs};
+pub(crate) use test::{DemoArgs, RecordArgs, ReplayArgs, ScenariosArgs};
+pub(crate) use watch::WatchArgs;
+
+/// Watch Azure Scheduled Events: decide, prepare, approve and recover
+#[derive(Parser)]
+#[allow(clippy::doc_markdown)] // The doc comments are help texts for terminals.
+#[command(
+    name = "scheduled-events",
+    version,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    max_term_width = 120,
+    after_help = "Try it without Azure:  scheduled-events demo\n\n\
+                  Exit codes:\n  \
+                  0  success\n  \
+                  1  the endpoint cannot be reached or refuses, nothing can be approved, or the output cannot be written\n  \
+                  2  usage error\n  \
+                  3  the input is not a valid document\n  \
+                  4  wait: the time is over\n\n\
+                  `run` ends with the exit code of its worker."
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    /// Print no progress for people, and only warnings and errors on standard error. Results, records and the output of
+    /// your commands are printed
+    #[arg(long, short, global = true, display_order = 1000)]
+    pub(crate) quiet: bool,
+    /// When to use colour: `auto` means on a terminal, unless NO_COLOR is set in the environment
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", display_order = 1000)]
+    pub(crate) color: ColorWhen,
+}
+
+/// When to use colour. `auto` is on terminals, unless the environment variable `NO_COLOR` is set.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(crate) enum ColorWhen {
+    Auto,
+    Always,
+    Never,
+}
+
+impl From<ColorWhen> for anstream::ColorChoice {
+    fn from(when: ColorWhen) -> Self {
+        match when {
+            ColorWhen::Auto => Self::Auto,
+            ColorWhen::Always => Self::Always,
+            ColorWhen::Never => Self::Never,
+        }
+    }
+}
+
+#[derive(Subcommand)]
+#[allow(clippy::large_enum_variant)] // There is one value, made once.
+pub(crate) enum Command {
+    /// Poll once and print the announced events
+    #[command(after_help = "Example:  scheduled-events list --json | jq -r 'select(.record==\"event\").event_type'")]
+    List(ListArgs),
+    /// Poll continuously: report changes, decide, prepare, approve and recover
+    #[command(
+        after_help = "Example:  scheduled-events watch --policy sample --state /var/lib/scheduled-events/state\n\
+                      Example:  scheduled-events watch --policy drain.toml --prepare 'systemctl stop app' \\\n          \
+                      --recover 'systemctl start app' --on scheduled='logger -t azure maintenance ahead'\n\n\
+                      A COMMAND is split into words as a shell does it, and run without a shell. It receives the event in \
+                      environment variables (SCHEDULED_EVENTS_EVENT_ID, SCHEDULED_EVENTS_EVENT_TYPE, one per member) and as \
+                      JSON on standard input. A preparation is terminated when its event is over or becomes another one, and a \
+                      recovery when the machine must prepare again. Otherwise a command may run for 15 minutes; a preparation \
+                      may run for any time if the start of the event is known, and a command for a change until that \
+                      start (NotBefore)."
+    )]
+    Watch(WatchArgs),
+    /// Approve events: Azure may then start them early, on all machines they affect
+    #[command(
+        override_usage = "scheduled-events approve [OPTIONS] <ID>...\n       \
+                          scheduled-events approve [OPTIONS] --mine | --type <TYPES>",
+        after_help = "Example:  scheduled-events approve C7061BAC-AFDC-4513-B24B-AA5F13A16123\n\
+                      Example:  scheduled-events approve --mine --type Freeze,Reboot\n\n\
+                      It polls first, and approves either all events that were named, or none: each must be announced, \
+                      wait for approval and name this machine."
+    )]
+    Approve(ApproveArgs),
+    /// Wait until an event is announced, for shell scripts
+    #[command(after_help = "Example:  scheduled-events wait --mine --type Preempt,Terminate && systemctl stop app\n\
+                      Example:  scheduled-events wait --timeout 10min || [ $? -eq 4 ]\n\n\
+                      Exit codes: 0 an event that matches is announced, Scheduled or Started, and was printed as by `list` \
+                      (one that is Completed or Canceled is over); \
+                      1 the time is over and no poll was answered with a document, or there was an event and this machine's \
+                      name, which --mine needs, is unknown; 4 the time is over. Failed polls are reported on standard error and repeated.")]
+    Wait(WaitArgs),
+    /// Show whether the machine is in service, and what each open event waits for, from the state file of `watch`
+    #[command(after_help = "Example:  scheduled-events status\n\
+                      Example:  scheduled-events status --json | jq -e 'select(.record==\"status\").in_service'\n\n\
+                      It changes nothing, and shows what the watcher saved last; a watcher saves when something changes. Times \
+                      are those of the watcher's clock. Exit codes: 0 the state was printed, also if nothing watches now; 2 there \
+                      is no state file, or it cannot be read; 3 it is damaged, or no state file.")]
+    Status(StatusArgs),
+    /// Keep an interruptible workload, such as a worker on a Spot machine: start it, stop it in time, start it again
+    #[cfg(unix)]
+    #[command(
+        override_usage = "scheduled-events run [OPTIONS] -- <COMMAND>...",
+        after_help = "Example:  scheduled-events run --approve --state /var/lib/worker/state -- python3 worker.py\n\
+                      Example:  scheduled-events run --approve --grace 8s --checkpoint 'worker-save' --every 5min \\\n          \
+                      --resume 'worker-restore' --state /var/lib/worker/state -- worker --queue jobs\n\n\
+                      The worker starts after the warm-up, whether the metadata service answers or not. When an event of \
+                      this machine is announced that stops it, a last checkpoint is made, which ends 2 seconds and the \
+                      grace before the event at the latest. Then the worker and all that it started get SIGTERM, and \
+                      SIGKILL after the grace. Once the event is cancelled or over, the resume command and the warm-up \
+                      run, and the worker starts again. With --state, that also happens in the run after a boot.\n\n\
+                      The worker has standard input and output, and a process group of its own; signals are passed on to \
+                      that. Commands run without a shell and get SCHEDULED_EVENTS_PHASE (warm-up, checkpoint, stop, \
+                      resume), SCHEDULED_EVENTS_WORKER_PID while the worker runs, and the event in variables and on \
+                      standard input if there is one.\n\n\
+                      Exit codes: that of a worker that ends by itself, which is not started again, whether it succeeded \
+                      or failed; 128+N if signal N ended it, or ended this program while no worker ran; 2 usage error, or \
+                      the state file or the lock is in use; 125 the warm-up or the resume command failed at the start; \
+                      126 the worker cannot be executed; 127 it is not found. There is none if the machine goes away \
+                      first: with --state, the next run resumes."
+    )]
+    Run(RunArgs),
+    /// Validate a saved document and show the decisions, without network
+    #[command(
+        after_help = "Example:  scheduled-events check saved.json --vm-name WestNO_0 --policy sample --now 2022-04-11T22:20:00Z\n\
+                      Example:  scheduled-events check --policy drain.toml --as c > policy.h"
+    )]
+    Check(CheckArgs),
+    /// Serve a scenario as Azure's metadata service would
+    #[command(after_help = "Example:  scheduled-events replay preempt --speed 10\n\
+                      Example:  scheduled-events replay live-migration --fault post.status:500@1-3 --fault empty@5\n\
+                      Then:     scheduled-events watch --endpoint http://127.0.0.1:PORT --policy sample --until-idle")]
+    Replay(ReplayArgs),
+    /// Find the metadata service of a machine outside a virtual network, in its DHCP lease
+    #[command(after_help = "Example:  scheduled-events discover\n\
+                      Example:  scheduled-events list --endpoint auto\n\n\
+                      It reads the lease files of systemd-networkd, NetworkManager, dhclient and dhcpcd, and prints \
+                      http://ADDRESS from the newest one that has DHCP option 245. Exit code 1: there is none.")]
+    Discover(DiscoverArgs),
+    /// Make a scenario of what a watcher saw, for `replay` and `demo`
+    #[command(after_help = "Example:  scheduled-events record --mask /var/lib/scheduled-events/audit > seen.toml\n\
+                      Example:  scheduled-events watch --json --max-polls 600 | scheduled-events record - > seen.toml\n\
+                      Then:     scheduled-events replay seen.toml")]
+    Record(RecordArgs),
+    /// Draw a maintenance of one or several machines as a picture, for a post-mortem
+    #[command(after_help = "Example:  scheduled-events timeline /var/lib/scheduled-events/audit > maintenance.svg\n\
+                      Example:  scheduled-events timeline WestNO_*.audit > maintenance.svg\n\n\
+                      It prints SVG, which any browser shows. Events that follow each other within an hour are one maintenance.")]
+    Timeline(TimelineArgs),
+    /// List the built-in scenarios, or print the file of one
+    #[command(after_help = "Example:  scheduled-events scenarios\n\
+                      Example:  scheduled-events scenarios --show preempt > my.toml && scheduled-events demo my.toml")]
+    Scenarios(ScenariosArgs),
+    /// Replay and watch a scenario in one process
+    #[command(after_help = "Example:  scheduled-events demo preempt")]
+    Demo(DemoArgs),
+    /// Print how a scale set announces deletions with Terminate events, for the tool of your choice
+    #[command(
+        after_help = "Example:  scheduled-events terminate-profile --scale-set web --resource-group shop --timeout 10m --as az\n\n\
+                      It prints what an operator runs, the update of the instances included; it changes nothing and uses no \
+                      network."
+    )]
+    TerminateProfile(TerminateProfileArgs),
+    /// Print how to evict a Spot machine for a drill, for the tool of your choice
+    #[command(
+        override_usage = "scheduled-events simulate-eviction --resource-group <NAME> --vm <NAME> --as <TOOL>\n       \
+                          scheduled-events simulate-eviction --resource-group <NAME> --scale-set <NAME> --instance <ID> --as \
+                          <TOOL>",
+        after_help = "Example:  scheduled-events simulate-eviction --resource-group shop --vm worker --as az\n\n\
+                      It prints what an operator runs, and what to expect; it changes nothing and uses no network."
+    )]
+    SimulateEviction(SimulateEvictionArgs),
+    /// Watch as a Windows service: install, start, stop and remove it
+    #[cfg(windows)]
+    Service(WindowsServiceArgs),
+    /// Print completions for a shell
+    #[command(after_help = "Example:  scheduled-events completions bash > \
+                            ~/.local/share/bash-completion/completions/scheduled-events")]
+    Completions(CompletionsArgs),
+    /// Print the manual page, or that of one command
+    #[command(after_help = "Example:  scheduled-events man | man -l -\n\
+                            Example:  scheduled-events man watch > scheduled-events-watch.1")]
+    Man(ManArgs),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+    use scheduled_events_core::{Change, limits};
+
+    use super::*;
+    use scheduled_events::limits::{AUDIT_FILE_MAX, AUDIT_FILES_MAX, AUDIT_WAIT, COMMAND_TIME};
+
+    #[test]
+    fn the_help_of_watch_names_every_change_and_the_time_of_a_command() {
+        let mut cli = Cli::command();
+        let help = cli.find_subcommand_mut("watch").expect("the subcommand").render_long_help().to_string();
+        for change in Change::ALL {
+            assert!(help.contains(change.word()), "{change}");
+        }
+        assert!(help.contains(&format!("for {} minutes", COMMAND_TIME.as_secs() / 60)), "{help}");
+        assert!(help.contains(&format!("at least {}ms", limits::INTERVAL_MIN_MS)), "{help}");
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(help.contains(&format!("or after {} seconds", AUDIT_WAIT.as_secs())), "{help}");
+        assert!(help.contains(&format!("At {} MiB", AUDIT_FILE_MAX >> 20)), "{help}");
+        assert!(help.contains(&format!("up to FILE.{AUDIT_FILES_MAX}")), "{help}");
+    }
+}

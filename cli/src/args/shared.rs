@@ -1,0 +1,104 @@
+//! What several subcommands accept, and how the values of options are parsed.
+
+use std::time::Duration;
+
+use clap::Args;
+use scheduled_events::imds::{API_VERSION, ENDPOINT};
+use scheduled_events::limits::INTERVAL_MAX;
+use scheduled_events_core::limits;
+
+/// The environment variable for the endpoint.
+pub(crate) const ENDPOINT_VARIABLE: &str = "SCHEDULED_EVENTS_ENDPOINT";
+
+/// The state file of the systemd unit.
+#[cfg(not(windows))]
+pub(crate) const STATE_FILE: &str = "/var/lib/scheduled-events/state";
+#[cfg(windows)]
+pub(crate) const STATE_FILE: &str = r"C:\ProgramData\scheduled-events\state";
+
+/// The metadata service.
+#[derive(Args)]
+pub(crate) struct ServiceArgs {
+    /// URL of the metadata service, or `auto`: the usual address if it answers when the command starts, else the address that
+    /// `discover` finds. A lease file that does not belong to root needs --allow-endpoint
+    #[arg(long, value_name = "URL", default_value = ENDPOINT, env = ENDPOINT_VARIABLE)]
+    pub(crate) endpoint: String,
+    /// Allow an endpoint that is neither Azure's address nor on this machine
+    #[arg(long)]
+    pub(crate) allow_endpoint: bool,
+    /// API version to request
+    #[arg(long, value_name = "VERSION", default_value = API_VERSION)]
+    pub(crate) api_version: String,
+}
+
+/// The names of this machine.
+#[derive(Args)]
+pub(crate) struct MachineArgs {
+    /// This machine's name in the Resources of events (repeatable) [default: from the metadata service]
+    #[arg(long, value_name = "NAME", value_parser = vm_name)]
+    pub(crate) vm_name: Vec<String>,
+}
+
+/// The policy.
+#[derive(Args)]
+pub(crate) struct PolicyArgs {
+    /// Which events to approve, prepare for, hold or ignore: a TOML file, or a preset. `observe` never approves. `sample`
+    /// approves user-initiated events and freezes shorter than 9 seconds, as Microsoft's Python sample of 2020 does, but
+    /// only if the event names this machine first in its Resources and can be read completely; it holds all other events
+    #[arg(long, value_name = "observe|sample|FILE.toml", default_value = "observe")]
+    pub(crate) policy: String,
+}
+
+/// The output format.
+#[derive(Args)]
+pub(crate) struct OutputArgs {
+    /// Print records as JSON Lines
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// How much a log for people has.
+#[derive(Args)]
+pub(crate) struct LogArgs {
+    /// Print each event of other machines, instead of one line per poll that sums them up
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+}
+
+pub(super) fn interval(text: &str) -> Result<Duration, String> {
+    let interval =
+        humantime::parse_duration(text).map_err(|error| format!("{error}; expected a time such as 1s or 500ms"))?;
+    if interval < Duration::from_millis(u64::from(limits::INTERVAL_MIN_MS)) {
+        return Err(format!(
+            "expected at least {} ms; the service refuses faster polls with status 429",
+            limits::INTERVAL_MIN_MS
+        ));
+    }
+    if interval > INTERVAL_MAX {
+        return Err("expected at most an hour; the notice of an event can be as short as 30 seconds".into());
+    }
+    Ok(interval)
+}
+
+pub(crate) fn timeout(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(timeout) if timeout < Duration::from_secs(1) => Err("expected at least 1s".into()),
+        Ok(timeout) => Ok(timeout),
+        Err(error) => Err(format!("{error}; expected a time such as 10min or 30s")),
+    }
+}
+
+pub(crate) fn speed(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(speed) if (0.001..=100_000.0).contains(&speed) => Ok(speed),
+        _ => Err("expected a number from 0.001 to 100000".into()),
+    }
+}
+
+pub(super) fn vm_name(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("the name is empty".into()),
+        name if name.len() > limits::NAME_MAX => Err(format!("the name is longer than {} bytes", limits::NAME_MAX)),
+        name => Ok(name.to_owned()),
+    }
+}

@@ -1,0 +1,104 @@
+//! The arguments of commands that test: `replay`, `record`, `scenarios`, `demo`.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use scheduled_events_replay::server::MAX_MACHINES;
+use scheduled_events_replay::{Fault, fault};
+
+use super::shared::{LogArgs, OutputArgs, speed, timeout};
+
+#[derive(Args)]
+pub(crate) struct ScenariosArgs {
+    /// Print the file of a scenario, as a start for another one
+    #[arg(long, value_name = "NAME", conflicts_with = "json")]
+    pub(crate) show: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct DemoArgs {
+    /// Name of a built-in scenario, or path of a scenario file
+    #[arg(value_name = "SCENARIO", default_value = "user-reboot")]
+    pub(crate) scenario: String,
+    /// Speed factor: 60 turns minutes into seconds [default: 60, or less if an event's notice is short]
+    #[arg(long, value_name = "X", value_parser = speed)]
+    pub(crate) speed: Option<f64>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
+}
+
+#[derive(Args)]
+#[allow(clippy::doc_markdown)] // The doc comments are help texts for terminals.
+pub(crate) struct RecordArgs {
+    /// The file of `watch --audit`; the files before it, FILE.4 to FILE.1, are read first. `-` is standard input
+    #[arg(value_name = "AUDIT")]
+    pub(crate) audit: PathBuf,
+    /// Leave out names of machines, ids of events and times of the day
+    #[arg(long)]
+    pub(crate) mask: bool,
+}
+
+#[derive(Args)]
+#[allow(clippy::doc_markdown)] // The doc comments are help texts for terminals.
+pub(crate) struct ReplayArgs {
+    /// Name of a built-in scenario, or path of a scenario file or of an audit file of `watch --audit`
+    #[arg(value_name = "SCENARIO|FILE")]
+    pub(crate) scenario: String,
+    /// Address to listen on; port 0 takes a free port
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = address)]
+    pub(crate) listen: SocketAddr,
+    /// Speed factor: 60 turns minutes into seconds
+    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = speed)]
+    pub(crate) speed: f64,
+    /// Name of the machine under test
+    #[arg(long, value_name = "NAME", default_value = "WestNO_0")]
+    pub(crate) vm_name: String,
+    /// Serve the same documents to N machines, each at an address of its own that serves its name: WestNO_0, WestNO_1, and so
+    /// on. With a port, it is the first machine's, and the others have the next ones
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = machines)]
+    pub(crate) machines: u32,
+    /// The same number gives the events the same EventIds [default: different ones each time]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) seed: Option<u64>,
+    /// Misbehave (repeatable), optionally in certain requests only: `status:503@2-4`, `post.reset@1`
+    #[arg(long, value_name = "KIND[:ARG][@FROM-TO]", long_help = fault_help())]
+    pub(crate) fault: Vec<Fault>,
+    /// Write which rules of the wire contract the clients keep to FILE, which ends in .xml (JUnit), .ndjson or .html, when COMMAND
+    /// has ended, or without one on Ctrl-C
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// How long COMMAND may go on once all events of the scenario have ended. Then it is terminated
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = timeout, requires = "command")]
+    pub(crate) linger: Duration,
+    /// A client to test: run for each machine, with the machine's address in SCHEDULED_EVENTS_ENDPOINT and its name in
+    /// SCHEDULED_EVENTS_MACHINE
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "expected an IP address and a port, such as 127.0.0.1:0".to_owned())
+}
+
+fn machines(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|number| (1..=MAX_MACHINES).contains(number));
+    number.ok_or_else(|| format!("expected a number from 1 to {MAX_MACHINES}"))
+}
+
+fn fault_help() -> String {
+    let mut help = "Misbehave (repeatable). Kinds of fault:\n".to_owned();
+    for (kind, about) in fault::KINDS {
+        // Writing to a string does not fail.
+        let _ = writeln!(help, "  {kind:<28} {about}");
+    }
+    help + "The prefixes `get.`, `post.` and `name.` select requests by method or purpose; `@3-5` and `@3-` select them by \
+            number, `@0s-70s` by time."
+}

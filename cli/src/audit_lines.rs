@@ -1,0 +1,53 @@
+//! The lines of audit files, for commands that read what a watcher saw.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use scheduled_events::limits::{AUDIT_FILES_MAX, RECORDING_MAX};
+
+use crate::error::CommandError;
+
+/// Reads the lines of an audit file and of the files before it, or of standard input. Returns its name for messages.
+pub(crate) fn read_audit(path: &Path, add: &mut dyn FnMut(&str)) -> Result<String, CommandError> {
+    let mut left = RECORDING_MAX;
+    let failed = |name: &str, error: io::Error| CommandError::usage(format!("cannot read {name}: {error}"));
+    if path == Path::new("-") {
+        let name = "<stdin>".to_owned();
+        read(add, io::stdin().lock(), &mut left).map_err(|error| failed(&name, error))?;
+        return Ok(name);
+    }
+    let name = path.display().to_string();
+    for number in (1..=AUDIT_FILES_MAX).rev() {
+        let older = format!("{name}.{number}");
+        match File::open(numbered(path, number)) {
+            Ok(file) => read(add, BufReader::new(file), &mut left).map_err(|error| failed(&older, error))?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(failed(&older, error)),
+        }
+    }
+    let file = File::open(path).map_err(|error| failed(&name, error))?;
+    read(add, BufReader::new(file), &mut left).map_err(|error| failed(&name, error))?;
+    Ok(name)
+}
+
+fn numbered(path: &Path, number: u32) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{number}"));
+    name.into()
+}
+
+/// Adds the lines, as long as they are not more than `left` bytes.
+fn read(add: &mut dyn FnMut(&str), input: impl BufRead, left: &mut u64) -> io::Result<()> {
+    let mut input = input.take(*left + 1);
+    let mut line = Vec::new();
+    while input.read_until(b'\n', &mut line)? > 0 {
+        let length = u64::try_from(line.len()).unwrap_or(u64::MAX);
+        *left = left.checked_sub(length).ok_or_else(|| {
+            io::Error::other(format!("it has more than {} MiB; cut out the time that matters", RECORDING_MAX >> 20))
+        })?;
+        add(&String::from_utf8_lossy(&line));
+        line.clear();
+    }
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! The command `scheduled-events`: arguments, output and exit codes.
+//!
+//! Results and records go to standard output, diagnostics to standard error. Exit codes: 0 success; 1 the endpoint cannot
+//! be reached or refuses, nothing can be approved, or the output cannot be written; 2 usage error; 3 the input is not a
+//! valid document; 4 `wait`: the time is over. `run` ends with the exit code of its worker.
+//!
+//! [`run`] runs a command line. The files are in folders by what people do:
+//!
+//! - `args` is all that the command accepts.
+//! - `look`: `list`, `wait`, `status`, `check`, `discover`, `timeline`. `picture` draws what the last one shows.
+//! - `watch`: `watch`. `run`: `run`, with the worker that it keeps.
+//! - `operate`: `approve`, `terminate-profile`, `simulate-eviction`, `service`, `completions`, `man`.
+//! - `test`: `replay`, `record`, `scenarios`, `demo`.
+//! - `output` writes, and turns facts into text. `endpoint` finds and asks the metadata service. `system` and `platform`
+//!   integrate the command with the system.
+#![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod api_version;
+mod args;
+mod audit_lines;
+mod endpoint;
+mod error;
+mod event_filter;
+mod look;
+mod operate;
+mod output;
+mod own_files;
+mod picture;
+mod platform;
+#[cfg(unix)]
+mod run;
+mod system;
+mod test;
+mod watch;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+#[cfg(windows)]
+use output::event_log;
+
+/// Runs the command with these arguments, of which the first is the program's name, and returns its exit code.
+///
+/// ```
+/// use std::process::ExitCode;
+///
+/// // The whole `main` of a program that has the command inside.
+/// let code = scheduled_events_cli::run(["scheduled-events", "scenarios"].map(Into::into));
+/// assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::SUCCESS));
+/// ```
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are no errors, and go to standard output.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    anstream::ColorChoice::from(cli.color).write_global();
+    if cli.quiet {
+        output::be_quiet();
+    }
+    let result = match cli.command {
+        Command::List(args) => look::list(&args),
+        Command::Approve(args) => operate::approve(&args),
+        Command::Wait(args) => look::wait(&args),
+        // A command may leave processes to the first process of a container.
+        #[cfg(unix)]
+        Command::Watch(args) if watch::runs_commands(&args) && run::is_first_process() => {
+            return run::in_first_process();
+        }
+        Command::Watch(args) => watch::watch(args),
+        Command::Status(args) => look::status(&args),
+        #[cfg(unix)]
+        Command::Run(args) => return run::run(args),
+        Command::Check(args) => look::check(&args),
+        Command::Replay(args) => test::replay(args),
+        Command::Discover(args) => look::discover(&args),
+        Command::Record(args) => test::record(&args),
+        Command::Timeline(args) => look::timeline(&args),
+        Command::Scenarios(args) => test::scenarios(&args),
+        Command::Demo(args) => test::demo(&args),
+        Command::TerminateProfile(args) => operate::terminate_profile(&args),
+        Command::SimulateEviction(args) => operate::simulate_eviction(&args),
+        #[cfg(windows)]
+        Command::Service(args) => operate::service(args),
+        Command::Completions(args) => operate::completions(&args),
+        Command::Man(args) => operate::man(&args),
+    };
+    let code = match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::diagnose("error", &error.message);
+            ExitCode::from(error.exit_code)
+        }
+    };
+    #[cfg(windows)]
+    event_log::flush_on_exit();
+    code
+}

@@ -1,0 +1,28 @@
+//! `timeline`: draws a maintenance from audit files.
+
+use std::path::Path;
+
+use crate::args::TimelineArgs;
+use crate::audit_lines::read_audit;
+use crate::error::CommandError;
+use crate::output::{diagnose, print};
+use crate::picture::{AuditLane, Maintenance, draw};
+
+pub(crate) fn timeline(args: &TimelineArgs) -> Result<(), CommandError> {
+    let mut lanes = Vec::new();
+    for path in &args.audits {
+        let mut lane = AuditLane::new(machine_of(path));
+        let name = read_audit(path, &mut |line| lane.add(line))?;
+        if lane.unreadable > 0 {
+            diagnose("warning", &format!("{name}: {} lines are no record, and were left out", lane.unreadable));
+        }
+        lanes.push(lane);
+    }
+    let maintenance = Maintenance::choose(lanes, args.event.as_deref()).map_err(CommandError::document)?;
+    print(draw(&maintenance).as_bytes())
+}
+
+/// What a lane is called if its events do not name the machine: the file without its ending.
+fn machine_of(path: &Path) -> String {
+    path.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+}

@@ -1,0 +1,107 @@
+//! Text for people: times in words, and no character that is unsafe to print.
+
+use std::fmt::Display;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use scheduled_events_core::UnixSeconds;
+use scheduled_events_core::record::Printable;
+
+use crate::output::table::{CELL_MAX, TEXT_MAX, cut};
+
+/// Text from outside, with unsafe characters escaped.
+pub(crate) fn printable(text: &str) -> String {
+    Printable(text).to_string()
+}
+
+/// A word from outside, such as a type or a name, with unsafe characters escaped: at most [`CELL_MAX`] columns wide.
+pub(crate) fn cell(text: &str) -> String {
+    cut(&printable(text), CELL_MAX).into_owned()
+}
+
+/// A text from outside, such as a description, with unsafe characters escaped: at most [`TEXT_MAX`] columns wide.
+pub(crate) fn sentence(text: &str) -> String {
+    cut(&printable(text), TEXT_MAX).into_owned()
+}
+
+/// The names of machines, the first few of them.
+pub(crate) fn names(names: impl IntoIterator<Item = impl Display>) -> String {
+    const FEW: usize = 3;
+    let mut names = names.into_iter();
+    let mut list: Vec<_> = names.by_ref().take(FEW).map(|name| cell(&name.to_string())).collect();
+    match names.count() {
+        0 if list.is_empty() => return "-".into(),
+        0 => {}
+        more => list.push(format!("and {more} more")),
+    }
+    list.join(", ")
+}
+
+/// A number of things: `1 event`, `2 events`.
+pub(crate) fn count(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
+/// The time of day now.
+pub(crate) fn now() -> UnixSeconds {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    UnixSeconds(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+}
+
+/// A length of time in seconds: `14 min 32 s`, `2 h 5 min`, `3 d 4 h`.
+pub(crate) fn duration(seconds: u64) -> String {
+    let (days, hours, minutes, left) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    match (days, hours, minutes, left) {
+        (0, 0, 0, left) => format!("{left} s"),
+        (0, 0, minutes, 0) => format!("{minutes} min"),
+        (0, 0, minutes, left) => format!("{minutes} min {left} s"),
+        (0, hours, 0, _) => format!("{hours} h"),
+        (0, hours, minutes, _) => format!("{hours} h {minutes} min"),
+        (days, 0, ..) => format!("{days} d"),
+        (days, hours, ..) => format!("{days} d {hours} h"),
+    }
+}
+
+/// A time relative to now: `in 14 min 32 s`, `2 min ago`, `now`.
+pub(crate) fn from_now(moment: UnixSeconds, now: UnixSeconds) -> String {
+    match moment.since(now) {
+        0 => "now".into(),
+        ahead @ 1.. => format!("in {}", duration(ahead.unsigned_abs())),
+        past => format!("{} ago", duration(past.unsigned_abs())),
+    }
+}
+
+/// The date and the time of day in UTC: `2022-04-11` and `22:26:58`.
+pub(crate) fn date_and_time(moment: UnixSeconds) -> (String, String) {
+    let text = moment.to_string();
+    let (date, time) = text.trim_end_matches('Z').split_once('T').unwrap_or((&text, ""));
+    (date.to_owned(), time.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_and_times_are_in_words() {
+        for (seconds, words) in [
+            (0, "0 s"),
+            (59, "59 s"),
+            (60, "1 min"),
+            (872, "14 min 32 s"),
+            (3600, "1 h"),
+            (7500, "2 h 5 min"),
+            (86_400, "1 d"),
+            (273_600, "3 d 4 h"),
+        ] {
+            assert_eq!(duration(seconds), words);
+        }
+        assert_eq!(from_now(UnixSeconds(10), UnixSeconds(75)), "1 min 5 s ago");
+        assert_eq!(from_now(UnixSeconds(75), UnixSeconds(10)), "in 1 min 5 s");
+    }
+
+    #[test]
+    fn unsafe_characters_are_escaped() {
+        assert_eq!(printable("\u{1b}[2Jgone\r\n\u{202e}txt"), "\\u{1b}[2Jgone\\u{d}\\u{a}\\u{202e}txt");
+        assert_eq!(printable("Zoë 😀"), "Zoë 😀");
+    }
+}

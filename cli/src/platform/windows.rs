@@ -1,0 +1,63 @@
+//! Windows: console events and the service manager. There is no journal.
+
+use std::io;
+use std::os::windows::io::AsHandle;
+use std::path::Path;
+use std::time::Duration;
+
+use scheduled_events_windows::{service, stop};
+
+/// There is no journal.
+pub(crate) fn is_stream(_stream: &impl AsHandle, _named: &str) -> bool {
+    false
+}
+
+/// See [`is_stream`].
+#[derive(Debug)]
+pub(crate) struct DatagramSocket;
+
+impl DatagramSocket {
+    /// See [`is_stream`].
+    pub(crate) fn connect(_path: &Path) -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// See [`is_stream`].
+    #[allow(clippy::unused_self)] // The same method as on Unix.
+    pub(crate) fn send(&self, _datagram: &[u8]) -> bool {
+        false
+    }
+}
+
+/// Calls the function on another thread when Ctrl-C, Ctrl-Break, the end of the console, a shutdown or the service manager asks the
+/// process to stop. A second Ctrl-C ends it at once.
+pub(crate) fn on_stop_signal(stop: impl Fn() + Send + 'static) -> io::Result<()> {
+    stop::on_stop(stop)
+}
+
+/// Windows has no such limit.
+#[allow(clippy::unnecessary_wraps)] // The same function as on Unix.
+pub(crate) fn ignore_file_size_signal() -> io::Result<()> {
+    Ok(())
+}
+
+/// Whether the service manager started the process.
+pub(crate) fn has_supervisor() -> bool {
+    service::is_service()
+}
+
+/// The service manager expects no keep-alives.
+pub(crate) fn watchdog_timeout() -> Option<Duration> {
+    None
+}
+
+/// Reports to the service manager that the service runs: once it watches, whether the metadata service answers or not. It shows no
+/// status in words.
+pub(crate) fn notify_supervisor(_ready: bool, _status: Option<&str>, _alive: bool) {
+    service::report_running();
+}
+
+/// Reports to the service manager that the service is about to end.
+pub(crate) fn notify_stopping() {
+    service::report_stopping();
+}

@@ -1,0 +1,334 @@
+//! `run`: keeps an interruptible workload beside a watcher.
+
+use std::collections::{HashMap, HashSet};
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use scheduled_events_core::record::Record;
+use scheduled_events_core::spot::Phase;
+use scheduled_events_core::{
+    Action, Change, EventKind, EventTypes, GateAnswer, GatePhase, Policy, RequestOutcome, Rule, TrackedStatus,
+};
+
+use super::held_lock::HeldLock;
+use super::init;
+use super::message::{Announcement, RunHandle};
+use super::options::{RunCommands, RunOptions};
+use super::phase_file::PhaseFile;
+use super::supervisor::Supervisor;
+use crate::api_version::policy_warning;
+use crate::args::RunArgs;
+use crate::endpoint::connect;
+use crate::error::CommandError;
+use crate::output::format::count;
+use crate::output::{self, diagnose};
+use crate::own_files::OwnFiles;
+use crate::platform;
+use crate::system::startup::{patiently, signals};
+use crate::system::systemd::{self, Supervisor as Systemd};
+use crate::watch::printer::print_note;
+use scheduled_events::failure_log::FailureLog;
+use scheduled_events::files::lock::FileLock;
+use scheduled_events::files::{check_path, open_no_link};
+use scheduled_events::hooks;
+use scheduled_events::policy_file;
+use scheduled_events::record::{EventRecord, TimedRecord, event_key};
+use scheduled_events::state::StateFile;
+use scheduled_events::watch::{Host, Note, Poll, Reply, WatchStatus, Watcher, WatcherOptions};
+
+/// As many bytes as the first line of a lock file has: a process id.
+const LOCK_LINE_MAX: u64 = 11;
+
+/// Keeps the worker, and returns its exit code.
+pub(crate) fn run(args: RunArgs) -> ExitCode {
+    if init::is_first() { in_first_process() } else { exit_code(try_run(args)) }
+}
+
+/// Starts this program again as a child, since this is the first process. Returns the child's exit code.
+pub(crate) fn in_first_process() -> ExitCode {
+    exit_code(init::run().map_err(|error| CommandError::usage(format!("cannot start another process: {error}"))))
+}
+
+fn exit_code(result: Result<u8, CommandError>) -> ExitCode {
+    match result {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            diagnose("error", &error.message);
+            ExitCode::from(error.exit_code)
+        }
+    }
+}
+
+fn try_run(args: RunArgs) -> Result<u8, CommandError> {
+    let files = OwnFiles::default().state(args.state.as_deref()).run(args.lock.as_deref(), args.state.as_deref());
+    files.policy(args.policy.as_deref().unwrap_or_default()).check()?;
+    let policy = policy(&args)?;
+    if let Some(warning) = policy_warning(&policy, &args.service.api_version) {
+        diagnose("warning", &warning);
+    }
+    let ending_types = ending_types(&policy);
+    let imds = connect(&args.service)?;
+    platform::ignore_file_size_signal().map_err(|error| signals(&error))?;
+    let lock = args.lock.as_deref().map(lock).transpose().map_err(CommandError::usage)?;
+    let state = args.state.as_deref().map(StateFile::open).transpose().map_err(CommandError::usage)?;
+    let phase_file = args.state.as_deref().map(PhaseFile::beside).transpose().map_err(CommandError::usage)?;
+    let left = match (&state, &lock) {
+        (Some((file, _)), _) => hooks::register_with(file),
+        (None, Some(lock)) => hooks::register_commands(lock.commands()),
+        (None, None) => 0,
+    };
+    if left > 0 {
+        diagnose("note", &format!("ended {} that the last run left running", count(left, "process")));
+    }
+    patiently(output::start_writers)?;
+    patiently(hooks::reserve_thread)?;
+    let options = WatcherOptions {
+        api_version: args.service.api_version,
+        vm_names: args.machine.vm_name,
+        policy,
+        interval: args.interval,
+        gate: true,
+        ..WatcherOptions::default()
+    };
+    let watcher = Watcher::new(imds, options, state).map_err(CommandError::usage)?;
+    let shared = Arc::new(Mutex::new(Shared { phase: Phase::Warmup, was_started: false }));
+    let in_phase = Arc::clone(&shared);
+    let supervisor = Supervisor::new(RunOptions {
+        worker: args.worker,
+        grace: args.grace,
+        every: args.every,
+        commands: RunCommands {
+            warmup: args.warmup,
+            checkpoint: args.checkpoint,
+            stop: args.stop_command,
+            resume: args.resume,
+        },
+        approve: args.approve,
+        lock: lock.zip(args.lock).map(|(lock, path)| HeldLock::new(lock, path)),
+        phase_file,
+        state_file: args.state,
+        log: diagnose,
+        on_phase: Box::new(move |phase| {
+            let mut shared = in_phase.lock().unwrap_or_else(PoisonError::into_inner);
+            shared.phase = phase;
+            // The watcher reports it, too, but that may still wait for the metadata service.
+            if phase == Phase::Processing
+                && !std::mem::replace(&mut shared.was_started, true)
+                && platform::has_supervisor()
+            {
+                platform::notify_supervisor(true, Some(phase.word()), false);
+            }
+        }),
+    });
+    let host = RunHost::new(supervisor.handle(), shared, ending_types);
+    let watcher_handle = watcher.handle();
+    // A refused thread drops what it was given.
+    let to_start = Arc::new(Mutex::new(Some((watcher, host))));
+    let watching = patiently(|| {
+        let given = Arc::clone(&to_start);
+        let take = move || given.lock().unwrap_or_else(PoisonError::into_inner).take();
+        thread::Builder::new().spawn(move || take().map(|(mut watcher, mut host)| watcher.run(&mut host)))
+    })?;
+    // Last: while a thread is awaited, a signal ends the process at once.
+    patiently(|| {
+        let handle = supervisor.handle();
+        platform::on_passed_on_signal(move |signal| handle.signal(signal))
+    })?;
+    let code = supervisor.run();
+    if platform::has_supervisor() {
+        platform::notify_stopping();
+    }
+    watcher_handle.stop();
+    // It saves the state. A panic has been printed, and ends the shipped program.
+    let _ = watching.join();
+    output::flush_on_exit();
+    Ok(code)
+}
+
+/// The rules: `--policy`, or that events of the types of `--stop-on` stop the worker.
+fn policy(args: &RunArgs) -> Result<Policy, CommandError> {
+    if let Some(policy) = &args.policy {
+        return policy_file::load(policy).map_err(CommandError::usage);
+    }
+    let rule = Rule { event_types: EventTypes::of(&args.stop_on), ..Rule::new(Action::Prepare) };
+    Policy::new(&[rule]).map_err(|error| CommandError::usage(error.to_string()))
+}
+
+/// The types of events that end the machine, as far as the policy stops the worker for them.
+fn ending_types(policy: &Policy) -> Vec<&'static str> {
+    let stops =
+        |kind| policy.rules().iter().any(|rule| rule.action == Action::Prepare && rule.event_types.contains(kind));
+    let types = [(EventKind::Preempt, "Preempt"), (EventKind::Terminate, "Terminate")];
+    types.into_iter().filter(|(kind, _)| stops(*kind)).map(|(_, word)| word).collect()
+}
+
+/// Locks the file of `--lock`, which must be empty or a lock file: it is overwritten.
+fn lock(path: &Path) -> Result<FileLock, String> {
+    let cannot_use = |reason: String| format!("cannot use the lock {}: {reason}", path.display());
+    check_path(path).map_err(cannot_use)?;
+    let mut start = String::new();
+    match open_no_link(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        opened => {
+            let read = opened.and_then(|file| file.take(LOCK_LINE_MAX).read_to_string(&mut start));
+            read.map_err(|error| cannot_use(error.to_string()))?;
+        }
+    }
+    let first = start.lines().next().unwrap_or_default().trim();
+    if !start.is_empty() && first.parse::<u32>().is_err() {
+        return Err(cannot_use("it is not a lock file, and is not overwritten; choose another path".to_owned()));
+    }
+    FileLock::acquire_at(path, path, "lock")
+}
+
+/// What the supervisor's thread reports to the watcher's.
+struct Shared {
+    phase: Phase,
+    was_started: bool,
+}
+
+/// The host of the watcher: passes everything on to the supervisor, and reports to systemd.
+struct RunHost {
+    supervisor: RunHandle,
+    shared: Arc<Mutex<Shared>>,
+    systemd: Systemd,
+    /// What the policy decided about each event of this machine, in this run.
+    decisions: HashMap<String, Action>,
+    /// The types of events that stop the worker even if they had started when they were first seen: those that end the machine.
+    ending_types: Vec<&'static str>,
+    /// Those of such events that are open.
+    started: HashSet<String>,
+    poll_failures: FailureLog,
+    /// What the supervisor knows about whether events keep the worker from running.
+    out_of_service: Option<bool>,
+}
+
+impl RunHost {
+    fn new(supervisor: RunHandle, shared: Arc<Mutex<Shared>>, ending_types: Vec<&'static str>) -> Self {
+        Self {
+            supervisor,
+            shared,
+            systemd: Systemd::new(),
+            decisions: HashMap::new(),
+            ending_types,
+            started: HashSet::new(),
+            poll_failures: FailureLog::default(),
+            out_of_service: None,
+        }
+    }
+
+    /// Whether an event of this type ends the machine, and so the worker, even if it was not prepared for.
+    fn ends_machine(&self, kind: &str) -> bool {
+        self.ending_types.contains(&kind)
+    }
+
+    /// Reports an event that has started to the supervisor, once.
+    fn started(&mut self, event: EventRecord) {
+        if self.started.insert(event_key(&event.event_id)) {
+            self.supervisor.started(event);
+        }
+    }
+}
+
+impl Host for RunHost {
+    fn record(&mut self, record: &TimedRecord<'_>) {
+        match &record.record {
+            Record::Decision { action, event, .. } if event.mine == Some(true) => {
+                self.decisions.insert(event_key(&event.event_id.to_string()), *action);
+            }
+            Record::Change { change: Change::StartedWithoutNotice, event } if event.mine == Some(true) => {
+                let event = EventRecord::from(event);
+                let kind = event.event_type.as_deref().unwrap_or("an event");
+                if self.ends_machine(kind) {
+                    self.started(event);
+                } else {
+                    diagnose("note", &format!("{kind} had started when it was first seen: the worker goes on"));
+                }
+            }
+            Record::Change { change, event } if change.is_end() => {
+                self.decisions.remove(&event_key(&event.event_id.to_string()));
+            }
+            Record::Approval { event_ids, status: Some(200..=299), .. } => {
+                diagnose("note", &format!("approved {}", event_ids.join(", ")));
+            }
+            _ => {}
+        }
+    }
+
+    /// Follows the events that have started and that the worker was not stopped for: because they were not announced, because
+    /// the rule did not prepare for them yet, or because the last run reported them.
+    fn polled(&mut self, poll: &Poll<'_>) {
+        if poll.outcome != RequestOutcome::Document {
+            return;
+        }
+        let had_started = !self.started.is_empty();
+        // If the machine is out of service, the worker is stopped for another event, or for this one, which was announced.
+        let out_of_service = poll.out_of_service();
+        for event in poll.events().filter(|event| !out_of_service && event.mine() == Some(true)) {
+            let decision = self.decisions.get(&event_key(event.event_id().as_str()));
+            let was_due = decision.is_none_or(|action| *action == Action::Prepare);
+            if event.status() == TrackedStatus::Started && was_due && self.ends_machine(event.event_type()) {
+                self.started(EventRecord::of_tracked(event));
+            }
+        }
+        let open: HashSet<_> = poll.events().map(|event| event_key(event.event_id().as_str())).collect();
+        self.started.retain(|key| open.contains(key));
+        if had_started && self.started.is_empty() {
+            self.supervisor.over(out_of_service);
+        }
+    }
+
+    fn note(&mut self, note: &Note) {
+        match note {
+            Note::PollFailed(reason) if !self.poll_failures.reports(reason) => {}
+            note => print_note(note),
+        }
+    }
+
+    fn prepare(&mut self, event: &EventRecord, time_left: Option<Duration>, reply: Reply) {
+        let start = time_left.and_then(|left| Instant::now().checked_add(left));
+        self.supervisor.prepare(Announcement { event: event.clone(), start }, reply);
+    }
+
+    fn recover(&mut self, events: &[EventRecord], reply: Reply) {
+        self.supervisor.recover(events.first().cloned(), reply);
+    }
+
+    fn gate(&mut self, event: &EventRecord, phase: GatePhase, reply: Reply) {
+        match phase {
+            GatePhase::Prepare => reply.gate(phase, GateAnswer::Open),
+            GatePhase::Approve => {
+                // A rule approves it without stopping the worker.
+                let at_once = self.decisions.get(&event_key(&event.event_id)) == Some(&Action::Approve);
+                self.supervisor.approve(event.clone(), at_once, reply);
+            }
+        }
+    }
+
+    fn cancel(&mut self, attempt: u32) {
+        self.supervisor.cancel(attempt);
+    }
+
+    fn identified(&mut self, state_is_own: bool) {
+        self.supervisor.identified(state_is_own);
+    }
+
+    fn heartbeat(&mut self, watch: WatchStatus<'_>) -> Option<Duration> {
+        if watch.failure.is_none() && watch.answered {
+            self.poll_failures.succeeded();
+        }
+        if watch.answered && self.out_of_service != Some(watch.out_of_service) {
+            self.out_of_service = Some(watch.out_of_service);
+            self.supervisor.answered(watch.out_of_service);
+        }
+        let (phase, was_started) = {
+            let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+            (shared.phase, shared.was_started)
+        };
+        self.systemd.heartbeat_of(watch, was_started, format!("{phase}; {}", systemd::status(watch)))
+    }
+}

@@ -1,0 +1,88 @@
+//! What other threads report to a supervisor.
+
+use std::sync::mpsc::Sender;
+use std::time::Instant;
+
+use scheduled_events::hooks::CommandOutcome;
+use scheduled_events::record::EventRecord;
+use scheduled_events::watch::Reply;
+
+/// Something that happened on another thread.
+pub(crate) enum Message {
+    /// An event that stops the worker was announced.
+    Prepare(Announcement, Reply),
+    /// The attempt is not wanted any more.
+    Cancel(u32),
+    /// No event keeps the worker from running.
+    Recover(Option<EventRecord>, Reply),
+    /// Whether this event may be approved. `at_once` if a rule approves it without stopping the worker.
+    Approve { event: EventRecord, at_once: bool, reply: Reply },
+    /// A document was read: whether the watcher's state says that events keep the worker from running.
+    Answered { out_of_service: bool },
+    /// The machine's id is known, and so whether the state is its own.
+    Identified { state_is_own: bool },
+    /// An event that ends the machine has started before the worker was stopped for it.
+    Started(EventRecord),
+    /// No such event is left. If the machine is out of service, others keep the worker from running.
+    Over { out_of_service: bool },
+    /// A signal arrived.
+    Signal(i32),
+    /// The worker's own process has ended.
+    WorkerEnded,
+    /// The command with this number has ended.
+    CommandEnded(u64, CommandOutcome),
+}
+
+/// An event that stops the worker.
+pub(crate) struct Announcement {
+    pub(crate) event: EventRecord,
+    /// When the event may start, as far as that is known.
+    pub(crate) start: Option<Instant>,
+}
+
+/// The way to a supervisor, from any thread.
+#[derive(Clone)]
+pub(crate) struct RunHandle(pub(crate) Sender<Message>);
+
+impl RunHandle {
+    pub(crate) fn prepare(&self, announcement: Announcement, reply: Reply) {
+        self.send(Message::Prepare(announcement, reply));
+    }
+
+    pub(crate) fn cancel(&self, attempt: u32) {
+        self.send(Message::Cancel(attempt));
+    }
+
+    pub(crate) fn recover(&self, event: Option<EventRecord>, reply: Reply) {
+        self.send(Message::Recover(event, reply));
+    }
+
+    pub(crate) fn approve(&self, event: EventRecord, at_once: bool, reply: Reply) {
+        self.send(Message::Approve { event, at_once, reply });
+    }
+
+    pub(crate) fn answered(&self, out_of_service: bool) {
+        self.send(Message::Answered { out_of_service });
+    }
+
+    pub(crate) fn identified(&self, state_is_own: bool) {
+        self.send(Message::Identified { state_is_own });
+    }
+
+    pub(crate) fn started(&self, event: EventRecord) {
+        self.send(Message::Started(event));
+    }
+
+    pub(crate) fn over(&self, out_of_service: bool) {
+        self.send(Message::Over { out_of_service });
+    }
+
+    pub(crate) fn signal(&self, signal: i32) {
+        self.send(Message::Signal(signal));
+    }
+
+    pub(crate) fn send(&self, message: Message) {
+        // Fails once the supervisor has ended.
+        let _ = self.0.send(message);
+    }
+}

@@ -1,0 +1,31 @@
+//! `run`: keeps an interruptible workload, such as a worker on a Spot machine.
+//!
+//! A [`Supervisor`] starts the worker after its warm-up, and moves it through the life cycle that core's
+//! [`Phase`](scheduled_events_core::spot::Phase) defines. A watcher on another thread tells it through a [`RunHandle`] when an
+//! event is announced or over; nothing that the watcher waits for delays the worker.
+//!
+//! * `options`: what a supervisor is configured with.
+//! * `command`: the subcommand, with its watcher.
+//! * `supervisor`: the loop that acts on what happens. `stopping` is its part that stops the worker in time, as far as `stop` says it
+//!   is, and `signals` the one that passes signals on.
+//! * `worker`: the worker's processes. `commands`: the user's commands beside it.
+//! * `phase_file`: what the next run must know. `others`: the other runs that share the folder of the state file.
+//! * `held_lock`: whether the lock of `--lock` is still this process's.
+//! * `init`: the first process of a container.
+
+mod command;
+mod commands;
+mod held_lock;
+mod init;
+mod message;
+mod options;
+mod others;
+mod phase_file;
+mod signals;
+mod stop;
+mod stopping;
+mod supervisor;
+mod worker;
+
+pub(crate) use command::{in_first_process, run};
+pub(crate) use init::is_first as is_first_process;

@@ -1,0 +1,43 @@
+//! What a supervisor is configured with.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use scheduled_events_core::spot::Phase;
+
+use super::held_lock::HeldLock;
+use super::phase_file::PhaseFile;
+use scheduled_events::hooks::CommandLine;
+
+/// The options of a [`Supervisor`](super::Supervisor).
+pub(crate) struct RunOptions {
+    /// The worker's program and its arguments.
+    pub(crate) worker: Vec<OsString>,
+    /// The time between asking the worker to stop and killing it.
+    pub(crate) grace: Duration,
+    /// The time between two checkpoints.
+    pub(crate) every: Option<Duration>,
+    pub(crate) commands: RunCommands,
+    /// Whether events may be approved once the worker is gone.
+    pub(crate) approve: bool,
+    /// The lock of `--lock`.
+    pub(crate) lock: Option<HeldLock>,
+    /// Where the phase is kept, and what the last run left there.
+    pub(crate) phase_file: Option<PhaseFile>,
+    /// The state file: other runs in its folder have workers that must be gone before an approval.
+    pub(crate) state_file: Option<PathBuf>,
+    /// Prints a diagnostic: its label, and a text that may come from outside.
+    pub(crate) log: fn(&str, &str),
+    /// Called in each new phase.
+    pub(crate) on_phase: Box<dyn Fn(Phase)>,
+}
+
+/// The user's commands beside the worker.
+#[derive(Default)]
+pub(crate) struct RunCommands {
+    pub(crate) warmup: Option<CommandLine>,
+    pub(crate) checkpoint: Option<CommandLine>,
+    pub(crate) stop: Option<CommandLine>,
+    pub(crate) resume: Option<CommandLine>,
+}

@@ -1,0 +1,44 @@
+//! What a command that goes on does at its start: threads, which the system may refuse, and signals.
+
+use std::io;
+use std::thread;
+
+use scheduled_events::failure_log::FailureLog;
+use scheduled_events::hooks::is_temporary_spawn_error;
+use scheduled_events::limits::THREAD_RETRY;
+use scheduled_events::watch::WatcherHandle;
+
+use crate::error::CommandError;
+use crate::output::diagnose;
+use crate::platform;
+
+/// Stops the watcher on the signals that ask a process to end. It saves its state, and running commands are terminated.
+pub(crate) fn stop_on_signals(handle: &WatcherHandle) -> Result<(), CommandError> {
+    patiently(|| {
+        let handle = handle.clone();
+        platform::on_stop_signal(move || handle.stop())
+    })
+}
+
+/// Starts threads, and repeats that while the system refuses them: a machine that is out of threads for a moment does not stay unwatched.
+pub(crate) fn patiently<T>(mut start: impl FnMut() -> io::Result<T>) -> Result<T, CommandError> {
+    let mut log = FailureLog::default();
+    loop {
+        match start() {
+            Err(error) if is_temporary_spawn_error(&error) => {
+                let reason = format!("cannot start a thread yet: {error}; this is tried again");
+                if log.reports(&reason) {
+                    diagnose("warning", &reason);
+                }
+                thread::sleep(THREAD_RETRY);
+            }
+            result => {
+                return result.map_err(|error| CommandError::usage(format!("cannot start a thread: {error}")));
+            }
+        }
+    }
+}
+
+pub(crate) fn signals(error: &io::Error) -> CommandError {
+    CommandError::usage(format!("cannot handle signals: {error}"))
+}

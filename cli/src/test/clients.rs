@@ -1,0 +1,107 @@
+//! The clients under test: the COMMAND of `replay`, started once for each machine.
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::args::ENDPOINT_VARIABLE;
+use scheduled_events::hooks::ProcessTree;
+use scheduled_events_replay::Machine;
+
+/// The variable that names the machine.
+pub(crate) const MACHINE_VARIABLE: &str = "SCHEDULED_EVENTS_MACHINE";
+
+/// How long a client that was asked to terminate has until it is killed.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// The clients, and how far they are stopped.
+pub(crate) struct Clients {
+    clients: Vec<Client>,
+    /// When they were asked to terminate.
+    stopped: Option<Instant>,
+}
+
+struct Client {
+    tree: ProcessTree,
+    status: Option<ExitStatus>,
+    /// Whether it was asked to terminate, so that its exit status says nothing about it.
+    stopped: bool,
+}
+
+impl Clients {
+    /// Starts the command for each machine. If one cannot be started, those before it are killed.
+    pub(crate) fn start(words: &[OsString], machines: &[Machine]) -> io::Result<Self> {
+        let mut clients = Self { clients: Vec::new(), stopped: None };
+        for machine in machines {
+            clients.clients.push(Client::start(words, machine)?);
+        }
+        Ok(clients)
+    }
+
+    /// The numbers of the clients that have ended since the last call.
+    pub(crate) fn ended(&mut self) -> Vec<usize> {
+        let mut ended = Vec::new();
+        for (number, client) in self.clients.iter_mut().enumerate().filter(|(_, client)| client.status.is_none()) {
+            client.status = client.tree.ended();
+            if client.status.is_some() {
+                ended.push(number);
+            }
+        }
+        ended
+    }
+
+    /// Whether a client that was not stopped has ended: it sends no further requests by its own choice.
+    pub(crate) fn ended_by_itself(&self, number: usize) -> bool {
+        self.clients.get(number).is_some_and(|client| client.status.is_some() && !client.stopped)
+    }
+
+    pub(crate) fn all_ended(&self) -> bool {
+        self.clients.iter().all(|client| client.status.is_some())
+    }
+
+    /// The first exit status that is a failure, of the clients that ended by themselves.
+    pub(crate) fn failure(&self) -> Option<ExitStatus> {
+        let by_themselves = self.clients.iter().filter(|client| !client.stopped);
+        by_themselves.filter_map(|client| client.status).find(|status| !status.success())
+    }
+
+    /// Asks the clients that still run to terminate, and kills them when their grace is over.
+    pub(crate) fn stop(&mut self) {
+        let is_first = self.stopped.is_none();
+        let is_over = self.stopped.get_or_insert_with(Instant::now).elapsed() > GRACE;
+        for client in self.clients.iter_mut().filter(|client| client.status.is_none()) {
+            client.stopped = true;
+            if is_first {
+                client.tree.terminate();
+            } else if is_over {
+                client.tree.kill();
+            }
+        }
+    }
+}
+
+impl Client {
+    fn start(words: &[OsString], machine: &Machine) -> io::Result<Self> {
+        let (program, arguments) =
+            words.split_first().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no command"))?;
+        let mut command = Command::new(program);
+        command.args(arguments);
+        command.env(ENDPOINT_VARIABLE, machine.url()).env(MACHINE_VARIABLE, &machine.name);
+        // The group is not the terminal's foreground, so that reading it would stop the client for ever.
+        if io::stdin().is_terminal() {
+            command.stdin(Stdio::null());
+        }
+        Ok(Self { tree: ProcessTree::start(command)?, status: None, stopped: false })
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        if self.status.is_none() {
+            self.tree.kill();
+        }
+        // What a client left running would go on after the report.
+        self.tree.kill_rest();
+    }
+}

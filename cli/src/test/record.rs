@@ -1,0 +1,27 @@
+//! `record`: makes a scenario of what a watcher saw.
+
+use std::path::Path;
+
+use crate::args::RecordArgs;
+use crate::audit_lines::read_audit;
+use crate::error::CommandError;
+use crate::output::{diagnose, print};
+use scheduled_events_replay::scenario::Recording;
+
+pub(crate) fn record(args: &RecordArgs) -> Result<(), CommandError> {
+    print(recorded(&args.audit, args.mask)?.as_bytes())
+}
+
+/// What an audit file recorded, as the text of a scenario.
+pub(crate) fn recorded(audit: &Path, mask: bool) -> Result<String, CommandError> {
+    let mut recording = Recording::default();
+    let name = read_audit(audit, &mut |line| recording.add(line))?;
+    let text = recording.scenario(mask).map_err(|reason| CommandError::document(format!("{name}: {reason}")))?;
+    if recording.lost > 0 {
+        diagnose("warning", &format!("{name}: {} records were lost when it was written", recording.lost));
+    }
+    if recording.unreadable > 0 {
+        diagnose("warning", &format!("{name}: {} lines are no record, and were left out", recording.unreadable));
+    }
+    Ok(text)
+}

@@ -1,0 +1,273 @@
+//! `replay` and `scenarios`: a stand-in for Azure's metadata service.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use super::clients::Clients;
+use super::record::recorded;
+use crate::args::{ReplayArgs, ScenariosArgs};
+use crate::error::CommandError;
+use crate::output::format::{count, printable};
+use crate::output::style::{BAD, BOLD, CAUTION, DIM, GOOD, PLAIN};
+use crate::output::table::Table;
+use crate::output::terminal;
+use crate::output::{check_written, diagnose, print, print_progress, print_record};
+use crate::platform;
+use scheduled_events::record::Record;
+use scheduled_events_replay::verdict::report::{ReportFormat, TimelineLine, VerdictReport, measures};
+use scheduled_events_replay::verdict::{Outcome, Rule};
+use scheduled_events_replay::{Machine, ReplayEvent, Scenario, Server, ServerConfig, Verdict};
+
+pub(crate) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
+    let scenario = load(&args.scenario)?;
+    let report = args.report.as_deref().map(open_report).transpose()?;
+    let (observer, events) = mpsc::channel();
+    let mut config = ServerConfig::new(scenario).listen(args.listen).speed(args.speed).vm_name(args.vm_name);
+    config = config.machines(args.machines).observer(observer).findings(true);
+    config.seed = args.seed;
+    for fault in args.fault {
+        config = config.fault(fault);
+    }
+    let started = SystemTime::now();
+    let server = Server::start(config).map_err(|error| {
+        let advice = match error.kind() {
+            io::ErrorKind::AddrInUse => "; another program uses this port, port 0 takes a free one",
+            _ => "",
+        };
+        CommandError::usage(format!("cannot listen on {}: {error}{advice}", args.listen))
+    })?;
+    // A script needs this line, so --quiet does not suppress it, and without it nobody knows the port.
+    print(addresses(server.machines()).as_bytes()).and_then(|()| check_written())?;
+    let mut run = ReplayRun { server, timeline: Vec::new(), has_started: false, is_over: None };
+    if args.command.is_empty() && report.is_none() {
+        for event in events {
+            run.event(&event);
+        }
+        return check_written();
+    }
+    let clients = run.test_clients(&args.command, args.linger, &events)?;
+    let verdicts: Vec<_> = (0..run.server.machines().len()).map(|number| run.server.verdict(number)).collect();
+    if let (Some((mut file, format)), Some(path)) = (report, &args.report) {
+        let (timeline, duration) = (&run.timeline, run.server.started().elapsed());
+        let report = VerdictReport { scenario: &args.scenario, started, duration, verdicts: &verdicts, timeline };
+        file.write_all(report.write(format).as_bytes())
+            .and_then(|()| file.flush())
+            .map_err(|error| CommandError { exit_code: 1, message: not_written(path, &error) })?;
+    }
+    for verdict in &verdicts {
+        print_progress(&summary(verdict));
+        if verdict.polls().count == 0 {
+            let name = printable(verdict.machine());
+            diagnose("warning", &format!("{name} never polled, so nothing was tested; check the client's endpoint"));
+        }
+    }
+    check_written()?;
+    if let Some(status) = clients.failure() {
+        let exit_code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
+        return Err(CommandError { exit_code, message: format!("the command failed: {status}") });
+    }
+    match verdicts.iter().filter(|verdict| !verdict.is_clean()).count() {
+        0 => Ok(()),
+        broken => Err(CommandError::endpoint(format!(
+            "{} of {} broke the wire contract",
+            broken,
+            count(verdicts.len(), "client")
+        ))),
+    }
+}
+
+/// A server, and what has happened so far.
+struct ReplayRun {
+    server: Server,
+    timeline: Vec<TimelineLine>,
+    /// Whether a document was served, which starts the scenario.
+    has_started: bool,
+    /// When the scenario ended.
+    is_over: Option<Instant>,
+}
+
+impl ReplayRun {
+    fn event(&mut self, event: &ReplayEvent) {
+        // Successful polls come every second and are not printed.
+        let is_routine = matches!(event, ReplayEvent::Answered { method, status: Some(200 | 304), faults, .. }
+            if method == "GET" && faults.is_empty());
+        if is_routine {
+            return;
+        }
+        let machine = match event {
+            ReplayEvent::Answered { machine, .. } | ReplayEvent::Finding { machine, .. } => Some(*machine),
+            _ => None,
+        };
+        let machines = self.server.machines();
+        let name = machine.filter(|_| machines.len() > 1).and_then(|number| machines.get(number));
+        let name = name.map_or_else(String::new, |machine| format!("{}: ", machine.name));
+        print_progress(&format!("{}\n", printable(&format!("{name}{event}"))));
+        self.has_started |= matches!(event, ReplayEvent::ScenarioStarted);
+        if matches!(event, ReplayEvent::Finished) {
+            self.is_over.get_or_insert_with(Instant::now);
+        }
+        if self.timeline.len() < TIMELINE_MAX {
+            let at = match event {
+                ReplayEvent::Finding { finding, .. } => finding.at,
+                _ => self.server.started().elapsed(),
+            };
+            self.timeline.push(TimelineLine { at, machine, text: event.to_string() });
+        }
+    }
+
+    /// Runs the command for each machine until all have ended, or until a signal asks this program to stop. Without a
+    /// command, the clients are the user's.
+    fn test_clients(
+        &mut self,
+        command: &[OsString],
+        linger: Duration,
+        events: &Receiver<ReplayEvent>,
+    ) -> Result<Clients, CommandError> {
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&is_stopped);
+        platform::on_stop_signal(move || flag.store(true, Ordering::SeqCst))
+            .map_err(|error| CommandError::usage(format!("cannot start a thread: {error}")))?;
+        let machines = if command.is_empty() { &[] } else { self.server.machines() };
+        let mut clients = Clients::start(command, machines)
+            .map_err(|error| CommandError::usage(format!("cannot run {}: {error}", command[0].to_string_lossy())))?;
+        loop {
+            let never_starts = !self.has_started && self.server.started().elapsed() >= START_MAX;
+            let is_over = never_starts || self.is_over.is_some_and(|since| since.elapsed() >= linger);
+            if is_stopped.load(Ordering::SeqCst) || is_over && !command.is_empty() {
+                clients.stop();
+            }
+            for number in clients.ended() {
+                if clients.ended_by_itself(number) {
+                    self.server.client_ended(number);
+                }
+            }
+            let has_ended = match command {
+                [] => is_stopped.load(Ordering::SeqCst),
+                _ => clients.all_ended(),
+            };
+            // The events that are in the channel by now belong to the report.
+            while let Ok(event) = events.try_recv() {
+                self.event(&event);
+            }
+            if has_ended {
+                return Ok(clients);
+            }
+            thread::sleep(CLIENTS_CHECK);
+        }
+    }
+}
+
+/// How long clients may run without a request that is answered with a document: the first response may take two minutes.
+const START_MAX: Duration = Duration::from_secs(150);
+
+/// How often it is checked whether the clients have ended.
+const CLIENTS_CHECK: Duration = Duration::from_millis(50);
+
+/// The most lines of a report about what happened.
+const TIMELINE_MAX: usize = 10_000;
+
+/// Makes the report's file before anything else happens, so that a wrong path is found at once.
+fn open_report(path: &Path) -> Result<(File, ReportFormat), CommandError> {
+    let format = ReportFormat::of(path).ok_or_else(|| {
+        CommandError::usage(format!(
+            "found the report {}, expected a name that ends in .xml (JUnit), .ndjson or .html",
+            path.display()
+        ))
+    })?;
+    let file = File::create(path).map_err(|error| CommandError::usage(not_written(path, &error)))?;
+    Ok((file, format))
+}
+
+fn not_written(path: &Path, error: &io::Error) -> String {
+    format!("cannot write the report {}: {error}", path.display())
+}
+
+/// A verdict in some lines.
+fn summary(verdict: &Verdict) -> String {
+    let with = |outcome| Rule::ALL.iter().filter(|rule| verdict.outcome(**rule) == outcome).count();
+    let (style, word) = if verdict.is_clean() { (GOOD, "clean") } else { (BAD, "not clean") };
+    let mut text = format!(
+        "\n{BOLD}{}{BOLD:#}: {style}{word}{style:#}; {} kept, {} broken, {} with a warning, {} did not apply\n",
+        printable(verdict.machine()),
+        count(with(Outcome::Passed), "rule"),
+        with(Outcome::Failed),
+        with(Outcome::Warned),
+        with(Outcome::NotChecked),
+    );
+    for (name, value) in measures(verdict) {
+        let _ = writeln!(text, "  {}: {}", printable(&name), printable(&value));
+    }
+    for rule in Rule::ALL {
+        let (style, word) = match verdict.outcome(*rule) {
+            Outcome::Failed => (BAD, "broken"),
+            Outcome::Warned => (CAUTION, "warning"),
+            _ => continue,
+        };
+        let first = verdict.findings().iter().find(|finding| finding.rule == *rule);
+        let first = first.map_or_else(String::new, |finding| format!("{:.1} s: {finding}", finding.at.as_secs_f64()));
+        let more = match verdict.count(*rule) {
+            0 | 1 => String::new(),
+            all => format!("; {} more", all - 1),
+        };
+        let _ = writeln!(text, "  {style}{word}{style:#} at {}{more}", printable(&first));
+    }
+    text
+}
+
+/// A line for each machine. Those after the first end with the machine's name.
+fn addresses(machines: &[Machine]) -> String {
+    let line = |(number, machine): (usize, &Machine)| match number {
+        0 => format!("listening on {}\n", machine.url()),
+        _ => format!("listening on {} as {}\n", machine.url(), printable(&machine.name)),
+    };
+    machines.iter().enumerate().map(line).collect()
+}
+
+/// The built-in scenario of this name, or the scenario in the file of this path. An audit file is one, too: what it recorded.
+pub(crate) fn load(name: &str) -> Result<Scenario, CommandError> {
+    if Scenario::builtin_source(name).is_none() && is_audit(Path::new(name)) {
+        let text = recorded(Path::new(name), false)?;
+        return Scenario::parse(&text).map_err(|error| CommandError::document(format!("{name}: {}", error.message())));
+    }
+    Scenario::load(name).map_err(CommandError::usage)
+}
+
+/// Whether a file has JSON Lines, as an audit file does. No scenario file begins with a brace.
+fn is_audit(path: &Path) -> bool {
+    let mut first = [0];
+    File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == *b"{"
+}
+
+pub(crate) fn scenarios(args: &ScenariosArgs) -> Result<(), CommandError> {
+    if let Some(name) = &args.show {
+        let source = Scenario::builtin_source(name).ok_or_else(|| {
+            CommandError::usage(format!("there is no scenario {name:?}; {}", Scenario::suggestion(name)))
+        })?;
+        return print(source.as_bytes());
+    }
+    if args.output.json {
+        return Scenario::builtins()
+            .try_for_each(|(name, about)| print_record(&Record::Scenario { name, about: &about }));
+    }
+    let mut table = Table::default();
+    for (name, about) in Scenario::builtins() {
+        table.row([(name.to_owned(), BOLD), (about, PLAIN)]);
+    }
+    let mut text = Vec::new();
+    // Writing to memory does not fail.
+    let _ = table.print(&mut text, terminal::output_width());
+    let _ = writeln!(
+        text,
+        "\n{DIM}Watch one:       scheduled-events demo SCENARIO\n\
+         Print its file:  scheduled-events scenarios --show SCENARIO{DIM:#}"
+    );
+    print(&text)
+}

@@ -1,0 +1,353 @@
+//! The host of `watch`: prints records and runs the user's commands.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use scheduled_events_core::{Change, GateAnswer, GatePhase, Preparation};
+
+use crate::output::format::printable;
+use crate::output::{self, diagnose};
+use crate::system::systemd::Supervisor;
+use crate::watch::printer::{RecordPrinter, print_note};
+use scheduled_events::audit::Audit;
+use scheduled_events::hooks::{CommandEvent, CommandLine, CommandOutcome, RunningCommand, end_all, log_refused};
+use scheduled_events::limits::{
+    COMMAND_TIME, COMMAND_TIME_MAX, COMMAND_TIME_MIN, GATE_ANOTHER_APPROVES, GATE_TIME, HOOKS_AT_ONCE,
+    HOOKS_WAITING_MAX,
+};
+use scheduled_events::metrics::{CommandKind, CommandMetrics, Metrics, MetricsFile};
+use scheduled_events::record::{EventRecord, HookOutcome, TimedRecord, event_key};
+use scheduled_events::watch::{Completion, Host, Note, Poll, Reply, WatchStatus};
+
+/// Prints records and runs the user's commands.
+pub(crate) struct CommandHost {
+    pub(crate) printer: RecordPrinter,
+    pub(crate) audit: Option<Audit>,
+    pub(crate) metrics: Option<(Metrics, MetricsFile)>,
+    pub(crate) prepare: Option<CommandLine>,
+    pub(crate) recover: Option<CommandLine>,
+    pub(crate) gate: Option<CommandLine>,
+    /// How long a preparation may run; `None` for the default.
+    pub(crate) prepare_timeout: Option<Duration>,
+    pub(crate) on: Vec<(Change, CommandLine)>,
+    supervisor: Supervisor,
+    /// Preparations, recoveries and questions to the gate that run, by attempt.
+    running: HashMap<u32, RunningCommand>,
+    /// Commands for changes of this machine's events, and of others'.
+    on_own: CommandQueue,
+    on_others: CommandQueue,
+}
+
+/// Commands for changes. Some run and the others wait: a document may announce a thousand events.
+#[derive(Default)]
+struct CommandQueue {
+    waiting: VecDeque<ChangeCommands>,
+    running: Vec<Vec<RunningCommand>>,
+}
+
+/// The commands for one change.
+struct ChangeCommands {
+    commands: Vec<CommandLine>,
+    change: Change,
+    event: EventRecord,
+    /// When the commands must have ended: when the event may start.
+    due: Option<Instant>,
+    metrics: Option<CommandMetrics>,
+    completion: Completion,
+}
+
+impl CommandQueue {
+    /// Drops the waiting commands for an earlier change of the same kind, whose event is outdated, and the oldest ones if too many
+    /// wait.
+    fn make_way(&mut self, change: Change, event: &EventRecord) {
+        let key = event_key(&event.event_id);
+        let is_outdated =
+            |waiting: &ChangeCommands| waiting.change == change && event_key(&waiting.event.event_id) == key;
+        let outdated = self.waiting.iter().position(is_outdated).and_then(|index| self.waiting.remove(index));
+        if let Some(outdated) = outdated {
+            outdated.completion.complete();
+        } else if self.waiting.len() >= HOOKS_WAITING_MAX
+            && let Some(oldest) = self.waiting.pop_front()
+        {
+            let text =
+                format!("too many commands wait: none is run for {} of {}", oldest.change, oldest.event.event_id);
+            diagnose("error", &text);
+            oldest.completion.complete();
+        }
+    }
+
+    /// Starts as many waiting commands as may run.
+    fn start(&mut self) {
+        self.running.retain(|commands| commands.iter().any(|running| !running.has_ended()));
+        while self.running.len() < HOOKS_AT_ONCE
+            && let Some(waiting) = self.waiting.pop_front()
+        {
+            self.running.push(waiting.start());
+        }
+    }
+}
+
+impl ChangeCommands {
+    fn start(self) -> Vec<RunningCommand> {
+        let label = format!("on {}", self.change);
+        let left = self.due.map(|due| due.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero());
+        let unfinished = Arc::new(AtomicUsize::new(self.commands.len()));
+        let start = |command: CommandLine| {
+            let (label, unfinished, completion) = (label.clone(), Arc::clone(&unfinished), self.completion.clone());
+            let extra = [("SCHEDULED_EVENTS_CHANGE", self.change.word())];
+            let on_event = move |event| match event {
+                CommandEvent::Line(line) => diagnose(&label, &line),
+                CommandEvent::Refused(why) => log_refused(&label, &why, diagnose),
+                CommandEvent::Ended(ended) => {
+                    ended.log(&label, diagnose);
+                    if unfinished.fetch_sub(1, Ordering::SeqCst) == 1 {
+                        completion.complete();
+                    }
+                }
+            };
+            let on_event = counted(CommandKind::Change, self.metrics.clone(), on_event);
+            command.start(&self.event, &extra, Some(deadline(left)), on_event)
+        };
+        self.commands.into_iter().map(start).collect()
+    }
+}
+
+impl CommandHost {
+    pub(crate) fn new(printer: RecordPrinter) -> Self {
+        Self {
+            printer,
+            audit: None,
+            metrics: None,
+            prepare: None,
+            recover: None,
+            gate: None,
+            prepare_timeout: None,
+            on: Vec::new(),
+            supervisor: Supervisor::new(),
+            running: HashMap::new(),
+            on_own: CommandQueue::default(),
+            on_others: CommandQueue::default(),
+        }
+    }
+
+    /// Starts a command for an attempt, which [`cancel`](Host::cancel) ends.
+    fn start(
+        &mut self,
+        (kind, command): (CommandKind, &CommandLine),
+        (event, variables): (&EventRecord, &[(&str, &str)]),
+        time: Option<Duration>,
+        attempt: u32,
+        on_event: impl Fn(CommandEvent) + Clone + Send + 'static,
+    ) {
+        self.running.retain(|_, running| !running.has_ended());
+        let attempt_text = attempt.to_string();
+        let variables = [variables, &[("SCHEDULED_EVENTS_ATTEMPT", attempt_text.as_str())]].concat();
+        let deadline = time.and_then(|time| Instant::now().checked_add(time));
+        let on_event = counted(kind, self.command_metrics(), on_event);
+        self.running.insert(attempt, command.start(event, &variables, deadline, on_event));
+    }
+
+    fn command_metrics(&self) -> Option<CommandMetrics> {
+        self.metrics.as_ref().map(|(metrics, _)| metrics.commands())
+    }
+
+    /// Hands the metrics to the file if they changed and it may be written again. Returns how soon to call again.
+    fn write_metrics(&mut self, status: WatchStatus<'_>) -> Option<Duration> {
+        let lost = self.audit.as_ref().map_or(0, Audit::lost);
+        let (metrics, file) = self.metrics.as_mut()?;
+        metrics.status(status, output::dropped_records().saturating_add(lost));
+        if !metrics.is_changed() {
+            return None;
+        }
+        let wait = file.wait();
+        if wait.is_zero() {
+            file.write(metrics.text());
+        }
+        (!wait.is_zero()).then_some(wait)
+    }
+
+    /// Writes the metrics for the last time.
+    pub(crate) fn finish_metrics(&mut self) {
+        if let Some((metrics, file)) = &mut self.metrics {
+            file.finish(metrics.text());
+        }
+    }
+
+    /// Ends all commands that still run: asks them first, then kills them.
+    pub(crate) fn stop(&self) {
+        self.supervisor.stopping();
+        let on_changes = self.on_own.running.iter().chain(&self.on_others.running).flatten();
+        let all: Vec<_> = self.running.values().chain(on_changes).collect();
+        end_all(&all);
+    }
+}
+
+impl Host for CommandHost {
+    fn record(&mut self, record: &TimedRecord<'_>) {
+        if let Some(audit) = &mut self.audit {
+            audit.record(record);
+        }
+        if let Some((metrics, _)) = &mut self.metrics {
+            metrics.record(record);
+        }
+        #[cfg(windows)]
+        crate::output::event_log::record(record);
+        self.printer.record(record);
+    }
+
+    fn polled(&mut self, poll: &Poll<'_>) {
+        if let Some((metrics, _)) = &mut self.metrics {
+            metrics.polled(poll);
+        }
+    }
+
+    fn before_approval(&mut self) {
+        if let Some(audit) = &mut self.audit {
+            audit.sync();
+        }
+    }
+
+    fn note(&mut self, note: &Note) {
+        print_note(note);
+    }
+
+    fn prepare(&mut self, event: &EventRecord, time_left: Option<Duration>, reply: Reply) {
+        let Some(command) = self.prepare.clone() else {
+            diagnose("warning", "an event needs preparation, but there is no --prepare COMMAND; the event is held");
+            reply.prepared(Preparation::Failed, HookOutcome::NoCommand);
+            return;
+        };
+        // It may run beyond the start of the event: a checkpoint may still succeed. Its end cancels the preparation.
+        let time = self.prepare_timeout.or(if time_left.is_some() { None } else { Some(COMMAND_TIME) });
+        let attempt = reply.attempt();
+        self.start(
+            (CommandKind::Prepare, &command),
+            (event, &[]),
+            time,
+            attempt,
+            move |event: CommandEvent| match event {
+                CommandEvent::Line(line) => diagnose("prepare", &line),
+                CommandEvent::Refused(why) => log_refused("prepare", &why, diagnose),
+                CommandEvent::Ended(ended) => match outcome("prepare", HookOutcome::Ready, &ended) {
+                    HookOutcome::Ready => reply.prepared(Preparation::Ready, HookOutcome::Ready),
+                    outcome => reply.prepared(Preparation::Failed, outcome),
+                },
+            },
+        );
+    }
+
+    fn recover(&mut self, events: &[EventRecord], reply: Reply) {
+        let (Some(command), Some(last)) = (self.recover.clone(), events.first()) else {
+            reply.recovered(HookOutcome::NoCommand);
+            return;
+        };
+        // One per line: an id with a line feed must not look like two.
+        let ids = events.iter().map(|event| printable(&event.event_id)).collect::<Vec<_>>().join("\n");
+        let (attempt, variables) = (reply.attempt(), [("SCHEDULED_EVENTS_EVENT_IDS", ids.as_str())]);
+        let recover = (CommandKind::Recover, &command);
+        self.start(recover, (last, &variables), Some(COMMAND_TIME), attempt, move |event: CommandEvent| match event {
+            CommandEvent::Line(line) => diagnose("recover", &line),
+            CommandEvent::Refused(why) => log_refused("recover", &why, diagnose),
+            CommandEvent::Ended(ended) => reply.recovered(outcome("recover", HookOutcome::Done, &ended)),
+        });
+    }
+
+    fn gate(&mut self, event: &EventRecord, phase: GatePhase, reply: Reply) {
+        let Some(command) = self.gate.clone() else {
+            reply.gate(phase, GateAnswer::Open);
+            return;
+        };
+        let (attempt, variables) = (reply.attempt(), [("SCHEDULED_EVENTS_PHASE", phase.word())]);
+        let gate = (CommandKind::Gate, &command);
+        self.start(gate, (event, &variables), Some(GATE_TIME), attempt, move |event: CommandEvent| match event {
+            CommandEvent::Line(line) => diagnose("gate", &line),
+            CommandEvent::Refused(why) => log_refused("gate", &why, diagnose),
+            CommandEvent::Ended(ended) => reply.gate(phase, gate_answer(phase, &ended)),
+        });
+    }
+
+    fn cancel(&mut self, attempt: u32) {
+        if let Some(running) = self.running.get(&attempt) {
+            running.cancel();
+        }
+    }
+
+    fn heartbeat(&mut self, status: WatchStatus<'_>) -> Option<Duration> {
+        self.on_own.start();
+        self.on_others.start();
+        let wake_within =
+            [self.printer.heartbeat(status), self.supervisor.heartbeat(status), self.write_metrics(status)];
+        wake_within.into_iter().flatten().min()
+    }
+
+    fn changed(
+        &mut self,
+        change: Change,
+        event: &EventRecord,
+        time_left: Option<Duration>,
+        completion: Completion,
+    ) -> bool {
+        let wanted = self.on.iter().filter(|(wanted, _)| *wanted == change);
+        let commands: Vec<_> = wanted.map(|(_, command)| command.clone()).collect();
+        if commands.is_empty() {
+            return false;
+        }
+        let due = time_left.filter(|_| !change.is_end()).map(|left| Instant::now() + left.min(COMMAND_TIME_MAX));
+        // Others' events must not delay this machine's.
+        let is_own = event.mine != Some(false);
+        let metrics = self.command_metrics();
+        let queue = if is_own { &mut self.on_own } else { &mut self.on_others };
+        queue.make_way(change, event);
+        queue.waiting.push_back(ChangeCommands { commands, change, event: event.clone(), due, metrics, completion });
+        queue.start();
+        true
+    }
+}
+
+/// Counts a command when it has ended.
+fn counted(
+    kind: CommandKind,
+    metrics: Option<CommandMetrics>,
+    on_event: impl Fn(CommandEvent) + Clone + Send + 'static,
+) -> impl Fn(CommandEvent) + Clone + Send + 'static {
+    let started = Instant::now();
+    move |event| {
+        if let (CommandEvent::Ended(ended), Some(metrics)) = (&event, &metrics) {
+            metrics.ended(kind, ended, started.elapsed());
+        }
+        on_event(event);
+    }
+}
+
+fn deadline(time_left: Option<Duration>) -> Instant {
+    Instant::now() + time_left.map_or(COMMAND_TIME, |left| left.clamp(COMMAND_TIME_MIN, COMMAND_TIME_MAX))
+}
+
+/// What the gate's command says by its end. Only what is no answer is printed.
+fn gate_answer(phase: GatePhase, ended: &CommandOutcome) -> GateAnswer {
+    match ended {
+        CommandOutcome::Succeeded => GateAnswer::Open,
+        CommandOutcome::Failed { code: Some(GATE_ANOTHER_APPROVES), .. } if phase == GatePhase::Approve => {
+            GateAnswer::AnotherApproves
+        }
+        CommandOutcome::Failed { code: Some(_), .. } => GateAnswer::Closed,
+        _ => {
+            ended.log("gate", diagnose);
+            GateAnswer::Closed
+        }
+    }
+}
+
+/// The outcome of a command, for its record: `success`, or why it failed. A failure is also printed.
+fn outcome(label: &str, success: HookOutcome, ended: &CommandOutcome) -> HookOutcome {
+    ended.log(label, diagnose);
+    match ended {
+        CommandOutcome::Succeeded => success,
+        CommandOutcome::Failed { .. } | CommandOutcome::NotStarted(_) => HookOutcome::Failed,
+        CommandOutcome::DeadlinePassed => HookOutcome::TimedOut,
+        CommandOutcome::Stopped => HookOutcome::Stopped,
+        CommandOutcome::Cancelled => HookOutcome::Cancelled,
+    }
+}

@@ -1,0 +1,165 @@
+//! `watch`: polls, decides, prepares, approves and recovers, until it is stopped.
+
+mod host;
+mod others;
+pub(crate) mod printer;
+
+use std::path::PathBuf;
+
+use scheduled_events_core::{Action, Policy};
+
+use crate::api_version::policy_warning;
+use crate::args::WatchArgs;
+use crate::endpoint::connect;
+use crate::error::CommandError;
+#[cfg(windows)]
+use crate::output::event_log::{self, Entry};
+use crate::output::format::{count, printable};
+use crate::output::{self, diagnose};
+use crate::own_files::OwnFiles;
+use crate::platform;
+use crate::system::startup::{patiently, signals, stop_on_signals};
+use host::CommandHost;
+use printer::{RecordPrinter, Stamp, print_note};
+use scheduled_events::audit::Audit;
+use scheduled_events::hooks;
+use scheduled_events::metrics::{Metrics, MetricsFile};
+use scheduled_events::policy_file;
+use scheduled_events::state::StateFile;
+use scheduled_events::watch::{StopReason, Watcher, WatcherOptions};
+
+pub(crate) fn watch(args: WatchArgs) -> Result<(), CommandError> {
+    #[cfg(windows)]
+    if args.event_log {
+        patiently(|| event_log::open(diagnose))?;
+    }
+    check_files(&args)?;
+    let policy = policy_file::load(&args.policy.policy).map_err(CommandError::usage)?;
+    warn(&args, &policy);
+    let runs_commands = runs_commands(&args);
+    let imds = connect(&args.service)?;
+    platform::ignore_file_size_signal().map_err(|error| signals(&error))?;
+    // A dry run changes no file.
+    let open = if args.dry_run { StateFile::open_read_only } else { StateFile::open };
+    let state = args.state.as_deref().map(open).transpose().map_err(CommandError::usage)?;
+    if let Some((file, _)) = state.as_ref().filter(|_| !args.dry_run) {
+        let left = hooks::register_with(file);
+        if left > 0 {
+            let text = format!("ended {} that the last run left running", count(left, "command"));
+            diagnose("note", &text);
+        }
+    }
+    let open_audit = |path: &PathBuf| Audit::open(path, print_note);
+    let audit =
+        args.audit.as_ref().filter(|_| !args.dry_run).map(open_audit).transpose().map_err(CommandError::usage)?;
+    let open_metrics = |path: &PathBuf| MetricsFile::new(path, print_note);
+    let metrics_file = args
+        .metrics_file
+        .as_ref()
+        .filter(|_| !args.dry_run)
+        .map(open_metrics)
+        .transpose()
+        .map_err(CommandError::usage)?;
+    let options = WatcherOptions {
+        api_version: args.service.api_version,
+        vm_names: args.machine.vm_name,
+        policy,
+        interval: args.interval,
+        dry_run: args.dry_run,
+        gate: args.gate.is_some(),
+        recover_all: args.recover_all,
+        until_idle: args.until_idle,
+        max_polls: args.max_polls,
+        timeout: None,
+    };
+    patiently(output::start_writers)?;
+    if let Some(file) = &metrics_file {
+        patiently(|| file.start_writer())?;
+    }
+    let printer = RecordPrinter::new(&args.output, args.log.verbose, Stamp::of_log());
+    let about = format!(
+        "watching {} every {}, policy {}",
+        imds.endpoint(),
+        humantime::format_duration(options.interval),
+        printable(&args.policy.policy)
+    );
+    printer.message(&format!("{about}; press Ctrl-C to stop"));
+    #[cfg(windows)]
+    event_log::add(Entry::Watching, &about);
+    let endpoint = imds.endpoint().to_owned();
+    let mut host = CommandHost::new(printer);
+    host.audit = audit;
+    host.metrics = metrics_file.map(|file| (Metrics::new(), file));
+    let mut watch = Watcher::new(imds, options, state).map_err(CommandError::usage)?;
+    if runs_commands {
+        patiently(hooks::reserve_thread)?;
+    }
+    // Last: while a thread is awaited, a signal ends the process at once.
+    stop_on_signals(&watch.handle())?;
+    host.prepare = args.prepare;
+    host.recover = args.recover;
+    host.gate = args.gate;
+    host.prepare_timeout = args.prepare_timeout;
+    host.on = args.on;
+    let ended = watch.run(&mut host);
+    host.printer.finish();
+    host.stop();
+    if let Some(audit) = &mut host.audit {
+        audit.finish();
+    }
+    host.finish_metrics();
+    #[cfg(windows)]
+    event_log::add(Entry::Stopped, "stopped");
+    output::flush_on_exit();
+    match ended {
+        StopReason::Idle | StopReason::Stopped | StopReason::PollsDone { answered: true } => output::check_written(),
+        StopReason::PollsDone { answered: false } => {
+            Err(CommandError::endpoint(format!("no poll of {endpoint} was answered with a document")))
+        }
+    }
+}
+
+/// Checks that no two options imply the same file.
+pub(crate) fn check_files(args: &WatchArgs) -> Result<(), CommandError> {
+    let files = OwnFiles::default().state(args.state.as_deref()).audit(args.audit.as_deref());
+    files.policy(&args.policy.policy).check()
+}
+
+/// Whether there are commands that an event may start.
+pub(crate) fn runs_commands(args: &WatchArgs) -> bool {
+    [&args.prepare, &args.recover, &args.gate].into_iter().any(Option::is_some) || !args.on.is_empty()
+}
+
+/// Warns about arguments that are valid and most likely not what is meant.
+fn warn(args: &WatchArgs, policy: &Policy) {
+    if let Some(warning) = policy_warning(policy, &args.service.api_version) {
+        diagnose("warning", &warning);
+    }
+    if let Some(file) = args.metrics_file.as_ref().filter(|file| file.extension().is_none_or(|end| end != "prom")) {
+        let text = format!("node_exporter reads only files that end in .prom, and not {}", file.display());
+        diagnose("warning", &text);
+    }
+    let prepares = policy.rules().iter().any(|rule| rule.action == Action::Prepare);
+    if prepares && args.prepare.is_none() && !args.dry_run {
+        diagnose(
+            "warning",
+            "the policy has a rule with action `prepare`, but there is no --prepare COMMAND: events that match it are held",
+        );
+    }
+    if !prepares && (args.prepare.is_some() || args.recover.is_some()) {
+        diagnose(
+            "warning",
+            &format!(
+                "the policy {} has no rule with action `prepare`: --prepare and --recover are never run",
+                args.policy.policy
+            ),
+        );
+    }
+    let on_changes = args.on.iter().map(|(_, command)| command);
+    for command in [&args.prepare, &args.recover].into_iter().flatten().chain(on_changes) {
+        if !command.program_exists() {
+            let program = &command.words()[0];
+            diagnose("warning", &format!("cannot find the program {program:?}; commands are run without a shell"));
+        }
+    }
+}

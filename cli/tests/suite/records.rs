@@ -1,0 +1,67 @@
+//! The page `docs/records.md`: generated from the definition of the records, and compared with the committed file.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use scheduled_events::record::write_json;
+use scheduled_events_core::UnixSeconds;
+use scheduled_events_core::record::{EXAMPLES, KINDS, Record, RecordKind};
+use scheduled_events_replay::Scenario;
+
+/// With this variable in the environment, the page is written instead of compared.
+const WRITE: &str = "SCHEDULED_EVENTS_WRITE_RECORDS_PAGE";
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/records.md");
+
+/// The time in the examples.
+const TIME: UnixSeconds = UnixSeconds(1_649_715_659);
+
+#[test]
+fn the_page_describes_the_records_as_they_are_defined() {
+    let page = page();
+    if std::env::var_os(WRITE).is_some() {
+        fs::write(PAGE, page).expect("the page can be written");
+        return;
+    }
+    let committed = fs::read_to_string(PAGE).expect("docs/records.md");
+    for (number, (expected, found)) in (1..).zip(page.lines().zip(committed.lines())) {
+        assert_eq!(expected, found, "docs/records.md, line {number}: run `make records-page`");
+    }
+    assert_eq!(page.len(), committed.len(), "docs/records.md is longer or shorter: run `make records-page`");
+}
+
+#[test]
+fn the_example_of_a_scenario_is_a_built_in_one() {
+    let Some(Record::Scenario { name, about }) = EXAMPLES.last() else { panic!("an example of a scenario") };
+    assert!(Scenario::builtins().any(|scenario| scenario == (name, (*about).to_owned())), "{name}: {about}");
+}
+
+fn page() -> String {
+    let mut page = include_str!("records.md.in").to_owned();
+    for (kind, record) in KINDS.iter().zip(EXAMPLES) {
+        section(&mut page, kind, record);
+    }
+    page
+}
+
+fn section(page: &mut String, kind: &RecordKind, record: &Record<'_>) {
+    let mut line = Vec::new();
+    if kind.commands.contains("watch") {
+        write_json(&record.at(TIME), &mut line).expect("memory");
+    } else {
+        write_json(record, &mut line).expect("memory");
+    }
+    let line = String::from_utf8(line).expect("text");
+    let commands = kind.commands.split(", ").map(|command| format!("`{command}`")).collect::<Vec<_>>().join(", ");
+    // Writing to a string does not fail.
+    let _ = writeln!(page, "\n## `{}`\n\n{} Emitted by {commands}.\n", kind.name, text(kind.about));
+    let _ = writeln!(page, "```json\n{line}```\n\n| member | values | meaning |\n|---|---|---|");
+    for member in kind.members() {
+        let _ = writeln!(page, "| `{}` | {} | {} |", member.name, member.values, text(member.about));
+    }
+}
+
+/// A doc comment as one paragraph.
+fn text(doc: &str) -> String {
+    doc.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
+}

@@ -1,0 +1,374 @@
+//! The lock of a state file or an audit file: which process uses it, and which commands that process runs.
+//!
+//! The lock file's first line has the id of the process. The second one identifies the time since the machine started, and each
+//! further one a running command. A process that is killed leaves them there for the next one.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::path::Path;
+use std::process;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{check_file, is_disk_full, sibling};
+use crate::limits::LOCK_TIMEOUT;
+use crate::platform::{self, LockAttempt};
+
+/// The extension of a lock file, after the name of the file that it locks.
+pub const LOCK_SUFFIX: &str = "lock";
+
+/// The longest lock file. A longer file is something else, and must not be overwritten.
+const LOCK_FILE_MAX: u64 = 256 * 1024;
+
+/// The lock of a file that one process at a time may write. Dropping it releases the lock.
+///
+/// ```
+/// use scheduled_events::files::lock::FileLock;
+///
+/// # let folder = std::env::temp_dir().join(format!("lock-example-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder).unwrap();
+/// let path = folder.join("numbers");
+/// let lock = FileLock::acquire(&path, "file of numbers")?; // creates numbers.lock
+/// assert!(FileLock::acquire(&path, "file of numbers").unwrap_err().contains("is in use by process"));
+/// assert!(lock.check(&path).is_ok());
+/// drop(lock);
+///
+/// let lock_file = folder.join("once");
+/// let lock = FileLock::acquire_at(&lock_file, &lock_file, "lock")?; // the lock file itself has this name
+/// assert!(lock.check_at(&lock_file).is_ok());
+/// assert!(lock.commands().is_empty()); // no earlier holder was killed while a command ran
+/// # std::fs::remove_dir_all(&folder).unwrap();
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Debug)]
+pub struct FileLock {
+    /// What the file is, for messages: `state file`.
+    what: &'static str,
+    inner: Arc<Mutex<Inner>>,
+    /// The process that has the lock. A process forked from it has a copy of this value, which must not release the lock.
+    process: u32,
+}
+
+#[derive(Debug)]
+struct Inner {
+    file: LockFile,
+    commands: BTreeMap<u32, CommandProcess>,
+}
+
+#[derive(Debug)]
+enum LockFile {
+    /// The system releases the lock when the process ends, in whatever way.
+    Held(File),
+    /// Another process has replaced the lock file, and may use the state file.
+    Lost,
+    /// The state file is only read.
+    None,
+}
+
+/// The process of a command that was started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CommandProcess {
+    pub(crate) process: u32,
+    /// When it started; see [`platform::process_start`].
+    pub(crate) started: u64,
+    /// What the command and its children have in their environment.
+    pub(crate) mark: String,
+}
+
+/// How the mark of a `run`'s worker starts.
+pub(crate) const WORKER_MARK: &str = "worker-";
+
+impl CommandProcess {
+    /// Whether the process still runs, and not another one that has its id by now; or, of a worker, something that it started. What
+    /// another command leaves when it ends by itself is not part of it any more.
+    pub(crate) fn runs(&self) -> bool {
+        self.leader_runs() || self.is_worker() && platform::has_marked_process(&self.mark)
+    }
+
+    /// Asks all that still belongs to the command to terminate, or kills it.
+    pub(crate) fn end(&self, kill: bool) {
+        platform::end_command(self.process, self.leader_runs(), &self.mark, kill);
+    }
+
+    pub(crate) fn is_worker(&self) -> bool {
+        self.mark.starts_with(WORKER_MARK)
+    }
+
+    fn leader_runs(&self) -> bool {
+        platform::process_start(self.process) == Some(self.started)
+    }
+}
+
+/// The running commands in a lock file. [`hooks::register_with`](crate::hooks::register_with) adds those that are started.
+///
+/// ```
+/// use scheduled_events::files::lock::FileLock;
+///
+/// # let path = std::env::temp_dir().join(format!("register-of-lock-example-{}", std::process::id()));
+/// let lock = FileLock::acquire_at(&path, &path, "lock")?;
+/// assert!(lock.commands().is_empty());
+/// # drop(lock);
+/// # std::fs::remove_file(&path).unwrap();
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct CommandRegister(Arc<Mutex<Inner>>);
+
+impl CommandRegister {
+    pub(crate) fn add(&self, command: CommandProcess) {
+        self.change(|commands| drop(commands.insert(command.process, command)));
+    }
+
+    pub(crate) fn remove(&self, process: u32) {
+        self.change(|commands| drop(commands.remove(&process)));
+    }
+
+    /// Whether no command is registered.
+    pub fn is_empty(&self) -> bool {
+        lock(&self.0).commands.is_empty()
+    }
+
+    /// All commands that are registered.
+    pub(crate) fn all(&self) -> Vec<CommandProcess> {
+        lock(&self.0).commands.values().cloned().collect()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut BTreeMap<u32, CommandProcess>)) {
+        let mut inner = lock(&self.0);
+        change(&mut inner.commands);
+        // A full disk must not stop a command. Without the entry, the next run may start it beside itself.
+        let _ = inner.write();
+    }
+}
+
+impl Inner {
+    fn write(&mut self) -> io::Result<()> {
+        let LockFile::Held(file) = &mut self.file else { return Ok(()) };
+        let mut text = format!("{:<10}\n{}\n", process::id(), platform::boot_id());
+        for CommandProcess { process, started, mark } in self.commands.values() {
+            let _ = writeln!(text, "{process} {started} {mark}");
+        }
+        // No sync: commands do not survive a crash of the machine.
+        file.rewind()?;
+        file.write_all(text.as_bytes())?;
+        file.set_len(text.len() as u64)
+    }
+}
+
+impl FileLock {
+    /// No lock, for a file that is only read.
+    pub(crate) fn none(what: &'static str) -> Self {
+        Self::with(what, LockFile::None, BTreeMap::new())
+    }
+
+    /// Locks the file at `path`, which is a `what`. A lock that is released soon is waited for.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong: another process has the lock, or the lock file cannot be used.
+    pub fn acquire(path: &Path, what: &'static str) -> Result<Self, String> {
+        Self::acquire_at(path, &sibling(path, LOCK_SUFFIX), what)
+    }
+
+    /// Locks the file at `path` through the lock file at `named`, which may be the same one.
+    ///
+    /// # Errors
+    /// Those of [`acquire`](Self::acquire).
+    pub fn acquire_at(path: &Path, named: &Path, what: &'static str) -> Result<Self, String> {
+        let failed =
+            |error: &io::Error| format!("cannot use the {what} {}: {}: {error}", path.display(), named.display());
+        let mut file = open(path, named, what)?;
+        let mut text = String::new();
+        // A damaged lock file has no commands.
+        let _ = file.read_to_string(&mut text);
+        let lock = Self::with(what, LockFile::Held(file), left_running(&text));
+        let written = lock.inner().write();
+        match written {
+            // The lock is held all the same. What it protects is written to the same disk, and that failure is reported.
+            Err(error) if !is_disk_full(&error) => Err(failed(&error)),
+            _ => Ok(lock),
+        }
+    }
+
+    fn with(what: &'static str, file: LockFile, commands: BTreeMap<u32, CommandProcess>) -> Self {
+        Self { what, inner: Arc::new(Mutex::new(Inner { file, commands })), process: process::id() }
+    }
+
+    pub(crate) fn is_none(&self) -> bool {
+        matches!(self.inner().file, LockFile::None)
+    }
+
+    /// The register of running commands in the lock file.
+    pub fn commands(&self) -> CommandRegister {
+        CommandRegister(Arc::clone(&self.inner))
+    }
+
+    /// Checks that the file at `path` is still locked for this process. A lock file that was removed is created again.
+    ///
+    /// # Errors
+    /// Those of the system, and a sentence that says that another process has replaced the lock file.
+    pub fn check(&self, path: &Path) -> io::Result<()> {
+        self.check_at(&sibling(path, LOCK_SUFFIX))
+    }
+
+    /// Checks that the lock file at this path is still locked for this process. One that was removed is created again.
+    ///
+    /// # Errors
+    /// Those of [`check`](Self::check).
+    pub fn check_at(&self, path: &Path) -> io::Result<()> {
+        let mut inner = self.inner();
+        let held = match &inner.file {
+            LockFile::Held(held) => held,
+            LockFile::Lost => return Err(self.replaced(path)),
+            LockFile::None => return Err(io::Error::other("a dry run does not write it")),
+        };
+        match platform::is_same_file(held, path) {
+            Ok(true) => {
+                if held.metadata()?.len() == 0 {
+                    // The disk was full at the start.
+                    let _ = inner.write();
+                }
+                return Ok(());
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => match platform::lock_new(path) {
+                Ok(LockAttempt::Acquired(new)) => {
+                    inner.file = LockFile::Held(new);
+                    return inner.write();
+                }
+                // Another process was faster.
+                Ok(LockAttempt::Held(_)) => {}
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            },
+            Ok(false) => {}
+            Err(error) => return Err(error),
+        }
+        inner.file = LockFile::Lost;
+        Err(self.replaced(path))
+    }
+
+    fn replaced(&self, lock_path: &Path) -> io::Error {
+        io::Error::other(format!(
+            "{} was replaced, so another process may use the {}; this one does not write it any more: stop one of them, and \
+             restart the other",
+            lock_path.display(),
+            self.what
+        ))
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        lock(&self.inner)
+    }
+}
+
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        // A register may still have the file open.
+        let mut inner = self.inner();
+        if let LockFile::Held(file) = &inner.file
+            && self.process == process::id()
+        {
+            platform::unlock(file);
+            inner.file = LockFile::None;
+        }
+    }
+}
+
+fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
+    inner.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The commands that a lock file lists, whether they run or not.
+fn listed(text: &str) -> impl Iterator<Item = CommandProcess> {
+    text.lines().skip(2).filter_map(|line| {
+        let mut words = line.split(' ');
+        let (process, started) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        Some(CommandProcess { process, started, mark: words.next()?.to_owned() })
+    })
+}
+
+/// The commands in a lock file that still run.
+fn left_running(text: &str) -> BTreeMap<u32, CommandProcess> {
+    let (boot, now) = (text.lines().nth(1).unwrap_or_default(), platform::boot_id());
+    let is_known = !boot.is_empty() && !now.is_empty();
+    if is_known && boot != now {
+        return BTreeMap::new();
+    }
+    // If the system does not identify its boots, the ids may be those of other processes. A mark is a command's alone.
+    let runs =
+        |command: &CommandProcess| if is_known { command.runs() } else { platform::has_marked_process(&command.mark) };
+    listed(text).filter(runs).map(|command| (command.process, command)).collect()
+}
+
+/// The number of workers that are registered in the lock file at this path and are not gone, with all that they started. The process
+/// that holds the lock removes those that are gone, so that all others count, even if they cannot be seen from here, as in another
+/// process namespace.
+///
+/// # Errors
+/// An error of the system. A file that was removed meanwhile has none.
+///
+/// ```
+/// use scheduled_events::files::lock::{FileLock, workers_in};
+///
+/// # let path = std::env::temp_dir().join(format!("workers-in-example-{}.lock", std::process::id()));
+/// let lock = FileLock::acquire_at(&path, &path, "lock")?;
+/// assert_eq!(workers_in(&path).map_err(|error| error.to_string())?, 0);
+/// # drop(lock);
+/// # std::fs::remove_file(&path).unwrap();
+/// # Ok::<(), String>(())
+/// ```
+#[cfg(unix)]
+pub fn workers_in(lock_path: &Path) -> io::Result<usize> {
+    let (mut file, is_held) = match platform::open_lock(lock_path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        opened => opened?,
+    };
+    let mut text = String::new();
+    // A damaged lock file has no commands.
+    let _ = (&mut file).take(LOCK_FILE_MAX).read_to_string(&mut text);
+    if is_held {
+        return Ok(listed(&text).filter(CommandProcess::is_worker).count());
+    }
+    Ok(left_running(&text).values().filter(|command| command.is_worker()).count())
+}
+
+/// Opens and locks the lock file at `lock_path`, of the file at `path`.
+fn open(path: &Path, lock_path: &Path, what: &str) -> Result<File, String> {
+    let named = lock_path.display();
+    let cannot_use = |reason: &dyn std::fmt::Display| format!("cannot use the {what} {}: {reason}", path.display());
+    let failed = |error: &io::Error| cannot_use(&format!("{named}: {error}"));
+    let deadline = Instant::now() + LOCK_TIMEOUT;
+    loop {
+        match platform::lock(lock_path).map_err(|error| failed(&error))? {
+            LockAttempt::Acquired(lock) => {
+                check_file(&lock).map_err(|reason| cannot_use(&format!("{named} {reason}; remove it")))?;
+                platform::make_private(&lock).map_err(|error| failed(&error))?;
+                if lock.metadata().map_err(|error| failed(&error))?.len() > LOCK_FILE_MAX {
+                    return Err(cannot_use(&format!("{named} is not a lock file; choose another path")));
+                }
+                if platform::is_same_file(&lock, lock_path).is_ok_and(|is_same| is_same) {
+                    return Ok(lock);
+                }
+                // It was replaced meanwhile.
+                if Instant::now() >= deadline {
+                    return Err(cannot_use(&format!("{named} is replaced all the time")));
+                }
+            }
+            LockAttempt::Held(_) if Instant::now() < deadline => thread::sleep(Duration::from_millis(10)),
+            LockAttempt::Held(lock) => {
+                let mut holder = String::new();
+                let _ = lock.take(20).read_to_string(&mut holder);
+                let advice = match holder.lines().next().unwrap_or_default().trim() {
+                    "" => format!("another process; stop that process or use another {what}"),
+                    id if id == process::id().to_string() => {
+                        format!("process {id}, which is this one; use another {what}")
+                    }
+                    id => format!("process {id}; stop that process or use another {what}"),
+                };
+                return Err(format!("the {what} {} is in use by {advice}", path.display()));
+            }
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Files that one program keeps for itself, such as a state file or an audit file: nobody but its owner and root writes them,
+//! no link leads elsewhere, and one process at a time uses them.
+//!
+//! This file checks, names and replaces such a file. [`lock`] locks it.
+
+pub mod lock;
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::platform;
+
+/// Checks what can be known before the file is opened, for an error that helps.
+///
+/// # Errors
+/// What is wrong with the file or its folder, and what to do.
+///
+/// ```
+/// use std::path::Path;
+///
+/// use scheduled_events::files::check_path;
+///
+/// let error = check_path(Path::new("/no/such/folder/state")).unwrap_err();
+/// assert!(error.ends_with("does not exist; create it, or choose another path"));
+/// ```
+pub fn check_path(path: &Path) -> Result<(), String> {
+    let folder = folder_of(path);
+    let named = folder.display();
+    match fs::metadata(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(format!("the folder {named} does not exist; create it, or choose another path"));
+        }
+        Err(error) => return Err(format!("the folder {named}: {error}")),
+        Ok(metadata) if !metadata.is_dir() => return Err(format!("{named} is not a folder; choose another path")),
+        Ok(metadata) => platform::check_owner(&metadata)
+            .map_err(|reason| format!("the folder {named} {reason}; choose a folder of your own"))?,
+    }
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_symlink() => Err("it is a link; give the path that it leads to".to_owned()),
+        Ok(metadata) if !metadata.is_file() => Err("not a regular file; choose another path".to_owned()),
+        Ok(metadata) => {
+            check_users(&metadata).map_err(|reason| format!("it {reason}; remove it, or choose another path"))
+        }
+        // Opening it reports all other errors.
+        Err(_) => Ok(()),
+    }
+}
+
+/// Checks an open file: a name may lead to another file by now.
+///
+/// # Errors
+/// What is wrong, to follow the name of the file.
+///
+/// ```
+/// use scheduled_events::files::{check_file, open_no_link, replace};
+///
+/// # let folder = std::env::temp_dir().join(format!("check-file-example-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// let path = folder.join("notes");
+/// replace(&path, b"mine alone")?;
+/// assert_eq!(check_file(&open_no_link(&path)?), Ok(()));
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn check_file(file: &File) -> Result<(), String> {
+    let metadata = file.metadata().map_err(|error| error.to_string())?;
+    if !metadata.is_file() {
+        return Err("is not a regular file".to_owned());
+    }
+    check_users(&metadata)
+}
+
+/// Checks that nobody but this user and root can write a file.
+fn check_users(metadata: &Metadata) -> Result<(), String> {
+    platform::check_owner(metadata).and_then(|()| platform::check_writers(metadata))
+}
+
+/// Whether writing failed because the disk, a quota or a limit has no space left. That may pass.
+pub(crate) fn is_disk_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
+
+/// `FILE.suffix`, in the same folder.
+///
+/// ```
+/// use std::path::Path;
+///
+/// use scheduled_events::files::sibling;
+///
+/// assert_eq!(sibling(Path::new("/var/lib/app/state"), "lock"), Path::new("/var/lib/app/state.lock"));
+/// ```
+pub fn sibling(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// Opens a file for reading unless it is a link, without waiting for the other end of a pipe.
+///
+/// # Errors
+/// Those of the system.
+///
+/// ```
+/// use scheduled_events::files::open_no_link;
+///
+/// assert!(open_no_link("/no/such/file".as_ref()).is_err());
+/// ```
+pub fn open_no_link(path: &Path) -> io::Result<File> {
+    platform::open_no_link(path)
+}
+
+/// Whether a file belongs to root and nobody else can write it. On Windows, where files have no such owner, it never does.
+///
+/// ```
+/// use scheduled_events::files::belongs_to_root;
+///
+/// # let path = std::env::temp_dir().join(format!("belongs-to-root-example-{}", std::process::id()));
+/// # scheduled_events::files::replace(&path, b"")?;
+/// let metadata = std::fs::metadata(&path)?;
+/// # #[cfg(unix)]
+/// assert_eq!(belongs_to_root(&metadata), std::os::unix::fs::MetadataExt::uid(&metadata) == 0);
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn belongs_to_root(metadata: &Metadata) -> bool {
+    platform::belongs_to_root(metadata)
+}
+
+/// Replaces the file at `path` by a private one: writes a temporary file, `FILE.tmp`, syncs it, renames it, and syncs the folder. After
+/// a crash there is the old file or the new one, never a part.
+///
+/// # Errors
+/// Those of the system. The old file is unchanged then.
+///
+/// ```
+/// use scheduled_events::files::replace;
+///
+/// # let folder = std::env::temp_dir().join(format!("replace-example-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// let path = folder.join("phase");
+/// replace(&path, b"processing")?;
+/// replace(&path, b"evicted")?;
+/// assert_eq!(std::fs::read(&path)?, b"evicted");
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let temporary = sibling(path, "tmp");
+    // A crash may have left this file. In a folder where others can write, somebody else may have created it: a file that they
+    // can read, or a link to a file that they cannot write.
+    match fs::remove_file(&temporary) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = platform::private(OpenOptions::new().write(true).create_new(true)).open(&temporary)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    drop(file);
+    platform::replace_file(&temporary, path)?;
+    sync_folder(path)
+}
+
+/// The folder of a file.
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// Makes a rename of the file durable.
+pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
+    platform::sync_folder(folder_of(path))
+}

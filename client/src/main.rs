@@ -1,8 +1,0 @@
-//! The command `scheduled-events`.
-#![forbid(unsafe_code)]
-
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    scheduled_events::cli::run(std::env::args_os())
-}

@@ -1,0 +1,340 @@
+//! Faults: how the server misbehaves, and for which requests.
+//!
+//! The syntax is `[SCOPE.]KIND[:ARGUMENT][@WINDOW]`:
+//!
+//! ```
+//! use scheduled_events_replay::Fault;
+//!
+//! let fault: Fault = "post.status:500@1-3".parse()?; // the first three approvals
+//! assert_eq!(fault.to_string(), "post.status:500@1-3");
+//! let _: Fault = "status:410@0s-70s".parse()?; // all requests in the first 70 seconds
+//! assert!("statsu:410".parse::<Fault>().unwrap_err().to_string().contains("did you mean `status`"));
+//! # Ok::<(), scheduled_events_replay::FaultError>(())
+//! ```
+//!
+//! **Scope.** Without a scope, a fault applies to requests for events, GET and POST. `get.` and `post.` restrict
+//! it to one method. `name.` applies it to requests for the VM's name instead.
+//!
+//! **Window.** `@3` is the third request, `@3-5` the third to the fifth, `@3-` all from the third on.
+//! Requests are counted from 1 within the scope: `post.status:500@1` is the first POST, however many GETs
+//! came before it. `@0s-70s` and `@5s-` are spans of real time since the first request for events or
+//! for the name; the end is exclusive. Without a window, the fault applies to every request.
+//!
+//! **Refused requests.** A request that the service refuses (no `Metadata: true`, an unknown version,
+//! another path) gets that refusal. It is not counted and meets no fault.
+//!
+//! **Combinations.** Delays add up. Faults that alter the document (`stale`, `incarnation-back`, `vanish`,
+//! `started-without-scheduled`) and `content-type` combine. Of the other faults, the first one applies.
+//! A POST has no effect if `status`, `retry-after`, `redirect`, `reset`, `silence` or `not-http` answers it;
+//! it has its effect if its answer is delayed or damaged.
+//!
+//! **Seconds** are real seconds, never divided by the speed of the replay: `2`, `0.5`, `500ms` or `2min`.
+//!
+//! [`KINDS`] lists the kinds.
+
+pub(crate) mod kind;
+pub(crate) mod plan;
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::fault::kind::{FaultKind, parse_seconds};
+
+pub use crate::fault::kind::{FaultError, KINDS};
+
+/// One way to misbehave, and when. See the [module](self) for the syntax.
+///
+/// ```
+/// use scheduled_events_replay::Fault;
+///
+/// let fault: Fault = "status:503@2-4".parse()?; // the second to the fourth request
+/// assert_eq!(fault.to_string(), "status:503@2-4");
+/// # Ok::<(), scheduled_events_replay::FaultError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    pub(crate) scope: FaultScope,
+    pub(crate) kind: FaultKind,
+    window: FaultWindow,
+}
+
+/// The requests that a fault applies to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FaultScope {
+    /// GET and POST for events.
+    Events,
+    Get,
+    Post,
+    Name,
+}
+
+/// When a fault applies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FaultWindow {
+    Always,
+    /// Request numbers from 1, both ends included.
+    Count(u64, Option<u64>),
+    /// Time since the first request, the end excluded.
+    Time(Duration, Option<Duration>),
+}
+
+impl Fault {
+    /// Whether the fault applies to request number `count` of its scope, `since_first` after the first request.
+    pub(crate) fn applies(&self, count: u64, since_first: Duration) -> bool {
+        if matches!(self.kind, FaultKind::FirstCallDelay(_)) {
+            return count == 1;
+        }
+        match self.window {
+            FaultWindow::Always => true,
+            FaultWindow::Count(from, to) => count >= from && to.is_none_or(|to| count <= to),
+            FaultWindow::Time(from, to) => since_first >= from && to.is_none_or(|to| since_first < to),
+        }
+    }
+}
+
+impl Fault {
+    /// This fault with a window that counts from request number `requests` of its scope, `since_first` after the first one. `None` for
+    /// `first-call-delay` after the first request.
+    pub(crate) fn later(mut self, requests: u64, since_first: Duration) -> Option<Self> {
+        if requests > 0 && matches!(self.kind, FaultKind::FirstCallDelay(_)) {
+            return None;
+        }
+        self.window = match self.window {
+            FaultWindow::Always if requests == 0 => FaultWindow::Always,
+            FaultWindow::Always => FaultWindow::Count(requests + 1, None),
+            FaultWindow::Count(from, to) => {
+                FaultWindow::Count(from.saturating_add(requests), to.map(|to| to.saturating_add(requests)))
+            }
+            FaultWindow::Time(from, to) => {
+                FaultWindow::Time(from.saturating_add(since_first), to.map(|to| to.saturating_add(since_first)))
+            }
+        };
+        Some(self)
+    }
+}
+
+impl FromStr for Fault {
+    type Err = FaultError;
+
+    fn from_str(text: &str) -> Result<Self, FaultError> {
+        let (rest, window) = match text.rsplit_once('@') {
+            Some((rest, window)) => (rest, window.parse()?),
+            None => (text, FaultWindow::Always),
+        };
+        let (name, argument) = match rest.split_once(':') {
+            Some((name, argument)) => (name, Some(argument)),
+            None => (rest, None),
+        };
+        let (scope, name) = match name.split_once('.') {
+            Some(("get", name)) => (FaultScope::Get, name),
+            Some(("post", name)) => (FaultScope::Post, name),
+            Some(("name", name)) => (FaultScope::Name, name),
+            Some((scope, _)) => {
+                return Err(FaultError::new(format!(
+                    "unknown scope `{scope}.`: write get., post. or name., or no scope"
+                )));
+            }
+            None => (FaultScope::Events, name),
+        };
+        let kind = FaultKind::parse(name, argument)?;
+        if matches!(kind, FaultKind::FirstCallDelay(_)) && window != FaultWindow::Always {
+            return Err(FaultError::new(
+                "first-call-delay always applies to the first request: remove the @, or delay other requests with \
+                 slow-headers:SECONDS@FROM-TO"
+                    .to_owned(),
+            ));
+        }
+        if kind.alters_document() && matches!(scope, FaultScope::Post | FaultScope::Name) {
+            return Err(FaultError::new(format!(
+                "{name} alters the document, which only a GET returns: remove the scope"
+            )));
+        }
+        Ok(Self { scope, kind, window })
+    }
+}
+
+impl FromStr for FaultWindow {
+    type Err = FaultError;
+
+    fn from_str(text: &str) -> Result<Self, FaultError> {
+        let invalid = || {
+            FaultError::new(format!(
+                "invalid window `@{text}`: write @3, @3-5 or @3- for requests counted from 1, @0s-70s or @5s- for seconds"
+            ))
+        };
+        let (from, to) = match text.split_once('-') {
+            Some((from, to)) => (from, Some(to)),
+            None => (text, None),
+        };
+        let is_count = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+        if is_count(from) && to.is_none_or(is_count) {
+            let from: u64 = from.parse().map_err(|_| invalid())?;
+            let to: Option<u64> = match to {
+                None => Some(from),
+                Some("") => None,
+                Some(to) => Some(to.parse().map_err(|_| invalid())?),
+            };
+            if from == 0 || to.is_some_and(|to| to < from) {
+                return Err(invalid());
+            }
+            return Ok(Self::Count(from, to));
+        }
+        let seconds = |text: &str| {
+            if is_count(text) { None } else { parse_seconds(text) }
+        };
+        let start = seconds(from).ok_or_else(invalid)?;
+        let end = match to {
+            None => return Err(invalid()),
+            Some("") => None,
+            Some(to) => Some(seconds(to).filter(|end| *end > start).ok_or_else(invalid)?),
+        };
+        Ok(Self::Time(start, end))
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.scope {
+            FaultScope::Events => "",
+            FaultScope::Get => "get.",
+            FaultScope::Post => "post.",
+            FaultScope::Name => "name.",
+        })?;
+        write!(f, "{}", self.kind)?;
+        match self.window {
+            FaultWindow::Always => Ok(()),
+            FaultWindow::Count(from, Some(to)) if from == to => write!(f, "@{from}"),
+            FaultWindow::Count(from, Some(to)) => write!(f, "@{from}-{to}"),
+            FaultWindow::Count(from, None) => write!(f, "@{from}-"),
+            FaultWindow::Time(from, Some(to)) => write!(f, "@{}s-{}s", from.as_secs_f64(), to.as_secs_f64()),
+            FaultWindow::Time(from, None) => write!(f, "@{}s-", from.as_secs_f64()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fault::kind::name_of;
+
+    fn fault(text: &str) -> Fault {
+        text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    #[test]
+    fn every_kind_parses_and_displays_the_same_text() {
+        let texts = [
+            "empty",
+            "status:429",
+            "first-call-delay:120",
+            "idle-off:86400",
+            "idle-off:86400,0.5",
+            "stale:0.5",
+            "reset",
+            "reset-mid-body",
+            "slow-headers:2",
+            "slow-body:2",
+            "silence",
+            "short-body",
+            "endless-body",
+            "huge-body:1000000000",
+            "many-headers:100000",
+            "long-header:1000",
+            "not-http",
+            "gzip",
+            "content-type:text/html; charset=utf-8",
+            "redirect:307",
+            "redirect:302,http://example.com:80/x",
+            "retry-after:7",
+            "retry-after:Wed, 21 Oct 2026 07:28:00 GMT",
+            "retry-after:date+5",
+            "half-document",
+            "not-json",
+            "incarnation-back:2",
+            "vanish",
+            "started-without-scheduled",
+        ];
+        for text in texts {
+            assert_eq!(fault(text).to_string(), text);
+            for window in ["@3", "@3-5", "@3-", "@0s-70s", "@2.5s-"] {
+                if !text.starts_with("first-call-delay") {
+                    let with = format!("{text}{window}");
+                    assert_eq!(fault(&with).to_string(), with);
+                }
+            }
+        }
+        for (syntax, _) in KINDS {
+            let name = name_of(syntax);
+            assert!(texts.iter().any(|text| name_of(text) == name), "{name}");
+        }
+    }
+
+    #[test]
+    fn other_spellings_parse_to_the_same_fault() {
+        for (text, canonical) in [
+            ("stale:500ms", "stale:0.5"),
+            ("stale:2s", "stale:2"),
+            ("slow-body:2min", "slow-body:120"),
+            ("huge-body:1GB", "huge-body:1000000000"),
+            ("huge-body:3kb", "huge-body:3000"),
+            ("redirect:301,http://127.0.0.1:9/", "redirect:301"),
+            ("status:410@0s-1min", "status:410@0s-60s"),
+            ("post.reset@2-2", "post.reset@2"),
+        ] {
+            assert_eq!(fault(text).to_string(), canonical);
+            assert_eq!(fault(text), fault(canonical));
+        }
+    }
+
+    #[test]
+    fn parses_scopes() {
+        assert_eq!(fault("get.empty").scope, FaultScope::Get);
+        assert_eq!(fault("post.status:500@1-3").window, FaultWindow::Count(1, Some(3)));
+        assert_eq!(fault("name.status:404").to_string(), "name.status:404");
+        assert_eq!(fault("redirect:302,http://a.example/").scope, FaultScope::Events);
+    }
+
+    #[test]
+    fn errors_say_what_was_found_and_what_to_write() {
+        for (text, part) in [
+            ("statsu:500", "did you mean `status`?"),
+            ("statsu:500", "started-without-scheduled"),
+            ("", "unknown fault ``; the faults are empty"),
+            ("status", "write status:CODE"),
+            ("status:99", "expected a status from 200 to 599, found `99`: write status:CODE"),
+            ("status:", "needs an argument"),
+            ("empty:1", "takes no argument"),
+            ("stale:-1", "a number of seconds"),
+            ("stale:1e99", "a number of seconds"),
+            ("stale:NaN", "a number of seconds"),
+            ("huge-body:many", "a number of bytes"),
+            ("redirect:304", "301, 302, 303, 307 or 308"),
+            ("content-type:a\r\nb", "a header value"),
+            ("put.empty", "write get., post. or name."),
+            ("empty@0", "counted from 1"),
+            ("empty@5-3", "invalid window"),
+            ("empty@", "invalid window"),
+            ("empty@70s", "invalid window"),
+            ("empty@5-70s", "invalid window"),
+            ("empty@7s-7s", "invalid window"),
+            ("first-call-delay:3@2", "remove the @"),
+            ("post.vanish", "alters the document"),
+            ("name.stale:1", "alters the document"),
+        ] {
+            let error = text.parse::<Fault>().expect_err(text).to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_window_selects_requests_by_number_or_time() {
+        let hit = |text: &str, count, seconds| fault(text).applies(count, Duration::from_secs(seconds));
+        assert!(hit("empty", 1, 0) && hit("empty", 1_000_000, 99));
+        assert!(!hit("empty@3-5", 2, 0) && hit("empty@3-5", 3, 0) && hit("empty@3-5", 5, 0) && !hit("empty@3-5", 6, 0));
+        assert!(!hit("empty@3", 4, 0) && hit("empty@3-", 4, 0));
+        assert!(hit("empty@0s-70s", 9, 0) && hit("empty@0s-70s", 9, 69) && !hit("empty@0s-70s", 9, 70));
+        assert!(!hit("empty@5s-", 1, 4) && hit("empty@5s-", 1, 5));
+        assert!(hit("first-call-delay:1", 1, 0) && !hit("first-call-delay:1", 2, 0));
+    }
+}

@@ -1,0 +1,201 @@
+//! What a server reports: the requests it got, and what happened in the scenario.
+
+use std::fmt;
+use std::time::{Instant, SystemTime};
+
+use crate::timeline::document::TransitionKind;
+use crate::verdict::Finding;
+
+/// A request that a server received.
+///
+/// ```
+/// use scheduled_events_replay::{Scenario, Server, ServerConfig};
+///
+/// let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").ok_or("a built-in name")?))?;
+/// let events = format!("{}/metadata/scheduledevents?api-version=2020-07-01", server.url());
+/// ureq::get(&events).header("Metadata", "true").call()?;
+/// let requests = server.requests();
+/// assert_eq!((requests[0].method.as_str(), requests[0].status), ("GET", Some(200)));
+/// assert!(requests[0].headers.iter().any(|(name, value)| name.eq_ignore_ascii_case("metadata") && value == "true"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct RecordedRequest {
+    /// The number of the machine whose address received it, from 0: an index of [`Server::machines`](crate::Server::machines).
+    pub machine: usize,
+    /// The method; empty for data that is not HTTP and for a request over a limit.
+    pub method: String,
+    /// Path and query, undecoded.
+    pub target: String,
+    /// The header fields, in their order.
+    pub headers: Vec<(String, String)>,
+    /// The body, with chunks joined.
+    pub body: Vec<u8>,
+    /// When the request was complete.
+    pub arrived: Instant,
+    /// The status of the response; `None` if a fault suppressed it.
+    pub status: Option<u16>,
+}
+
+/// An event of a replay. `Display` writes it as a line of a log.
+///
+/// ```
+/// use std::sync::mpsc;
+///
+/// use scheduled_events_replay::{ReplayEvent, Scenario, Server, ServerConfig};
+///
+/// let (sender, events) = mpsc::channel();
+/// let scenario = Scenario::builtin("preempt").ok_or("a built-in name")?;
+/// let server = Server::start(ServerConfig::new(scenario).observer(sender))?;
+/// let url = format!("{}/metadata/scheduledevents?api-version=2020-07-01", server.url());
+/// ureq::get(&url).header("Metadata", "true").call()?;
+/// assert!(events.iter().any(|event| matches!(event, ReplayEvent::ScenarioStarted)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReplayEvent {
+    /// A request was answered, or a fault suppressed the response.
+    Answered {
+        /// The number of the machine whose address received the request, from 0.
+        machine: usize,
+        /// The method.
+        method: String,
+        /// Path and query.
+        target: String,
+        /// The `EventIds` that an approval names.
+        approves: Vec<String>,
+        /// The status; `None` if a fault suppressed the response.
+        status: Option<u16>,
+        /// The faults that applied, as they are written.
+        faults: Vec<String>,
+    },
+    /// The first document was requested, which starts the scenario.
+    ScenarioStarted,
+    /// An event appeared, was approved, changed or ended.
+    Event {
+        /// What happened.
+        change: TransitionKind,
+        /// `EventId`.
+        event_id: String,
+        /// `EventType`.
+        event_type: String,
+        /// `Resources`.
+        resources: Vec<String>,
+        /// Whether the event is Started, or was before it ended.
+        started: bool,
+        /// `NotBefore`, unless Started.
+        not_before: Option<SystemTime>,
+        /// The incarnation of the first document that shows the change.
+        incarnation: u64,
+    },
+    /// The incarnation started again.
+    IncarnationReset {
+        /// The new incarnation.
+        incarnation: u64,
+    },
+    /// A client broke a rule of the wire contract.
+    Finding {
+        /// The number of the client's machine, from 0.
+        machine: usize,
+        /// The rule, and what was found.
+        finding: Finding,
+    },
+    /// Every event of the scenario has ended.
+    Finished,
+}
+
+impl fmt::Display for ReplayEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Answered { method, target, status, faults, .. } => {
+                if method.is_empty() {
+                    f.write_str("malformed request")?;
+                } else {
+                    write!(f, "{method} {target}")?;
+                }
+                match status {
+                    Some(status) => write!(f, " -> {status}")?,
+                    None => f.write_str(" -> no response")?,
+                }
+                if !faults.is_empty() {
+                    write!(f, " (fault: {})", faults.join(", "))?;
+                }
+                Ok(())
+            }
+            Self::ScenarioStarted => f.write_str("the scenario starts"),
+            Self::Event { change, event_id, event_type, resources, started, not_before, .. } => {
+                write!(f, "{event_type} {event_id} of {} ", summary(resources))?;
+                f.write_str(match change {
+                    TransitionKind::Appeared if *started => "appears, Started without notice",
+                    TransitionKind::Appeared => "appears, Scheduled",
+                    TransitionKind::Approved => "is approved",
+                    TransitionKind::Rescheduled => "is rescheduled",
+                    TransitionKind::Started => "is Started",
+                    TransitionKind::Cancelled => "is cancelled",
+                    TransitionKind::Gone => "has ended",
+                })?;
+                match (change, not_before) {
+                    (TransitionKind::Appeared | TransitionKind::Rescheduled, Some(time)) => {
+                        write!(f, ", not before {}", httpdate::fmt_http_date(*time))
+                    }
+                    _ => Ok(()),
+                }
+            }
+            Self::IncarnationReset { incarnation } => write!(f, "the incarnation starts again at {incarnation}"),
+            Self::Finding { finding, .. } => write!(f, "finding: {finding}"),
+            Self::Finished => f.write_str("the scenario is over: every event has ended"),
+        }
+    }
+}
+
+/// Names one or two resources, or one and the number of the others.
+fn summary(resources: &[String]) -> String {
+    match resources {
+        [] => "no VM".to_owned(),
+        [one] => one.clone(),
+        [one, two] => format!("{one} and {two}"),
+        [one, rest @ ..] => format!("{one} and {} more", rest.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(change: TransitionKind, resources: &[&str]) -> String {
+        let event = ReplayEvent::Event {
+            change,
+            event_id: "ID".into(),
+            event_type: "Freeze".into(),
+            resources: resources.iter().map(|name| (*name).to_owned()).collect(),
+            started: false,
+            not_before: Some(SystemTime::UNIX_EPOCH),
+            incarnation: 2,
+        };
+        event.to_string()
+    }
+
+    #[test]
+    fn displays_an_event() {
+        assert_eq!(
+            event(TransitionKind::Appeared, &["a", "b"]),
+            "Freeze ID of a and b appears, Scheduled, not before Thu, 01 Jan 1970 00:00:00 GMT"
+        );
+        assert_eq!(event(TransitionKind::Gone, &["a", "b", "c"]), "Freeze ID of a and 2 more has ended");
+        assert_eq!(event(TransitionKind::Approved, &[]), "Freeze ID of no VM is approved");
+    }
+
+    #[test]
+    fn displays_a_request() {
+        let answered = |method: &str, status, faults: &[&str]| {
+            let faults = faults.iter().map(|fault| (*fault).to_owned()).collect();
+            let (machine, approves) = (0, Vec::new());
+            let (method, target) = (method.into(), "/x".into());
+            ReplayEvent::Answered { machine, method, target, approves, status, faults }.to_string()
+        };
+        assert_eq!(answered("GET", None, &["reset"]), "GET /x -> no response (fault: reset)");
+        assert_eq!(answered("POST", Some(200), &[]), "POST /x -> 200");
+        assert_eq!(answered("", Some(400), &[]), "malformed request -> 400");
+    }
+}

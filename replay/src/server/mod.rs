@@ -1,0 +1,555 @@
+//! The server: its configuration, its port and its threads.
+
+mod connection;
+pub mod control;
+mod sockets;
+
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::hash::{BuildHasher, Hasher};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::fault::Fault;
+use crate::http::ClientStream;
+use crate::report::{RecordedRequest, ReplayEvent};
+use crate::scenario::Scenario;
+use crate::scenario::names::peer;
+use crate::service::Service;
+use crate::timeline::Timeline;
+use crate::verdict::Verdict;
+use connection::Idle;
+use sockets::{keep_from_children, wait_for_connections};
+
+pub use crate::service::MAX_RECORDED;
+
+/// The most connections served at the same time, and four more for each machine beyond the first. Others wait in the kernel's queue.
+/// If one waits, the connection that has been idle longest is closed, once it has been for [`IDLE_CONNECTION`].
+pub const MAX_CONNECTIONS: usize = 256;
+
+/// The most machines of a server: as many as a placement group has (`docs/wire.md`, section 2).
+pub const MAX_MACHINES: u32 = 1000;
+
+/// How long a connection is kept without a request while others wait for it.
+pub const IDLE_CONNECTION: Duration = Duration::from_secs(5);
+
+/// How often the accepting thread looks for what else it has to do.
+const TICK: Duration = Duration::from_millis(250);
+
+/// The configuration of a [`Server`].
+///
+/// ```
+/// use scheduled_events_replay::{ServerConfig, Scenario};
+///
+/// let scenario = Scenario::builtin("preempt").expect("a built-in name");
+/// let config = ServerConfig::new(scenario).vm_name("spot_3").speed(30.0).seed(1);
+/// assert_eq!(config.listen.to_string(), "127.0.0.1:0");
+/// ```
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// The scenario to play.
+    pub scenario: Scenario,
+    /// The address to listen on; port 0 takes a free port. By default `127.0.0.1:0`. Each further machine has the next port, or a
+    /// free one.
+    pub listen: SocketAddr,
+    /// How much faster than real time the scenario plays; 60 turns minutes into seconds. By default 1.
+    pub speed: f64,
+    /// The name of the VM under test. By default `WestNO_0`.
+    pub vm_name: String,
+    /// The number of machines, by default 1. They share the documents, and each has an address of its own that serves its name:
+    /// that of the VM under test, and those of its neighbours, `{peer:1}` and so on.
+    pub machines: u32,
+    /// The faults, in the order of precedence. Each machine counts its own requests.
+    pub faults: Vec<Fault>,
+    /// A seed for the `EventIds`. By default they differ in every run.
+    pub seed: Option<u64>,
+    /// Receives everything that happens, until the receiver is dropped.
+    pub observer: Option<Sender<ReplayEvent>>,
+    /// Whether the observer also receives each finding about a client, as [`ReplayEvent::Finding`]. By default it does not.
+    pub findings: bool,
+}
+
+/// A running replay server. Dropping it closes its connections, frees its port and ends its threads.
+///
+/// The scenario starts with the first GET for events that is answered with a document. A client that starts late, or
+/// a fault at the beginning, misses no event.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use scheduled_events_replay::{Scenario, Server, ServerConfig};
+///
+/// let config = ServerConfig::new(Scenario::builtin("preempt").ok_or("a built-in name")?).vm_name("spot_3");
+/// let server = Server::start(config)?;
+/// assert_eq!(server.url(), format!("http://{}", server.addr()));
+/// assert_eq!(server.machines()[0].name, "spot_3");
+/// let events = format!("{}/metadata/scheduledevents?api-version=2020-07-01", server.url());
+/// ureq::get(&events).header("Metadata", "true").call()?;
+/// assert_eq!(server.requests().len(), 1);
+/// assert!(!server.finished());
+/// server.client_ended(0);
+/// assert!(server.verdict(0).is_clean() && server.started().elapsed() < Duration::from_secs(600));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A person or a test controls what plays: see also [`control`](crate::server::control).
+///
+/// ```
+/// use scheduled_events_replay::document::ApprovalResult;
+/// use scheduled_events_replay::{Scenario, Server, ServerConfig};
+///
+/// let scenario = Scenario::builtin("preempt").ok_or("a built-in name")?;
+/// let server = Server::start(ServerConfig::new(scenario.clone()))?;
+/// let events = format!("{}/metadata/scheduledevents?api-version=2020-07-01", server.url());
+/// ureq::get(&events).header("Metadata", "true").call()?;
+/// server.pause();
+/// assert!(server.status().is_paused);
+/// // The event that would appear in ten seconds appears now.
+/// assert!(server.step());
+/// let document = server.document();
+/// let id = &document.events[0].facts.event_id;
+/// assert_eq!(server.event(id).ok_or("an event")?.event_type, "Preempt");
+/// assert_eq!(server.approve(id), ApprovalResult::Accepted);
+///
+/// server.add_event(Scenario::builtin("user-reboot").ok_or("a built-in name")?.events[0].clone())?;
+/// assert_eq!(server.played(&scenario).events.len(), 2);
+/// server.inject_fault(0, "status:503@1".parse()?)?;
+/// assert_eq!(server.faults(0).len(), 1);
+/// server.clear_faults(0);
+/// server.set_speed(60.0)?;
+/// server.resume();
+/// server.begin_again(ServerConfig::new(scenario))?;
+/// assert!(!server.status().has_started);
+/// server.stop();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Server {
+    machines: Vec<Machine>,
+    pub(crate) service: Arc<Service>,
+    connections: Arc<Mutex<Vec<Connection>>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// A machine that a server imitates the service for.
+///
+/// ```
+/// use scheduled_events_replay::{Scenario, Server, ServerConfig};
+///
+/// let server = Server::start(ServerConfig::new(Scenario::builtin("terminate-pair").ok_or("a built-in name")?).machines(2))?;
+/// for machine in server.machines() {
+///     // Start a client for this machine.
+///     assert!(machine.url().starts_with("http://127.0.0.1:"));
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// Its name in the `Resources` of events.
+    pub name: String,
+    /// The address that its client sends requests to.
+    pub addr: SocketAddr,
+}
+
+impl Machine {
+    /// The endpoint for the machine's client, such as `http://127.0.0.1:40123`.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.addr)
+    }
+}
+
+struct Connection {
+    /// Weak, so that the socket is closed or reset when its thread ends.
+    stream: Weak<ClientStream>,
+    idle: Arc<Idle>,
+    thread: JoinHandle<()>,
+}
+
+impl ServerConfig {
+    /// The default configuration for a scenario.
+    pub fn new(scenario: Scenario) -> Self {
+        Self {
+            scenario,
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            speed: 1.0,
+            vm_name: "WestNO_0".to_owned(),
+            machines: 1,
+            faults: Vec::new(),
+            seed: None,
+            observer: None,
+            findings: false,
+        }
+    }
+
+    /// Sets [`listen`](Self::listen).
+    ///
+    /// ```
+    /// use scheduled_events_replay::{Scenario, ServerConfig};
+    ///
+    /// let config = ServerConfig::new(Scenario::builtin("preempt").unwrap()).listen(([127, 0, 0, 1], 8080).into());
+    /// assert_eq!(config.listen.port(), 8080);
+    /// ```
+    #[must_use]
+    pub fn listen(mut self, address: SocketAddr) -> Self {
+        self.listen = address;
+        self
+    }
+
+    /// Sets [`speed`](Self::speed).
+    #[must_use]
+    pub fn speed(mut self, speed: f64) -> Self {
+        self.speed = speed;
+        self
+    }
+
+    /// Sets [`vm_name`](Self::vm_name).
+    #[must_use]
+    pub fn vm_name(mut self, name: impl Into<String>) -> Self {
+        self.vm_name = name.into();
+        self
+    }
+
+    /// Sets [`machines`](Self::machines).
+    ///
+    /// ```
+    /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
+    ///
+    /// let scenario = Scenario::builtin("terminate-pair").ok_or("a built-in name")?;
+    /// let server = Server::start(ServerConfig::new(scenario).vm_name("web_0").machines(2))?;
+    /// assert_eq!(server.machines().len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn machines(mut self, number: u32) -> Self {
+        self.machines = number;
+        self
+    }
+
+    /// Adds a fault to [`faults`](Self::faults).
+    ///
+    /// ```
+    /// use scheduled_events_replay::{Scenario, ServerConfig};
+    ///
+    /// let config = ServerConfig::new(Scenario::builtin("preempt").unwrap());
+    /// let config = config.fault("status:429@1".parse()?).fault("slow-body:2".parse()?);
+    /// assert_eq!(config.faults.len(), 2);
+    /// # Ok::<(), scheduled_events_replay::FaultError>(())
+    /// ```
+    #[must_use]
+    pub fn fault(mut self, fault: Fault) -> Self {
+        self.faults.push(fault);
+        self
+    }
+
+    /// Sets [`seed`](Self::seed).
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Sets [`observer`](Self::observer).
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    ///
+    /// use scheduled_events_replay::{Scenario, ServerConfig};
+    ///
+    /// let (sender, _events) = mpsc::channel();
+    /// let config = ServerConfig::new(Scenario::builtin("preempt").unwrap()).observer(sender);
+    /// assert!(config.observer.is_some());
+    /// ```
+    #[must_use]
+    pub fn observer(mut self, observer: Sender<ReplayEvent>) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
+    /// Sets [`findings`](Self::findings).
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    ///
+    /// use scheduled_events_replay::{Scenario, ServerConfig};
+    ///
+    /// let (sender, _events) = mpsc::channel();
+    /// let config = ServerConfig::new(Scenario::builtin("preempt").unwrap()).observer(sender).findings(true);
+    /// assert!(config.findings);
+    /// ```
+    #[must_use]
+    pub fn findings(mut self, findings: bool) -> Self {
+        self.findings = findings;
+        self
+    }
+
+    /// Checks what [`Server::start`] would refuse, before anything is stopped for it.
+    ///
+    /// # Errors
+    /// A sentence: the speed is not a positive number, the VM name is empty or has control characters, or the number of machines is
+    /// not from 1 to [`MAX_MACHINES`].
+    ///
+    /// ```
+    /// use scheduled_events_replay::{Scenario, ServerConfig};
+    ///
+    /// let config = ServerConfig::new(Scenario::builtin("preempt").ok_or("a built-in name")?);
+    /// config.check()?;
+    /// assert!(config.machines(0).check().is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn check(&self) -> Result<(), &'static str> {
+        check_speed(self.speed)?;
+        if self.vm_name.is_empty() || self.vm_name.chars().any(char::is_control) {
+            return Err("the VM name must not be empty or contain control characters");
+        }
+        if !(1..=MAX_MACHINES).contains(&self.machines) {
+            return Err("the number of machines must be from 1 to 1000");
+        }
+        Ok(())
+    }
+
+    pub(crate) fn timeline(&self) -> Timeline {
+        let seed = self.seed.unwrap_or_else(|| RandomState::new().build_hasher().finish());
+        Timeline::new(&self.scenario, &self.vm_name, self.speed, seed)
+    }
+}
+
+impl Server {
+    /// Starts listening and serving.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a speed that is not a positive number, for a VM name that is empty or has control characters, and for a
+    /// number of machines that is not from 1 to [`MAX_MACHINES`]. Otherwise the error of the operating system for the addresses.
+    pub fn start(config: ServerConfig) -> io::Result<Self> {
+        config.check().map_err(invalid)?;
+        let mut listeners = Vec::new();
+        let mut machines = Vec::new();
+        for number in 0..config.machines {
+            let listener = TcpListener::bind(address_of(config.listen, number)?)?;
+            machines.push(Machine { name: peer(&config.vm_name, number), addr: listener.local_addr()? });
+            listeners.push(listener);
+        }
+        let timeline = config.timeline();
+        let observed = config.observer.is_some();
+        let names = machines.iter().map(|machine| machine.name.clone()).collect();
+        let service = Arc::new(Service::new(names, timeline, config.faults, config.observer, config.findings));
+        let connections = Arc::default();
+        let mut server = Self { machines, service, connections, threads: Vec::new() };
+        server.spawn({
+            let (service, connections) = (server.service.clone(), server.connections.clone());
+            move || accept(&listeners, &service, &connections)
+        })?;
+        if observed {
+            let service = server.service.clone();
+            server.spawn(move || service.run_clock())?;
+        }
+        Ok(server)
+    }
+
+    /// The address that the server listens on, with the actual port: that of the first machine.
+    pub fn addr(&self) -> SocketAddr {
+        self.machines[0].addr
+    }
+
+    /// The endpoint for the first machine's client, such as `http://127.0.0.1:40123`.
+    pub fn url(&self) -> String {
+        self.machines[0].url()
+    }
+
+    /// The machines; the first one is the VM under test.
+    pub fn machines(&self) -> &[Machine] {
+        &self.machines
+    }
+
+    /// Whether every event of the scenario has ended.
+    pub fn finished(&self) -> bool {
+        self.service.finished()
+    }
+
+    /// The last [`MAX_RECORDED`] requests, oldest first. A request is recorded before its response is sent.
+    pub fn requests(&self) -> Vec<RecordedRequest> {
+        self.service.requests()
+    }
+
+    /// The verdict on a machine's client so far, or after its end if it has ended, by the machine's number.
+    ///
+    /// # Panics
+    ///
+    /// When there is no machine with this number.
+    pub fn verdict(&self, machine: usize) -> Verdict {
+        self.service.verdict(machine)
+    }
+
+    /// Notes that a machine's client has ended: it sends no request any more.
+    pub fn client_ended(&self, machine: usize) {
+        self.service.client_ended(machine);
+    }
+
+    /// When the server started, from which the times of a verdict count.
+    pub fn started(&self) -> Instant {
+        self.service.origin()
+    }
+
+    /// Stops serving and frees the ports, which takes a moment. Dropping the server does this too, and waits until it is done.
+    pub fn stop(&self) {
+        self.service.stop();
+        // Wakes the accepting thread. If the queue is full, the thread is awake.
+        let _ = TcpStream::connect_timeout(&reachable(self.addr()), Duration::from_secs(1));
+    }
+
+    fn spawn(&mut self, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        self.threads.push(thread_builder(self.addr()).spawn(work)?);
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("machines", &self.machines).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+        // The accepting thread has ended, so there are no new connections.
+        let connections = std::mem::take(&mut *self.connections.lock().unwrap_or_else(PoisonError::into_inner));
+        for connection in &connections {
+            if let Some(stream) = connection.stream.upgrade() {
+                stream.shut_down();
+            }
+        }
+        for connection in connections {
+            let _ = connection.thread.join();
+        }
+    }
+}
+
+pub(crate) fn check_speed(speed: f64) -> Result<(), &'static str> {
+    let is_valid = speed.is_finite() && speed > 0.0;
+    if is_valid { Ok(()) } else { Err("the speed must be a number greater than 0, such as 60") }
+}
+
+fn invalid(message: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, message)
+}
+
+/// The name of a thread has the port, to distinguish the servers of a process.
+fn thread_builder(address: SocketAddr) -> thread::Builder {
+    thread::Builder::new().name(format!("replay-{}", address.port()))
+}
+
+/// The address to connect to for a listener that may listen on all addresses.
+fn reachable(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        address.set_ip(match address.ip() {
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    address
+}
+
+/// The address of a machine: the port of the first one plus the machine's number, or a free port.
+fn address_of(first: SocketAddr, number: u32) -> io::Result<SocketAddr> {
+    let port = match first.port() {
+        0 => Some(0),
+        port => u16::try_from(number).ok().and_then(|number| port.checked_add(number)),
+    };
+    let port = port.ok_or_else(|| invalid("there are fewer ports than machines from this one on; use port 0"))?;
+    Ok(SocketAddr::new(first.ip(), port))
+}
+
+fn accept(listeners: &[TcpListener], service: &Arc<Service>, connections: &Mutex<Vec<Connection>>) {
+    let most = MAX_CONNECTIONS + 4 * (listeners.len() - 1);
+    for listener in listeners {
+        // An accepted connection that has gone again must not block the thread.
+        let _ = listener.set_nonblocking(true);
+    }
+    while !service.is_stopping() {
+        for machine in wait_for_connections(listeners, TICK) {
+            if !service.enter(most, TICK) {
+                close_idle(connections);
+                break;
+            }
+            let slot = ConnectionSlot(service.clone());
+            let stream = match listeners[machine].accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                Err(_) => {
+                    // For example, no file descriptor is left. Try again later.
+                    service.pause(Duration::from_millis(20));
+                    continue;
+                }
+            };
+            keep_from_children(&stream);
+            // Some systems pass this on from the listener.
+            if stream.set_nonblocking(false).is_err() || service.is_stopping() {
+                continue;
+            }
+            let address = stream.local_addr().unwrap_or_else(|_| SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+            let (stream, idle) = (Arc::new(ClientStream::new(stream)), Arc::new(Idle::default()));
+            let (weak, shared) = (Arc::downgrade(&stream), Arc::clone(&idle));
+            let serve = move || connection::serve(&slot.0, machine, &stream, &shared);
+            let spawned = thread_builder(address).spawn(serve);
+            let mut connections = connections.lock().unwrap_or_else(PoisonError::into_inner);
+            connections.retain(|connection| !connection.thread.is_finished());
+            if let Ok(thread) = spawned {
+                connections.push(Connection { stream: weak, idle, thread });
+            }
+        }
+    }
+}
+
+/// Closes the connection that has been idle longest, for one that waits.
+fn close_idle(connections: &Mutex<Vec<Connection>>) {
+    let connections = connections.lock().unwrap_or_else(PoisonError::into_inner);
+    let longest = connections.iter().max_by_key(|connection| connection.idle.time());
+    if let Some(connection) = longest.filter(|connection| connection.idle.time() >= IDLE_CONNECTION)
+        && let Some(stream) = connection.stream.upgrade()
+    {
+        stream.shut_down();
+    }
+}
+
+/// One of [`MAX_CONNECTIONS`], released even if the connection's thread panics.
+struct ConnectionSlot(Arc<Service>);
+
+impl Drop for ConnectionSlot {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn invalid_settings_are_refused() {
+        let config = || ServerConfig::new(Scenario::builtin("preempt").expect("known"));
+        for bad in [
+            config().speed(0.0),
+            config().speed(f64::NAN),
+            config().vm_name(""),
+            config().vm_name("a\nb"),
+            config().machines(0),
+        ] {
+            let error = Server::start(bad).expect_err("refused");
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        }
+    }
+
+    #[test]
+    fn a_listener_on_all_addresses_is_reached_through_loopback() {
+        assert_eq!(reachable("0.0.0.0:80".parse().expect("address")).to_string(), "127.0.0.1:80");
+        assert_eq!(reachable("[::]:80".parse().expect("address")).to_string(), "[::1]:80");
+        assert_eq!(reachable("10.1.2.3:80".parse().expect("address")).to_string(), "10.1.2.3:80");
+    }
+}

@@ -1,0 +1,168 @@
+//! What a timeline produces: documents, their events, and transitions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A document, before it is written for a version of the service.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use scheduled_events_replay::{Scenario, Timeline};
+///
+/// let mut timeline = Timeline::new(&Scenario::builtin("user-reboot").unwrap(), "web_0", 60.0, 7);
+/// timeline.advance(Duration::from_secs(1));
+/// let document = timeline.document();
+/// assert_eq!((document.incarnation, document.events.len()), (2, 1));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplayDocument {
+    /// `DocumentIncarnation`.
+    pub incarnation: u64,
+    /// The open events, in the scenario's order.
+    pub events: Vec<DocumentEvent>,
+}
+
+/// An event as a document shows it.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use scheduled_events_replay::{Scenario, Timeline};
+///
+/// let mut timeline = Timeline::new(&Scenario::builtin("user-reboot").unwrap(), "web_0", 60.0, 7);
+/// timeline.advance(Duration::from_secs(1));
+/// let event = &timeline.document().events[0];
+/// assert!(!event.started && event.not_before.is_some());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DocumentEvent {
+    /// The members that never change.
+    pub facts: Arc<EventFacts>,
+    /// `EventStatus`: Started, or else Scheduled.
+    pub started: bool,
+    /// `NotBefore` as time since the first document; `None` once Started.
+    pub not_before: Option<Duration>,
+}
+
+/// The members of an event that are the same in all documents.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use scheduled_events_replay::{Scenario, Timeline};
+///
+/// let mut timeline = Timeline::new(&Scenario::builtin("preempt").unwrap(), "spot_3", 60.0, 7);
+/// timeline.advance(Duration::from_secs(1));
+/// let facts = &timeline.document().events[0].facts;
+/// assert_eq!((facts.event_type.as_str(), &facts.resources[..]), ("Preempt", &["spot_3".to_owned()][..]));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventFacts {
+    /// `EventId`, an upper-case GUID.
+    pub event_id: String,
+    /// `EventType`.
+    pub event_type: String,
+    /// `EventSource`.
+    pub event_source: String,
+    /// `Description`.
+    pub description: String,
+    /// `DurationInSeconds`.
+    pub duration_in_seconds: i64,
+    /// `Resources`, with placeholders replaced.
+    pub resources: Vec<String>,
+}
+
+/// Something that happened, `at` a time since the first document.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use scheduled_events_replay::document::Transition;
+/// use scheduled_events_replay::{Scenario, Timeline, TransitionKind};
+///
+/// let mut timeline = Timeline::new(&Scenario::builtin("user-reboot").unwrap(), "web_0", 60.0, 7);
+/// timeline.advance(Duration::from_secs(1));
+/// let transitions = timeline.take_transitions();
+/// assert!(matches!(transitions[..], [Transition::Event { kind: TransitionKind::Appeared, .. }]));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Transition {
+    /// An event changed.
+    Event {
+        /// When.
+        at: Duration,
+        /// How.
+        kind: TransitionKind,
+        /// The event after the change, or before it if the event ended.
+        event: DocumentEvent,
+        /// The incarnation of the first document that shows the change.
+        incarnation: u64,
+    },
+    /// The incarnation started again.
+    IncarnationReset {
+        /// When.
+        at: Duration,
+        /// The new incarnation.
+        incarnation: u64,
+    },
+}
+
+/// How an event changed.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use scheduled_events_replay::document::Transition;
+/// use scheduled_events_replay::{Scenario, Timeline, TransitionKind};
+///
+/// // A hardware failure gives no notice: the event appears as Started.
+/// let mut timeline = Timeline::new(&Scenario::builtin("hardware-failure").unwrap(), "web_0", 60.0, 7);
+/// timeline.advance(Duration::from_secs(3600));
+/// let kinds: Vec<_> = timeline.take_transitions().into_iter().filter_map(|transition| match transition {
+///     Transition::Event { kind, .. } => Some(kind),
+///     Transition::IncarnationReset { .. } => None,
+/// }).collect();
+/// assert_eq!(kinds, [TransitionKind::Appeared, TransitionKind::Gone]);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TransitionKind {
+    /// The event is in the document for the first time: Scheduled, or Started if there was no notice.
+    Appeared,
+    /// A request approved the event. The document does not show this.
+    Approved,
+    /// `NotBefore` changed.
+    Rescheduled,
+    /// From Scheduled to Started.
+    Started,
+    /// From Scheduled to absent.
+    Cancelled,
+    /// From Started to absent.
+    Gone,
+}
+
+/// The result of an approval.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use scheduled_events_replay::document::ApprovalResult;
+/// use scheduled_events_replay::{Scenario, Timeline};
+///
+/// let mut timeline = Timeline::new(&Scenario::builtin("user-reboot").unwrap(), "web_0", 60.0, 7);
+/// let now = Duration::from_secs(1);
+/// assert_eq!(timeline.approve("a", now), ApprovalResult::Unknown);
+/// let id = timeline.document().events[0].facts.event_id.clone();
+/// assert_eq!(timeline.approve(&id, now), ApprovalResult::Accepted);
+/// assert_eq!(timeline.approve(&id, now), ApprovalResult::WithoutEffect);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ApprovalResult {
+    /// The first approval of a Scheduled event.
+    Accepted,
+    /// The event was approved before, is Started or has ended: a valid request without effect.
+    WithoutEffect,
+    /// No event with this `EventId` has appeared yet.
+    Unknown,
+}

@@ -1,0 +1,281 @@
+//! The machine's events, and how the client approves them.
+
+use std::time::Duration;
+
+use super::exchange::Exchange;
+use super::finding::Findings;
+use super::polls::{POLL_GAP_MAX, is_to_be_repeated, seconds};
+use super::rules::Rule;
+use crate::fault::plan::RequestKind;
+use crate::http::route;
+use crate::timeline::document::{DocumentEvent, TransitionKind};
+
+/// The times of an event of the machine, all since the server started.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use scheduled_events_core::{Document, StartRequests};
+/// use scheduled_events_replay::{Scenario, Server, ServerConfig};
+///
+/// let scenario = Scenario::builtin("user-reboot").ok_or("a built-in name")?;
+/// let server = Server::start(ServerConfig::new(scenario).speed(60.0))?;
+/// let url = format!("{}/metadata/scheduledevents?api-version=2020-07-01", server.url());
+/// // A client that polls until there is an event, and approves it.
+/// loop {
+///     let response = ureq::get(&url).header("Metadata", "true").call()?.body_mut().read_to_vec()?;
+///     let Some(event) = Document::parse(&response)?.events().next() else { continue };
+///     let mut body = [0; 128];
+///     let length = StartRequests::new(&[event.event_id()]).write(&mut body)?;
+///     ureq::post(&url).header("Metadata", "true").send(&body[..length])?;
+///     break;
+/// }
+/// let verdict = server.verdict(0);
+/// let times = &verdict.events()[0];
+/// assert_eq!(times.event_type, "Reboot");
+/// assert!(times.approval_delay() > Some(Duration::ZERO));
+/// assert!(times.share_of_notice().is_some_and(|share| share > 0.0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EventTimes {
+    /// `EventId`.
+    pub event_id: String,
+    /// `EventType`.
+    pub event_type: String,
+    /// When it appeared.
+    pub announced: Duration,
+    /// `NotBefore`, the last one; `None` without notice.
+    pub not_before: Option<Duration>,
+    /// When the client was shown it first.
+    pub seen: Option<Duration>,
+    /// When the client approved it first, with status 200.
+    pub approved: Option<Duration>,
+    /// When it was Started.
+    pub started: Option<Duration>,
+    /// When it left the document.
+    pub ended: Option<Duration>,
+}
+
+impl EventTimes {
+    /// From the announcement to the approval.
+    pub fn approval_delay(&self) -> Option<Duration> {
+        Some(self.approved?.saturating_sub(self.announced))
+    }
+
+    /// The share of the notice that had passed at the approval: 0 at the announcement, 1 at `NotBefore`.
+    pub fn share_of_notice(&self) -> Option<f64> {
+        let notice = self.not_before?.checked_sub(self.announced).filter(|notice| !notice.is_zero())?;
+        Some(self.approval_delay()?.as_secs_f64() / notice.as_secs_f64())
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.not_before.is_some() && self.started.is_none() && self.ended.is_none()
+    }
+}
+
+/// The events of the machine, and what the client knows about them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OwnEvents {
+    times: Vec<EventTimes>,
+    /// In the same order.
+    known: Vec<Known>,
+    /// Whether the client approved anything.
+    approves: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+#[allow(clippy::struct_excessive_bools)] // Each is about a fact of its own.
+struct Known {
+    /// Whether the client polled while the event was Scheduled, and in a version that does not show it.
+    polled: bool,
+    hidden: bool,
+    /// Whether the last document that the client got showed it.
+    is_shown: bool,
+    seen_scheduled: bool,
+    /// Since when the client knows that it is Started.
+    seen_started: Option<Duration>,
+    /// Whether the client got the answer that it is approved.
+    accepted: bool,
+    /// Whether anybody approved it.
+    is_approved: bool,
+    /// When an approval failed that is to be repeated, and its answer.
+    failed: Option<(Duration, String)>,
+}
+
+impl OwnEvents {
+    pub(crate) fn times(&self) -> &[EventTimes] {
+        &self.times
+    }
+
+    /// Since when an event of the machine is open that the last document showed. After the approval of an event that removes the
+    /// machine, nobody is there to poll.
+    pub(crate) fn open_since(&self) -> Option<Duration> {
+        let events = self.times.iter().zip(&self.known);
+        let removes = |kind: &str| matches!(kind, "Preempt" | "Terminate");
+        let open = events.filter(|(times, known)| {
+            times.ended.is_none() && known.is_shown && !(known.is_approved && removes(&times.event_type))
+        });
+        open.map(|(times, _)| times.announced).min()
+    }
+
+    pub(crate) fn transition(
+        &mut self,
+        kind: TransitionKind,
+        event: &DocumentEvent,
+        not_before: Option<Duration>,
+        at: Duration,
+        findings: &mut Findings,
+    ) {
+        if kind == TransitionKind::Appeared {
+            self.times.push(EventTimes {
+                event_id: event.facts.event_id.clone(),
+                event_type: event.facts.event_type.clone(),
+                announced: at,
+                not_before,
+                started: event.started.then_some(at),
+                ..EventTimes::default()
+            });
+            return self.known.push(Known::default());
+        }
+        let Some(index) = self.position(&event.facts.event_id) else { return };
+        let (times, known) = (&mut self.times[index], &mut self.known[index]);
+        if times.is_waiting() && !matches!(kind, TransitionKind::Approved | TransitionKind::Rescheduled) {
+            check_waiting(times, known, at, findings);
+        }
+        match kind {
+            TransitionKind::Approved => known.is_approved = true,
+            TransitionKind::Rescheduled => times.not_before = not_before,
+            TransitionKind::Started => times.started = Some(at),
+            TransitionKind::Cancelled | TransitionKind::Gone => times.ended = Some(at),
+            TransitionKind::Appeared => {}
+        }
+    }
+
+    pub(crate) fn exchange(&mut self, exchange: &Exchange<'_>, findings: &mut Findings) {
+        if exchange.is_poll() {
+            let waiting = self.times.iter().zip(&mut self.known).filter(|(times, _)| times.is_waiting());
+            waiting.for_each(|(_, known)| known.polled = true);
+        }
+        for facts in exchange.hidden {
+            if let Some(index) = self.position(&facts.event_id) {
+                self.known[index].hidden = true;
+            }
+        }
+        if exchange.is_poll() && exchange.is_intact && exchange.status == Some(200) {
+            self.known.iter_mut().for_each(|known| known.is_shown = false);
+        }
+        for (facts, is_started) in exchange.shown.iter().filter(|_| exchange.is_intact) {
+            if let Some(index) = self.position(&facts.event_id) {
+                let (times, known) = (&mut self.times[index], &mut self.known[index]);
+                known.is_shown = true;
+                times.seen.get_or_insert(exchange.answered);
+                if *is_started {
+                    known.seen_started.get_or_insert(exchange.answered);
+                }
+                known.seen_scheduled |= !is_started;
+            }
+        }
+        if exchange.kind == Some(RequestKind::EventsPost) {
+            self.post(exchange, findings);
+        }
+    }
+
+    fn post(&mut self, exchange: &Exchange<'_>, findings: &mut Findings) {
+        let at = exchange.arrived;
+        self.approves = true;
+        if let Err(refusal) = route::start_requests(&exchange.request.body) {
+            let message = String::from_utf8_lossy(&refusal.body).into_owned();
+            return findings.add(Rule::StartRequests, at, None, format!("the body is refused with 400: {message}"));
+        }
+        for (id, facts) in exchange.approves {
+            let Some(facts) = facts else {
+                findings.add(Rule::StartRequests, at, Some(id), format!("found {id}, which no document has"));
+                continue;
+            };
+            findings.check(Rule::StartRequests);
+            findings.check(Rule::ApprovedOther);
+            if let Some(index) = self.position(id) {
+                self.approve(index, exchange, findings);
+            } else {
+                let message =
+                    format!("found the {} of {} in StartRequests", facts.event_type, facts.resources.join(", "));
+                findings.add(Rule::ApprovedOther, at, Some(id), message);
+            }
+        }
+    }
+
+    fn approve(&mut self, index: usize, exchange: &Exchange<'_>, findings: &mut Findings) {
+        let (times, known) = (&mut self.times[index], &mut self.known[index]);
+        let (at, id) = (exchange.arrived, times.event_id.as_str());
+        findings.check(Rule::ApprovedStarted);
+        findings.check(Rule::ApprovedAgain);
+        // A document may have been answered while this request was under way.
+        if known.seen_started.is_some_and(|since| since < at) {
+            findings.add(Rule::ApprovedStarted, at, Some(id), format!("found the Started {}", times.event_type));
+        } else if known.accepted {
+            let since = times.approved.map_or(Duration::ZERO, |approved| at.saturating_sub(approved));
+            let message = format!("found the {} again, {} after its approval", times.event_type, seconds(since));
+            findings.add(Rule::ApprovedAgain, at, Some(id), message);
+        }
+        // It may have been in a document that was delayed.
+        times.seen.get_or_insert(at);
+        if known.failed.is_some() {
+            findings.check(Rule::GaveUp);
+        }
+        known.failed = is_to_be_repeated(exchange).then(|| (exchange.answered, exchange.answer()));
+        if exchange.status == Some(200) {
+            times.approved.get_or_insert(at);
+            known.accepted |= exchange.is_intact;
+        }
+    }
+
+    /// Adds what silence shows until now.
+    pub(crate) fn conclude(&mut self, now: Duration, findings: &mut Findings) {
+        for (times, known) in self.times.iter().zip(&mut self.known) {
+            if times.is_waiting() {
+                check_waiting(times, known, now, findings);
+            }
+            if !self.approves || !known.seen_scheduled || times.started.is_none() {
+                continue;
+            }
+            findings.check(Rule::NotApproved);
+            if !known.is_approved {
+                let (id, kind) = (times.event_id.as_str(), &times.event_type);
+                let message = format!("found no approval of the {kind}, which it was shown as Scheduled");
+                findings.add(Rule::NotApproved, times.started.unwrap_or(now), Some(id), message);
+            }
+        }
+    }
+
+    fn position(&self, event_id: &str) -> Option<usize> {
+        self.times.iter().position(|times| times.event_id.eq_ignore_ascii_case(event_id))
+    }
+}
+
+/// Checks how the client treated an event while it was waiting, until `at`.
+fn check_waiting(times: &EventTimes, known: &mut Known, at: Duration, findings: &mut Findings) {
+    let waited = at.saturating_sub(times.announced);
+    let (id, kind) = (times.event_id.as_str(), &times.event_type);
+    let message = if known.hidden && !known.seen_scheduled {
+        Some(format!("found only polls with versions that do not show the {kind}"))
+    } else if !known.polled && waited > POLL_GAP_MAX {
+        Some(format!("found no poll in the {} for which the {kind} was Scheduled", seconds(waited)))
+    } else {
+        None
+    };
+    if known.polled || waited > POLL_GAP_MAX {
+        findings.check(Rule::MissedEvent);
+    }
+    if let Some(message) = message {
+        findings.add(Rule::MissedEvent, at, Some(id), message);
+    }
+    if let Some((since, answer)) = known.failed.take().filter(|_| !known.is_approved)
+        && let silence = at.saturating_sub(since)
+        && silence > POLL_GAP_MAX
+    {
+        let message = format!("found no further approval of the {kind} for {} after {answer}", seconds(silence));
+        findings.add(Rule::GaveUp, at, Some(id), message);
+    }
+}

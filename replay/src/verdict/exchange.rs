@@ -1,0 +1,98 @@
+//! A request and its answer, and the checks that need nothing else.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::finding::Findings;
+use super::rules::Rule;
+use crate::fault::plan::RequestKind;
+use crate::http::ReplayRequest;
+use crate::http::route;
+use crate::timeline::document::EventFacts;
+use scheduled_events_core::wire::UNDERSCORED_API_VERSION;
+
+/// Header fields that only a proxy adds.
+const PROXY_FIELDS: [&str; 6] =
+    ["X-Forwarded-For", "X-Forwarded-Host", "Forwarded", "Via", "Proxy-Connection", "Proxy-Authorization"];
+
+/// A request and its answer, from the time when it arrived to the time when its answer was decided.
+pub(crate) struct Exchange<'a> {
+    pub(crate) request: &'a ReplayRequest,
+    /// `None` for a request that was refused.
+    pub(crate) kind: Option<RequestKind>,
+    pub(crate) arrived: Duration,
+    pub(crate) answered: Duration,
+    /// `None` if a fault suppressed the response.
+    pub(crate) status: Option<u16>,
+    /// The response's fields `Location` and `Retry-After`.
+    pub(crate) location: Option<&'a str>,
+    pub(crate) has_retry_after: bool,
+    /// The faults that applied, as they are written.
+    pub(crate) faults: &'a [String],
+    /// Whether the client got the whole answer without a delay.
+    pub(crate) is_intact: bool,
+    /// The machine's events in the document, with whether each is Started.
+    pub(crate) shown: &'a [(Arc<EventFacts>, bool)],
+    /// The machine's events that the document lacks, because the version does not have their type.
+    pub(crate) hidden: &'a [Arc<EventFacts>],
+    /// For each event that the request approves, what is known about it.
+    pub(crate) approves: &'a [(String, Option<Arc<EventFacts>>)],
+}
+
+impl Exchange<'_> {
+    pub(crate) fn is_poll(&self) -> bool {
+        self.kind == Some(RequestKind::EventsGet)
+    }
+
+    /// Whether a client learns nothing from the answer, and repeats the request.
+    pub(crate) fn has_failed(&self) -> bool {
+        !self.is_intact || !matches!(self.status, Some(200 | 304))
+    }
+
+    /// The answer for a message, with the faults that caused it.
+    pub(crate) fn answer(&self) -> String {
+        let mut text = self.status.map_or_else(|| "no response".to_owned(), |status| format!("status {status}"));
+        if !self.faults.is_empty() {
+            text = format!("{text} ({})", self.faults.join(", "));
+        }
+        text
+    }
+
+    pub(crate) fn check(&self, findings: &mut Findings) {
+        let Self { request, arrived: at, .. } = *self;
+        let request_line = || format!("{} {}", request.method, request.target);
+        if request.method.is_empty() {
+            return findings.add(Rule::Url, at, None, "found data that is no HTTP request, or one over a limit".into());
+        }
+        let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
+        let is_absolute = request.target.starts_with("http://");
+        let of_proxy = PROXY_FIELDS.into_iter().find(|name| request.header(name).next().is_some());
+        findings.expect(!is_absolute && of_proxy.is_none(), Rule::Route, at, || match of_proxy {
+            Some(field) => format!("found the field {field}, which a proxy adds, in {}", request_line()),
+            None => format!("found {}, a request to a proxy; expected a path", request_line()),
+        });
+        let user_agent = request.header("User-Agent").any(|value| !value.trim().is_empty());
+        findings.expect(user_agent, Rule::UserAgent, at, || format!("found none in {}", request_line()));
+        let is_known = route::is_known(&request.method, path);
+        findings.expect(is_known || is_absolute, Rule::Url, at, || format!("found {}", request_line()));
+        if !is_known {
+            return;
+        }
+        let parameters = route::parameters(query);
+        let versions: Vec<_> =
+            parameters.iter().filter(|(name, _)| name == "api-version").map(|(_, value)| value.as_str()).collect();
+        let is_valid = matches!(versions[..], [version] if route::has_version(path, version));
+        findings.expect(is_valid, Rule::Version, at, || match versions[..] {
+            [] => format!("found no api-version in {}", request_line()),
+            [version] => format!("the service does not have version {version:?}"),
+            _ => format!("found {} of them in {}", versions.len(), request_line()),
+        });
+        if !route::is_events(path) || versions != [UNDERSCORED_API_VERSION] {
+            let found: Vec<_> = request.header("Metadata").collect();
+            findings.expect(found == ["true"], Rule::Header, at, || match found[..] {
+                [] => format!("found no Metadata field in {}", request_line()),
+                _ => format!("found Metadata: {} in {}", found.join(", "), request_line()),
+            });
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The verdict on a client: which rules of the wire contract it keeps, from its requests alone.
+//!
+//! A [`Server`](crate::Server) keeps one verdict for each machine, and [`Server::verdict`](crate::Server::verdict) returns it at
+//! any time. A client is checked against what it was shown: a document that a fault damaged or delayed counts as not shown, and
+//! an approval whose answer was damaged as not accepted, so that no fault of the service is blamed on the client.
+//!
+//! All times are real times since the server started; the speed of the replay does not change them.
+//!
+//! - `rules`: the table of rules, each with its place in `docs/wire.md`.
+//! - `finding`: what a client did against a rule, and how often each rule was checked.
+//! - `exchange`: what a verdict is made from, a request and its answer, and the checks of one request.
+//! - `polls`: the checks of the polls' times. `approvals`: the machine's events and their approvals.
+//! - [`report`]: verdicts as `JUnit` XML, NDJSON and HTML.
+//!
+//! ```
+//! use scheduled_events_replay::verdict::{Outcome, Rule};
+//! use scheduled_events_replay::{Scenario, Server, ServerConfig};
+//!
+//! let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").expect("a built-in name")))?;
+//! let verdict = server.verdict(0);
+//! assert!(verdict.is_clean());
+//! assert_eq!(verdict.outcome(Rule::PollGap), Outcome::NotChecked);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod approvals;
+mod exchange;
+mod finding;
+mod polls;
+pub mod report;
+mod rules;
+
+use std::time::Duration;
+
+use crate::timeline::document::Transition;
+pub use approvals::EventTimes;
+use approvals::OwnEvents;
+pub(crate) use exchange::Exchange;
+pub(crate) use finding::Findings;
+pub use finding::{FINDINGS_MAX, Finding};
+use polls::Polls;
+pub use polls::{POLL_GAP_MAX, PollTimes};
+pub use rules::{Level, Rule};
+
+/// Which rules a client keeps.
+///
+/// ```
+/// use std::io::{Read, Write};
+///
+/// use scheduled_events_replay::verdict::{Outcome, Rule};
+/// use scheduled_events_replay::{Scenario, Server, ServerConfig};
+///
+/// let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").ok_or("a built-in name")?))?;
+/// // A client that forgets the header `Metadata: true`.
+/// let mut stream = std::net::TcpStream::connect(server.addr())?;
+/// stream.write_all(
+///     b"GET /metadata/scheduledevents?api-version=2020-07-01 HTTP/1.1\r\n\
+///       Host: 169.254.169.254\r\nConnection: close\r\n\r\n",
+/// )?;
+/// stream.read_to_string(&mut String::new())?;
+///
+/// let verdict = server.verdict(0);
+/// assert_eq!(verdict.machine(), "WestNO_0");
+/// assert!(!verdict.is_clean());
+/// assert!(verdict.findings().iter().any(|finding| finding.rule == Rule::Header));
+/// assert_eq!((verdict.outcome(Rule::Header), verdict.count(Rule::Header)), (Outcome::Failed, 1));
+/// assert_eq!(verdict.outcome(Rule::PollGap), Outcome::NotChecked);
+/// assert_eq!((verdict.polls().count, verdict.events().len()), (0, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    machine: String,
+    findings: Findings,
+    polls: Polls,
+    events: OwnEvents,
+}
+
+/// Whether a client keeps a rule.
+///
+/// ```
+/// use scheduled_events_replay::verdict::{Outcome, Rule};
+/// use scheduled_events_replay::{Scenario, Server, ServerConfig};
+///
+/// let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").ok_or("a built-in name")?))?;
+/// let verdict = server.verdict(0);
+/// assert!(Rule::ALL.iter().all(|rule| verdict.outcome(*rule) == Outcome::NotChecked)); // there was no client
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It did whenever the rule applied.
+    Passed,
+    /// It did not, and the rule's level is [`Level::Must`].
+    Failed,
+    /// It did not, and the rule's level is [`Level::Should`].
+    Warned,
+    /// The rule never applied: for example, the client approved nothing.
+    NotChecked,
+}
+
+impl Verdict {
+    pub(crate) fn new(machine: String) -> Self {
+        Self { machine, findings: Findings::default(), polls: Polls::default(), events: OwnEvents::default() }
+    }
+
+    /// The name of the client's machine.
+    pub fn machine(&self) -> &str {
+        &self.machine
+    }
+
+    /// Whether the client broke no rule of level [`Level::Must`].
+    pub fn is_clean(&self) -> bool {
+        Rule::ALL.iter().all(|rule| self.outcome(*rule) != Outcome::Failed)
+    }
+
+    /// Whether the client keeps a rule.
+    pub fn outcome(&self, rule: Rule) -> Outcome {
+        match (self.findings.count(rule), rule.level()) {
+            (0, _) if self.findings.is_checked(rule) => Outcome::Passed,
+            (0, _) => Outcome::NotChecked,
+            (_, Level::Must) => Outcome::Failed,
+            (_, Level::Should) => Outcome::Warned,
+        }
+    }
+
+    /// The findings, oldest first: of each rule the first [`FINDINGS_MAX`].
+    pub fn findings(&self) -> &[Finding] {
+        &self.findings.list
+    }
+
+    /// The number of findings about a rule, those included that are not kept.
+    pub fn count(&self, rule: Rule) -> u64 {
+        self.findings.count(rule)
+    }
+
+    /// The number of polls, and the times between them.
+    pub fn polls(&self) -> PollTimes {
+        self.polls.times()
+    }
+
+    /// When each event of the machine was announced, seen, approved and started, in the order in which they appeared.
+    pub fn events(&self) -> &[EventTimes] {
+        self.events.times()
+    }
+
+    /// Applies a request and its answer.
+    pub(crate) fn exchange(&mut self, exchange: &Exchange<'_>) {
+        exchange.check(&mut self.findings);
+        self.polls.exchange(exchange, &mut self.findings);
+        self.events.exchange(exchange, &mut self.findings);
+    }
+
+    /// Applies what happened in the scenario, which started at a time.
+    pub(crate) fn transition(&mut self, transition: &Transition, start: Duration) {
+        if let Transition::Event { at, kind, event, .. } = transition
+            && names(&event.facts.resources, &self.machine)
+        {
+            let not_before = event.not_before.map(|offset| start + offset);
+            self.polls.note_silence(start + *at, self.events.open_since(), false, false);
+            self.events.transition(*kind, event, not_before, start + *at, &mut self.findings);
+        }
+    }
+
+    /// Notes that the client has ended.
+    pub(crate) fn client_ended(&mut self, now: Duration, is_over: bool) {
+        self.polls.note_silence(now, self.events.open_since(), is_over, true);
+    }
+
+    /// Adds what silence shows until now. `is_over`: the scenario has ended.
+    pub(crate) fn conclude(&mut self, now: Duration, is_over: bool) {
+        self.polls.note_silence(now, self.events.open_since(), is_over, false);
+        self.polls.conclude(&mut self.findings);
+        self.events.conclude(now, &mut self.findings);
+    }
+
+    /// The findings that were made since the last call.
+    pub(crate) fn take_new(&mut self) -> Vec<Finding> {
+        let new = self.findings.list[self.findings.taken..].to_vec();
+        self.findings.taken = self.findings.list.len();
+        new
+    }
+}
+
+/// Whether the names have this machine's.
+pub(crate) fn names(resources: &[String], machine: &str) -> bool {
+    resources.iter().any(|name| name.eq_ignore_ascii_case(machine))
+}

@@ -1,0 +1,240 @@
+//! The times of polls: gaps, the rate, back-off, and whether a client goes on after a fault.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::exchange::Exchange;
+use super::finding::Findings;
+use super::rules::Rule;
+use crate::fault::plan::RequestKind;
+
+/// The longest time between two polls, from the answer of one to the next: half of the shortest notice, which is that of a Preempt.
+pub const POLL_GAP_MAX: Duration = Duration::from_secs(15);
+
+/// How much longer a gap may be: a client that sleeps for 15 seconds wakes up a little later.
+const GAP_RESERVE: Duration = Duration::from_millis(500);
+
+/// How long a client may wait for its first response, in addition to [`POLL_GAP_MAX`]: two minutes, and a reserve.
+const FIRST_RESPONSE_MAX: Duration = Duration::from_secs(130);
+
+/// The least time in which six requests are no burst. A client that sends five a second needs a second; a busy machine may delay
+/// the first of them.
+const BURST: Duration = Duration::from_millis(700);
+
+/// From this delay on, it counts as checked whether a client waits for the first response.
+const FIRST_DELAY: Duration = Duration::from_secs(2);
+
+/// From this time between two requests on, it need not grow.
+const BACK_OFF_ENOUGH: Duration = Duration::from_secs(5);
+
+/// The number of polls, and the times between them, each from the answer of one to the arrival of the next.
+///
+/// ```
+/// use scheduled_events_replay::{Scenario, Server, ServerConfig};
+///
+/// let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").ok_or("a built-in name")?))?;
+/// let url = format!("{}/metadata/scheduledevents?api-version=2020-07-01", server.url());
+/// for _ in 0..2 {
+///     ureq::get(&url).header("Metadata", "true").call()?;
+/// }
+/// let polls = server.verdict(0).polls();
+/// assert_eq!((polls.count, polls.documents), (2, 2));
+/// assert!(polls.longest_gap >= polls.average_gap);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PollTimes {
+    /// The number of polls that the service accepted, those that a fault answered included.
+    pub count: u64,
+    /// The number of those that were answered with a document.
+    pub documents: u64,
+    /// The longest time between two.
+    pub longest_gap: Duration,
+    /// The average time between two.
+    pub average_gap: Duration,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Polls {
+    count: u64,
+    documents: u64,
+    longest_gap: Duration,
+    all_gaps: Duration,
+    last: Option<Poll>,
+    /// The arrival of the first poll. One that waits for its answer is not known yet.
+    first_arrival: Option<Duration>,
+    /// The arrivals of the last five requests of any kind.
+    requests: VecDeque<Duration>,
+    /// The times to the next poll after each failure in a row.
+    after_failures: Vec<Duration>,
+    /// What the silence since the last poll shows, if it goes on.
+    silence: Option<(Duration, Rule, String)>,
+    /// Whether the client has ended by itself since the last poll.
+    has_ended: bool,
+    /// The paths to which the service has redirected.
+    redirects: Vec<String>,
+}
+
+/// The last poll.
+#[derive(Clone, Debug)]
+struct Poll {
+    answered: Duration,
+    /// The answer, if it had no document.
+    failure: Option<String>,
+    /// Whether the failure is one after which a client backs off by itself.
+    needs_back_off: bool,
+}
+
+impl Polls {
+    pub(crate) fn times(&self) -> PollTimes {
+        let gaps = u32::try_from(self.count.saturating_sub(1)).unwrap_or(u32::MAX);
+        PollTimes {
+            count: self.count,
+            documents: self.documents,
+            longest_gap: self.longest_gap,
+            average_gap: self.all_gaps.checked_div(gaps).unwrap_or_default(),
+        }
+    }
+
+    pub(crate) fn exchange(&mut self, exchange: &Exchange<'_>, findings: &mut Findings) {
+        self.check_rate(exchange.arrived, findings);
+        self.check_redirect(exchange, findings);
+        if exchange.is_poll() {
+            self.poll(exchange, findings);
+        } else if exchange.kind == Some(RequestKind::EventsPost) && !exchange.has_failed() {
+            // The service works again, so the next failure is the first one.
+            self.after_failures.clear();
+            self.last.iter_mut().for_each(|last| last.needs_back_off = false);
+        }
+    }
+
+    fn check_rate(&mut self, at: Duration, findings: &mut Findings) {
+        findings.check(Rule::RequestRate);
+        if self.requests.len() == 5 {
+            let first = self.requests.pop_front().unwrap_or_default();
+            let span = at.saturating_sub(first);
+            if span < BURST {
+                findings.add(Rule::RequestRate, at, None, format!("found six requests within {}", seconds(span)));
+                self.requests.clear();
+            }
+        }
+        self.requests.push_back(at);
+    }
+
+    fn check_redirect(&mut self, exchange: &Exchange<'_>, findings: &mut Findings) {
+        let (target, at) = (&exchange.request.target, exchange.arrived);
+        if exchange.kind.is_none() && self.redirects.iter().any(|path| path == target) {
+            findings.add(Rule::Redirect, at, None, format!("found a request for {target}, where it was redirected to"));
+        }
+        if let Some(location) = exchange.location {
+            findings.check(Rule::Redirect);
+            // An absolute URL may lead to this server, too.
+            let path =
+                location.split_once("://").map_or(location, |(_, rest)| rest.find('/').map_or("/", |at| &rest[at..]));
+            if !self.redirects.iter().any(|known| known == path) {
+                self.redirects.push(path.to_owned());
+            }
+        }
+    }
+
+    fn poll(&mut self, exchange: &Exchange<'_>, findings: &mut Findings) {
+        let at = exchange.arrived;
+        self.count += 1;
+        self.silence = None;
+        self.has_ended = false;
+        let first = *self.first_arrival.get_or_insert(at);
+        if at < first {
+            // The first poll is recorded after others: its answer was delayed.
+            let message =
+                format!("found another poll before the first response, after {}", seconds(first.saturating_sub(at)));
+            findings.add(Rule::FirstRequest, first, None, message);
+            self.first_arrival = Some(at);
+        } else if self.count == 1 && exchange.answered.saturating_sub(at) >= FIRST_DELAY {
+            findings.check(Rule::FirstRequest);
+        }
+        if let Some(last) = &self.last {
+            let gap = at.saturating_sub(last.answered);
+            self.longest_gap = self.longest_gap.max(gap);
+            self.all_gaps += gap;
+            let message = || match &last.failure {
+                Some(failure) => format!("found no poll for {} after {failure}", seconds(gap)),
+                None => format!("found no poll for {}", seconds(gap)),
+            };
+            findings.expect(gap <= self.gap_max(), Rule::PollGap, at, message);
+            if last.failure.is_some() {
+                findings.check(Rule::GaveUp);
+            }
+            if last.needs_back_off {
+                self.after_failures.push(gap);
+                self.check_back_off(at, findings);
+            } else {
+                self.after_failures.clear();
+            }
+        }
+        let failed = exchange.has_failed();
+        self.documents += u64::from(!failed);
+        self.last = Some(Poll {
+            answered: exchange.answered,
+            failure: failed.then(|| exchange.answer()),
+            needs_back_off: matches!(exchange.status, Some(404 | 408 | 410 | 429 | 500..)) && !exchange.has_retry_after,
+        });
+    }
+
+    fn check_back_off(&mut self, at: Duration, findings: &mut Findings) {
+        let [.., first, _, last] = self.after_failures[..] else { return };
+        findings.check(Rule::BackOff);
+        // Jitter makes a time up to a half shorter, and each one is twice the last.
+        if self.after_failures.len() == 3 && last < BACK_OFF_ENOUGH && last < first * 3 / 2 {
+            let message = format!("found polls {} and {} after failures in a row", seconds(first), seconds(last));
+            findings.add(Rule::BackOff, at, None, message);
+        }
+    }
+
+    fn gap_max(&self) -> Duration {
+        POLL_GAP_MAX + if self.documents == 0 { FIRST_RESPONSE_MAX } else { GAP_RESERVE }
+    }
+
+    /// Notes what the silence since the last poll shows, until the next one. `open_since`: since when an event of the machine is open
+    /// that the last document showed.
+    pub(crate) fn note_silence(&mut self, now: Duration, open_since: Option<Duration>, is_over: bool, has_ended: bool) {
+        self.has_ended |= has_ended;
+        let Some(last) = self.last.as_ref().filter(|_| self.silence.is_none()) else { return };
+        let gap = now.saturating_sub(last.answered);
+        let silence = if has_ended { "it ended".to_owned() } else { format!("found no poll for {}", seconds(gap)) };
+        let is_silent = has_ended || gap > self.gap_max();
+        self.silence = match &last.failure {
+            Some(failure) if !is_over && is_silent => Some((now, Rule::GaveUp, format!("{silence} after {failure}"))),
+            _ if open_since
+                .is_some_and(|since| has_ended || now.saturating_sub(last.answered.max(since)) > self.gap_max()) =>
+            {
+                Some((now, Rule::StopsPolling, format!("{silence} while an event of its machine was open")))
+            }
+            // It may end by itself, but not be silent: the next event may come at any time.
+            _ if is_silent && !is_over && !self.has_ended => Some((now, Rule::PollGap, silence)),
+            _ => None,
+        };
+    }
+
+    /// Adds what the silence at the end shows.
+    pub(crate) fn conclude(&mut self, findings: &mut Findings) {
+        match self.silence.take() {
+            Some((at, rule, message)) => findings.add(rule, at, None, message),
+            None if self.documents > 0 => findings.check(Rule::StopsPolling),
+            None => {}
+        }
+    }
+}
+
+/// Whether a request that was answered so had no effect, and is to be repeated.
+pub(crate) fn is_to_be_repeated(exchange: &Exchange<'_>) -> bool {
+    exchange.kind == Some(RequestKind::EventsPost)
+        && match exchange.status {
+            None => true,
+            Some(status) => matches!(status, 300..=399 | 404 | 408 | 410 | 429 | 500..),
+        }
+}
+
+/// A time in seconds for a message.
+pub(crate) fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}

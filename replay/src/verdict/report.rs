@@ -1,0 +1,414 @@
+//! Verdicts as a report: `JUnit` XML for CI, NDJSON for programs, HTML for people.
+
+use std::fmt::{self, Write as _};
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use scheduled_events_core::UnixSeconds;
+use scheduled_events_core::record::PrintableJson;
+use serde::Serialize;
+
+use super::{EventTimes, Finding, Level, Outcome, Rule, Verdict};
+use crate::markup::{Attributes, Markup};
+
+/// How a report is written.
+///
+/// ```
+/// use std::path::Path;
+///
+/// use scheduled_events_replay::verdict::report::ReportFormat;
+///
+/// assert_eq!(ReportFormat::of(Path::new("verdict.xml")), Some(ReportFormat::Junit));
+/// assert_eq!(ReportFormat::of(Path::new("verdict.pdf")), None);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReportFormat {
+    /// `JUnit` XML: a test suite for each machine, a test case for each rule.
+    Junit,
+    /// One JSON object a line.
+    Ndjson,
+    /// One page that needs no other file.
+    Html,
+}
+
+impl ReportFormat {
+    /// The format by the ending of a file's name: `.xml`, `.ndjson` or `.html`.
+    pub fn of(path: &Path) -> Option<Self> {
+        match path.extension()?.to_str()? {
+            "xml" => Some(Self::Junit),
+            "ndjson" => Some(Self::Ndjson),
+            "html" => Some(Self::Html),
+            _ => None,
+        }
+    }
+}
+
+/// What a report is made from.
+///
+/// ```
+/// use std::time::SystemTime;
+///
+/// use scheduled_events_replay::verdict::report::{ReportFormat, VerdictReport};
+/// use scheduled_events_replay::{Scenario, Server, ServerConfig};
+///
+/// let started = SystemTime::now();
+/// let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").ok_or("a built-in name")?))?;
+/// // Run the client here.
+/// let (verdicts, duration) = ([server.verdict(0)], server.started().elapsed());
+/// let report = VerdictReport { scenario: "preempt", started, duration, verdicts: &verdicts, timeline: &[] };
+/// assert!(report.write(ReportFormat::Junit).contains(r#"name="scheduled-events replay preempt""#));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct VerdictReport<'a> {
+    /// The scenario's name.
+    pub scenario: &'a str,
+    /// When the server started.
+    pub started: SystemTime,
+    /// How long it ran.
+    pub duration: Duration,
+    /// One verdict for each machine.
+    pub verdicts: &'a [Verdict],
+    /// What happened, in its order.
+    pub timeline: &'a [TimelineLine],
+}
+
+/// A line of what happened: a request, a change of an event, or a finding.
+///
+/// ```
+/// use std::time::SystemTime;
+///
+/// use scheduled_events_replay::verdict::report::{ReportFormat, TimelineLine, VerdictReport};
+/// use scheduled_events_replay::{Scenario, Server, ServerConfig};
+///
+/// let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").ok_or("a built-in name")?))?;
+/// let (started, duration) = (SystemTime::now(), server.started().elapsed());
+/// let line = TimelineLine { at: duration, machine: Some(0), text: "the client was started".to_owned() };
+/// let verdicts = [server.verdict(0)];
+/// let report = VerdictReport { scenario: "preempt", started, duration, verdicts: &verdicts, timeline: &[line] };
+/// assert!(report.write(ReportFormat::Html).contains("the client was started"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct TimelineLine {
+    /// When, since the server started.
+    pub at: Duration,
+    /// The number of the machine that it is about; `None` for all.
+    pub machine: Option<usize>,
+    /// What happened.
+    pub text: String,
+}
+
+impl VerdictReport<'_> {
+    /// Writes the report.
+    pub fn write(&self, format: ReportFormat) -> String {
+        match format {
+            ReportFormat::Junit => self.junit(),
+            ReportFormat::Ndjson => self.ndjson(),
+            ReportFormat::Html => self.html(),
+        }
+    }
+
+    fn junit(&self) -> String {
+        let mut xml = Markup::new("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+        let number = |outcome| self.verdicts.iter().map(|verdict| with_outcome(verdict, outcome)).sum::<usize>();
+        let name = format!("scheduled-events replay {}", self.scenario);
+        let time = Seconds(self.duration);
+        xml.open(
+            "testsuites",
+            &[
+                ("name", &name),
+                ("tests", &(self.verdicts.len() * Rule::ALL.len())),
+                ("failures", &number(Outcome::Failed)),
+                ("errors", &0),
+                ("time", &time),
+            ],
+        );
+        let started = self.started.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs().cast_signed());
+        let timestamp = UnixSeconds(started).to_string();
+        for (id, verdict) in self.verdicts.iter().enumerate() {
+            xml.open(
+                "testsuite",
+                &[
+                    ("name", &verdict.machine()),
+                    ("tests", &Rule::ALL.len()),
+                    ("failures", &with_outcome(verdict, Outcome::Failed)),
+                    ("errors", &0),
+                    ("skipped", &with_outcome(verdict, Outcome::NotChecked)),
+                    ("time", &time),
+                    ("timestamp", &timestamp.trim_end_matches('Z')),
+                    ("hostname", &"localhost"),
+                    ("id", &id),
+                    ("package", &self.scenario),
+                ],
+            );
+            xml.open("properties", &[]);
+            for (name, value) in measures(verdict) {
+                xml.empty("property", &[("name", &name), ("value", &value)]);
+            }
+            xml.close("properties");
+            for rule in Rule::ALL {
+                let class = format!("{}.{}", self.scenario, verdict.machine());
+                xml.open("testcase", &[("name", rule), ("classname", &class), ("time", &0)]);
+                test_case(&mut xml, verdict, *rule);
+                xml.close("testcase");
+            }
+            xml.open("system-out", &[]);
+            self.what_happened(&mut xml, id);
+            xml.close("system-out");
+            xml.empty("system-err", &[]);
+            xml.close("testsuite");
+        }
+        xml.close("testsuites");
+        xml.finish()
+    }
+
+    fn what_happened(&self, out: &mut Markup, machine: usize) {
+        for line in self.timeline.iter().filter(|line| line.machine.is_none_or(|number| number == machine)) {
+            out.line(&format_args!("{:>9} s  {}", Seconds(line.at), line.text));
+        }
+    }
+
+    fn ndjson(&self) -> String {
+        let mut out = Vec::new();
+        for verdict in self.verdicts {
+            let machine = verdict.machine();
+            let polls = verdict.polls();
+            let mut write = |line: &ReportLine<'_>| {
+                // Writing to memory does not fail.
+                let json = serde_json::to_string(line).unwrap_or_default();
+                out.extend_from_slice(format!("{}\n", PrintableJson(&json)).as_bytes());
+            };
+            write(&ReportLine::Client {
+                machine,
+                scenario: self.scenario,
+                clean: verdict.is_clean(),
+                polls: polls.count,
+                documents: polls.documents,
+                longest_gap_ms: ms(polls.longest_gap),
+                average_gap_ms: ms(polls.average_gap),
+            });
+            for event in verdict.events() {
+                write(&ReportLine::Event {
+                    machine,
+                    event_id: &event.event_id,
+                    event_type: &event.event_type,
+                    announced_ms: ms(event.announced),
+                    not_before_ms: event.not_before.map(ms),
+                    seen_ms: event.seen.map(ms),
+                    approved_ms: event.approved.map(ms),
+                    started_ms: event.started.map(ms),
+                    ended_ms: event.ended.map(ms),
+                    approval_delay_ms: event.approval_delay().map(ms),
+                    share_of_notice: event.share_of_notice(),
+                });
+            }
+            for rule in Rule::ALL {
+                write(&ReportLine::Rule {
+                    machine,
+                    rule: rule.id(),
+                    outcome: outcome_word(verdict.outcome(*rule)),
+                    findings: verdict.count(*rule),
+                    level: if rule.level() == Level::Must { "must" } else { "should" },
+                    section: rule.section(),
+                    item: rule.item(),
+                    about: rule.about(),
+                });
+            }
+            for Finding { rule, at, event_id, message } in verdict.findings() {
+                let event_id = event_id.as_deref();
+                write(&ReportLine::Finding { machine, rule: rule.id(), at_ms: ms(*at), event_id, message });
+            }
+        }
+        String::from_utf8(out).unwrap_or_default()
+    }
+
+    fn html(&self) -> String {
+        let mut html = Markup::new(HTML_HEAD);
+        let title = format!("Verdict: {}", self.scenario);
+        html.element("title", &[], &title);
+        html.open("main", &[]);
+        html.element("h1", &[], &title);
+        for (id, verdict) in self.verdicts.iter().enumerate() {
+            let keeps = if verdict.is_clean() { "keeps" } else { "breaks" };
+            html.element("h2", &[], &format_args!("{} {keeps} the wire contract", verdict.machine()));
+            html.open("dl", &[]);
+            for (name, value) in measures(verdict) {
+                html.element("dt", &[], &name);
+                html.element("dd", &[], &value);
+            }
+            html.close("dl");
+            html.open("table", &[]);
+            html.element("caption", &[], &"Rules of docs/wire.md");
+            html.open("tr", &[]);
+            for column in ["Rule", "Result", "Section", "What a client does, and what was found"] {
+                html.element("th", &[("scope", &"col")], &column);
+            }
+            html.close("tr");
+            for rule in Rule::ALL {
+                let word = outcome_word(verdict.outcome(*rule));
+                html.open("tr", &[]);
+                html.element("th", &[("scope", &"row")], rule);
+                html.element("td", &[("class", &word)], &word);
+                html.element("td", &[], &format_args!("{}, {}", rule.section(), rule.item()));
+                html.open("td", &[]);
+                html.text(&rule.about());
+                for finding in findings(verdict, *rule) {
+                    html.empty("br", &[]);
+                    html.text(&format_args!("{} s: {}", Seconds(finding.at), finding.message));
+                }
+                html.close("td");
+                html.close("tr");
+            }
+            html.close("table");
+            html.element("h3", &[], &"What happened");
+            html.open("pre", &[("tabindex", &0)]);
+            self.what_happened(&mut html, id);
+            html.close("pre");
+        }
+        html.close("main");
+        html.close("html");
+        html.finish()
+    }
+}
+
+/// The content of a rule's test case: nothing if it passed.
+fn test_case(xml: &mut Markup, verdict: &Verdict, rule: Rule) {
+    let tag = match verdict.outcome(rule) {
+        Outcome::Passed => return,
+        Outcome::NotChecked => return xml.empty("skipped", &[("message", &"the rule never applied")]),
+        Outcome::Failed => "failure",
+        Outcome::Warned => "system-out",
+    };
+    let first = findings(verdict, rule).next().map_or("", |finding| finding.message.as_str());
+    let attributes: Attributes<'_> = &[("message", &first), ("type", &rule)];
+    xml.open(tag, if tag == "failure" { attributes } else { &[] });
+    for finding in findings(verdict, rule) {
+        xml.line(&format_args!("{:>9} s  {}", Seconds(finding.at), finding.message));
+    }
+    xml.text(&format_args!("{}\ndocs/wire.md, section {}, {}", rule.about(), rule.section(), rule.item()));
+    xml.close(tag);
+}
+
+/// The beginning of a page. It loads nothing and runs nothing.
+const HTML_HEAD: &str = "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">\n\
+    <meta name=\"viewport\" content=\"width=device-width\">\n\
+    <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+    <style>:root{color-scheme:light dark}body{font:16px/1.5 sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}\
+    table{border-collapse:collapse}th,td{border:1px solid #8888;padding:.3rem .6rem;text-align:left;vertical-align:top}\
+    dl{display:grid;grid-template-columns:auto 1fr;gap:0 1rem}dd{margin:0}pre{overflow:auto;border:1px solid #8888;padding:.6rem}\
+    .failed{background:#b3261e;color:#fff}.warned{background:#ffd34d;color:#000}.passed{background:#1e6b34;color:#fff}</style>\n";
+
+/// A line of NDJSON. Times are in milliseconds since the server started.
+#[derive(Serialize)]
+#[serde(tag = "report", rename_all = "snake_case")]
+enum ReportLine<'a> {
+    Client {
+        machine: &'a str,
+        scenario: &'a str,
+        clean: bool,
+        polls: u64,
+        documents: u64,
+        longest_gap_ms: u64,
+        average_gap_ms: u64,
+    },
+    Event {
+        machine: &'a str,
+        event_id: &'a str,
+        event_type: &'a str,
+        announced_ms: u64,
+        not_before_ms: Option<u64>,
+        seen_ms: Option<u64>,
+        approved_ms: Option<u64>,
+        started_ms: Option<u64>,
+        ended_ms: Option<u64>,
+        approval_delay_ms: Option<u64>,
+        share_of_notice: Option<f64>,
+    },
+    Rule {
+        machine: &'a str,
+        rule: &'a str,
+        outcome: &'a str,
+        findings: u64,
+        level: &'a str,
+        section: u8,
+        item: &'a str,
+        about: &'a str,
+    },
+    Finding {
+        machine: &'a str,
+        rule: &'a str,
+        at_ms: u64,
+        event_id: Option<&'a str>,
+        message: &'a str,
+    },
+}
+
+/// What was measured, as names and values for people.
+///
+/// ```
+/// use scheduled_events_replay::verdict::report::measures;
+/// use scheduled_events_replay::{Scenario, Server, ServerConfig};
+///
+/// let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").ok_or("a built-in name")?))?;
+/// assert_eq!(measures(&server.verdict(0))[0], ("polls".to_owned(), "0".to_owned()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn measures(verdict: &Verdict) -> Vec<(String, String)> {
+    let polls = verdict.polls();
+    let mut measures = vec![
+        ("polls".to_owned(), polls.count.to_string()),
+        ("documents".to_owned(), polls.documents.to_string()),
+        ("longest gap between polls".to_owned(), format!("{} s", Seconds(polls.longest_gap))),
+        ("average gap between polls".to_owned(), format!("{} s", Seconds(polls.average_gap))),
+    ];
+    measures.extend(
+        verdict.events().iter().map(|event| (format!("{} {}", event.event_type, event.event_id), times(event))),
+    );
+    measures
+}
+
+fn times(event: &EventTimes) -> String {
+    let mut text = match event.seen {
+        Some(seen) => format!("seen {} s after its announcement", Seconds(seen.saturating_sub(event.announced))),
+        None => "not seen".to_owned(),
+    };
+    if let Some(delay) = event.approval_delay() {
+        let _ = write!(text, ", approved after {} s", Seconds(delay));
+    }
+    if let Some(share) = event.share_of_notice() {
+        let _ = write!(text, ", when {:.0} % of the notice had passed", share * 100.0);
+    }
+    text
+}
+
+fn findings(verdict: &Verdict, rule: Rule) -> impl Iterator<Item = &Finding> {
+    verdict.findings().iter().filter(move |finding| finding.rule == rule)
+}
+
+fn with_outcome(verdict: &Verdict, outcome: Outcome) -> usize {
+    Rule::ALL.iter().filter(|rule| verdict.outcome(**rule) == outcome).count()
+}
+
+fn outcome_word(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Passed => "passed",
+        Outcome::Failed => "failed",
+        Outcome::Warned => "warned",
+        Outcome::NotChecked => "not-checked",
+    }
+}
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A time in seconds.
+struct Seconds(Duration);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = format!("{}.{:03}", self.0.as_secs(), self.0.subsec_millis());
+        f.pad(&text)
+    }
+}
