@@ -11,6 +11,7 @@ use crate::args::{Cli, Command, STATE_FILE, ServiceCommand, WatchArgs, WindowsSe
 use crate::error::CommandError;
 use crate::output::event_log::{self, Entry};
 use crate::output::{diagnose, print};
+use crate::system::startup::patiently;
 use crate::watch::{check_files, watch};
 use scheduled_events::policy_file::{self, PRESETS};
 
@@ -76,7 +77,7 @@ fn install(options: Vec<OsString>) -> Result<(), CommandError> {
 /// The work of the service's process. Returns its exit code.
 fn run(options: &[OsString]) -> u32 {
     // Without it, the service still watches.
-    let _ = event_log::open();
+    let _ = patiently(|| event_log::open(diagnose));
     let result = parse(options)
         .map_err(|error| CommandError::usage(error.render().to_string().trim_start_matches("error: ")))
         .and_then(|args| watch(WatchArgs { event_log: true, ..args }));

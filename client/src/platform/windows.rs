@@ -1,19 +1,16 @@
-//! Windows: job objects, console events, locks, the service manager.
+//! Windows: job objects, locks, owners of files.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
-use std::net::{TcpListener, TcpStream};
 use std::os::windows::fs::OpenOptionsExt;
-use std::os::windows::io::AsHandle;
 use std::os::windows::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::OnceLock;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use scheduled_events_windows::job::{self, Job};
-use scheduled_events_windows::{files, service, stop, text};
+use scheduled_events_windows::{files, text};
 
 use super::LockAttempt;
 

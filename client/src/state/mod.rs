@@ -226,7 +226,6 @@ mod tests {
     use scheduled_events_core::Change;
 
     use super::*;
-    use crate::files::lock::CommandProcess;
     use crate::record::EventRecord;
 
     fn folder(name: &str) -> PathBuf {
@@ -428,6 +427,8 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn commands_of_a_killed_process_are_found_as_long_as_they_run() {
+        use crate::files::lock::CommandProcess;
+
         let folder = folder("commands");
         let path = folder.join("state");
         let mut child = process::Command::new("sleep").arg("600").spawn().unwrap();
