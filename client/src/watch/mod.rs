@@ -6,13 +6,15 @@
 //! * `options`: how a watcher is configured.
 //! * `host`: the trait that the caller implements, and the notes for its log.
 //! * `message`: how other threads report to the watcher.
-//! * this file: [`Watcher`], the loop that does what the session says.
+//! * this file: [`Watcher`], the loop that does what the session says. `incoming`: what it does with the answers that other threads
+//!   send.
 //! * `transport`, `name`, `identity`, `events`, `persistence`: its parts. Each has one responsibility and knows none of the
 //!   others but the event records.
 
 mod events;
 mod host;
 mod identity;
+mod incoming;
 mod message;
 mod name;
 mod options;
@@ -26,15 +28,14 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use scheduled_events_core::record::{CauseWord, EventMembers};
+use scheduled_events_core::record::EventMembers;
 use scheduled_events_core::{
-    AnswerOutcome, Cause, Change, GateAnswer, GatePhase, Report, RequestOutcome, Response, Session, SessionConfig,
-    SessionConfigError, Step, UnixMillis, UnixSeconds,
+    Change, GateAnswer, GatePhase, Report, Session, SessionConfig, SessionConfigError, Step, UnixMillis, UnixSeconds,
 };
 
 use crate::clock::{Clock, ClockMonitor};
 use crate::failure_log::FailureLog;
-use crate::imds::{HttpResponse, Imds, RequestFailure, names_for};
+use crate::imds::{Imds, names_for};
 use crate::limits::{EVENTS_MAX, NAME_TIMEOUT, POLLING_OVERDUE, REQUEST_OVERDUE};
 use crate::platform;
 use crate::record::{EventRecord, HookOutcome, Record, event_key};
@@ -372,95 +373,6 @@ impl Watcher {
         StopReason::PollsDone { answered: self.polls.answered }
     }
 
-    fn on_message(&mut self, message: Message, host: &mut dyn Host) -> Option<StopReason> {
-        match message {
-            Message::Response(Ok(response)) => self.on_response(response, host),
-            Message::Response(Err(failure)) => self.on_failure(failure, host),
-            Message::Name(answer) => {
-                let note = self.name.on_answer(answer, |names| self.session.set_names(names));
-                if let Some(note) = note {
-                    host.note(&note);
-                }
-            }
-            Message::MachineId(answer) => self.on_machine_id(answer, host),
-            Message::Prepared { attempt, event_id, preparation, outcome } => {
-                self.running.remove(&attempt);
-                let answer = self.session.prepared(attempt, preparation);
-                if let Some(outcome) = self.answered(answer, outcome, host) {
-                    let event = self.events.named(&event_id, &self.session);
-                    self.report(&event, |event| Record::Prepare { outcome: Some(outcome), event }, host);
-                }
-            }
-            Message::Recovered { attempt, event_id, outcome } => {
-                self.running.remove(&attempt);
-                let events = self.ended_events(self.events.named(&event_id, &self.session));
-                let done = matches!(outcome, HookOutcome::Done | HookOutcome::NoCommand | HookOutcome::DryRun);
-                let now = self.clock.clock.now();
-                let answer = self.session.recovered(attempt, done, now);
-                // Saved before it is reported, so that a recovery that was reported never runs again.
-                if let Some(outcome) = self.answered(answer, outcome, host) {
-                    let is_own = self.recovery == Some(attempt);
-                    let ids: Vec<_> = events.iter().map(|event| event.event_id.as_str()).collect();
-                    let event_ids = if is_own { &ids[..] } else { &ids[..1] };
-                    let names = events[0].resource_names();
-                    let event = events[0].members(names.as_deref());
-                    let record = Record::Recover { event_ids, outcome: Some(outcome), event };
-                    host.record(&record.at(self.time_of_day()));
-                }
-            }
-            Message::Gate { attempt, event_id, phase, answer } => {
-                self.running.remove(&attempt);
-                if self.session.gate_answered(attempt, answer, self.clock.clock.now()) == AnswerOutcome::Accepted {
-                    self.on_gate(&event_id, phase, answer, host);
-                }
-            }
-            Message::Completed(number) => self.persistence.complete_hook(number),
-            Message::Stop => return Some(StopReason::Stopped),
-        }
-        None
-    }
-
-    /// Checks whether the restored state is this machine's.
-    fn on_machine_id(&mut self, answer: Result<String, String>, host: &mut dyn Host) {
-        self.machine_id.on_answer(answer.is_ok());
-        match answer {
-            Ok(id) => {
-                let checked = self.session.set_machine_id(&id);
-                host.identified(checked.is_ok());
-                if let Err(error) = checked {
-                    self.events = EventRecords::default();
-                    host.note(&self.persistence.quarantine(&error.to_string()));
-                    self.save(host);
-                }
-            }
-            // Said once, and only where it matters.
-            Err(reason) if self.events.len() > 0 && !std::mem::replace(&mut self.id_unknown_noted, true) => {
-                host.note(&Note::MachineIdUnknown(reason));
-            }
-            Err(_) => {}
-        }
-    }
-
-    /// Saves the state after an answer of the host. Returns the outcome to report, if there is anything to report.
-    fn answered(&mut self, answer: AnswerOutcome, outcome: HookOutcome, host: &mut dyn Host) -> Option<HookOutcome> {
-        let outcome = match answer {
-            AnswerOutcome::Accepted => outcome,
-            AnswerOutcome::Cancelled => HookOutcome::Cancelled,
-            AnswerOutcome::Unexpected => return None,
-        };
-        self.save(host);
-        Some(outcome)
-    }
-
-    /// Reports the gate's answer unless it is the same as before: a closed gate is asked every few seconds.
-    fn on_gate(&mut self, event_id: &str, phase: GatePhase, outcome: GateAnswer, host: &mut dyn Host) {
-        self.gate_answers.retain(|(id, _), _| self.events.get(id).is_some());
-        if self.gate_answers.insert((event_id.to_owned(), phase), outcome) != Some(outcome) {
-            let event = self.events.named(event_id, &self.session);
-            self.report(&event, |event| Record::Gate { phase, outcome, event }, host);
-        }
-    }
-
     /// The events that the recovery of this machine is for, the last one first.
     fn ended_events(&self, last: EventRecord) -> Vec<EventRecord> {
         let last_key = event_key(&last.event_id);
@@ -468,86 +380,6 @@ impl Watcher {
         let mut events = vec![last];
         events.extend(others.map(|event| self.events.of(event)));
         events
-    }
-
-    fn on_response(&mut self, http: HttpResponse, host: &mut dyn Host) {
-        let now = self.set_time();
-        let response = Response { status: http.status, retry_after: http.retry_after, body: &http.body };
-        let (name, events) = (&self.name, &mut self.events);
-        let outcome = self.session.on_response_with(&response, now, |document| {
-            name.with_names(|names| events.apply(document, names));
-        });
-        let detail = http.permanent_refusal();
-        let status = http.status;
-        if outcome == RequestOutcome::Document {
-            self.body = http.body;
-            self.stale.succeeded();
-            // Saved before anything is reported: an event that was reported stays known, even if it ends before the restart after
-            // a crash.
-            self.save(host);
-        }
-        self.on_outcome(outcome, Some(status), detail, host);
-    }
-
-    fn on_failure(&mut self, failure: RequestFailure, host: &mut dyn Host) {
-        let now = self.set_time();
-        let outcome = self.session.on_failure(failure.cause, now);
-        self.on_outcome(outcome, None, Some(failure.detail), host);
-    }
-
-    /// Reports what a request led to.
-    fn on_outcome(
-        &mut self,
-        outcome: RequestOutcome,
-        status: Option<u16>,
-        detail: Option<String>,
-        host: &mut dyn Host,
-    ) {
-        self.report_poll(outcome, host);
-        match outcome {
-            RequestOutcome::Document | RequestOutcome::Unchanged => {
-                self.polls.answered = true;
-                self.polls.failure = None;
-            }
-            // Old answers may come at each second poll, for as long as two servers share the address.
-            RequestOutcome::Stale if self.stale.reports("stale") => host.note(&Note::StaleDocument),
-            RequestOutcome::PollFailed { cause, retry_in_ms } => {
-                let reason = describe(cause, detail);
-                host.note(&Note::PollFailed(reason.clone()));
-                self.polls.failure = Some(reason);
-                let record = Record::PollFailed { cause: CauseWord(cause), retry_in_ms };
-                host.record(&record.at(self.time_of_day()));
-            }
-            RequestOutcome::Approved | RequestOutcome::ApprovalFailed { .. } => {
-                if let RequestOutcome::ApprovalFailed { cause } = outcome {
-                    host.note(&Note::ApprovalFailed(describe(cause, detail)));
-                }
-                self.save(host);
-                let posted = std::mem::take(&mut self.posted);
-                let event_ids: Vec<_> = posted.iter().map(String::as_str).collect();
-                let events: Vec<_> = posted.iter().map(|id| self.events.named(id, &self.session)).collect();
-                let names: Vec<_> = events.iter().map(EventRecord::resource_names).collect();
-                let members: Vec<_> =
-                    events.iter().zip(&names).map(|(event, names)| event.members(names.as_deref())).collect();
-                let record = Record::Approval { event_ids: &event_ids, status, events: &members };
-                host.record(&record.at(self.time_of_day()));
-            }
-            _ => {}
-        }
-    }
-
-    fn report_poll(&self, outcome: RequestOutcome, host: &mut dyn Host) {
-        let is_poll = matches!(
-            outcome,
-            RequestOutcome::Document
-                | RequestOutcome::Unchanged
-                | RequestOutcome::Stale
-                | RequestOutcome::PollFailed { .. }
-        );
-        if is_poll {
-            let (duration, time) = (self.transport.idle_time(), self.time_of_day());
-            host.polled(&Poll { outcome, duration, time, session: &self.session });
-        }
     }
 
     fn on_change(&mut self, change: Change, event: EventRecord, host: &mut dyn Host) {
@@ -660,13 +492,6 @@ fn boxed_session(config: &SessionConfig<'_>) -> Result<Box<Session<EVENTS_MAX>>,
 
 fn time_left(not_before: Option<UnixSeconds>, now: UnixMillis) -> Option<Duration> {
     not_before.map(|start| Duration::from_millis(UnixMillis::from(start).millis_since(now)))
-}
-
-fn describe(cause: Cause, detail: Option<String>) -> String {
-    match detail {
-        Some(detail) => format!("{cause} ({detail})"),
-        None => cause.to_string(),
-    }
 }
 
 /// A random number for [`SessionConfig::seed`] and [`Tracker::with_seed`](scheduled_events_core::Tracker::with_seed): it spreads

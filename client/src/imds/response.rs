@@ -1,0 +1,176 @@
+//! What the service answers, and why there is no usable answer.
+
+use std::error::Error as _;
+use std::io;
+use std::time::SystemTime;
+
+use scheduled_events_core::Cause;
+use ureq::http::{HeaderMap, header};
+
+use crate::limits::{BODY_MAX, ERROR_BODY_MAX};
+
+/// A whole HTTP response of any status.
+///
+/// ```
+/// use scheduled_events::imds::HttpResponse;
+///
+/// let response = HttpResponse { status: 503, retry_after: None, body: b"busy".to_vec() };
+/// assert_eq!(response.error_message(), "busy; try again in a minute");
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct HttpResponse {
+    /// The status code.
+    pub status: u16,
+    /// The `Retry-After` header in seconds. A date is converted.
+    pub retry_after: Option<u32>,
+    /// The body, at most [`BODY_MAX`] bytes.
+    pub body: Vec<u8>,
+}
+
+/// Why there is no usable response.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use scheduled_events::imds::{API_VERSION, Imds};
+/// use scheduled_events_core::Cause;
+///
+/// // Nothing listens on port 1.
+/// let failure = Imds::new("http://127.0.0.1:1", API_VERSION, false)?.events(Duration::from_secs(2)).unwrap_err();
+/// assert_eq!(failure.cause, Cause::Unreachable);
+/// assert!(!failure.detail.is_empty());
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct RequestFailure {
+    /// The cause, for the session.
+    pub cause: Cause,
+    /// The message of the HTTP library.
+    pub detail: String,
+}
+
+impl HttpResponse {
+    /// Why the service refuses a request for good, if it does and gives a reason. Other statuses pass.
+    ///
+    /// ```
+    /// use scheduled_events::imds::HttpResponse;
+    ///
+    /// let response = |status| HttpResponse { status, retry_after: None, body: b"no".to_vec() };
+    /// assert!(response(400).permanent_refusal().is_some_and(|reason| reason.starts_with("no")));
+    /// assert_eq!(response(503).permanent_refusal(), None);
+    /// ```
+    pub fn permanent_refusal(&self) -> Option<String> {
+        let is_permanent = matches!(self.status, 400..=499) && !matches!(self.status, 404 | 408 | 410 | 429);
+        is_permanent.then(|| self.error_message()).filter(|message| !message.is_empty())
+    }
+
+    /// The reason that the service gives for refusing a request, with advice if there is any. Empty if it gives none.
+    pub fn error_message(&self) -> String {
+        let text = String::from_utf8_lossy(&self.body);
+        let body: serde_json::Value = serde_json::from_slice(&self.body).unwrap_or_default();
+        let mut message: String = body["error"].as_str().unwrap_or(text.trim()).chars().take(300).collect();
+        let versions = body["newest-versions"].as_array().into_iter().flatten().filter_map(serde_json::Value::as_str);
+        let versions: Vec<_> = versions.collect();
+        let advice = match self.status {
+            400 if !versions.is_empty() => format!("try --api-version {}", versions.join(" or ")),
+            304 | 404 | 408 | 410 | 429 | 500..=599 => "try again in a minute".into(),
+            300..=399 => "redirects are not followed".into(),
+            _ => return message,
+        };
+        if !message.is_empty() {
+            message.push_str("; ");
+        }
+        message + &advice
+    }
+}
+
+/// Reads a response. An unreadable body is a failure only if the status needs one: a 429 still asks for patience, and an approval
+/// has succeeded whatever follows its status.
+pub(super) fn response(
+    result: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
+    needs_body: impl Fn(u16) -> bool,
+) -> Result<HttpResponse, RequestFailure> {
+    let mut response = result.map_err(|error| failure(&error))?;
+    let needed = needs_body(response.status().as_u16());
+    let limit = if needed { BODY_MAX } else { ERROR_BODY_MAX };
+    let body = match response.body_mut().with_config().limit(limit).read_to_vec() {
+        Err(error) if needed => return Err(failure(&error)),
+        body => body.unwrap_or_default(),
+    };
+    Ok(HttpResponse { status: response.status().as_u16(), retry_after: retry_after(response.headers()), body })
+}
+
+/// `Retry-After` in seconds. A date is compared with the service's own clock if the response has a `Date`.
+fn retry_after(headers: &HeaderMap) -> Option<u32> {
+    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(seconds);
+    }
+    let moment = httpdate::parse_http_date(text).ok()?;
+    let date = headers.get(header::DATE).and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
+    let wait = moment.duration_since(date.unwrap_or_else(SystemTime::now)).unwrap_or_default();
+    // Rounded up.
+    u32::try_from(wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0))).ok()
+}
+
+pub(super) fn failure(error: &ureq::Error) -> RequestFailure {
+    let cause = match error {
+        ureq::Error::Timeout(_) => Cause::Timeout,
+        ureq::Error::HostNotFound | ureq::Error::ConnectionFailed => Cause::Unreachable,
+        ureq::Error::BodyExceedsLimit(_) | ureq::Error::LargeResponseHeader(..) => Cause::TooLarge,
+        ureq::Error::Io(error) => match error.kind() {
+            io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Cause::Timeout,
+            io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::HostUnreachable
+            | io::ErrorKind::NetworkUnreachable
+            | io::ErrorKind::NetworkDown
+            | io::ErrorKind::AddrNotAvailable => Cause::Unreachable,
+            _ if wraps_too_large(error) => Cause::TooLarge,
+            _ => Cause::ConnectionLost,
+        },
+        _ => Cause::ConnectionLost,
+    };
+    RequestFailure { cause, detail: error.to_string() }
+}
+
+/// The error for a body beyond the limit comes from a reader, so it is inside an I/O error.
+fn wraps_too_large(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<ureq::Error>());
+    matches!(inner, Some(ureq::Error::BodyExceedsLimit(_)))
+        || error.source().is_some_and(|source| matches!(source.downcast_ref(), Some(ureq::Error::BodyExceedsLimit(_))))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_advice_for_a_304_is_not_that_for_a_redirect() {
+        let advice = |status| HttpResponse { status, ..HttpResponse::default() }.error_message();
+        assert_eq!(advice(304), "try again in a minute");
+        for status in [301, 302, 307, 308] {
+            assert_eq!(advice(status), "redirects are not followed");
+        }
+    }
+
+    #[test]
+    fn reads_retry_after_as_seconds_and_as_a_date() {
+        let with = |value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::RETRY_AFTER, value.parse().unwrap());
+            retry_after(&headers)
+        };
+        assert_eq!(with("7"), Some(7));
+        assert_eq!(with("soon"), None);
+        assert_eq!(with("Mon, 19 Sep 2016 18:29:47 GMT"), Some(0));
+        let ahead = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(30));
+        assert!(with(&ahead).is_some_and(|seconds| (28..=30).contains(&seconds)));
+        // The service's clock is years slow.
+        let mut headers = HeaderMap::new();
+        headers.insert(header::DATE, "Mon, 19 Sep 2016 18:29:40 GMT".parse().unwrap());
+        headers.insert(header::RETRY_AFTER, "Mon, 19 Sep 2016 18:29:47 GMT".parse().unwrap());
+        assert_eq!(retry_after(&headers), Some(7));
+    }
+}
