@@ -348,7 +348,8 @@ fn a_state_file_with_a_damaged_snapshot_and_a_correct_checksum_is_quarantined() 
     forged[12] ^= 1;
     let checksum = end + line.len();
     let content = [&forged[..end], &forged[checksum + 9..]].concat();
-    forged[checksum..checksum + 8].copy_from_slice(format!("{:08x}", crc32fast::hash(&content)).as_bytes());
+    forged[checksum..checksum + 8]
+        .copy_from_slice(format!("{:08x}", crc::Crc::<u32>::new(&crc::CRC_32_ISO_HDLC).checksum(&content)).as_bytes());
     write_private(&fixture.state, forged);
     let arguments = ["--state", &fixture.state, "--vm-name", VM, "--max-polls", "1"];
     let finished = Run::watch(&fixture.service.url(), &arguments).finish().with_code(0);

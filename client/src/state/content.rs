@@ -4,6 +4,7 @@
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crc::{CRC_32_ISO_HDLC, Crc, Table};
 use scheduled_events_core::{
     Action, Change, Session, SessionConfig, UnixMillis, UnixSeconds, VmNames, WaitsFor, snapshot_length,
 };
@@ -12,6 +13,9 @@ use serde::{Deserialize, Serialize};
 use crate::limits::EVENTS_MAX;
 use crate::platform;
 use crate::record::EventRecord;
+
+/// The checksum. A table of 1 KB is fast enough for a file that has some hundred at most.
+static CRC_32: Crc<u32, Table<1>> = Crc::<u32, Table<1>>::new(&CRC_32_ISO_HDLC);
 
 /// How the line after the snapshot starts.
 const FORMAT: &str = "scheduled-events state 2";
@@ -242,10 +246,10 @@ pub(super) fn format(state: &State) -> io::Result<Vec<u8>> {
 }
 
 fn checksum_of(session: &[u8], content: &str) -> String {
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(session);
-    hasher.update(content.as_bytes());
-    format!("{:08x}", hasher.finalize())
+    let mut digest = CRC_32.digest();
+    digest.update(session);
+    digest.update(content.as_bytes());
+    format!("{:08x}", digest.finalize())
 }
 
 #[cfg(test)]

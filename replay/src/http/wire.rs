@@ -2,12 +2,16 @@
 
 use std::time::{Duration, SystemTime};
 
+use crc::{CRC_32_ISO_HDLC, Crc, Table};
 use scheduled_events_core::EventKind;
 use serde::Serialize;
 
 use crate::timeline::document::{DocumentEvent, ReplayDocument};
 use scheduled_events_core::api_version::{Feature, versions};
 use scheduled_events_core::wire::UNDERSCORED_API_VERSION;
+
+/// The checksum of gzip.
+static CRC_32: Crc<u32, Table<1>> = Crc::<u32, Table<1>>::new(&CRC_32_ISO_HDLC);
 
 /// A version of the Scheduled Events API. Versions are dates, so they compare as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -167,7 +171,7 @@ pub(crate) fn gzip(data: &[u8]) -> Vec<u8> {
         out.extend_from_slice(block);
     }
     out.extend_from_slice(&[1, 0, 0, 0xff, 0xff]);
-    out.extend_from_slice(&crc32fast::hash(data).to_le_bytes());
+    out.extend_from_slice(&CRC_32.checksum(data).to_le_bytes());
     // The format has the length modulo 2^32.
     #[allow(clippy::cast_possible_truncation)]
     out.extend_from_slice(&(data.len() as u32).to_le_bytes());

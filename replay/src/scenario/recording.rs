@@ -8,8 +8,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use scheduled_events_core::{Change, EventId, Text, UnixSeconds};
-use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{MAX_DURATION, Scenario};
 
@@ -62,7 +61,6 @@ pub struct Recording {
 }
 
 /// The members of an event in a record that a scenario needs.
-#[derive(Deserialize)]
 struct Members {
     event_id: String,
     event_type: Option<String>,
@@ -72,6 +70,29 @@ struct Members {
     event_source: Option<String>,
     duration_in_seconds: Option<u32>,
     mine: Option<bool>,
+}
+
+impl Members {
+    /// The members of a record; `None` if one has another type than records have.
+    fn of(record: &Map<String, Value>) -> Option<Self> {
+        let member = |name: &str| record.get(name).filter(|value| !value.is_null());
+        let text = |name: &str| member(name).map_or(Some(None), |value| Some(Some(value.as_str()?.to_owned())));
+        let names = |value: &Value| {
+            value.as_array()?.iter().map(|name| Some(name.as_str()?.to_owned())).collect::<Option<Vec<_>>>()
+        };
+        let time = |value: &Value| value.as_str().and_then(UnixSeconds::parse);
+        let seconds = |value: &Value| value.as_u64().and_then(|seconds| u32::try_from(seconds).ok());
+        Some(Self {
+            event_id: text("event_id")??,
+            event_type: text("event_type")?,
+            resources: member("resources").map_or(Some(None), |value| names(value).map(Some))?,
+            not_before: member("not_before").map_or(Some(None), |value| time(value).map(Some))?,
+            description: text("description")?,
+            event_source: text("event_source")?,
+            duration_in_seconds: member("duration_in_seconds").map_or(Some(None), |value| seconds(value).map(Some))?,
+            mine: member("mine").map_or(Some(None), |value| value.as_bool().map(Some))?,
+        })
+    }
 }
 
 /// One event: its members as they were seen first, and what became of it.
@@ -106,9 +127,8 @@ impl Recording {
         match kind {
             "change" => {
                 let change = Change::ALL.into_iter().find(|change| Some(change.word()) == word("change"));
-                let event = serde_json::from_str(line);
-                match (change, event) {
-                    (Some(change), Ok(event)) => self.change(change, event, time),
+                match (change, Members::of(&record)) {
+                    (Some(change), Some(event)) => self.change(change, event, time),
                     _ => self.unreadable += 1,
                 }
             }
