@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that each public function, method, type and trait of core and of the client library has an example that runs.
+"""Checks that each public function, method, type and trait of the published libraries has an example that runs.
 
 rustdoc has a count of its own (--show-coverage), but it leaves out what a private module re-exports, which is most of core.
 So this reads rustdoc's JSON, which takes the nightly compiler: tests/setup docs installs it.
@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-CRATES = ["scheduled-events-core", "scheduled-events"]
+CRATES = ["scheduled-events-core", "scheduled-events", "scheduled-events-replay", "scheduled-events-cli"]
 # A block of Rust that is compiled and run.
 RUNS = re.compile(r"^ *```(?:rust|should_panic)?\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)

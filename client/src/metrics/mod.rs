@@ -121,6 +121,7 @@ fn lock(shared: &Shared) -> MutexGuard<'_, Families> {
 /// use scheduled_events::hooks::CommandOutcome;
 /// use scheduled_events::metrics::{CommandKind, Metrics};
 /// use scheduled_events::record::{Record, TimedRecord};
+/// use scheduled_events::watch::WatchStatus;
 /// use scheduled_events_core::UnixSeconds;
 ///
 /// let mut metrics = Metrics::new();
@@ -128,7 +129,18 @@ fn lock(shared: &Shared) -> MutexGuard<'_, Families> {
 /// metrics.record(&TimedRecord { record, time: UnixSeconds(0) });
 /// let commands = metrics.commands(); // for the threads of commands
 /// commands.ended(CommandKind::Prepare, &CommandOutcome::Succeeded, Duration::from_secs(3));
+/// let status = WatchStatus {
+///     answered: true,
+///     events: 0,
+///     failure: None,
+///     is_polling: true,
+///     out_of_service: true,
+///     save_failures: 0,
+/// };
+/// metrics.status(status, 0);
 /// assert!(metrics.is_changed());
+/// assert!(metrics.text().contains("scheduled_events_out_of_service 1\n"));
+/// metrics.status(WatchStatus { out_of_service: false, ..status }, 0);
 /// assert!(metrics.text().contains("scheduled_events_commands_total{kind=\"prepare\",outcome=\"succeeded\"} 1\n"));
 /// assert!(!metrics.is_changed());
 /// ```

@@ -96,7 +96,7 @@ pub struct ServerConfig {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A person or a test controls what plays: see also [`control`](crate::server::control).
+/// A person or a test controls what plays: see also [`control`].
 ///
 /// ```
 /// use scheduled_events_replay::document::ApprovalResult;
