@@ -4,7 +4,7 @@
 //! be reached or refuses, nothing can be approved, or the output cannot be written; 2 usage error; 3 the input is not a
 //! valid document; 4 `wait`: the time is over. `run` ends with the exit code of its worker.
 //!
-//! [`run`] runs a command line. The files are in folders by what people do:
+//! [`run()`] runs a command line. The files are in folders by what people do:
 //!
 //! - `args` is all that the command accepts.
 //! - `look`: `list`, `wait`, `status`, `check`, `discover`, `timeline`. `picture` draws what the last one shows.

@@ -10,7 +10,7 @@ use super::held_lock::HeldLock;
 use super::phase_file::PhaseFile;
 use scheduled_events::hooks::CommandLine;
 
-/// The options of a [`Supervisor`](super::Supervisor).
+/// The options of a [`Supervisor`](super::supervisor::Supervisor).
 pub(crate) struct RunOptions {
     /// The worker's program and its arguments.
     pub(crate) worker: Vec<OsString>,

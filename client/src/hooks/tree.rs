@@ -117,6 +117,20 @@ impl ProcessTree {
     }
 
     /// Sends a signal to the process group.
+    ///
+    /// ```
+    /// use std::process::Command;
+    ///
+    /// use scheduled_events::hooks::ProcessTree;
+    ///
+    /// let mut command = Command::new("sleep");
+    /// command.arg("60");
+    /// let mut tree = ProcessTree::start(command)?;
+    /// tree.pass_on(15); // SIGTERM
+    /// while tree.ended().is_none() {}
+    /// assert!(!tree.ended().is_some_and(|status| status.success()));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[cfg(unix)]
     pub fn pass_on(&self, signal: i32) {
         self.tree.pass_on(signal);
