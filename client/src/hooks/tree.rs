@@ -56,7 +56,6 @@ impl ProcessTree {
     ///
     /// ```
     /// use std::process::Command;
-    /// use std::sync::mpsc;
     ///
     /// use scheduled_events::hooks::ProcessTree;
     ///
@@ -64,13 +63,8 @@ impl ProcessTree {
     /// let mut command = Command::new("sleep");
     /// command.arg("60");
     /// let mut worker = ProcessTree::start_worker(command)?;
-    /// let (sender, ended) = mpsc::channel();
-    /// # #[cfg(unix)]
-    /// assert!(worker.on_end(move || drop(sender.send(()))));
-    /// # #[cfg(unix)]
-    /// worker.pass_on(15); // SIGTERM
-    /// # #[cfg(unix)]
-    /// assert!(ended.recv().is_ok());
+    /// assert!(worker.runs());
+    /// worker.kill();
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn start_worker(command: Command) -> io::Result<Self> {
@@ -105,6 +99,19 @@ impl ProcessTree {
     }
 
     /// Calls the function on another thread when the process itself has ended. Returns whether the system gives a thread.
+    ///
+    /// ```
+    /// use std::process::Command;
+    /// use std::sync::mpsc;
+    ///
+    /// use scheduled_events::hooks::ProcessTree;
+    ///
+    /// let tree = ProcessTree::start(Command::new("true"))?;
+    /// let (sender, ended) = mpsc::channel();
+    /// assert!(tree.on_end(move || drop(sender.send("over"))));
+    /// assert_eq!(ended.recv(), Ok("over"));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[cfg(unix)]
     pub fn on_end(&self, on_end: impl FnOnce() + Send + 'static) -> bool {
         let process = self.child.id();
