@@ -11,7 +11,7 @@ use toml::Spanned;
 
 use crate::gate::WindowConfig;
 use crate::relay::config::RelayConfig;
-use crate::toml_file::{self, Invalid, invalid};
+use crate::toml_file::{self, Invalid, duration, invalid};
 
 /// So many heartbeats at least must be missing before a machine is silent: one may come late, or fail.
 const SILENT_AFTER_BEATS: u32 = 3;
@@ -274,14 +274,6 @@ const fn default_heartbeat() -> Duration {
 
 const fn default_silent() -> Duration {
     Duration::from_secs(120)
-}
-
-/// A duration such as `"2s"` or `"1m 30s"`.
-pub(crate) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let expected = "expected a duration such as \"2s\"";
-    let text = String::deserialize(deserializer)
-        .map_err(|error| D::Error::custom(format!("{}: {expected}", error.to_string().trim_end())))?;
-    humantime::parse_duration(&text).map_err(|error| D::Error::custom(format!("found {text:?}, {expected}: {error}")))
 }
 
 /// A duration after which something is done again.

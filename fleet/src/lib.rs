@@ -15,6 +15,7 @@ pub mod gate;
 pub mod http;
 #[cfg(feature = "kubernetes")]
 pub mod kubernetes;
+mod log;
 pub mod metadata;
 pub mod names;
 #[cfg(feature = "kubernetes")]

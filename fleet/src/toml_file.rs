@@ -1,8 +1,11 @@
 //! Reading a configuration file: an error names the file, the line and the column.
 
 use std::path::Path;
+use std::time::Duration;
 
 use scheduled_events_core::Position;
+use serde::Deserialize as _;
+use serde::de::{Deserializer, Error as _};
 
 /// What is wrong with a configuration: the offset, where it has one, and a sentence about it.
 pub type Invalid = (Option<usize>, String);
@@ -25,6 +28,14 @@ pub(crate) fn invalid(error: toml::de::Error) -> Invalid {
         message.push_str(": write `[[…]]` instead of `[…]`");
     }
     (error.span().map(|span| span.start), message)
+}
+
+/// A duration such as `"2s"` or `"1m 30s"`.
+pub(crate) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let expected = "expected a duration such as \"2s\"";
+    let text = String::deserialize(deserializer)
+        .map_err(|error| D::Error::custom(format!("{}: {expected}", error.to_string().trim_end())))?;
+    humantime::parse_duration(&text).map_err(|error| D::Error::custom(format!("found {text:?}, {expected}: {error}")))
 }
 
 /// The error with its line and column, for tests.

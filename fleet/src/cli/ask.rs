@@ -14,8 +14,8 @@ use serde_json::value::RawValue;
 
 use super::Failure;
 use crate::config::Config;
-use crate::daemon::log;
 use crate::daemon::message::{LINE_MAX, Reply, Word};
+use crate::log;
 
 /// The exit code for "another machine approves".
 const ANOTHER_APPROVES: u8 = 75;
@@ -38,7 +38,7 @@ pub(super) fn ask(config: &Config) -> Result<ExitCode, Failure> {
     let reply = exchange(&config.socket, &phase, event, REPLY_TIME).map_err(Failure::refused)?;
     if !reply.why.is_empty() {
         // Names are escaped already.
-        log(&Printable(&reply.why).to_string());
+        log::line(&Printable(&reply.why).to_string());
     }
     Ok(match reply.answer {
         Word::Open => ExitCode::SUCCESS,

@@ -5,9 +5,10 @@ use tokio::time::sleep;
 
 use super::{Failure, print};
 use crate::config::Config;
-use crate::daemon::{log, machine_key};
+use crate::daemon::machine_key;
 use crate::engine::{self, EngineError};
 use crate::gate::{GroupRegister, driver};
+use crate::log;
 use crate::names::Name;
 
 pub(super) async fn free(config: &Config, machine: &Name, force: bool) -> Result<(), Failure> {
@@ -18,7 +19,7 @@ pub(super) async fn free(config: &Config, machine: &Name, force: bool) -> Result
     let mut silent = None;
     if !force && let Some(found) = engine.read(&key).await.map_err(refused)? {
         let time = humantime::format_duration(patience);
-        log(&format!("waiting {time} for a heartbeat of {machine}; it is freed without one"));
+        log::line(&format!("waiting {time} for a heartbeat of {machine}; it is freed without one"));
         sleep(patience).await;
         if engine.read(&key).await.map_err(refused)?.is_none_or(|now| now.revision != found.revision) {
             return Err(Failure::refused(format!(
@@ -30,7 +31,7 @@ pub(super) async fn free(config: &Config, machine: &Name, force: bool) -> Result
     let mut freed = 0;
     let (groups, problems) = driver::list::<GroupRegister>(&*engine, "groups/").await.map_err(refused)?;
     for problem in &problems {
-        log(&format!("warning: {problem}"));
+        log::line(&format!("warning: {problem}"));
     }
     for (key, group) in groups {
         let name = key.strip_prefix("groups/").unwrap_or(&key);

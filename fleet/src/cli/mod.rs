@@ -16,9 +16,10 @@ use clap::{CommandFactory, Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::Config;
-use crate::daemon::{Daemon, log, notify_stopping};
+use crate::daemon::{Daemon, notify_stopping};
 use crate::engine;
 use crate::http::install_tls;
+use crate::log;
 use crate::metadata::{self, Compute};
 use crate::names::Name;
 #[cfg(feature = "kubernetes")]
@@ -124,7 +125,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(code) => code,
         Err(failure) => {
             if !failure.message.is_empty() {
-                log(&format!("error: {}", failure.message));
+                log::line(&format!("error: {}", failure.message));
             }
             ExitCode::from(failure.exit_code)
         }
@@ -196,7 +197,7 @@ async fn run_daemon(config: Config) -> Result<(), Failure> {
     };
     let socket = daemon.socket().to_owned();
     let result = tokio::select! {
-        result = daemon.run(|| log(&format!("ready at {}", socket.display()))) => result,
+        result = daemon.run(|| log::line(&format!("ready at {}", socket.display()))) => result,
         result = end => result,
     };
     notify_stopping();

@@ -27,6 +27,7 @@ use crate::engine::{Engine, EngineError, Revision, Swap};
 use crate::gate::driver::{self, Involvement, Question};
 use crate::gate::{Answer, Event, EventRegister, GroupRegister, MachineRegister, Mark, Part, Silence};
 use crate::gate::{closed_windows, events_prefix, shares};
+use crate::log;
 use crate::names::Name;
 use audit::Audit;
 use message::Reply;
@@ -294,7 +295,9 @@ impl Daemon {
         let is_new = !is_decided && !is_unknown;
         if is_new && self.forced.borrow_mut().as_mut().is_some_and(|forced| forced.add(&id)) {
             let id = id.escape_debug();
-            log(&format!("warning: {id} was started without a decision of the gate; `status` counts it as forced"));
+            log::line(&format!(
+                "warning: {id} was started without a decision of the gate; `status` counts it as forced"
+            ));
         }
         self.audit.borrow_mut().started.pop_front();
         Ok(())
@@ -431,7 +434,7 @@ impl Daemon {
             let releases = register.releases(|id, machine| self.is_over(id, machine, pause));
             driver::change_group(&*self.engine, &group, &releases, register.held().len()).await?;
             for change in releases {
-                log(&format!("{change} in the group {group}"));
+                log::line(&format!("{change} in the group {group}"));
             }
             let events: Vec<_> = self.events.borrow().values().cloned().collect();
             for asked in events {
@@ -587,11 +590,4 @@ impl Asked {
 /// The key of a machine's register.
 pub fn machine_key(machine: &Name) -> String {
     format!("machines/{}", machine.key())
-}
-
-/// A log that cannot be written, because the disk is full or its reader has ended, must not end the daemon.
-pub(crate) fn log(line: &str) {
-    use std::io::Write as _;
-
-    let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::log;
 use crate::engine::EngineError;
+use crate::log;
 
 /// The shortest time between two log lines about one problem of one part.
 const LOG_PAUSE: Duration = Duration::from_secs(60);
@@ -31,7 +31,7 @@ impl Problems {
         match result {
             Ok(()) => {
                 if problems.remove(what).is_some() {
-                    log(&format!("{what}: works again"));
+                    log::line(&format!("{what}: works again"));
                 }
             }
             Err(error) => {
@@ -44,7 +44,7 @@ impl Problems {
                     }
                 };
                 if is_new {
-                    log(&format!("warning: {what}: {why}"));
+                    log::line(&format!("warning: {what}: {why}"));
                 }
             }
         }

@@ -18,9 +18,10 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::Daemon;
 use super::message::{LINE_MAX, Phase, Reply, Request};
-use super::{Daemon, log};
 use crate::gate::driver::Question;
+use crate::log;
 
 /// How many questions are answered at a time. A watcher asks about one event after the other.
 const CONNECTIONS_MAX: usize = 64;
@@ -97,12 +98,12 @@ pub(super) async fn serve(daemon: Rc<Daemon>, listener: UnixListener) -> Result<
                     let daemon = daemon.clone();
                     connections.spawn_local(async move {
                         if let Err(problem) = answer(&daemon, stream).await {
-                            log(&format!("warning: a question was not answered: {problem}"));
+                            log::line(&format!("warning: a question was not answered: {problem}"));
                         }
                     });
                 }
                 Err(error) => {
-                    log(&format!("warning: cannot accept a connection: {error}"));
+                    log::line(&format!("warning: cannot accept a connection: {error}"));
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             },

@@ -1,10 +1,13 @@
-//! Which of an event's machines belong to which group, and how many of a group may be out of service.
+//! Which of an event's machines belong to which group, how many of a group may be out of service, and when.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
 
 use super::event::Event;
 use super::protocol::Share;
 use super::register::MachineRegister;
+use super::window::{Closed, opening};
 use crate::config::{GroupConfig, Limit};
 use crate::names::Name;
 
@@ -29,6 +32,17 @@ impl GroupConfig {
             }
         }
     }
+}
+
+/// The groups of an event whose windows are closed now, by the name as in their registers' keys.
+pub fn closed_windows(groups: &[GroupConfig], event: &Event, now: Timestamp) -> BTreeMap<String, Closed> {
+    let concerned = groups.iter().filter(|group| event.resources.iter().any(|name| group.has(name)));
+    let closed = concerned.filter_map(|group| {
+        let opens = opening(&group.windows, now)?;
+        let can_wait = event.not_before.is_none_or(|start| start >= opens);
+        Some((group.name.get_ref().to_ascii_lowercase(), Closed { opens, can_wait }))
+    });
+    closed.collect()
 }
 
 /// What an event takes of each group. `known` are the machines that have a register: a percentage is of those of them that are

@@ -18,10 +18,10 @@ mod silence;
 mod window;
 
 pub use event::{Event, events_prefix};
-pub use group::shares;
+pub use group::{closed_windows, shares};
 pub use protocol::{Answer, Part, Progress, Share, Step, Why};
 pub use register::{
     Claim, EventChange, EventRegister, Go, GroupChange, GroupRegister, MachineRegister, Mark, MarkPart, Marked, Stamp,
 };
 pub use silence::Silence;
-pub use window::{Closed, WindowConfig, closed_windows, opening};
+pub use window::{Closed, WindowConfig, opening};

@@ -3,16 +3,11 @@
 //! A window defers what can wait for it, and nothing else: Azure starts an event at its `NotBefore`, whatever anybody wishes. The
 //! times are those of the configured time zone, by this machine's clock.
 
-use std::collections::BTreeMap;
-
 use jiff::civil::{Time, Weekday};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
-
-use super::event::Event;
-use crate::config::GroupConfig;
 
 /// A window that comes back every week.
 #[derive(Clone, Debug, Deserialize)]
@@ -39,17 +34,6 @@ pub struct Closed {
     pub opens: Timestamp,
     /// Whether the event can wait until then: its `NotBefore` is not earlier, or unknown.
     pub can_wait: bool,
-}
-
-/// The groups of an event whose windows are closed now, by the name as in their registers' keys.
-pub fn closed_windows(groups: &[GroupConfig], event: &Event, now: Timestamp) -> BTreeMap<String, Closed> {
-    let concerned = groups.iter().filter(|group| event.resources.iter().any(|name| group.has(name)));
-    let closed = concerned.filter_map(|group| {
-        let opens = opening(&group.windows, now)?;
-        let can_wait = event.not_before.is_none_or(|start| start >= opens);
-        Some((group.name.get_ref().to_ascii_lowercase(), Closed { opens, can_wait }))
-    });
-    closed.collect()
 }
 
 /// When the next window begins; `None`: one is open, or there is none, which is the same.
@@ -127,8 +111,12 @@ fn time_zone<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TimeZone, D::
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
-    use crate::config::Config;
+    use crate::config::{Config, GroupConfig};
+    use crate::gate::closed_windows;
+    use crate::gate::event::Event;
     use crate::toml_file;
 
     /// Groups, each with these windows.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::config::duration;
+use crate::toml_file::duration;
 
 /// How the Kubernetes node of this machine is drained.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]

@@ -14,11 +14,11 @@ use tokio::time::{Instant, sleep};
 use super::audit::{Line, Position, Tail};
 use super::config::{Start, TargetConfig};
 use super::file::RelayFile;
-use super::log;
 use super::record::Record;
 use super::state::{Folder, State, StateFile};
 use super::targets::{self, Failure, Filter, Item, Target};
 use super::transport::{Outcome, Request, Transport};
+use crate::log;
 
 /// How often the audit file is examined for new lines.
 const POLL: Duration = Duration::from_millis(500);
@@ -321,7 +321,7 @@ impl Delivery {
     }
 
     fn log(&self, message: &str) {
-        log(&format!("target {}: {message}", self.name));
+        log::printable(&format!("target {}: {message}", self.name));
     }
 }
 

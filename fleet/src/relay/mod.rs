@@ -11,6 +11,7 @@ pub mod config;
 pub mod delivery;
 pub mod events;
 pub mod file;
+pub(crate) mod hexadecimal;
 pub mod message;
 pub mod record;
 pub mod secret;
@@ -27,6 +28,7 @@ use tokio::task::JoinSet;
 use delivery::Delivery;
 use file::RelayFile;
 
+use crate::log;
 use crate::metadata;
 
 /// How long requests that are in flight may take when the process is asked to end.
@@ -49,7 +51,7 @@ pub async fn run(file: &RelayFile) -> Result<(), String> {
         && error.kind() == std::io::ErrorKind::NotFound
     {
         let name = file.audit.display();
-        log(&format!(
+        log::printable(&format!(
             "warning: the audit file {name} does not exist yet: nothing is forwarded until the watcher writes it"
         ));
     }
@@ -77,27 +79,8 @@ async fn machine_name(file: &RelayFile) -> String {
         Ok(compute) => compute.name,
         Err(reason) => {
             let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-            log(&format!("{reason}; the host's name {name:?} is used, set `machine` to use another one"));
+            log::printable(&format!("{reason}; the host's name {name:?} is used, set `machine` to use another one"));
             name
         }
     }
-}
-
-/// Bytes as hexadecimal digits.
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-
-    bytes.iter().fold(String::new(), |mut digits, byte| {
-        // Writing to a string does not fail.
-        let _ = write!(digits, "{byte:02x}");
-        digits
-    })
-}
-
-/// Writes a line to the log, which is standard error, with all characters escaped that are unsafe to print.
-pub(crate) fn log(message: &str) {
-    use std::io::Write as _;
-
-    // A log that cannot be written must not end the relay.
-    let _ = writeln!(std::io::stderr(), "{}", scheduled_events_core::record::Printable(message));
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::audit::Position;
 use super::events::OpenEvents;
-use super::log;
+use crate::log;
 
 /// The largest state file that is read, in bytes.
 const SIZE_MAX: u64 = 64 * 1024 * 1024;
@@ -93,7 +93,11 @@ impl StateFile {
         }
         let kept = self.path("unreadable");
         fs::rename(&path, &kept)?;
-        log(&format!("{} is no state file, and is now {}; all records are sent again", path.display(), kept.display()));
+        log::printable(&format!(
+            "{} is no state file, and is now {}; all records are sent again",
+            path.display(),
+            kept.display()
+        ));
         Ok(None)
     }
 

@@ -292,7 +292,11 @@ fn a_state_that_is_unreadable_is_kept_and_everything_is_sent_again() {
 fn what_the_watcher_itself_records_is_forwarded() {
     let program = std::env::var_os("SCHEDULED_EVENTS")
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/debug/scheduled-events"), PathBuf::from);
-    assert!(program.exists(), "{} does not exist; build it: cargo build --package scheduled-events-cli", program.display());
+    assert!(
+        program.exists(),
+        "{} does not exist; build it: cargo build --package scheduled-events-cli",
+        program.display()
+    );
     let fixture = Fixture::new();
     let server = Receiver::accepting();
     fixture.configure(&target("hook", "webhook", &server.url("/"), ""));

@@ -1,12 +1,14 @@
 //! The control: an HTTP server on a loopback port of its own, for the page alone.
 //!
-//! `connections` limits what one peer can hold, `guard` decides which requests are answered, `routes` answers them, and `assets`
+//! `connections` limits what one peer can hold, `guard` decides which requests are answered, by their `keys`, `routes` answers them, and `assets`
 //! are the page's files.
 
 mod assets;
 mod connections;
 mod guard;
+mod keys;
 mod records;
+mod refusal;
 mod routes;
 
 use std::sync::Arc;
@@ -14,7 +16,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 
 use crate::run::Player;
-use guard::Keys;
+use keys::Keys;
 
 /// The control of a player.
 #[derive(Clone)]

@@ -8,7 +8,7 @@ use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 
 use super::Control;
-use super::routes::Refusal;
+use super::refusal::Refusal;
 use crate::journal::RECORD_MAX;
 
 /// Adds each line of the body to the journal when it arrives. The body may go on as long as the client does; only a line is limited.

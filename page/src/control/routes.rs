@@ -17,6 +17,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::assets::ASSETS;
+use super::refusal::Refusal;
 use super::{Control, guard, records};
 use crate::action::Action;
 use crate::run::Run;
@@ -61,16 +62,6 @@ pub(super) fn router(control: Control) -> Router {
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .layer(middleware::from_fn_with_state(control.clone(), guard::check_address))
         .with_state(control)
-}
-
-/// A status with a message for people.
-#[derive(Debug)]
-pub(super) struct Refusal(pub(super) StatusCode, pub(super) String);
-
-impl IntoResponse for Refusal {
-    fn into_response(self) -> Response {
-        (self.0, Json(json!({"error": self.1}))).into_response()
-    }
 }
 
 fn refused(message: impl std::fmt::Display) -> Refusal {

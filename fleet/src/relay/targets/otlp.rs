@@ -7,12 +7,13 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::{Endpoint, Failure, Item, Target, now};
+use crate::log;
 use crate::relay::config::{Signal, TargetConfig};
 use crate::relay::events::OpenEvent;
+use crate::relay::hexadecimal::hexadecimal;
 use crate::relay::message::{clean, headline};
 use crate::relay::record::Record;
 use crate::relay::transport::{Outcome, Request};
-use crate::relay::{hexadecimal, log};
 
 /// How many records are sent at once.
 const BATCH_MAX: usize = 64;
@@ -163,7 +164,7 @@ impl Target for Otlp {
             |name: &str| partial.get(name).is_some_and(|count| !matches!(count.as_str(), Some("0" | "")) && count != 0);
         if rejected("rejectedLogRecords") || rejected("rejectedSpans") {
             let message = partial.get("errorMessage").and_then(Value::as_str).unwrap_or_default();
-            log(&format!("the receiver of OpenTelemetry's protocol rejected a part: {}", clean(message)));
+            log::printable(&format!("the receiver of OpenTelemetry's protocol rejected a part: {}", clean(message)));
         }
         Some(Outcome::Accepted)
     }
