@@ -13,8 +13,7 @@ use crate::status::schedev_status::{
     self, SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_NULL, SCHEDEV_ERROR_PARSE,
 };
 use crate::tagged::{self, Holder, object, started};
-use crate::text::schedev_text;
-use crate::tracker::core_event_id;
+use crate::text::{core_event_id, schedev_text};
 
 /// A parsed document: a view of the caller's bytes, which must stay unchanged while the document is used. Opaque. It may
 /// be copied, and there is nothing to free.

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char};
 
-use scheduled_events_core::Text;
+use scheduled_events_core::{EventId, Text};
 
 use crate::boundary::{Result, boundary, value_boundary};
 use crate::pointers::{Flag, bytes, output_buffer, utf8};
@@ -43,6 +43,14 @@ impl schedev_text {
 /// The conventions of the header.
 pub(crate) unsafe fn core_text<'a>(text: &schedev_text) -> Result<Text<'a>> {
     Ok(Text::from_raw(checked!(utf8(text.data, text.len)), text.escaped.is_on()))
+}
+
+/// Core's event id for one that C passed.
+///
+/// # Safety
+/// The conventions of the header.
+pub(crate) unsafe fn core_event_id(text: &schedev_text) -> Result<EventId> {
+    Ok(EventId::new(&checked!(core_text(text))))
 }
 
 /// Whether the decoded text equals these bytes after `fold` is applied to both. The bytes need not be UTF-8.

@@ -2,9 +2,9 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
-use scheduled_events_core::{Change, EventId, TrackedEvent, TrackedStatus, Tracker, UnixSeconds, VmNames};
+use scheduled_events_core::{Change, TrackedEvent, TrackedStatus, Tracker, UnixSeconds, VmNames};
 
-use crate::boundary::{Result, boundary, value_boundary};
+use crate::boundary::{boundary, value_boundary};
 use crate::document::schedev_document;
 use crate::event::schedev_event_status::{
     SCHEDEV_EVENT_STATUS_OTHER, SCHEDEV_EVENT_STATUS_SCHEDULED, SCHEDEV_EVENT_STATUS_STARTED,
@@ -13,7 +13,7 @@ use crate::names::{schedev_names, with_names};
 use crate::pointers::{Flag, memory_for, memory_size, optional_output, output};
 use crate::status::schedev_status::{self, SCHEDEV_END, SCHEDEV_ERROR_TRACKER_FULL, SCHEDEV_ERROR_UNKNOWN_EVENT};
 use crate::tagged::{self, Holder, object, object_mut};
-use crate::text::{core_text, schedev_text};
+use crate::text::{core_event_id, schedev_text};
 
 /// The maximum number of events of a tracker.
 pub const SCHEDEV_TRACKER_EVENTS_MAX: usize = 256;
@@ -151,14 +151,6 @@ unsafe impl Holder for schedev_tracker {
     type Value = Tracker<SCHEDEV_TRACKER_EVENTS_MAX>;
     const TAG: u64 = u64::from_be_bytes(*b"tracker.");
     const OFFSET: usize = 0;
-}
-
-/// Core's event id for one that C passed.
-///
-/// # Safety
-/// The conventions of the header.
-pub(crate) unsafe fn core_event_id(text: &schedev_text) -> Result<EventId> {
-    Ok(EventId::new(&checked!(core_text(text))))
 }
 
 /// Called by schedev_tracker_observe() for each change. It must return normally: neither longjmp() nor a C++ exception may

@@ -1,6 +1,6 @@
 //! Updates the tracked events from a new document.
 
-use super::event_progress::EventProgress;
+use super::event_progress::{EventProgress, deadline};
 use super::limits::PROBLEMS_MAX;
 use super::{Session, Untracked};
 use crate::document::Document;
@@ -199,11 +199,6 @@ impl<const N: usize> Session<N> {
             self.documents.apply_again();
         }
     }
-}
-
-/// The order of deadlines; an unknown one is the latest.
-pub(super) fn deadline(not_before: Option<UnixSeconds>) -> i64 {
-    not_before.map_or(i64::MAX, |at| at.0)
 }
 
 /// The problem of an event whose id an earlier event of the document has.

@@ -1,6 +1,5 @@
 //! How far the session has got with one event.
 
-use super::apply::deadline;
 use super::command::{AnswerOutcome, Attempts, Command, CommandKind, GatePhase};
 use super::gate::{Gate, GateAnswer};
 use super::limits::LEAVE_MS;
@@ -447,4 +446,9 @@ impl EventProgress {
         self.recovery.set_clock(now);
         self.gate.set_clock(now);
     }
+}
+
+/// The order of deadlines; an unknown one is the latest.
+pub(super) fn deadline(not_before: Option<UnixSeconds>) -> i64 {
+    not_before.map_or(i64::MAX, |at| at.0)
 }
