@@ -1,7 +1,8 @@
 """Other people's programs, unchanged and moved onto the package: Microsoft's samples, and Pacemaker's azure-events-az.
 
-None of them is a part of this repository. ``tests/setup python`` unpacks the agent from Debian's package. The samples
-are read from a copy of Microsoft's pages beside the repository, where there is one.
+None of them is a part of this repository. ``tests/setup python`` unpacks the agent from Debian's package. The scripts in
+``scripts/`` use the service as the samples do. The samples themselves run, too, where a copy of Microsoft's pages is
+beside the repository.
 """
 
 import json
@@ -20,6 +21,7 @@ from conftest import ROOT
 import scheduled_events as se
 
 STAND_INS = Path(__file__).parent / "stand_ins"
+SCRIPTS = Path(__file__).parent / "scripts"
 PACKAGE = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debian/resource-agents"
 AGENT = PACKAGE / "usr/lib/ocf/resource.d/heartbeat/azure-events-az"
 HOST = socket.gethostname()
@@ -31,11 +33,10 @@ def references() -> "Path | None":
     return next((folder for folder in beside if folder.is_dir()), None)
 
 
-def sample(version: str) -> str:
-    """The Python sample of this version of the page, as Python 3."""
+def original(version: str) -> str:
+    """Microsoft's Python sample of this version of the page, as Python 3."""
     folder = references()
-    if folder is None:
-        pytest.skip("there is no copy of Microsoft's pages beside the repository")
+    assert folder is not None
     page = (folder / f"scheduled-events-linux-{version}.txt").read_text("utf-8")
     start = page.index("#!/usr/bin/python")
     start = page.rindex("\n", 0, start) + 1
@@ -52,13 +53,26 @@ def run(script: str, url: str, environment: "dict[str, str]") -> "subprocess.Com
     )
 
 
-@pytest.mark.parametrize("version", ["2017-08-01", "2020-07-01"])
-def test_microsoft_s_samples_do_the_same_with_the_import_changed(version: str, environment: "dict[str, str]") -> None:
-    original = sample(version)
-    changed = original.replace("import json", "import scheduled_events as json")
-    assert changed != original
+# Each script, what it prints, and how many events it approves.
+SAMPLES = [
+    ("urllib_2017.py", [": Scheduled Reboot of a VirtualMachine", f"{HOST} may go from T"], 0),
+    ("requests_2020.py", ["approved: 200", "Started: Virtual machine is going to be restarted", "document 3 is done"], 1),
+]
+ORIGINALS = [
+    ("2017-08-01", [f"{HOST} is scheduled for Reboot not before"], 0),
+    ("2020-07-01", ["Virtual machine is going to be restarted", "Processed events from document: 3"], 1),
+]
+
+
+@pytest.mark.parametrize(("name", "expected", "approvals"), SAMPLES + (ORIGINALS if references() else []))
+def test_microsoft_s_samples_do_the_same_with_the_import_changed(
+    name: str, expected: "list[str]", approvals: int, environment: "dict[str, str]"
+) -> None:
+    unchanged = (SCRIPTS / name).read_text("utf-8") if name.endswith(".py") else original(name)
+    changed = unchanged.replace("import json", "import scheduled_events as json")
+    assert changed != unchanged
     found = []
-    for script in (original, changed):
+    for script in (unchanged, changed):
         server = se.replay("user-reboot", speed=10, seed=1, vm_name=HOST)
         with server as url, se.Client(url) as client:
             while not client.poll().events:
@@ -70,12 +84,8 @@ def test_microsoft_s_samples_do_the_same_with_the_import_changed(version: str, e
     assert found[0] == found[1]
     code, printed, posts, errors = found[0]
     assert (code, errors) == (0, "")
-    if version == "2017-08-01":
-        assert f"{HOST} is scheduled for Reboot not before" in printed
-    else:
-        assert len(posts) == 1
-        assert "Virtual machine is going to be restarted" in printed
-        assert "Processed events from document: 3" in printed
+    assert [text for text in expected if text not in printed] == []
+    assert len(posts) == approvals
 
 
 # What the agent does with urllib, done with the package. It goes where the agent has its class of this name.

@@ -1,6 +1,6 @@
-"""The page docs/coming-from.md: its snippets run, its options exist, and Microsoft's originals do what it states.
+"""The page docs/coming-from.md: its snippets run, its options exist, and requests like Microsoft's do what it states.
 
-The originals are read from a copy of Microsoft's pages beside the repository, where there is one.
+Microsoft's own lines run, too, where a copy of its pages is beside the repository.
 """
 
 import base64
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -165,21 +166,43 @@ def test_the_options_in_the_right_columns_exist() -> None:
     assert [option for option in options if option not in known] == []
 
 
-def reference(name: str) -> str:
+VERSIONS = ["2017-08-01", "2020-07-01"]
+
+
+def original_lines(version: str, start: str) -> "list[str]":
+    """The lines of this version of Microsoft's page that start so."""
     folder = references()
-    if folder is None:
-        pytest.skip("there is no copy of Microsoft's pages beside the repository")
-    return (folder / f"scheduled-events-linux-{name}.txt").read_text("utf-8")
+    assert folder is not None
+    page = (folder / f"scheduled-events-linux-{version}.txt").read_text("utf-8")
+    return [line.strip() for line in page.splitlines() if line.strip().startswith(start)]
 
 
-@pytest.mark.parametrize("version", ["2017-08-01", "2020-07-01"])
-def test_microsoft_s_lines_for_bash_do_what_the_page_states(version: str, environment: "dict[str, str]") -> None:
-    query, approve = (line.strip() for line in reference(version).splitlines() if line.strip().startswith("curl "))
+def approval(version: str, event_id: str) -> "dict[str, Any]":
+    """The body of an approval. That of 2017 has an incarnation, as text, whatever the document's is."""
+    body: "dict[str, Any]" = {"DocumentIncarnation": "7"} if version == "2017-08-01" else {}
+    return {**body, "StartRequests": [{"EventId": event_id}]}
+
+
+def lines_for_curl(version: str) -> "list[str]":
+    """A query and an approval with the arguments of Microsoft's lines: the same header, and a URL without quotes."""
+    url = f"{ENDPOINT}/metadata/scheduledevents?api-version={version}"
+    body = json.dumps(approval(version, "A"))
+    return [f"curl -H Metadata:true {url}", f"curl -H Metadata:true -X POST -d '{body}' {url}"]
+
+
+@pytest.mark.parametrize("is_original", [False, True] if references() else [False])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_microsoft_s_lines_for_bash_do_what_the_page_states(
+    version: str, is_original: bool, environment: "dict[str, str]"
+) -> None:
+    query, approve = original_lines(version, "curl ") if is_original else lines_for_curl(version)
     if not shutil.which("curl"):
         pytest.skip("curl is not installed; `tests/setup python` does it")
     server = se.replay("user-reboot", speed=60, seed=1, vm_name=VM)
     with server as url:
         event = announced(url)
+        [sent] = re.findall(r"'(\{.*\})'", approve)
+        assert json.loads(sent).keys() == approval(version, "").keys()
         approve = re.sub(r'"EventId": "[^"]*"', f'"EventId": "{event.event_id}"', approve)
         for line, expected in ((query, [event.event_id]), (approve, None)):
             command = line.replace(ENDPOINT, url)
@@ -192,8 +215,29 @@ def test_microsoft_s_lines_for_bash_do_what_the_page_states(version: str, enviro
 
 
 def test_microsoft_s_lines_for_powershell_query_and_approve() -> None:
-    lines = [line for line in reference("2020-07-01").splitlines() if line.startswith("Invoke-RestMethod ")]
-    assert [re.findall(r"-Method (\w+)", line) for line in lines] == [["GET"], ["POST"]]
+    # What Invoke-RestMethod sends: without -ContentType, a body is declared as a form. So does urllib.
+    version = "2020-07-01"
+    server = se.replay("user-reboot", speed=60, seed=1, vm_name=VM)
+    with server as url:
+        event = announced(url)
+        address = f"{url}/metadata/scheduledevents?api-version={version}"
+        body = json.dumps(approval(version, event.event_id)).encode()
+        for method, data in (("GET", None), ("POST", body)):
+            request = urllib.request.Request(address, data, {"Metadata": "true"}, method=method)
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                if method == "GET":
+                    assert [event.event_id for event in se.parse(answer.read()).events] == [event.event_id]
+        [post] = [request for request in server.requests() if request["method"] == "POST"]
+        assert ["content-type", "application/x-www-form-urlencoded"] in [list(pair) for pair in post["headers"]]
+        assert posted(server) == [event.event_id]
+    if references():
+        get, post_line = original_lines(version, "Invoke-RestMethod ")
+        for line, method in ((get, "GET"), (post_line, "POST")):
+            assert re.findall(r"-Method (\w+)", line) == [method]
+            assert re.search(r'-Headers @\{"Metadata" ?= ?"true"\}', line)
+            assert f"{ENDPOINT}/metadata/scheduledevents?api-version={version}" in line
+        [sent] = re.findall(r"-body '(.*?)'", post_line)
+        assert json.loads(sent).keys() == approval(version, "").keys()
 
 
 class Hub(http.server.BaseHTTPRequestHandler):
