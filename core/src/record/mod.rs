@@ -19,29 +19,28 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The order to read: [`Record`] and its members, how to make one, how it is serialised. [`is_unsafe_to_print`] is the set
+//! The order to read: [`Record`] and its members (this file), their `values`, and how to `make` a record. [`is_unsafe_to_print`] is the set
 //! of characters that every writer of records escapes.
 
 mod example;
+mod make;
 mod printable;
-
-use core::fmt;
+mod values;
 
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
 pub use example::EXAMPLES;
 pub use printable::{Printable, PrintableJson, is_unsafe_to_print};
+pub use values::{CauseWord, HookOutcome, ResourceList};
 
-use crate::document::{Document, Incarnation};
-use crate::error::Position;
-use crate::event::{Event, Member, Problem, ProblemKind, Resources};
+use crate::document::Incarnation;
+use crate::event::{Member, ProblemKind};
 use crate::json::Text;
-use crate::names::VmNames;
-use crate::policy::{Action, Decision, Reason};
-use crate::session::{Cause, GateAnswer, GatePhase, Report, Untracked, WaitsFor};
+use crate::policy::{Action, Reason};
+use crate::session::{GateAnswer, GatePhase, WaitsFor};
 use crate::time::UnixSeconds;
-use crate::tracker::{Change, TrackedEvent, TrackedStatus};
+use crate::tracker::Change;
 
 /// One kind of record, for documentation and for other languages.
 ///
@@ -468,246 +467,6 @@ pub struct TimedRecord<'a> {
     pub time: UnixSeconds,
 }
 
-/// The names of machines in a record: those of a document, or a list of the caller's.
-///
-/// ```
-/// use scheduled_events_core::record::ResourceList;
-///
-/// let names = ResourceList::Names(&["web_0", "web_1"]);
-/// assert!(names.iter().any(|name| name == "web_1"));
-/// assert_eq!(serde_json::to_string(&names)?, r#"["web_0","web_1"]"#);
-/// # Ok::<(), serde_json::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub enum ResourceList<'a> {
-    /// From the document.
-    Document(Resources<'a>),
-    /// From the caller.
-    Names(&'a [&'a str]),
-}
-
-/// The result of a preparation or a recovery.
-///
-/// ```
-/// use scheduled_events_core::record::HookOutcome;
-///
-/// assert_eq!(HookOutcome::TimedOut.word(), "timed-out");
-/// assert_eq!(serde_json::to_string(&HookOutcome::TimedOut)?, r#""timed-out""#);
-/// # Ok::<(), serde_json::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum HookOutcome {
-    /// The preparation succeeded.
-    Ready,
-    /// The recovery succeeded.
-    Done,
-    /// It failed.
-    Failed,
-    /// It took too long and was ended.
-    TimedOut,
-    /// It was ended because the watcher stops.
-    Stopped,
-    /// It was ended because it is not needed any more: the event is over or another one than before, or the machine has to
-    /// stay out of service.
-    Cancelled,
-    /// There is nothing to run.
-    NoCommand,
-    /// Nothing was run: the watcher only reports.
-    DryRun,
-}
-
-impl HookOutcome {
-    /// The outcome as a word, as records spell it: `timed-out`.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Done => "done",
-            Self::Failed => "failed",
-            Self::TimedOut => "timed-out",
-            Self::Stopped => "stopped",
-            Self::Cancelled => "cancelled",
-            Self::NoCommand => "no-command",
-            Self::DryRun => "dry-run",
-        }
-    }
-}
-
-/// The cause of a failed poll as records spell it, with the status: `timeout`, `status-503`.
-///
-/// ```
-/// use scheduled_events_core::Cause;
-/// use scheduled_events_core::record::CauseWord;
-///
-/// assert_eq!(CauseWord(Cause::Status(503)).to_string(), "status-503");
-/// assert_eq!(CauseWord(Cause::Timeout).to_string(), "timeout");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CauseWord(pub Cause);
-
-impl<'a> EventMembers<'a> {
-    /// The members of the event of this id, of which nothing else is known.
-    pub const fn unknown(event_id: Text<'a>) -> Self {
-        Self {
-            event_id,
-            event_type: None,
-            event_status: None,
-            resource_type: None,
-            resources: None,
-            not_before: None,
-            description: None,
-            event_source: None,
-            duration_in_seconds: None,
-            mine: None,
-        }
-    }
-
-    /// The members of an event in its document.
-    pub fn from_event(event: &Event<'a>, names: VmNames<'_>) -> Self {
-        let resources = event.resources();
-        Self {
-            event_id: event.event_id(),
-            event_type: event.event_type().map(|word| word.text()),
-            event_status: event.event_status().map(|word| word.text()),
-            resource_type: event.resource_type(),
-            resources: resources.is_present().then_some(ResourceList::Document(resources)),
-            not_before: event.not_before().moment(),
-            description: event.description(),
-            event_source: event.event_source().map(|word| word.text()),
-            duration_in_seconds: event.duration_in_seconds(),
-            mine: names.owns(event),
-        }
-    }
-
-    /// The members that a tracker keeps of an event; the others are `None`.
-    ///
-    /// ```
-    /// use scheduled_events_core::record::EventMembers;
-    /// use scheduled_events_core::{Document, Tracker, UnixSeconds, VmNames};
-    ///
-    /// let document = Document::parse(br#"{"Events":[{"EventId":"a","EventStatus":"Scheduled","Resources":["vm"]}]}"#)?;
-    /// let mut tracker = Tracker::<16>::new();
-    /// tracker.observe(&document, VmNames::new(&["vm"]), UnixSeconds(0), |_, _| ())?;
-    /// let members = EventMembers::from_tracked(tracker.iter().next().unwrap());
-    /// assert!(members.event_status.is_some_and(|word| word == "Scheduled"));
-    /// assert!(members.mine == Some(true) && members.resources.is_none()); // a tracker keeps no names
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn from_tracked(event: &'a TrackedEvent) -> Self {
-        let event_type = Text::plain(event.event_type());
-        let event_status = match event.status() {
-            TrackedStatus::Unclear => None,
-            TrackedStatus::Scheduled => Some(Text::plain("Scheduled")),
-            TrackedStatus::Started => Some(Text::plain("Started")),
-        };
-        Self {
-            event_id: Text::plain(event.event_id().as_str()),
-            event_type: (!event_type.is_empty()).then_some(event_type),
-            event_status,
-            resource_type: None,
-            resources: None,
-            not_before: event.not_before(),
-            description: None,
-            event_source: None,
-            duration_in_seconds: event.duration_in_seconds(),
-            mine: event.mine(),
-        }
-    }
-}
-
-impl<'a> Record<'a> {
-    /// A document's own record.
-    pub fn from_document(document: &Document<'a>) -> Self {
-        Self::Document {
-            incarnation: document.incarnation(),
-            events: document.events().len(),
-            // `count` panics on overflow.
-            problems: document.problems().fold(0, |count: usize, _| count.saturating_add(1)),
-        }
-    }
-
-    /// A problem. `body` is what its document was parsed from, if that is still in memory.
-    pub fn from_problem(problem: &Problem, body: Option<&[u8]>) -> Self {
-        let position = body.map(|body| Position::of(body, problem.offset));
-        Self::Problem {
-            event: problem.event,
-            member: problem.member,
-            kind: problem.kind,
-            line: position.map(|position| position.line),
-            column: position.map(|position| position.column),
-        }
-    }
-
-    /// A decision about this event.
-    ///
-    /// ```
-    /// use scheduled_events_core::record::{EventMembers, Record};
-    /// use scheduled_events_core::{Document, Policy, UnixSeconds, VmNames};
-    ///
-    /// let document = Document::parse(br#"{"Events":[{"EventId":"a","EventType":"Reboot","EventStatus":"Scheduled"}]}"#)?;
-    /// let (event, names) = (document.events().next().unwrap(), VmNames::new(&["vm"]));
-    /// let decision = Policy::observe().decide(&event, names, UnixSeconds(0));
-    /// let record = serde_json::to_string(&Record::from_decision(&decision, EventMembers::from_event(&event, names)))?;
-    /// assert!(record.starts_with(
-    ///     r#"{"record":"decision","event_id":"a","action":"hold","rule":null,"reason":"the policy only observes","#
-    /// ));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub const fn from_decision(decision: &Decision, event: EventMembers<'a>) -> Self {
-        Self::Decision { event, action: decision.action, rule: decision.rule, reason: decision.reason }
-    }
-
-    /// A report of a [`Session`](crate::Session). `body` is the newest document, if it is still in memory.
-    ///
-    /// An event in it has the members that the session keeps. A host that keeps whole events makes its own
-    /// [`Record::Change`] and [`Record::Decision`].
-    ///
-    /// ```
-    /// use scheduled_events_core::record::Record;
-    /// use scheduled_events_core::{Report, Untracked};
-    ///
-    /// let report = Report::Untracked(Untracked { own: 0, others: 3 });
-    /// assert_eq!(
-    ///     serde_json::to_string(&Record::from_report(&report, None))?,
-    ///     r#"{"record":"untracked","own":0,"others":3}"#
-    /// );
-    /// # Ok::<(), serde_json::Error>(())
-    /// ```
-    pub fn from_report(report: &Report<'a>, body: Option<&[u8]>) -> Self {
-        match report {
-            Report::Change { change, event } => {
-                Self::Change { change: *change, event: EventMembers::from_tracked(event) }
-            }
-            Report::Decision { decision, event } => Self::from_decision(decision, EventMembers::from_tracked(event)),
-            Report::Problem(problem) => Self::from_problem(problem, body),
-            Report::Untracked(Untracked { own, others }) => Self::Untracked { own: *own, others: *others },
-        }
-    }
-
-    /// The record with the time at which it was made, as a watcher emits it.
-    pub const fn at(self, time: UnixSeconds) -> TimedRecord<'a> {
-        TimedRecord { record: self, time }
-    }
-}
-
-impl<'a> ResourceList<'a> {
-    /// The names, in their order.
-    pub fn iter(&self) -> impl Iterator<Item = Text<'a>> {
-        let (document, names) = match self {
-            Self::Document(resources) => (Some(resources.iter()), [].as_slice()),
-            Self::Names(names) => (None, *names),
-        };
-        document.into_iter().flatten().chain(names.iter().map(|name| Text::plain(name)))
-    }
-}
-
-impl Serialize for ResourceList<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.iter())
-    }
-}
-
 impl Serialize for Record<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut output = serializer.serialize_struct("Record", self.member_count())?;
@@ -722,20 +481,5 @@ impl Serialize for TimedRecord<'_> {
         self.record.serialize_members(&mut output)?;
         output.serialize_field("time", &self.time)?;
         output.end()
-    }
-}
-
-impl fmt::Display for CauseWord {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Cause::Status(status) | Cause::Redirect(status) => write!(f, "{}-{status}", self.0.word()),
-            _ => f.write_str(self.0.word()),
-        }
-    }
-}
-
-impl Serialize for CauseWord {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
     }
 }

@@ -14,11 +14,10 @@
 //! - `recovery`: taking a machine back into service.
 //! - `approvals`: selects and writes approvals; `approved_ids` holds which events they are for.
 //! - `pacer`: when the next request may be sent.
-//! - `snapshot`: what survives a restart.
+//! - `snapshot`: what survives a restart, and its format.
 
 mod apply;
 mod approvals;
-mod approved_ids;
 mod command;
 mod config;
 mod documents;
@@ -49,7 +48,7 @@ use crate::names::VmNames;
 use crate::policy::{Leader, Policy};
 use crate::time::{UnixMillis, UnixSeconds};
 use crate::tracker::{TrackedEvent, Tracker};
-use approved_ids::{ApprovalSlots, ApprovedIds};
+use approvals::{ApprovalSlots, ApprovedIds};
 use command::Attempts;
 use documents::Documents;
 use event_progress::EventProgress;

@@ -194,7 +194,7 @@ fn every_message_of_the_code_has_an_anchor_on_the_page() {
 /// The reasons are words of core, which has no list of them.
 #[test]
 fn every_reason_of_a_decision_is_on_the_page() {
-    let (source, page) = (read("core/src/policy.rs"), read(PAGE));
+    let (source, page) = (read("core/src/policy/decision.rs"), read(PAGE));
     let (_, code) = source.split_once("impl fmt::Display for Reason").expect("the reasons");
     let reasons = texts(code.split_once("match self {").expect("their words").1);
     assert!(reasons.len() > 10, "{reasons:?}");

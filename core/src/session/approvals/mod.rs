@@ -1,8 +1,10 @@
 //! Approvals: which events are due, the body that approves them, and the results of the POST.
 
-use super::approved_ids::ApprovalSlots;
-use super::event_progress::EventProgress;
-use super::event_progress::deadline;
+mod approved_ids;
+
+pub(super) use approved_ids::{ApprovalSlots, ApprovedIds};
+
+use super::event_progress::{EventProgress, deadline};
 use super::limits::{BATCH_MAX, BODY_MAX};
 use super::{Session, response::Cause, response::RequestOutcome};
 use crate::approval::StartRequests;

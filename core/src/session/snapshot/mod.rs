@@ -1,71 +1,22 @@
 //! What survives a restart: the tracked events, what the session keeps about each, and which events were approved.
-//!
-//! # Format, version 3
-//!
-//! Numbers are little-endian. A text is a length byte and that many bytes of UTF-8. A time is an `i64`, the smallest number
-//! if it is unknown.
-//!
-//! | content | type |
-//! |---|---|
-//! | `SEVS` | 4 bytes |
-//! | version | `u8` |
-//! | length of the whole snapshot, its checksum included | `u32` |
-//! | hashes of the ids of the machine and of its boot, 0 if unknown | 2 × `u64` |
-//! | whether an event was ever seen | `u8`, 0 or 1 |
-//! | last attempt number | `u32` |
-//! | since when the machine is out of service, unknown if it is not | time |
-//! | when the last recovery of the machine succeeded | time |
-//! | failed recoveries in a row | `u8` |
-//! | number of approved events that are gone | `u16` |
-//! | hashes of their ids, the oldest first | `u64` each |
-//! | whether an event that is no longer tracked is still to be recovered from | `u8`, 0 or 1 |
-//! | that event, if there is one | as below, without what follows its digest |
-//! | number of events | `u16` |
-//! | the events | see below |
-//! | checksum of everything before it | `u64` |
-//!
-//! Each event:
-//!
-//! | content | type |
-//! |---|---|
-//! | `EventId`, `EventType` | texts |
-//! | status | `u8`, a `TrackedStatus` |
-//! | flags | `u8`, the bits of `Flags` |
-//! | `NotBefore` in seconds | time |
-//! | `DurationInSeconds`, the largest number if unknown | `u32` |
-//! | digest of the other members | `u32` |
-//! | first seen, in milliseconds | time |
-//! | when this `NotBefore` was first seen, in seconds | time |
-//! | changes that are not reported yet | `u8`, the bits of `Changes` |
-//! | preparation | `u8`, a `PreparationState` |
-//! | failed approvals in a row | `u8` |
-//! | whether it is this machine's | `u8`, 0 or 1 |
-//! | when it ended, if the recovery of this machine is also for it | time |
-//! | since when the other machine is out of service | time |
-//!
-//! A file may start with a snapshot and go on with other data, which every reader of snapshots ignores. Magic number, version,
-//! length and checksum are in every version.
-//!
-//! A command in progress is not part of a snapshot: a restart interrupts it, so it is issued again.
+
+mod format;
 
 use core::fmt;
+
+pub use format::snapshot_length;
 
 use super::Session;
 use super::command::Attempts;
 use super::event_progress::{EventProgress, PreparationState};
 use crate::error::BufferTooSmall;
-use crate::event_id::{EVENT_ID_MAX, EventId};
-use crate::fixed_str;
 use crate::hash::Hash;
 use crate::slice_writer::SliceWriter;
-use crate::time::{UnixMillis, UnixSeconds};
-use crate::tracker::{Changes, Flags, TYPE_MAX, TrackedEvent, TrackedStatus};
-
-const MAGIC: &[u8; 4] = b"SEVS";
-const VERSION: u8 = 3;
-
-/// A time that is unknown.
-const NO_TIME: i64 = i64::MIN;
+use crate::tracker::TrackedEvent;
+use format::{
+    APPROVED_ID_BYTES, EVENT_BYTES_MAX, FRAME_BYTES, HEAD_BYTES, MAGIC, PROGRESS_BYTES, Reader, VERSION, Writer,
+    known_time,
+};
 
 /// Why a snapshot cannot be restored.
 ///
@@ -102,13 +53,6 @@ impl fmt::Display for SnapshotError {
 }
 
 impl core::error::Error for SnapshotError {}
-
-/// The length of everything but the events and the approved ids, with an event that is no longer tracked.
-const FRAME_BYTES: usize = MAGIC.len() + 1 + 4 + 8 + 8 + 1 + 4 + 8 + 8 + 1 + 2 + (1 + EVENT_BYTES_MAX) + 2 + 8;
-/// The greatest length of an event, and the length of what a session keeps about it.
-const EVENT_BYTES_MAX: usize = (1 + EVENT_ID_MAX) + (1 + TYPE_MAX) + 1 + 1 + 8 + 4 + 4;
-const PROGRESS_BYTES: usize = 8 + 8 + 1 + 1 + 1 + 1 + 8 + 8;
-const APPROVED_ID_BYTES: usize = 8;
 
 impl<const N: usize> Session<N> {
     /// The greatest length of a snapshot, in bytes.
@@ -349,193 +293,17 @@ impl<const N: usize> Session<N> {
     }
 }
 
-/// The length of magic number, version and length.
-const HEAD_BYTES: usize = MAGIC.len() + 1 + 4;
-
-/// The length of the snapshot at the start of these bytes, as its head has it; `None` if it is not the start of a snapshot. The
-/// bytes may have another length, and only [`Session::restore`] checks the content.
-///
-/// ```
-/// use scheduled_events_core::{Session, SessionConfig, VmNames, snapshot_length};
-///
-/// let session = Session::<16>::new(&SessionConfig::new(VmNames::UNKNOWN))?;
-/// let mut file = vec![0; 1024]; // other data may follow the snapshot
-/// let length = session.snapshot(&mut file)?;
-/// assert_eq!(snapshot_length(&file), Some(length));
-/// assert_eq!(snapshot_length(b"something else"), None);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub fn snapshot_length(bytes: &[u8]) -> Option<usize> {
-    let (head, _) = bytes.split_first_chunk::<HEAD_BYTES>()?;
-    let (_, length) = head.strip_prefix(MAGIC)?.split_last_chunk::<4>()?;
-    usize::try_from(u32::from_le_bytes(*length)).ok()
-}
-
-/// Writes and hashes what it writes.
-struct Writer<'b> {
-    out: SliceWriter<'b>,
-    hash: Hash,
-}
-
-impl Writer<'_> {
-    fn byte(&mut self, byte: u8) {
-        self.out.byte(byte);
-        self.hash.byte(byte);
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.byte(byte);
-        }
-    }
-
-    fn u16(&mut self, number: u16) {
-        self.bytes(&number.to_le_bytes());
-    }
-
-    fn u32(&mut self, number: u32) {
-        self.bytes(&number.to_le_bytes());
-    }
-
-    fn u64(&mut self, number: u64) {
-        self.bytes(&number.to_le_bytes());
-    }
-
-    fn i64(&mut self, number: i64) {
-        self.bytes(&number.to_le_bytes());
-    }
-
-    fn time(&mut self, time: Option<UnixMillis>) {
-        self.i64(time.map_or(NO_TIME, |time| time.0));
-    }
-
-    /// A text of at most 255 bytes.
-    fn text(&mut self, text: &str) {
-        self.byte(u8::try_from(text.len()).unwrap_or(u8::MAX));
-        self.bytes(text.as_bytes());
-    }
-
-    fn event(&mut self, event: &TrackedEvent) {
-        self.text(event.event_id.as_str());
-        self.text(&event.event_type);
-        self.byte(event.status as u8);
-        self.byte(event.flags.0);
-        self.i64(event.not_before.0);
-        self.u32(event.duration);
-        self.u32(event.digest);
-    }
-
-    fn progress(&mut self, progress: &EventProgress) {
-        self.i64(progress.first_seen.0);
-        self.i64(progress.noticed.0);
-        self.byte(progress.changes.bits());
-        self.byte(progress.preparation as u8);
-        self.byte(progress.approval_failures);
-        self.byte(u8::from(progress.own));
-        self.time(progress.ended);
-        self.time(progress.recovery.due_since);
-    }
-}
-
-fn known_time(time: i64) -> Option<UnixMillis> {
-    (time != NO_TIME).then_some(UnixMillis(time))
-}
-
-/// Reads what [`Writer`] wrote; `None` for anything else.
-struct Reader<'a> {
-    rest: &'a [u8],
-}
-
-impl Reader<'_> {
-    fn array<const LENGTH: usize>(&mut self) -> Option<[u8; LENGTH]> {
-        let (first, rest) = self.rest.split_first_chunk::<LENGTH>()?;
-        self.rest = rest;
-        Some(*first)
-    }
-
-    fn byte(&mut self) -> Option<u8> {
-        self.array::<1>().map(|[byte]| byte)
-    }
-
-    fn flag(&mut self) -> Option<bool> {
-        match self.byte()? {
-            0 => Some(false),
-            1 => Some(true),
-            _ => None,
-        }
-    }
-
-    fn u16(&mut self) -> Option<u16> {
-        self.array().map(u16::from_le_bytes)
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    fn i64(&mut self) -> Option<i64> {
-        self.array().map(i64::from_le_bytes)
-    }
-
-    fn text(&mut self) -> Option<&str> {
-        let length = self.byte()?;
-        let (text, rest) = self.rest.split_at_checked(usize::from(length))?;
-        self.rest = rest;
-        core::str::from_utf8(text).ok()
-    }
-
-    fn event(&mut self) -> Option<TrackedEvent> {
-        let event_id = EventId::from_str(self.text()?)?;
-        let event_type = fixed_str::from_str(self.text()?)?;
-        let status = match self.byte()? {
-            0 => TrackedStatus::Unclear,
-            1 => TrackedStatus::Scheduled,
-            2 => TrackedStatus::Started,
-            _ => return None,
-        };
-        let flags = Flags::from_bits(self.byte()?)?;
-        let not_before = UnixSeconds(self.i64()?);
-        Some(TrackedEvent {
-            event_id,
-            event_type,
-            status,
-            flags,
-            not_before,
-            duration: self.u32()?,
-            digest: self.u32()?,
-        })
-    }
-
-    fn progress(&mut self) -> Option<EventProgress> {
-        let mut progress = EventProgress::new(UnixMillis(self.i64()?), UnixSeconds(self.i64()?));
-        progress.changes = Changes::from_bits(self.byte()?);
-        progress.preparation = match self.byte()? {
-            0 => PreparationState::NotIssued,
-            // A restart interrupts a preparation in progress.
-            1 | 2 => PreparationState::Void,
-            3 => PreparationState::Ready,
-            4 => PreparationState::Failed,
-            _ => return None,
-        };
-        progress.approval_failures = self.byte()?;
-        progress.own = self.flag()?;
-        progress.ended = known_time(self.i64()?);
-        progress.recovery.due_since = known_time(self.i64()?);
-        Some(progress)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::vec::Vec;
 
     use super::*;
+    use crate::event_id::{EVENT_ID_MAX, EventId};
+    use crate::fixed_str;
     use crate::names::VmNames;
     use crate::session::SessionConfig;
+    use crate::time::{UnixMillis, UnixSeconds};
+    use crate::tracker::{Flags, TYPE_MAX, TrackedStatus};
 
     /// Offsets in a snapshot of one event whose id is `a` and whose type is empty.
     const VERSION_AT: usize = 4;

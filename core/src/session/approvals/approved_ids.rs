@@ -1,27 +1,27 @@
 //! Which events a POST approves, and which were approved before.
 
-use super::limits::BATCH_MAX;
+use crate::session::limits::BATCH_MAX;
 
 /// The slots of the events that one POST approves.
-pub(super) type ApprovalSlots = heapless::Vec<u16, BATCH_MAX>;
+pub(in crate::session) type ApprovalSlots = heapless::Vec<u16, BATCH_MAX>;
 
 /// Hashes of the ids of approved events that are gone, as many as events are tracked: an event that returns is not approved
 /// again. Beyond the capacity the oldest is forgotten.
 ///
 /// `heapless::HistoryBuf` would be shorter, but it has panics that the compiler does not remove.
 #[derive(Clone, Debug)]
-pub(super) struct ApprovedIds<const N: usize> {
+pub(in crate::session) struct ApprovedIds<const N: usize> {
     hashes: heapless::Vec<u64, N>,
     /// The index of the oldest one, once the list is full; 0 before.
     oldest: usize,
 }
 
 impl<const N: usize> ApprovedIds<N> {
-    pub(super) const fn new() -> Self {
+    pub(in crate::session) const fn new() -> Self {
         Self { hashes: heapless::Vec::new(), oldest: 0 }
     }
 
-    pub(super) fn insert(&mut self, hash: u64) {
+    pub(in crate::session) fn insert(&mut self, hash: u64) {
         if self.contains(hash) || self.hashes.push(hash).is_ok() {
             return;
         }
@@ -32,17 +32,17 @@ impl<const N: usize> ApprovedIds<N> {
         self.oldest = if next < self.hashes.len() { next } else { 0 };
     }
 
-    pub(super) fn contains(&self, hash: u64) -> bool {
+    pub(in crate::session) fn contains(&self, hash: u64) -> bool {
         self.hashes.contains(&hash)
     }
 
     /// The hashes, the oldest first.
-    pub(super) fn iter(&self) -> impl Iterator<Item = u64> {
+    pub(in crate::session) fn iter(&self) -> impl Iterator<Item = u64> {
         let (newer, older) = self.hashes.split_at_checked(self.oldest).unwrap_or_default();
         older.iter().chain(newer).copied()
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::session) fn len(&self) -> usize {
         self.hashes.len()
     }
 }

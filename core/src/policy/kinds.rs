@@ -1,0 +1,164 @@
+//! The types and sources of events, as rules name them, and sets of them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::{EventSource, EventType};
+use crate::words::words;
+
+/// The type of an event, as a rule names it.
+///
+/// ```
+/// use scheduled_events_core::{EventKind, EventType, Text};
+///
+/// assert_eq!(EventKind::from(EventType::Preempt), EventKind::Preempt);
+/// assert_eq!(EventKind::from(EventType::Other(Text::plain("Cool"))), EventKind::Other);
+/// assert_eq!(EventKind::Preempt.word(), "Preempt");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // These are Azure's words.
+pub enum EventKind {
+    Freeze,
+    Reboot,
+    Redeploy,
+    Preempt,
+    Terminate,
+    /// Any other type.
+    Other,
+}
+
+words!(EventKind {
+    Freeze => "Freeze",
+    Reboot => "Reboot",
+    Redeploy => "Redeploy",
+    Preempt => "Preempt",
+    Terminate => "Terminate",
+    Other => "Other",
+});
+
+impl From<EventType<'_>> for EventKind {
+    fn from(event_type: EventType<'_>) -> Self {
+        match event_type {
+            EventType::Freeze => Self::Freeze,
+            EventType::Reboot => Self::Reboot,
+            EventType::Redeploy => Self::Redeploy,
+            EventType::Preempt => Self::Preempt,
+            EventType::Terminate => Self::Terminate,
+            EventType::Other(_) => Self::Other,
+        }
+    }
+}
+
+/// The source of an event, as a rule names it.
+///
+/// ```
+/// use scheduled_events_core::{EventSource, SourceKind};
+///
+/// assert_eq!(SourceKind::from(EventSource::User), SourceKind::User);
+/// assert_eq!(SourceKind::User.word(), "User");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // These are Azure's words.
+pub enum SourceKind {
+    Platform,
+    User,
+    /// Any other source.
+    Other,
+}
+
+words!(SourceKind {
+    Platform => "Platform",
+    User => "User",
+    Other => "Other",
+});
+
+impl From<EventSource<'_>> for SourceKind {
+    fn from(source: EventSource<'_>) -> Self {
+        match source {
+            EventSource::Platform => Self::Platform,
+            EventSource::User => Self::User,
+            EventSource::Other(_) => Self::Other,
+        }
+    }
+}
+
+/// A set of event types.
+///
+/// ```
+/// use scheduled_events_core::{EventKind, EventTypes};
+///
+/// let set = EventTypes::of(&[EventKind::Freeze, EventKind::Reboot]);
+/// assert!(set.contains(EventKind::Reboot) && !set.contains(EventKind::Preempt));
+/// assert_eq!(set.bits(), 0b11);
+/// assert_eq!(EventTypes::from_bits(0b11), Some(set));
+/// assert_eq!(EventTypes::from_bits(0b100_0000), None);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EventTypes(u8);
+
+impl EventTypes {
+    /// Every type, including unknown ones.
+    pub const ANY: Self = Self(0b11_1111);
+
+    /// Exactly these types.
+    pub fn of(kinds: &[EventKind]) -> Self {
+        Self(kinds.iter().fold(0, |set, &kind| set | 1 << kind as u8))
+    }
+
+    /// The set as bits, from the lowest: Freeze, Reboot, Redeploy, Preempt, Terminate, any other type.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// The set of these [`bits`](Self::bits); `None` for bits that have no meaning.
+    pub const fn from_bits(bits: u8) -> Option<Self> {
+        if bits & !Self::ANY.0 == 0 { Some(Self(bits)) } else { None }
+    }
+
+    /// Whether events of this type are among them.
+    pub const fn contains(self, kind: EventKind) -> bool {
+        self.0 & 1 << kind as u8 != 0
+    }
+
+    pub(super) fn matches(self, event_type: EventType<'_>) -> bool {
+        self.contains(EventKind::from(event_type))
+    }
+}
+
+/// A set of event sources.
+///
+/// ```
+/// use scheduled_events_core::{EventSources, SourceKind};
+///
+/// let set = EventSources::of(&[SourceKind::User]);
+/// assert_eq!(set.bits(), 0b10);
+/// assert_eq!(EventSources::from_bits(0b10), Some(set));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EventSources(u8);
+
+impl EventSources {
+    /// Every source, including unknown ones, and events without a source.
+    pub const ANY: Self = Self(0b1111);
+
+    /// Exactly these sources. An event without a source does not match.
+    pub fn of(kinds: &[SourceKind]) -> Self {
+        Self(kinds.iter().fold(0, |set, &kind| set | 1 << kind as u8))
+    }
+
+    /// The set as bits, from the lowest: Platform, User, any other source, none.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// The set of these [`bits`](Self::bits); `None` for bits that have no meaning.
+    pub const fn from_bits(bits: u8) -> Option<Self> {
+        if bits & !Self::ANY.0 == 0 { Some(Self(bits)) } else { None }
+    }
+
+    pub(super) fn matches(self, source: Option<EventSource<'_>>) -> bool {
+        let bit = source.map_or(3, |source| SourceKind::from(source) as u8);
+        self.0 & 1 << bit != 0
+    }
+}

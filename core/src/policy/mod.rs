@@ -1,0 +1,207 @@
+//! Policies: rules that decide what to do about an event.
+
+mod decision;
+mod kinds;
+mod rule;
+
+use core::fmt;
+
+use serde::{Deserialize, Serialize};
+
+pub use decision::{Decision, Reason};
+pub use kinds::{EventKind, EventSources, EventTypes, SourceKind};
+pub use rule::{Action, Leader, Rule, Scope};
+
+use crate::event::{Event, EventStatus, EventType};
+use crate::names::VmNames;
+use crate::time::UnixSeconds;
+
+/// The largest number of rules in a policy.
+pub const MAX_RULES: usize = 32;
+
+/// A list of rules, and which machine approves an event that affects several. The first rule that matches decides.
+///
+/// Some events are held whatever the rules: those that are not `Scheduled`, those with a problem in a member that
+/// decisions depend on, all events while the names of this machine are unknown, and another machine's `Terminate`.
+///
+/// ```
+/// use scheduled_events_core::{Action, Document, EventKind, EventTypes, Policy, Rule, UnixSeconds, VmNames};
+///
+/// let body = br#"{"Events":[{"EventId":"a","EventType":"Preempt","EventStatus":"Scheduled","Resources":["vm"]}]}"#;
+/// let document = Document::parse(body)?;
+/// let event = document.events().next().unwrap();
+///
+/// let drain = Rule { event_types: EventTypes::of(&[EventKind::Preempt]), ..Rule::new(Action::Prepare) };
+/// let policy = Policy::new(&[drain])?;
+/// let decision = policy.decide(&event, VmNames::new(&["vm"]), UnixSeconds(0));
+/// assert_eq!((decision.action, decision.rule), (Action::Prepare, Some(1)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Policy {
+    rules: heapless::Vec<Rule, MAX_RULES>,
+    /// Which machine approves an event that affects several. `None` is [`Leader::FirstResource`] for rules with the action
+    /// [`Action::Approve`]; with [`Action::Prepare`], such an event is prepared for and not approved, since nobody knows
+    /// whether the other machines are ready.
+    pub leader: Option<Leader>,
+}
+
+impl Policy {
+    /// The preset that holds every event and never approves. It is the default.
+    ///
+    /// ```
+    /// use scheduled_events_core::Policy;
+    ///
+    /// assert_eq!(Policy::default().rules(), Policy::observe().rules());
+    /// assert!(Policy::observe().rules().is_empty());
+    /// ```
+    pub const fn observe() -> Self {
+        Self { rules: heapless::Vec::new(), leader: None }
+    }
+
+    /// The preset modelled on Microsoft's published sample. For this machine's events only: approves those that a user
+    /// initiated (rule 1) and freezes of less than nine seconds (rule 2). Holds all others. Unlike the sample, it approves an
+    /// event of several machines on the first of them only, and holds an event that cannot be read completely.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Action, Policy};
+    ///
+    /// let policy = Policy::sample();
+    /// assert_eq!(policy.rules().len(), 2);
+    /// assert!(policy.rules().iter().all(|rule| rule.action == Action::Approve));
+    /// assert_eq!(policy.rules()[1].max_duration, Some(8));
+    /// ```
+    pub fn sample() -> Self {
+        let user = Rule { sources: EventSources::of(&[SourceKind::User]), ..Rule::new(Action::Approve) };
+        let short_freeze = Rule {
+            event_types: EventTypes::of(&[EventKind::Freeze]),
+            max_duration: Some(8),
+            ..Rule::new(Action::Approve)
+        };
+        let mut policy = Self::observe();
+        for rule in [user, short_freeze] {
+            // The list has this capacity.
+            let _ = policy.rules.push(rule);
+        }
+        policy
+    }
+
+    /// Creates a policy with these rules, and without a [`leader`](Self::leader).
+    ///
+    /// # Errors
+    /// [`TooManyRules`] for more than [`MAX_RULES`].
+    pub fn new(rules: &[Rule]) -> Result<Self, TooManyRules> {
+        let rules = heapless::Vec::from_slice(rules).map_err(|_| TooManyRules)?;
+        Ok(Self { rules, leader: None })
+    }
+
+    /// The rules, in order.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Action, Policy, Rule};
+    ///
+    /// let policy = Policy::new(&[Rule::new(Action::Prepare)])?;
+    /// assert_eq!(policy.rules()[0].action, Action::Prepare);
+    /// # Ok::<(), scheduled_events_core::TooManyRules>(())
+    /// ```
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// Decides about an event at the time `now`, for the machine with these names. The event's notice is counted from
+    /// `now`; a [`Session`](crate::Session) counts it from when it first saw this `NotBefore`.
+    pub fn decide(&self, event: &Event<'_>, names: VmNames<'_>, now: UnixSeconds) -> Decision {
+        self.decide_noticed(event, names, now, now)
+    }
+
+    /// Decides about an event whose `NotBefore` was first seen at the time `noticed`.
+    pub(crate) fn decide_noticed(
+        &self,
+        event: &Event<'_>,
+        names: VmNames<'_>,
+        now: UnixSeconds,
+        noticed: UnixSeconds,
+    ) -> Decision {
+        let start = event.not_before().moment();
+        let time_left = start.map(|start| start.since(now));
+        let decision =
+            |action, rule, reason| Decision { action, rule, reason, approve_after: None, act_from: None, time_left };
+        let hold = |rule, reason| decision(Action::Hold, rule, reason);
+
+        if let Some(member) = event.unreliable_member() {
+            return hold(None, Reason::Unreliable(member));
+        }
+        match event.event_status() {
+            Some(EventStatus::Scheduled) => {}
+            Some(EventStatus::Started) => return hold(None, Reason::AlreadyStarted),
+            Some(EventStatus::Other(_)) | None => return hold(None, Reason::NotScheduled),
+        }
+        let rank = names.rank(event);
+        if names.is_unknown() {
+            return hold(None, Reason::NameUnknown);
+        }
+        let Some(event_type) = event.event_type() else {
+            return hold(None, Reason::TypeUnknown);
+        };
+
+        let mine = rank.is_some();
+        let notice = start.map(|start| start.since(noticed));
+        let Some((number, rule)) =
+            (1..=u16::MAX).zip(&self.rules).find(|(_, rule)| rule.matches(event, event_type, mine, notice))
+        else {
+            return hold(
+                None,
+                match mine {
+                    _ if self.rules.is_empty() => Reason::Observing,
+                    true => Reason::NoRule,
+                    false => Reason::OtherMachine,
+                },
+            );
+        };
+        let approves = matches!(rule.action, Action::Approve | Action::Prepare);
+        if approves && event_type == EventType::Terminate && !mine {
+            return hold(Some(number), Reason::OtherMachinesTerminate);
+        }
+        let reason = if rule.sources == EventSources::of(&[SourceKind::User]) {
+            Reason::UserInitiated
+        } else if rule.max_duration.is_some() {
+            Reason::ShortInterruption
+        } else {
+            Reason::Rule
+        };
+        if !approves {
+            return decision(rule.action, Some(number), reason);
+        }
+        let is_shared = || event.resources().into_iter().nth(1).is_some();
+        let (approve_after, reason) = match self.leader {
+            // Nobody knows when this is early enough.
+            _ if rule.prepare_before.is_some() && start.is_none() => (None, Reason::StartUnknown),
+            None if rule.action == Action::Prepare && is_shared() => (None, Reason::SeveralMachines),
+            leader => (leader.unwrap_or_default().approve_after(rank), reason),
+        };
+        if rule.action == Action::Approve && approve_after.is_none() {
+            let reason = if reason == Reason::StartUnknown { reason } else { Reason::AnotherLeads };
+            return hold(Some(number), reason);
+        }
+        let act_from = rule.prepare_before.zip(start).map(|(before, start)| start.minus(before));
+        Decision { approve_after, act_from, ..decision(rule.action, Some(number), reason) }
+    }
+}
+
+/// More than [`MAX_RULES`] rules.
+///
+/// ```
+/// use scheduled_events_core::{Action, MAX_RULES, Policy, Rule, TooManyRules};
+///
+/// assert_eq!(Policy::new(&[Rule::new(Action::Hold); MAX_RULES + 1]).err(), Some(TooManyRules));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooManyRules;
+
+impl fmt::Display for TooManyRules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "too many rules: the maximum is {MAX_RULES}")
+    }
+}
+
+impl core::error::Error for TooManyRules {}

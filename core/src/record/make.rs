@@ -1,0 +1,157 @@
+//! How records are made: of events, documents, problems, decisions, and what a session reports.
+
+use super::{EventMembers, Record, ResourceList, TimedRecord};
+use crate::document::Document;
+use crate::error::Position;
+use crate::event::{Event, Problem};
+use crate::json::Text;
+use crate::names::VmNames;
+use crate::policy::Decision;
+use crate::session::{Report, Untracked};
+use crate::time::UnixSeconds;
+use crate::tracker::{TrackedEvent, TrackedStatus};
+
+impl<'a> EventMembers<'a> {
+    /// The members of the event of this id, of which nothing else is known.
+    pub const fn unknown(event_id: Text<'a>) -> Self {
+        Self {
+            event_id,
+            event_type: None,
+            event_status: None,
+            resource_type: None,
+            resources: None,
+            not_before: None,
+            description: None,
+            event_source: None,
+            duration_in_seconds: None,
+            mine: None,
+        }
+    }
+
+    /// The members of an event in its document.
+    pub fn from_event(event: &Event<'a>, names: VmNames<'_>) -> Self {
+        let resources = event.resources();
+        Self {
+            event_id: event.event_id(),
+            event_type: event.event_type().map(|word| word.text()),
+            event_status: event.event_status().map(|word| word.text()),
+            resource_type: event.resource_type(),
+            resources: resources.is_present().then_some(ResourceList::Document(resources)),
+            not_before: event.not_before().moment(),
+            description: event.description(),
+            event_source: event.event_source().map(|word| word.text()),
+            duration_in_seconds: event.duration_in_seconds(),
+            mine: names.owns(event),
+        }
+    }
+
+    /// The members that a tracker keeps of an event; the others are `None`.
+    ///
+    /// ```
+    /// use scheduled_events_core::record::EventMembers;
+    /// use scheduled_events_core::{Document, Tracker, UnixSeconds, VmNames};
+    ///
+    /// let document = Document::parse(br#"{"Events":[{"EventId":"a","EventStatus":"Scheduled","Resources":["vm"]}]}"#)?;
+    /// let mut tracker = Tracker::<16>::new();
+    /// tracker.observe(&document, VmNames::new(&["vm"]), UnixSeconds(0), |_, _| ())?;
+    /// let members = EventMembers::from_tracked(tracker.iter().next().unwrap());
+    /// assert!(members.event_status.is_some_and(|word| word == "Scheduled"));
+    /// assert!(members.mine == Some(true) && members.resources.is_none()); // a tracker keeps no names
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn from_tracked(event: &'a TrackedEvent) -> Self {
+        let event_type = Text::plain(event.event_type());
+        let event_status = match event.status() {
+            TrackedStatus::Unclear => None,
+            TrackedStatus::Scheduled => Some(Text::plain("Scheduled")),
+            TrackedStatus::Started => Some(Text::plain("Started")),
+        };
+        Self {
+            event_id: Text::plain(event.event_id().as_str()),
+            event_type: (!event_type.is_empty()).then_some(event_type),
+            event_status,
+            resource_type: None,
+            resources: None,
+            not_before: event.not_before(),
+            description: None,
+            event_source: None,
+            duration_in_seconds: event.duration_in_seconds(),
+            mine: event.mine(),
+        }
+    }
+}
+
+impl<'a> Record<'a> {
+    /// A document's own record.
+    pub fn from_document(document: &Document<'a>) -> Self {
+        Self::Document {
+            incarnation: document.incarnation(),
+            events: document.events().len(),
+            // `count` panics on overflow.
+            problems: document.problems().fold(0, |count: usize, _| count.saturating_add(1)),
+        }
+    }
+
+    /// A problem. `body` is what its document was parsed from, if that is still in memory.
+    pub fn from_problem(problem: &Problem, body: Option<&[u8]>) -> Self {
+        let position = body.map(|body| Position::of(body, problem.offset));
+        Self::Problem {
+            event: problem.event,
+            member: problem.member,
+            kind: problem.kind,
+            line: position.map(|position| position.line),
+            column: position.map(|position| position.column),
+        }
+    }
+
+    /// A decision about this event.
+    ///
+    /// ```
+    /// use scheduled_events_core::record::{EventMembers, Record};
+    /// use scheduled_events_core::{Document, Policy, UnixSeconds, VmNames};
+    ///
+    /// let document = Document::parse(br#"{"Events":[{"EventId":"a","EventType":"Reboot","EventStatus":"Scheduled"}]}"#)?;
+    /// let (event, names) = (document.events().next().unwrap(), VmNames::new(&["vm"]));
+    /// let decision = Policy::observe().decide(&event, names, UnixSeconds(0));
+    /// let record = serde_json::to_string(&Record::from_decision(&decision, EventMembers::from_event(&event, names)))?;
+    /// assert!(record.starts_with(
+    ///     r#"{"record":"decision","event_id":"a","action":"hold","rule":null,"reason":"the policy only observes","#
+    /// ));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub const fn from_decision(decision: &Decision, event: EventMembers<'a>) -> Self {
+        Self::Decision { event, action: decision.action, rule: decision.rule, reason: decision.reason }
+    }
+
+    /// A report of a [`Session`](crate::Session). `body` is the newest document, if it is still in memory.
+    ///
+    /// An event in it has the members that the session keeps. A host that keeps whole events makes its own
+    /// [`Record::Change`] and [`Record::Decision`].
+    ///
+    /// ```
+    /// use scheduled_events_core::record::Record;
+    /// use scheduled_events_core::{Report, Untracked};
+    ///
+    /// let report = Report::Untracked(Untracked { own: 0, others: 3 });
+    /// assert_eq!(
+    ///     serde_json::to_string(&Record::from_report(&report, None))?,
+    ///     r#"{"record":"untracked","own":0,"others":3}"#
+    /// );
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    pub fn from_report(report: &Report<'a>, body: Option<&[u8]>) -> Self {
+        match report {
+            Report::Change { change, event } => {
+                Self::Change { change: *change, event: EventMembers::from_tracked(event) }
+            }
+            Report::Decision { decision, event } => Self::from_decision(decision, EventMembers::from_tracked(event)),
+            Report::Problem(problem) => Self::from_problem(problem, body),
+            Report::Untracked(Untracked { own, others }) => Self::Untracked { own: *own, others: *others },
+        }
+    }
+
+    /// The record with the time at which it was made, as a watcher emits it.
+    pub const fn at(self, time: UnixSeconds) -> TimedRecord<'a> {
+        TimedRecord { record: self, time }
+    }
+}

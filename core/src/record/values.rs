@@ -1,0 +1,119 @@
+//! Values in records that are not words of core already.
+
+use core::fmt;
+
+use serde::{Serialize, Serializer};
+
+use crate::event::Resources;
+use crate::json::Text;
+use crate::session::Cause;
+
+/// The names of machines in a record: those of a document, or a list of the caller's.
+///
+/// ```
+/// use scheduled_events_core::record::ResourceList;
+///
+/// let names = ResourceList::Names(&["web_0", "web_1"]);
+/// assert!(names.iter().any(|name| name == "web_1"));
+/// assert_eq!(serde_json::to_string(&names)?, r#"["web_0","web_1"]"#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub enum ResourceList<'a> {
+    /// From the document.
+    Document(Resources<'a>),
+    /// From the caller.
+    Names(&'a [&'a str]),
+}
+
+impl<'a> ResourceList<'a> {
+    /// The names, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = Text<'a>> {
+        let (document, names) = match self {
+            Self::Document(resources) => (Some(resources.iter()), [].as_slice()),
+            Self::Names(names) => (None, *names),
+        };
+        document.into_iter().flatten().chain(names.iter().map(|name| Text::plain(name)))
+    }
+}
+
+impl Serialize for ResourceList<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
+}
+
+/// The result of a preparation or a recovery.
+///
+/// ```
+/// use scheduled_events_core::record::HookOutcome;
+///
+/// assert_eq!(HookOutcome::TimedOut.word(), "timed-out");
+/// assert_eq!(serde_json::to_string(&HookOutcome::TimedOut)?, r#""timed-out""#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum HookOutcome {
+    /// The preparation succeeded.
+    Ready,
+    /// The recovery succeeded.
+    Done,
+    /// It failed.
+    Failed,
+    /// It took too long and was ended.
+    TimedOut,
+    /// It was ended because the watcher stops.
+    Stopped,
+    /// It was ended because it is not needed any more: the event is over or another one than before, or the machine has to
+    /// stay out of service.
+    Cancelled,
+    /// There is nothing to run.
+    NoCommand,
+    /// Nothing was run: the watcher only reports.
+    DryRun,
+}
+
+impl HookOutcome {
+    /// The outcome as a word, as records spell it: `timed-out`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::TimedOut => "timed-out",
+            Self::Stopped => "stopped",
+            Self::Cancelled => "cancelled",
+            Self::NoCommand => "no-command",
+            Self::DryRun => "dry-run",
+        }
+    }
+}
+
+/// The cause of a failed poll as records spell it, with the status: `timeout`, `status-503`.
+///
+/// ```
+/// use scheduled_events_core::Cause;
+/// use scheduled_events_core::record::CauseWord;
+///
+/// assert_eq!(CauseWord(Cause::Status(503)).to_string(), "status-503");
+/// assert_eq!(CauseWord(Cause::Timeout).to_string(), "timeout");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CauseWord(pub Cause);
+
+impl fmt::Display for CauseWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Cause::Status(status) | Cause::Redirect(status) => write!(f, "{}-{status}", self.0.word()),
+            _ => f.write_str(self.0.word()),
+        }
+    }
+}
+
+impl Serialize for CauseWord {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
