@@ -4,8 +4,8 @@ use std::ffi::c_char;
 
 use scheduled_events_core::{StartRequests, WriteDecoded};
 
+use crate::abi::pointers::{list, output_buffer};
 use crate::boundary::boundary;
-use crate::pointers::{list, output_buffer};
 use crate::status::schedev_status::{self, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_INTERNAL};
 use crate::text::{core_text, schedev_text};
 

@@ -10,8 +10,8 @@ use core::fmt::{self, Display, Error, Write};
 use scheduled_events_core::record::PrintableJson;
 use serde::ser::{Impossible, Serialize, SerializeSeq, SerializeStruct, Serializer};
 
+use crate::abi::pointers::Buffer;
 use crate::boundary;
-use crate::pointers::Buffer;
 use crate::status::schedev_status::SCHEDEV_ERROR_INTERNAL;
 
 /// Writes a record as JSON into the caller's buffer.

@@ -5,9 +5,9 @@
 //!
 //! How to read this crate:
 //!
-//! * `boundary.rs`, `pointers.rs`, `struct_size.rs` and `tagged.rs` are the four mechanisms of the ABI: catch panics, check
-//!   what C passes, read structs that grow, keep Rust values in the caller's memory.
-//! * Every other file is one object of the header. A function checks its arguments, calls core and copies the result into
+//! * `boundary.rs` and the files of `abi/` are the mechanisms of the ABI: catch panics, check what C passes, read structs that
+//!   grow, keep Rust values in the caller's memory.
+//! * Every other file or folder is one object of the header. A function checks its arguments, calls core and copies the result into
 //!   a plain struct. It decides nothing and allocates nothing.
 
 #![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
@@ -19,53 +19,41 @@
 
 mod boundary;
 #[macro_use]
-mod pointers;
-mod struct_size;
-mod tagged;
+mod abi;
 
 mod approval;
 mod document;
-mod error;
-mod event;
 mod json;
-mod member;
 mod names;
 mod policy;
-mod problem;
 mod record;
 mod session;
-mod snapshot;
 mod spot;
 mod status;
-mod step;
 mod terminate;
 mod text;
 mod time;
 mod tracker;
-mod version;
 mod words;
 
-#[cfg(test)]
-mod abi_tests;
-
+pub use abi::pointers::Flag;
+pub use abi::version::*;
 pub use approval::*;
+pub use document::event::*;
+pub use document::member::*;
+pub use document::problem::*;
 pub use document::*;
-pub use error::*;
-pub use event::*;
-pub use member::*;
 pub use names::*;
-pub use pointers::Flag;
 pub use policy::*;
-pub use problem::*;
 pub use record::*;
+pub use session::snapshot::*;
+pub use session::step::*;
 pub use session::*;
-pub use snapshot::*;
 pub use spot::*;
+pub use status::error::*;
 pub use status::*;
-pub use step::*;
 pub use terminate::*;
 pub use text::*;
 pub use time::*;
 pub use tracker::*;
-pub use version::*;
 pub use words::*;

@@ -2,8 +2,8 @@
 
 use scheduled_events_core::{VmNames, limits};
 
+use crate::abi::pointers::{Flag, input, list, zero};
 use crate::boundary::Result;
-use crate::pointers::{Flag, input, list, zero};
 use crate::status::schedev_status::{
     SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_NAME_TOO_LONG, SCHEDEV_ERROR_TOO_MANY_NAMES,
 };

@@ -7,14 +7,14 @@ use scheduled_events_core::{
     VmNames,
 };
 
+use crate::abi::pointers::{Flag, list, output, zero};
+use crate::abi::struct_size::{Growing, sized};
+use crate::abi::tagged::object;
 use crate::boundary::{Result, boundary};
-use crate::event::schedev_event;
-use crate::member::member_number;
+use crate::document::event::schedev_event;
+use crate::document::member::member_number;
 use crate::names::{schedev_names, with_names};
-use crate::pointers::{Flag, list, output, zero};
 use crate::status::schedev_status::{self, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_TOO_MANY_RULES};
-use crate::struct_size::{Growing, sized};
-use crate::tagged::object;
 
 /// The maximum number of rules of a policy.
 pub const SCHEDEV_RULES_MAX: usize = 32;

@@ -5,17 +5,17 @@ use std::ffi::c_char;
 use scheduled_events_core::record::{EventMembers, Record, ResourceList};
 use scheduled_events_core::{Event, EventId, Resources, Session, Text, UnixSeconds};
 
+use crate::abi::pointers::{input, output_buffer, zero};
+use crate::abi::tagged::object;
 use crate::boundary::{Result, boundary};
+use crate::document::event::SCHEDEV_EVENT_ID_MAX_BYTES;
+use crate::document::event::schedev_event_status::{SCHEDEV_EVENT_STATUS_SCHEDULED, SCHEDEV_EVENT_STATUS_STARTED};
 use crate::document::{ParsedDocument, schedev_document};
-use crate::event::SCHEDEV_EVENT_ID_MAX_BYTES;
-use crate::event::schedev_event_status::{SCHEDEV_EVENT_STATUS_SCHEDULED, SCHEDEV_EVENT_STATUS_STARTED};
 use crate::json::fill_json;
-use crate::pointers::{input, output_buffer, zero};
 use crate::session::SCHEDEV_SESSION_EVENTS_MAX;
+use crate::session::step::schedev_step;
+use crate::session::step::schedev_step_kind::*;
 use crate::status::schedev_status::{self, SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT};
-use crate::step::schedev_step;
-use crate::step::schedev_step_kind::*;
-use crate::tagged::object;
 use crate::text::core_text;
 use crate::tracker::{change_of, schedev_tracked_event};
 
@@ -159,10 +159,10 @@ mod tests {
     use std::string::String;
 
     use super::*;
-    use crate::pointers::Flag;
+    use crate::abi::pointers::Flag;
+    use crate::document::problem::schedev_problem;
     use crate::policy::{schedev_decision, schedev_reason};
-    use crate::problem::schedev_problem;
-    use crate::step::schedev_step_kind;
+    use crate::session::step::schedev_step_kind;
 
     fn step(kind: schedev_step_kind) -> schedev_step {
         let mut step = schedev_step { kind: kind as u32, now_ms: 1_649_716_018_999, ..schedev_step::NONE };
@@ -205,8 +205,8 @@ mod tests {
         decision.event.duration_seconds = 5;
         let mut problem = step(SCHEDEV_STEP_PROBLEM);
         problem.problem = schedev_problem {
-            kind: crate::problem::schedev_problem_kind::SCHEDEV_PROBLEM_UNREADABLE_TIME as u32,
-            member: crate::member::schedev_member::SCHEDEV_MEMBER_NOT_BEFORE as u32,
+            kind: crate::document::problem::schedev_problem_kind::SCHEDEV_PROBLEM_UNREADABLE_TIME as u32,
+            member: crate::document::member::schedev_member::SCHEDEV_MEMBER_NOT_BEFORE as u32,
             has_event: Flag::new(true),
             ..schedev_problem::NONE
         };

@@ -7,8 +7,8 @@ use scheduled_events_core::spot::{
     SpotState,
 };
 
+use crate::abi::pointers::{Flag, output};
 use crate::boundary::{Result, boundary};
-use crate::pointers::{Flag, output};
 use crate::status::schedev_status::{self, SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT};
 
 /// Where an interruptible workload is in its life cycle.

@@ -7,12 +7,12 @@ use scheduled_events_core::terminate::{
     TerminateNotificationProfile,
 };
 
+use crate::abi::pointers::{Flag, Output, optional_output, output, output_buffer, utf8};
+use crate::abi::struct_size::{Growing, sized};
 use crate::boundary::{Result, boundary};
-use crate::error::schedev_error;
 use crate::json::fill_json;
-use crate::pointers::{Flag, Output, optional_output, output, output_buffer, utf8};
+use crate::status::error::schedev_error;
 use crate::status::schedev_status::{self, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_INTERNAL, SCHEDEV_ERROR_PROFILE};
-use crate::struct_size::{Growing, sized};
 
 /// The shortest time-out of a Terminate event, in seconds. It is also Azure's default.
 pub const SCHEDEV_TERMINATE_TIMEOUT_MIN_SECONDS: u32 = 300;

@@ -4,8 +4,8 @@ use std::ffi::{CStr, c_char};
 
 use scheduled_events_core::{EventId, Text};
 
+use crate::abi::pointers::{Flag, bytes, output_buffer, utf8};
 use crate::boundary::{Result, boundary, value_boundary};
-use crate::pointers::{Flag, bytes, output_buffer, utf8};
 use crate::status::schedev_status::{self, SCHEDEV_ERROR_INTERNAL};
 
 /// A view of UTF-8 bytes that are kept elsewhere, without a NUL at the end. If the length is 0, the pointer may be NULL.

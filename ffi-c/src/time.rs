@@ -4,8 +4,8 @@ use std::ffi::c_char;
 
 use scheduled_events_core::UnixSeconds;
 
+use crate::abi::pointers::{output, output_buffer, utf8};
 use crate::boundary::boundary;
-use crate::pointers::{output, output_buffer, utf8};
 use crate::status::schedev_status::{self, SCHEDEV_ERROR_INTERNAL, SCHEDEV_ERROR_TIME};
 
 const _: () = assert!(UnixSeconds::WRITTEN_MAX < 32, "the header documents a buffer of 32 bytes");

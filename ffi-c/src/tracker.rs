@@ -4,15 +4,15 @@ use std::ffi::{CStr, c_char, c_void};
 
 use scheduled_events_core::{Change, TrackedEvent, TrackedStatus, Tracker, UnixSeconds, VmNames};
 
+use crate::abi::pointers::{Flag, memory_for, memory_size, optional_output, output};
+use crate::abi::tagged::{self, Holder, object, object_mut};
 use crate::boundary::{boundary, value_boundary};
-use crate::document::schedev_document;
-use crate::event::schedev_event_status::{
+use crate::document::event::schedev_event_status::{
     SCHEDEV_EVENT_STATUS_OTHER, SCHEDEV_EVENT_STATUS_SCHEDULED, SCHEDEV_EVENT_STATUS_STARTED,
 };
+use crate::document::schedev_document;
 use crate::names::{schedev_names, with_names};
-use crate::pointers::{Flag, memory_for, memory_size, optional_output, output};
 use crate::status::schedev_status::{self, SCHEDEV_END, SCHEDEV_ERROR_TRACKER_FULL, SCHEDEV_ERROR_UNKNOWN_EVENT};
-use crate::tagged::{self, Holder, object, object_mut};
 use crate::text::{core_event_id, schedev_text};
 
 /// The maximum number of events of a tracker.

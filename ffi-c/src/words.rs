@@ -2,16 +2,16 @@
 
 use std::ffi::{CStr, c_char};
 
-use crate::event::schedev_event_source::*;
-use crate::event::schedev_event_status::*;
-use crate::event::schedev_event_type::*;
+use crate::document::event::schedev_event_source::*;
+use crate::document::event::schedev_event_status::*;
+use crate::document::event::schedev_event_type::*;
 use crate::policy::schedev_leader::*;
 use crate::policy::schedev_reason::*;
 use crate::policy::schedev_scope::*;
 use crate::session::schedev_gate_answer::*;
 use crate::session::schedev_preparation::*;
-use crate::step::schedev_gate_phase::*;
-use crate::step::schedev_outcome_kind::*;
+use crate::session::step::schedev_gate_phase::*;
+use crate::session::step::schedev_outcome_kind::*;
 use crate::terminate::schedev_profile_rule::*;
 
 /// A word with NULs after it. Tables of these, unlike tables of pointers, need no relocation, which takes more bytes than most

@@ -3,13 +3,11 @@
 //! The Python package, `python/scheduled_events`, has what is simpler in Python: exceptions, enumerations, record
 //! classes and the client. A Rust type `PyX` is the class `X` of Python.
 //!
-//! The order to read: `body`, `event`, `document`; `words`, `convert` and `ids`; then one file for each class or function.
-//! `attempts` is a part of `session`, and `records` of `watch`.
+//! The order to read: `document::body`, `event`, `document`; `words`, `convert` and `ids`; then one file for each class or
+//! function.
 // Docstrings follow Python's conventions, and Python's arguments are owned by the call.
 #![allow(clippy::doc_markdown, clippy::needless_pass_by_value, clippy::too_many_arguments)]
 
-mod attempts;
-mod body;
 mod command;
 mod convert;
 mod document;
@@ -18,7 +16,6 @@ mod event;
 mod ids;
 mod imds;
 mod policy;
-mod records;
 mod replay;
 mod session;
 mod spot;

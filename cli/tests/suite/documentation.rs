@@ -116,12 +116,12 @@ fn every_workspace_and_guide_state_the_same_minimum_rust_version() {
 fn examples_and_signatures_have_the_default_api_version() {
     for file in [
         "docs/testing.md",
-        "ffi-c/src/step.rs",
+        "ffi-c/src/session/step.rs",
         "py/examples/drop_in.py",
         "py/python/scheduled_events/__init__.pyi",
         "py/src/event.rs",
         "py/src/policy.rs",
-        "py/src/session.rs",
+        "py/src/session/mod.rs",
         "py/src/tracker.rs",
     ] {
         let text = read(file);

@@ -15,42 +15,26 @@ extern crate core as std;
 
 mod boundary;
 #[macro_use]
-#[path = "../../src/pointers.rs"]
-mod pointers;
+#[path = "../../src/abi/mod.rs"]
+mod abi;
 #[path = "../../src/approval.rs"]
 mod approval;
-#[path = "../../src/document.rs"]
+#[path = "../../src/document/mod.rs"]
 mod document;
-#[path = "../../src/error.rs"]
-mod error;
-#[path = "../../src/event.rs"]
-mod event;
 #[path = "../../src/json.rs"]
 mod json;
-#[path = "../../src/member.rs"]
-mod member;
 #[path = "../../src/names.rs"]
 mod names;
 #[path = "../../src/policy.rs"]
 mod policy;
-#[path = "../../src/problem.rs"]
-mod problem;
 #[path = "../../src/record.rs"]
 mod record;
-#[path = "../../src/session.rs"]
+#[path = "../../src/session/mod.rs"]
 mod session;
-#[path = "../../src/snapshot.rs"]
-mod snapshot;
 #[path = "../../src/spot.rs"]
 mod spot;
-#[path = "../../src/status.rs"]
+#[path = "../../src/status/mod.rs"]
 mod status;
-#[path = "../../src/step.rs"]
-mod step;
-#[path = "../../src/struct_size.rs"]
-mod struct_size;
-#[path = "../../src/tagged.rs"]
-mod tagged;
 #[path = "../../src/terminate.rs"]
 mod terminate;
 #[path = "../../src/text.rs"]
@@ -59,12 +43,10 @@ mod text;
 mod time;
 #[path = "../../src/tracker.rs"]
 mod tracker;
-#[path = "../../src/version.rs"]
-mod version;
 #[path = "../../src/words.rs"]
 mod words;
 
-pub use version::*;
+pub use abi::version::*;
 
 /// Panics if `index` is too large.
 #[cfg(feature = "deliberate-panic")]

@@ -6,8 +6,8 @@ use std::ffi::{CStr, c_char};
 use scheduled_events_core::terminate::ProfileRule;
 use scheduled_events_core::{ParseError, ParseErrorKind, Position};
 
+use crate::abi::pointers::{bytes, output};
 use crate::boundary::boundary;
-use crate::pointers::{bytes, output};
 use crate::status::schedev_status;
 
 /// Why a document is refused.

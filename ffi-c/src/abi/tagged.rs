@@ -6,8 +6,8 @@
 //!
 //! Values are never dropped: C forgets objects, and initialises them again. That loses nothing, since core allocates nothing.
 
+use crate::abi::pointers::check;
 use crate::boundary::Result;
-use crate::pointers::check;
 use crate::status::schedev_status::SCHEDEV_ERROR_ARGUMENT;
 
 /// A value after its tag.

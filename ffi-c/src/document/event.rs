@@ -2,12 +2,12 @@
 
 use scheduled_events_core::{EVENT_ID_MAX, Event, EventSource, EventStatus, EventType, NotBefore, ResourceNames, Text};
 
+use crate::abi::pointers::{Flag, check, output};
+use crate::abi::tagged::{self, Holder, object, object_mut, started};
 use crate::boundary::boundary;
-use crate::member::member_number;
+use crate::document::member::member_number;
 use crate::names::{schedev_names, with_names};
-use crate::pointers::{Flag, check, output};
 use crate::status::schedev_status::{self, SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT};
-use crate::tagged::{self, Holder, object, object_mut, started};
 use crate::text::schedev_text;
 
 /// The longest EventId, in bytes. Azure's are GUIDs of 36.

@@ -37,7 +37,7 @@ mod tests {
     #[test]
     fn the_parts_of_requests_are_those_of_core() {
         use scheduled_events_core::wire;
-        let header = include_str!("../../include/scheduled_events.h");
+        let header = include_str!("../../../include/scheduled_events.h");
         for (name, value) in [
             ("ENDPOINT", wire::ENDPOINT),
             ("PATH", wire::PATH),

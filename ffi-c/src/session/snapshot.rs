@@ -4,14 +4,14 @@ use std::ffi::c_char;
 
 use scheduled_events_core::{Session, SnapshotError};
 
+use super::object::{SCHEDEV_SESSION_EVENTS_MAX, schedev_session};
+use crate::abi::pointers::{bytes, output_buffer};
+use crate::abi::tagged::{object, object_mut};
 use crate::boundary::{boundary, value_boundary};
-use crate::pointers::{bytes, output_buffer};
-use crate::session::{SCHEDEV_SESSION_EVENTS_MAX, schedev_session};
 use crate::status::schedev_status::{
     self, SCHEDEV_ERROR_INTERNAL, SCHEDEV_ERROR_SNAPSHOT_DAMAGED, SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE,
     SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS, SCHEDEV_ERROR_SNAPSHOT_VERSION,
 };
-use crate::tagged::{object, object_mut};
 
 /// The largest snapshot, in bytes.
 pub const SCHEDEV_SNAPSHOT_MAX_BYTES: usize = 12_288;

@@ -4,10 +4,10 @@ use std::ffi::{CStr, c_char};
 
 use scheduled_events_core::{Cause, GatePhase, Report, RequestOutcome, Step};
 
-use crate::error::schedev_error;
+use super::object::schedev_session;
+use crate::document::problem::schedev_problem;
 use crate::policy::schedev_decision;
-use crate::problem::schedev_problem;
-use crate::session::schedev_session;
+use crate::status::error::schedev_error;
 use crate::tracker::{change_number, schedev_tracked_event};
 
 /// What the program has to do next.

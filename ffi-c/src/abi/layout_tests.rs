@@ -3,8 +3,8 @@
 use core::mem::MaybeUninit;
 use std::ffi::c_void;
 
+use crate::abi::struct_size::Growing;
 use crate::schedev_status::{SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_OK};
-use crate::struct_size::Growing;
 use crate::*;
 
 const BODY: &str = r#"{"DocumentIncarnation":2,"Events":[{"EventId":"a","EventStatus":"Scheduled","EventType":"Reboot",

@@ -1,18 +1,22 @@
 //! The document: parsed once, then read without errors.
 
 use core::mem::MaybeUninit;
+pub(crate) mod event;
+pub(crate) mod member;
+pub(crate) mod problem;
+
 use std::ffi::{c_char, c_void};
 
 use scheduled_events_core::{Document, Event, EventCursor, EventId, Incarnation, ParseError, Position, Text};
 
+use crate::abi::pointers::{Output, bytes, check, optional_output, output};
+use crate::abi::tagged::{self, Holder, object, started};
 use crate::boundary::{Result, boundary, value_boundary};
-use crate::error::schedev_error;
-use crate::event::schedev_event;
-use crate::pointers::{Output, bytes, check, optional_output, output};
+use crate::document::event::schedev_event;
+use crate::status::error::schedev_error;
 use crate::status::schedev_status::{
     self, SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_NULL, SCHEDEV_ERROR_PARSE,
 };
-use crate::tagged::{self, Holder, object, started};
 use crate::text::{core_event_id, schedev_text};
 
 /// A parsed document: a view of the caller's bytes, which must stay unchanged while the document is used. Opaque. It may

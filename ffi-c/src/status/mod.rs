@@ -1,5 +1,7 @@
 //! Status codes.
 
+pub(crate) mod error;
+
 use std::ffi::{CStr, c_char};
 
 /// The result of a call. 0 is success, 1 is the end of an iteration, and everything else is an error. A call that fails

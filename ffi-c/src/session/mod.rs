@@ -1,5 +1,9 @@
 //! Sessions: the whole client as a state machine.
 
+mod object;
+pub(crate) mod snapshot;
+pub(crate) mod step;
+
 use std::ffi::{c_char, c_void};
 
 use scheduled_events_core::{
@@ -7,47 +11,28 @@ use scheduled_events_core::{
     VmNames, limits,
 };
 
+use crate::abi::pointers::{Flag, Output, bytes, memory_for, memory_size, optional_output, output};
+use crate::abi::struct_size::{Growing, sized};
+use crate::abi::tagged::{self, object, object_mut};
 use crate::boundary::{Result, boundary, value_boundary};
 use crate::names::{schedev_names, with_names};
-use crate::pointers::{Flag, Output, bytes, memory_for, memory_size, optional_output, output};
 use crate::policy::{core_policy, schedev_policy};
 use crate::status::schedev_status::{
     self, SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_INTERVAL_TOO_SHORT, SCHEDEV_ERROR_NAME_TOO_LONG,
     SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE, SCHEDEV_ERROR_TOO_MANY_NAMES, SCHEDEV_ERROR_UNKNOWN_EVENT,
 };
-use crate::step::{reported_cause, schedev_outcome, schedev_step};
-use crate::struct_size::{Growing, sized};
-use crate::tagged::{self, Holder, object, object_mut};
 use crate::text::{core_text, schedev_text};
 use crate::tracker::schedev_tracked_event;
 
-/// The maximum number of events that a session follows. If a document has more, this machine's events come first; the
-/// others are counted and reported.
-pub const SCHEDEV_SESSION_EVENTS_MAX: usize = 64;
+pub use object::{SCHEDEV_SESSION_EVENTS_MAX, schedev_session};
+use step::{reported_cause, schedev_outcome, schedev_step};
+
 /// The default time between two polls, in milliseconds.
 pub const SCHEDEV_INTERVAL_MS: u32 = 1000;
 /// The shortest time between two polls, in milliseconds.
 pub const SCHEDEV_INTERVAL_MIN_MS: u32 = 200;
 
 const _: () = assert!(SCHEDEV_INTERVAL_MS == limits::INTERVAL_MS && SCHEDEV_INTERVAL_MIN_MS == limits::INTERVAL_MIN_MS);
-
-/// The client as a state machine without I/O. Call schedev_session_next() for the next step, perform it, and pass the
-/// result back. A session lives in the caller's memory, and there is nothing to free.
-///
-/// A session schedules polls, reports changes, decides, asks for preparations, approves events when the host is ready,
-/// retries what failed, and asks for recoveries. While a request or a preparation is in progress, it goes on with
-/// everything else.
-///
-/// The machine is either in service or out of service. The first preparation for one of its events takes it out of service.
-/// It is recovered once nothing keeps it out: no event of this machine that was prepared for, and none that has started.
-pub struct schedev_session(#[allow(dead_code)] tagged::Tagged<Session<SCHEDEV_SESSION_EVENTS_MAX>>);
-
-// SAFETY: the struct is a `Tagged` value.
-unsafe impl Holder for schedev_session {
-    type Value = Session<SCHEDEV_SESSION_EVENTS_MAX>;
-    const TAG: u64 = u64::from_be_bytes(*b"session.");
-    const OFFSET: usize = 0;
-}
 
 /// The configuration of a session. Initialise it with SCHEDEV_SESSION_CONFIG_INIT: a policy that only observes, unknown
 /// names and ids, one poll per second, no gate.

@@ -1,5 +1,7 @@
 //! `Session`: the whole client without I/O.
 
+mod attempts;
+
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::{PyBaseException, PyConnectionError, PyConnectionRefusedError, PyTimeoutError};
@@ -17,13 +19,13 @@ use scheduled_events_core::{
     Session, SessionConfig, Step, Text, TrackedEvent, UnixMillis, UnixSeconds, VmNames,
 };
 
-use crate::attempts::{Attempts, Task};
-use crate::body::Body;
 use crate::convert::{Arg, Moment, Names, datetime, gate_answer, span};
+use crate::document::body::Body;
 use crate::event::{PyEvent, event_object};
 use crate::ids::EventIdArgument;
 use crate::policy::PyPolicy;
 use crate::{errors, words};
+use attempts::{Attempts, Task};
 
 /// The whole client without I/O: ask next() what to do, do it, and feed the result back.
 ///

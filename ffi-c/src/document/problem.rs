@@ -4,12 +4,12 @@ use std::ffi::{CStr, c_char};
 
 use scheduled_events_core::{Member, Problem, ProblemKind, Problems};
 
+use crate::abi::pointers::{Flag, output};
+use crate::abi::tagged::{self, Holder, object, started};
 use crate::boundary::boundary;
+use crate::document::member::{member_number, member_of};
 use crate::document::{Identity, schedev_document};
-use crate::member::{member_number, member_of};
-use crate::pointers::{Flag, output};
 use crate::status::schedev_status::{self, SCHEDEV_END, SCHEDEV_ERROR_ARGUMENT};
-use crate::tagged::{self, Holder, object, started};
 
 /// What is wrong with a member.
 #[repr(C)]

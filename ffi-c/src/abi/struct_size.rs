@@ -3,8 +3,8 @@
 //! A struct that starts with its `struct_size` may get new members at its end. Programs compiled with an earlier header
 //! pass a shorter struct; the members they lack have the values of the `_INIT` macro.
 
+use crate::abi::pointers::check;
 use crate::boundary::Result;
-use crate::pointers::check;
 use crate::status::schedev_status::SCHEDEV_ERROR_ARGUMENT;
 
 /// A struct that starts with its `struct_size`.
@@ -42,7 +42,7 @@ pub(crate) unsafe fn sized<T: Growing>(pointer: *const T) -> Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pointers::Flag;
+    use crate::abi::pointers::Flag;
 
     /// The second version of a struct, which added `later` and `latest`.
     #[repr(C)]

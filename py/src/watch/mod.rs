@@ -3,6 +3,8 @@
 //! That thread never takes the interpreter's lock and never waits for Python, so a busy interpreter, a reader that stopped, or a
 //! log that blocks delays no poll and no approval. Records, tasks and messages for the log have a way of their own each.
 
+mod records;
+
 use std::path::PathBuf;
 use std::process;
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
@@ -25,8 +27,8 @@ use crate::convert::{Names, gate_answer, span};
 use crate::event::{PyEvent, event_object};
 use crate::imds::{PyImds, SLICE};
 use crate::policy::PyPolicy;
-use crate::records::{Next, Records, Unread, UnreadKind};
 use crate::{errors, words};
+use records::{Next, Records, Unread, UnreadKind};
 
 /// The most messages that wait to be logged. Beyond it they are lost.
 const LOG_MAX: usize = 1024;

@@ -1,5 +1,7 @@
 //! `Document`: a parsed document and its events.
 
+pub(crate) mod body;
+
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use pyo3::prelude::*;
@@ -7,11 +9,11 @@ use pyo3::types::{PyBytes, PyDictItems, PyDictKeys, PyDictValues, PyIterator, Py
 use scheduled_events_core::record::Record;
 use scheduled_events_core::{Document, Incarnation};
 
-use crate::body::Body;
 use crate::convert::with_names;
 use crate::event::PyEvent;
 use crate::wire::JsonObject;
 use crate::words::{json, loads, record_class};
+use body::Body;
 
 /// Parses a Scheduled Events document. Raises ParseError if the input is not one.
 ///
