@@ -1,0 +1,208 @@
+//! When a slot is taken, kept and given back.
+
+use super::*;
+
+#[test]
+fn a_slot_of_another_machine_is_freed_once_the_event_is_over_and_the_machine_silent() {
+    run_with_audit(CONFIG, async |daemon| {
+        let claim = r#"{"slots":["silent","alive","never-seen"],"by":["silent"],"at":1}"#;
+        let register = format!(r#"{{"limit":1,"claims":{{"past":{claim},"open":{claim}}}}}"#);
+        put(&daemon, "groups/db", &register).await;
+        is_over(&daemon, "past");
+        let slots = async |id: &str| {
+            let register = group(&daemon, "groups/db").await;
+            let slots = register.claims.get(id).map(|claim| claim.slots.clone()).unwrap_or_default();
+            slots.iter().map(Name::to_string).collect::<Vec<_>>().join(" ")
+        };
+        let all = "alive never-seen silent";
+        beat(&daemon, "silent", 1).await;
+        for round in 0..=12 {
+            beat(&daemon, "alive", round).await;
+            daemon.look_at_machines().await.expect("the machines");
+            daemon.look_at_groups().await.expect("the groups");
+            assert_eq!(slots("open").await, all, "round {round}");
+            assert_eq!(slots("past").await, if round == 12 { "alive" } else { all }, "round {round}");
+            sleep(daemon.config.heartbeat).await;
+        }
+    });
+}
+
+#[test]
+fn a_claim_that_was_freed_by_hand_is_not_relied_on() {
+    let config = CONFIG.replace("per_zone = true", "");
+    run_with(&config, async |daemon| {
+        assert_eq!(daemon.answer(Question::Prepare, event(&["a"])).await, Ok(Answer::Open));
+        let register = r#"{"limit":1,"claims":{"other":{"slots":["b"],"by":["b"],"at":1}}}"#;
+        put(&daemon, "groups/db", register).await;
+        daemon.look_at_groups().await.expect("the groups");
+        let answer = daemon.answer(Question::Approve, event(&["a"])).await;
+        assert!(matches!(&answer, Ok(Answer::Closed(Why::NoSlot { .. }))), "{answer:?}");
+    });
+}
+
+#[test]
+fn a_percentage_is_of_the_machines_that_are_alive() {
+    let config = CONFIG.replace("max_unavailable = 1\nper_zone = true", "max_unavailable = \"30%\"");
+    run_with(&config, async |daemon| {
+        let live: Vec<_> = (0..9).map(|index| format!("live_{index}")).collect();
+        for index in 0..100 {
+            beat(&daemon, &format!("gone_{index}"), 7).await;
+        }
+        for round in 0..2 {
+            for name in &live {
+                beat(&daemon, name, round).await;
+            }
+            daemon.look_at_machines().await.expect("the machines");
+            assert_eq!(daemon.answer(Question::Prepare, event(&["a"])).await, Ok(Answer::Open));
+            // A daemon that has just started does not know who is alive, and is careful.
+            daemon.events.borrow_mut().clear();
+            let taken = group(&daemon, "groups/db").await.limit;
+            assert_eq!(taken, [1, 3][usize::try_from(round).expect("a round")]);
+        }
+        sleep(daemon.config.silent_after).await;
+        assert_eq!(daemon.answer(Question::Prepare, event(&["a"])).await, Ok(Answer::Open));
+        assert_eq!(group(&daemon, "groups/db").await.limit, 1, "all others are silent");
+    });
+}
+
+#[test]
+fn a_machine_counts_in_its_zone_before_it_is_in_the_store() {
+    run(async |daemon| {
+        // The store did not answer when the daemon was started, and knows a zone that this machine has left.
+        daemon.engine.swap("machines/a", None, &machine_register("a", "3")).await.expect("written");
+        daemon.engine.swap("machines/b", None, &machine_register("b", "2")).await.expect("written");
+        assert_eq!(daemon.answer(Question::Prepare, event(&["a", "b"])).await, Ok(Answer::Open));
+        assert_eq!(claims(&daemon).await, ["groups/db/zone-1", "groups/db/zone-2"]);
+    });
+}
+
+#[test]
+fn a_zone_that_becomes_known_later_counts_from_then_on() {
+    run(async |daemon| {
+        assert_eq!(daemon.answer(Question::Prepare, event(&["a", "b"])).await, Ok(Answer::Open));
+        daemon.engine.swap("machines/b", None, &machine_register("b", "2")).await.expect("written");
+        daemon.look_at_machines().await.expect("the machines");
+        let answer = daemon.answer(Question::Approve, event(&["a", "b"])).await.expect("an answer");
+        assert!(matches!(answer, Answer::Closed(_)), "{answer:?}");
+        assert!(claims(&daemon).await.contains(&"groups/db/zone-2".to_owned()), "{:?}", claims(&daemon).await);
+    });
+}
+
+/// A store whose registers with these beginnings do not answer now.
+#[derive(Default)]
+struct Unreliable {
+    registers: MemoryEngine,
+    down: Rc<RefCell<Vec<&'static str>>>,
+}
+
+impl Unreliable {
+    fn is_down(&self, key: &str) -> bool {
+        self.down.borrow().iter().any(|prefix| key.starts_with(prefix))
+    }
+}
+
+impl Engine for Unreliable {
+    fn read<'a>(&'a self, key: &'a str) -> EngineReply<'a, Option<Versioned>> {
+        if self.is_down(key) { down() } else { self.registers.read(key) }
+    }
+
+    fn swap<'a>(&'a self, key: &'a str, expected: Option<&'a Revision>, value: &'a str) -> EngineReply<'a, Swap> {
+        if self.is_down(key) { down() } else { self.registers.swap(key, expected, value) }
+    }
+
+    fn delete<'a>(&'a self, key: &'a str, expected: &'a Revision) -> EngineReply<'a, bool> {
+        if self.is_down(key) { down() } else { self.registers.delete(key, expected) }
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> EngineReply<'a, Vec<(String, Versioned)>> {
+        if self.is_down(prefix) { down() } else { self.registers.list(prefix) }
+    }
+}
+
+/// A daemon with an event that is over, for which another machine holds a slot, and a store that can be down.
+fn run_with_slot_of_another(test: impl AsyncFnOnce(Rc<Daemon>, Rc<RefCell<Vec<&'static str>>>)) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = format!("audit = \"{}/audit\"\n{CONFIG}", folder.path().display());
+    let config = Config::parse(&config).expect("a configuration");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    runtime.expect("a runtime").block_on(async {
+        let engine = Unreliable::default();
+        let down = engine.down.clone();
+        let daemon = Daemon::new(config, "a".into(), Some("1".into()), Box::new(engine));
+        beat(&daemon, "other", 1).await;
+        let register = r#"{"limit":1,"claims":{"past":{"slots":["other"],"by":["other"],"at":1}}}"#;
+        put(&daemon, "groups/db", register).await;
+        is_over(&daemon, "past");
+        test(daemon, down).await;
+    });
+}
+
+#[test]
+fn time_in_which_the_store_was_down_is_no_silence_of_another_machine() {
+    run_with_slot_of_another(async |daemon, down| {
+        let holds = async || group(&daemon, "groups/db").await.claims.contains_key("past");
+        let run = async |time| assert!(timeout(time, daemon.maintain()).await.is_err());
+        run(daemon.config.heartbeat).await;
+        down.borrow_mut().push("");
+        run(daemon.config.silent_after * 3).await;
+        down.borrow_mut().clear();
+        // The other machine could not raise its heartbeat either, and does so a moment later than this one looks.
+        run(daemon.config.heartbeat).await;
+        assert!(holds().await, "it had no time to show that it is alive");
+        beat(&daemon, "other", 2).await;
+        run(daemon.config.silent_after * 3 / 4).await;
+        assert!(holds().await);
+        run(daemon.config.silent_after / 2).await;
+        assert!(!holds().await, "now it is silent");
+    });
+}
+
+#[test]
+fn heartbeats_that_cannot_be_read_are_no_silence() {
+    // They could be read once, never, or there were none when they could be.
+    for (was_read, has_register) in [(true, true), (false, true), (true, false)] {
+        run_with_slot_of_another(async |daemon, down| {
+            let run = async |time| assert!(timeout(time, daemon.maintain()).await.is_err());
+            if !has_register {
+                let key = machine_key(&"other".into());
+                let register = daemon.engine.read(&key).await.expect("read").expect("a register");
+                assert!(daemon.engine.delete(&key, &register.revision).await.expect("deleted"));
+            }
+            if was_read {
+                run(daemon.config.heartbeat).await;
+            }
+            down.borrow_mut().push("machines/");
+            run(daemon.config.silent_after * 3).await;
+            assert!(group(&daemon, "groups/db").await.claims.contains_key("past"), "{was_read} {has_register}");
+        });
+    }
+}
+
+/// The event gets another machine, and one of the groups does not admit that one.
+#[test]
+fn a_machine_that_is_out_of_service_gives_no_slot_back() {
+    run_with(TWO_GROUPS, async |daemon| {
+        assert_eq!(daemon.answer(Question::Prepare, event(&["a"])).await, Ok(Answer::Open));
+        let mut web = group(&daemon, "groups/web").await;
+        let slots = ["c".into()].into();
+        let claim = crate::gate::GroupChange::Claim { event_id: "other".into(), by: "c".into(), slots, limit: 2 };
+        claim.apply(&mut web, 1);
+        put(&daemon, "groups/web", &serde_json::to_string(&web).expect("JSON")).await;
+        let answer = daemon.answer(Question::Approve, event(&["a", "b"])).await;
+        assert!(matches!(&answer, Ok(Answer::Closed(Why::NoSlot { .. }))), "{answer:?}");
+        for key in ["groups/db", "groups/web"] {
+            assert!(group(&daemon, key).await.held().contains(&Name::from("a")), "{key}: it is prepared");
+        }
+    });
+}
+
+#[test]
+fn a_group_that_is_full_takes_no_slot_of_another_group() {
+    run_with(TWO_GROUPS, async |daemon| {
+        let register = r#"{"limit":2,"claims":{"other":{"slots":["c","d"],"by":["c"],"at":1}}}"#;
+        put(&daemon, "groups/web", register).await;
+        let answer = daemon.answer(Question::Prepare, event(&["a"])).await;
+        assert!(matches!(&answer, Ok(Answer::Closed(Why::NoSlot { .. }))), "{answer:?}");
+        assert_eq!(daemon.engine.read("groups/db").await, Ok(None), "it was not even written");
+    });
+}
