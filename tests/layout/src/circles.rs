@@ -1,0 +1,62 @@
+//! Files that import each other in a circle.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use crate::imports::{Import, Imports};
+
+/// The circles, each as its shortest way: a file, and the imports that lead back to it. Files of one circle are not named again.
+pub fn circles(imports: &Imports) -> Vec<(PathBuf, Vec<Import>)> {
+    let mut seen = BTreeSet::new();
+    let mut circles = Vec::new();
+    for file in imports.keys() {
+        if seen.contains(file) {
+            continue;
+        }
+        if let Some(way) = way_back(imports, file) {
+            seen.extend(way.iter().map(|import| import.file.clone()));
+            circles.push((file.clone(), way));
+        }
+    }
+    circles
+}
+
+/// The shortest way from a file back to it.
+fn way_back(imports: &Imports, file: &Path) -> Option<Vec<Import>> {
+    let mut came_from: BTreeMap<&Path, (&Path, &Import)> = BTreeMap::new();
+    let mut queue = VecDeque::from([file]);
+    while let Some(at) = queue.pop_front() {
+        for import in imports.get(at).into_iter().flatten() {
+            if import.file == file {
+                let mut way = vec![import.clone()];
+                let mut at = at;
+                while at != file {
+                    let (before, import) = came_from[at];
+                    way.push(import.clone());
+                    at = before;
+                }
+                way.reverse();
+                return Some(way);
+            }
+            if !came_from.contains_key(import.file.as_path()) {
+                came_from.insert(&import.file, (at, import));
+                queue.push_back(&import.file);
+            }
+        }
+    }
+    None
+}
+
+/// A circle in words.
+pub fn describe(first: &Path, way: &[Import]) -> String {
+    let mut text = String::new();
+    let mut from = first;
+    for import in way {
+        // Writing to a string does not fail.
+        let _ =
+            writeln!(text, "  {}:{} imports {} ({})", from.display(), import.line, import.file.display(), import.name);
+        from = &import.file;
+    }
+    text
+}

@@ -1,0 +1,261 @@
+//! The layout: no circle of imports inside a crate, no dependency that points up, no file or folder that is too large.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use scheduled_events_layout::circles::{circles, describe};
+use scheduled_events_layout::files::{below, root};
+use scheduled_events_layout::imports::Crate;
+
+/// The folders of all crates, and the crates of this project that each may use, tests included. Who uses a crate stands below it.
+const CRATES: [(&str, &[&str]); 17] = [
+    ("core", &[]),
+    ("windows", &[]),
+    ("client", &["core", "windows"]),
+    ("replay", &["core", "windows"]),
+    ("ffi-c", &["core"]),
+    ("ffi-c/header", &[]),
+    ("ffi-c/bare-metal", &["core", "ffi-c"]),
+    ("fleet", &["core"]),
+    ("cli", &["core", "windows", "client", "replay"]),
+    ("page", &["replay"]),
+    ("py", &["core", "client", "replay", "cli"]),
+    ("fuzz", &["core", "ffi-c", "fuzz/c-abi"]),
+    ("fuzz/c-abi", &["core", "ffi-c"]),
+    ("bench", &["core"]),
+    ("bench/poll", &["core", "client", "bench"]),
+    ("tests/c/bench", &["core"]),
+    ("tests/no-panic", &["core"]),
+];
+
+/// What only the tests of a crate use in addition.
+const FOR_TESTS: [(&str, &str); 1] = [("client", "replay")];
+
+/// The most lines of a source file.
+const LINES_MAX: usize = 600;
+
+/// The most source files next to each other in a folder of sources.
+const FILES_MAX: usize = 15;
+
+/// Files that are longer, and why.
+const LONG: [(&str, &str); 3] = [
+    ("include/scheduled_events.h", "generated, and one file for those who include it"),
+    ("include/scheduled_events.hpp", "one file for those who include it"),
+    ("tests/c/abi/scheduled_events-0.1.0.h", "a copy of the generated header, which later ones are compared with"),
+];
+
+#[test]
+fn no_files_of_a_crate_import_each_other_in_a_circle() {
+    let (mut found, mut crates, mut files, mut arrows) = (String::new(), 0, 0, 0);
+    for (folder, _) in CRATES {
+        let sources = root().join(folder).join("src");
+        let read = Crate::read(&sources);
+        // The sources of fuzz/c-abi and of ffi-c/bare-metal are elsewhere, and in one file.
+        let imports = read.imports();
+        crates += usize::from(!read.is_empty());
+        files += read.len();
+        arrows += imports.values().map(Vec::len).sum::<usize>();
+        for (first, way) in circles(&imports) {
+            let text = describe(&first, &way).replace(&format!("{}/", root().display()), "");
+            let _ = write!(found, "a circle in {folder}:\n{text}");
+        }
+    }
+    // Nothing was overlooked as a whole.
+    assert!(
+        crates > 12 && files > 20 * crates && arrows > 2 * files,
+        "found {crates} crates, {files} files, {arrows} imports"
+    );
+    assert!(
+        found.is_empty(),
+        "{found}\nMove what both need into a file below both, or let the lower file take a function as an argument."
+    );
+}
+
+#[test]
+fn each_crate_depends_only_on_crates_below_it() {
+    let names: BTreeMap<String, &str> =
+        CRATES.iter().map(|(folder, _)| (name_of(&manifest(folder)), *folder)).collect();
+    let mut wrong = String::new();
+    let mut found = 0;
+    for (folder, allowed) in CRATES {
+        for (kind, name) in dependencies(&manifest(folder)) {
+            let Some(target) = names.get(&name) else { continue };
+            found += 1;
+            let is_for_tests = kind == "dev-dependencies" && FOR_TESTS.contains(&(folder, *target));
+            if !allowed.contains(target) && !is_for_tests {
+                let _ = writeln!(wrong, "{folder} depends on {target} ({kind}), which is not below it");
+            }
+        }
+    }
+    assert!(found > 20, "found {found} dependencies");
+    assert!(wrong.is_empty(), "{wrong}The layers are in CRATES here, and in CONTRIBUTING.md.");
+}
+
+#[test]
+fn the_table_of_layers_has_no_circle_and_names_each_crate() {
+    let allowed: BTreeMap<_, _> = CRATES.into_iter().collect();
+    for (folder, below) in CRATES {
+        let mut seen = BTreeSet::new();
+        let mut open = below.to_vec();
+        while let Some(next) = open.pop() {
+            assert_ne!(next, folder, "{folder} is below itself");
+            if seen.insert(next) {
+                open.extend(allowed[next]);
+            }
+        }
+    }
+    let is_manifest = |path: &Path| path.ends_with("Cargo.toml");
+    let known: BTreeSet<_> = CRATES.iter().map(|(folder, _)| root().join(folder).join("Cargo.toml")).collect();
+    let others = ["tests/layout", "fuzz/corpus", "examples"].map(|folder| root().join(folder));
+    for path in below(&root(), &is_manifest) {
+        let has_package = fs::read_to_string(&path).unwrap_or_default().contains("[package]");
+        let is_other = others.iter().any(|other| path.starts_with(other));
+        assert!(!has_package || is_other || known.contains(&path), "CRATES lacks {}", path.display());
+    }
+    let page = fs::read_to_string(root().join("CONTRIBUTING.md")).expect("CONTRIBUTING.md");
+    for (folder, _) in CRATES.iter().filter(|(folder, _)| !folder.contains('/')) {
+        assert!(page.contains(&format!("\n| `{folder}/` | ")), "the table of CONTRIBUTING.md lacks {folder}/");
+    }
+}
+
+#[test]
+fn no_file_and_no_folder_is_too_large() {
+    let is_source = |path: &Path| {
+        let end = path.extension().unwrap_or_default().to_string_lossy().into_owned();
+        ["rs", "py", "c", "cc", "h", "hpp", "js", "mjs", "sh"].contains(&end.as_str())
+    };
+    let (mut wrong, mut folders, mut files) = (String::new(), BTreeMap::<PathBuf, usize>::new(), 0);
+    for path in below(&root(), &is_source) {
+        files += 1;
+        let name = path.strip_prefix(root()).expect("a file of the repository").to_string_lossy().into_owned();
+        let lines = fs::read_to_string(&path).unwrap_or_default().lines().count();
+        let is_long = LONG.iter().any(|(long, _)| *long == name);
+        assert!(!is_long || lines > LINES_MAX, "{name} is not long any more: remove it from LONG");
+        if lines > LINES_MAX && !is_long {
+            let _ = writeln!(
+                wrong,
+                "{name} has {lines} lines, at most {LINES_MAX} are allowed: split it by what it is about"
+            );
+        }
+        if name.contains("src/") {
+            *folders.entry(path.parent().expect("a folder").to_owned()).or_default() += 1;
+        }
+    }
+    for (folder, count) in folders.iter().filter(|(_, count)| **count > FILES_MAX) {
+        let folder = folder.strip_prefix(root()).unwrap_or(folder).display();
+        let _ =
+            writeln!(wrong, "{folder} has {count} source files, at most {FILES_MAX} are allowed: make folders of them");
+    }
+    assert!(files > 300 && folders.len() > 20, "found {files} files in {} folders of sources", folders.len());
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+fn manifest(folder: &str) -> toml::Table {
+    let path = root().join(folder).join("Cargo.toml");
+    toml::from_str(&fs::read_to_string(&path).expect("a manifest")).expect("TOML")
+}
+
+fn name_of(manifest: &toml::Table) -> String {
+    manifest["package"]["name"].as_str().expect("a name").to_owned()
+}
+
+/// The dependencies of a crate, each with its kind.
+fn dependencies(manifest: &toml::Table) -> Vec<(&'static str, String)> {
+    let mut found = Vec::new();
+    let systems = manifest.get("target").and_then(toml::Value::as_table).into_iter().flatten();
+    let tables = systems.filter_map(|(_, table)| table.as_table()).chain([manifest]);
+    for table in tables {
+        for kind in ["dependencies", "build-dependencies", "dev-dependencies"] {
+            let entries = table.get(kind).and_then(toml::Value::as_table).into_iter().flatten();
+            found.extend(entries.map(|(name, entry)| {
+                let real = entry.get("package").and_then(toml::Value::as_str);
+                (kind, real.unwrap_or(name).to_owned())
+            }));
+        }
+    }
+    found
+}
+
+/// A crate of these files, each with its module's path and its text.
+fn made_up(files: &[(&str, &str)]) -> Crate {
+    let file = |(module, text): &(&str, &str)| {
+        let path = module.split("::").filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        (path, (PathBuf::from(format!("{module}.rs")), (*text).to_owned()))
+    };
+    Crate::of(files.iter().map(file).collect())
+}
+
+#[test]
+fn circles_are_found_however_the_files_name_each_other() {
+    let rows: [&[(&str, &str)]; 9] = [
+        &[("", ""), ("a", "use crate::b::f; fn g() {}"), ("b", "use crate::a::g; fn f() {}")],
+        &[("", ""), ("a", "fn g() { crate::b::f() }"), ("b", "fn f() { super::a::g() }")],
+        &[
+            ("", "mod a; mod b;"),
+            ("a", "use super::b::{self, f as h}; fn g() {}"),
+            ("b", "use super::{a::{g}}; fn f() {}"),
+        ],
+        // Through a name that another file passes on, alone or with all others.
+        &[("", "pub use a::g;"), ("a", "use crate::b::f; fn g() {}"), ("b", "use crate::g; fn f() {}")],
+        &[("", "pub use a::*;"), ("a", "use crate::b::f; fn g() {}"), ("b", "use crate::g; fn f() {}")],
+        // From a module within a file.
+        &[("", ""), ("a", "use b::f; fn g() {}"), ("a::b", "fn f() {} mod c { use super::super::g; }")],
+        // A folder and a file in it.
+        &[("", ""), ("a", "use b::f; fn g() {}"), ("a::b", "use super::g; fn f() {}")],
+        &[("", ""), ("a", "use self::b::f; fn g() {}"), ("a::b", "fn f() { super::g() }")],
+        &[
+            ("", ""),
+            ("a", "use crate::b::f; struct G;"),
+            ("b", "use crate::c::h; fn f() {}"),
+            ("c", "use crate::a::G; fn h() {}"),
+        ],
+    ];
+    for files in rows {
+        let found = circles(&made_up(files).imports());
+        assert_eq!(found.len(), 1, "{files:?}: {found:?}");
+        let (first, way) = &found[0];
+        assert_eq!(way.last().map(|import| &import.file), Some(first));
+        assert_eq!(describe(first, way).lines().count(), way.len());
+    }
+}
+
+#[test]
+fn what_is_no_circle_is_not_taken_for_one() {
+    let rows: [&[(&str, &str)]; 7] = [
+        &[("", "mod a; mod b; pub use a::g;"), ("a", "use crate::b::f; fn g() {}"), ("b", "fn f() {}")],
+        // A folder that passes on what its files define.
+        &[("", ""), ("a", "mod b; mod c; pub use b::f;"), ("a::b", "fn f() {}"), ("a::c", "use super::f;")],
+        &[("", ""), ("a", "pub(crate) use b::f; fn g() { b::f() }"), ("a::b", "use super::g; fn f() {}")],
+        // A module within a file.
+        &[
+            ("", ""),
+            ("a", "fn g() {} use b::f;"),
+            ("a::b", "fn f() {} fn g() {} mod c { use super::g; fn h() { super::f() } }"),
+        ],
+        // Tests may use what they like, and comments and texts name nothing.
+        &[
+            ("", ""),
+            ("a", "use crate::b::f; fn g() {}"),
+            ("b", "fn f() {} #[cfg(test)] mod tests { use crate::a::g; }"),
+        ],
+        &[("", ""), ("a", "use crate::b::f; fn g() {}"), ("b", "/// [`g`](crate::a::g)\nfn f() { \"crate::a::g\"; }")],
+        &[("", ""), ("a", "use crate::b::f; fn g() {}"), ("b", "use std::a::g; fn f() { other::a::g() }")],
+    ];
+    for files in rows {
+        let found = circles(&made_up(files).imports());
+        assert!(found.is_empty(), "{files:?}: {found:?}");
+    }
+}
+
+#[test]
+fn dependencies_of_every_kind_are_read() {
+    let manifest: toml::Table = toml::from_str(
+        "[dependencies]\na = \"1\"\nx = { package = \"b\", version = \"1\" }\n[build-dependencies]\nc = \"1\"\n\
+         [target.'cfg(unix)'.dependencies]\nd = \"1\"\n[target.'cfg(unix)'.dev-dependencies]\ne = \"1\"\n",
+    )
+    .expect("TOML");
+    let names: BTreeSet<_> = dependencies(&manifest).into_iter().map(|(_, name)| name).collect();
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), ["a", "b", "c", "d", "e"]);
+}
