@@ -298,7 +298,7 @@ fn the_state_file_is_synced_before_it_is_renamed() {
     let mut traced = support::launch("strace");
     traced.args(["-f", "-qqq", "-y", "-e", "trace=write,fsync,fdatasync,rename,renameat,renameat2", "-o", &calls]);
     traced.arg(support::PROGRAM).args(watch);
-    let output = traced.output().expect("strace");
+    let output = support::wait::output(&mut traced);
     assert!(output.status.success(), "{output:?}");
     // Each line starts with a thread id, and -y adds file names: `12 fsync(7</tmp/folder/state.tmp>) = 0`.
     let calls = lines(&calls);

@@ -262,7 +262,7 @@ fn supervise(polls: u64) -> ExitCode {
     for line in BufReader::new(child.stdout.take().expect("a pipe")).lines() {
         accounts.add(&serde_json::from_str(&line.expect("a line")).expect("a record"));
     }
-    let status = child.wait().expect("a child");
+    let status = support::wait::ended(&mut child);
     let service = service.lock().expect("a lock");
     assert!(status.success(), "{status}");
     service.check(&mut accounts);

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-#[cfg(target_os = "linux")]
-use crate::support::command;
 use crate::support::{FakeService, Finished, Reply, document, freeze, run, started, with};
+#[cfg(target_os = "linux")]
+use crate::support::{command, wait};
 
 /// An event of another machine.
 fn other(id: &str, event_type: &str) -> Value {
@@ -216,7 +216,7 @@ fn an_approval_that_cannot_be_printed_is_an_error() {
         let url = service.url();
         let mut approve = command(&[&["approve", "--mine", "--endpoint", url.as_str()][..], json].concat());
         let full = std::fs::File::options().write(true).open("/dev/full").expect("/dev/full");
-        let output = approve.stdout(full).output().expect("the program");
+        let output = wait::output_of(approve.stdout(full).spawn().expect("the program"));
         assert_eq!(output.status.code(), Some(1));
         assert!(String::from_utf8_lossy(&output.stderr).contains("No space left"), "{output:?}");
         assert_eq!(service.posted(), ["a"]);

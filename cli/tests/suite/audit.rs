@@ -9,8 +9,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::support::{
-    ENDS_WITH_STRACE, FakeService, Folder, Run, VM, command, eventually, freeze, lines, started, wait_for_approval,
-    with, wrap, write_private,
+    ENDS_WITH_STRACE, FakeService, Folder, Run, VM, command, eventually, freeze, lines, started, wait,
+    wait_for_approval, with, wrap, write_private,
 };
 
 /// `watch --json` with an audit file and the policy `sample`, started by a wrapper.
@@ -158,7 +158,7 @@ fn limit_file_size(run: &Run, bytes: Option<u64>) {
     let limit = bytes.map_or("unlimited".to_owned(), |bytes| bytes.to_string());
     let mut prlimit = Command::new("prlimit");
     prlimit.args([format!("--pid={}", run.id()), format!("--fsize={limit}:")]);
-    assert!(prlimit.status().expect("prlimit starts").success());
+    assert!(wait::output(&mut prlimit).status.success());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 
 use serde_json::{Value, json};
 
-use crate::support::{FakeService, Folder, Reply, Run, VM, command, document, freeze, play, run, with};
+use crate::support::{FakeService, Folder, Reply, Run, VM, command, document, freeze, play, run, wait, with};
 
 const SCENARIOS: [&str; 14] = [
     "live-migration",
@@ -271,7 +271,7 @@ fn an_output_that_cannot_be_written_is_an_error() {
     for arguments in [&["list", "--endpoint", &url][..], &["list", "--json", "--endpoint", &url], &["scenarios"]] {
         let mut command = command(arguments);
         let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
-        let finished = command.stdout(full()).output().expect("the command starts");
+        let finished = wait::output_of(command.stdout(full()).spawn().expect("the command starts"));
         assert_eq!(finished.status.code(), Some(1), "{arguments:?}");
         let message = String::from_utf8_lossy(&finished.stderr);
         assert!(message.contains("error: cannot write to standard output: No space left on device"), "{message}");
@@ -281,7 +281,7 @@ fn an_output_that_cannot_be_written_is_an_error() {
     watcher
         .args(["--max-polls", "4"])
         .stdout(std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device"));
-    let finished = watcher.output().expect("the command starts");
+    let finished = wait::output_of(watcher.spawn().expect("the command starts"));
     assert_eq!(finished.status.code(), Some(1));
     let message = String::from_utf8_lossy(&finished.stderr);
     assert_eq!(message.matches("error: cannot write records to standard output").count(), 1, "{message}");
@@ -292,7 +292,7 @@ fn an_output_that_cannot_be_written_is_an_error() {
     assert_eq!(service.requests().iter().filter(|request| request.is_get()).count(), 2 + 4, "it polled to the end");
     for arguments in [&["demo", "--speed", "1000"][..], &["replay", "preempt"]] {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
-        let finished = command(arguments).stdout(full).output().expect("the command starts");
+        let finished = wait::output_of(command(arguments).stdout(full).spawn().expect("the command starts"));
         assert_eq!(finished.status.code(), Some(1), "{arguments:?}");
         let message = String::from_utf8_lossy(&finished.stderr);
         assert!(message.contains("error: cannot write to standard output: No space left"), "{arguments:?}: {message}");
@@ -307,8 +307,8 @@ fn a_watcher_whose_reader_is_gone_goes_on_and_ends_with_an_error() {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
     let mut watcher = command(&["watch", "--json", "--endpoint", &url, "--vm-name", VM, "--interval", "200ms"]);
-    let finished =
-        watcher.args(["--max-polls", "4", "--policy", "sample"]).stdout(writer).output().expect("the command");
+    watcher.args(["--max-polls", "4", "--policy", "sample"]).stdout(writer);
+    let finished = wait::output_of(watcher.spawn().expect("the command starts"));
     let message = String::from_utf8_lossy(&finished.stderr);
     assert_eq!(finished.status.code(), Some(1), "{message}");
     let reason = if cfg!(windows) { "" } else { "Broken pipe (os error 32)\n" };
@@ -488,7 +488,7 @@ fn dropped_records_are_counted_and_reported() {
     };
     watcher.kill().expect("a running child");
     watcher.wait().expect("a child");
-    let text = reader.join().expect("a reader");
+    let text = wait::join(reader);
     let records = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a whole record"));
     // A change for each announcement and each new time, and a decision for each event.
     assert_eq!(records.count() + dropped, EVENTS * 5);

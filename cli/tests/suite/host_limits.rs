@@ -6,7 +6,7 @@ use rustix::process::{Resource, Signal, getrlimit};
 
 use crate::support::{
     ENDS_WITH_STRACE, FakeService, Folder, PREPARE_ALL, Reply, Run, VM, command, eventually, freeze, give_away, lines,
-    signal, unprivileged, wrap,
+    signal, unprivileged, wait, wrap,
 };
 
 /// A user without any processes. Root is not limited.
@@ -30,7 +30,7 @@ fn allow_threads(run: &Run, allowed: bool) {
     let mut command = Command::new(&wrapper[0]);
     command.args(&wrapper[1..]).args(["prlimit", &format!("--pid={}", run.id())]);
     command.arg(format!("--nproc={}:", if allowed { &limit } else { "0" }));
-    assert!(command.status().expect("prlimit starts").success());
+    assert!(wait::output(&mut command).status.success());
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn bash_completes_a_command_and_an_option() {
                    echo \"${COMPREPLY[@]}\"";
         let mut bash = crate::support::launch("bash");
         bash.args(["--norc", "-c", &format!("{script}\n{ask}")]).env("WORDS", words);
-        let output = bash.output().expect("bash");
+        let output = crate::support::wait::output(&mut bash);
         assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), expected, "{words}: {output:?}");
     }
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixDatagram;
 use std::process::Stdio;
 
-use crate::support::{FakeService, Folder, PATIENCE, VM, command, freeze, with};
+use crate::support::{FakeService, Folder, PATIENCE, VM, command, freeze, wait, with};
 use serde_json::json;
 
 /// Watches one announcement whose output goes to files that stand for the journal's stream. Returns what they have.
@@ -31,7 +31,7 @@ fn watch(folder: &Folder, more: &[&str], names_stream: bool, socket: &str) -> (S
         };
     }
     command.env("SCHEDULED_EVENTS_JOURNAL", socket).stdin(Stdio::null());
-    assert!(command.status().expect("the command").success());
+    assert!(wait::ended(&mut command.spawn().expect("the command")).success());
     let read = |path: &String| fs::read_to_string(path).expect("the output");
     (read(&output), read(&errors))
 }

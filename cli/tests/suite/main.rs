@@ -51,3 +51,5 @@ mod timeline;
 #[cfg(unix)]
 mod verdict;
 mod wait;
+
+scheduled_events_test_support::nothing_is_left_over!();

@@ -121,10 +121,12 @@ fn a_name_that_could_break_a_shell_is_refused() {
 fn a_shell_passes_the_arguments_on_as_they_were_given() {
     use std::process::Command;
 
+    use crate::support::wait;
+
     for arguments in [&ENABLE[..], &DISABLE, &VM, &INSTANCE] {
         let script = run(&[arguments, &["--as", "az"]].concat()).with_code(0).stdout;
         let script = format!("az() {{ for word; do printf '%s|' \"$word\"; done; echo; }}\n{script}");
-        let output = Command::new("sh").args(["-euc", &script]).output().expect("a shell");
+        let output = wait::output(Command::new("sh").args(["-euc", &script]));
         assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
         let output = String::from_utf8(output.stdout).expect("text");
         let group = arguments[arguments.iter().position(|word| *word == "--resource-group").expect("the option") + 1];

@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    FakeService, Folder, PATIENCE, PREPARE_ALL, Reply, Run, VM, WHILE_TEST_RUNS, command, eventually, freeze, wrap,
+    FakeService, Folder, PATIENCE, PREPARE_ALL, Reply, Run, VM, WHILE_TEST_RUNS, command, eventually, freeze, wait,
+    wrap,
 };
 
 /// The receiving end of systemd's notification socket.
@@ -89,6 +90,25 @@ fn run_is_ready_when_its_worker_has_started() {
     assert_eq!((systemd.count("READY=1"), systemd.count("STOPPING=1")), (1, 1), "{:?}", systemd.received);
 }
 
+/// The supervisor of the worker reports that, and the watcher reports its status beside it.
+#[test]
+fn run_is_ready_once_while_its_watcher_reports_too() {
+    let (service, mut systemd) = (FakeService::start(), Systemd::new());
+    let (url, worker) = (service.url(), format!("while {WHILE_TEST_RUNS}; do sleep 0.05; done"));
+    let before = ["run", "--endpoint", &url, "--interval", "200ms", "--vm-name", VM, "--"];
+    let mut command = command(&[&before[..], &["sh", "-c", &worker]].concat());
+    command.env("NOTIFY_SOCKET", systemd.folder.path("notify"));
+    let run = Run::start(command);
+    systemd.await_line("READY=1", 1);
+    systemd.await_line("STATUS=processing; no events", 1);
+    service.show(2, &[freeze("a")]);
+    systemd.await_line("STATUS=processing; following 1 event", 1);
+    run.terminate();
+    run.finish().with_code(143);
+    while systemd.receive() {}
+    assert_eq!(systemd.count("READY=1"), 1, "{:?}", systemd.received);
+}
+
 #[test]
 fn it_notifies_of_its_status_of_readiness_after_the_first_document_and_of_stopping() {
     let (service, mut systemd) = (FakeService::start(), Systemd::new());
@@ -156,7 +176,7 @@ fn keep_alives_stop_while_the_loop_hangs() {
     });
     assert!(watch.try_wait().expect("a child").is_none(), "it ended");
     watch.kill().expect("a child");
-    watch.wait().expect("a child");
+    wait::ended(&mut watch);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Folder, Run, command, run, run_with_input};
+use crate::support::{Folder, Run, command, run, run_with_input, wait};
 
 /// Prints a picture's structure as Python's XML parser reads it: the title, the description, and each text and shape.
 const READ_SVG: &str = r#"
@@ -30,7 +30,7 @@ fn picture(folder: &Folder, arguments: &[&str]) -> Value {
     let finished = run(&[&["timeline"], arguments].concat()).with_code(0);
     assert_eq!(finished.stderr, "");
     let file = folder.file("out.svg", &finished.stdout);
-    let output = std::process::Command::new("python3").args(["-c", READ_SVG, &file]).output().expect("python3");
+    let output = wait::output(std::process::Command::new("python3").args(["-c", READ_SVG, &file]));
     assert!(output.status.success(), "{}\n{}", String::from_utf8_lossy(&output.stderr), finished.stdout);
     serde_json::from_slice(&output.stdout).expect("JSON")
 }

@@ -13,8 +13,8 @@ mod stopping;
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -150,3 +150,5 @@ fn faulty(faults: &[&str]) -> Server {
 fn builtin(name: &str) -> ServerConfig {
     ServerConfig::new(Scenario::builtin(name).expect(name))
 }
+
+scheduled_events_test_support::nothing_is_left_over!();

@@ -4,6 +4,8 @@
 use super::eventually::eventually;
 use super::*;
 
+use scheduled_events_test_support::wait::{self, Meeting};
+
 #[cfg(target_os = "linux")]
 fn threads_of(address: SocketAddr) -> usize {
     let name = format!("replay-{}", address.port());
@@ -54,25 +56,23 @@ fn dropping_the_server_ends_its_threads_and_frees_its_port() {
 fn serves_fifty_connections_at_once() {
     let server = start(steady());
     let address = server.addr();
-    let barrier = Arc::new(Barrier::new(50));
+    let meeting = Arc::new(Meeting::new(50));
     let clients: Vec<_> = (0..50)
         .map(|_| {
-            let barrier = barrier.clone();
+            let meeting = meeting.clone();
             thread::spawn(move || {
                 let mut stream = connect(address);
                 // All fifty are connected before the first sends a request.
-                barrier.wait();
+                meeting.wait();
                 for _ in 0..4 {
                     stream.write_all(head("GET", EVENTS, "").as_bytes()).expect("send");
                     assert_eq!(read_response(&mut stream).status, 200);
                 }
-                barrier.wait();
+                meeting.wait();
             })
         })
         .collect();
-    for client in clients {
-        client.join().expect("client");
-    }
+    wait::join_all(clients);
     assert_eq!(server.requests().len(), 200);
 }
 
@@ -107,7 +107,7 @@ fn a_server_that_cannot_open_a_file_any_more_ends() {
     if std::env::var_os("TEST_FEW_FILES").is_none() {
         let mut test = std::process::Command::new(std::env::current_exe().expect("this program"));
         test.args(["--exact", name]).env("TEST_FEW_FILES", "1");
-        assert!(test.output().expect("it starts").status.success());
+        assert!(wait::output(&mut test).status.success());
         return;
     }
     let server = start(steady());

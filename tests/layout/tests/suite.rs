@@ -10,7 +10,7 @@ use scheduled_events_layout::files::{below, root};
 use scheduled_events_layout::imports::Crate;
 
 /// The folders of all crates, and the crates of this project that each may use, tests included. Who uses a crate stands below it.
-const CRATES: [(&str, &[&str]); 17] = [
+const CRATES: [(&str, &[&str]); 18] = [
     ("core", &[]),
     ("windows", &[]),
     ("client", &["core", "windows"]),
@@ -28,10 +28,11 @@ const CRATES: [(&str, &[&str]); 17] = [
     ("bench/poll", &["core", "client", "bench"]),
     ("tests/c/bench", &["core"]),
     ("tests/no-panic", &["core"]),
+    ("tests/support", &[]),
 ];
 
 /// What only the tests of a crate use in addition.
-const FOR_TESTS: [(&str, &str); 1] = [("client", "replay")];
+const FOR_TESTS: [(&str, &str); 3] = [("client", "replay"), ("replay", "tests/support"), ("cli", "tests/support")];
 
 /// The most lines of a source file.
 const LINES_MAX: usize = 600;

@@ -18,7 +18,7 @@ use serde_json::Value;
 #[cfg(unix)]
 use super::fake_service::FakeService;
 #[cfg(unix)]
-use super::{Folder, VM};
+use super::{Folder, VM, wait};
 use super::{INTERVAL, PATIENCE};
 
 /// The program under test.
@@ -132,7 +132,7 @@ pub fn give_away(folder: &Folder, user: &str) -> (String, String) {
     let (program, private) = (folder.path("scheduled-events"), folder.path("private"));
     if !fs::exists(&private).expect("a folder") {
         // Not by this process: a command that another test starts meanwhile would inherit the file, which is busy then.
-        assert!(Command::new("cp").args([PROGRAM, &program]).status().is_ok_and(|status| status.success()));
+        assert!(wait::output(Command::new("cp").args([PROGRAM, &program])).status.success());
         fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("a mode");
         fs::create_dir(&private).expect("a folder");
         if rustix::process::geteuid().is_root() {

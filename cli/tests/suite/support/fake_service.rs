@@ -3,11 +3,10 @@
 //! Unlike the replay server it never changes by itself, and it can send any bytes as a response.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread;
 use std::time::{Duration, Instant};
 
+use scheduled_events_test_support::{Connection, TestServer};
 use serde_json::Value;
 
 use super::eventually;
@@ -33,9 +32,9 @@ pub struct Reply {
 /// A function that may answer a request in place of the service.
 type Intercept = Box<dyn FnMut(&Request) -> Option<Reply> + Send>;
 
-/// A metadata service that serves what the test sets.
+/// A metadata service that serves what the test sets, until it is dropped.
 pub struct FakeService {
-    address: SocketAddr,
+    server: TestServer,
     state: Arc<Mutex<State>>,
 }
 
@@ -105,8 +104,6 @@ impl Reply {
 impl FakeService {
     /// Starts the service of the machine `WestNO_0`, without events.
     pub fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("an address");
         let state = Arc::new(Mutex::new(State {
             name: Some(super::VM.to_owned()),
             vm_id: "4e9b5f62-0b37-4c5f-8d0e-6b2f6f2c8a11".to_owned(),
@@ -117,18 +114,12 @@ impl FakeService {
             keeps_requests: true,
         }));
         let shared = Arc::clone(&state);
-        // The threads end with the test process.
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let state = Arc::clone(&shared);
-                thread::spawn(move || serve(&stream, &state));
-            }
-        });
-        Self { address, state }
+        let server = TestServer::start(move |connection| serve(connection, &shared));
+        Self { server, state }
     }
 
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        self.server.url()
     }
 
     /// Serves these events from now on.
@@ -192,9 +183,9 @@ impl FakeService {
     }
 }
 
-fn serve(stream: &TcpStream, state: &Mutex<State>) {
-    let _ = stream.set_nodelay(true);
-    let mut reader = BufReader::new(stream);
+fn serve(connection: &Connection, state: &Mutex<State>) {
+    let _ = connection.set_nodelay(true);
+    let mut reader = BufReader::new(&**connection);
     while let Some(request) = read(&mut reader) {
         let reply = {
             let mut state = state.lock().expect("a lock");
@@ -206,8 +197,8 @@ fn serve(stream: &TcpStream, state: &Mutex<State>) {
             state.intercept = intercept;
             reply.unwrap_or_else(|| state.answer(&request))
         };
-        thread::sleep(reply.after);
-        if (&mut &*stream).write_all(&reply.bytes).is_err() || reply.close {
+        let has_ended = connection.pause(reply.after);
+        if has_ended || (&mut &**connection).write_all(&reply.bytes).is_err() || reply.close {
             return;
         }
     }

@@ -37,6 +37,8 @@ pub use eventually::{INTERVAL, PATIENCE, eventually};
 pub use fake_service::{FakeService, Reply, Request};
 #[allow(unused_imports)]
 pub(crate) use helper::helper;
+#[allow(unused_imports)]
+pub use scheduled_events_test_support::wait;
 #[cfg(unix)]
 #[allow(unused_imports)]
 pub use terminal::Terminal;

@@ -8,6 +8,8 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
+use super::wait;
+
 /// A terminal that a command prints to.
 pub struct Terminal {
     controller: File,
@@ -45,7 +47,7 @@ impl Terminal {
         // The command keeps its end open.
         drop(command);
         let text = self.read_to_end();
-        child.wait().expect("a child");
+        wait::ended(&mut child);
         text
     }
 

@@ -1,7 +1,7 @@
 //! The report's files.
 
 use super::*;
-use crate::support::{PROGRAM, run};
+use crate::support::{PROGRAM, run, wait};
 
 /// Checks a `JUnit` file as Python's parser reads it, by the rules that the schemas of Jenkins and of Ant have in common.
 const CHECK_JUNIT: &str = r#"
@@ -61,10 +61,8 @@ for target in ["/<script>alert('1')</script>&amp;\"]]>", "/metadata/scheduledeve
 fn a_junit_file_is_what_parsers_and_schemas_expect() {
     let folder = Folder::new();
     let (text, _) = hostile(&folder, "report.xml");
-    let output = std::process::Command::new("python3")
-        .args(["-c", CHECK_JUNIT, &folder.path("report.xml")])
-        .output()
-        .expect("python3");
+    let mut python = std::process::Command::new("python3");
+    let output = wait::output(python.args(["-c", CHECK_JUNIT, &folder.path("report.xml")]));
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{stderr}\n{text}");
     let lines: Vec<_> = stdout.lines().collect();
