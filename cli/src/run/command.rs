@@ -1,5 +1,6 @@
 //! `run`: keeps an interruptible workload beside a watcher.
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::io::{ErrorKind, Read};
 use std::path::Path;
@@ -95,8 +96,9 @@ fn try_run(args: RunArgs) -> Result<u8, CommandError> {
         ..WatcherOptions::default()
     };
     let watcher = Watcher::new(imds, options, state).map_err(CommandError::usage)?;
-    let shared = Arc::new(Mutex::new(Shared { phase: Phase::Warmup, was_started: false }));
-    let in_phase = Arc::clone(&shared);
+    let shared_phase = Arc::new(Mutex::new(Phase::Warmup));
+    let in_phase = Arc::clone(&shared_phase);
+    let was_started = Cell::new(false);
     let supervisor = Supervisor::new(RunOptions {
         worker: args.worker,
         grace: args.grace,
@@ -113,18 +115,14 @@ fn try_run(args: RunArgs) -> Result<u8, CommandError> {
         state_file: args.state,
         log: diagnose,
         on_phase: Box::new(move |phase| {
-            let mut shared = in_phase.lock().unwrap_or_else(PoisonError::into_inner);
-            shared.phase = phase;
-            // The watcher reports it, too, but that may still wait for the metadata service.
-            if phase == Phase::Processing
-                && !std::mem::replace(&mut shared.was_started, true)
-                && platform::has_supervisor()
-            {
+            *in_phase.lock().unwrap_or_else(PoisonError::into_inner) = phase;
+            // Not by the watcher, which may still wait for the metadata service.
+            if phase == Phase::Processing && !was_started.replace(true) && platform::has_supervisor() {
                 platform::notify_supervisor(true, Some(phase.word()), false);
             }
         }),
     });
-    let host = RunHost::new(supervisor.handle(), shared, ending_types);
+    let host = RunHost::new(supervisor.handle(), shared_phase, ending_types);
     let watcher_handle = watcher.handle();
     // A refused thread drops what it was given.
     let to_start = Arc::new(Mutex::new(Some((watcher, host))));
@@ -185,16 +183,11 @@ fn lock(path: &Path) -> Result<FileLock, String> {
     FileLock::acquire_at(path, path, "lock")
 }
 
-/// What the supervisor's thread reports to the watcher's.
-struct Shared {
-    phase: Phase,
-    was_started: bool,
-}
-
 /// The host of the watcher: passes everything on to the supervisor, and reports to systemd.
 struct RunHost {
     supervisor: RunHandle,
-    shared: Arc<Mutex<Shared>>,
+    /// The supervisor's phase.
+    phase: Arc<Mutex<Phase>>,
     systemd: Systemd,
     /// What the policy decided about each event of this machine, in this run.
     decisions: HashMap<String, Action>,
@@ -208,10 +201,10 @@ struct RunHost {
 }
 
 impl RunHost {
-    fn new(supervisor: RunHandle, shared: Arc<Mutex<Shared>>, ending_types: Vec<&'static str>) -> Self {
+    fn new(supervisor: RunHandle, phase: Arc<Mutex<Phase>>, ending_types: Vec<&'static str>) -> Self {
         Self {
             supervisor,
-            shared,
+            phase,
             systemd: Systemd::new(),
             decisions: HashMap::new(),
             ending_types,
@@ -325,10 +318,8 @@ impl Host for RunHost {
             self.out_of_service = Some(watch.out_of_service);
             self.supervisor.answered(watch.out_of_service);
         }
-        let (phase, was_started) = {
-            let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-            (shared.phase, shared.was_started)
-        };
-        self.systemd.heartbeat_of(watch, was_started, format!("{phase}; {}", systemd::status(watch)))
+        let phase = *self.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        // The supervisor's thread reports that the unit is ready, once the worker has started.
+        self.systemd.heartbeat_of(watch, false, format!("{phase}; {}", systemd::status(watch)))
     }
 }
