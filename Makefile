@@ -44,7 +44,10 @@ packages: ## build what users install into target/packages: make packages PARTS=
 	@packaging/build.sh $(PARTS)
 
 ##@ Test it, in three tiers
-check: check-format lint test-fast ## format, Clippy, unit tests and fast integration tests; needs only Rust; 90 s, 4 min at first
+check: set-up-check check-format lint test-fast ## format, Clippy, unit tests and fast integration tests; 90 s, 4 min at first
+
+set-up-check:
+	@tests/setup --for check
 
 test: ## all features in Rust, C, C++ and Python; installs what it needs; 15 min
 	@tests/setup --for test
@@ -74,8 +77,8 @@ lint: ## run Clippy; warnings are errors
 	$(CARGO) clippy $(WORKSPACE) --test stack --test mounts --test crash --test soak -- -D warnings
 
 test-fast: ## run unit tests and fast integration tests
-	@tests/setup cc
-	$(CARGO) test $(WORKSPACE) --lib --bins --test suite --test portable -- $(SLOW:%=--skip %)
+	@tests/setup client
+	ulimit -Sn 1024 && $(CARGO) test $(WORKSPACE) --lib --bins --test suite --test portable -- $(SLOW:%=--skip %)
 
 # An environment that has a cluster by chance does not count: the tests create nodes and namespaces in it.
 test-kubernetes: ## test nodes and Leases against an imitated API server, or a cluster with KUBECONFIG=FILE, and the chart
@@ -220,6 +223,14 @@ test-page: ## test the replay server's page with chromium: make test-page ONLY=k
 check-az: ## parse the az commands that are printed and documented with the parser of the Azure CLI
 	@tests/setup az
 	@tests/az/run
+
+test-setup: ## read on a bare root what make says without sudo, apt, Rust or a network; 2 min
+	@tests/setup fresh-machine
+	@tests/fresh-machine messages
+
+test-fresh-machine: ## make demo, check and test on a bare root; each target that the documentation names: PARTS=documented; 40 min
+	@tests/setup fresh-machine
+	@tests/fresh-machine $(PARTS)
 
 test-metrics: ## scrape the metrics of a replayed day with a real Prometheus; test the alerts and the dashboard; 2 min
 	@tests/setup metrics
