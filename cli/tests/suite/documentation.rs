@@ -84,6 +84,31 @@ fn the_steps_of_the_tiers_are_make_targets() {
     errors.check(steps);
 }
 
+/// Otherwise `tests/setup` without a group leaves one out, or a target asks for one that there is not.
+#[test]
+fn the_groups_of_the_set_up_are_listed_and_those_of_the_targets_exist() {
+    let script = read("tests/setup");
+    let (_, cases) = script.split_once("case $1 in").expect("the groups");
+    let (cases, rest) = cases.split_once("\n    *)").expect("their end");
+    let defined: BTreeSet<_> = cases
+        .lines()
+        .filter_map(|line| line.strip_prefix("    ")?.split_once(')'))
+        .map(|(name, _)| name)
+        .filter(|name| !name.starts_with([' ', '#']) && !name.starts_with("tier-"))
+        .collect();
+    let (_, listed) = rest.split_once("everything='").expect("the list");
+    let listed: BTreeSet<_> = listed.split('\'').next().unwrap_or_default().split_whitespace().collect();
+    assert!(defined.len() > 20, "{defined:?}");
+    assert_eq!(defined, listed);
+    let makefile = read("Makefile");
+    for line in makefile.lines() {
+        let Some((_, groups)) = line.split_once("@tests/setup ") else { continue };
+        for group in groups.split_whitespace().filter(|_| !groups.starts_with("--for")) {
+            assert!(defined.contains(group), "{line}: tests/setup has no group {group:?}");
+        }
+    }
+}
+
 #[test]
 fn every_workspace_and_guide_state_the_same_minimum_rust_version() {
     let manifest: toml::Table = toml::from_str(&read("Cargo.toml")).expect("TOML");

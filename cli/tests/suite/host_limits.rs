@@ -186,3 +186,55 @@ fn a_request_that_hangs_is_a_failed_poll_and_the_next_one_is_sent() {
     run.wait_for_stderr("the request hangs beyond its timeout and was abandoned");
     service.await_polls(1);
 }
+
+/// The command with at most so many open files. `-Sn` sets the limit that the command may raise itself, `-n` one that it may not.
+fn with_open_files(option: &str, count: u32, arguments: &[&str]) -> Command {
+    let limited = format!("ulimit {option} {count}; exec \"$@\"");
+    wrap(&["sh", "-c", &limited, "sh"], &command(arguments))
+}
+
+#[test]
+fn a_watcher_needs_fewer_than_fifty_open_files() {
+    let (service, folder) = (FakeService::start(), Folder::new());
+    let (url, policy) = (service.url(), folder.file("policy.toml", PREPARE_ALL));
+    let files = ["state", "audit", "metrics.prom"].map(|name| folder.path(name));
+    let run = Run::start(with_open_files(
+        "-n",
+        50,
+        &[
+            "watch",
+            "--json",
+            "--endpoint",
+            &url,
+            "--interval",
+            "200ms",
+            "--vm-name",
+            VM,
+            "--policy",
+            &policy,
+            "--state",
+            &files[0],
+            "--audit",
+            &files[1],
+            "--metrics-file",
+            &files[2],
+            "--prepare",
+            "true",
+            "--recover",
+            "true",
+            "--until-idle",
+        ],
+    ));
+    service.show(2, &[freeze("a")]);
+    eventually("an approval", || (service.posted() == ["a"]).then_some(()));
+    service.show(3, &[]);
+    run.finish().with_code(0);
+}
+
+#[test]
+fn a_server_of_a_thousand_machines_raises_the_limit_of_open_files() {
+    let served = ["replay", "preempt", "--machines", "1000", "--speed", "600", "--", "true"];
+    let finished = Run::start(with_open_files("-Sn", 1024, &served)).finish();
+    let listening = finished.stdout.lines().filter(|line| line.starts_with("listening on ")).count();
+    assert_eq!(listening, 1000, "{}", finished.stderr);
+}

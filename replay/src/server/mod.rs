@@ -23,13 +23,16 @@ use crate::service::Service;
 use crate::timeline::Timeline;
 use crate::verdict::Verdict;
 use connection::Idle;
-use sockets::{keep_from_children, wait_for_connections};
+use sockets::{allow_open_files, keep_from_children, wait_for_connections};
 
 pub use crate::service::MAX_RECORDED;
 
 /// The most connections served at the same time, and four more for each machine beyond the first. Others wait in the kernel's queue.
 /// If one waits, the connection that has been idle longest is closed, once it has been for [`IDLE_CONNECTION`].
 pub const MAX_CONNECTIONS: usize = 256;
+
+/// What the rest of a process may have open beside a server's sockets.
+const OTHER_FILES: usize = 512;
 
 /// The most machines of a server: as many as a placement group has (`docs/wire.md`, section 2).
 pub const MAX_MACHINES: u32 = 1000;
@@ -317,7 +320,8 @@ impl ServerConfig {
 }
 
 impl Server {
-    /// Starts listening and serving.
+    /// Starts listening and serving. A server of more than some fifty machines may need more than 1,024 open files, the limit that
+    /// most systems set; the process's limit is then raised as far as the system allows.
     ///
     /// # Errors
     ///
@@ -325,6 +329,8 @@ impl Server {
     /// number of machines that is not from 1 to [`MAX_MACHINES`]. Otherwise the error of the operating system for the addresses.
     pub fn start(config: ServerConfig) -> io::Result<Self> {
         config.check().map_err(invalid)?;
+        let sockets = config.machines as usize + most_connections(config.machines as usize);
+        allow_open_files((sockets + OTHER_FILES) as u64);
         let mut listeners = Vec::new();
         let mut machines = Vec::new();
         for number in 0..config.machines {
@@ -466,8 +472,13 @@ fn address_of(first: SocketAddr, number: u32) -> io::Result<SocketAddr> {
     Ok(SocketAddr::new(first.ip(), port))
 }
 
+/// The most connections of so many machines.
+fn most_connections(machines: usize) -> usize {
+    MAX_CONNECTIONS + 4 * machines.saturating_sub(1)
+}
+
 fn accept(listeners: &[TcpListener], service: &Arc<Service>, connections: &Mutex<Vec<Connection>>) {
-    let most = MAX_CONNECTIONS + 4 * (listeners.len() - 1);
+    let most = most_connections(listeners.len());
     for listener in listeners {
         // An accepted connection that has gone again must not block the thread.
         let _ = listener.set_nonblocking(true);

@@ -23,6 +23,25 @@ pub(crate) fn wait_for_connections(listeners: &[TcpListener], _timeout: Duration
     (0..listeners.len()).collect()
 }
 
+/// Lets this process open so many files, if fewer are allowed and the system's upper limit has room; otherwise as many as that one
+/// allows. Programs that it starts inherit it.
+#[cfg(unix)]
+pub(crate) fn allow_open_files(count: u64) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    let limit = getrlimit(Resource::Nofile);
+    // No limit is `None`.
+    if limit.current.is_some_and(|current| current < count) {
+        let current = Some(limit.maximum.map_or(count, |maximum| maximum.min(count)));
+        // Connections that find no file wait, so a refusal is no error.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current, maximum: limit.maximum });
+    }
+}
+
+/// Windows has no such limit.
+#[cfg(windows)]
+pub(crate) fn allow_open_files(_count: u64) {}
+
 /// The standard library keeps connections from processes that this one starts.
 #[cfg(unix)]
 pub(crate) fn keep_from_children(_stream: &TcpStream) {}

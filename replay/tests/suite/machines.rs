@@ -43,7 +43,6 @@ fn machines_have_the_ports_after_the_first_one() {
 
 #[test]
 fn two_hundred_machines_are_served() {
-    // A process has 1024 file descriptors by default, so this takes fewer.
     let server = start(builtin("scale-in").speed(600.0).machines(200));
     thread::scope(|scope| {
         for half in server.machines().chunks(50) {

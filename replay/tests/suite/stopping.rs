@@ -118,8 +118,8 @@ fn a_server_that_cannot_open_a_file_any_more_ends() {
         let mut test = std::process::Command::new(std::env::current_exe().expect("this program"));
         test.args(["--exact", name]).env("TEST_FEW_FILES", "1");
         let output = wait::output(&mut test);
-        let text = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && printed.contains("1 passed"), "{printed}");
         return;
     }
     let server = start(steady());
