@@ -56,7 +56,11 @@ def run(script: str, url: str, environment: "dict[str, str]") -> "subprocess.Com
 # Each script, what it prints, and how many events it approves.
 SAMPLES = [
     ("urllib_2017.py", [": Scheduled Reboot of a VirtualMachine", f"{HOST} may go from T"], 0),
-    ("requests_2020.py", ["approved: 200", "Started: Virtual machine is going to be restarted", "document 3 is done"], 1),
+    (
+        "requests_2020.py",
+        ["approved: 200", "Started: Virtual machine is going to be restarted", "document 3 is done"],
+        1,
+    ),
 ]
 ORIGINALS = [
     ("2017-08-01", [f"{HOST} is scheduled for Reboot not before"], 0),

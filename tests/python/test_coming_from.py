@@ -179,7 +179,7 @@ def original_lines(version: str, start: str) -> "list[str]":
 
 def approval(version: str, event_id: str) -> "dict[str, Any]":
     """The body of an approval. That of 2017 has an incarnation, as text, whatever the document's is."""
-    body: "dict[str, Any]" = {"DocumentIncarnation": "7"} if version == "2017-08-01" else {}
+    body: dict[str, Any] = {"DocumentIncarnation": "7"} if version == "2017-08-01" else {}
     return {**body, "StartRequests": [{"EventId": event_id}]}
 
 
@@ -228,7 +228,8 @@ def test_microsoft_s_lines_for_powershell_query_and_approve() -> None:
                 if method == "GET":
                     assert [event.event_id for event in se.parse(answer.read()).events] == [event.event_id]
         [post] = [request for request in server.requests() if request["method"] == "POST"]
-        assert ["content-type", "application/x-www-form-urlencoded"] in [list(pair) for pair in post["headers"]]
+        fields = {name.lower(): value for name, value in post["headers"]}
+        assert fields["content-type"] == "application/x-www-form-urlencoded"
         assert posted(server) == [event.event_id]
     if references():
         get, post_line = original_lines(version, "Invoke-RestMethod ")

@@ -11,5 +11,6 @@ with urllib.request.urlopen(urllib.request.Request(URL, headers={"Metadata": "tr
 for event in document["Events"]:
     if socket.gethostname() in event["Resources"]:
         announced = event["NotBefore"].replace(" ", "_")
-        print(event["EventId"] + ": " + event["EventStatus"] + " " + event["EventType"] + " of a " + event["ResourceType"])
+        what = event["EventType"] + " of a " + event["ResourceType"]
+        print(event["EventId"] + ": " + event["EventStatus"] + " " + what)
         print(socket.gethostname() + " may go from " + announced + " on")
