@@ -41,7 +41,7 @@ impl Hash {
         hash.state ^= seed;
         match id.as_str() {
             Some(id) => hash.caseless_bytes(id.as_bytes()),
-            None => hash.chars(id, Self::caseless_bytes),
+            None => hash.pieces(id, Self::caseless_bytes),
         }
         hash.finish()
     }
@@ -93,7 +93,7 @@ impl Hash {
     pub(crate) fn text(&mut self, text: &Text<'_>) {
         match text.as_str() {
             Some(text) => self.bytes(text.as_bytes()),
-            None => self.chars(text, Self::bytes),
+            None => self.pieces(text, Self::bytes),
         }
         self.byte(0xff);
     }
@@ -101,10 +101,12 @@ impl Hash {
     // Generic instead of a function pointer, which could unwind as far as the compiler knows: the C library would then
     // contain landing pads.
     #[cold]
-    fn chars(&mut self, text: &Text<'_>, take: impl Fn(&mut Self, &[u8])) {
-        let mut utf8 = [0; 4];
-        for char in text.chars() {
-            take(self, char.encode_utf8(&mut utf8).as_bytes());
+    fn pieces(&mut self, text: &Text<'_>, take: impl Fn(&mut Self, &[u8])) {
+        for (run, escaped) in text.pieces() {
+            take(self, run.as_bytes());
+            if let Some(char) = escaped {
+                take(self, char.encode_utf8(&mut [0; 4]).as_bytes());
+            }
         }
     }
 

@@ -85,7 +85,7 @@ fn body() -> String {
 }
 
 /// The most stack for parsing a document.
-const PARSE_MAX: usize = 1600;
+const PARSE_MAX: usize = 1700;
 
 const NOW: UnixSeconds = UnixSeconds(1_649_715_600);
 

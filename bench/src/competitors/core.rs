@@ -88,6 +88,6 @@ fn decoded(text: Option<Text<'_>>) -> u64 {
 
 #[inline(never)]
 fn decode(text: Text<'_>) -> u64 {
-    let mut buffer = [0; 512];
-    text.copy_to(&mut buffer).map_or(0, |text| digest(text.as_bytes()))
+    thread_local!(static BUFFER: std::cell::RefCell<[u8; 512]> = const { std::cell::RefCell::new([0; 512]) });
+    BUFFER.with_borrow_mut(|buffer| text.copy_to(buffer).map_or(0, |text| digest(text.as_bytes())))
 }

@@ -1,9 +1,10 @@
 //! A strict reader of JSON (RFC 8259) over bytes that the caller keeps: no storage, no recursion, one pass.
 //!
-//! `scan` reads objects and arrays, `scalar` strings and numbers, `number` the value of a number, `text` decodes escapes,
-//! `block` reads many bytes at a time. `fast_path` compares the text with what is expected, and is optional.
+//! `scan` reads objects and arrays, `scalar` strings and numbers, `number` the value of a number, `text` decodes strings,
+//! `escape` their escapes, `block` reads many bytes at a time. `fast_path` compares the text with what is expected, and is optional.
 
 mod block;
+mod escape;
 #[cfg(all(feature = "fast-path", target_pointer_width = "64"))]
 pub(crate) mod fast_path;
 mod number;

@@ -1,8 +1,8 @@
 //! Strings, numbers and literals: the values that hold no others.
 
-use super::Text;
 use super::block::plain_end;
 use super::scan::{Result, Scanner, Value};
+use super::{Text, escape};
 use crate::error::{ExpectedToken, ParseError, ParseErrorKind};
 
 /// A string that was read: its first byte after the opening quote, the closing quote, and whether it has escapes.
@@ -41,64 +41,6 @@ impl<'a> Scanner<'a> {
         }
         self.at = end.wrapping_add(1);
         Ok(Quoted { start, end, escaped })
-    }
-
-    /// Checks the escape that starts here; a surrogate must be the high half of a pair (RFC 8259 section 7).
-    fn escape(&mut self) -> Result<()> {
-        let backslash = self.at;
-        let lone = ParseError::new(ParseErrorKind::LoneSurrogate, backslash);
-        match self.escaped_unit()? {
-            0xd800..=0xdbff => {
-                for expected in *b"\\u" {
-                    match self.peek() {
-                        Some(byte) if byte == expected => self.bump(),
-                        None => return self.unexpected(ExpectedToken::LowSurrogate),
-                        found => {
-                            let lone = ParseError::found(ParseErrorKind::LoneSurrogate, backslash, found);
-                            return Err(lone.expected(ExpectedToken::LowSurrogate));
-                        }
-                    }
-                }
-                if let 0xdc00..=0xdfff = self.hex_unit(backslash)? { Ok(()) } else { Err(lone) }
-            }
-            0xdc00..=0xdfff => Err(lone),
-            _ => Ok(()),
-        }
-    }
-
-    /// Steps over one escape. Returns the UTF-16 unit of `\uXXXX`, 0 for the short escapes.
-    fn escaped_unit(&mut self) -> Result<u32> {
-        let backslash = self.at;
-        self.bump();
-        let escape = self.peek();
-        match escape {
-            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
-                self.bump();
-                Ok(0)
-            }
-            Some(b'u') => {
-                self.bump();
-                self.hex_unit(backslash)
-            }
-            None => self.unexpected(ExpectedToken::EscapeLetter),
-            found => Err(ParseError::found(ParseErrorKind::InvalidEscape, backslash, found)
-                .expected(ExpectedToken::EscapeLetter)),
-        }
-    }
-
-    /// Reads the four digits of the escape whose backslash is at `backslash`.
-    fn hex_unit(&mut self, backslash: usize) -> Result<u32> {
-        let mut unit = 0;
-        for _ in 0..4 {
-            let Some(byte) = self.peek() else { return self.unexpected(ExpectedToken::HexDigit) };
-            let Some(digit) = char::from(byte).to_digit(16) else {
-                let error = ParseError::found(ParseErrorKind::InvalidEscape, backslash, Some(byte));
-                return Err(error.expected(ExpectedToken::HexDigit));
-            };
-            unit = unit << 4 | digit;
-            self.bump();
-        }
-        Ok(unit)
     }
 
     /// A number or one of the three literals.
@@ -159,15 +101,16 @@ impl<'a> Scanner<'a> {
 /// The closing quote of the string that is plain up to byte `at` and continues there with an escape or an error.
 #[cold]
 #[inline(never)] // Without a scanner as its argument, so that callers can keep theirs in registers.
-fn escaped_string_end(text: &str, at: usize) -> Result<usize> {
-    let mut scanner = Scanner::new(text, at, 0);
+fn escaped_string_end(text: &str, mut at: usize) -> Result<usize> {
+    let bytes = text.as_bytes();
     loop {
-        match scanner.peek() {
-            Some(b'"') => return Ok(scanner.at),
-            Some(b'\\') => scanner.escape()?,
-            None => return scanner.unexpected(ExpectedToken::StringEnd),
-            Some(_) => return Err(scanner.error_at(ParseErrorKind::ControlCharacter, scanner.at)),
-        }
-        scanner.at = plain_end(text.as_bytes(), scanner.at);
+        let rest = bytes.get(at..).unwrap_or_default();
+        let length = match rest.split_first() {
+            Some((b'"', _)) => return Ok(at),
+            Some((b'\\', escape)) => escape::decode(escape).ok_or_else(|| escape::error(text, at))?.1,
+            Some((byte, _)) => return Err(ParseError::found(ParseErrorKind::ControlCharacter, at, Some(*byte))),
+            None => return Err(ParseError::new(ParseErrorKind::UnexpectedEnd, at).expected(ExpectedToken::StringEnd)),
+        };
+        at = plain_end(bytes, at.wrapping_add(1).wrapping_add(length));
     }
 }

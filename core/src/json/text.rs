@@ -5,6 +5,7 @@ use core::fmt;
 use serde::{Serialize, Serializer};
 
 use super::block::plain_end;
+use super::escape;
 use crate::error::BufferTooSmall;
 
 /// A string of the document, borrowed from the caller's bytes with its escapes.
@@ -33,7 +34,7 @@ pub struct Text<'a> {
 impl<'a> Text<'a> {
     /// Creates a text from the bytes between the quotes. `escaped` is whether they have escapes.
     ///
-    /// The texts of a document were checked. In other texts, an invalid escape becomes U+FFFD or the escaped character.
+    /// The texts of a document were checked. In other texts, the backslash of an invalid escape is left out.
     ///
     /// ```
     /// use scheduled_events_core::Text;
@@ -104,29 +105,22 @@ impl<'a> Text<'a> {
     /// assert!(Text::from_raw(r"caf\u00e9", true).chars().eq("café".chars()));
     /// ```
     pub fn chars(&self) -> impl Iterator<Item = char> + Clone + 'a {
-        Chars { rest: self.raw.chars(), escaped: self.escaped }
+        // `flat_map` would take three times the stack.
+        Chars { run: "".chars(), escape: None, pieces: Pieces { rest: self.raw, escaped: self.escaped } }
     }
 
-    /// The decoded parts of a text with escapes.
-    fn pieces(&self) -> impl Iterator<Item = Piece<'a>> {
-        let mut rest = Chars { rest: self.raw.chars(), escaped: true };
-        core::iter::from_fn(move || {
-            let text = rest.rest.as_str();
-            match text.split_at_checked(plain_end(text.as_bytes(), 0)) {
-                Some((run, after)) if !run.is_empty() => {
-                    rest.rest = after.chars();
-                    Some(Piece::Run(run))
-                }
-                _ => rest.next().map(Piece::Escaped),
-            }
-        })
+    /// The decoded text in parts: characters without an escape, and the character of the escape after them.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = (&'a str, Option<char>)> + Clone + 'a {
+        Pieces { rest: self.raw, escaped: self.escaped }
     }
 
     /// The length of the decoded text in UTF-8 bytes.
     pub fn decoded_len(&self) -> usize {
         match self.as_str() {
             Some(text) => text.len(),
-            None => self.pieces().fold(0, |length: usize, piece| length.saturating_add(piece.len())),
+            None => self.pieces().fold(0, |length: usize, (run, escaped)| {
+                length.wrapping_add(run.len()).wrapping_add(escaped.map_or(0, char::len_utf8))
+            }),
         }
     }
 
@@ -139,11 +133,26 @@ impl<'a> Text<'a> {
     /// assert!(!Text::plain("WestNO_0").eq_ignore_ascii_case("westno_01"));
     /// ```
     pub fn eq_ignore_ascii_case(&self, other: &str) -> bool {
+        self.equals(other, str::eq_ignore_ascii_case)
+    }
+
+    /// Whether each part of the decoded text is the same as that of `other` in its place.
+    #[inline(never)]
+    fn equals(&self, other: &str, same: impl Fn(&str, &str) -> bool) -> bool {
         if let Some(text) = self.as_str() {
-            return text.eq_ignore_ascii_case(other);
+            return same(text, other);
         }
-        let fold = |char: char| char.to_ascii_lowercase();
-        self.chars().map(fold).eq(other.chars().map(fold))
+        let mut rest = other;
+        let mut is_next = |part: &str| match rest.split_at_checked(part.len()) {
+            Some((next, after)) if same(part, next) => {
+                rest = after;
+                true
+            }
+            _ => false,
+        };
+        let mut pieces = self.pieces();
+        pieces.all(|(run, escaped)| is_next(run) && escaped.is_none_or(|char| is_next(char.encode_utf8(&mut [0; 4]))))
+            && rest.is_empty()
     }
 
     /// Copies the decoded text to the front of `buffer`.
@@ -159,25 +168,26 @@ impl<'a> Text<'a> {
     /// assert_eq!(Text::plain("vm_10").copy_to(&mut buffer), Err(BufferTooSmall { needed: 5 }));
     /// ```
     pub fn copy_to<'b>(&self, buffer: &'b mut [u8]) -> Result<&'b str, BufferTooSmall> {
-        let needed = self.decoded_len();
-        let Some(target) = buffer.get_mut(..needed) else {
+        // Decoding makes no text longer.
+        let needed = if self.raw.len() <= buffer.len() { 0 } else { self.decoded_len() };
+        if needed > buffer.len() {
             return Err(BufferTooSmall { needed });
-        };
-        let mut rest = &mut *target;
-        let mut put = |text: &str| {
-            let (place, after) = core::mem::take(&mut rest).split_at_mut_checked(text.len()).unwrap_or_default();
-            place.iter_mut().zip(text.bytes()).for_each(|(to, from)| *to = from);
-            rest = after;
-        };
-        match self.as_str() {
-            Some(text) => put(text),
-            None => self.pieces().for_each(|piece| match piece {
-                Piece::Run(text) => put(text),
-                Piece::Escaped(char) => put(char.encode_utf8(&mut [0; 4])),
-            }),
         }
-        // Whole characters fill the target, so this is UTF-8.
-        core::str::from_utf8(target).map_err(|_| BufferTooSmall { needed })
+        let mut length: usize = 0;
+        let mut put = |text: &str| {
+            let end = length.wrapping_add(text.len());
+            let place = buffer.get_mut(length..end).unwrap_or_default();
+            place.iter_mut().zip(text.bytes()).for_each(|(to, from)| *to = from);
+            length = end;
+        };
+        for (run, escaped) in self.pieces() {
+            put(run);
+            if let Some(char) = escaped {
+                put(char.encode_utf8(&mut [0; 4]));
+            }
+        }
+        // Whole characters were copied, so this is UTF-8.
+        core::str::from_utf8(buffer.get(..length).unwrap_or_default()).map_err(|_| BufferTooSmall { needed: length })
     }
 }
 
@@ -186,7 +196,10 @@ impl fmt::Display for Text<'_> {
         use fmt::Write;
         match self.as_str() {
             Some(text) => f.pad(text),
-            None => self.chars().try_for_each(|char| f.write_char(char)),
+            None => self.pieces().try_for_each(|(run, escaped)| {
+                f.write_str(run)?;
+                escaped.map_or(Ok(()), |char| f.write_char(char))
+            }),
         }
     }
 }
@@ -203,8 +216,9 @@ impl fmt::Debug for Text<'_> {
 impl PartialEq for Text<'_> {
     fn eq(&self, other: &Text<'_>) -> bool {
         match (self.as_str(), other.as_str()) {
-            (Some(this), Some(that)) => this == that,
-            _ => self.chars().eq(other.chars()),
+            (_, Some(that)) => self.equals(that, |one, other| one == other),
+            (Some(this), None) => other == this,
+            (None, None) => self.chars().eq(other.chars()),
         }
     }
 }
@@ -232,71 +246,58 @@ impl Serialize for Text<'_> {
     }
 }
 
-/// A part of a text with escapes.
-enum Piece<'a> {
-    /// Characters without an escape.
-    Run(&'a str),
-    /// A decoded escape.
-    Escaped(char),
-}
-
-impl Piece<'_> {
-    const fn len(&self) -> usize {
-        match self {
-            Self::Run(text) => text.len(),
-            Self::Escaped(char) => char.len_utf8(),
-        }
-    }
-}
-
 /// Iterator over the decoded characters.
 #[derive(Clone)]
 struct Chars<'a> {
-    rest: core::str::Chars<'a>,
-    escaped: bool,
-}
-
-impl Chars<'_> {
-    /// Reads four hexadecimal digits as a UTF-16 unit.
-    fn unit(&mut self) -> u32 {
-        let mut unit = 0;
-        for _ in 0..4 {
-            let digit = self.rest.next().and_then(|char| char.to_digit(16)).unwrap_or(0);
-            unit = unit << 4 | digit;
-        }
-        unit
-    }
+    run: core::str::Chars<'a>,
+    escape: Option<char>,
+    pieces: Pieces<'a>,
 }
 
 impl Iterator for Chars<'_> {
     type Item = char;
 
     fn next(&mut self) -> Option<char> {
-        let char = self.rest.next()?;
-        if char != '\\' || !self.escaped {
-            return Some(char);
-        }
-        Some(match self.rest.next()? {
-            'b' => '\u{8}',
-            'f' => '\u{c}',
-            'n' => '\n',
-            'r' => '\r',
-            't' => '\t',
-            'u' => {
-                let first = self.unit();
-                let code = if let 0xd800..=0xdbff = first {
-                    // The low half follows as another escape.
-                    self.rest.next();
-                    self.rest.next();
-                    let low_half = self.unit() & 0x3ff;
-                    ((first & 0x3ff) << 10).wrapping_add(0x1_0000) | low_half
-                } else {
-                    first
-                };
-                char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER)
+        loop {
+            if let Some(char) = self.run.next().or_else(|| self.escape.take()) {
+                return Some(char);
             }
-            other => other,
-        })
+            let (run, escape) = self.pieces.next()?;
+            (self.run, self.escape) = (run.chars(), escape);
+        }
+    }
+}
+
+/// Iterator over the parts of a text.
+#[derive(Clone)]
+struct Pieces<'a> {
+    rest: &'a str,
+    escaped: bool,
+}
+
+impl<'a> Iterator for Pieces<'a> {
+    type Item = (&'a str, Option<char>);
+
+    fn next(&mut self) -> Option<(&'a str, Option<char>)> {
+        let text = self.rest;
+        if text.is_empty() {
+            return None;
+        }
+        if !self.escaped {
+            return Some((core::mem::take(&mut self.rest), None));
+        }
+        let end = plain_end(text.as_bytes(), 0);
+        let (run, special) = text.split_at_checked(end).unwrap_or_default();
+        let (escaped, length) = match special.as_bytes() {
+            [] => (None, 0),
+            [b'\\', escape @ ..] => {
+                escape::decode(escape).map_or((None, 1), |(char, length)| (Some(char), length.wrapping_add(1)))
+            }
+            // Texts of a document have none of these.
+            [byte, ..] => (Some(char::from(*byte)), 1),
+        };
+        self.rest = special.get(length..).unwrap_or_default();
+        Some((run, escaped))
     }
 }
 

@@ -152,7 +152,7 @@ fn texts_and_ids_are_decoded() {
     let all = Text::from_raw(r#"\b\f\n\r\t\/\\\""#, true);
     assert_eq!(all.to_string(), "\u{8}\u{c}\n\r\t/\\\"");
     // Texts that were not checked do not panic.
-    for (raw, read) in [(r"\x", "x"), (r"\", ""), (r"\u00", "\0"), (r"\udc00", "\u{fffd}"), (r"\ud83d", "\u{1f400}")] {
+    for (raw, read) in [(r"\x", "x"), (r"\", ""), (r"\u00", "u00"), (r"\udc00", "udc00"), (r"\ud83d", "ud83d")] {
         assert_eq!(Text::from_raw(raw, true).to_string(), read, "{raw}");
     }
     let id = EventId::new(&Text::plain("a\"b"));
