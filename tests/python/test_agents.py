@@ -1,7 +1,7 @@
 """Other people's programs, unchanged and moved onto the package: Microsoft's samples, and Pacemaker's azure-events-az.
 
-None of them is a part of this repository. ``tests/setup python`` unpacks the agent from Debian's package. The scripts in
-``scripts/`` use the service as the samples do. The samples themselves run, too, where a copy of Microsoft's pages is
+None of them is a part of this repository. ``tests/setup python`` unpacks the agent from Debian's package. The scripts
+in ``scripts/`` use the service as the samples do. The samples themselves run, too, where a copy of Microsoft's pages is
 beside the repository.
 """
 

@@ -8,6 +8,7 @@
 use core::fmt::{self, Write};
 use core::hint::black_box;
 
+use scheduled_events_core::api_version::{self, Feature};
 use scheduled_events_core::record::{
     self, CauseWord, EXAMPLES, EventMembers, HookOutcome, KINDS, Printable, PrintableJson, Record, ResourceList,
 };
@@ -244,6 +245,7 @@ pub fn the_rest(input: &[u8], text: &str, names: &[&str], number: i64) {
     the_tracker(input, names, number);
     the_session(input, text, names, number);
     the_spot_machine(number);
+    the_versions(text);
     the_profiles(text, number);
 }
 
@@ -502,6 +504,18 @@ fn the_spot_machine(number: i64) {
         for state in SpotState::ALL {
             reach((SpotState::after(Some(state), input, allocation), shown(&state), shown(&input)));
         }
+    }
+}
+
+fn the_versions(text: &str) {
+    reach(api_version::versions().filter(|version| *version == text).count());
+    for feature in [
+        Feature::Events(black_box(EventKind::Preempt)),
+        Feature::Description,
+        Feature::EventSource,
+        Feature::DurationInSeconds,
+    ] {
+        reach((feature.since(), feature.is_in(text), feature.words()));
     }
 }
 
