@@ -1,6 +1,6 @@
 """A script with the habits of Microsoft's sample of 2020: it polls with requests until the incarnation changes.
 
-It approves what a user caused and short freezes, and prints the rest. Lines of input choose between a round and the end.
+It approves what a user caused and short freezes, and prints the rest. Lines of input choose a round or the end.
 """
 
 import json
