@@ -91,7 +91,7 @@ pub enum Reason {
     /// The event affects several machines, and another one approves it.
     AnotherLeads,
     /// The event affects several machines. It is prepared for, but not approved: nobody knows whether the other machines are
-    /// ready. A gate, or a [`leader`](Policy::leader) set explicitly, decides that.
+    /// ready. A gate, or a [`leader`](crate::Policy::leader) set explicitly, decides that.
     SeveralMachines,
     /// The rule says how long before `NotBefore` to act, and `NotBefore` is unknown: the event is not approved.
     StartUnknown,

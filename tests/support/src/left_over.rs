@@ -4,9 +4,6 @@
 //! program ends with a signal, which fails the run.
 
 use std::fs;
-use std::process::abort;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use crate::wait;
 
@@ -19,31 +16,36 @@ const SERVER_THREADS: [&str; 2] = [SERVER_THREAD, "replay-"];
 /// Of a file's flags on Linux. The standard library sets it for each file that it opens.
 const CLOSE_ON_EXEC: u32 = 0o2_000_000;
 
-/// For how long Linux may list a thread that has ended.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// The variable that makes the test `leaves_a_server_and_a_socket` of [`nothing_is_left_over!`] do so.
+/// The variable that makes the test `leaves_a_server_and_a_socket` of [`nothing_is_left_over!`](crate::nothing_is_left_over) do so.
 pub const LEAVE: &str = "TEST_LEAVES_A_SERVER";
 
-/// The C library calls it when the process exits, after `main` or [`std::process::exit`].
 #[cfg(target_os = "linux")]
-#[used]
-#[unsafe(link_section = ".fini_array")]
-static CHECK_AT_EXIT: extern "C" fn() = check_at_exit;
+mod at_exit {
+    use std::process::abort;
+    use std::thread;
+    use std::time::{Duration, Instant};
 
-#[cfg(target_os = "linux")]
-extern "C" fn check_at_exit() {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        let left = left();
-        if left.is_empty() {
-            return;
+    /// For how long Linux may list a thread that has ended.
+    const PATIENCE: Duration = Duration::from_secs(5);
+
+    /// The C library calls it when the process exits, after `main` or [`std::process::exit`].
+    #[used]
+    #[unsafe(link_section = ".fini_array")]
+    static CHECK_AT_EXIT: extern "C" fn() = check_at_exit;
+
+    extern "C" fn check_at_exit() {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let left = super::left();
+            if left.is_empty() {
+                return;
+            }
+            if Instant::now() > end {
+                eprintln!("error: the tests have left {} behind: {}", left.len(), left.join(", "));
+                abort();
+            }
+            thread::sleep(Duration::from_millis(20));
         }
-        if Instant::now() > end {
-            eprintln!("error: the tests have left {} behind: {}", left.len(), left.join(", "));
-            abort();
-        }
-        thread::sleep(Duration::from_millis(20));
     }
 }
 
