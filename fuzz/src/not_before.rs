@@ -2,12 +2,15 @@
 //!
 //! jiff reads every time that core reads, as the same time; core reads every time that jiff writes in one of the two
 //! forms. jiff gets the text without the weekday, which core ignores, and without white space around it.
+//!
+//! API versions are dates, too: one that has a feature has all that were added before.
 
 use jiff::civil::DateTime;
 use jiff::fmt::rfc2822;
 use jiff::tz::Offset;
 use jiff::{Span, SpanRelativeTo, Timestamp};
 use scheduled_events_core::UnixSeconds;
+use scheduled_events_core::api_version;
 use scheduled_events_core::terminate::NotBeforeTimeout;
 
 pub fn run(data: &[u8]) {
@@ -24,6 +27,13 @@ pub fn run(data: &[u8]) {
     {
         assert_eq!(i64::from(ours.as_seconds()), jiff_reads_duration(text), "{text:?}");
         assert_eq!(NotBeforeTimeout::parse(&ours.to_string()), Ok(ours));
+    }
+    if let Ok(version) = std::str::from_utf8(data) {
+        let features = api_version::VERSIONS.iter().filter_map(|(_, added)| *added);
+        assert!(
+            features.map(|feature| feature.is_in(version)).is_sorted_by(|older, newer| older >= newer),
+            "{version:?}"
+        );
     }
     if let Some(bytes) = data.first_chunk::<8>() {
         let seconds = i64::from_le_bytes(*bytes);
@@ -82,6 +92,7 @@ fn written_is_read(seconds: i64) {
     let iso = moment.to_string();
     assert_eq!(UnixSeconds(seconds).to_string(), iso);
     assert_eq!(UnixSeconds::parse(&iso), Some(UnixSeconds(seconds)));
+    assert_eq!(serde_json::from_value::<UnixSeconds>(iso.into()).ok(), Some(UnixSeconds(seconds)));
     let rfc_1123 = date.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
     assert_eq!(UnixSeconds::parse(&rfc_1123), Some(UnixSeconds(seconds)), "{rfc_1123}");
 }

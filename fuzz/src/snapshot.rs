@@ -121,6 +121,7 @@ fn check_usable<const N: usize>(mut session: Session<N>) {
     let first = written(&session);
     let mut again = self::session::<N>();
     assert_eq!(again.restore(&first), Ok(()), "what was restored can be restored");
+    assert!(!again.is_changed(), "what was restored needs not be stored");
     assert_eq!(written(&again), first);
 
     let mut ids: Vec<_> = session.events().map(|event| event.event_id().as_str().to_ascii_lowercase()).collect();

@@ -189,11 +189,19 @@ fn session(policy: &Policy, gate: bool) -> Session<CAPACITY> {
     Session::new(&config).unwrap()
 }
 
-/// The record of a report is JSON that any reader accepts, with its kind and its time.
+/// The record of a report is JSON that any reader accepts, with its kind and its time. The line for people names the event.
 fn check_record(report: &Report<'_>, body: &str, now: UnixMillis) {
     let record = Record::from_report(report, Some(body.as_bytes())).at(now.seconds());
     let value = serde_json::to_value(record).unwrap();
     assert!(value["record"].is_string() && value["time"] == now.seconds().to_string().as_str(), "{value}");
+    let line = report.to_string();
+    match report {
+        Report::Change { event, .. } | Report::Decision { event, .. } => {
+            assert!(line.starts_with(event.event_id().as_str()), "{line}");
+        }
+        Report::Problem(problem) => assert!(line.ends_with(&format!("at byte {}", problem.offset)), "{line}"),
+        Report::Untracked(untracked) => assert!(line.contains(&format!("{} own", untracked.own)), "{line}"),
+    }
 }
 
 fn key(id: &EventId) -> String {
