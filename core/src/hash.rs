@@ -41,7 +41,7 @@ impl Hash {
         hash.state ^= seed;
         match id.as_str() {
             Some(id) => hash.caseless_bytes(id.as_bytes()),
-            None => hash.pieces(id, Self::caseless_bytes),
+            None => hash.pieces(id, true),
         }
         hash.finish()
     }
@@ -93,21 +93,24 @@ impl Hash {
     pub(crate) fn text(&mut self, text: &Text<'_>) {
         match text.as_str() {
             Some(text) => self.bytes(text.as_bytes()),
-            None => self.pieces(text, Self::bytes),
+            None => self.pieces(text, false),
         }
         self.byte(0xff);
     }
 
-    // Generic instead of a function pointer, which could unwind as far as the compiler knows: the C library would then
-    // contain landing pads.
     #[cold]
-    fn pieces(&mut self, text: &Text<'_>, take: impl Fn(&mut Self, &[u8])) {
+    fn pieces(&mut self, text: &Text<'_>, caseless: bool) {
         for (run, escaped) in text.pieces() {
-            take(self, run.as_bytes());
+            self.piece(run, caseless);
             if let Some(char) = escaped {
-                take(self, char.encode_utf8(&mut [0; 4]).as_bytes());
+                self.piece(char.encode_utf8(&mut [0; 4]), caseless);
             }
         }
+    }
+
+    #[inline(never)] // It has two callers, and its loops are large.
+    fn piece(&mut self, piece: &str, caseless: bool) {
+        if caseless { self.caseless_bytes(piece.as_bytes()) } else { self.bytes(piece.as_bytes()) }
     }
 
     pub(crate) const fn finish(mut self) -> u64 {

@@ -115,6 +115,7 @@ impl<'a> Text<'a> {
     }
 
     /// The length of the decoded text in UTF-8 bytes.
+    #[inline(never)] // It has several callers.
     pub fn decoded_len(&self) -> usize {
         match self.as_str() {
             Some(text) => text.len(),
@@ -133,26 +134,20 @@ impl<'a> Text<'a> {
     /// assert!(!Text::plain("WestNO_0").eq_ignore_ascii_case("westno_01"));
     /// ```
     pub fn eq_ignore_ascii_case(&self, other: &str) -> bool {
-        self.equals(other, str::eq_ignore_ascii_case)
+        self.equals(other, true)
     }
 
     /// Whether each part of the decoded text is the same as that of `other` in its place.
     #[inline(never)]
-    fn equals(&self, other: &str, same: impl Fn(&str, &str) -> bool) -> bool {
+    fn equals(&self, other: &str, ignore_case: bool) -> bool {
         if let Some(text) = self.as_str() {
-            return same(text, other);
+            return is_same(text, other, ignore_case);
         }
-        let mut rest = other;
-        let mut is_next = |part: &str| match rest.split_at_checked(part.len()) {
-            Some((next, after)) if same(part, next) => {
-                rest = after;
-                true
-            }
-            _ => false,
-        };
-        let mut pieces = self.pieces();
-        pieces.all(|(run, escaped)| is_next(run) && escaped.is_none_or(|char| is_next(char.encode_utf8(&mut [0; 4]))))
-            && rest.is_empty()
+        let rest = self.pieces().try_fold(other, |rest, (run, escaped)| {
+            let rest = after(rest, run, ignore_case)?;
+            escaped.map_or(Some(rest), |char| after(rest, char.encode_utf8(&mut [0; 4]), ignore_case))
+        });
+        rest.is_some_and(str::is_empty)
     }
 
     /// Copies the decoded text to the front of `buffer`.
@@ -216,8 +211,8 @@ impl fmt::Debug for Text<'_> {
 impl PartialEq for Text<'_> {
     fn eq(&self, other: &Text<'_>) -> bool {
         match (self.as_str(), other.as_str()) {
-            (_, Some(that)) => self.equals(that, |one, other| one == other),
-            (Some(this), None) => other == this,
+            (_, Some(that)) => self.equals(that, false),
+            (Some(this), None) => other.equals(this, false),
             (None, None) => self.chars().eq(other.chars()),
         }
     }
@@ -246,6 +241,17 @@ impl Serialize for Text<'_> {
     }
 }
 
+/// What follows in `text` after a part that is the same.
+#[inline(never)]
+fn after<'a>(text: &'a str, part: &str, ignore_case: bool) -> Option<&'a str> {
+    let (start, rest) = text.split_at_checked(part.len())?;
+    is_same(start, part, ignore_case).then_some(rest)
+}
+
+fn is_same(one: &str, other: &str, ignore_case: bool) -> bool {
+    if ignore_case { one.eq_ignore_ascii_case(other) } else { one == other }
+}
+
 /// Iterator over the decoded characters.
 #[derive(Clone)]
 struct Chars<'a> {
@@ -257,6 +263,7 @@ struct Chars<'a> {
 impl Iterator for Chars<'_> {
     type Item = char;
 
+    #[inline(never)] // It has many callers, all for texts with escapes.
     fn next(&mut self) -> Option<char> {
         loop {
             if let Some(char) = self.run.next().or_else(|| self.escape.take()) {
