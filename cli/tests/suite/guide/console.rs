@@ -6,10 +6,12 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::iter;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use scheduled_events_replay::{Scenario, Server, ServerConfig};
@@ -100,8 +102,7 @@ impl Page {
                  *' --max-polls '*) ;;\n' watch '*) set -- \"$@\" --until-idle ;;\nesac\nexec {PROGRAM} \"$@\"\n"
             ),
         );
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
-        Self { folder, port: port.to_string(), scripts: Vec::new() }
+        Self { folder, port: free_port().to_string(), scripts: Vec::new() }
     }
 
     fn run(&mut self, block: &Block) {
@@ -172,6 +173,15 @@ impl Page {
             });
         text.replace("127.0.0.1:8080", &format!("127.0.0.1:{}", self.port))
     }
+}
+
+/// A port that stays free until the page's server takes it: systems choose the ports of others above these.
+fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    // Where other runs of the tests hardly begin.
+    let first = 10_000 + u16::try_from(std::process::id() % 200).expect("a small number") * 100;
+    let mut ports = iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::Relaxed));
+    ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).expect("a port")
 }
 
 impl Drop for Page {
