@@ -116,9 +116,11 @@ impl Crate {
         let file = self.files.get(&module)?;
         let Some(name) = rest.first().filter(|name| !file.definitions.contains(*name)) else { return Some(module) };
         let behind = |(_, path): &(String, Vec<String>)| {
-            let target = self.resolve(&module, path, depth + 1)?;
-            let is_all = path.last().is_some_and(|last| last == "*");
-            (!is_all || self.files[&target].definitions.contains(name)).then_some(target)
+            // All of a module: what it passes on itself, too.
+            let all = path.split_last().filter(|(last, _)| *last == "*").map(|(_, before)| before);
+            let path = all.map_or_else(|| path.clone(), |before| [before, slice::from_ref(name)].concat());
+            let target = self.resolve(&module, &path, depth + 1)?;
+            (all.is_none() || self.files[&target].definitions.contains(name)).then_some(target)
         };
         let passed_on = file.passed_on.iter().filter(|(known, _)| known == name || known == "*");
         let found = if depth < 8 { passed_on.into_iter().find_map(behind) } else { None };

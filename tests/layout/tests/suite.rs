@@ -78,11 +78,12 @@ fn no_files_of_a_crate_import_each_other_in_a_circle() {
 fn each_crate_depends_only_on_crates_below_it() {
     let names: BTreeMap<String, &str> =
         CRATES.iter().map(|(folder, _)| (name_of(&manifest(folder)), *folder)).collect();
+    let renamed = renamed_in_workspaces();
     let mut wrong = String::new();
     let mut found = 0;
     for (folder, allowed) in CRATES {
         for (kind, name) in dependencies(&manifest(folder)) {
-            let Some(target) = names.get(&name) else { continue };
+            let Some(target) = names.get(renamed.get(&name).unwrap_or(&name)) else { continue };
             found += 1;
             let is_for_tests = kind == "dev-dependencies" && FOR_TESTS.contains(&(folder, *target));
             if !allowed.contains(target) && !is_for_tests {
@@ -158,6 +159,25 @@ fn manifest(folder: &str) -> toml::Table {
     toml::from_str(&fs::read_to_string(&path).expect("a manifest")).expect("TOML")
 }
 
+/// The packages behind names that the workspaces give their dependencies.
+fn renamed_in_workspaces() -> BTreeMap<String, String> {
+    let workspaces = below(&root(), &|path| path.ends_with("Cargo.toml"));
+    let tables =
+        workspaces.iter().filter_map(|path| toml::from_str::<toml::Table>(&fs::read_to_string(path).ok()?).ok());
+    let shared = tables.filter_map(|table| table.get("workspace")?.as_table().cloned());
+    shared.flat_map(|table| dependencies_by_name(&table, "dependencies")).collect()
+}
+
+/// The dependencies of a table, each with its name there and its package's.
+fn dependencies_by_name(table: &toml::Table, kind: &str) -> Vec<(String, String)> {
+    let entries = table.get(kind).and_then(toml::Value::as_table).into_iter().flatten();
+    let package = |(name, entry): (&String, &toml::Value)| {
+        let real = entry.get("package").and_then(toml::Value::as_str);
+        (name.clone(), real.unwrap_or(name).to_owned())
+    };
+    entries.map(package).collect()
+}
+
 fn name_of(manifest: &toml::Table) -> String {
     manifest["package"]["name"].as_str().expect("a name").to_owned()
 }
@@ -169,11 +189,7 @@ fn dependencies(manifest: &toml::Table) -> Vec<(&'static str, String)> {
     let tables = systems.filter_map(|(_, table)| table.as_table()).chain([manifest]);
     for table in tables {
         for kind in ["dependencies", "build-dependencies", "dev-dependencies"] {
-            let entries = table.get(kind).and_then(toml::Value::as_table).into_iter().flatten();
-            found.extend(entries.map(|(name, entry)| {
-                let real = entry.get("package").and_then(toml::Value::as_str);
-                (kind, real.unwrap_or(name).to_owned())
-            }));
+            found.extend(dependencies_by_name(table, kind).into_iter().map(|(_, package)| (kind, package)));
         }
     }
     found
@@ -190,7 +206,7 @@ fn made_up(files: &[(&str, &str)]) -> Crate {
 
 #[test]
 fn circles_are_found_however_the_files_name_each_other() {
-    let rows: [&[(&str, &str)]; 9] = [
+    let rows: [&[(&str, &str)]; 10] = [
         &[("", ""), ("a", "use crate::b::f; fn g() {}"), ("b", "use crate::a::g; fn f() {}")],
         &[("", ""), ("a", "fn g() { crate::b::f() }"), ("b", "fn f() { super::a::g() }")],
         &[
@@ -201,6 +217,12 @@ fn circles_are_found_however_the_files_name_each_other() {
         // Through a name that another file passes on, alone or with all others.
         &[("", "pub use a::g;"), ("a", "use crate::b::f; fn g() {}"), ("b", "use crate::g; fn f() {}")],
         &[("", "pub use a::*;"), ("a", "use crate::b::f; fn g() {}"), ("b", "use crate::g; fn f() {}")],
+        &[
+            ("", "pub use c::*;"),
+            ("a", "use crate::b::f; fn g() {}"),
+            ("b", "use crate::g; fn f() {}"),
+            ("c", "pub use crate::a::*;"),
+        ],
         // From a module within a file.
         &[("", ""), ("a", "use b::f; fn g() {}"), ("a::b", "fn f() {} mod c { use super::super::g; }")],
         // A folder and a file in it.
