@@ -26,7 +26,7 @@
 //!     Ok(())
 //! }
 //!
-//! // Its test: a reboot at sixty times the speed, with an answer of 500 on the way.
+//! // Its test: a reboot at sixty times the speed.
 //! let scenario = Scenario::builtin("user-reboot").ok_or("a built-in name")?;
 //! let server = Server::start(ServerConfig::new(scenario).speed(60.0))?;
 //! approve_all(&server.url())?;
