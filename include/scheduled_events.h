@@ -1749,6 +1749,15 @@ SCHEDEV_API schedev_status schedev_tracker_event(const schedev_tracker *tracker,
 #define SCHEDEV_INTERVAL_MIN_MS 200
 
 /**
+ * For last_call_seconds: half of the notice before NotBefore, at most five minutes; at once for a Preempt, and for a notice of
+ * less than a minute.
+ */
+#define SCHEDEV_LAST_CALL_STANDARD 0
+
+/** For last_call_seconds: never. Without the gate's yes, Azure takes the machine down unprepared. */
+#define SCHEDEV_LAST_CALL_NEVER 4294967295
+
+/**
  * The client as a state machine without I/O. Call schedev_session_next() for the next step, perform it, and pass the
  * result back. A session lives in the caller's memory, and there is nothing to free.
  *
@@ -1799,14 +1808,19 @@ typedef struct schedev_session_config {
    * What was ready before a reboot is not ready after it. The limits are those of machine_id.
    */
   schedev_text boot_id;
+  /**
+   * Only with gate: how many seconds before NotBefore the machine prepares although the gate has not answered yes, or
+   * SCHEDEV_LAST_CALL_STANDARD, or SCHEDEV_LAST_CALL_NEVER. Azure starts an event at NotBefore whether it was approved or not.
+   * Approving still takes the gate's yes.
+   */
+  uint32_t last_call_seconds;
 } schedev_session_config;
 
 /** Initialises a configuration. */
 #define SCHEDEV_SESSION_CONFIG_INIT                                                                                    \
   {                                                                                                                    \
-    sizeof(schedev_session_config), NULL, NULL, 0, SCHEDEV_INTERVAL_MS, false, false, false, {NULL, 0, false}, {       \
-      NULL, 0, false                                                                                                   \
-    }                                                                                                                  \
+    sizeof(schedev_session_config), NULL, NULL, 0, SCHEDEV_INTERVAL_MS, false, false, false, {NULL, 0, false},         \
+        {NULL, 0, false}, SCHEDEV_LAST_CALL_STANDARD                                                                   \
   }
 
 /** Returns the size of memory that a session needs, in bytes, whatever the alignment of the memory. */
@@ -1896,6 +1910,11 @@ typedef enum schedev_step_kind {
    * get this step.
    */
   SCHEDEV_STEP_CANCEL = 11,
+  /**
+   * To report: the last call for event. The machine prepares for it although the gate has not answered yes; approving it still takes
+   * that.
+   */
+  SCHEDEV_STEP_LAST_CALL = 12,
 } schedev_step_kind;
 
 /** What SCHEDEV_STEP_GATE asks. */
@@ -1938,7 +1957,7 @@ typedef struct schedev_step {
   const char *body;
   /** POST: the length of the body in bytes. */
   size_t body_len;
-  /** PREPARE, RECOVER, GATE, CHANGE, DECISION: the event. */
+  /** PREPARE, RECOVER, GATE, CHANGE, DECISION, LAST_CALL: the event. */
   schedev_tracked_event event;
   /** DECISION: the decision. */
   schedev_decision decision;

@@ -439,11 +439,15 @@ struct untracked {
   std::size_t own;
   std::size_t others;
 };
+/// The machine prepares for the event although the gate has not answered yes; approving it still takes that.
+struct last_call {
+  tracked_event event;
+};
 /// A step of a later version of the library. Ignore it.
 struct unknown {};
 
-using any =
-    std::variant<wait, get, post, prepare, recover, gate, cancel, change, decision, problem, untracked, unknown>;
+using any = std::variant<wait, get, post, prepare, recover, gate, cancel, change, decision, problem, untracked,
+                         last_call, unknown>;
 } // namespace step
 
 /// An HTTP response.
@@ -496,6 +500,8 @@ public:
     /// construction of the session only.
     std::string_view machine_id{};
     std::string_view boot_id{};
+    /// How many seconds before NotBefore the machine prepares although the gate has not answered yes; SCHEDEV_LAST_CALL_NEVER.
+    std::uint32_t last_call_seconds = SCHEDEV_LAST_CALL_STANDARD;
   };
 
 #if SCHEDEV_EXCEPTIONS
@@ -662,6 +668,7 @@ private:
     c.recover_all = options.recover_all;
     c.machine_id = detail::view(options.machine_id);
     c.boot_id = detail::view(options.boot_id);
+    c.last_call_seconds = options.last_call_seconds;
     schedev_session *made = nullptr;
     const schedev_status status = schedev_session_init(memory_.get(), schedev_session_size(), &c, &made);
     c_.reset(made);
@@ -694,6 +701,8 @@ private:
       return step::problem{problem(c.problem)};
     case SCHEDEV_STEP_UNTRACKED:
       return step::untracked{c.untracked_own, c.untracked_others};
+    case SCHEDEV_STEP_LAST_CALL:
+      return step::last_call{tracked_event(c.event)};
     default:
       return step::unknown{};
     }

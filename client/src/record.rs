@@ -9,7 +9,7 @@ use scheduled_events_core::{Event, EventId, Text, TrackedEvent, UnixSeconds, VmN
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use scheduled_events_core::record::{HookOutcome, Record, TimedRecord};
+pub use scheduled_events_core::record::{GateOutcome, HookOutcome, Record, TimedRecord};
 
 /// Writes a record as one line of JSON, with all characters escaped that are unsafe to print.
 ///

@@ -122,8 +122,8 @@ pub use policy::{
     TooManyRules,
 };
 pub use session::{
-    AnswerOutcome, Cause, GateAnswer, GatePhase, Preparation, RecoveryStatus, Report, RequestOutcome, Response,
-    Session, SessionConfig, SessionConfigError, SnapshotError, Step, Untracked, Waiting, WaitsFor, limits,
+    AnswerOutcome, Cause, GateAnswer, GatePhase, LastCall, Preparation, RecoveryStatus, Report, RequestOutcome,
+    Response, Session, SessionConfig, SessionConfigError, SnapshotError, Step, Untracked, Waiting, WaitsFor, limits,
     snapshot_length,
 };
 pub use time::{UnixMillis, UnixSeconds};

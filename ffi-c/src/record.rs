@@ -2,8 +2,8 @@
 
 use std::ffi::c_char;
 
-use scheduled_events_core::record::{EventMembers, Record, ResourceList};
-use scheduled_events_core::{Event, EventId, Resources, Session, Text, UnixSeconds};
+use scheduled_events_core::record::{EventMembers, GateOutcome, HookOutcome, Record, ResourceList};
+use scheduled_events_core::{Event, EventId, GatePhase, Resources, Session, Text, UnixSeconds};
 
 use crate::abi::pointers::{input, output_buffer, zero};
 use crate::abi::tagged::object;
@@ -102,7 +102,7 @@ fn record_of<'a>(
         event_members(&step.event, texts, document.and_then(|document| document.find(&EventId::new(&texts.id))));
     let position = document.map(|document| document.position(step.problem.offset));
     Ok(match step.kind {
-        kind if kind == SCHEDEV_STEP_PREPARE as u32 => Record::Prepare { outcome: None, event },
+        kind if kind == SCHEDEV_STEP_PREPARE as u32 => Record::Prepare { outcome: HookOutcome::Begun, event },
         kind if kind == SCHEDEV_STEP_RECOVER as u32 => Record::Recover { event_ids: ids, outcome: None, event },
         kind if kind == SCHEDEV_STEP_CHANGE as u32 => {
             Record::Change { change: change_of(step.change).ok_or(SCHEDEV_ERROR_ARGUMENT)?, event }
@@ -113,6 +113,9 @@ fn record_of<'a>(
             rule: u16::try_from(step.decision.rule).ok().filter(|rule| *rule > 0),
             reason: step.decision.core_reason().ok_or(SCHEDEV_ERROR_ARGUMENT)?,
         },
+        kind if kind == SCHEDEV_STEP_LAST_CALL as u32 => {
+            Record::Gate { phase: GatePhase::Prepare, outcome: GateOutcome::LastCall, event }
+        }
         kind if kind == SCHEDEV_STEP_PROBLEM as u32 => Record::Problem {
             event: step.problem.has_event.is_on().then_some(step.problem.event_index),
             member: step.problem.core_member(),
@@ -229,7 +232,11 @@ mod tests {
             (untracked, r#"{"record":"untracked","own":0,"others":12,TIME}"#),
             (
                 step(SCHEDEV_STEP_PREPARE),
-                r#"{"record":"prepare","event_id":"a\"b","outcome":null,"event_type":null,"event_status":null,"resource_type":null,"resources":null,"not_before":null,"description":null,"event_source":null,"duration_in_seconds":null,"mine":null,TIME}"#,
+                r#"{"record":"prepare","event_id":"a\"b","outcome":"begun","event_type":null,"event_status":null,"resource_type":null,"resources":null,"not_before":null,"description":null,"event_source":null,"duration_in_seconds":null,"mine":null,TIME}"#,
+            ),
+            (
+                step(SCHEDEV_STEP_LAST_CALL),
+                r#"{"record":"gate","event_id":"a\"b","phase":"prepare","outcome":"last-call","event_type":null,"event_status":null,"resource_type":null,"resources":null,"not_before":null,"description":null,"event_source":null,"duration_in_seconds":null,"mine":null,TIME}"#,
             ),
             (
                 step(SCHEDEV_STEP_RECOVER),
@@ -262,7 +269,7 @@ mod tests {
         };
         step.now_ms = i64::MIN;
         assert!(json(&step).unwrap().len() < OTHER_MAX_BYTES);
-        for kind in [SCHEDEV_STEP_PREPARE, SCHEDEV_STEP_DECISION] {
+        for kind in [SCHEDEV_STEP_PREPARE, SCHEDEV_STEP_DECISION, SCHEDEV_STEP_LAST_CALL] {
             step.kind = kind as u32;
             step.decision = schedev_decision {
                 action: crate::policy::schedev_action::SCHEDEV_ACTION_PREPARE as u32,

@@ -7,8 +7,8 @@ use arbitrary::Unstructured;
 use scheduled_events_core::record::{CauseWord, Record, is_unsafe_to_print};
 use scheduled_events_core::{
     Action, AnswerOutcome, Cause, Change, Document, Event, EventId, EventKind, EventType, EventTypes, GateAnswer,
-    Leader, Policy, Preparation, Report, RequestOutcome, Response, Rule, Scope, Session, SessionConfig, Step,
-    UnixMillis, VmNames, WaitsFor,
+    GatePhase, Leader, Policy, Preparation, Report, RequestOutcome, Response, Rule, Scope, Session, SessionConfig,
+    Step, UnixMillis, VmNames, WaitsFor,
 };
 
 use crate::grammar::{self, rarely};
@@ -28,8 +28,13 @@ struct EventState {
     ended: bool,
     /// A preparation was issued, for the event with this type and this duration.
     prepared_for: Option<(String, u32)>,
-    /// The attempt in progress: a preparation, or a question to the gate.
+    /// The preparation in progress.
     running: Option<u32>,
+    /// Since the event changed, the gate has opened for the preparation, or the last call has come.
+    may_prepare: bool,
+    last_call: bool,
+    /// It was prepared for by the last call, so that the gate is asked meanwhile.
+    by_last_call: bool,
     prepared: Option<Preparation>,
     /// Another machine may be still to be recovered from it, also if it has returned meanwhile.
     to_recover: bool,
@@ -196,7 +201,7 @@ fn check_record(report: &Report<'_>, body: &str, now: UnixMillis) {
     assert!(value["record"].is_string() && value["time"] == now.seconds().to_string().as_str(), "{value}");
     let line = report.to_string();
     match report {
-        Report::Change { event, .. } | Report::Decision { event, .. } => {
+        Report::Change { event, .. } | Report::Decision { event, .. } | Report::LastCall { event } => {
             assert!(line.starts_with(event.event_id().as_str()), "{line}");
         }
         Report::Problem(problem) => assert!(line.ends_with(&format!("at byte {}", problem.offset)), "{line}"),
@@ -231,6 +236,7 @@ impl Host {
             // Everything in progress is lost and issued again.
             event.running = None;
             event.recovering = None;
+            (event.may_prepare, event.last_call) = (false, false);
         }
         self.recovering = None;
         self.cancelled.clear();
@@ -367,6 +373,11 @@ impl Host {
                     let what = (event.event_type().to_owned(), event.duration_in_seconds().unwrap_or(u32::MAX));
                     let event = self.events.entry(id.clone()).or_default();
                     assert_eq!(event.running, None, "{id} is prepared for twice");
+                    assert!(
+                        !self.has_gate || event.may_prepare || event.last_call,
+                        "{id} is prepared for without the gate"
+                    );
+                    event.by_last_call = !event.may_prepare;
                     assert!(!event.ended, "{id} is prepared for after its end");
                     assert!(!is_own || self.recovering.is_none(), "{id} is prepared for during the recovery");
                     (event.running, event.prepared) = (Some(attempt), None);
@@ -374,10 +385,12 @@ impl Host {
                     event.to_recover = true;
                     assert!(!is_own || self.session.out_of_service_since().is_some());
                 }
-                Step::Gate { event, attempt, .. } => {
+                Step::Gate { event, phase, attempt } => {
                     let id = key(event.event_id());
                     let event = self.events.entry(id.clone()).or_default();
-                    assert!(self.has_gate && event.running.is_none() && !event.ended, "{id}: {event:?}");
+                    let is_idle = event.running.is_none() || event.by_last_call;
+                    assert!(self.has_gate && is_idle && !event.ended, "{id}: {event:?}");
+                    event.may_prepare |= (phase, self.gate_answer) == (GatePhase::Prepare, GateAnswer::Open);
                     let outcome = self.session.gate_answered(attempt, self.gate_answer, self.now);
                     assert_eq!(outcome, AnswerOutcome::Accepted);
                 }
@@ -410,6 +423,10 @@ impl Host {
                     self.changed(id, change);
                 }
                 Step::Report(Report::Decision { .. }) => {}
+                Step::Report(Report::LastCall { event }) => {
+                    assert!(self.has_gate);
+                    self.events.entry(key(event.event_id())).or_default().last_call = true;
+                }
                 Step::Report(Report::Untracked(_)) => assert!(self.exceeded),
                 Step::Report(Report::Problem(problem)) => assert!(problem.offset < self.body.len()),
             }
@@ -489,6 +506,9 @@ impl Host {
     /// Invariant 7.
     fn changed(&mut self, id: String, change: Change) {
         let exceeded = self.exceeded;
+        if let Some(event) = self.events.get_mut(&id) {
+            (event.may_prepare, event.last_call) = (false, false);
+        }
         let known = self.events.get(&id).filter(|event| !event.ended).cloned();
         match (change, known) {
             (Change::Scheduled | Change::StartedWithoutNotice, None) => {

@@ -11,7 +11,9 @@ use pyo3::types::{PyDelta, PyDict, PyString};
 use scheduled_events::imds::{API_VERSION, names_for};
 use scheduled_events::policy_file;
 use scheduled_events_core::record::{EventMembers, Record};
-use scheduled_events_core::{Action, EventKind, EventSources, EventTypes, Leader, Policy, Rule, Scope, SourceKind};
+use scheduled_events_core::{
+    Action, EventKind, EventSources, EventTypes, LastCall, Leader, Policy, Rule, Scope, SourceKind,
+};
 
 use crate::convert::{Arg, Moment, Names, datetime, utf8};
 use crate::errors;
@@ -358,6 +360,15 @@ fn leader_of(argument: &Bound<'_, PyAny>) -> PyResult<Leader> {
         return Err(refused(&format!("unknown key {key:?} of leader; expected mode or take_over_after")));
     }
     policy_file::leader(&mode, take_over_after).map_err(|message| refused(&message))
+}
+
+/// When a machine prepares although its gate has not answered yes: None, "never", or a duration before `NotBefore`.
+pub(crate) fn last_call_of(value: Option<&Bound<'_, PyAny>>) -> PyResult<LastCall> {
+    let Some(value) = value else { return Ok(LastCall::Standard) };
+    if value.extract::<String>().is_ok_and(|word| word == "never") {
+        return Ok(LastCall::Never);
+    }
+    duration(value).map(LastCall::Before)
 }
 
 /// A duration in seconds: a number, a `timedelta`, or a text such as `"2min"`.

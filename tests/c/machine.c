@@ -67,6 +67,7 @@ static schedev_step act_until(struct host *host, int64_t until) {
     case SCHEDEV_STEP_DECISION:
     case SCHEDEV_STEP_PROBLEM:
     case SCHEDEV_STEP_UNTRACKED:
+    case SCHEDEV_STEP_LAST_CALL:
       EXPECT(step.attempt == 0 && step.gate_phase == 0 && step.session == NULL);
       break;
     default:
@@ -292,6 +293,44 @@ static void test_gate(void) {
   EXPECT(host.polled > opened); /* A poll after the answer shows the event unchanged. */
 }
 
+/* The machine prepares by the last call, whatever its gate does, and is not approved without the gate's yes. */
+static void test_last_call(void) {
+  static struct host host;
+  /* At 12:36:40, ten minutes after the start. */
+  const char *body = DOCUMENT_OF("2", EVENT("a", "Reboot", ",\"NotBefore\":\"Sun, 13 Sep 2020 12:36:40 GMT\""));
+  const struct {
+    uint32_t seconds;
+    int64_t after_ms;
+  } cases[] = {{SCHEDEV_LAST_CALL_STANDARD, 300000}, {120, 480000}, {SCHEDEV_LAST_CALL_NEVER, 0}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    schedev_session_config config = base();
+    schedev_step step;
+    config.gate = true;
+    config.last_call_seconds = cases[i].seconds;
+    begin(&host, &config, START);
+    host.body = body;
+    do {
+      step = act_until(&host, START + 700000);
+      if (step.kind == SCHEDEV_STEP_GATE) {
+        EXPECT(step.gate_phase == SCHEDEV_GATE_PHASE_PREPARE);
+        EXPECT(schedev_session_gate_answered(host.session, step.attempt, SCHEDEV_GATE_ANSWER_CLOSED, host.now, NULL) ==
+               SCHEDEV_OK);
+      } else if (step.kind == SCHEDEV_STEP_PREPARE) {
+        EXPECT(host.now == START + cases[i].after_ms);
+        ready(&host, step.attempt);
+      } else {
+        EXPECT(step.kind == 0);
+      }
+    } while (step.kind != 0);
+    EXPECT(in_service(&host) == (cases[i].after_ms == 0));
+  }
+  /* A program that was compiled with the header that had no last_call_seconds. */
+  schedev_session_config shorter = base();
+  shorter.gate = true;
+  shorter.struct_size = offsetof(schedev_session_config, last_call_seconds);
+  begin(&host, &shorter, START);
+}
+
 /* Restores the state of one machine and boot with another configuration. */
 static schedev_status restart(struct host *host, const schedev_session_config *config) {
   static char snapshot[SCHEDEV_SNAPSHOT_MAX_BYTES];
@@ -426,6 +465,7 @@ int main(void) {
   test_other_machine();
   test_recover_all();
   test_gate();
+  test_last_call();
   test_restarts();
   test_rules();
   return 0;

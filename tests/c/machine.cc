@@ -102,6 +102,15 @@ void gate_and_other_machine() {
   EXPECT(host.session.gate_answered(gate.attempt, se::gate_answer::open, host.now) == se::answer::accepted);
   EXPECT(host.expect<se::step::post>().body == R"({"StartRequests":[{"EventId":"a"}]})");
 
+  options.last_call_seconds = 900;
+  struct host ungated(options);
+  ungated.serve({"a"}, "Reboot");
+  gate = ungated.expect<se::step::gate>();
+  EXPECT(ungated.session.gate_answered(gate.attempt, se::gate_answer::closed, ungated.now) == se::answer::accepted);
+  EXPECT(ungated.expect<se::step::last_call>().event.id() == "a");
+  EXPECT(ungated.session.step_json().value().find(R"("outcome":"last-call")") != std::string::npos);
+  EXPECT(ungated.expect<se::step::prepare>().event.id() == "a");
+
   const std::string snapshot = host.session.snapshot();
   options.machine_id = "a clone of this machine";
   se::session other(options);

@@ -3,10 +3,14 @@
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import scheduled_events as se
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeGuard
 
 ROOT = Path(__file__).resolve().parents[2]
 VM = "WestNO_0"
@@ -31,3 +35,8 @@ def event(document: se.Document) -> se.Event:
 def environment() -> "dict[str, str]":
     """The environment for programs that use this Python."""
     return {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONUNBUFFERED": "1"}
+
+
+def has_prepared(record: object) -> "TypeGuard[se.Prepare]":
+    """Whether it is the end of a preparation."""
+    return isinstance(record, se.Prepare) and record.outcome != "begun"

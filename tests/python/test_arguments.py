@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import DOCUMENT, VM
+from conftest import DOCUMENT, VM, has_prepared
 from test_queue import eventually
 
 import scheduled_events as se
@@ -176,7 +176,7 @@ def test_a_function_without_need_for_a_task_gets_none() -> None:
     for worker, count in workers:
         with se.replay("user-reboot", speed=300) as url, se.Client(url, vm_names=VM) as client:
             for record in client.watch(PREPARE, prepare=worker, interval=0.2):
-                if isinstance(record, se.Prepare):
+                if has_prepared(record):
                     assert record.outcome == "ready"
                     break
         assert len(calls.pop()) == count
@@ -193,7 +193,7 @@ def test_a_task_is_cancelled_when_its_event_ends_or_the_watcher_stops(scenario: 
     with se.replay(scenario, speed=60) as url, se.Client(url, vm_names=VM) as client:
         watch = client.watch(PREPARE, prepare=prepare, until_idle=True, interval=0.2)
         if scenario == "cancelled":
-            assert [record.outcome for record in watch if isinstance(record, se.Prepare)] == ["cancelled"]
+            assert [record.outcome for record in watch if has_prepared(record)] == ["cancelled"]
         else:
             eventually(lambda: given)
             watch.close()

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import VM
+from conftest import VM, has_prepared
 
 import scheduled_events as se
 
@@ -133,14 +133,18 @@ def test_a_watch_reports_an_event_from_start_to_end(tmp_path: Path) -> None:
         assert watch.closed
         assert list(watch) == []
     assert [record.record for record in records] == [
-        "change", "decision", "prepare", "approval", "change", "change", "recover",
+        "change", "decision", "prepare", "prepare", "approval", "change", "change", "recover",
     ]  # fmt: skip
     assert [record.change for record in records if isinstance(record, se.Change)] == [
         "scheduled",
         "started",
         "completed",
     ]
-    assert [record.outcome for record in records if isinstance(record, (se.Prepare, se.Recover))] == ["ready", "done"]
+    assert [record.outcome for record in records if isinstance(record, (se.Prepare, se.Recover))] == [
+        "begun",
+        "ready",
+        "done",
+    ]
     assert [what for what, _ in seen] == ["prepare", "recover"]
     event = seen[0][1]
     assert isinstance(event, se.Event)
@@ -158,7 +162,7 @@ def test_an_event_whose_preparation_fails_is_not_approved(worker: Any, caplog: p
     with server as url, se.Client(url) as client, caplog.at_level(logging.INFO, "scheduled_events"):
         records = list(client.watch(PREPARE, prepare=worker, until_idle=True, interval=0.3))
         assert [request for request in server.requests() if request["method"] == "POST"] == []
-    outcomes = [record.outcome for record in records if isinstance(record, se.Prepare)]
+    outcomes = [record.outcome for record in records if has_prepared(record)]
     assert outcomes == ["no-command" if worker is None else "failed"]
     assert not [record for record in records if isinstance(record, se.Approval)]
     logged = [record.message for record in caplog.records if record.name == "scheduled_events"]
@@ -181,7 +185,7 @@ def test_a_coroutine_that_is_not_awaited_fails_the_preparation(caplog: pytest.Lo
         records = []
         for record in client.watch(PREPARE, prepare=partial(drain_later), interval=0.2):
             records.append(record)
-            if isinstance(record, se.Prepare):
+            if has_prepared(record):
                 break
         assert records[-1].outcome == "failed"
         assert not any(isinstance(record, se.Approval) for record in records)
@@ -194,7 +198,7 @@ def test_aio_awaits_what_a_worker_returns() -> None:
         with se.replay("user-reboot", speed=60) as url:
             async with se.aio.watch(url, policy=PREPARE, prepare=partial(drain_later), vm_names=VM) as watch:
                 async for record in watch:
-                    if isinstance(record, se.Prepare):
+                    if has_prepared(record):
                         assert (record.outcome, drained) == ("ready", [record.event_id])
                         return
 
@@ -249,7 +253,11 @@ def test_a_worker_runs_even_if_no_thread_can_be_started(monkeypatch: pytest.Monk
         options: dict[str, Any] = {"until_idle": True, "interval": 0.2}
         records = list(client.watch(PREPARE, prepare=done.append, recover=done.append, **options))
     assert refused
-    assert [record.outcome for record in records if isinstance(record, (se.Prepare, se.Recover))] == ["ready", "done"]
+    assert [record.outcome for record in records if isinstance(record, (se.Prepare, se.Recover))] == [
+        "begun",
+        "ready",
+        "done",
+    ]
     assert len(done) == 2
 
 

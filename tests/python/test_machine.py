@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import VM
+from conftest import VM, has_prepared
 
 import scheduled_events as se
 
@@ -353,7 +353,7 @@ def test_a_watch_recovers_once_from_overlapping_events(tmp_path: Path) -> None:
     with se.replay(scenario, speed=60) as url, se.Client(url, vm_names=VM) as client:
         options: dict[str, Any] = {"prepare": lambda _: True, "recover": recovered.append, "until_idle": True}
         records = list(client.watch(PREPARE, interval=0.2, **options))
-    ids = [record.event_id for record in records if isinstance(record, se.Prepare)]
+    ids = [record.event_id for record in records if has_prepared(record)]
     assert len(ids) == 2
     assert records[-1].to_dict()["outcome"] == "done"
     recover = only(se.Recover, records)
@@ -390,9 +390,9 @@ def test_a_watch_waits_for_a_cancelled_function_and_ignores_its_result() -> None
             kinds.append(record.change if isinstance(record, se.Change) else record.record)
             if kinds[-1] == "cancelled":
                 release.set()
-            if isinstance(record, se.Prepare):
+            if has_prepared(record):
                 assert record.outcome == "cancelled"
-    assert kinds == ["scheduled", "decision", "cancelled", "prepare", "recover"]
+    assert kinds == ["scheduled", "decision", "prepare", "cancelled", "prepare", "recover"]
 
 
 def test_a_watch_asks_its_gate(caplog: pytest.LogCaptureFixture) -> None:
@@ -428,6 +428,31 @@ def test_a_watch_asks_its_gate(caplog: pytest.LogCaptureFixture) -> None:
     assert kinds.index("approval") == max(at for at, kind in enumerate(kinds) if kind == "gate") + 1
     assert "the gate failed" in caplog.text
     assert "no quorum" in caplog.text
+
+
+def test_a_session_prepares_by_the_last_call() -> None:
+    soon = event("a", NotBefore=moment(610).strftime("%Y-%m-%dT%H:%M:%SZ"))
+    for last_call, expected in ((None, 310), (timedelta(minutes=2), 490), ("30s", 580), ("never", None)):
+        machine = Machine(gate=True, last_call=last_call)
+        steps: list[Any] = []
+        while machine.now < START + 700 and not has(se.PrepareDue, steps):
+            steps += machine.serve(soon)
+            for step in steps:
+                if isinstance(step, se.GateDue):
+                    machine.session.gate_answered("a", False, attempt=step.attempt, now=machine.now)
+        assert (machine.now - START if has(se.PrepareDue, steps) else None) == expected, last_call
+        records = [step.record for step in steps if isinstance(step, se.Report)]
+        outcomes = [(record.phase, record.outcome) for record in records if isinstance(record, se.Gate)]
+        assert outcomes == ([] if expected is None else [("prepare", "last-call")])
+    wrong: Any
+    for wrong in ("soon", -1, 1.5, object()):
+        for refused in (
+            lambda wrong: Machine(gate=True, last_call=wrong),
+            lambda wrong: se.Client("http://127.0.0.1:1", vm_names=VM).watch(last_call=wrong),
+            lambda wrong: se.aio.watch("http://127.0.0.1:1", vm_names=VM, last_call=wrong),
+        ):
+            with pytest.raises(se.Error):
+                refused(wrong)
 
 
 def test_a_gate_that_stays_closed_approves_nothing(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use scheduled_events::hooks::CommandLine;
-use scheduled_events_core::Change;
+use scheduled_events_core::{Change, LastCall};
 
 use super::shared::{LogArgs, MachineArgs, OutputArgs, PolicyArgs, ServiceArgs, interval, timeout};
 
@@ -59,6 +59,11 @@ pub(crate) struct WatchArgs {
     /// policy's leader is ignored
     #[arg(long, value_name = "COMMAND", value_parser = CommandLine::parse)]
     pub(crate) gate: Option<CommandLine>,
+    /// Prepare TIME before the start of an event although the gate has not answered yes: Azure starts it in any case. Approving
+    /// still takes the gate's yes. `never` does not prepare without it [default: half of the notice, at most 5min; at once for a
+    /// Preempt and for less than a minute]
+    #[arg(long, value_name = "TIME|never", value_parser = last_call, requires = "gate")]
+    pub(crate) last_call: Option<LastCall>,
     /// Time between two polls, at least 200ms
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub(crate) interval: Duration,
@@ -75,6 +80,15 @@ pub(crate) struct WatchArgs {
     #[cfg(windows)]
     #[arg(long)]
     pub(crate) event_log: bool,
+}
+
+fn last_call(text: &str) -> Result<LastCall, String> {
+    if text == "never" {
+        return Ok(LastCall::Never);
+    }
+    let time = humantime::parse_duration(text)
+        .map_err(|error| format!("{error}; expected a time before the start of an event, such as 2min, or never"))?;
+    Ok(LastCall::Before(u32::try_from(time.as_secs()).unwrap_or(u32::MAX)))
 }
 
 fn on_change(text: &str) -> Result<(Change, CommandLine), String> {

@@ -95,6 +95,7 @@ impl Report {
                 action: waits.action,
                 rule: waits.rule,
                 reason: waits.reason.as_deref().map(Text::plain),
+                last_call: waits.last_call,
                 event: event.members(names.as_deref()),
             })?;
         }
@@ -176,6 +177,7 @@ fn recovery_only(event: &EventRecord) -> WaitingEvent {
         action: None,
         rule: None,
         reason: None,
+        last_call: false,
     }
 }
 
@@ -230,7 +232,7 @@ fn progress(waits: &WaitingEvent, now: UnixSeconds) -> String {
         (None, Some(_)) => format!("waits for the gate {phase}; asked again {}", at(waits.until)),
         (None, None) => format!("waits for the gate {phase}"),
     };
-    match waits.waits_for {
+    let progress = match waits.waits_for {
         WaitsFor::Document => "waits for the next document".to_owned(),
         WaitsFor::DueTime => {
             let of_rule = waits.rule.map_or(String::new(), |rule| format!(" of rule {rule}"));
@@ -263,7 +265,8 @@ fn progress(waits: &WaitingEvent, now: UnixSeconds) -> String {
             (None, None) => "over; waits for the recovery".to_owned(),
         },
         other => other.word().to_owned(),
-    }
+    };
+    if waits.last_call { format!("{progress}; prepared by the last call, without the gate") } else { progress }
 }
 
 /// A time of day with its zone, and how far it is from now.
@@ -322,6 +325,11 @@ mod tests {
             (
                 WaitingEvent { until: Some(later(5)), ..waits(WaitsFor::GateToPrepare) },
                 "waits for the gate before the preparation; asked again at 22:20:05 UTC (in 5 s)",
+            ),
+            (
+                WaitingEvent { until: Some(later(5)), last_call: true, ..waits(WaitsFor::GateToPrepare) },
+                "waits for the gate before the preparation; asked again at 22:20:05 UTC (in 5 s); prepared by the last call, \
+                 without the gate",
             ),
             (
                 WaitingEvent { until: Some(later(5)), ..waits(WaitsFor::Recovery) },

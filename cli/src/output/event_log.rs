@@ -14,9 +14,9 @@ use scheduled_events_core::Change;
 use scheduled_events_core::record::EventMembers;
 use scheduled_events_windows::event_log::{EventLog, Level};
 
-use crate::output::format::{cell, printable, sentence};
+use crate::output::format::{LAST_CALL, cell, printable, sentence};
 use scheduled_events::limits::EXIT_OUTPUT_WAIT;
-use scheduled_events::record::{HookOutcome, Record, TimedRecord};
+use scheduled_events::record::{GateOutcome, HookOutcome, Record, TimedRecord};
 
 /// The name of the source in the Event Log, which is that of the service.
 pub(crate) const SOURCE: &str = "scheduled-events";
@@ -47,6 +47,7 @@ pub(crate) enum Entry {
     NotApproved = 131,
     Prepared = 140,
     NotPrepared = 141,
+    LastCall = 142,
     Recovered = 150,
     NotRecovered = 151,
     Problem = 160,
@@ -65,6 +66,7 @@ impl Entry {
             | Self::StartedWithoutNotice
             | Self::NotApproved
             | Self::NotPrepared
+            | Self::LastCall
             | Self::NotRecovered
             | Self::Problem
             | Self::Untracked
@@ -220,10 +222,15 @@ pub(crate) fn record(timed: &TimedRecord<'_>) {
                 add(entry, &format!("{word}: {}; {status}", named(event)));
             }
         }
-        Record::Prepare { outcome: Some(outcome), event } => match outcome {
+        // Its result follows.
+        Record::Prepare { outcome: HookOutcome::Begun, .. } => {}
+        Record::Prepare { outcome, event } => match outcome {
             HookOutcome::Ready => add(Entry::Prepared, &format!("prepared: {}", named(event))),
             _ => add(Entry::NotPrepared, &format!("not prepared: {}; {}", named(event), outcome.word())),
         },
+        Record::Gate { outcome: GateOutcome::LastCall, event, .. } => {
+            add(Entry::LastCall, &format!("last call: {}; {LAST_CALL}", named(event)));
+        }
         Record::Recover { outcome: Some(outcome), event, .. } => match outcome {
             HookOutcome::Done | HookOutcome::NoCommand | HookOutcome::DryRun => {
                 add(Entry::Recovered, &format!("recovered: {}; {}", named(event), outcome.word()));
@@ -299,6 +306,7 @@ mod tests {
             Entry::NotApproved,
             Entry::Prepared,
             Entry::NotPrepared,
+            Entry::LastCall,
             Entry::Recovered,
             Entry::NotRecovered,
             Entry::Problem,

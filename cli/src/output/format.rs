@@ -8,6 +8,9 @@ use scheduled_events_core::record::Printable;
 
 use crate::output::table::{CELL_MAX, TEXT_MAX, cut};
 
+/// What the last call means.
+pub(crate) const LAST_CALL: &str = "the gate has not answered yes; preparing without it";
+
 /// Text from outside, with unsafe characters escaped.
 pub(crate) fn printable(text: &str) -> String {
     Printable(text).to_string()

@@ -97,9 +97,9 @@ impl AuditLane {
         let result = match (kind, word("outcome"), record.get("status").and_then(Value::as_u64)) {
             (MarkKind::Approved, _, Some(status)) => format!("status {status}"),
             (MarkKind::Approved, ..) => "no response".to_owned(),
+            // It begins, or has yet to begin.
+            (_, None | Some("begun"), _) => return,
             (_, Some(outcome), _) => outcome.to_owned(),
-            // Without an outcome, it has yet to begin.
-            (_, None, _) => return,
         };
         let ids = record.get("event_ids").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
         let own_id = if record.get("event_ids").is_some() { None } else { word("event_id") };

@@ -219,6 +219,10 @@ impl Host for CommandHost {
             reply.prepared(Preparation::Failed, HookOutcome::NoCommand);
             return;
         };
+        // A machine that is out of service is known to be so, whatever ends the watcher meanwhile.
+        if let Some(audit) = &mut self.audit {
+            audit.sync_unless_stalled();
+        }
         // It may run beyond the start of the event: a checkpoint may still succeed. Its end cancels the preparation.
         let time = self.prepare_timeout.or(if time_left.is_some() { None } else { Some(COMMAND_TIME) });
         let attempt = reply.attempt();

@@ -8,7 +8,7 @@ use scheduled_events_core::record::{EventMembers, ResourceList};
 use scheduled_events_core::{Action, Change, UnixSeconds};
 
 use crate::args::OutputArgs;
-use crate::output::format::{cell, date_and_time, duration, from_now, names, now, printable, sentence};
+use crate::output::format::{LAST_CALL, cell, date_and_time, duration, from_now, names, now, printable, sentence};
 use crate::output::journal::{self, Priority};
 use crate::output::status_line;
 use crate::output::style::{BAD, CAUTION, DIM, GOOD, PLAIN, action_style};
@@ -17,7 +17,7 @@ use crate::output::terminal;
 use crate::output::{diagnose, is_quiet, print_progress, print_progress_record};
 use crate::system::systemd;
 use crate::watch::others::OthersSummary;
-use scheduled_events::record::{HookOutcome, Record, TimedRecord};
+use scheduled_events::record::{GateOutcome, HookOutcome, Record, TimedRecord};
 use scheduled_events::watch::{Note, WatchStatus};
 
 /// How soon a summary is complete: the reports of one poll follow each other at once.
@@ -209,7 +209,12 @@ impl RecordPrinter {
                     line(word, style, &type_of(event), &event.event_id, &status);
                 }
             }
-            Record::Prepare { outcome: Some(outcome), event } => {
+            // Its result follows.
+            Record::Prepare { outcome: HookOutcome::Begun, .. } => {}
+            Record::Gate { outcome: GateOutcome::LastCall, event, .. } => {
+                line("last call", BAD, &type_of(event), &event.event_id, LAST_CALL);
+            }
+            Record::Prepare { outcome, event } => {
                 let (word, style) = match outcome {
                     HookOutcome::Ready => ("prepared", GOOD),
                     _ => ("not prepared", BAD),

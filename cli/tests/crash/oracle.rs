@@ -138,7 +138,7 @@ impl Transcript {
     }
 
     fn reported_outcome(&self, kind: &str, id: &str) -> Option<usize> {
-        self.reported(|record| record["record"] == kind && record["event_id"] == id)
+        self.reported(|record| record["record"] == kind && record["event_id"] == id && record["outcome"] != "begun")
     }
 
     /// The runs in which this command started.

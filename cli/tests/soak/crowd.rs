@@ -93,7 +93,7 @@ pub(crate) fn run() {
         began.elapsed().as_secs()
     );
     let own: Vec<_> = finished.records().iter().filter(|record| record["event_id"] == "own").map(word).collect();
-    assert_eq!(own, ["scheduled", "prepare", "ready", "started", "completed", "done"]);
+    assert_eq!(own, ["scheduled", "prepare", "begun", "ready", "started", "completed", "done"]);
     assert_eq!(finished.approved(), ["own"]);
     assert!(finished.of_kind("poll-failed").is_empty());
     // Those that ended are followed until that is reported, and others take their places in the next document.

@@ -308,7 +308,7 @@ impl Accounts {
         let expected: &[&str] = match kind(number) {
             "foreign" => &["scheduled", "hold", "started", "completed"],
             "unannounced" => &["started-without-notice", "hold", "completed"],
-            _ => &["scheduled", "prepare", "ready", "approved", "started", "completed", "done"],
+            _ => &["scheduled", "prepare", "begun", "ready", "approved", "started", "completed", "done"],
         };
         if all == expected {
             self.open.remove(&id);

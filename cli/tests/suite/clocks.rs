@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::support::{
     FakeService, Folder, PREPARE_ALL, Run, VM, WHILE_TEST_RUNS, command, eventually, freeze, in_future, lines,
-    together, with,
+    preparation_ended, together, with,
 };
 
 /// A watcher whose wall clock the test sets, and whose preparations wait for a file.
@@ -61,8 +61,7 @@ impl Fixture {
 
     /// The outcome of the event's preparation.
     fn prepared(&mut self, id: &str) -> String {
-        let record =
-            self.run.record("a preparation", |record| record["record"] == "prepare" && record["event_id"] == id);
+        let record = self.run.record("a preparation", |record| preparation_ended(record) && record["event_id"] == id);
         record["outcome"].as_str().expect("a word").to_owned()
     }
 
@@ -111,7 +110,7 @@ fn setting_the_wall_clock_by_a_year_stops_no_poll_and_no_preparation() {
         fixture.service.show(3, &[event("a", notice), event("b", notice)]);
         fixture.await_preparation("b");
         fixture.service.await_polls(4);
-        assert!(fixture.run.records().iter().all(|record| record["record"] != "prepare"), "{}", fixture.run.stdout());
+        assert!(!fixture.run.records().iter().any(preparation_ended), "{}", fixture.run.stdout());
         fixture.let_preparations_end();
         for id in ["a", "b"] {
             assert_eq!(fixture.prepared(id), "ready", "{id} after {shift}");

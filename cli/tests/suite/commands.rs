@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 #[cfg(unix)]
 use crate::support::WHILE_TEST_RUNS;
 use crate::support::{
-    FakeService, Folder, PREPARE_ALL, Run, VM, command, eventually, freeze, helper, in_future, lines, started, together,
+    FakeService, Folder, PREPARE_ALL, Run, VM, command, eventually, freeze, helper, in_future, lines,
+    preparation_ended, started, together,
 };
 use crate::support::{about_event_of, with};
 
@@ -89,7 +90,7 @@ fn prepare_and_recover_run_once_beside_the_polling_and_approval_waits_for_ready(
     assert!(service.posted().is_empty());
 
     std::fs::write(&go, "").expect("a file");
-    let prepared = run.record("a preparation", |record| record["record"] == "prepare");
+    let prepared = run.record("a preparation", preparation_ended);
     run.record("an approval", |record| record["record"] == "approval");
 
     // The machine is not taken back into service before the event has ended.
@@ -108,8 +109,10 @@ fn prepare_and_recover_run_once_beside_the_polling_and_approval_waits_for_ready(
     assert_eq!(changes[0]["resources"], json!([VM]));
     let own = json!({"record": "recover", "event_ids": ["a"], "outcome": "done", "time": recovered[0]["time"]});
     assert_eq!(recovered, [about_event_of(&changes[2], &own)]);
-    let own = json!({"record": "prepare", "outcome": "ready", "time": prepared["time"]});
-    assert_eq!(finished.of_kind("prepare"), [about_event_of(&changes[0], &own)]);
+    let preparations = finished.of_kind("prepare");
+    let own = |outcome, time| json!({"record": "prepare", "outcome": outcome, "time": time});
+    let expected = [own("begun", &preparations[0]["time"]), own("ready", &prepared["time"])];
+    assert_eq!(preparations, expected.map(|own| about_event_of(&changes[0], &own)));
 }
 
 #[test]
@@ -130,7 +133,7 @@ fn an_event_is_never_approved_after_its_preparation_failed() {
             arguments.extend(["--prepare", prepare]);
         }
         let mut run = Run::watch(&service.url(), &arguments);
-        let prepared = run.record("a preparation", |record| record["record"] == "prepare");
+        let prepared = run.record("a preparation", preparation_ended);
         assert_ne!(prepared["outcome"], "ready");
         run.wait_for_stderr(diagnostic);
         // Not after the event is rescheduled either.
@@ -156,7 +159,7 @@ fn a_preparation_past_its_timeout_is_ended_and_the_event_is_not_approved() {
     service.show(2, &[freeze("a")]);
     let arguments = ["--policy", &fixture.policy, "--prepare", &prepare, "--prepare-timeout", "2s"];
     let mut run = Run::watch(&service.url(), &arguments);
-    let prepared = run.record("a preparation", |record| record["record"] == "prepare");
+    let prepared = run.record("a preparation", preparation_ended);
     assert_eq!(prepared["outcome"], "timed-out");
     service.await_polls(4);
     assert!(service.posted().is_empty());
@@ -350,7 +353,7 @@ fn an_event_too_large_for_environment_variables_still_runs_its_command() {
     let event = with(freeze("a"), &json!({ "Resources": names, "Description": "d".repeat(300_000) }));
     service.show(2, &[event]);
     let mut run = Run::watch(&service.url(), &["--policy", &fixture.policy, "--prepare", &prepare]);
-    let prepared = run.record("a preparation", |record| record["record"] == "prepare");
+    let prepared = run.record("a preparation", preparation_ended);
     assert_eq!(prepared["outcome"], "ready", "{}", run.stderr());
     assert_eq!(fixture.lines(), ["prepare a"]);
     let size: usize = lines(&size)[0].trim().parse().expect("a number");
@@ -380,7 +383,7 @@ fn a_command_that_prints_much_or_ignores_its_input_delays_nothing() {
     // It does not read its input, and prints one long line.
     let prepare = helper(&["much 500000"]);
     let mut run = Run::watch(&service.url(), &["--policy", &fixture.policy, "--prepare", &prepare]);
-    let prepared = run.record("a preparation", |record| record["record"] == "prepare");
+    let prepared = run.record("a preparation", preparation_ended);
     assert_eq!(prepared["outcome"], "ready");
     run.record("an approval", |record| record["record"] == "approval");
     assert!(is_harmless(&run.stderr()));
@@ -400,7 +403,7 @@ fn a_preparation_gets_more_time_when_its_event_is_rescheduled() {
     // Past its first deadline: a command gets at least five seconds.
     std::thread::sleep(Duration::from_millis(5_500));
     std::fs::write(&go, "").expect("a file");
-    let prepared = run.record("a preparation", |record| record["record"] == "prepare");
+    let prepared = run.record("a preparation", preparation_ended);
     assert_eq!(prepared["outcome"], "ready");
     assert_eq!(fixture.lines(), ["prepare"]);
     run.record("an approval", |record| record["record"] == "approval");

@@ -5,8 +5,8 @@ use std::process::Command;
 use rustix::process::{Resource, Signal, getrlimit};
 
 use crate::support::{
-    ENDS_WITH_STRACE, FakeService, Folder, PREPARE_ALL, Reply, Run, VM, command, eventually, freeze, give_away, lines,
-    signal, unprivileged, wait, wrap,
+    ENDS_WITH_STRACE, FakeService, Folder, PATIENCE, PREPARE_ALL, Reply, Run, VM, command, eventually, freeze,
+    give_away, lines, preparation_ended, signal, unprivileged, wait, wrap,
 };
 
 /// A user without any processes. Root is not limited.
@@ -65,7 +65,7 @@ fn a_command_whose_thread_or_process_is_refused_starts_once_there_is_one() {
     service.show(2, &events);
     run.change("scheduled", "event-19");
     service.await_polls(5);
-    assert!(run.records().iter().all(|record| record["record"] != "prepare"), "{}", run.stdout());
+    assert!(!run.records().iter().any(preparation_ended), "{}", run.stdout());
     // Reported once, not for each command and each attempt.
     run.wait_for_stderr("warning: the prepare command cannot be started yet: ");
     assert_eq!(run.stderr().matches("cannot be started yet").count(), 1, "{}", run.stderr());
@@ -234,7 +234,7 @@ fn a_watcher_needs_fewer_than_fifty_open_files() {
 #[test]
 fn a_server_of_a_thousand_machines_raises_the_limit_of_open_files() {
     let served = ["replay", "preempt", "--machines", "1000", "--speed", "600", "--", "true"];
-    let finished = Run::start(with_open_files("-Sn", 1024, &served)).finish();
+    let finished = Run::start(with_open_files("-Sn", 1024, &served)).finish_within(3 * PATIENCE);
     let listening = finished.stdout.lines().filter(|line| line.starts_with("listening on ")).count();
     assert_eq!(listening, 1000, "{}", finished.stderr);
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::{
-    FakeService, Folder, PREPARE_ALL, Reply, Run, VM, eventually, freeze, helper, in_future, lines, started, with,
+    FakeService, Folder, PREPARE_ALL, Reply, Run, VM, eventually, freeze, helper, in_future, lines, preparation_ended,
+    started, with,
 };
 #[cfg(target_os = "linux")]
 use crate::support::{STATE_NOT_WRITTEN, command, wrap};
@@ -127,7 +128,7 @@ fn ready_for_a_freeze_is_not_ready_for_a_redeploy() {
     let mut run = fixture.watch(PREPARE_ALL, &["--prepare", &prepare]);
     fixture.await_line("Freeze");
     fixture.service.show(3, &[with(freeze("a"), &json!({ "EventType": "Redeploy" }))]);
-    let first = run.record("the end of the first preparation", |record| record["record"] == "prepare");
+    let first = run.record("the end of the first preparation", preparation_ended);
     assert_eq!(first["outcome"], "cancelled");
     fixture.await_line("Redeploy");
     assert!(fixture.service.posted().is_empty());
@@ -185,6 +186,98 @@ fn the_gate_is_asked_before_the_preparation_and_before_the_approval() {
     });
     assert_eq!(answer["event_id"], "a");
     run.record("the approval", is_approval);
+}
+
+/// Whatever the gate does, the machine prepares by its last call, and nothing is approved without the gate's yes.
+#[test]
+fn a_machine_prepares_by_its_last_call_whatever_its_gate_does() {
+    let missing = Folder::new().path("missing");
+    let gates = [
+        ("missing", missing),
+        ("closed", helper(&["exit 1"])),
+        ("another approves", helper(&["exit 75"])),
+        ("hanging", helper(&["sleep 60"])),
+    ];
+    crate::support::together(gates, |(what, gate)| {
+        let fixture = Fixture::new();
+        let (state, audit) = (fixture.folder.path("state"), fixture.folder.path("audit"));
+        let metrics = fixture.folder.path("metrics.prom");
+        let notice = Duration::from_secs(3600);
+        fixture.service.show(2, &[with(freeze("a"), &json!({ "NotBefore": in_future(notice) }))]);
+        // Three seconds after the first sight of the event.
+        let options = [
+            "--gate",
+            &gate,
+            "--last-call",
+            "59m57s",
+            "--state",
+            &state,
+            "--audit",
+            &audit,
+            "--metrics-file",
+            &metrics,
+        ];
+        let mut run = fixture.watch(PREPARE_ALL, &options);
+        let call = run.record("the last call", |record| record["record"] == "gate" && record["outcome"] == "last-call");
+        assert_eq!((&call["event_id"], &call["phase"]), (&json!("a"), &json!("prepare")), "{what}");
+        run.record("the preparation", |record| record["record"] == "prepare" && record["outcome"] == "ready");
+        fixture.service.await_polls(4);
+        assert!(fixture.service.posted().is_empty(), "{what}: it was approved");
+        let order: Vec<_> = run
+            .records()
+            .iter()
+            .filter(|record| ["gate", "prepare"].contains(&record["record"].as_str().expect("a kind")))
+            .map(|record| record["outcome"].as_str().expect("a word").to_owned())
+            .filter(|word| word != "closed")
+            .collect();
+        assert_eq!(order[..3], ["last-call", "begun", "ready"], "{what}");
+        let recorded = std::fs::read_to_string(&audit).expect("the audit file");
+        assert!(
+            recorded.contains(r#""outcome":"last-call""#) && recorded.contains(r#""outcome":"begun""#),
+            "{recorded}"
+        );
+        eventually("the metric", || {
+            let text = std::fs::read_to_string(&metrics).unwrap_or_default();
+            text.contains("scheduled_events_last_calls_total 1\n").then_some(())
+        });
+        let status = crate::support::run(&["status", "--json", "--state", &state]).with_code(0);
+        assert_eq!(status.of_kind("waiting")[0]["last_call"], true, "{what}");
+        let status = crate::support::run(&["status", "--state", &state]).with_code(0);
+        assert!(status.stdout.contains("prepared by the last call, without the gate"), "{}", status.stdout);
+    });
+}
+
+#[test]
+fn a_preempt_does_not_wait_for_its_gate_and_never_waits_for_ever() {
+    for (options, expected) in [(&[][..], true), (&["--last-call", "never"], false)] {
+        let fixture = Fixture::new();
+        let gate = helper(&["sleep 60"]);
+        let preempt = json!({ "EventType": "Preempt", "NotBefore": in_future(Duration::from_secs(30)) });
+        fixture.service.show(2, &[with(freeze("a"), &preempt)]);
+        let run = fixture.watch(PREPARE_ALL, &[&["--gate", &gate], options].concat());
+        if expected {
+            fixture.await_line("prepare a");
+        } else {
+            fixture.service.await_polls(6);
+            assert!(fixture.lines().is_empty());
+        }
+        drop(run);
+        assert!(fixture.service.posted().is_empty());
+    }
+}
+
+/// The begin of a preparation is on the disk before its command starts: a watcher that is killed then has left it there.
+#[test]
+#[cfg(unix)] // The command is a shell script.
+fn the_begin_of_a_preparation_is_in_the_audit_file_before_its_command_runs() {
+    let fixture = Fixture::new();
+    let (audit, copy) = (fixture.folder.path("audit"), fixture.folder.path("copy"));
+    let prepare = format!("cp '{audit}' '{copy}'");
+    fixture.service.show(2, &[freeze("a")]);
+    let mut run = fixture.watch(PREPARE_ALL, &["--audit", &audit, "--prepare", &prepare]);
+    run.record("the preparation", crate::support::preparation_ended);
+    let seen = std::fs::read_to_string(&copy).expect("a copy");
+    assert!(seen.contains(r#""record":"prepare","event_id":"a","outcome":"begun""#), "{seen}");
 }
 
 /// Two machines share a folder: each takes a lock in it before it goes out of service, and gives it back when it is

@@ -560,7 +560,7 @@ fn commands_that_run_after_the_last_poll_may_end_and_a_signal_ends_them() {
     fixture.let_end("prepare");
     let finished = run.finish().with_code(0);
     let outcomes: Vec<_> = finished.of_kind("prepare").iter().map(|record| record["outcome"].clone()).collect();
-    assert_eq!(outcomes, ["ready"]);
+    assert_eq!(outcomes, ["begun", "ready"]);
     // Nothing was started afterwards; the next run approves.
     assert!(fixture.service.posted().is_empty() && fixture.service.polls() == 3);
     Run::watch(&fixture.service.url(), &arguments).finish().with_code(0);

@@ -4,7 +4,8 @@
 use serde_json::json;
 
 use crate::support::{
-    FakeService, Folder, PREPARE_ALL, Reply, Run, VM, eventually, freeze, helper, lines, together, with,
+    FakeService, Folder, PREPARE_ALL, Reply, Run, VM, eventually, freeze, helper, lines, preparation_ended, together,
+    with,
 };
 
 /// Texts that split a header, a request, a log line or a command if they are inserted unescaped.
@@ -121,7 +122,7 @@ fn a_command_gets_event_text_as_data_and_inherits_no_file() {
     let state = folder.path("state");
     let arguments = ["--policy", &policy, "--state", &state, "--prepare", &prepare];
     let mut run = Run::watch(&service.url(), &arguments);
-    let prepared = run.record("a preparation", |record| record["record"] == "prepare");
+    let prepared = run.record("a preparation", preparation_ended);
     assert_eq!(prepared["outcome"], "ready", "{}", run.stderr());
     assert_eq!(std::fs::read_to_string(&seen).expect("a file"), format!("{hostile}\n"));
     // Only its three pipes and its output file: no lock, no state file, no connection.

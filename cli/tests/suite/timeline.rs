@@ -59,7 +59,7 @@ fn a_maintenance_of_two_machines_has_lanes_bars_and_marks() {
     let plain = json!({});
     let web = [
         change("scheduled", "A", "10:00:00", &plain),
-        record("prepare", "A", "10:00:00", &json!({"outcome": null})),
+        record("prepare", "A", "10:00:00", &json!({"outcome": "begun"})),
         record("prepare", "A", "10:02:00", &json!({"outcome": "ready"})),
         record("approval", "A", "10:02:01", &json!({"event_ids": ["a"], "status": 500})),
         record("approval", "A", "10:02:03", &json!({"event_ids": ["a"], "status": 200})),

@@ -1,7 +1,7 @@
 //! The audit file: every record of a watcher, with a number that shows whether any is missing.
 //!
-//! A thread writes it, so the watcher never waits for the disk, except before an approval: [`Audit::sync`] waits until all records
-//! so far are durable, or for [`AUDIT_WAIT`]. Records wait in a bounded queue while they cannot be written. Those beyond it are lost
+//! A thread writes it, so the watcher never waits for the disk, except before a preparation and an approval: [`Audit::sync`] waits
+//! until all records so far are durable, or for [`AUDIT_WAIT`]. Records wait in a bounded queue while they cannot be written. Those beyond it are lost
 //! and counted in a `gap` record, in their place among the others. Numbers have no gaps: they count the lines of the file.
 //!
 //! `file` appends and rotates; this file has the queue and the thread.
@@ -51,6 +51,8 @@ const THREAD_RETRY: Duration = Duration::from_millis(50);
 pub struct Audit {
     shared: Arc<Shared>,
     writer: Option<JoinHandle<()>>,
+    /// How many records were durable when a wait for more was in vain.
+    stalled_at: Option<u64>,
     #[cfg(test)]
     refuse_thread: bool,
 }
@@ -123,6 +125,7 @@ impl Audit {
         let mut audit = Self {
             shared,
             writer: None,
+            stalled_at: None,
             #[cfg(test)]
             refuse_thread: false,
         };
@@ -167,6 +170,7 @@ impl Audit {
         while queue.durable < needed && queue.failures == failures {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
+                self.stalled_at = Some(queue.durable);
                 drop(queue);
                 (shared.report)(&Note::AuditNotSynced);
                 return;
@@ -174,6 +178,15 @@ impl Audit {
             let started = self.start_writer();
             let wait = if started { left } else { left.min(THREAD_RETRY) };
             queue = shared.changed.wait_timeout(queue, wait).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// The same, but returns at once while the disk hangs: if nothing has become durable since a wait was in vain. Many preparations
+    /// that begin together wait once.
+    pub fn sync_unless_stalled(&mut self) {
+        let durable = self.shared.queue().durable;
+        if self.stalled_at != Some(durable) {
+            self.sync();
         }
     }
 

@@ -20,7 +20,7 @@ use scheduled_events_core::{
 
 use crate::hooks::CommandOutcome;
 use crate::limits::GATE_ANOTHER_APPROVES;
-use crate::record::{Record, TimedRecord, event_key};
+use crate::record::{GateOutcome, Record, TimedRecord, event_key};
 use crate::watch::{Poll, WatchStatus};
 
 use exposition::{Family, Kind};
@@ -97,6 +97,7 @@ families! {
     decisions "decisions_total" Kind::Counter, "Decisions of the policy about events";
     commands "commands_total" Kind::Counter, "Commands that ended, by what they were for and how they ended";
     command_duration "command_duration_seconds" Kind::Histogram(&COMMAND_BUCKETS), "Time that commands took";
+    last_calls "last_calls_total" Kind::Counter, "Preparations that began although the gate had not answered yes";
     approvals "approvals_total" Kind::Counter, "Approvals that were posted, one for each event, by result";
     notice "notice_seconds" Kind::Histogram(&NOTICE_BUCKETS),
         "Time from the first sight of an event of this machine to its NotBefore; 0 without notice";
@@ -235,7 +236,7 @@ impl Metrics {
         for single in [&mut families.last_document, &mut families.out_of_service] {
             single.set(&[], 0.0);
         }
-        for total in [&mut families.state_save_failures, &mut families.records_dropped] {
+        for total in [&mut families.last_calls, &mut families.state_save_failures, &mut families.records_dropped] {
             total.add(&[], 0.0);
         }
         let families = Arc::new(Mutex::new(families));
@@ -255,6 +256,7 @@ impl Metrics {
                 }
             }
             Record::Decision { action, .. } => families.decisions.add(&[("action", action.word())], 1.0),
+            Record::Gate { outcome: GateOutcome::LastCall, .. } => families.last_calls.add(&[], 1.0),
             Record::Approval { event_ids, status, .. } => {
                 let result = match status {
                     None => "no-response",

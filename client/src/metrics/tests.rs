@@ -59,6 +59,7 @@ fn everything_that_may_be_counted_starts_at_zero() {
         "poll_duration_seconds_count",
         "notice_seconds_count",
         "interruption_seconds_count",
+        "last_calls_total",
         "state_save_failures_total",
         "records_dropped_total",
         "last_document_timestamp_seconds",

@@ -139,6 +139,7 @@ mod tests {
             action: Some(Action::Hold),
             rule: None,
             reason: Some("another machine's event".into()),
+            last_call: false,
         };
         MachineStatus { waiting: (0..EVENTS_MAX).map(waiting).collect(), ..MachineStatus::default() }
     }

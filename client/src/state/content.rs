@@ -100,6 +100,7 @@ impl MachineStatus {
             action: waiting.decision.map(|decision| decision.action),
             rule: waiting.rule(),
             reason: waiting.reason().map(|reason| reason.to_string()),
+            last_call: waiting.by_last_call,
         });
         Self {
             boot_id: platform::boot_id(),
@@ -129,6 +130,7 @@ impl MachineStatus {
 ///     action: None,
 ///     rule: None,
 ///     reason: None,
+///     last_call: false,
 /// };
 /// assert_eq!(format!("{} waits for: {}", event.event_id, event.waits_for), "a waits for: preparation");
 /// ```
@@ -149,6 +151,8 @@ pub struct WaitingEvent {
     pub rule: Option<u16>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub last_call: bool,
 }
 
 /// The hook of a change that was reported, which has not ended.

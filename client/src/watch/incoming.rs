@@ -27,7 +27,7 @@ impl Watcher {
                 let answer = self.session.prepared(attempt, preparation);
                 if let Some(outcome) = self.answered(answer, outcome, host) {
                     let event = self.events.named(&event_id, &self.session);
-                    self.report(&event, |event| Record::Prepare { outcome: Some(outcome), event }, host);
+                    self.report(&event, |event| Record::Prepare { outcome, event }, host);
                 }
             }
             Message::Recovered { attempt, event_id, outcome } => {
@@ -96,7 +96,7 @@ impl Watcher {
         self.gate_answers.retain(|(id, _), _| self.events.get(id).is_some());
         if self.gate_answers.insert((event_id.to_owned(), phase), outcome) != Some(outcome) {
             let event = self.events.named(event_id, &self.session);
-            self.report(&event, |event| Record::Gate { phase, outcome, event }, host);
+            self.report(&event, |event| Record::Gate { phase, outcome: outcome.into(), event }, host);
         }
     }
 

@@ -38,7 +38,7 @@ use crate::failure_log::FailureLog;
 use crate::imds::{Imds, names_for};
 use crate::limits::{EVENTS_MAX, NAME_TIMEOUT, POLLING_OVERDUE, REQUEST_OVERDUE};
 use crate::platform;
-use crate::record::{EventRecord, HookOutcome, Record, event_key};
+use crate::record::{EventRecord, GateOutcome, HookOutcome, Record, event_key};
 use crate::state::{LoadResult, PendingHook, StateFile};
 
 pub use host::{Host, Note, Poll, Severity, WatchStatus};
@@ -291,6 +291,14 @@ impl Watcher {
                 let event = self.events.of(event);
                 self.report(&event, |event| Record::from_decision(&decision, event), host);
             }
+            Step::Report(Report::LastCall { event }) => {
+                let event = self.events.of(event);
+                self.report(
+                    &event,
+                    |event| Record::Gate { phase: GatePhase::Prepare, outcome: GateOutcome::LastCall, event },
+                    host,
+                );
+            }
             Step::Report(report) => {
                 host.record(&Record::from_report(&report, Some(&self.body)).at(time_of_day.seconds()));
             }
@@ -299,6 +307,7 @@ impl Watcher {
                 self.save(host);
                 let reply = Reply::new(attempt, event.event_id.clone(), self.sender.clone());
                 self.running.insert(attempt);
+                self.report(&event, |event| Record::Prepare { outcome: HookOutcome::Begun, event }, host);
                 host.prepare(&event, time_left(event.not_before, time_of_day), reply);
             }
             Step::Recover { event, own, attempt } => {
@@ -471,6 +480,7 @@ fn new_session(options: &WatcherOptions) -> Result<Box<Session<EVENTS_MAX>>, Str
         interval_ms: u32::try_from(options.interval.as_millis()).unwrap_or(u32::MAX),
         dry_run: options.dry_run,
         gate: options.gate,
+        last_call: options.last_call,
         recover_all: options.recover_all,
         seed: seed(),
         machine_id: "",

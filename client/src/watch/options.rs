@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use scheduled_events_core::{Policy, limits};
+use scheduled_events_core::{LastCall, Policy, limits};
 
 use crate::imds::API_VERSION;
 
@@ -38,6 +38,8 @@ pub struct WatcherOptions {
     pub dry_run: bool,
     /// Ask the host before each preparation and each approval; see [`Host::gate`](super::Host::gate).
     pub gate: bool,
+    /// When to prepare although the gate has not answered yes.
+    pub last_call: LastCall,
     /// Recover after every event of this machine that has started, not only after those that were prepared for.
     pub recover_all: bool,
     /// Stop once an event was seen and none is left.
@@ -60,6 +62,7 @@ impl Default for WatcherOptions {
             interval: Duration::from_millis(u64::from(limits::INTERVAL_MS)),
             dry_run: false,
             gate: false,
+            last_call: LastCall::Standard,
             recover_all: false,
             until_idle: false,
             max_polls: None,

@@ -1,12 +1,12 @@
 //! An example of each kind of record.
 
-use super::{CauseWord, EventMembers, HookOutcome, Record, ResourceList};
+use super::{CauseWord, EventMembers, GateOutcome, HookOutcome, Record, ResourceList};
 use crate::document::Incarnation;
 use crate::event::Member;
 use crate::event::ProblemKind;
 use crate::json::Text;
 use crate::policy::{Action, Reason};
-use crate::session::{Cause, GateAnswer, GatePhase, WaitsFor};
+use crate::session::{Cause, GatePhase, WaitsFor};
 use crate::time::UnixSeconds;
 use crate::tracker::Change;
 
@@ -41,8 +41,8 @@ pub const EXAMPLES: &[Record<'static>] = &[
     Record::Change { change: Change::Scheduled, event: EVENT },
     Record::Decision { action: Action::Approve, rule: Some(2), reason: Reason::ShortInterruption, event: EVENT },
     Record::Approval { event_ids: &[EVENT_ID], status: Some(200), events: &[EVENT] },
-    Record::Prepare { outcome: Some(HookOutcome::Ready), event: EVENT },
-    Record::Gate { phase: GatePhase::Approve, outcome: GateAnswer::Open, event: EVENT },
+    Record::Prepare { outcome: HookOutcome::Ready, event: EVENT },
+    Record::Gate { phase: GatePhase::Approve, outcome: GateOutcome::Open, event: EVENT },
     Record::Recover { event_ids: &[EVENT_ID], outcome: Some(HookOutcome::Done), event: EVENT },
     Record::PollFailed { cause: CauseWord(Cause::Status(503)), retry_in_ms: 1_000 },
     Record::Untracked { own: 0, others: 12 },
@@ -68,6 +68,7 @@ pub const EXAMPLES: &[Record<'static>] = &[
         action: Some(Action::Prepare),
         rule: Some(2),
         reason: Some(Text::plain("a rule matches")),
+        last_call: false,
         event: EVENT,
     },
     Record::Scenario {
@@ -131,10 +132,10 @@ mod tests {
                 Record::Decision { action: Action::Hold, rule: None, reason: Reason::NoRule, event: EVENT },
                 r#""action":"hold","rule":null,"reason":"no rule matches""#,
             ),
-            (Record::Prepare { outcome: None, event: EVENT }, r#""outcome":null"#),
+            (Record::Prepare { outcome: HookOutcome::Begun, event: EVENT }, r#""outcome":"begun""#),
             (
-                Record::Gate { phase: GatePhase::Prepare, outcome: GateAnswer::Closed, event: EVENT },
-                r#""phase":"prepare","outcome":"closed""#,
+                Record::Gate { phase: GatePhase::Prepare, outcome: GateOutcome::LastCall, event: EVENT },
+                r#""phase":"prepare","outcome":"last-call""#,
             ),
             (
                 Record::Recover { event_ids: &["b", "a"], outcome: None, event: EVENT },
@@ -182,6 +183,7 @@ mod tests {
     #[test]
     fn words_are_what_serde_writes() {
         for outcome in [
+            HookOutcome::Begun,
             HookOutcome::Ready,
             HookOutcome::Done,
             HookOutcome::Failed,

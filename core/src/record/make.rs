@@ -1,13 +1,13 @@
 //! How records are made: of events, documents, problems, decisions, and what a session reports.
 
-use super::{EventMembers, Record, ResourceList, TimedRecord};
+use super::{EventMembers, GateOutcome, Record, ResourceList, TimedRecord};
 use crate::document::Document;
 use crate::error::Position;
 use crate::event::{Event, Problem};
 use crate::json::Text;
 use crate::names::VmNames;
 use crate::policy::Decision;
-use crate::session::{Report, Untracked};
+use crate::session::{GatePhase, Report, Untracked};
 use crate::time::UnixSeconds;
 use crate::tracker::{TrackedEvent, TrackedStatus};
 
@@ -145,6 +145,11 @@ impl<'a> Record<'a> {
                 Self::Change { change: *change, event: EventMembers::from_tracked(event) }
             }
             Report::Decision { decision, event } => Self::from_decision(decision, EventMembers::from_tracked(event)),
+            Report::LastCall { event } => Self::Gate {
+                phase: GatePhase::Prepare,
+                outcome: GateOutcome::LastCall,
+                event: EventMembers::from_tracked(event),
+            },
             Report::Problem(problem) => Self::from_problem(problem, body),
             Report::Untracked(Untracked { own, others }) => Self::Untracked { own: *own, others: *others },
         }

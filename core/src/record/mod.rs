@@ -32,13 +32,13 @@ use serde::{Serialize, Serializer};
 
 pub use example::EXAMPLES;
 pub use printable::{Printable, PrintableJson, is_unsafe_to_print};
-pub use values::{CauseWord, HookOutcome, ResourceList};
+pub use values::{CauseWord, GateOutcome, HookOutcome, ResourceList};
 
 use crate::document::Incarnation;
 use crate::event::{Member, ProblemKind};
 use crate::json::Text;
 use crate::policy::{Action, Reason};
-use crate::session::{GateAnswer, GatePhase, WaitsFor};
+use crate::session::{GatePhase, WaitsFor};
 use crate::time::UnixSeconds;
 use crate::tracker::Change;
 
@@ -338,21 +338,22 @@ records! {
         events: &'a [EventMembers<'a>] => "array of objects",
     }
 
-    /// A preparation ended.
+    /// A preparation begins, which is in the audit file before its command starts, or has ended.
     Prepare "prepare" by "watch" {
         event_id,
-        /// `ready`, `failed`, `timed-out`, `stopped`, `cancelled` or `no-command`; null if the preparation has yet to begin.
-        outcome: Option<HookOutcome> => "string or null",
+        /// `begun`, `ready`, `failed`, `timed-out`, `stopped`, `cancelled` or `no-command`.
+        outcome: HookOutcome => "string",
         ..event
     }
 
-    /// The gate answered, for the first time or differently from before.
+    /// The gate answered, for the first time or differently from before, or the machine prepares although it has not.
     Gate "gate" by "watch" {
         event_id,
         /// `prepare` or `approve`: what the gate was asked.
         phase: GatePhase => "string",
-        /// `open`, `another-approves` or `closed`.
-        outcome: GateAnswer => "string",
+        /// `open`, `another-approves`, `closed`, or `last-call`: the gate has not answered yes, and the preparation cannot wait any
+        /// longer.
+        outcome: GateOutcome => "string",
         ..event
     }
 
@@ -436,6 +437,8 @@ records! {
         rule: Option<u16> => "number or null",
         /// Why, in a few words for people.
         reason: Option<Text<'a>> => "string or null",
+        /// Whether the machine prepares, or has prepared, by the last call, and the gate has not answered yes since.
+        last_call: bool => "true or false",
         ..event
     }
 

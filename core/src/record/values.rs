@@ -6,7 +6,8 @@ use serde::{Serialize, Serializer};
 
 use crate::event::Resources;
 use crate::json::Text;
-use crate::session::Cause;
+use crate::session::{Cause, GateAnswer};
+use crate::words::words;
 
 /// The names of machines in a record: those of a document, or a list of the caller's.
 ///
@@ -43,7 +44,7 @@ impl Serialize for ResourceList<'_> {
     }
 }
 
-/// The result of a preparation or a recovery.
+/// The beginning of a preparation, or the result of a preparation or a recovery.
 ///
 /// ```
 /// use scheduled_events_core::record::HookOutcome;
@@ -56,6 +57,8 @@ impl Serialize for ResourceList<'_> {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum HookOutcome {
+    /// The preparation begins.
+    Begun,
     /// The preparation succeeded.
     Ready,
     /// The recovery succeeded.
@@ -79,6 +82,7 @@ impl HookOutcome {
     /// The outcome as a word, as records spell it: `timed-out`.
     pub const fn word(self) -> &'static str {
         match self {
+            Self::Begun => "begun",
             Self::Ready => "ready",
             Self::Done => "done",
             Self::Failed => "failed",
@@ -87,6 +91,45 @@ impl HookOutcome {
             Self::Cancelled => "cancelled",
             Self::NoCommand => "no-command",
             Self::DryRun => "dry-run",
+        }
+    }
+}
+
+/// The gate's answer as records have it, or the last call.
+///
+/// ```
+/// use scheduled_events_core::GateAnswer;
+/// use scheduled_events_core::record::GateOutcome;
+///
+/// assert_eq!(GateOutcome::LastCall.word(), "last-call");
+/// assert_eq!(GateOutcome::from(GateAnswer::AnotherApproves).word(), GateAnswer::AnotherApproves.word());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum GateOutcome {
+    /// The gate answered yes.
+    Open,
+    /// Another machine approves the event for this one too.
+    AnotherApproves,
+    /// The gate answered not yet.
+    Closed,
+    /// The gate has not answered yes, and the preparation cannot wait any longer.
+    LastCall,
+}
+
+words!(GateOutcome {
+    Open => "open",
+    AnotherApproves => "another-approves",
+    Closed => "closed",
+    LastCall => "last-call",
+});
+
+impl From<GateAnswer> for GateOutcome {
+    fn from(answer: GateAnswer) -> Self {
+        match answer {
+            GateAnswer::Open => Self::Open,
+            GateAnswer::AnotherApproves => Self::AnotherApproves,
+            GateAnswer::Closed => Self::Closed,
         }
     }
 }

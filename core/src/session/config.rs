@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use super::last_call::LastCall;
 use super::limits::{INTERVAL_MIN_MS, INTERVAL_MS, NAME_MAX, NAMES_MAX};
 use crate::names::VmNames;
 use crate::policy::Policy;
@@ -36,6 +37,8 @@ pub struct SessionConfig<'a> {
     /// Ask the host's gate before each preparation and each approval, with [`Step::Gate`](crate::Step::Gate). The policy's
     /// `leader` is ignored then.
     pub gate: bool,
+    /// When to prepare although the gate has not answered yes. Without a gate it has no effect.
+    pub last_call: LastCall,
     /// Recover after every event of this machine that was seen `Started`, not only after those that were prepared for.
     pub recover_all: bool,
     /// A number that differs between machines and runs, best a random one. It spreads retries over time, and ids of events
@@ -57,6 +60,7 @@ impl<'a> SessionConfig<'a> {
             interval_ms: INTERVAL_MS,
             dry_run: false,
             gate: false,
+            last_call: LastCall::Standard,
             recover_all: false,
             seed: 0,
             machine_id: "",

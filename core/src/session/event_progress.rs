@@ -2,7 +2,8 @@
 
 use super::command::{AnswerOutcome, Attempts, Command, CommandKind, GatePhase};
 use super::gate::{Gate, GateAnswer};
-use super::limits::LEAVE_MS;
+use super::last_call::LastCall;
+use super::limits::{LAST_CALL_ANSWER_MS, LEAVE_MS};
 use super::recovery::Recovery;
 use super::step::{Preparation, Report, Step};
 use crate::policy::{Action, Decision, Reason};
@@ -22,9 +23,14 @@ pub(super) struct EventProgress {
     pub(super) decision: Option<Decision>,
     decision_unreported: bool,
     pub(super) preparation: PreparationState,
-    /// What the host runs for the event: at most one command at a time.
+    /// The preparation that the host runs, possibly a cancelled one.
     pub(super) command: Option<Command>,
     pub(super) gate: Gate,
+    /// The question to the gate that has no answer yet. It may be cancelled. After the last call, the preparation does not wait
+    /// for it.
+    pub(super) question: Option<Command>,
+    /// The machine prepares, or has prepared, by the last call: the gate has not answered yes since.
+    pub(super) by_last_call: bool,
     /// Whether the event is this machine's: an event that names it, until it does not any more for some time.
     pub(super) own: bool,
     /// Since when an own event does not name this machine.
@@ -62,6 +68,15 @@ pub(super) struct Context {
     /// Whether the session prepares, not only reports.
     pub(super) acts: bool,
     pub(super) has_gate: bool,
+    pub(super) last_call: LastCall,
+}
+
+impl Context {
+    /// This time of day on the session's clock; `now` if it has passed.
+    fn at(self, time: UnixSeconds) -> UnixMillis {
+        let left = time.since(self.time_of_day);
+        if left <= 0 { self.now } else { UnixMillis(self.now.0.saturating_add(left.saturating_mul(1000))) }
+    }
 }
 
 impl EventProgress {
@@ -75,6 +90,8 @@ impl EventProgress {
             preparation: PreparationState::NotIssued,
             command: None,
             gate: Gate::default(),
+            question: None,
+            by_last_call: false,
             own: false,
             unnamed_since: None,
             ended: None,
@@ -93,6 +110,7 @@ impl EventProgress {
         }
         *self = Self {
             command: self.command,
+            question: self.question,
             ended: self.ended,
             recovery: self.recovery.clone(),
             ..Self::new(first_seen, noticed)
@@ -115,6 +133,15 @@ impl EventProgress {
         {
             return Some(Step::Report(Report::Decision { decision, event }));
         }
+        if let Some(question) = &mut self.question
+            && question.take_cancellation()
+        {
+            return Some(Step::Cancel { attempt: question.attempt });
+        }
+        // What the gate answers after the last call counts as usual.
+        if self.by_last_call && self.prepare_was_issued() && self.may_ask(event, GatePhase::Prepare, context) {
+            return Some(self.ask_gate(event, GatePhase::Prepare, attempts, context.now));
+        }
         let is_preparation_due = context.acts && self.needs_preparation(event) && self.act_at(context) <= context.now;
         if let Some(recovery) = self.recovery.command.as_mut().filter(|_| is_preparation_due) {
             recovery.cancel();
@@ -131,14 +158,11 @@ impl EventProgress {
             self.recovery.start(attempt, context.now);
             return Some(Step::Recover { event, own: false, attempt });
         }
-        let phase = GatePhase::Approve;
-        if context.acts
-            && context.has_gate
+        let is_approval_due = !self.by_last_call
             && self.may_approve_at(event, machine).is_some_and(|at| at <= context.now)
-            && self.act_at(context) <= context.now
-            && self.gate_due_at(event, phase, context).is_some_and(|at| at <= context.now)
-        {
-            return Some(self.ask_gate(event, phase, attempts, context.now));
+            && self.act_at(context) <= context.now;
+        if is_approval_due && self.may_ask(event, GatePhase::Approve, context) {
+            return Some(self.ask_gate(event, GatePhase::Approve, attempts, context.now));
         }
         None
     }
@@ -151,11 +175,15 @@ impl EventProgress {
         attempts: &mut Attempts,
         machine: &mut Recovery,
     ) -> Option<Step<'s>> {
-        if context.has_gate && !self.gate.lets_prepare() {
-            let at = self.gate_due_at(event, GatePhase::Prepare, context);
-            return at
-                .is_some_and(|at| at <= context.now)
-                .then(|| self.ask_gate(event, GatePhase::Prepare, attempts, context.now));
+        if context.has_gate && !self.gate.lets_prepare() && !self.by_last_call {
+            if self.may_ask(event, GatePhase::Prepare, context) {
+                return Some(self.ask_gate(event, GatePhase::Prepare, attempts, context.now));
+            }
+            if self.last_call_at(event, context).is_none_or(|at| at > context.now) {
+                return None;
+            }
+            self.by_last_call = true;
+            return Some(Step::Report(Report::LastCall { event }));
         }
         if self.own {
             if let Some(recovery) = &mut machine.command {
@@ -180,14 +208,24 @@ impl EventProgress {
         now: UnixMillis,
     ) -> Step<'s> {
         let attempt = attempts.next();
-        self.command = Some(Command::new(attempt, CommandKind::Gate(phase), now));
+        self.question = Some(Command::new(attempt, CommandKind::Gate(phase), now));
         Step::Gate { event, phase, attempt }
     }
 
-    /// When the gate is to be asked; `None` if it is open, or if the event may have started.
-    fn gate_due_at(&self, event: &TrackedEvent, phase: GatePhase, context: Context) -> Option<UnixMillis> {
-        let is_past = event.not_before().is_some_and(|start| start <= context.time_of_day);
-        self.gate.ask_at(phase).filter(|_| !is_past)
+    /// Whether the gate is to be asked now: it is not open, no question waits for an answer, and the event has not started.
+    fn may_ask(&self, event: &TrackedEvent, phase: GatePhase, context: Context) -> bool {
+        let has_started = event.is_gone()
+            || event.status == TrackedStatus::Started
+            || event.not_before().is_some_and(|start| start <= context.time_of_day);
+        let is_due = self.gate.ask_at(phase).is_some_and(|at| at <= context.now);
+        context.acts && context.has_gate && self.question.is_none() && !has_started && is_due
+    }
+
+    /// When the event is prepared for although the gate has not answered yes; `None` for never.
+    fn last_call_at(&self, event: &TrackedEvent, context: Context) -> Option<UnixMillis> {
+        let at = context.at(context.last_call.from(event.event_type(), self.noticed, event.not_before())?);
+        let first_answer = self.question.filter(|_| !self.gate.has_refused_to_prepare());
+        Some(first_answer.map_or(at, |question| at.max(question.since.plus(LAST_CALL_ANSWER_MS))))
     }
 
     /// The next time at which a step may become due by itself.
@@ -195,7 +233,9 @@ impl EventProgress {
         let gate = self.gate.ask_at(GatePhase::Prepare).or(self.gate.ask_at(GatePhase::Approve));
         let gate = gate.filter(|_| context.has_gate);
         let approval = self.may_approve_at(event, machine);
-        let times = [Some(self.act_at(context)), gate, approval, self.recovery.retry_at()];
+        let waits_for_gate = context.has_gate && !self.gate.lets_prepare() && self.needs_preparation(event);
+        let last_call = if waits_for_gate { self.last_call_at(event, context) } else { None };
+        let times = [Some(self.act_at(context)), gate, last_call, approval, self.recovery.retry_at()];
         times.into_iter().flatten().filter(|&at| at > context.now).min()
     }
 
@@ -216,21 +256,22 @@ impl EventProgress {
             self.noticed = time_of_day;
         }
         self.gate = Gate::default();
-        if let Some(command) = &mut self.command
-            && matches!(command.kind, CommandKind::Gate(_))
-        {
-            command.cancel();
+        if let Some(question) = &mut self.question {
+            question.cancel();
         }
         if voids_preparation {
             self.void_preparation();
         }
+        // A preparation that has not begun is for the event as it is now.
+        self.by_last_call &= !matches!(self.preparation, PreparationState::NotIssued | PreparationState::Void);
     }
 
     /// Records that the result of the preparation does not count, if there is one.
-    fn void_preparation(&mut self) {
+    pub(super) fn void_preparation(&mut self) {
         self.cancel_command();
         if self.prepare_was_issued() {
             self.preparation = PreparationState::Void;
+            self.by_last_call = false;
         }
     }
 
@@ -290,6 +331,7 @@ impl EventProgress {
     pub(super) fn release(&mut self, now: UnixMillis) {
         self.cancel_command();
         self.gate = Gate::default();
+        self.by_last_call = false;
         self.preparation = PreparationState::NotIssued;
         // The event of another machine has a recovery of its own.
         if !self.recovery.is_due() {
@@ -297,8 +339,9 @@ impl EventProgress {
         }
     }
 
+    /// Cancels what the host does for the event: its command, and a question to the gate.
     fn cancel_command(&mut self) {
-        if let Some(command) = &mut self.command {
+        for command in [&mut self.command, &mut self.question].into_iter().flatten() {
             command.cancel();
         }
     }
@@ -319,10 +362,7 @@ impl EventProgress {
     /// The earliest time at which the event may be prepared for or approved, on the session's clock.
     pub(super) fn act_at(&self, context: Context) -> UnixMillis {
         let from = self.decision.and_then(|decision| decision.act_from);
-        from.map_or(UnixMillis(i64::MIN), |from| {
-            let left = from.since(context.time_of_day);
-            if left <= 0 { context.now } else { UnixMillis(context.now.0.saturating_add(left.saturating_mul(1000))) }
-        })
+        from.map_or(UnixMillis(i64::MIN), |from| context.at(from))
     }
 
     /// Whether `Step::Prepare` was issued, so that `Step::Recover` must follow.
@@ -330,8 +370,8 @@ impl EventProgress {
         self.preparation != PreparationState::NotIssued
     }
 
-    fn is_preparing(&self) -> bool {
-        self.command.is_some_and(|command| command.kind == CommandKind::Prepare)
+    const fn is_preparing(&self) -> bool {
+        self.command.is_some()
     }
 
     /// Whether the event keeps this machine out of service.
@@ -349,6 +389,7 @@ impl EventProgress {
         let is_needed = self.prepare_was_issued()
             || self.keeps_out(event)
             || self.command.is_some()
+            || self.question.is_some()
             || self.ended.is_some()
             || !self.recovery.is_over();
         let is_foreign = event.mine() != Some(true);
@@ -361,6 +402,7 @@ impl EventProgress {
             && self.changes.is_empty()
             && !self.decision_unreported
             && self.command.is_none()
+            && self.question.is_none()
             && self.ended.is_none()
             && self.recovery.is_over()
     }
@@ -394,7 +436,7 @@ impl EventProgress {
 
     /// Records the result of the preparation with this attempt number, if it is the one in progress.
     pub(super) fn prepared(&mut self, attempt: u32, result: Preparation) -> AnswerOutcome {
-        match self.take_command(attempt, |kind| kind == CommandKind::Prepare) {
+        match self.command.take_if(|command| command.attempt == attempt) {
             None => AnswerOutcome::Unexpected,
             Some(command) if command.is_cancelled() => AnswerOutcome::Cancelled,
             Some(_) => {
@@ -415,18 +457,15 @@ impl EventProgress {
         polls: u32,
         now: UnixMillis,
     ) -> AnswerOutcome {
-        match self.take_command(attempt, |kind| matches!(kind, CommandKind::Gate(_))) {
-            Some(command @ Command { kind: CommandKind::Gate(phase), .. }) if !command.is_cancelled() => {
+        match self.question.take_if(|question| question.attempt == attempt) {
+            Some(question @ Command { kind: CommandKind::Gate(phase), .. }) if !question.is_cancelled() => {
                 self.gate.answer(phase, answer, polls, now);
+                self.by_last_call &= !self.gate.lets_prepare();
                 AnswerOutcome::Accepted
             }
             Some(_) => AnswerOutcome::Cancelled,
             None => AnswerOutcome::Unexpected,
         }
-    }
-
-    fn take_command(&mut self, attempt: u32, is_kind: impl Fn(CommandKind) -> bool) -> Option<Command> {
-        self.command.take_if(|command| command.attempt == attempt && is_kind(command.kind))
     }
 
     /// Records that the answer to this poll shows the event as it was.

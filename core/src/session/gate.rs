@@ -52,6 +52,11 @@ impl Gate {
         self.prepare_open
     }
 
+    /// Whether the gate has answered, and not with yes, whether this machine may prepare.
+    pub(super) const fn has_refused_to_prepare(&self) -> bool {
+        !self.prepare_open && self.ask_at.is_some()
+    }
+
     /// Whether the event may be approved.
     pub(super) const fn lets_approve(&self) -> bool {
         self.opened_at_poll.is_some() && self.confirmed

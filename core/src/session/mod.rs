@@ -10,7 +10,7 @@
 //! - `response`: classifies the answer to a request; `documents` recognises repeated and stale documents.
 //! - `apply`: updates the tracked events from a new document.
 //! - `event_progress`: what the session keeps about one event, and the next step for it; `command` is what the host runs
-//!   for it, and `gate` what the host's gate said about it.
+//!   for it, `gate` what the host's gate said about it, and `last_call` when the machine prepares although the gate has not answered yes.
 //! - `recovery`: taking a machine back into service.
 //! - `approvals`: selects and writes approvals; `approved_ids` holds which events they are for.
 //! - `pacer`: when the next request may be sent.
@@ -23,6 +23,7 @@ mod config;
 mod documents;
 mod event_progress;
 mod gate;
+mod last_call;
 pub mod limits;
 mod next_step;
 mod pacer;
@@ -35,6 +36,7 @@ mod waiting;
 pub use command::{AnswerOutcome, GatePhase};
 pub use config::{SessionConfig, SessionConfigError};
 pub use gate::GateAnswer;
+pub use last_call::LastCall;
 pub use response::{Cause, RequestOutcome, Response};
 pub use snapshot::{SnapshotError, snapshot_length};
 pub use step::{Preparation, Report, Step, Untracked};
@@ -152,6 +154,7 @@ pub struct Session<const N: usize> {
     renamed: bool,
     dry_run: bool,
     has_gate: bool,
+    last_call: LastCall,
     recover_all: bool,
     /// Hashes of the ids of this machine and of its boot; 0 if they are unknown.
     machine_id: u64,
@@ -215,6 +218,7 @@ impl<const N: usize> Session<N> {
             renamed: false,
             dry_run: config.dry_run,
             has_gate: config.gate,
+            last_call: config.last_call,
             recover_all: config.recover_all,
             machine_id: id_hash(config.machine_id),
             boot_id: id_hash(config.boot_id),

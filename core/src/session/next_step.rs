@@ -70,7 +70,13 @@ impl<const N: usize> Session<N> {
     }
 
     pub(super) fn context(&self, now: UnixMillis) -> Context {
-        Context { now, time_of_day: self.time_of_day(now), acts: self.acts(), has_gate: self.has_gate }
+        Context {
+            now,
+            time_of_day: self.time_of_day(now),
+            acts: self.acts(),
+            has_gate: self.has_gate,
+            last_call: self.last_call,
+        }
     }
 
     /// Whether the session prepares and approves: not in a dry run, and not by decisions made for other names.

@@ -113,6 +113,12 @@ pub enum Report<'s> {
         /// The event.
         event: &'s TrackedEvent,
     },
+    /// The last call: the machine prepares for the event although the gate has not answered yes. Approving it still takes the gate's
+    /// yes. See [`SessionConfig::last_call`](crate::SessionConfig::last_call).
+    LastCall {
+        /// The event.
+        event: &'s TrackedEvent,
+    },
     /// A problem in the newest document. Its offset refers to the body of that document.
     Problem(Problem),
     /// The number of events that the session cannot track changed.
@@ -127,6 +133,7 @@ impl fmt::Display for Report<'_> {
             Self::Decision { decision, event } => {
                 write!(f, "{}: {} ({})", event.event_id(), decision.action, decision.reason)
             }
+            Self::LastCall { event } => write!(f, "{}: last call: preparing without the gate's yes", event.event_id()),
             Self::Problem(problem) => write!(f, "{} at byte {}", problem.kind.word(), problem.offset),
             Self::Untracked(Untracked { own, others }) => {
                 write!(f, "not tracked: {own} own events, {others} of other machines")

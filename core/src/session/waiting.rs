@@ -98,6 +98,8 @@ pub struct Waiting {
     pub until: Option<UnixSeconds>,
     /// The number of the attempt that runs.
     pub attempt: Option<u32>,
+    /// Whether the machine prepares, or has prepared, by the last call: the gate has not answered yes since.
+    pub by_last_call: bool,
     /// What the policy decided about the event in the newest document. `None` until the first document after a start.
     pub decision: Option<Decision>,
 }
@@ -168,6 +170,7 @@ impl<const N: usize> Session<N> {
                     Until::TimeOfDay(at) => at,
                 }),
                 attempt: pending.command.map(|command| command.attempt),
+                by_last_call: progress.by_last_call,
                 decision: progress.decision,
             };
             (event, waiting)
@@ -228,15 +231,14 @@ impl EventProgress {
     fn waits_for(&self, event: &TrackedEvent, context: Context, machine: &Recovery) -> Pending {
         let start = event.not_before().map(Until::TimeOfDay);
         if let Some(command) = self.command {
-            return Pending::of_command(
-                match command.kind {
-                    CommandKind::Prepare => WaitsFor::Preparation,
-                    CommandKind::Recover => WaitsFor::Recovery,
-                    CommandKind::Gate(GatePhase::Prepare) => WaitsFor::GateToPrepare,
-                    CommandKind::Gate(GatePhase::Approve) => WaitsFor::GateToApprove,
-                },
-                command,
-            );
+            return Pending::of_command(WaitsFor::Preparation, command);
+        }
+        if let Some(question) = self.question {
+            let waits_for = match question.kind {
+                CommandKind::Gate(GatePhase::Approve) => WaitsFor::GateToApprove,
+                _ => WaitsFor::GateToPrepare,
+            };
+            return Pending::of_command(waits_for, question);
         }
         if let Some(command) = self.recovery.command {
             return Pending::of_command(WaitsFor::Recovery, command);
@@ -285,6 +287,9 @@ impl EventProgress {
         };
         if is_early {
             return due();
+        }
+        if context.has_gate && self.by_last_call {
+            return Pending::until(WaitsFor::GateToPrepare, gate_retry(GatePhase::Prepare));
         }
         if context.has_gate && !self.gate.lets_approve() {
             return match self.gate.ask_at(GatePhase::Approve) {

@@ -6,12 +6,12 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use scheduled_events_core::{
-    Action, Cause, Document, EventKind, EventTypes, GateAnswer, Leader, Policy, Preparation, Response, Rule, Scope,
-    SnapshotError, Step, Tracker, UnixSeconds, VmNames,
+    Action, Cause, Change, Document, EventKind, EventTypes, GateAnswer, Leader, Policy, Preparation, Response, Rule,
+    Scope, SnapshotError, Step, Tracker, UnixMillis, UnixSeconds, VmNames, WaitsFor,
 };
 
 use crate::common::invariants::{self, CheckResult};
-use crate::common::{Host, OTHER, START, Setup, Spec, VM, event};
+use crate::common::{Exchange, Host, OTHER, START, Setup, Spec, VM, event};
 
 /// Its capacity exceeds the number of events in any document.
 type TestHost = Host<8>;
@@ -244,8 +244,47 @@ fn play(policy: Policy, gate: bool, ops: Vec<Op>) -> Result<TestHost, TestCaseEr
         // Invariant 6 in its strongest form: a failed poll does not change the state.
         prop_assert_eq!(before.is_none_or(|before| before == host.snapshot()), true, "a failed poll changed something");
         host.run();
+        nothing_waits_beyond_the_last_call(&host)?;
     }
     Ok(host)
+}
+
+/// Whatever the gate does, each event is prepared for once its last call has come, as counted here.
+fn nothing_waits_beyond_the_last_call(host: &TestHost) -> Result<(), TestCaseError> {
+    // Other names take effect with the next document.
+    let is_known = |entry: &crate::common::Entry| match entry.what {
+        Exchange::Served(_) => Some(true),
+        Exchange::Named(_) => Some(false),
+        _ => None,
+    };
+    if host.trace.iter().rev().find_map(is_known) != Some(true) {
+        return Ok(());
+    }
+    for (event, waiting) in host.session.waiting(host.now) {
+        // A question may still run that is not needed any more.
+        let is_needed = waiting.decision.is_some_and(|decision| decision.action == Action::Prepare);
+        if waiting.waits_for != WaitsFor::GateToPrepare || waiting.by_last_call || !is_needed {
+            continue;
+        }
+        let is_sight = |entry: &&crate::common::Entry| {
+            matches!(&entry.what, Exchange::Change(id, change)
+            if *id == event.event_id().as_str() && matches!(change, Change::Scheduled | Change::Rescheduled))
+        };
+        let Some(seen) = host.trace.iter().rev().find(is_sight) else { continue };
+        let start = event.not_before().map_or(seen.at.plus(600_000), UnixMillis::from);
+        let notice = start.millis_since(seen.at) / 1000;
+        let before = if event.event_type() == "Preempt" || notice < 60 { notice } else { (notice / 2).min(300) };
+        // The clock of `NotBefore` has whole seconds, and a question has a second for its answer.
+        let latest = start.0 - i64::try_from(before).unwrap() * 1000 + 2_000;
+        let asked = waiting.since.map_or(i64::MIN, |since| UnixMillis::from(since).0 + 2_000);
+        prop_assert!(
+            host.now.0 <= latest.max(asked),
+            "{event:?} waits for the gate since {}, now {}",
+            seen.at.0,
+            host.now.0
+        );
+    }
+    Ok(())
 }
 
 fn answer_poll(host: &mut TestHost, status: u16, body: &str) {

@@ -2,9 +2,9 @@
 
 use std::slice;
 
-use scheduled_events_core::{Action, GateAnswer, Leader, Policy, Rule, TrackedEvent};
+use scheduled_events_core::{Action, GateAnswer, LastCall, Leader, Policy, Rule, TrackedEvent};
 
-use crate::common::{Host, OTHER, Setup, VM, event, host, no_steps, setup, steps_after};
+use crate::common::{Host, OTHER, Setup, Spec, VM, event, host, no_steps, setup, steps_after};
 
 fn gated(action: Action, answer: Option<GateAnswer>) -> Host<4> {
     let mut host = Host::<4>::new(Setup { gate: true, ..setup(action) });
@@ -114,6 +114,114 @@ fn the_gate_is_asked_before_each_attempt_to_approve() {
     for pair in relevant.chunks(2) {
         assert!(pair[0] == "gate approve a" && pair.get(1).is_none_or(|post| *post == "post a"), "{steps:?}");
     }
+}
+
+/// Serves the event once a second for so long. Returns after how many seconds the machine began to prepare.
+fn prepared_after(host: &mut Host<4>, spec: &Spec, seconds: i64) -> Option<i64> {
+    for second in 0..seconds {
+        host.serve(slice::from_ref(spec));
+        if host.take_steps().contains(&format!("prepare {}", spec.id)) {
+            return Some(second);
+        }
+    }
+    None
+}
+
+#[test]
+fn a_machine_prepares_by_the_last_call_whatever_the_gate_does() {
+    for answer in [None, Some(GateAnswer::Closed), Some(GateAnswer::AnotherApproves)] {
+        for (event_type, notice, expected) in [
+            ("Reboot", 900, 600),
+            ("Reboot", 600, 300),
+            ("Redeploy", 240, 120),
+            ("Freeze", 60, 30),
+            ("Freeze", 59, 0),
+            ("Preempt", 30, 0),
+            ("Preempt", 900, 0),
+            ("Reboot", -5, 0),
+        ] {
+            let mut host = gated(Action::Prepare, answer);
+            let spec = event("a").event_type(event_type).not_before(notice);
+            let after = prepared_after(&mut host, &spec, 1000).expect("a preparation");
+            // A gate that does not answer has a second for its first answer.
+            let wait = i64::from(answer.is_none() && expected == 0 && notice > 0);
+            assert_eq!(after, expected + wait, "{event_type} in {notice} s, {answer:?}");
+            host.ready("a");
+            assert!(host.session.waiting(host.now).all(|(_, waiting)| waiting.by_last_call));
+            // Nothing is approved, and the gate is asked as long as the event has not started.
+            for _ in 0..10 {
+                host.serve(slice::from_ref(&spec));
+            }
+            let steps = host.take_steps();
+            assert!(steps.iter().all(|line| line == "gate prepare a"), "{steps:?}");
+        }
+    }
+}
+
+#[test]
+fn an_event_without_a_known_start_has_a_last_call_too() {
+    let mut host = gated(Action::Prepare, Some(GateAnswer::Closed));
+    let spec = Spec { not_before: None, ..event("a") };
+    assert_eq!(prepared_after(&mut host, &spec, 1000), Some(300));
+}
+
+#[test]
+fn the_last_call_is_when_the_host_chooses_or_never() {
+    for (last_call, expected) in
+        [(LastCall::Before(10), Some(890)), (LastCall::Before(3_600), Some(0)), (LastCall::Never, None)]
+    {
+        let mut host = Host::<4>::new(Setup { gate: true, last_call, ..setup(Action::Prepare) });
+        host.gate_answer = Some(GateAnswer::Closed);
+        assert_eq!(prepared_after(&mut host, &event("a").not_before(900), 1000), expected, "{last_call:?}");
+    }
+}
+
+#[test]
+fn after_the_last_call_the_gate_still_decides_about_the_approval() {
+    let mut host = gated(Action::Prepare, Some(GateAnswer::Closed));
+    let spec = event("a").not_before(120);
+    assert_eq!(prepared_after(&mut host, &spec, 200), Some(60));
+    let steps: Vec<_> = host.trace.iter().map(|entry| entry.what.to_string()).collect();
+    let (call, begin) = (["last call a"], ["prepare a"]);
+    let place = |words: [&str; 1]| steps.iter().position(|line| line == words[0]).expect("a step");
+    assert!(place(call) < place(begin), "{steps:?}");
+    host.ready("a");
+    // A restart forgets neither.
+    host.restart();
+    host.serve(slice::from_ref(&spec));
+    assert!(host.take_steps().iter().all(|line| !line.contains("approve a")));
+    assert!(host.session.waiting(host.now).all(|(_, waiting)| waiting.by_last_call));
+    host.gate_answer = Some(GateAnswer::Open);
+    let mut steps = Vec::new();
+    for _ in 0..10 {
+        host.serve(slice::from_ref(&spec));
+        steps.extend(host.take_steps());
+    }
+    assert_eq!(steps, ["gate prepare a", "gate approve a", "post a"]);
+    assert!(host.session.waiting(host.now).all(|(_, waiting)| !waiting.by_last_call));
+}
+
+#[test]
+fn a_preparation_by_the_last_call_does_not_wait_for_a_question_that_hangs() {
+    let mut host = gated(Action::Prepare, None);
+    let spec = event("a").not_before(120);
+    assert_eq!(prepared_after(&mut host, &spec, 200), Some(60));
+    assert_eq!(host.asking.len(), 1);
+    // Its answer counts when it comes, also while the machine prepares.
+    assert!(host.answer_gate(GateAnswer::Open));
+    host.ready("a");
+    assert_eq!(host.take_steps(), ["gate approve a"]);
+}
+
+#[test]
+fn another_notice_has_another_last_call() {
+    let mut host = gated(Action::Prepare, Some(GateAnswer::Closed));
+    assert_eq!(prepared_after(&mut host, &event("a").duration(30).not_before(900), 100), None);
+    // It comes nearer: half of what is left.
+    assert_eq!(prepared_after(&mut host, &event("a").duration(30).not_before(200), 200), Some(50));
+    // It becomes another event, which is prepared for anew, with a last call of its own.
+    let longer = event("a").not_before(200).duration(3_600);
+    assert_eq!(prepared_after(&mut host, &longer, 200), Some(0));
 }
 
 #[test]

@@ -107,6 +107,7 @@ fn runs_a_session_and_a_tracker_at_any_alignment() {
             recover_all: Flag::new(false),
             machine_id: schedev_text::plain("machine"),
             boot_id: schedev_text::NONE,
+            last_call_seconds: SCHEDEV_LAST_CALL_NEVER,
         };
         let mut session = core::ptr::null_mut();
         assert_eq!(

@@ -5,10 +5,11 @@ pub(crate) mod snapshot;
 pub(crate) mod step;
 
 use std::ffi::{c_char, c_void};
+use std::mem::offset_of;
 
 use scheduled_events_core::{
-    AnswerOutcome, GateAnswer, Policy, Preparation, Response, Session, SessionConfig, SessionConfigError, UnixMillis,
-    VmNames, limits,
+    AnswerOutcome, GateAnswer, LastCall, Policy, Preparation, Response, Session, SessionConfig, SessionConfigError,
+    UnixMillis, VmNames, limits,
 };
 
 use crate::abi::pointers::{Flag, Output, bytes, memory_for, memory_size, optional_output, output};
@@ -31,6 +32,12 @@ use step::{reported_cause, schedev_outcome, schedev_step};
 pub const SCHEDEV_INTERVAL_MS: u32 = 1000;
 /// The shortest time between two polls, in milliseconds.
 pub const SCHEDEV_INTERVAL_MIN_MS: u32 = 200;
+
+/// For last_call_seconds: half of the notice before NotBefore, at most five minutes; at once for a Preempt, and for a notice of
+/// less than a minute.
+pub const SCHEDEV_LAST_CALL_STANDARD: u32 = 0;
+/// For last_call_seconds: never. Without the gate's yes, Azure takes the machine down unprepared.
+pub const SCHEDEV_LAST_CALL_NEVER: u32 = 4_294_967_295;
 
 const _: () = assert!(SCHEDEV_INTERVAL_MS == limits::INTERVAL_MS && SCHEDEV_INTERVAL_MIN_MS == limits::INTERVAL_MIN_MS);
 
@@ -64,11 +71,15 @@ pub struct schedev_session_config {
     /// An id of this boot of the machine, such as the contents of /proc/sys/kernel/random/boot_id; empty if it is unknown.
     /// What was ready before a reboot is not ready after it. The limits are those of machine_id.
     pub boot_id: schedev_text,
+    /// Only with gate: how many seconds before NotBefore the machine prepares although the gate has not answered yes, or
+    /// SCHEDEV_LAST_CALL_STANDARD, or SCHEDEV_LAST_CALL_NEVER. Azure starts an event at NotBefore whether it was approved or not.
+    /// Approving still takes the gate's yes.
+    pub last_call_seconds: u32,
 }
 
-// SAFETY: pointers, integers and flags, those of the texts included; there has been one version.
+// SAFETY: pointers, integers and flags, those of the texts included; the second version added last_call_seconds.
 unsafe impl Growing for schedev_session_config {
-    const SIZES: &'static [usize] = &[size_of::<Self>()];
+    const SIZES: &'static [usize] = &[offset_of!(Self, last_call_seconds), size_of::<Self>()];
     const INIT: Self = Self {
         struct_size: size_of::<Self>(),
         policy: core::ptr::null(),
@@ -80,6 +91,7 @@ unsafe impl Growing for schedev_session_config {
         recover_all: Flag::new(false),
         machine_id: schedev_text::NONE,
         boot_id: schedev_text::NONE,
+        last_call_seconds: SCHEDEV_LAST_CALL_STANDARD,
     };
 }
 
@@ -187,6 +199,11 @@ pub unsafe extern "C" fn schedev_session_init(
                 interval_ms: config.interval_ms,
                 dry_run: config.dry_run.is_on(),
                 gate: config.gate.is_on(),
+                last_call: match config.last_call_seconds {
+                    SCHEDEV_LAST_CALL_STANDARD => LastCall::Standard,
+                    SCHEDEV_LAST_CALL_NEVER => LastCall::Never,
+                    seconds => LastCall::Before(seconds),
+                },
                 recover_all: config.recover_all.is_on(),
                 seed: config.seed,
                 machine_id,

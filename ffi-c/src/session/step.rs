@@ -46,6 +46,9 @@ pub enum schedev_step_kind {
     /// is given for the event, or for the recovery. A program in which nothing runs during schedev_session_next() does not
     /// get this step.
     SCHEDEV_STEP_CANCEL = 11,
+    /// To report: the last call for event. The machine prepares for it although the gate has not answered yes; approving it still takes
+    /// that.
+    SCHEDEV_STEP_LAST_CALL = 12,
 }
 
 /// What SCHEDEV_STEP_GATE asks.
@@ -83,7 +86,7 @@ pub struct schedev_step {
     pub body: *const c_char,
     /// POST: the length of the body in bytes.
     pub body_len: usize,
-    /// PREPARE, RECOVER, GATE, CHANGE, DECISION: the event.
+    /// PREPARE, RECOVER, GATE, CHANGE, DECISION, LAST_CALL: the event.
     pub event: schedev_tracked_event,
     /// DECISION: the decision.
     pub decision: schedev_decision,
@@ -168,6 +171,7 @@ impl schedev_step {
                 result.decision = schedev_decision::from_core(decision);
                 (SCHEDEV_STEP_DECISION, Some(*event))
             }
+            Step::Report(Report::LastCall { event }) => (SCHEDEV_STEP_LAST_CALL, Some(*event)),
             Step::Report(Report::Problem(problem)) => {
                 result.problem = schedev_problem::from_core(problem);
                 (SCHEDEV_STEP_PROBLEM, None)

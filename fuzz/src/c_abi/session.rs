@@ -10,18 +10,18 @@ use scheduled_events_c_abi::schedev_status::{
 };
 use scheduled_events_c_abi::schedev_step_kind::SCHEDEV_STEP_RECOVER;
 use scheduled_events_c_abi::{
-    Flag, SCHEDEV_SESSION_EVENTS_MAX, SCHEDEV_SNAPSHOT_MAX_BYTES, SCHEDEV_STEP_JSON_MAX_BYTES, schedev_cause_word,
-    schedev_change_word, schedev_outcome, schedev_parse_error_word, schedev_response, schedev_session,
-    schedev_session_config, schedev_session_event, schedev_session_gate_answered, schedev_session_has_seen_event,
-    schedev_session_init, schedev_session_is_idle, schedev_session_next, schedev_session_on_failure,
-    schedev_session_on_response, schedev_session_out_of_service_since, schedev_session_posted,
-    schedev_session_prepared, schedev_session_recovered, schedev_session_recovering, schedev_session_restore,
-    schedev_session_set_machine_id, schedev_session_set_names, schedev_session_size, schedev_session_snapshot,
-    schedev_step, schedev_step_json,
+    Flag, SCHEDEV_LAST_CALL_STANDARD, SCHEDEV_SESSION_EVENTS_MAX, SCHEDEV_SNAPSHOT_MAX_BYTES,
+    SCHEDEV_STEP_JSON_MAX_BYTES, schedev_cause_word, schedev_change_word, schedev_outcome, schedev_parse_error_word,
+    schedev_response, schedev_session, schedev_session_config, schedev_session_event, schedev_session_gate_answered,
+    schedev_session_has_seen_event, schedev_session_init, schedev_session_is_idle, schedev_session_next,
+    schedev_session_on_failure, schedev_session_on_response, schedev_session_out_of_service_since,
+    schedev_session_posted, schedev_session_prepared, schedev_session_recovered, schedev_session_recovering,
+    schedev_session_restore, schedev_session_set_machine_id, schedev_session_set_names, schedev_session_size,
+    schedev_session_snapshot, schedev_step, schedev_step_json,
 };
 use scheduled_events_core::{
-    AnswerOutcome, Cause, GateAnswer, GatePhase, Preparation, Report, RequestOutcome, Response, Session, SessionConfig,
-    SnapshotError, Step, UnixMillis, VmNames,
+    AnswerOutcome, Cause, GateAnswer, GatePhase, LastCall, Preparation, Report, RequestOutcome, Response, Session,
+    SessionConfig, SnapshotError, Step, UnixMillis, VmNames,
 };
 
 use super::{
@@ -52,6 +52,7 @@ enum StepView {
     Decision(DecisionView, TrackedView),
     Problem(ProblemView),
     Untracked(usize, usize),
+    LastCall(TrackedView),
 }
 
 impl StepView {
@@ -71,6 +72,7 @@ impl StepView {
             Step::Report(Report::Decision { decision, event }) => {
                 Self::Decision(DecisionView::core(decision), TrackedView::core(event))
             }
+            Step::Report(Report::LastCall { event }) => Self::LastCall(TrackedView::core(event)),
             Step::Report(Report::Problem(problem)) => Self::Problem(ProblemView::core(problem)),
             Step::Report(Report::Untracked(untracked)) => Self::Untracked(untracked.own, untracked.others),
         }
@@ -90,6 +92,7 @@ impl StepView {
             9 => Self::Untracked(step.untracked_own, step.untracked_others),
             10 => Self::Gate(TrackedView::c(&step.event), step.gate_phase, step.attempt),
             11 => Self::Cancel(step.attempt),
+            12 => Self::LastCall(TrackedView::c(&step.event)),
             other => panic!("{other} is no step"),
         }
     }
@@ -191,6 +194,7 @@ impl Pair {
             interval_ms,
             dry_run,
             gate,
+            last_call: LastCall::Standard,
             recover_all,
             seed: 5,
             machine_id,
@@ -210,6 +214,7 @@ impl Pair {
             recover_all: Flag::new(recover_all),
             machine_id: plain(machine_id),
             boot_id: plain(boot_id),
+            last_call_seconds: SCHEDEV_LAST_CALL_STANDARD,
         };
         // At any alignment, with memory of exactly the required size.
         let (size, shift) = (schedev_session_size(), u.int_in_range(0..=7_usize)?);

@@ -377,9 +377,10 @@ class Session:
     It paces the polls, reports changes, decides when to prepare, approve and recover, and survives restarts through
     snapshot() and restore(). ``now`` is the current time by default, from a clock that never steps.
 
-    With ``gate``, it asks before each preparation and each approval, and ignores the policy's leader. With
-    ``recover_all``, it recovers after every event of this machine that started, prepared for or not. ``machine_id`` is
-    an id that a clone of this machine does not have, such as its vmId, and ``boot_id`` one that changes at each boot.
+    With ``gate``, it asks before each preparation and each approval, and ignores the policy's leader; ``last_call`` is
+    when it prepares although the gate has not answered yes, as for Client.watch. With ``recover_all``, it recovers
+    after every event of this machine that started, prepared for or not. ``machine_id`` is an id that a clone of this
+    machine does not have, such as its vmId, and ``boot_id`` one that changes at each boot.
     """
 
     def __new__(
@@ -390,6 +391,7 @@ class Session:
         interval: float = 1.0,
         dry_run: bool = False,
         gate: bool = False,
+        last_call: _Duration | None = None,
         recover_all: bool = False,
         seed: int | None = None,
         machine_id: str | None = None,
@@ -497,6 +499,7 @@ class Client:
         prepare: _Worker | None = None,
         recover: _Worker | None = None,
         gate: _Gate | None = None,
+        last_call: _Duration | None = None,
         recover_all: bool = False,
         state: str | os.PathLike[str] | None = None,
         until_idle: bool = False,

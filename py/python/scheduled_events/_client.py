@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import logging
     import threading
     from collections.abc import Callable, Iterable, Mapping
-    from datetime import datetime
+    from datetime import datetime, timedelta
     from typing import Any, TypeVar, Union
 
     from . import EventRecord
@@ -138,6 +138,7 @@ class Client:
         prepare: _Worker | None = None,
         recover: _Worker | None = None,
         gate: _Gate | None = None,
+        last_call: int | str | timedelta | None = None,
         recover_all: bool = False,
         state: str | os.PathLike[str] | None = None,
         until_idle: bool = False,
@@ -158,7 +159,10 @@ class Client:
         ``gate`` is called with the event and "prepare" before a preparation, "approve" before an approval, and a Task
         if it takes a third argument, also on a thread: True means to go on, False not yet, "another-approves" that
         another machine approves the event. The last two are asked again every 5 seconds until NotBefore, and so is an
-        exception. The policy's leader is ignored.
+        exception. The policy's leader is ignored. Azure starts the event at NotBefore whatever a gate says, so
+        ``prepare`` is called at the last call although the gate has not answered yes: half of the notice before
+        NotBefore, at most 5 minutes, and at once for a Preempt and for less than a minute; or ``last_call`` before it,
+        as seconds, timedelta or text such as "2min"; "never" waits for the gate. Approving still takes its yes.
 
         A function cannot be interrupted. When the event changes so that what runs for it is void, its task's
         ``cancelled`` is set; the watcher waits until the function returns, ignores its result, and only then calls one
@@ -178,7 +182,7 @@ class Client:
             "recovery": _checked(recover, "recover", 1),
             "gate": _checked(gate, "gate", 2),
         }
-        self._check(policy, interval, max_polls)
+        self._check(policy, interval, max_polls, last_call)
         with _Refusals():
             native = _native.Watch(
                 imds,
@@ -189,6 +193,7 @@ class Client:
                 until_idle=until_idle,
                 max_polls=max_polls,
                 dry_run=dry_run,
+                last_call=last_call,
                 recover_all=recover_all,
                 state=state,
                 prepares=prepare is not None,
@@ -202,12 +207,12 @@ class Client:
         self._watchers.append(weakref.ref(watch))
         return watch
 
-    def _check(self, policy: object, interval: float, max_polls: int | None) -> None:
+    def _check(self, policy: object, interval: float, max_polls: int | None, last_call: object) -> None:
         """Refuse what a watcher would refuse."""
         if isinstance(max_polls, int) and max_polls < 0:
             raise ConfigError(f"max_polls must not be negative, not {max_polls}")
         with _Refusals():
-            _native.Watch.check(policy, self._vm_names, self._api_version, interval)
+            _native.Watch.check(policy, self._vm_names, self._api_version, interval, last_call)
 
     def close(self) -> None:
         """Close the client's watchers. Further calls raise Error."""

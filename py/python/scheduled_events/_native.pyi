@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import final
 
 from typing_extensions import Self
@@ -90,6 +91,7 @@ class Watch:
         until_idle: bool,
         max_polls: int | None,
         dry_run: bool,
+        last_call: int | str | timedelta | None,
         recover_all: bool,
         state: str | os.PathLike[str] | None,
         prepares: bool,
@@ -97,7 +99,9 @@ class Watch:
         gates: bool,
     ) -> Self: ...
     @staticmethod
-    def check(policy: object, vm_names: Sequence[str] | None, api_version: str | None, interval: float) -> None: ...
+    def check(
+        policy: object, vm_names: Sequence[str] | None, api_version: str | None, interval: float, last_call: object
+    ) -> None: ...
     @property
     def has_ended(self) -> bool: ...
     def next(self, wait: bool) -> Record | None: ...

@@ -211,8 +211,8 @@ Decision = _record(
 Approval = _record(
     "approval", "An approval was posted. The status is None if there was no response.", defaults={"events": ()}
 )
-Prepare = _record("prepare", "A preparation ended.")
-Gate = _record("gate", "The gate answered. Reported if it is the first answer, or differs from the one before.")
+Prepare = _record("prepare", "A preparation begins, or has ended.")
+Gate = _record("gate", "The gate answered, for the first time or differently from before, or the machine prepares although it has not.")
 Recover = _record(
     "recover",
     "A recovery ended. Its event is the one that ended last.",

@@ -11,6 +11,7 @@ _ChangeWord: TypeAlias = Literal[
     "scheduled", "started", "started-without-notice", "rescheduled", "updated", "completed", "cancelled", "ended"
 ]
 _GateWord: TypeAlias = Literal["open", "closed", "another-approves"]
+_GateOutcome: TypeAlias = Literal["open", "closed", "another-approves", "last-call"]
 _Phase: TypeAlias = Literal["prepare", "approve"]
 
 class Frozen:
@@ -221,7 +222,7 @@ class Approval(Record):
 
 @final
 class Prepare(_AboutEvent, Record):
-    """A preparation ended."""
+    """A preparation begins, or has ended."""
 
     __match_args__ = (
         "event_id",
@@ -240,7 +241,7 @@ class Prepare(_AboutEvent, Record):
     def __init__(
         self,
         event_id: str,
-        outcome: Literal["ready", "failed", "cancelled", "no-command", "dry-run"],
+        outcome: Literal["begun", "ready", "failed", "cancelled", "no-command", "dry-run"],
         event_type: str | None = None,
         event_status: str | None = None,
         resource_type: str | None = None,
@@ -257,14 +258,14 @@ class Prepare(_AboutEvent, Record):
     @property
     def event_id(self) -> str: ...
     @property
-    def outcome(self) -> Literal["ready", "failed", "cancelled", "no-command", "dry-run"]:
+    def outcome(self) -> Literal["begun", "ready", "failed", "cancelled", "no-command", "dry-run"]:
         """``no-command`` if there is no function for it."""
     @property
     def time(self) -> datetime | None: ...
 
 @final
 class Gate(_AboutEvent, Record):
-    """The gate answered. Reported if it is the first answer, or differs from the one before."""
+    """The gate answered, for the first time or differently from before, or the machine prepares although it has not."""
 
     __match_args__ = (
         "event_id",
@@ -285,7 +286,7 @@ class Gate(_AboutEvent, Record):
         self,
         event_id: str,
         phase: _Phase,
-        outcome: _GateWord,
+        outcome: _GateOutcome,
         event_type: str | None = None,
         event_status: str | None = None,
         resource_type: str | None = None,
@@ -305,7 +306,7 @@ class Gate(_AboutEvent, Record):
     def phase(self) -> _Phase:
         """What it was asked: ``prepare`` before the preparation, ``approve`` before the approval."""
     @property
-    def outcome(self) -> _GateWord: ...
+    def outcome(self) -> _GateOutcome: ...
     @property
     def time(self) -> datetime | None: ...
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import logging
     import os
     from collections.abc import Callable, Iterable
+    from datetime import timedelta
 
     from ._client import _Gate, _Worker
     from ._native import Policy
@@ -32,6 +33,7 @@ def watch(
     prepare: _Worker | None = None,
     recover: _Worker | None = None,
     gate: _Gate | None = None,
+    last_call: int | str | timedelta | None = None,
     recover_all: bool = False,
     state: str | os.PathLike[str] | None = None,
     until_idle: bool = False,
@@ -65,11 +67,12 @@ def watch(
     for name, worker in (("prepare", prepare), ("recover", recover), ("gate", gate)):
         if worker is not None:
             _takes_task(worker, name, _USUAL[name])
-    client._check(policy, interval, max_polls)
+    client._check(policy, interval, max_polls, last_call)
     return Watch(
         client,
         {
             "policy": policy,
+            "last_call": last_call,
             "recover_all": recover_all,
             "state": state,
             "until_idle": until_idle,

@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from types import TracebackType
 from typing import Any, Literal
 
@@ -36,6 +37,7 @@ def watch(
     gate: Callable[[Event, Literal["prepare", "approve"]], object]
     | Callable[[Event, Literal["prepare", "approve"], Task], object]
     | None = None,
+    last_call: int | str | timedelta | None = None,
     recover_all: bool = False,
     state: str | os.PathLike[str] | None = None,
     until_idle: bool = False,

@@ -13,7 +13,7 @@ use scheduled_events::imds::{API_VERSION, names_for};
 use scheduled_events::limits::EVENTS_MAX;
 use scheduled_events::record::EventRecord;
 use scheduled_events::watch;
-use scheduled_events_core::record::{CauseWord, EventMembers, Record};
+use scheduled_events_core::record::{CauseWord, EventMembers, GateOutcome, Record};
 use scheduled_events_core::{
     AnswerOutcome, Cause, Document, EventId, GateAnswer, GatePhase, Preparation, Report, RequestOutcome, Response,
     Session, SessionConfig, Step, Text, TrackedEvent, UnixMillis, UnixSeconds, VmNames,
@@ -23,7 +23,7 @@ use crate::convert::{Arg, Moment, Names, datetime, gate_answer, span};
 use crate::document::body::Body;
 use crate::event::{PyEvent, event_object};
 use crate::ids::EventIdArgument;
-use crate::policy::PyPolicy;
+use crate::policy::{PyPolicy, last_call_of};
 use crate::{errors, words};
 use attempts::{Attempts, Task};
 
@@ -32,9 +32,10 @@ use attempts::{Attempts, Task};
 /// It paces the polls, reports changes, decides when to prepare, approve and recover, and survives restarts through
 /// snapshot() and restore(). ``now`` is the current time by default, from a clock that never steps.
 ///
-/// With ``gate``, it asks before each preparation and each approval, and ignores the policy's leader. With
-/// ``recover_all``, it recovers after every event of this machine that started, prepared for or not. ``machine_id`` is an
-/// id that a clone of this machine does not have, such as its vmId, and ``boot_id`` one that changes at each boot.
+/// With ``gate``, it asks before each preparation and each approval, and ignores the policy's leader; ``last_call`` is
+/// when it prepares although the gate has not answered yes, as for Client.watch. With ``recover_all``, it recovers
+/// after every event of this machine that started, prepared for or not. ``machine_id`` is an id that a clone of this
+/// machine does not have, such as its vmId, and ``boot_id`` one that changes at each boot.
 #[pyclass(frozen, name = "Session", module = "scheduled_events")]
 pub(crate) struct PySession {
     inner: Mutex<Inner>,
@@ -110,9 +111,9 @@ impl PySession {
 impl PySession {
     #[new]
     #[pyo3(signature = (policy=None, vm_names=None, *, interval=Arg(1.0), dry_run=Arg(false), gate=Arg(false),
-                        recover_all=Arg(false), seed=None, machine_id=None, boot_id=None,
+                        last_call=None, recover_all=Arg(false), seed=None, machine_id=None, boot_id=None,
                         api_version=Arg(API_VERSION.to_owned())),
-           text_signature = "(policy=None, vm_names=None, *, interval=1.0, dry_run=False, gate=False, recover_all=False, \
+           text_signature = "(policy=None, vm_names=None, *, interval=1.0, dry_run=False, gate=False, last_call=None, recover_all=False, \
                              seed=None, machine_id=None, boot_id=None, api_version='2020-07-01')")]
     #[allow(clippy::fn_params_excessive_bools)] // Python passes them by name.
     fn new(
@@ -122,6 +123,7 @@ impl PySession {
         interval: Arg<f64>,
         dry_run: Arg<bool>,
         gate: Arg<bool>,
+        last_call: Option<&Bound<'_, PyAny>>,
         recover_all: Arg<bool>,
         seed: Option<Arg<u64>>,
         machine_id: Option<Arg<String>>,
@@ -137,6 +139,7 @@ impl PySession {
             interval_ms: u32::try_from(span(py, interval.0, "interval")?.as_millis()).unwrap_or(u32::MAX),
             dry_run: dry_run.0,
             gate: gate.0,
+            last_call: last_call_of(last_call)?,
             recover_all: recover_all.0,
             machine_id: machine_id.as_ref().map_or("", |id| &id.0),
             boot_id: boot_id.as_ref().map_or("", |id| &id.0),
@@ -398,6 +401,11 @@ impl Inner {
                     Report::Decision { decision, event } => {
                         Record::from_decision(decision, members_of(document.as_ref(), event))
                     }
+                    Report::LastCall { event } => Record::Gate {
+                        phase: GatePhase::Prepare,
+                        outcome: GateOutcome::LastCall,
+                        event: members_of(document.as_ref(), event),
+                    },
                     _ => Record::from_report(&report, Some(&self.body)),
                 };
                 let act_from = match &report {

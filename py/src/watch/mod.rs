@@ -26,7 +26,7 @@ use scheduled_events_core::{Change, GateAnswer, GatePhase, Preparation, Session,
 use crate::convert::{Names, gate_answer, span};
 use crate::event::{PyEvent, event_object};
 use crate::imds::{PyImds, SLICE};
-use crate::policy::PyPolicy;
+use crate::policy::{PyPolicy, last_call_of};
 use crate::{errors, words};
 use records::{Next, Records, Unread, UnreadKind};
 
@@ -71,7 +71,7 @@ impl Drop for EndOfRecords {
 impl PyWatch {
     #[new]
     #[pyo3(signature = (imds, *, policy, vm_names, api_version, interval, until_idle, max_polls, dry_run,
-                        recover_all, state, prepares, recovers, gates))]
+                        last_call, recover_all, state, prepares, recovers, gates))]
     #[allow(clippy::fn_params_excessive_bools)] // Python passes them by name.
     fn new(
         py: Python<'_>,
@@ -83,6 +83,7 @@ impl PyWatch {
         until_idle: bool,
         max_polls: Option<u64>,
         dry_run: bool,
+        last_call: Option<&Bound<'_, PyAny>>,
         recover_all: bool,
         state: Option<PathBuf>,
         prepares: bool,
@@ -101,6 +102,7 @@ impl PyWatch {
             interval: span(py, interval, "interval")?,
             dry_run,
             gate: gates,
+            last_call: last_call_of(last_call)?,
             recover_all,
             until_idle,
             max_polls,
@@ -157,12 +159,14 @@ impl PyWatch {
         vm_names: Option<Names>,
         api_version: Option<&str>,
         interval: f64,
+        last_call: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let options = WatcherOptions {
             api_version: api_version.unwrap_or(API_VERSION).to_owned(),
             vm_names: vm_names.unwrap_or_default().0,
             policy: PyPolicy::named(policy)?,
             interval: span(py, interval, "interval")?,
+            last_call: last_call_of(last_call)?,
             ..WatcherOptions::default()
         };
         check(&options).map_err(|message| errors::config(py, &message))

@@ -18,10 +18,10 @@ use scheduled_events_core::terminate::{
 };
 use scheduled_events_core::{
     Action, BufferTooSmall, Cause, Change, Decision, Document, EVENT_ID_MAX, Event, EventCursor, EventId, EventKind,
-    EventSource, EventSources, EventStatus, EventType, EventTypes, GateAnswer, Incarnation, Leader, MAX_RULES, Member,
-    NotBefore, ParseError, ParseErrorKind, Policy, Position, Preparation, Problem, ProblemKind, Reason, Report,
-    RequestOutcome, Response, Rule, Scope, Session, SessionConfig, SessionConfigError, SnapshotError, SourceKind,
-    StartRequests, Step, Text, TooManyRules, TrackedEvent, TrackedStatus, Tracker, TrackerFull, UnixMillis,
+    EventSource, EventSources, EventStatus, EventType, EventTypes, GateAnswer, Incarnation, LastCall, Leader,
+    MAX_RULES, Member, NotBefore, ParseError, ParseErrorKind, Policy, Position, Preparation, Problem, ProblemKind,
+    Reason, Report, RequestOutcome, Response, Rule, Scope, Session, SessionConfig, SessionConfigError, SnapshotError,
+    SourceKind, StartRequests, Step, Text, TooManyRules, TrackedEvent, TrackedStatus, Tracker, TrackerFull, UnixMillis,
     UnixSeconds, Untracked, VmNames,
 };
 
@@ -212,6 +212,7 @@ fn step(session: &mut Followed, input: &[u8], now: &mut UnixMillis, counts: &mut
             reach((decision, event));
             one_more(&mut counts.decisions);
         }
+        Step::Report(Report::LastCall { event }) => reach(event),
         Step::Report(Report::Problem(problem)) => {
             reach(problem);
             one_more(&mut counts.problems);
@@ -440,7 +441,15 @@ fn the_tracker(input: &[u8], names: VmNames<'_>, number: i64) {
 }
 
 fn the_session(input: &[u8], text: &str, names: VmNames<'_>, number: i64) {
-    let config = SessionConfig { interval_ms: black_box(200), dry_run: black_box(false), ..SessionConfig::new(names) };
+    let last_call = black_box(LastCall::Before(7));
+    reach(last_call.from(text, UnixSeconds(number), black_box(None)));
+    let config = SessionConfig {
+        interval_ms: black_box(200),
+        dry_run: black_box(false),
+        gate: black_box(true),
+        last_call,
+        ..SessionConfig::new(names)
+    };
     let mut session = match Session::<2>::new(&config) {
         Ok(session) => session,
         Err(error) => return reach((shown(&error), error == SessionConfigError::TooManyNames)),

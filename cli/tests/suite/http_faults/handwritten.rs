@@ -9,7 +9,8 @@ use serde_json::json;
 
 use super::row::FREEZE;
 use crate::support::{
-    FakeService, Folder, PREPARE_ALL, Reply, Run, VM, document, eventually, freeze, helper, lines, started, with,
+    FakeService, Folder, PREPARE_ALL, Reply, Run, VM, document, eventually, freeze, helper, lines, preparation_ended,
+    started, with,
 };
 
 #[test]
@@ -171,7 +172,7 @@ fn an_event_that_vanishes_during_its_preparation_and_returns_is_prepared_for_aga
     eventually("the preparation", || (lines(&log) == ["prepare"]).then_some(()));
     let other = || with(freeze("other"), &json!({ "Resources": ["other"] }));
     service.show(3, &[other()]);
-    let cancelled = run.record("the end of the preparation", |record| record["record"] == "prepare");
+    let cancelled = run.record("the end of the preparation", preparation_ended);
     assert_eq!(cancelled["outcome"], "cancelled");
     run.record("the recovery", |record| record["record"] == "recover");
     service.show(4, &[freeze("a"), other()]);

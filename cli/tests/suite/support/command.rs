@@ -374,6 +374,11 @@ impl Finished {
     }
 }
 
+/// Whether a preparation ended, however.
+pub fn preparation_ended(record: &Value) -> bool {
+    record["record"] == "prepare" && record["outcome"] != "begun"
+}
+
 fn records(stdout: &str) -> Vec<Value> {
     let complete = stdout.rfind('\n').map_or("", |end| &stdout[..=end]);
     let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("not a record, {error}: {line}"));

@@ -29,7 +29,8 @@ use serde_json::{Value, json};
 pub use command::{ENDS_WITH_STRACE, give_away, signal, unprivileged, watch_wrapped, wrap};
 #[allow(unused_imports)] // See above.
 pub use command::{
-    Finished, PROGRAM, Run, STATE_NOT_WRITTEN, WHILE_TEST_RUNS, command, launch, run, run_with_input, wait_for_approval,
+    Finished, PROGRAM, Run, STATE_NOT_WRITTEN, WHILE_TEST_RUNS, command, launch, preparation_ended, run,
+    run_with_input, wait_for_approval,
 };
 #[allow(unused_imports)]
 pub use eventually::{INTERVAL, PATIENCE, eventually};

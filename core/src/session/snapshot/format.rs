@@ -37,7 +37,7 @@
 //! | first seen, in milliseconds | time |
 //! | when this `NotBefore` was first seen, in seconds | time |
 //! | changes that are not reported yet | `u8`, the bits of `Changes` |
-//! | preparation | `u8`, a `PreparationState` |
+//! | preparation | `u8`, a `PreparationState`; 16 more if it is by the last call, and the gate has not answered yes since |
 //! | failed approvals in a row | `u8` |
 //! | whether it is this machine's | `u8`, 0 or 1 |
 //! | when it ended, if the recovery of this machine is also for it | time |
@@ -58,6 +58,9 @@ use crate::tracker::{Changes, Flags, TYPE_MAX, TrackedEvent, TrackedStatus};
 
 pub(super) const MAGIC: &[u8; 4] = b"SEVS";
 pub(super) const VERSION: u8 = 3;
+
+/// This bit of the preparation: it is by the last call.
+const BY_LAST_CALL: u8 = 16;
 
 /// A time that is unknown.
 pub(super) const NO_TIME: i64 = i64::MIN;
@@ -150,7 +153,7 @@ impl Writer<'_> {
         self.i64(progress.first_seen.0);
         self.i64(progress.noticed.0);
         self.byte(progress.changes.bits());
-        self.byte(progress.preparation as u8);
+        self.byte(progress.preparation as u8 | if progress.by_last_call { BY_LAST_CALL } else { 0 });
         self.byte(progress.approval_failures);
         self.byte(u8::from(progress.own));
         self.time(progress.ended);
@@ -234,7 +237,8 @@ impl Reader<'_> {
     pub(super) fn progress(&mut self) -> Option<EventProgress> {
         let mut progress = EventProgress::new(UnixMillis(self.i64()?), UnixSeconds(self.i64()?));
         progress.changes = Changes::from_bits(self.byte()?);
-        progress.preparation = match self.byte()? {
+        let preparation = self.byte()?;
+        progress.preparation = match preparation & !BY_LAST_CALL {
             0 => PreparationState::NotIssued,
             // A restart interrupts a preparation in progress.
             1 | 2 => PreparationState::Void,
@@ -242,6 +246,9 @@ impl Reader<'_> {
             4 => PreparationState::Failed,
             _ => return None,
         };
+        // Whether one that has to run again does so by the last call is decided then.
+        let has_run = matches!(progress.preparation, PreparationState::Ready | PreparationState::Failed);
+        progress.by_last_call = has_run && preparation & BY_LAST_CALL != 0;
         progress.approval_failures = self.byte()?;
         progress.own = self.flag()?;
         progress.ended = known_time(self.i64()?);

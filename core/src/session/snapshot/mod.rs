@@ -236,7 +236,7 @@ impl<const N: usize> Session<N> {
                 return Err(damaged);
             }
             if was_rebooted && progress.preparation == PreparationState::Ready && !event.is_approved() {
-                progress.preparation = PreparationState::Void;
+                progress.void_preparation();
             }
             if self.make_space(&event, &progress)? {
                 let slot = self.tracker.place(event).ok_or(SnapshotError::TooManyEvents)?;
@@ -430,7 +430,9 @@ mod tests {
             (PREPARATION_AT, &[2], Ok(())),
             (PREPARATION_AT, &[3], Ok(())),
             (PREPARATION_AT, &[4], Ok(())),
+            (PREPARATION_AT, &[16 + 3], Ok(())),
             (PREPARATION_AT, &[5], damaged),
+            (PREPARATION_AT, &[32 + 3], damaged),
             (FAILURES_AT, &[255], Ok(())),
             (OWN_AT, &[1], Ok(())),
             (OWN_AT, &[2], damaged),

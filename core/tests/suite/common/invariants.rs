@@ -185,14 +185,18 @@ pub fn unprepared_events_are_not_approved(trace: &[Entry], setup: &Setup) -> Che
     Ok(())
 }
 
-/// 4. With a gate, a preparation is issued and an event is approved only after the gate opened for this step and the event as
-///    it is, and an approval is posted only after a poll that began after the answer. Each attempt to approve asks again.
+/// 4. With a gate, a preparation is issued only after the gate opened for the event as it is, or after the last call. An event is
+///    approved only after the gate opened for that, after the last call also for the preparation, and only after a poll that began
+///    after the answer. Each attempt to approve asks again.
 pub fn the_gate_opens_first(trace: &[Entry], setup: &Setup) -> CheckResult {
     if !setup.gate {
         return Ok(());
     }
     let mut polls = 0;
     let mut may_prepare = HashSet::new();
+    // The last call came since the event changed, and the machine prepared by it.
+    let (mut last_call, mut by_last_call) = (HashSet::new(), HashSet::new());
+    let mut actions: HashMap<&String, Action> = HashMap::new();
     // The number of polls that had begun at the answer, and whether a later one showed the event.
     let mut may_approve: HashMap<&String, (u32, bool)> = HashMap::new();
     for entry in trace {
@@ -203,19 +207,28 @@ pub fn the_gate_opens_first(trace: &[Entry], setup: &Setup) -> CheckResult {
                     *confirmed |= polls > *answered && events.iter().any(|spec| spec.tracked_id() == **id);
                 }
             }
-            Exchange::GateAnswered(id, GatePhase::Prepare, GateAnswer::Open) => drop(may_prepare.insert(id)),
+            Exchange::GateAnswered(id, GatePhase::Prepare, GateAnswer::Open) => {
+                may_prepare.insert(id);
+                by_last_call.remove(id);
+            }
+            Exchange::LastCall(id) => drop(last_call.insert(id)),
             Exchange::GateAnswered(id, GatePhase::Approve, GateAnswer::Open) => {
                 may_approve.insert(id, (polls, false));
             }
             Exchange::Change(id, _) => {
                 may_prepare.remove(id);
+                last_call.remove(id);
                 may_approve.remove(id);
             }
-            Exchange::Prepare(id) if !may_prepare.contains(id) => {
-                return Err(format!("{id} is prepared for, and the gate is closed"));
-            }
+            Exchange::Decision(id, decision) => drop(actions.insert(id, decision.action)),
+            Exchange::Prepare(id) if may_prepare.contains(id) => drop(by_last_call.remove(id)),
+            Exchange::Prepare(id) if last_call.contains(id) => drop(by_last_call.insert(id)),
+            Exchange::Prepare(id) => return Err(format!("{id} is prepared for, and the gate is closed")),
             Exchange::Post(ids) => {
                 for id in ids {
+                    if by_last_call.contains(id) && actions.get(id) == Some(&Action::Prepare) {
+                        return Err(format!("{id} approved after the last call, and the gate has not opened since"));
+                    }
                     match may_approve.remove(id) {
                         Some((_, true)) => {}
                         answer => {
@@ -226,6 +239,7 @@ pub fn the_gate_opens_first(trace: &[Entry], setup: &Setup) -> CheckResult {
             }
             Exchange::Restarted => {
                 may_prepare.clear();
+                last_call.clear();
                 may_approve.clear();
             }
             _ => {}

@@ -10,8 +10,8 @@ use std::collections::HashMap;
 use std::fmt;
 
 use scheduled_events_core::{
-    Action, AnswerOutcome, Cause, Change, Decision, EventId, GateAnswer, GatePhase, Policy, Preparation, Report,
-    RequestOutcome, Response, Rule, Session, SessionConfig, Step, UnixMillis, Untracked, VmNames,
+    Action, AnswerOutcome, Cause, Change, Decision, EventId, GateAnswer, GatePhase, LastCall, Policy, Preparation,
+    Report, RequestOutcome, Response, Rule, Session, SessionConfig, Step, UnixMillis, Untracked, VmNames,
 };
 
 pub use events::{Spec, document, event};
@@ -41,6 +41,8 @@ pub enum Exchange {
     Decision(String, Decision),
     Problem(String),
     Untracked(Untracked),
+    /// The machine prepares although the gate has not answered yes.
+    LastCall(String),
     Prepare(String),
     Prepared(String, Preparation),
     /// The event that ended last, and all events that the recovery is for.
@@ -72,6 +74,7 @@ impl fmt::Display for Exchange {
             Self::Decision(id, decision) => write!(f, "{id}: {} ({})", decision.action.word(), decision.reason),
             Self::Problem(kind) => write!(f, "problem: {kind}"),
             Self::Untracked(Untracked { own, others }) => write!(f, "not tracked: {own} own, {others} others"),
+            Self::LastCall(id) => write!(f, "last call {id}"),
             Self::Prepare(id) => write!(f, "prepare {id}"),
             Self::Recover(id, ids) if ids.len() > 1 => write!(f, "recover {id} ({})", ids.join(" ")),
             Self::Recover(id, _) | Self::RecoverOther(id) => write!(f, "recover {id}"),
@@ -93,6 +96,7 @@ impl Exchange {
                 | Self::Decision(..)
                 | Self::Problem(_)
                 | Self::Untracked(_)
+                | Self::LastCall(_)
                 | Self::Prepare(_)
                 | Self::Recover(..)
                 | Self::RecoverOther(_)
@@ -118,6 +122,7 @@ pub struct Setup {
     pub names: Vec<&'static str>,
     pub dry_run: bool,
     pub gate: bool,
+    pub last_call: LastCall,
     pub recover_all: bool,
     pub machine_id: &'static str,
     pub boot_id: &'static str,
@@ -130,6 +135,7 @@ impl Setup {
             names: vec![VM],
             dry_run: false,
             gate: false,
+            last_call: LastCall::Standard,
             recover_all: false,
             machine_id: "this machine",
             boot_id: "first boot",
@@ -142,6 +148,7 @@ impl Setup {
             policy: self.policy.clone(),
             dry_run: self.dry_run,
             gate: self.gate,
+            last_call: self.last_call,
             recover_all: self.recover_all,
             seed: 7,
             machine_id: self.machine_id,
@@ -179,8 +186,9 @@ pub struct Host<const N: usize> {
     pub asking: Vec<(String, GatePhase)>,
     /// Cancelled commands in progress.
     pub cancelled: Vec<u32>,
-    /// The newest attempt for each event, and for the recoveries.
+    /// The newest attempt to prepare for each event, to ask about it, and of the recoveries.
     attempts: HashMap<String, u32>,
+    questions: HashMap<String, u32>,
     recoveries: HashMap<(String, bool), u32>,
     /// The host is killed and restarted after this many more steps.
     pub dies_after_steps: Option<usize>,
@@ -209,6 +217,7 @@ impl<const N: usize> Host<N> {
             asking: Vec::new(),
             cancelled: Vec::new(),
             attempts: HashMap::new(),
+            questions: HashMap::new(),
             recoveries: HashMap::new(),
             dies_after_steps: None,
             trace: Vec::new(),
@@ -293,7 +302,7 @@ impl<const N: usize> Host<N> {
             }
             Step::Gate { event, phase, attempt } => {
                 let id = event.event_id().to_string();
-                self.attempts.insert(id.clone(), attempt);
+                self.questions.insert(id.clone(), attempt);
                 Exchange::Gate(id, phase)
             }
             Step::Cancel { attempt } => {
@@ -302,7 +311,7 @@ impl<const N: usize> Host<N> {
                     Some(((id, true), _)) => Exchange::CancelRecovery(id.clone()),
                     Some(((id, false), _)) => Exchange::CancelRecoveryOther(id.clone()),
                     None => {
-                        let found = self.attempts.iter().find(|(_, known)| **known == attempt);
+                        let found = self.attempts.iter().chain(&self.questions).find(|(_, known)| **known == attempt);
                         Exchange::Cancel(found.expect("an attempt in progress").0.clone())
                     }
                 }
@@ -311,6 +320,7 @@ impl<const N: usize> Host<N> {
             Step::Report(Report::Decision { decision, event }) => {
                 Exchange::Decision(event.event_id().to_string(), decision)
             }
+            Step::Report(Report::LastCall { event }) => Exchange::LastCall(event.event_id().to_string()),
             Step::Report(Report::Problem(problem)) => Exchange::Problem(problem.kind.word().to_owned()),
             Step::Report(Report::Untracked(untracked)) => Exchange::Untracked(untracked),
         };
@@ -439,7 +449,7 @@ impl<const N: usize> Host<N> {
 
     fn answer_question(&mut self, index: usize, answer: GateAnswer) -> bool {
         let (id, phase) = self.asking.remove(index);
-        let outcome = self.session.gate_answered(self.attempts[&id], answer, self.now);
+        let outcome = self.session.gate_answered(self.questions[&id], answer, self.now);
         if outcome == AnswerOutcome::Accepted {
             self.note(Exchange::GateAnswered(id, phase, answer));
         }
@@ -450,7 +460,7 @@ impl<const N: usize> Host<N> {
     pub fn end_cancelled(&mut self) {
         for attempt in std::mem::take(&mut self.cancelled) {
             self.preparing.retain(|id| self.attempts.get(id) != Some(&attempt));
-            self.asking.retain(|(id, _)| self.attempts.get(id) != Some(&attempt));
+            self.asking.retain(|(id, _)| self.questions.get(id) != Some(&attempt));
             self.recovering.retain(|key| self.recoveries.get(key) != Some(&attempt));
             let outcomes = [
                 self.session.prepared(attempt, Preparation::Ready),
