@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 use toml::Spanned;
 
+use crate::address;
 use crate::gate::WindowConfig;
 use crate::relay::config::RelayConfig;
 use crate::toml_file::{self, Invalid, duration, invalid};
@@ -300,10 +301,12 @@ fn machine<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>,
 /// The address of the metadata service.
 fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let found = String::deserialize(deserializer)?;
-    if ["http://", "https://"].iter().any(|scheme| found.starts_with(scheme)) {
-        Ok(found)
-    } else {
-        Err(D::Error::custom(format!("found {found:?}, expected an address such as {:?}", default_metadata())))
+    match address::check(&found) {
+        Ok(_) => Ok(found),
+        Err(why) => {
+            let (found, expected) = (address::shown(&found), default_metadata());
+            Err(D::Error::custom(format!("found {found:?}, expected an address such as {expected:?}: {why}")))
+        }
     }
 }
 
@@ -373,6 +376,14 @@ mod tests {
             ("engine = \"folder\"\nfolder.path = \"\"".to_owned(), "2:15 found \"\", expected the path of a file"),
             (format!("{folder}machine = \"\""), "3:11 found \"\", expected this machine's name"),
             (format!("{folder}metadata = \"169.254.169.254\""), "3:12 found \"169.254.169.254\", expected an address"),
+            (
+                format!("{folder}metadata = \"http://user:secret@a/?sig=secret\""),
+                "3:12 found \"http://***@a/?***\", expected an address such as \"http://169.254.169.254\": it has a user or a password",
+            ),
+            (
+                format!("{folder}heartbeat = \"https://u:secret@a/\""),
+                "3:13 found \"https://***@a/\", expected a duration",
+            ),
             (
                 format!("{folder}heartbeat = 10"),
                 "3:13 invalid type: integer `10`, expected a string: expected a duration such as \"2s\"",

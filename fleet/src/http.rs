@@ -3,6 +3,8 @@
 use std::sync::{Once, OnceLock};
 use std::time::Duration;
 
+use crate::address::without_secrets;
+
 /// How long a connection may take to be made.
 const CONNECT_TIME: Duration = Duration::from_secs(2);
 
@@ -21,7 +23,7 @@ pub fn install_tls() {
 /// # Errors
 /// A sentence if the client cannot be set up.
 pub fn client(time: Duration) -> Result<reqwest::Client, String> {
-    builder(time).build().map_err(|error| format!("cannot set up HTTP: {error}"))
+    builder(time).build().map_err(|error| format!("cannot set up HTTP: {}", reason(&error)))
 }
 
 /// The settings of [`client`], for a client that needs more, such as a certificate authority of its own.
@@ -61,7 +63,7 @@ pub async fn body(mut response: reqwest::Response, limit: usize) -> Result<Vec<u
     Ok(body)
 }
 
-/// The error with its causes: reqwest prints only the outermost one.
+/// The error with its causes: reqwest prints only the outermost one. Its addresses are without user information and queries.
 pub fn reason(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -73,5 +75,5 @@ pub fn reason(error: &dyn std::error::Error) -> String {
         }
         source = cause.source();
     }
-    text
+    without_secrets(&text)
 }

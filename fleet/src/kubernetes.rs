@@ -6,6 +6,7 @@ use std::time::Duration;
 use kube::config::KubeConfigOptions;
 use kube::{Client, Config, Error};
 
+use crate::address::without_secrets;
 use crate::http::{install_tls, reason};
 
 /// How long a connection may take to be made.
@@ -53,7 +54,7 @@ pub fn status_code(error: &Error) -> Option<u16> {
 /// What went wrong, in one line.
 pub fn describe(error: &Error) -> String {
     match error {
-        Error::Api(status) => format!("{} ({})", status.message.escape_debug(), status.code),
+        Error::Api(status) => format!("{} ({})", without_secrets(&status.message).escape_debug(), status.code),
         error => reason(error),
     }
 }

@@ -7,6 +7,7 @@
 //! [`kubernetes`] does so for the Kubernetes API, and [`node`] takes the node out of service and puts it back. [`relay`]
 //! forwards records to other systems, [`toml_file`] reads files of configuration, and [`cli`] is the command.
 
+mod address;
 pub mod cli;
 pub mod config;
 pub mod daemon;

@@ -4,10 +4,12 @@ use std::io::Write as _;
 
 use scheduled_events_core::record::Printable;
 
-/// Writes a line that is safe to print. A log that cannot be written, because the disk is full or its reader has ended, must not end
+use crate::address::without_secrets;
+
+/// Writes a line that is safe to print, without what addresses in it hide. A log that cannot be written, because the disk is full or its reader has ended, must not end
 /// the program.
 pub(crate) fn line(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
+    let _ = writeln!(std::io::stderr(), "{}", without_secrets(line));
 }
 
 /// Writes a line with all characters escaped that are unsafe to print.

@@ -7,6 +7,8 @@ use scheduled_events_core::Position;
 use serde::Deserialize as _;
 use serde::de::{Deserializer, Error as _};
 
+use crate::address::without_secrets;
+
 /// What is wrong with a configuration: the offset, where it has one, and a sentence about it.
 pub type Invalid = (Option<usize>, String);
 
@@ -23,7 +25,7 @@ pub(crate) fn load<T>(path: &Path, parse: impl FnOnce(&str) -> Result<T, Invalid
 /// What the TOML reader found.
 #[allow(clippy::needless_pass_by_value)] // For `map_err`.
 pub(crate) fn invalid(error: toml::de::Error) -> Invalid {
-    let mut message = error.message().trim_end().to_owned();
+    let mut message = without_secrets(error.message().trim_end());
     if message == "invalid type: map, expected a sequence" {
         message.push_str(": write `[[…]]` instead of `[…]`");
     }

@@ -4,7 +4,6 @@
 //! not exist. Marks of an event of many machines are keys of their own: see [`Parts`].
 
 use std::cell::{Cell, RefCell};
-use std::net::IpAddr;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -14,6 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Engine, EngineError, PartChange, Parts, Reply, Revision, Swap, Versioned, Whole};
+use crate::address::{self, HIDDEN, shown, without_secrets};
 use crate::config::EtcdConfig;
 use crate::http;
 
@@ -119,15 +119,14 @@ impl EtcdEngine {
         }
         let mut endpoints = Vec::new();
         for endpoint in &config.endpoints {
-            let is_url = reqwest::Url::parse(endpoint).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
-            if !is_url {
+            let name = shown(endpoint);
+            let url = address::check(endpoint).map_err(|why| {
+                let advice = "expected one such as \"http://127.0.0.1:2379\"; credentials are in `etcd.user` and `etcd.password_file`";
+                format!("`etcd.endpoints` has {name:?}: {why}; {advice}")
+            })?;
+            if user.is_some() && !address::is_private(&url) {
                 return Err(format!(
-                    "`etcd.endpoints` has {endpoint:?}: expected one such as \"http://127.0.0.1:2379\""
-                ));
-            }
-            if user.is_some() && !keeps_secrets(endpoint) {
-                return Err(format!(
-                    "`etcd.endpoints` has {endpoint:?}, to which the password would be sent in clear: expected https"
+                    "`etcd.endpoints` has {name:?}, to which the password would be sent in clear: expected https"
                 ));
             }
             endpoints.push(endpoint.trim_end_matches('/').to_owned());
@@ -233,6 +232,19 @@ impl EtcdEngine {
         Ok(())
     }
 
+    /// The beginning of an answer, without secrets that it repeats.
+    fn excerpt(&self, body: &[u8]) -> String {
+        let text = String::from_utf8_lossy(body);
+        let token = self.token.borrow();
+        let secrets = [self.user.as_ref().map(|(_, password)| password), token.as_ref()].into_iter().flatten();
+        let text = secrets.filter(|secret| !secret.is_empty()).fold(without_secrets(&text), |text, secret| {
+            // As it is, and as it is in the request.
+            let quoted = json!(secret).to_string();
+            text.replace(quoted.trim_matches('"'), HIDDEN).replace(secret, HIDDEN)
+        });
+        text.chars().take(300).collect::<String>().escape_debug().to_string()
+    }
+
     async fn request(&self, endpoint: &str, path: &str, body: &Value) -> Result<Vec<u8>, Failure> {
         let mut request = self.client.post(format!("{endpoint}/v3/{path}")).json(body);
         let token = self.token.borrow().clone();
@@ -251,7 +263,7 @@ impl EtcdEngine {
         if status.is_success() {
             return Ok(body);
         }
-        let text = String::from_utf8_lossy(&body[..body.len().min(300)]).escape_debug().to_string();
+        let text = self.excerpt(&body);
         // The last one: etcd's users have changed since a signed token was made.
         let refusals = ["user name is empty", "invalid auth token", "revision of auth store is old"];
         if status == StatusCode::UNAUTHORIZED || refusals.iter().any(|refusal| text.contains(refusal)) {
@@ -347,13 +359,6 @@ impl Parts for EtcdEngine {
             Ok(response.succeeded)
         })
     }
-}
-
-/// Whether nobody can read what is sent there: with TLS, or within this machine.
-fn keeps_secrets(endpoint: &str) -> bool {
-    let Ok(url) = reqwest::Url::parse(endpoint) else { return false };
-    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    url.scheme() == "https" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// An error of TLS with what to do about it.

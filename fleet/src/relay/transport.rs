@@ -1,7 +1,7 @@
 //! Sends requests, and classifies the answers.
 //!
 //! Certificates are always verified; there is no proxy and no redirect; bodies are bounded. A secret is sent over TLS, or to this
-//! machine itself. Addresses are not logged, since those of Slack and Teams are secrets.
+//! machine itself. Of an address only the server is logged, since those of Slack and Teams are secrets.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::secret::Secret;
+use crate::address::{self, HIDDEN, without_secrets};
 use crate::http;
 
 /// How long a request may take.
@@ -61,6 +62,8 @@ pub struct Identity {
 #[derive(Clone, Debug)]
 pub struct Address {
     url: Secret,
+    /// Its scheme, host and port, which are no secret.
+    server: String,
     /// TLS, or this machine itself.
     is_private: bool,
 }
@@ -75,13 +78,14 @@ impl Address {
         if !parsed.username().is_empty() || parsed.password().is_some() {
             return Err("the address has a user or a password; use `header_files`".to_owned());
         }
-        let host = parsed.host_str().unwrap_or_default().trim_matches(['[', ']']);
-        let is_loopback =
-            host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
         match parsed.scheme() {
-            "https" => Ok(Self { url: url.clone(), is_private: true }),
-            "http" => Ok(Self { url: url.clone(), is_private: is_loopback }),
-            scheme => Err(format!("the address begins with {scheme:?}, expected `https`")),
+            "https" | "http" => Ok(Self {
+                url: url.clone(),
+                server: parsed.origin().ascii_serialization(),
+                is_private: address::is_private(&parsed),
+            }),
+            // A secret that is no address can look like a scheme.
+            _ => Err("the address does not begin with `https`".to_owned()),
         }
     }
 
@@ -96,11 +100,17 @@ impl Address {
         Err("the address begins with `http`, and the request has a secret: expected `https`".to_owned())
     }
 
-    /// The path and the query, if there is any.
-    pub fn path(&self) -> Option<Secret> {
-        let url = Url::parse(self.url.reveal()).ok()?;
-        let path = url.query().map_or(url.path().to_owned(), |query| format!("{}?{query}", url.path()));
-        (path.len() > 1).then(|| Secret::new(path))
+    /// The path, the query, and both, as far as there are any.
+    pub fn parts(&self) -> Vec<Secret> {
+        let Ok(url) = Url::parse(self.url.reveal()) else { return Vec::new() };
+        let (path, query) = (url.path(), url.query().unwrap_or_default());
+        let parts = [format!("{path}?{query}"), path.to_owned(), query.to_owned()];
+        parts.into_iter().filter(|part| !["", "/", "/?"].contains(&part.as_str())).map(Secret::new).collect()
+    }
+
+    /// Whether it has a query, which can be a secret.
+    pub fn has_query(&self) -> bool {
+        self.url.reveal().contains('?')
     }
 
     /// The address with this path after its own.
@@ -166,9 +176,11 @@ impl Transport {
             },
         };
         let redact = |text: &str| {
-            // The longest first: the path of the address is a part of it.
             let secrets = [&request.url.url].into_iter().chain(&request.secrets).chain(&token);
-            secrets.fold(text.to_owned(), |text, secret| text.replace(secret.reveal(), "***"))
+            let mut secrets: Vec<_> = secrets.map(Secret::reveal).filter(|secret| !secret.is_empty()).collect();
+            // The longest first: one may be a part of another.
+            secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+            without_secrets(&secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, HIDDEN)))
         };
         let mut headers = HeaderMap::new();
         let bearer = token.as_ref().map(|token| Secret::new(format!("Bearer {}", token.reveal())));
@@ -185,7 +197,10 @@ impl Transport {
         let sent = self.client.post(request.url.url.reveal()).headers(headers).body(request.body.clone()).send().await;
         let response = match sent {
             Ok(response) => response,
-            Err(error) => return Outcome::Later(redact(&http::reason(&error.without_url())), None),
+            Err(error) => {
+                let (server, why) = (&request.url.server, redact(&http::reason(&error.without_url())));
+                return Outcome::Later(format!("{server}: {why}"), None);
+            }
         };
         let status = response.status();
         if status == StatusCode::UNAUTHORIZED {
@@ -193,14 +208,14 @@ impl Transport {
         }
         let wait = retry_after(response.headers());
         let body = match http::body(response, ANSWER_MAX).await {
-            Ok(body) => String::from_utf8_lossy(&body).into_owned(),
+            Ok(body) => redact(&String::from_utf8_lossy(&body)),
             // The status is what counts.
             Err(reason) => redact(&reason),
         };
         if let Some(outcome) = classify(status.as_u16(), &body) {
             return outcome;
         }
-        let excerpt: String = redact(body.trim()).chars().take(EXCERPT).collect();
+        let excerpt: String = body.trim().chars().take(EXCERPT).collect();
         let reason = format!("status {}: {excerpt}", status.as_u16());
         match status {
             status if status.is_success() => Outcome::Accepted,
@@ -238,7 +253,8 @@ impl Transport {
         let status = response.status();
         let body = http::body(response, ANSWER_MAX).await.map_err(failed)?;
         if !status.is_success() {
-            let text: String = String::from_utf8_lossy(&body).chars().take(EXCERPT).collect();
+            let text = without_secrets(&String::from_utf8_lossy(&body));
+            let text: String = text.chars().take(EXCERPT).collect();
             return Err(failed(format!("status {}: {text}", status.as_u16())));
         }
         // The error itself could show the token.
@@ -272,7 +288,7 @@ mod tests {
     #[test]
     fn a_secret_needs_tls_or_this_machine() {
         for (url, expected) in [
-            ("https://example.com/x", Ok(true)),
+            ("https://example.com/secret", Ok(true)),
             ("http://127.0.0.1:9093", Ok(true)),
             ("http://[::1]/", Ok(true)),
             ("http://localhost/", Ok(true)),
@@ -283,7 +299,7 @@ mod tests {
             ("example.com", Err(())),
         ] {
             let address = Address::new(&Secret::new(url));
-            assert!(!format!("{address:?}").contains("example.com"), "{address:?}");
+            assert!(!format!("{address:?}").contains("secret"), "{address:?}");
             assert_eq!(address.map(|address| address.private().is_ok()).map_err(drop), expected, "{url}");
         }
     }

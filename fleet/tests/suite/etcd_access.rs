@@ -180,6 +180,8 @@ fn a_user_with_a_password() {
     // A password is not sent in clear.
     let far = EtcdConfig { endpoints: vec!["http://10.0.0.4:2379".into()], ..good.clone() };
     assert_refused(&far, "to which the password would be sent in clear: expected https");
+    let named = EtcdConfig { endpoints: vec!["https://fleet:hunter2@10.0.0.4:2379".into()], ..good.clone() };
+    assert_refused(&named, "has \"https://***@10.0.0.4:2379\": it has a user or a password");
     assert_refused(&EtcdConfig { password_file: None, ..good }, "are given together");
 }
 

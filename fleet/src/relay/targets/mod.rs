@@ -162,7 +162,10 @@ impl Endpoint {
         let url = if path.is_empty() { url } else { url.join(path)? };
         let mut headers = vec![("content-type".to_owned(), Secret::new(content_type))];
         headers.extend(config.headers.iter().map(|(name, value)| (name.clone(), Secret::new(value))));
-        let mut secrets: Vec<_> = url.path().filter(|_| config.url_file.is_some()).into_iter().collect();
+        let has_secret = config.url_file.is_some() || self.has_secret || url.has_query();
+        let mut secrets = if has_secret { url.parts() } else { Vec::new() };
+        // A value that somebody wrote into the configuration may be a secret, too.
+        secrets.extend(config.headers.values().map(Secret::new));
         for (name, file) in &config.header_files {
             let value = file.read()?;
             secrets.push(value.clone());
