@@ -12,6 +12,7 @@ use toml::Spanned;
 use crate::address;
 use crate::gate::WindowConfig;
 use crate::relay::config::RelayConfig;
+use crate::relay::secret::SecretFile;
 use crate::toml_file::{self, Invalid, duration, invalid};
 
 /// So many heartbeats at least must be missing before a machine is silent: one may come late, or fail.
@@ -100,7 +101,7 @@ pub struct EtcdConfig {
     pub password_file: Option<PathBuf>,
 }
 
-/// How to reach Azure Blob storage. The credential is the managed identity, or on AKS the workload identity.
+/// How to reach Azure Blob storage. The credential is the managed identity, on AKS the workload identity, or a SAS token.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BlobConfig {
@@ -111,6 +112,8 @@ pub struct BlobConfig {
     pub emulator: bool,
     /// The client id of a user-assigned managed identity.
     pub client_id: Option<String>,
+    /// A file with a SAS token, instead of an identity: the path, or the name of a systemd credential.
+    pub sas_file: Option<SecretFile>,
     /// Where tokens of the managed identity come from; by default the metadata service.
     pub identity_endpoint: Option<String>,
 }

@@ -1,24 +1,30 @@
 //! Registers in a container of Azure Blob storage: a blob for each register.
 //!
 //! A write has `If-None-Match: *` or `If-Match: ETag`, which the storage service checks in one step. No blob lease is needed. The
-//! credential is the managed identity, or the workload identity of a pod on AKS; never an account's key.
+//! credential is the managed identity, the workload identity of a pod on AKS, or a SAS token; never an account's key.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::future::Future;
 use std::net::IpAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
-use object_store::azure::{AzureConfigKey, MicrosoftAzure, MicrosoftAzureBuilder};
+use object_store::azure::{AzureConfigKey, AzureCredential, MicrosoftAzure, MicrosoftAzureBuilder};
 use object_store::client::{ClientOptions, HttpClient, HttpConnector};
 use object_store::path::Path;
-use object_store::{Error, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, RetryConfig, UpdateVersion};
+use object_store::{
+    CredentialProvider, Error, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, RetryConfig, UpdateVersion,
+};
 use tokio::time::Instant;
 
 use super::{Engine, EngineError, Reply, Revision, Swap, VALUE_MAX, Versioned};
+use crate::address::{self, HIDDEN, shown};
 use crate::config::BlobConfig;
 use crate::http;
+use crate::relay::secret::SecretFile;
 
 /// How long one request may take.
 const REQUEST_TIME: Duration = Duration::from_secs(4);
@@ -45,6 +51,9 @@ const WORKLOAD_IDENTITY: [(&str, AzureConfigKey); 4] = [
 #[derive(Debug)]
 pub struct BlobEngine {
     store: MicrosoftAzure,
+    /// The container, for messages: the library does not always name it.
+    container: String,
+    sas: Option<Sas>,
     /// Values where only changes count, and when they were read, by key.
     values: RefCell<HashMap<String, (String, Instant)>>,
 }
@@ -61,17 +70,59 @@ impl HttpConnector for Connector {
     }
 }
 
+/// A SAS token. It is read for each request, so that a new one needs no restart.
+#[derive(Clone, Debug)]
+struct Sas(SecretFile);
+
+impl Sas {
+    /// The token's members.
+    fn members(&self) -> Result<Vec<(String, String)>, String> {
+        let secret = self.0.read().map_err(|why| format!("`blob.sas_file`: {why}"))?;
+        let query = secret.reveal().trim_start_matches('?');
+        let url = reqwest::Url::parse(&format!("http://localhost/?{query}")).map_err(|error| error.to_string())?;
+        let members: Vec<(String, String)> = url.query_pairs().into_owned().collect();
+        if ["sv", "sig"].iter().all(|name| members.iter().any(|(found, value)| found == name && !value.is_empty())) {
+            return Ok(members);
+        }
+        Err("`blob.sas_file` has no SAS token: expected one line such as \"sv=…&sr=c&sp=rwl&se=…&sig=…\"".into())
+    }
+
+    /// A text without the signature, if an answer has repeated it.
+    fn redact(&self, text: &str) -> String {
+        let signature = self.members().ok().and_then(|members| members.into_iter().find(|(name, _)| name == "sig"));
+        signature.map_or(text.to_owned(), |(_, signature)| text.replace(&signature, HIDDEN))
+    }
+}
+
+impl CredentialProvider for Sas {
+    type Credential = AzureCredential;
+
+    fn get_credential<'a, 'f>(
+        &'a self,
+    ) -> Pin<Box<dyn Future<Output = object_store::Result<Arc<AzureCredential>>> + Send + 'f>>
+    where
+        'a: 'f,
+        Self: 'f,
+    {
+        let credential = self.members().map(|members| Arc::new(AzureCredential::SASToken(members)));
+        Box::pin(async { credential.map_err(|why| Error::Generic { store: "blob", source: why.into() }) })
+    }
+}
+
 impl BlobEngine {
     /// Registers in this container.
     ///
     /// # Errors
-    /// A sentence: the address is not a container's.
+    /// A sentence: the address is not a container's, or the SAS token cannot be read.
     pub fn new(config: &BlobConfig) -> Result<Self, String> {
         let problem = |why: &str| {
             let expected = "expected one such as \"https://ACCOUNT.blob.core.windows.net/CONTAINER\"";
-            format!("`blob.url` is {:?}: {why}; {expected}", config.url)
+            format!("`blob.url` is {:?}: {why}; {expected}", shown(&config.url))
         };
-        let url = reqwest::Url::parse(&config.url).map_err(|error| problem(&error.to_string()))?;
+        if config.url.contains('?') {
+            return Err(problem("it has a query; a SAS token is in a file that `blob.sas_file` names"));
+        }
+        let url = address::check(&config.url).map_err(|why| problem(&why))?;
         let host = url.host_str().ok_or_else(|| problem("it has no host"))?;
         // A token must not be sent in clear, except to this machine.
         let is_loopback = host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
@@ -94,7 +145,19 @@ impl BlobEngine {
             // A conditional write that is repeated after a lost reply is refused because of itself, and would be reported as
             // refused although it was carried out.
             .with_retry(RetryConfig { max_retries: 0, ..RetryConfig::default() });
-        if config.emulator {
+        let others = [
+            ("emulator", config.emulator),
+            ("client_id", config.client_id.is_some()),
+            ("identity_endpoint", config.identity_endpoint.is_some()),
+        ];
+        if let Some((other, _)) = others.iter().find(|(_, is_set)| config.sas_file.is_some() && *is_set) {
+            return Err(format!("`blob.sas_file` and `blob.{other}` exclude each other: one credential is used"));
+        }
+        let sas = config.sas_file.clone().map(Sas);
+        if let Some(sas) = &sas {
+            sas.members()?;
+            builder = builder.with_credentials(Arc::new(sas.clone()));
+        } else if config.emulator {
             if !is_loopback {
                 return Err(problem("an emulator is on this machine"));
             }
@@ -110,6 +173,8 @@ impl BlobEngine {
         } else {
             builder = builder.with_credential_type("managed_identity");
             if let Some(endpoint) = &config.identity_endpoint {
+                address::check(endpoint)
+                    .map_err(|why| format!("`blob.identity_endpoint` is {:?}: {why}", shown(endpoint)))?;
                 builder = builder.with_msi_endpoint(endpoint);
             }
         }
@@ -117,14 +182,22 @@ impl BlobEngine {
             builder = builder.with_client_id(client_id);
         }
         let store = builder.build().map_err(|error| format!("cannot set up Blob storage: {}", http::reason(&error)))?;
-        Ok(Self { store, values: RefCell::default() })
+        Ok(Self { store, container: shown(&config.url), sas, values: RefCell::default() })
+    }
+
+    fn problem(&self, key: &str, error: &Error) -> EngineError {
+        let why = http::reason(error);
+        let why = self.sas.as_ref().map_or(why.clone(), |sas| sas.redact(&why));
+        // The service answers with XML of many lines.
+        let why: String = why.chars().take(400).collect();
+        EngineError(format!("Blob storage at {}, {key}: {}", self.container, why.escape_debug()))
     }
 
     /// The blob, an empty one included: that is how a deleted register looks.
     async fn get(&self, key: &str) -> Result<Option<Versioned>, EngineError> {
         let found = match self.store.get(&Path::from(key)).await {
             Err(Error::NotFound { .. }) => return Ok(None),
-            found => found.map_err(|error| problem(key, &error))?,
+            found => found.map_err(|error| self.problem(key, &error))?,
         };
         let etag = found.meta.e_tag.clone().ok_or_else(|| EngineError(format!("the blob {key} has no ETag")))?;
         if found.meta.size > VALUE_MAX as u64 {
@@ -133,7 +206,7 @@ impl BlobEngine {
                 found.meta.size
             )));
         }
-        let bytes = found.bytes().await.map_err(|error| problem(key, &error))?;
+        let bytes = found.bytes().await.map_err(|error| self.problem(key, &error))?;
         let value = String::from_utf8(bytes.into()).map_err(|_| EngineError(format!("the blob {key} is not text")))?;
         Ok(Some(Versioned { value, revision: Revision(etag) }))
     }
@@ -141,7 +214,7 @@ impl BlobEngine {
     /// The blobs of the registers whose keys begin with this. Empty ones are deleted registers.
     async fn blobs(&self, prefix: &str) -> Result<Vec<ObjectMeta>, EngineError> {
         let listed = self.store.list(Some(&Path::from(prefix.trim_end_matches('/'))));
-        let listed: Vec<_> = listed.try_collect().await.map_err(|error| problem(prefix, &error))?;
+        let listed: Vec<_> = listed.try_collect().await.map_err(|error| self.problem(prefix, &error))?;
         Ok(listed.into_iter().filter(|meta| meta.size > 0).collect())
     }
 
@@ -164,7 +237,7 @@ impl BlobEngine {
                 Ok(Swap::Done(Revision(etag)))
             }
             Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => Ok(Swap::Conflict),
-            Err(error) => Err(problem(key, &error)),
+            Err(error) => Err(self.problem(key, &error)),
         }
     }
 }
@@ -242,11 +315,4 @@ impl Engine for BlobEngine {
 
 fn update(revision: &Revision) -> PutMode {
     PutMode::Update(UpdateVersion { e_tag: Some(revision.0.clone()), version: None })
-}
-
-fn problem(key: &str, error: &Error) -> EngineError {
-    let why = http::reason(error);
-    // The service answers with XML of many lines.
-    let why: String = why.chars().take(400).collect();
-    EngineError(format!("Blob storage, {key}: {}", why.escape_debug()))
 }

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use crate::address::without_secrets;
+
 /// The longest secret, in bytes.
 const SECRET_MAX: u64 = 16 * 1024;
 
@@ -38,6 +40,12 @@ impl fmt::Debug for Secret {
 #[serde(transparent)]
 pub struct SecretFile(PathBuf);
 
+impl From<PathBuf> for SecretFile {
+    fn from(path: PathBuf) -> Self {
+        Self(path)
+    }
+}
+
 impl SecretFile {
     /// Reads it, without the white space at its ends.
     ///
@@ -45,13 +53,14 @@ impl SecretFile {
     /// A sentence about the file; it does not have the file's content.
     pub fn read(&self) -> Result<Secret, String> {
         let path = self.path()?;
-        let cannot = |error: &dyn fmt::Display| format!("cannot read the secret {}: {error}", path.display());
+        let name = self.name();
+        let cannot = |error: &dyn fmt::Display| format!("cannot read the secret {name}: {error}");
         let mut text = String::new();
         let file = File::open(&path).map_err(|error| cannot(&error))?;
         file.take(SECRET_MAX + 1).read_to_string(&mut text).map_err(|error| cannot(&error))?;
         let secret = text.trim();
         if text.len() as u64 > SECRET_MAX || secret.is_empty() || secret.contains(char::is_control) {
-            return Err(format!("{} is no secret: expected one line of at most {SECRET_MAX} bytes", path.display()));
+            return Err(format!("the file {name} is no secret: expected one line of at most {SECRET_MAX} bytes"));
         }
         Ok(Secret::new(secret))
     }
@@ -61,13 +70,22 @@ impl SecretFile {
         if self.0.as_os_str().as_encoded_bytes().contains(&b'/') {
             return Ok(self.0.clone());
         }
-        let name = self.0.display();
         match std::env::var_os("CREDENTIALS_DIRECTORY") {
             Some(folder) => Ok(Path::new(&folder).join(&self.0)),
             None => Err(format!(
-                "{name:?} names a systemd credential, and CREDENTIALS_DIRECTORY is not set: add \
-                 `LoadCredential={name}:PATH` to the unit, or give a path"
+                "the secret {} names a systemd credential, and CREDENTIALS_DIRECTORY is not set: add `LoadCredential=NAME:PATH` to \
+                 the unit, or give a path",
+                self.name()
             )),
+        }
+    }
+
+    /// The file in messages. What is no absolute path may be the secret itself, in the wrong place.
+    fn name(&self) -> String {
+        if self.0.is_absolute() {
+            without_secrets(&self.0.display().to_string())
+        } else {
+            "whose name is not shown".to_owned()
         }
     }
 }

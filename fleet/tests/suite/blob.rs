@@ -9,11 +9,11 @@ use scheduled_events_fleet::engine::blob::BlobEngine;
 use scheduled_events_fleet::engine::{Engine, Swap};
 
 use crate::conformance::conforms;
-use crate::fixture::{Azurite, FLEET_COMMAND, block_on};
+use crate::fixture::{Azurite, FLEET_COMMAND, block_on, sas};
 use crate::three_machines::replay;
 
 fn config(url: &str) -> BlobConfig {
-    BlobConfig { url: url.to_owned(), emulator: false, client_id: None, identity_endpoint: None }
+    BlobConfig { url: url.to_owned(), emulator: false, client_id: None, sas_file: None, identity_endpoint: None }
 }
 
 #[test]
@@ -21,6 +21,64 @@ fn azurite() {
     let azurite = Azurite::start();
     let engine = BlobEngine::new(&BlobConfig { emulator: true, ..config(&azurite.url) }).expect("an engine");
     block_on(conforms(Rc::new(engine)));
+}
+
+/// The token is replaced while the engine runs. One that is refused does not appear in the error.
+#[test]
+fn a_sas_token_is_a_credential_and_can_be_replaced() {
+    let azurite = Azurite::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("sas");
+    std::fs::write(&file, format!("?{}\n", sas("rwl"))).expect("written");
+    let config = BlobConfig { sas_file: Some(file.clone().into()), ..config(&azurite.url) };
+    let engine = BlobEngine::new(&config).expect("an engine");
+    block_on(async {
+        let Ok(Swap::Done(first)) = engine.swap("groups/web", None, "old").await else { panic!("it is written") };
+        assert!(matches!(engine.swap("groups/web", Some(&first), "new").await, Ok(Swap::Done(_))));
+        assert_eq!(engine.swap("groups/web", Some(&first), "late").await, Ok(Swap::Conflict));
+        assert_eq!(engine.list("groups/").await.expect("a list")[0].1.value, "new");
+    });
+    // It allows no write.
+    let reader = sas("rl");
+    std::fs::write(&file, &reader).expect("written");
+    assert!(block_on(engine.read("groups/none")).expect("an answer").is_none());
+    let error = block_on(engine.swap("groups/none", None, "x")).expect_err("it is refused").to_string();
+    assert!(error.contains("403") && error.contains(&azurite.url), "{error}");
+    let signature = "c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2U=";
+    std::fs::write(&file, reader.split("&sig=").next().expect("a token").to_owned() + "&sig=" + signature)
+        .expect("written");
+    let error = block_on(engine.read("groups/none")).expect_err("it is refused").to_string();
+    assert!(error.contains("403") && !error.contains("c2VjcmV0"), "{error}");
+    std::fs::write(&file, sas("rwl")).expect("written");
+    assert!(matches!(block_on(engine.swap("groups/none", None, "x")), Ok(Swap::Done(_))));
+}
+
+#[test]
+fn a_sas_token_is_in_a_file_and_the_only_credential() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |text: &str| {
+        let path = folder.path().join(text.len().to_string());
+        std::fs::write(&path, text).expect("written");
+        Some(path.into())
+    };
+    let url = "https://account.blob.core.windows.net/fleet";
+    let good = BlobConfig { sas_file: file("sv=2021-08-06&sig=c2VjcmV0"), ..config(url) };
+    assert!(BlobEngine::new(&good).is_ok());
+    for (config, expected) in [
+        (config(&format!("{url}?sv=2021-08-06&sig=c2VjcmV0")), "a SAS token is in a file that `blob.sas_file` names"),
+        (config(&url.replace("account", "user:c2VjcmV0@account")), "https://***@account.blob"),
+        (BlobConfig { sas_file: file("c2VjcmV0"), ..config(url) }, "`blob.sas_file` has no SAS token"),
+        (BlobConfig { sas_file: file("sv=c2VjcmV0&sig="), ..config(url) }, "`blob.sas_file` has no SAS token"),
+        (
+            BlobConfig { sas_file: Some(folder.path().join("none").into()), ..config(url) },
+            "`blob.sas_file`: cannot read",
+        ),
+        (BlobConfig { client_id: Some("x".into()), ..good.clone() }, "`blob.sas_file` and `blob.client_id` exclude"),
+        (BlobConfig { emulator: true, ..good.clone() }, "`blob.sas_file` and `blob.emulator` exclude"),
+    ] {
+        let error = BlobEngine::new(&config).expect_err("an error");
+        assert!(error.contains(expected) && !error.contains("c2VjcmV0"), "{error}\nexpected: {expected}");
+    }
 }
 
 /// A look at all machines is one request, and not one for each machine, too.

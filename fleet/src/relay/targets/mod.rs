@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::config::{Kind, Scope, TargetConfig};
 use super::events::{OpenEvent, OpenEvents};
 use super::record::Record;
-use super::secret::Secret;
+use super::secret::{Secret, SecretFile};
 use super::transport::{Address, Outcome, Request};
 
 /// A record, and the event that it is about.
@@ -154,7 +154,7 @@ impl Endpoint {
         let config = &self.config;
         let url = match (&config.url, &config.url_file, self.default_url) {
             (Some(url), ..) => Address::new(&Secret::new(url))?,
-            (None, Some(file), _) => Address::new(&file.read()?)?.private()?,
+            (None, Some(file), _) => Address::new(&read("url_file", file)?)?.private()?,
             (None, None, Some(url)) => Address::new(&Secret::new(url))?,
             (None, None, None) => return Err("expected `url` or `url_file`".to_owned()),
         };
@@ -167,7 +167,7 @@ impl Endpoint {
         // A value that somebody wrote into the configuration may be a secret, too.
         secrets.extend(config.headers.values().map(Secret::new));
         for (name, file) in &config.header_files {
-            let value = file.read()?;
+            let value = read(&format!("header_files.{name}"), file)?;
             secrets.push(value.clone());
             headers.push((name.clone(), value));
         }
@@ -189,6 +189,11 @@ impl Endpoint {
         }
         Ok(self)
     }
+}
+
+/// Reads the secret of a setting.
+fn read(setting: &str, file: &SecretFile) -> Result<Secret, String> {
+    file.read().map_err(|why| format!("`{setting}`: {why}"))
 }
 
 /// Seconds since 1970, by this machine's clock.

@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Endpoint, Failure, Item, Target};
+use super::{Endpoint, Failure, Item, Target, read};
 use crate::relay::audit::digest;
 use crate::relay::config::TargetConfig;
 use crate::relay::message::{clean, details, headline, severity};
@@ -34,7 +34,7 @@ impl PagerDuty {
         let key = config.key_file.clone().ok_or("expected `key_file`, a file with the integration's key")?;
         let endpoint = Endpoint { default_url: Some(URL), has_secret: true, ..Endpoint::new(config) };
         let pager_duty = Self { endpoint: endpoint.check()?, machine: machine.to_owned(), key };
-        pager_duty.key.read()?;
+        read("key_file", &pager_duty.key)?;
         Ok(pager_duty)
     }
 
@@ -73,7 +73,7 @@ impl Target for PagerDuty {
     }
 
     fn requests(&self, items: &[Item]) -> Result<Vec<Request>, Failure> {
-        let key = self.key.read().map_err(Failure::Later)?;
+        let key = read("key_file", &self.key).map_err(Failure::Later)?;
         let mut requests = Vec::new();
         for Item { record, .. } in items {
             let Some(id) = record.event_id() else { continue };

@@ -13,7 +13,7 @@ use scheduled_events_core::record::PrintableJson;
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-use super::{Endpoint, Failure, Item, Target, now};
+use super::{Endpoint, Failure, Item, Target, now, read};
 use crate::relay::config::{Format, TargetConfig};
 use crate::relay::message::headline;
 use crate::relay::record::Record;
@@ -67,7 +67,7 @@ impl Webhook {
     /// The key of the signature.
     fn key(&self) -> Result<Option<Vec<u8>>, String> {
         let Some(file) = &self.key else { return Ok(None) };
-        let secret = file.read()?;
+        let secret = read("key_file", file)?;
         let encoded = secret.reveal().strip_prefix("whsec_").unwrap_or(secret.reveal());
         let key = STANDARD.decode(encoded).map_err(|_| "the key of the signature is not base64".to_owned())?;
         // The specification's lengths.
