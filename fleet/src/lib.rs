@@ -22,4 +22,5 @@ pub mod names;
 #[cfg(feature = "kubernetes")]
 pub mod node;
 pub mod relay;
+mod temporary;
 pub mod toml_file;

@@ -1,13 +1,15 @@
 //! What others see of the daemon while it runs: systemd, and the metrics file.
 
 use std::fmt::Write as _;
-use std::fs::{self, OpenOptions, Permissions};
+use std::fs::{self, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
 use sd_notify::NotifyState;
+
+use crate::temporary;
 
 /// The longest status line.
 const STATUS_MAX: usize = 300;
@@ -95,14 +97,18 @@ impl Metrics {
         let mut temporary = path.as_os_str().to_owned();
         temporary.push(".tmp");
         // One that an earlier process left, or a link that somebody else made.
-        match fs::remove_file(&temporary) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
+        let temporary = Path::new(&temporary);
+        temporary::remove_left(temporary)?;
+        let mut file = temporary::create(temporary, 0o644)?;
+        let result = (|| {
+            file.set_permissions(Permissions::from_mode(0o644))?;
+            file.write_all(self.text().as_bytes())?;
+            fs::rename(temporary, path)
+        })();
+        if result.is_err() {
+            let _ = fs::remove_file(temporary);
         }
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&temporary)?;
-        file.set_permissions(Permissions::from_mode(0o644))?;
-        file.write_all(self.text().as_bytes())?;
-        fs::rename(&temporary, path)
+        result
     }
 }
 
@@ -128,5 +134,19 @@ mod tests {
         assert!(text.ends_with("scheduled_events_fleet_engine_up 1\n"), "{text}");
         assert_eq!(fs::metadata(&path).expect("the file").permissions().mode() & 0o777, 0o644);
         assert_eq!(fs::read_to_string(&precious).expect("the file"), "kept");
+        // That of a process that was killed is removed, and not that of one that writes.
+        let temporary = folder.path().join("fleet.prom.tmp");
+        fs::write(&temporary, "half").expect("written");
+        metrics.write(&path).expect("written");
+        assert!(!temporary.exists());
+        let writer = temporary::create(&temporary, 0o600).expect("a writer");
+        assert_eq!(metrics.write(&path).expect_err("it is refused").kind(), io::ErrorKind::WouldBlock);
+        assert!(temporary.exists());
+        drop(writer);
+        metrics.write(&path).expect("written");
+        // Nor does a failure leave one.
+        fs::remove_file(&path).expect("removed");
+        fs::create_dir(&path).expect("a folder");
+        assert!(metrics.write(&path).is_err() && !temporary.exists());
     }
 }

@@ -10,20 +10,30 @@
 //! and never breaks the gate. Object stores mounted as a folder do not have `link(2)`, and SMB may not. Every machine needs the
 //! same user, or one that may write: who may write here decides about approvals.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use super::{Engine, EngineError, Reply, Revision, Swap, VALUE_MAX, Versioned};
+use crate::temporary;
 
 /// How many versions are kept. A writer that is later than that cannot know whether its number was free because it was next.
 const VERSIONS_KEPT: u64 = 64;
 
 /// A register that was deleted so long ago leaves the file system.
 const DELETED_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Every so often a writer looks for temporary files of others, and at its first write.
+const WRITES_PER_CLEANING: u64 = 256;
+
+/// A temporary file of this age was left by a writer that was killed, if nobody has it locked.
+const TEMPORARY_KEPT: Duration = Duration::from_secs(60 * 60);
+
+/// What the names of temporary files begin with. Numbers of the process, the write and the time follow.
+const TEMPORARY: &str = ".new-";
 
 /// What every version begins with. A version without anything else marks a deleted register.
 const HEADER: &[u8] = b"scheduled-events register\n";
@@ -140,6 +150,27 @@ fn version_file(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!(".{number}"))
 }
 
+/// Removes the temporary files of writers that were killed. `now` is the file system's time. A writer that lives has its own locked;
+/// where there are no locks, one that hangs for an hour finds its own missing, and fails.
+fn remove_temporary(root: &Path, now: SystemTime) {
+    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let numbers = name.to_str().and_then(|name| name.strip_prefix(TEMPORARY));
+        let is_temporary =
+            numbers.is_some_and(|numbers| numbers.split('-').count() == 3 && numbers.split('-').all(is_number));
+        let modified = entry.metadata().and_then(|metadata| metadata.modified());
+        let age = modified.ok().and_then(|modified| now.duration_since(modified).ok());
+        if is_temporary && age.is_some_and(|age| age > TEMPORARY_KEPT) {
+            // Another machine may do the same.
+            let _ = temporary::remove_left(&entry.path());
+        }
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// The current version.
 fn current(folder: &Path) -> io::Result<Option<Version>> {
     // A version that was listed can be removed before it is opened, but only if there are many newer ones by then.
@@ -166,8 +197,12 @@ fn add_version(root: &Path, folder: &Path, number: u64, value: &str) -> io::Resu
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     let count = COUNTER.fetch_add(1, Ordering::Relaxed);
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
-    let temporary = root.join(format!(".new-{}-{count}-{since}", std::process::id()));
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+    let temporary = root.join(format!("{TEMPORARY}{}-{count}-{since}", std::process::id()));
+    let mut file = temporary::create(&temporary, 0o600)?;
+    // Once for some writes: it lists the folder.
+    if count.is_multiple_of(WRITES_PER_CLEANING) {
+        remove_temporary(root, file.metadata()?.modified()?);
+    }
     let result = (|| {
         file.write_all(HEADER)?;
         file.write_all(value.as_bytes())?;
@@ -230,5 +265,36 @@ fn remove_deleted(folder: &Path, number: u64) {
         }
         // It stays while there are registers below it.
         let _ = fs::remove_dir(folder);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_temporary_files_of_killed_writers_are_removed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let now = SystemTime::now();
+        let old = now - TEMPORARY_KEPT - Duration::from_secs(1);
+        let file = |name: &str, modified: SystemTime| {
+            let file = temporary::create(&folder.path().join(name), 0o600).expect("created");
+            file.set_modified(modified).expect("a time");
+            file
+        };
+        drop(file(".new-1-0-1", old));
+        let writer = file(".new-2-0-1", old);
+        drop(file(".new-3-0-1", now));
+        drop(file(".new-notes", old));
+        drop(file(".new-4-0-", old));
+        let exist = || {
+            [".new-1-0-1", ".new-2-0-1", ".new-3-0-1", ".new-notes", ".new-4-0-"]
+                .map(|name| folder.path().join(name).exists())
+        };
+        remove_temporary(folder.path(), now);
+        assert_eq!(exist(), [false, true, true, true, true]);
+        drop(writer);
+        remove_temporary(folder.path(), now);
+        assert_eq!(exist(), [false, false, true, true, true]);
     }
 }

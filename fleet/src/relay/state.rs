@@ -57,6 +57,13 @@ impl Folder {
             }
             error => format!("cannot lock {}: {error}", lock_path.display()),
         })?;
+        // Nobody else writes here. A target that is no longer configured would never remove its own.
+        let entries = fs::read_dir(path).map_err(|error| format!("cannot read the folder {name}: {error}"))?;
+        for left in entries.flatten().map(|entry| entry.path()) {
+            if left.extension().is_some_and(|extension| extension == "new") {
+                fs::remove_file(&left).map_err(|error| format!("cannot remove {}: {error}", left.display()))?;
+            }
+        }
         Ok(Self { path: path.to_owned(), _lock: lock })
     }
 
@@ -112,9 +119,15 @@ impl StateFile {
             _ => {}
         }
         let mut file = private().create_new(true).write(true).open(&new)?;
-        file.write_all(&serde_json::to_vec(state)?)?;
-        file.sync_data()?;
-        fs::rename(&new, self.path("json"))?;
+        let written = (|| {
+            file.write_all(&serde_json::to_vec(state)?)?;
+            file.sync_data()?;
+            fs::rename(&new, self.path("json"))
+        })();
+        if written.is_err() {
+            let _ = fs::remove_file(&new);
+        }
+        written?;
         File::open(&self.folder)?.sync_all()
     }
 
@@ -144,4 +157,27 @@ fn private() -> OpenOptions {
     let flags = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or_default();
     options.mode(0o600).custom_flags(flags);
     options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_relay_left_is_removed_and_what_a_living_one_writes_is_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let left = folder.path().join("removed-target.new");
+        fs::write(&left, "{").expect("written");
+        let living = Folder::open(folder.path()).expect("the folder");
+        assert!(!left.exists());
+        living.file("hook").save(&State::default()).expect("saved");
+        let writing = folder.path().join("hook.new");
+        fs::write(&writing, "{").expect("written");
+        assert!(Folder::open(folder.path()).is_err_and(|why| why.contains("another process relays")));
+        assert!(writing.exists() && folder.path().join("hook.json").exists());
+        // A failure leaves none.
+        fs::remove_file(folder.path().join("hook.json")).expect("removed");
+        fs::create_dir(folder.path().join("hook.json")).expect("a folder");
+        assert!(living.file("hook").save(&State::default()).is_err() && !writing.exists());
+    }
 }
