@@ -35,9 +35,13 @@ pub(crate) fn check(address: &str) -> Result<Url, String> {
 
 /// Whether a secret may be sent there: over TLS, or to this machine itself.
 pub(crate) fn is_private(url: &Url) -> bool {
+    url.scheme() == "https" || is_here(url)
+}
+
+/// Whether the server is on this machine.
+pub(crate) fn is_here(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    let is_loopback = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-    url.scheme() == "https" || is_loopback
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// An address as messages show it: without user information, query and fragment. It need not be valid.

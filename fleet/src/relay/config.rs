@@ -9,6 +9,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::secret::SecretFile;
+use crate::address;
 use crate::toml_file::Invalid;
 
 /// What is forwarded, and where to.
@@ -18,6 +19,10 @@ pub struct RelayConfig {
     /// The folder for what must survive a restart.
     #[serde(default = "default_state")]
     pub state: PathBuf,
+    /// The proxy for all targets except those on this machine. Environment variables have no effect.
+    pub proxy: Option<String>,
+    /// A file with `USER:PASSWORD` for the proxy.
+    pub proxy_credentials_file: Option<SecretFile>,
     /// The targets.
     #[serde(rename = "target")]
     pub targets: Vec<TargetConfig>,
@@ -133,6 +138,7 @@ pub enum Signal {
 impl RelayConfig {
     /// Refuses targets with the same name, and members that have no effect.
     pub(super) fn check(&self) -> Result<(), Invalid> {
+        self.check_proxy().map_err(|message| (None, message))?;
         let targets = &self.targets;
         if targets.is_empty() {
             return Err((None, "there is no target: add a table `[[relay.target]]`".to_owned()));
@@ -162,6 +168,29 @@ impl RelayConfig {
                 }
             }
             target.check_members().map_err(|message| (place, format!("target {name:?}: {message}")))?;
+        }
+        Ok(())
+    }
+}
+
+impl RelayConfig {
+    fn check_proxy(&self) -> Result<(), String> {
+        let Some(proxy) = &self.proxy else {
+            return match self.proxy_credentials_file {
+                None => Ok(()),
+                Some(_) => Err("`relay.proxy_credentials_file` needs a `proxy`".to_owned()),
+            };
+        };
+        let name = address::shown(proxy);
+        let url = address::check(proxy).map_err(|why| {
+            let advice =
+                "expected one such as \"http://proxy.example.com:3128\"; credentials are in `proxy_credentials_file`";
+            format!("`relay.proxy` is {name:?}: {why}; {advice}")
+        })?;
+        if self.proxy_credentials_file.is_some() && !address::is_private(&url) {
+            return Err(format!(
+                "`relay.proxy` is {name:?}, to which the credentials would be sent in clear: expected https"
+            ));
         }
         Ok(())
     }

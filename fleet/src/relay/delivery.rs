@@ -88,7 +88,7 @@ impl Delivery {
         if config.records.is_some() && !target.has_choice() {
             return Err(failed("`records` has no effect on a target of this kind; remove it".to_owned()));
         }
-        let transport = Transport::new(config.ca.as_deref(), &file.metadata).map_err(failed)?;
+        let transport = Transport::new(config.ca.as_deref(), &file.metadata, &file.relay).map_err(failed)?;
         let audit = &file.audit;
         let file = folder.file(&name);
         let loaded = file.load().map_err(|error| failed(format!("cannot read its state: {error}")))?;

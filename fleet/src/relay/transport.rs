@@ -1,17 +1,20 @@
 //! Sends requests, and classifies the answers.
 //!
-//! Certificates are always verified; there is no proxy and no redirect; bodies are bounded. A secret is sent over TLS, or to this
+//! Certificates are always verified; there is no redirect, and no proxy but a configured one; bodies are bounded. A secret is sent over TLS, or to this
 //! machine itself. Of an address only the server is logged, since those of Slack and Teams are secrets.
 
 use std::path::Path;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use reqwest::header::{DATE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use reqwest::{Certificate, Client, StatusCode, Url};
+use reqwest::{Certificate, Client, NoProxy, Proxy, StatusCode, Url};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::config::RelayConfig;
 use super::secret::Secret;
 use crate::address::{self, HIDDEN, without_secrets};
 use crate::http;
@@ -66,6 +69,8 @@ pub struct Address {
     server: String,
     /// TLS, or this machine itself.
     is_private: bool,
+    /// This machine itself.
+    is_here: bool,
 }
 
 impl Address {
@@ -83,6 +88,7 @@ impl Address {
                 url: url.clone(),
                 server: parsed.origin().ascii_serialization(),
                 is_private: address::is_private(&parsed),
+                is_here: address::is_here(&parsed),
             }),
             // A secret that is no address can look like a scheme.
             _ => Err("the address does not begin with `https`".to_owned()),
@@ -142,16 +148,21 @@ pub struct Transport {
     client: Client,
     /// The metadata service, for tokens.
     metadata: String,
+    /// How messages name the proxy.
+    proxy: Option<String>,
+    /// Its credentials, as they are and as they are sent.
+    proxy_secrets: Vec<Secret>,
     /// The token, and when it is replaced.
     token: Option<(Secret, Instant)>,
 }
 
 impl Transport {
-    /// A transport that also trusts the certificates in `ca`. `metadata` is the address of the metadata service.
+    /// A transport that also trusts the certificates in `ca`, with the proxy of `relay`. `metadata` is the address of the metadata
+    /// service, to which no proxy leads.
     ///
     /// # Errors
-    /// A sentence: the file cannot be read, or has no certificate.
-    pub fn new(ca: Option<&Path>, metadata: &str) -> Result<Self, String> {
+    /// A sentence: a file cannot be read, or has no certificate or no credentials.
+    pub fn new(ca: Option<&Path>, metadata: &str, relay: &RelayConfig) -> Result<Self, String> {
         let mut builder = http::builder(REQUEST_TIME);
         if let Some(path) = ca {
             let name = path.display();
@@ -162,8 +173,24 @@ impl Transport {
             }
             builder = builder.tls_certs_merge(certificates);
         }
+        let mut proxy_secrets = Vec::new();
+        if let Some(address) = &relay.proxy {
+            let proxy = Proxy::all(address).map_err(|error| format!("`relay.proxy`: {}", http::reason(&error)))?;
+            // What is sent in clear to this machine itself must not go to another one.
+            let mut proxy = proxy.no_proxy(NoProxy::from_string("localhost,127.0.0.0/8,::1"));
+            if let Some(file) = &relay.proxy_credentials_file {
+                let setting = "relay.proxy_credentials_file";
+                let secret = file.read().map_err(|why| format!("`{setting}`: {why}"))?;
+                let credentials = secret.reveal().split_once(':');
+                let (user, password) = credentials.ok_or(format!("`{setting}` has no USER:PASSWORD"))?;
+                proxy = proxy.basic_auth(user, password);
+                proxy_secrets.extend([Secret::new(password), Secret::new(BASE64_STANDARD.encode(secret.reveal()))]);
+            }
+            builder = builder.proxy(proxy);
+        }
         let client = builder.build().map_err(|error| format!("cannot set up HTTP: {}", http::reason(&error)))?;
-        Ok(Self { client, metadata: metadata.trim_end_matches('/').to_owned(), token: None })
+        let (metadata, proxy) = (metadata.trim_end_matches('/').to_owned(), relay.proxy.as_deref().map(address::shown));
+        Ok(Self { client, metadata, proxy, proxy_secrets, token: None })
     }
 
     /// Sends a request. `classify` may know better than the status what the answer means.
@@ -176,7 +203,8 @@ impl Transport {
             },
         };
         let redact = |text: &str| {
-            let secrets = [&request.url.url].into_iter().chain(&request.secrets).chain(&token);
+            let secrets =
+                [&request.url.url].into_iter().chain(&request.secrets).chain(&token).chain(&self.proxy_secrets);
             let mut secrets: Vec<_> = secrets.map(Secret::reveal).filter(|secret| !secret.is_empty()).collect();
             // The longest first: one may be a part of another.
             secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
@@ -199,7 +227,11 @@ impl Transport {
             Ok(response) => response,
             Err(error) => {
                 let (server, why) = (&request.url.server, redact(&http::reason(&error.without_url())));
-                return Outcome::Later(format!("{server}: {why}"), None);
+                let through = match &self.proxy {
+                    Some(proxy) if !request.url.is_here => format!(" through the proxy {proxy}"),
+                    _ => String::new(),
+                };
+                return Outcome::Later(format!("{server}{through}: {why}"), None);
             }
         };
         let status = response.status();

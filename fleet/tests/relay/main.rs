@@ -7,6 +7,7 @@ mod support;
 mod crashes;
 mod delivery;
 mod documentation;
+mod proxy;
 mod secrets;
 mod services;
 mod webhooks;

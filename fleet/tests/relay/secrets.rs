@@ -113,7 +113,7 @@ fn a_secret_can_be_a_systemd_credential_and_be_replaced_while_the_relay_runs() {
 }
 
 /// A server with TLS and this certificate, which counts the requests that it gets.
-fn tls_server(certified: &CertifiedKey<rcgen::KeyPair>) -> (String, Arc<AtomicUsize>) {
+pub(crate) fn tls_server(certified: &CertifiedKey<rcgen::KeyPair>) -> (String, Arc<AtomicUsize>) {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let key = PrivateKeyDer::try_from(certified.signing_key.serialize_der()).unwrap();
     let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
