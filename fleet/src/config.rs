@@ -293,7 +293,10 @@ fn interval<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::E
 /// The name of this machine.
 fn machine<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let found = String::deserialize(deserializer)?;
-    if found.is_empty() {
+    if found.contains(['/', '?', '@']) {
+        let found = address::shown(&found);
+        Err(D::Error::custom(format!("found {found:?}, expected this machine's name as in the events' Resources")))
+    } else if found.is_empty() {
         let advice = "without `machine`, instance metadata is asked";
         Err(D::Error::custom(format!("found \"\", expected this machine's name as in the events' Resources; {advice}")))
     } else {

@@ -16,6 +16,7 @@ use super::{Engine, EngineError, PartChange, Parts, Reply, Revision, Swap, Versi
 use crate::address::{self, HIDDEN, shown, without_secrets};
 use crate::config::EtcdConfig;
 use crate::http;
+use crate::relay::secret::shown_file;
 
 /// How long one request may take.
 const REQUEST_TIME: Duration = Duration::from_secs(3);
@@ -108,8 +109,11 @@ impl EtcdEngine {
         let user = match (&config.user, &config.password_file) {
             (None, None) => None,
             (Some(user), Some(path)) => {
-                let password = String::from_utf8(read(path)?)
-                    .map_err(|_| format!("{} is not a password: expected UTF-8", path.display()))?;
+                let name = shown_file(path);
+                let password = std::fs::read(path)
+                    .map_err(|error| format!("`etcd.password_file`: cannot read the secret {name}: {error}"))?;
+                let password = String::from_utf8(password)
+                    .map_err(|_| format!("`etcd.password_file`: the file {name} is not a password: expected UTF-8"))?;
                 Some((user.clone(), password.trim_end_matches(['\r', '\n']).to_owned()))
             }
             _ => return Err("`etcd.user` and `etcd.password_file` are given together, or neither is".into()),

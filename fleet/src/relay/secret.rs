@@ -80,12 +80,12 @@ impl SecretFile {
         }
     }
 
-    /// The file in messages. What is no absolute path may be the secret itself, in the wrong place.
     fn name(&self) -> String {
-        if self.0.is_absolute() {
-            without_secrets(&self.0.display().to_string())
-        } else {
-            "whose name is not shown".to_owned()
-        }
+        shown_file(&self.0)
     }
+}
+
+/// A secret's file in messages. What is no absolute path may be the secret itself, in the wrong place.
+pub(crate) fn shown_file(path: &Path) -> String {
+    if path.is_absolute() { without_secrets(&path.display().to_string()) } else { "whose name is not shown".to_owned() }
 }

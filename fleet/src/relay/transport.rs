@@ -280,12 +280,13 @@ impl Transport {
         let query = [("api-version", "2018-02-01"), ("resource", identity.resource)];
         let query = query.into_iter().chain(identity.client_id.as_deref().map(|id| ("client_id", id)));
         let url = Url::parse_with_params(&url, query).map_err(|error| failed(error.to_string()))?;
+        let query = url.query().unwrap_or_default().to_owned();
         let request = http::client(TOKEN_TIME)?.get(url).header("Metadata", "true");
         let response = request.send().await.map_err(|error| failed(http::reason(&error)))?;
         let status = response.status();
         let body = http::body(response, ANSWER_MAX).await.map_err(failed)?;
         if !status.is_success() {
-            let text = without_secrets(&String::from_utf8_lossy(&body));
+            let text = without_secrets(&String::from_utf8_lossy(&body).replace(&query, HIDDEN));
             let text: String = text.chars().take(EXCERPT).collect();
             return Err(failed(format!("status {}: {text}", status.as_u16())));
         }

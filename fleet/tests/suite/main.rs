@@ -16,6 +16,9 @@ mod fixture;
 mod gate;
 mod groups;
 mod operator;
+// It has the fields of all features.
+#[cfg(all(feature = "blob", feature = "kubernetes"))]
+mod secrets;
 mod service;
 mod take_over;
 mod three_machines;
