@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, PodSpec, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -70,11 +71,13 @@ fn every_object_is_valid() {
             "ConfigMap" => check::<ConfigMap>(&object),
             "DaemonSet" => check::<DaemonSet>(&object),
             "NetworkPolicy" => check::<NetworkPolicy>(&object),
+            "ValidatingAdmissionPolicy" => check::<ValidatingAdmissionPolicy>(&object),
+            "ValidatingAdmissionPolicyBinding" => check::<ValidatingAdmissionPolicyBinding>(&object),
             other => panic!("{other} is not expected"),
         }
         kinds.insert(kind);
     }
-    assert_eq!(kinds.len(), 9, "{kinds:?}");
+    assert_eq!(kinds.len(), 11, "{kinds:?}");
 }
 
 #[test]

@@ -40,3 +40,13 @@ capabilities:
 - name: run
   mountPath: /run/scheduled-events
 {{- end -}}
+
+{{- define "scheduled-events.ourRequests" -}}
+- name: by-the-agent
+  expression: request.userInfo.username == 'system:serviceaccount:{{ .Release.Namespace }}:{{ include "scheduled-events.name" . }}'
+{{- end -}}
+
+{{- define "scheduled-events.tokenNode" -}}
+- name: node
+  expression: request.userInfo.extra[?'authentication.kubernetes.io/node-name'].orValue([''])[0]
+{{- end -}}
