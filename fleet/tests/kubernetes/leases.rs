@@ -11,7 +11,7 @@ fn with_engine(check: impl AsyncFnOnce(KubernetesEngine)) {
     let client = cluster.agent_client();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        check(KubernetesEngine::new(client.await, Some(cluster.namespace.clone()))).await;
+        check(KubernetesEngine::new(client.await, Some(cluster.agents.clone()))).await;
     });
 }
 

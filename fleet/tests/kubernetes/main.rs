@@ -1,5 +1,5 @@
-//! Nodes and Leases against a Kubernetes API server: the fake one of this folder, or with `KUBERNETES_TEST_CONFIG` (a
-//! kubeconfig with all rights) a real cluster.
+//! Nodes and Leases against a Kubernetes API server: the imitation of this folder, or with `KUBERNETES_TEST_CONFIG` (a
+//! kubeconfig with all rights) a real one. `run` starts a real one where it can.
 
 mod cluster;
 mod end_to_end;
@@ -7,4 +7,5 @@ mod fake;
 mod leases;
 mod manifests;
 mod nodes;
+mod own_node;
 mod serve;

@@ -6,33 +6,17 @@ use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, Val
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, PodSpec, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use scheduled_events_fleet::config::{Config, EngineKind};
 use scheduled_events_fleet::engine::Engine;
 use scheduled_events_fleet::engine::kubernetes::KubernetesEngine;
 use scheduled_events_fleet::node::options::NodeConfig;
-use serde::de::{Deserialize, DeserializeOwned};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::cluster::chart::{objects, of_kind};
 use crate::cluster::{Cluster, event, text};
 use crate::fake::rbac::Right;
-
-/// The objects of the kustomize base, which is the chart as it is rendered by default.
-fn objects() -> Vec<Value> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../packaging/kubernetes/base");
-    let mut objects = Vec::new();
-    for file in ["namespace.yaml", "scheduled-events.yaml"] {
-        let text = std::fs::read_to_string(format!("{folder}/{file}")).unwrap();
-        let documents = serde_yaml::Deserializer::from_str(&text).map(|document| Value::deserialize(document).unwrap());
-        objects.extend(documents.filter(|object| !object.is_null()));
-    }
-    objects
-}
-
-fn of_kind<T: DeserializeOwned>(kind: &str) -> Vec<T> {
-    let objects = objects().into_iter().filter(|object| object["kind"] == kind);
-    objects.map(|object| serde_json::from_value(object).unwrap()).collect()
-}
 
 /// Reads an object as its type, and compares what the type knows with what the file has.
 fn check<T: DeserializeOwned + serde::Serialize>(object: &Value) {
@@ -108,28 +92,9 @@ fn the_configuration_is_one_that_the_program_reads() {
     assert_eq!(config.kubernetes.namespace.as_deref(), Some("scheduled-events"));
 }
 
-/// All rights of the service account, whatever the namespace.
-fn rights() -> BTreeSet<Right> {
-    let cluster = of_kind::<ClusterRole>("ClusterRole").into_iter().flat_map(|role| role.rules.unwrap_or_default());
-    let roles = of_kind::<Role>("Role").into_iter().flat_map(|role| role.rules.unwrap_or_default());
-    cluster.chain(roles).flat_map(|rule| rights_of_rule(&rule)).collect()
-}
-
-fn rights_of_rule(rule: &PolicyRule) -> Vec<Right> {
-    let mut rights = Vec::new();
-    for group in rule.api_groups.iter().flatten() {
-        for resource in rule.resources.iter().flatten() {
-            assert!(group != "*" && resource != "*");
-            rights.extend(rule.verbs.iter().map(|verb| (verb.clone(), group.clone(), resource.clone())));
-        }
-    }
-    rights
-}
-
 #[test]
 fn the_rights_are_those_that_are_used() {
-    let cluster = Cluster::with_rights(Some(rights()));
-    let Some(fake) = &cluster.fake else { return };
+    let cluster = Cluster::imitated();
     cluster.add_pod("web-1", |_| {});
     for command in ["drain", "uncordon"] {
         let output = cluster.run(command, &event("A", "Reboot", Some(900)));
@@ -137,14 +102,14 @@ fn the_rights_are_those_that_are_used() {
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let engine = KubernetesEngine::new(cluster.agent_client().await, Some(cluster.namespace.clone()));
+        let engine = KubernetesEngine::new(cluster.agent_client().await, Some(cluster.agents.clone()));
         engine.swap("groups/web", None, "one").await.unwrap();
         let register = engine.read("groups/web").await.unwrap().unwrap();
         engine.swap("groups/web", Some(&register.revision), "two").await.unwrap();
         let listed = engine.list("groups/").await.unwrap();
         assert!(engine.delete("groups/web", &listed[0].1.revision).await.unwrap());
     });
-    assert_eq!(fake.unused_rights(), Vec::<Right>::new());
+    assert_eq!(cluster.fake().unused_rights(), Vec::<Right>::new());
 }
 
 #[test]

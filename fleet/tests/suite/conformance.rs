@@ -217,7 +217,7 @@ fn kubernetes() {
 
     let cluster = crate::cluster::Cluster::start();
     block_on(async {
-        let engine = KubernetesEngine::new(cluster.agent_client().await, Some(cluster.namespace.clone()));
+        let engine = KubernetesEngine::new(cluster.agent_client().await, Some(cluster.agents.clone()));
         conforms(Rc::new(engine)).await;
     });
 }

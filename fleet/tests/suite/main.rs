@@ -3,7 +3,7 @@
 #[cfg(feature = "blob")]
 mod blob;
 #[cfg(feature = "kubernetes")]
-#[path = "../kubernetes/cluster.rs"]
+#[path = "../kubernetes/cluster/mod.rs"]
 #[allow(dead_code)]
 mod cluster;
 mod conformance;

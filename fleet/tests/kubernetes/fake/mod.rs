@@ -1,5 +1,5 @@
-//! Replaces a Kubernetes API server, which cannot be installed where these tests run. What a server of version 1.36 was seen
-//! to do holds it: a PUT of a stale version is answered with 409; an eviction that a budget forbids with 429, without
+//! Replaces a Kubernetes API server where none can be started, and where one has to misbehave. It answers as a server of version
+//! 1.36 was seen to: a PUT of a stale version is answered with 409; an eviction that a budget forbids with 429, without
 //! `Retry-After`, and with `DisruptionBudget` in `details.causes[].reason`. The rest follows the API's documentation: LIST,
 //! WATCH with bookmarks and 410, merge and strategic patches, graceful deletion, preconditions, field owners of the cordon.
 //! It answers over TLS on real sockets, and misbehaves on demand. The same tests run against a real cluster.
@@ -262,6 +262,9 @@ async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> Result<Resp
         if verb == "list" {
             let number = |name| parameter(name).and_then(|value| value.parse().ok());
             take_page(&mut value, number("limit").unwrap_or(0), number("continue").unwrap_or(0));
+        }
+        if target.resource == "pods" || target.resource == "poddisruptionbudgets" {
+            pods::process_budgets(&mut store);
         }
         shared.latest.send_replace(store.version);
         Ok(Response::builder()

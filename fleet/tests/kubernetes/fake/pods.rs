@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 
 use super::store::{Refusal, Selector, Store, Target};
 
+const BUDGETS: &str = "policy/poddisruptionbudgets";
+
 /// Deletes an object; a pod on a node only once its kubelet deletes it with a grace period of 0.
 pub(crate) fn delete(store: &mut Store, target: &Target, options: &Value) -> Result<Value, Refusal> {
     let before = store.get(target)?.clone();
@@ -55,13 +57,53 @@ pub(crate) fn evict(store: &mut Store, target: &Target, eviction: &Value) -> Res
     Ok(json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}))
 }
 
+/// What the budgets' controller reports: that it knows each budget, and how many of its pods are ready.
+pub(crate) fn process_budgets(store: &mut Store) {
+    let selector = Selector::default();
+    for mut budget in store.list(BUDGETS, &selector).into_iter().cloned().collect::<Vec<_>>() {
+        let namespace = budget["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
+        let in_namespace = Selector::parse(Some(namespace.clone()), None, None);
+        let pods = store.list("/pods", &in_namespace);
+        let healthy = pods.into_iter().filter(|pod| selects(&budget, pod) && is_healthy(pod)).count();
+        let status = json!({"observedGeneration": budget["metadata"]["generation"], "currentHealthy": healthy,
+            "desiredHealthy": needed(&budget), "expectedPods": healthy,
+            "disruptionsAllowed": healthy.saturating_sub(needed(&budget))});
+        if budget["status"] != status {
+            budget["status"] = status;
+            let name = budget["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            let target = Target {
+                group: "policy".into(),
+                version: "v1".into(),
+                namespace: Some(namespace),
+                resource: "poddisruptionbudgets".into(),
+                name: Some(name.clone()),
+                subresource: None,
+            };
+            store.put(&target, &name, Some(budget)).expect("a status");
+        }
+    }
+}
+
+fn selects(budget: &Value, pod: &Value) -> bool {
+    let wanted = budget["spec"]["selector"]["matchLabels"].as_object();
+    wanted.is_some_and(|wanted| wanted.iter().all(|(key, value)| pod["metadata"]["labels"][key] == *value))
+}
+
+/// Ready, and not on its way out.
+fn is_healthy(pod: &Value) -> bool {
+    let conditions = pod["status"]["conditions"].as_array();
+    let ready =
+        conditions.into_iter().flatten().any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
+    ready && pod["metadata"]["deletionTimestamp"].is_null()
+}
+
+fn needed(budget: &Value) -> usize {
+    usize::try_from(budget["spec"]["minAvailable"].as_u64().expect("minAvailable, as a number")).unwrap()
+}
+
 fn check_budget(store: &Store, target: &Target, pod: &Value) -> Result<(), Refusal> {
     let in_namespace = Selector::parse(target.namespace.clone(), None, None);
-    let selects = |budget: &Value, pod: &Value| {
-        let wanted = budget["spec"]["selector"]["matchLabels"].as_object();
-        wanted.is_some_and(|wanted| wanted.iter().all(|(key, value)| pod["metadata"]["labels"][key] == *value))
-    };
-    let budgets = store.list("policy/poddisruptionbudgets", &in_namespace);
+    let budgets = store.list(BUDGETS, &in_namespace);
     let budgets: Vec<_> = budgets.into_iter().filter(|budget| selects(budget, pod)).collect();
     let budget = match budgets.as_slice() {
         [] => return Ok(()),
@@ -72,17 +114,9 @@ fn check_budget(store: &Store, target: &Target, pod: &Value) -> Result<(), Refus
             return Err(Refusal::new(500, "InternalError", message));
         }
     };
-    // What the disruption controller counts: pods that are ready and not on their way out.
-    let ready = |pod: &&Value| {
-        let conditions = pod["status"]["conditions"].as_array();
-        let ready = conditions
-            .into_iter()
-            .flatten()
-            .any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
-        ready && pod["metadata"]["deletionTimestamp"].is_null() && selects(budget, pod)
-    };
-    let healthy = store.list("/pods", &in_namespace).into_iter().filter(ready).count();
-    let needed = usize::try_from(budget["spec"]["minAvailable"].as_u64().expect("minAvailable, as a number")).unwrap();
+    let pods = store.list("/pods", &in_namespace);
+    let healthy = pods.into_iter().filter(|pod| selects(budget, pod) && is_healthy(pod)).count();
+    let needed = needed(budget);
     if healthy > needed {
         return Ok(());
     }

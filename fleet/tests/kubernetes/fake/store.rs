@@ -180,6 +180,9 @@ impl Store {
         }
         metadata["uid"] = json!(format!("uid-{}", self.version + 1));
         metadata["creationTimestamp"] = json!(now());
+        if target.resource == "poddisruptionbudgets" {
+            object["metadata"]["generation"] = json!(1);
+        }
         object["apiVersion"] = json!(target.api_version());
         object["kind"] = json!(target.kind());
         self.put(target, &name, Some(object))
