@@ -81,11 +81,9 @@ test-fast: ## run unit tests and fast integration tests
 	ulimit -Sn 1024 && $(CARGO) test $(WORKSPACE) --lib --bins --test suite --test portable -- $(SLOW:%=--skip %)
 
 # An environment that has a cluster by chance does not count: the tests create nodes and namespaces in it.
-test-kubernetes: ## test nodes and Leases against an imitated API server, or a cluster with KUBECONFIG=FILE, and the chart
+test-kubernetes: ## test nodes, Leases and the chart on a control plane of ../shared, a cluster with KUBECONFIG=FILE, or an imitated API server
 	@tests/setup kubernetes
-	packaging/kubernetes/check
-	KUBERNETES_TEST_CONFIG='$(if $(filter command,$(firstword $(origin KUBECONFIG))),$(abspath $(KUBECONFIG)))' \
-		$(CARGO) test --locked --manifest-path fleet/Cargo.toml --test kubernetes
+	@fleet/tests/kubernetes/run $(if $(filter command,$(firstword $(origin KUBECONFIG))),$(abspath $(KUBECONFIG)))
 
 test-rust: ## run all tests of `cargo test` but the sweeps of `make test-sweeps`
 	@tests/setup client
