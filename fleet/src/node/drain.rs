@@ -17,7 +17,7 @@ use super::event::HookEvent;
 use super::name::node_name;
 use super::options::NodeConfig;
 use super::plan::{Plan, Progress, Step};
-use super::pods::DrainPod;
+use super::pods::{DrainPod, PodRules};
 use super::record::{Cordon, cordon_of, take_out};
 use super::reporter::Reporter;
 use super::{boot_id, print};
@@ -145,6 +145,7 @@ impl Drain {
     async fn evict(&mut self, reporter: &Reporter) -> bool {
         let selector = watcher::Config::default().fields(&format!("spec.nodeName={}", self.api.name()));
         let mut changes = pin!(watcher(self.api.pods(), selector.timeout(WATCH_SECONDS)).default_backoff());
+        let rules = PodRules::new(&self.options, self.event.as_ref().map(HookEvent::type_word));
         let mut pods = PodSet::default();
         let mut answers = FuturesUnordered::new();
         let mut shown = Shown::default();
@@ -168,7 +169,7 @@ impl Drain {
             tokio::select! {
                 change = next_change(&mut changes) => {
                     match change {
-                        Ok(event) => pods.apply(event, &self.options),
+                        Ok(event) => pods.apply(event, rules),
                         Err(error) => print(&format!("cannot follow the pods: {}", crate::http::reason(&error).escape_debug())),
                     }
                     if pods.complete {
@@ -218,9 +219,9 @@ struct PodSet {
 }
 
 impl PodSet {
-    fn apply(&mut self, event: Event<Pod>, options: &NodeConfig) {
+    fn apply(&mut self, event: Event<Pod>, rules: PodRules) {
         let entry = |pod: &Pod| {
-            let pod = DrainPod::of(pod, options);
+            let pod = DrainPod::of(pod, rules);
             (pod.uid.clone(), pod)
         };
         match event {

@@ -15,7 +15,7 @@ pub struct NodeConfig {
     /// The effect of the taint that the node gets besides being cordoned.
     pub taint: TaintEffect,
     /// What becomes of pods with an `emptyDir` volume, whose data an eviction deletes.
-    pub empty_dir: PodRule,
+    pub empty_dir: EmptyDirRule,
     /// What becomes of pods without a controller, which nothing creates again.
     pub unmanaged: PodRule,
     /// What happens to pods that are still on the node when time is over.
@@ -29,6 +29,9 @@ pub struct NodeConfig {
     /// The deadline if `NotBefore` is unknown, from the start of the drain. With a known one, a drain may take until then.
     #[serde(deserialize_with = "duration")]
     pub timeout: Duration,
+    /// While the node is out of service, external load balancers send it nothing: it has the label
+    /// `node.kubernetes.io/exclude-from-external-load-balancers`.
+    pub exclude_from_load_balancers: bool,
     /// How long a recovery waits until the node is ready. After that it fails, and is repeated by the watcher.
     #[serde(deserialize_with = "duration")]
     pub ready_timeout: Duration,
@@ -74,6 +77,36 @@ pub enum PodRule {
     Leave,
 }
 
+/// What becomes of pods with an `emptyDir` volume.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum EmptyDirRule {
+    /// They are evicted for events that take the machine's local disks in any case, and held for all others.
+    #[default]
+    Auto,
+    /// [`PodRule::Hold`].
+    Hold,
+    /// [`PodRule::Evict`].
+    Evict,
+    /// [`PodRule::Leave`].
+    Leave,
+}
+
+impl EmptyDirRule {
+    /// The rule for an event of this type. Without an event, and for a type that is not known, nothing is lost without a drain.
+    pub fn for_event(self, event_type: Option<&str>) -> PodRule {
+        match self {
+            Self::Auto => match event_type {
+                Some("Redeploy" | "Preempt" | "Terminate") => PodRule::Evict,
+                _ => PodRule::Hold,
+            },
+            Self::Hold => PodRule::Hold,
+            Self::Evict => PodRule::Evict,
+            Self::Leave => PodRule::Leave,
+        }
+    }
+}
+
 /// What happens when time is over.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
@@ -90,12 +123,13 @@ impl Default for NodeConfig {
         Self {
             name: None,
             taint: TaintEffect::default(),
-            empty_dir: PodRule::default(),
+            empty_dir: EmptyDirRule::default(),
             unmanaged: PodRule::default(),
             at_deadline: AtDeadline::default(),
             force_before: Duration::from_secs(60),
             margin: Duration::from_secs(5),
             timeout: Duration::from_secs(14 * 60),
+            exclude_from_load_balancers: false,
             ready_timeout: Duration::from_secs(5 * 60),
         }
     }

@@ -20,6 +20,22 @@ pub enum Treatment {
     Hold(HoldReason),
 }
 
+/// What becomes of certain pods in one drain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PodRules {
+    /// Of pods with an `emptyDir` volume.
+    pub empty_dir: PodRule,
+    /// Of pods without a controller.
+    pub unmanaged: PodRule,
+}
+
+impl PodRules {
+    /// The rules of a drain for an event of this type, or for none.
+    pub fn new(options: &NodeConfig, event_type: Option<&str>) -> Self {
+        Self { empty_dir: options.empty_dir.for_event(event_type), unmanaged: options.unmanaged }
+    }
+}
+
 /// Why a pod holds a drain up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldReason {
@@ -58,7 +74,7 @@ pub struct DrainPod {
 
 impl DrainPod {
     /// Classifies a pod.
-    pub fn of(pod: &Pod, options: &NodeConfig) -> Self {
+    pub fn of(pod: &Pod, rules: PodRules) -> Self {
         let metadata = &pod.metadata;
         let grace = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
         Self {
@@ -67,7 +83,7 @@ impl DrainPod {
             name: metadata.name.clone().unwrap_or_default(),
             grace: grace.map_or(DEFAULT_GRACE, |seconds| Duration::from_secs(seconds.try_into().unwrap_or(0))),
             terminating: metadata.deletion_timestamp.is_some(),
-            treatment: treatment(pod, options),
+            treatment: treatment(pod, rules),
         }
     }
 
@@ -77,7 +93,7 @@ impl DrainPod {
     }
 }
 
-fn treatment(pod: &Pod, options: &NodeConfig) -> Treatment {
+fn treatment(pod: &Pod, rules: PodRules) -> Treatment {
     let metadata = &pod.metadata;
     // The kubelet runs mirror pods from files on the node; deleting one deletes only its image in the API.
     if metadata.annotations.as_ref().is_some_and(|annotations| annotations.contains_key("kubernetes.io/config.mirror"))
@@ -99,11 +115,11 @@ fn treatment(pod: &Pod, options: &NodeConfig) -> Treatment {
     }
     let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_ref());
     let has_empty_dir = volumes.into_iter().flatten().any(|volume| volume.empty_dir.is_some());
-    let rules = [
-        (controller.is_none(), options.unmanaged, HoldReason::Unmanaged),
-        (has_empty_dir, options.empty_dir, HoldReason::EmptyDir),
+    let applicable = [
+        (controller.is_none(), rules.unmanaged, HoldReason::Unmanaged),
+        (has_empty_dir, rules.empty_dir, HoldReason::EmptyDir),
     ];
-    let of_rule = |wanted| rules.iter().find(|(applies, rule, _)| *applies && *rule == wanted);
+    let of_rule = |wanted| applicable.iter().find(|(applies, rule, _)| *applies && *rule == wanted);
     match (of_rule(PodRule::Leave), of_rule(PodRule::Hold)) {
         (Some(_), _) => Treatment::Leave,
         (None, Some((_, _, reason))) => Treatment::Hold(*reason),
@@ -132,19 +148,20 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
+    fn rules() -> PodRules {
+        PodRules::new(&NodeConfig::default(), Some("Reboot"))
+    }
+
     fn of(change: impl FnOnce(&mut Value)) -> Treatment {
-        DrainPod::of(&pod(change), &NodeConfig::default()).treatment
+        DrainPod::of(&pod(change), rules()).treatment
     }
 
     #[test]
     fn a_pod_of_a_controller_is_evicted() {
-        let found = DrainPod::of(&pod(|_| {}), &NodeConfig::default());
+        let found = DrainPod::of(&pod(|_| {}), rules());
         assert_eq!(found.treatment, Treatment::Evict);
         assert_eq!((found.path().as_str(), found.grace), ("shop/web-1", Duration::from_secs(60)));
-        assert_eq!(
-            DrainPod::of(&pod(|pod| pod["spec"] = json!({"containers": []})), &NodeConfig::default()).grace,
-            DEFAULT_GRACE
-        );
+        assert_eq!(DrainPod::of(&pod(|pod| pod["spec"] = json!({"containers": []})), rules()).grace, DEFAULT_GRACE);
     }
 
     #[test]
@@ -177,8 +194,26 @@ mod tests {
             (PodRule::Leave, PodRule::Hold, Treatment::Leave),
             (PodRule::Evict, PodRule::Leave, Treatment::Leave),
         ] {
-            let options = NodeConfig { empty_dir, unmanaged, ..NodeConfig::default() };
-            assert_eq!(DrainPod::of(&pod(bare), &options).treatment, expected, "{unmanaged:?} {empty_dir:?}");
+            let rules = PodRules { empty_dir, unmanaged };
+            assert_eq!(DrainPod::of(&pod(bare), rules).treatment, expected, "{unmanaged:?} {empty_dir:?}");
+        }
+    }
+
+    #[test]
+    fn what_an_event_takes_in_any_case_holds_nothing_up() {
+        let scratch = |pod: &mut Value| pod["spec"]["volumes"] = json!([{"name": "scratch", "emptyDir": {}}]);
+        let held = Treatment::Hold(HoldReason::EmptyDir);
+        for (event_type, expected) in [
+            (Some("Redeploy"), Treatment::Evict),
+            (Some("Preempt"), Treatment::Evict),
+            (Some("Terminate"), Treatment::Evict),
+            (Some("Reboot"), held),
+            (Some("Freeze"), held),
+            (Some("Another"), held),
+            (None, held),
+        ] {
+            let rules = PodRules::new(&NodeConfig::default(), event_type);
+            assert_eq!(DrainPod::of(&pod(scratch), rules).treatment, expected, "{event_type:?}");
         }
     }
 

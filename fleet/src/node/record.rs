@@ -17,6 +17,8 @@ pub const OUT_OF_SERVICE: &str = "scheduled-events/out-of-service";
 pub const PROGRESS: &str = "scheduled-events/progress";
 /// The name under which the server remembers which fields this program set.
 pub const FIELD_MANAGER: &str = "scheduled-events";
+/// Load balancers that Kubernetes sets up send nothing to a node with this label, whatever its value is.
+pub const EXCLUDED: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 /// So many events are recorded; a machine has one or two at a time.
 const EVENTS_MAX: usize = 16;
 
@@ -25,6 +27,9 @@ const EVENTS_MAX: usize = 16;
 pub struct OutOfService {
     /// This program cordoned the node. Without it, somebody else had before.
     pub cordoned: bool,
+    /// This program took the node out of the load balancers.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub excluded: bool,
     /// When, in RFC 3339.
     pub since: String,
     /// The boot during which this was, if this program ran on the node itself.
@@ -65,6 +70,10 @@ pub fn record_of(node: &Node) -> Option<OutOfService> {
 
 fn annotation<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
     node.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+}
+
+fn label<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
+    node.metadata.labels.as_ref()?.get(key).map(String::as_str)
 }
 
 /// Who cordoned a node: the record says what this program did, and the server whether it was undone and done again by
@@ -114,14 +123,20 @@ pub fn take_out(
         let surplus = record.events.len().saturating_sub(EVENTS_MAX);
         record.events.drain(..surplus);
     }
+    // A label that is there already is somebody else's, unless the record names it.
+    let exclude = options.exclude_from_load_balancers && label(node, EXCLUDED).is_none();
+    record.excluded |= exclude;
     let taints = with_taint(node, event, options);
-    if cordon != Cordon::None && taints.is_none() && before.as_ref() == Some(&record) {
+    if cordon != Cordon::None && taints.is_none() && !exclude && before.as_ref() == Some(&record) {
         return None;
     }
     let mut patch = based_on(node);
     patch["metadata"]["annotations"] = json!({ OUT_OF_SERVICE: json!(record).to_string() });
     if cordon == Cordon::None {
         patch["spec"]["unschedulable"] = json!(true);
+    }
+    if exclude {
+        patch["metadata"]["labels"] = json!({ EXCLUDED: FIELD_MANAGER });
     }
     if let Some(taints) = taints {
         patch["spec"]["taints"] = json!(taints);
@@ -141,6 +156,10 @@ pub fn put_back(node: &Node) -> Option<Value> {
     patch["metadata"]["annotations"] = json!({ OUT_OF_SERVICE: null, PROGRESS: null });
     if cordon_of(node) == Cordon::Ours {
         patch["spec"]["unschedulable"] = Value::Null;
+    }
+    // With another value, somebody else has set it since.
+    if record_of(node).is_some_and(|record| record.excluded) && label(node, EXCLUDED) == Some(FIELD_MANAGER) {
+        patch["metadata"]["labels"] = json!({ EXCLUDED: null });
     }
     if tainted {
         let others: Vec<_> = taints.iter().filter(|taint| taint.key != OUT_OF_SERVICE).collect();
@@ -335,6 +354,30 @@ mod tests {
         let old = node(json!({"spec": {"taints": [{"key": OUT_OF_SERVICE, "effect": "PreferNoSchedule"}]}}));
         let patch = take_out(&old, None, &NodeConfig::default(), NOW, None).unwrap();
         assert_eq!(patch["spec"]["taints"], json!([{"key": OUT_OF_SERVICE, "effect": "NoSchedule"}]));
+    }
+
+    #[test]
+    fn a_node_leaves_the_load_balancers_and_comes_back_only_if_it_was_there() {
+        let options = NodeConfig { exclude_from_load_balancers: true, ..NodeConfig::default() };
+        let take_out = |node: &Node| take_out(node, Some(&event("A")), &options, NOW, None);
+        let before = node(json!({"metadata": {"labels": {"keep": "me"}}}));
+        let after = apply(&before, take_out(&before).unwrap());
+        assert_eq!(label(&after, EXCLUDED), Some(FIELD_MANAGER));
+        assert_eq!(take_out(&after), None);
+        assert_eq!(apply(&after, put_back(&after).unwrap()), before);
+        // Without the option, and where it was out before, the label stays as it is.
+        assert_eq!(label(&apply(&before, out(&before, "A").unwrap()), EXCLUDED), None);
+        for value in ["", FIELD_MANAGER] {
+            let theirs = node(json!({"metadata": {"labels": {EXCLUDED: value}}}));
+            let after = apply(&theirs, take_out(&theirs).unwrap());
+            assert!(!record_of(&after).unwrap().excluded);
+            assert_eq!(apply(&after, put_back(&after).unwrap()), theirs);
+        }
+        // One that somebody else has set since stays; one that somebody removed is set again.
+        let theirs = apply(&after, json!({"metadata": {"labels": {EXCLUDED: "true"}}}));
+        assert_eq!(label(&apply(&theirs, put_back(&theirs).unwrap()), EXCLUDED), Some("true"));
+        let removed = apply(&after, json!({"metadata": {"labels": {EXCLUDED: null}}}));
+        assert_eq!(label(&apply(&removed, take_out(&removed).unwrap()), EXCLUDED), Some(FIELD_MANAGER));
     }
 
     #[test]

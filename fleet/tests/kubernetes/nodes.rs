@@ -122,6 +122,33 @@ fn data_in_an_empty_dir_is_lost_only_if_the_configuration_says_so() {
 }
 
 #[test]
+fn data_in_an_empty_dir_holds_nothing_up_where_the_event_takes_it_anyway() {
+    let cluster = Cluster::start();
+    cluster.add_pod("cache-1", |pod| pod["spec"]["volumes"] = json!([{"name": "scratch", "emptyDir": {}}]));
+    let output = cluster.fail("drain", &event("A", "Freeze", Some(4)));
+    assert!(output.contains("cache-1 has an emptyDir volume"), "{output}");
+    cluster.succeed("drain", &event("B", "Redeploy", Some(900)));
+    assert_eq!(cluster.pod_names(), [""; 0]);
+}
+
+#[test]
+fn a_node_leaves_the_load_balancers_while_it_is_out_of_service() {
+    const LABEL: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+    let cluster = Cluster::start();
+    let label = || cluster.node().metadata.labels.and_then(|mut labels| labels.remove(LABEL));
+    cluster.configure("exclude_from_load_balancers = true");
+    cluster.succeed("drain", &event("A", "Reboot", Some(900)));
+    assert_eq!(label().as_deref(), Some("scheduled-events"));
+    cluster.succeed("uncordon", &event("A", "Reboot", None));
+    assert_eq!(label(), None);
+    // One that an operator has taken out before stays out.
+    cluster.patch_node("kubectl-label", &json!({"metadata": {"labels": {LABEL: ""}}}));
+    cluster.succeed("drain", &event("B", "Reboot", Some(900)));
+    cluster.succeed("uncordon", &event("B", "Reboot", None));
+    assert_eq!(label().as_deref(), Some(""));
+}
+
+#[test]
 fn grace_periods_end_before_the_event_starts() {
     let cluster = Cluster::start();
     cluster.add_pod("slow-1", |pod| pod["spec"]["terminationGracePeriodSeconds"] = json!(3600));
