@@ -5,6 +5,7 @@
 
 mod ask;
 mod free;
+mod probe;
 mod status;
 
 use std::ffi::OsString;
@@ -43,6 +44,8 @@ enum Command {
     Run,
     /// Answer `scheduled-events watch --gate`: exit code 0 yes, 75 another machine approves, 1 not yet
     Ask,
+    /// End with 0 if this machine's daemon works, whether or not its store answers: for a liveness probe
+    Probe,
     /// Show who is out of service or about to be, who is not ready, and why nothing moves
     Status {
         /// Print one JSON object per line
@@ -148,6 +151,7 @@ fn run_command(command: &Command, file: &Path) -> Result<ExitCode, Failure> {
     let config = Config::load(file).map_err(Failure::usage)?;
     match command {
         Command::Ask => return ask::ask(&config),
+        Command::Probe => probe::probe(&config),
         Command::Run => block_on(run_daemon(config))?,
         Command::Status { json } => block_on(status::status(&config, *json))?,
         Command::Free { machine, force } => block_on(free::free(&config, &Name::from(machine.as_str()), *force))?,

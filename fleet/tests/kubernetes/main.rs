@@ -8,4 +8,5 @@ mod leases;
 mod manifests;
 mod nodes;
 mod own_node;
+mod probe;
 mod serve;
