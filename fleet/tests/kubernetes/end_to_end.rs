@@ -153,6 +153,38 @@ fn a_watcher_that_is_killed_while_it_drains_neither_approves_early_nor_leaves_th
     assert!(!cluster.is_cordoned());
 }
 
+/// What an update of the `DaemonSet` does: the pod's files are gone, and its volume is not.
+#[test]
+fn a_pod_that_is_replaced_during_an_event_goes_on_from_its_volume() {
+    let cluster = Cluster::start();
+    cluster.add_pod("web-1", |_| {});
+    let (_server, address) = replay("user-reboot", "10");
+    cluster.configure_with(&address, "");
+    let (watcher, records) = cluster.watch(&address);
+    let mut before = Vec::new();
+    for step in records.filter_map(|record| step(&record)) {
+        let approved = step == "approval 200";
+        before.push(step);
+        if approved {
+            break;
+        }
+    }
+    assert_eq!(before, ["change scheduled", "prepare ready", "approval 200"]);
+    drop(watcher);
+    for file in ["policy.toml", "fleet.toml"] {
+        std::fs::remove_file(cluster.folder.path().join(file)).unwrap();
+    }
+
+    cluster.configure_with(&address, "");
+    let output = text(&cluster.fleet(&["uncordon", "--if-over"]).output().unwrap());
+    assert!(output.contains("stays out of service, because Reboot"), "{output}");
+    let (_watcher, records) = cluster.watch(&address);
+    // The start may have been seen before.
+    let steps: Vec<_> = records.filter_map(|record| step(&record)).filter(|step| step != "change started").collect();
+    assert_eq!(steps, ["change completed", "recover done"], "neither prepared nor approved again");
+    assert!(!cluster.is_cordoned());
+}
+
 #[test]
 fn a_drain_that_fails_is_not_approved_and_the_node_comes_back() {
     let cluster = Cluster::start();

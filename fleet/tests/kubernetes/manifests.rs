@@ -11,6 +11,7 @@ use scheduled_events_fleet::config::{Config, EngineKind};
 use scheduled_events_fleet::engine::Engine;
 use scheduled_events_fleet::engine::kubernetes::KubernetesEngine;
 use scheduled_events_fleet::node::options::NodeConfig;
+use scheduled_events_fleet::relay::file::RelayFile;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -113,10 +114,15 @@ fn the_rights_are_those_that_are_used() {
 }
 
 #[test]
-fn the_page_shows_the_defaults() {
+fn the_page_shows_the_defaults_and_a_relay() {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/kubernetes.md")).unwrap();
-    let block = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let blocks: Vec<_> = page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    let [block, relay] = blocks[..] else { panic!("{} blocks", blocks.len()) };
     let mut node = Config::parse(block).unwrap().node;
     node.name = None;
     assert_eq!(node, NodeConfig::default());
+    // The relay's folder is on the volume that the chart mounts, and so is what it reads.
+    let relay = RelayFile::parse(relay).unwrap();
+    assert!(relay.relay.state.starts_with("/var/lib/scheduled-events/"));
+    assert_eq!(relay.audit.to_str(), Some("/var/lib/scheduled-events/audit"));
 }

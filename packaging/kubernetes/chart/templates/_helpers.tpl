@@ -24,6 +24,15 @@ capabilities:
   drop: [ALL]
 {{- end -}}
 
+{{- /* The kubelet makes the folder of a hostPath for root. Root without capabilities writes it, and nothing else. */ -}}
+{{- define "scheduled-events.user" -}}
+{{- if (.Values.state).hostPath -}}
+{{- dig "runAsUser" 0 .Values.state -}}
+{{- else -}}
+65532
+{{- end -}}
+{{- end -}}
+
 {{- define "scheduled-events.environment" -}}
 - name: NODE_NAME
   valueFrom:
