@@ -15,7 +15,7 @@ use scheduled_events_fleet::relay::file::RelayFile;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::cluster::chart::{objects, of_kind};
+use crate::cluster::chart::{objects, of_kind, own_evictions};
 use crate::cluster::{Cluster, event, text};
 use crate::fake::rbac::Right;
 
@@ -44,7 +44,7 @@ fn assert_same(known: &Value, given: &Value, path: &str) {
 #[test]
 fn every_object_is_valid() {
     let mut kinds = BTreeSet::new();
-    for object in objects() {
+    for object in objects().into_iter().chain(own_evictions()) {
         let kind = object["kind"].as_str().unwrap().to_owned();
         match kind.as_str() {
             "Namespace" => check::<Namespace>(&object),

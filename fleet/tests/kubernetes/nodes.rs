@@ -187,7 +187,7 @@ fn at_the_deadline_the_drain_fails_and_the_node_stays_cordoned() {
 
 #[test]
 fn with_force_pods_are_deleted_past_their_budget_before_the_event_starts() {
-    let cluster = Cluster::with_access(Access::ChartWithForce);
+    let cluster = Cluster::with_access(Access::ChartWithAll);
     cluster.configure("at_deadline = \"force\"");
     cluster.add_budget("web", 1);
     cluster.add_pod("web-1", |_| {});

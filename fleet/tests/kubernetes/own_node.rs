@@ -10,7 +10,8 @@ use crate::cluster::{Cluster, client, event, text};
 
 /// What the policies answer.
 const NODE: &str = "only the node that the token is bound to may be changed";
-const PODS: &str = "only pods of the node that the token is bound to may be removed";
+const DELETIONS: &str = "only pods of the node that the token is bound to may be deleted";
+const EVICTIONS: &str = "only pods of the node that the token is bound to may be evicted";
 
 /// What the server answers to a request that it refuses.
 fn refusal<T: std::fmt::Debug>(result: Result<T, kube::Error>) -> String {
@@ -34,7 +35,7 @@ async fn change(client: &Client, node: &str, subresource: bool) -> Result<Node, 
 
 impl Cluster {
     /// Waits until the server enforces the policies, which it does a moment after they were created.
-    fn wait_for_policies(&self, other: &Self) {
+    fn wait_for_policies(&self, other: &Self, access: Access) {
         let patch = Patch::Merge(json!({"metadata": {"labels": {"test": "policies"}}}));
         let parameters = PatchParams { dry_run: true, ..PatchParams::default() };
         let agent = self.block_on(self.agent_client());
@@ -42,14 +43,21 @@ impl Cluster {
         self.wait_for("the policy about nodes", || {
             self.block_on(nodes.patch(&other.node, &parameters, &patch)).is_err().then_some(())
         });
+        if access == Access::Chart {
+            return;
+        }
         other.add_pod("probe-1", |_| {});
         let pods = Api::<Pod>::namespaced(agent, &other.namespace);
-        let parameters = EvictParams {
+        let evict = EvictParams {
             post_options: kube::api::PostParams { dry_run: true, ..Default::default() },
             ..Default::default()
         };
-        self.wait_for("the policy about pods", || {
-            self.block_on(pods.evict("probe-1", &parameters)).is_err().then_some(())
+        let delete = DeleteParams { dry_run: true, ..DeleteParams::default() };
+        self.wait_for("the policy about deletions", || {
+            self.block_on(pods.delete("probe-1", &delete)).is_err().then_some(())
+        });
+        self.wait_for("the policy about evictions", || {
+            self.block_on(pods.evict("probe-1", &evict)).is_err().then_some(())
         });
     }
 }
@@ -58,7 +66,7 @@ impl Cluster {
 fn a_pod_changes_no_node_but_its_own() {
     let Some(cluster) = Cluster::real(Access::Chart) else { return };
     let other = Cluster::real(Access::Chart).unwrap();
-    cluster.wait_for_policies(&other);
+    cluster.wait_for_policies(&other, Access::Chart);
     let agent = cluster.block_on(cluster.agent_client());
     for subresource in [false, true] {
         let answer = refusal(cluster.block_on(change(&agent, &other.node, subresource)));
@@ -85,9 +93,9 @@ fn a_pod_changes_no_node_but_its_own() {
 
 #[test]
 fn a_pod_removes_pods_from_its_own_node_only() {
-    let Some(cluster) = Cluster::real(Access::ChartWithForce) else { return };
-    let other = Cluster::real(Access::ChartWithForce).unwrap();
-    cluster.wait_for_policies(&other);
+    let Some(cluster) = Cluster::real(Access::ChartWithAll) else { return };
+    let other = Cluster::real(Access::ChartWithAll).unwrap();
+    cluster.wait_for_policies(&other, Access::ChartWithAll);
     other.add_pod("web-1", |_| {});
     // A pod of the other node in the same namespace as those of this one.
     cluster.add_pod("web-1", |_| {});
@@ -97,9 +105,9 @@ fn a_pod_removes_pods_from_its_own_node_only() {
     for (namespace, name) in [(&other.namespace, "web-1"), (&cluster.namespace, "elsewhere-1")] {
         let pods = Api::<Pod>::namespaced(agent.clone(), namespace);
         let answer = refusal(cluster.block_on(pods.evict(name, &EvictParams::default())));
-        assert!(answer.starts_with("422 ") && answer.contains(PODS), "{answer}");
+        assert!(answer.starts_with("422 ") && answer.contains(EVICTIONS), "{answer}");
         let answer = refusal(cluster.block_on(pods.delete(name, &DeleteParams::default())));
-        assert!(answer.starts_with("422 ") && answer.contains(PODS), "{answer}");
+        assert!(answer.starts_with("422 ") && answer.contains(DELETIONS), "{answer}");
     }
     let pods = Api::<Pod>::namespaced(agent, &cluster.namespace);
     cluster.block_on(pods.evict("web-1", &EvictParams::default())).unwrap();
@@ -113,9 +121,10 @@ fn a_pod_removes_pods_from_its_own_node_only() {
 fn the_policies_have_no_warnings() {
     use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 
-    let Some(cluster) = Cluster::real(Access::Chart) else { return };
+    let Some(cluster) = Cluster::real(Access::ChartWithAll) else { return };
     let policies: Api<ValidatingAdmissionPolicy> = Api::all(cluster.client.clone());
-    for name in [cluster.agents.clone(), format!("{}-pods", cluster.agents)] {
+    for suffix in ["", "-pods", "-evictions"] {
+        let name = format!("{}{suffix}", cluster.agents);
         let checked = cluster.wait_for("the check of types", || {
             let policy = cluster.block_on(policies.get(&name)).unwrap();
             policy.status.filter(|status| status.observed_generation.is_some())?.type_checking
@@ -128,9 +137,9 @@ fn the_policies_have_no_warnings() {
 /// With the credential of a pod on the node, everything works as with all rights.
 #[test]
 fn a_drain_needs_nothing_that_the_policies_forbid() {
-    let Some(cluster) = Cluster::real(Access::Chart) else { return };
-    let other = Cluster::real(Access::Chart).unwrap();
-    cluster.wait_for_policies(&other);
+    let Some(cluster) = Cluster::real(Access::ChartWithAll) else { return };
+    let other = Cluster::real(Access::ChartWithAll).unwrap();
+    cluster.wait_for_policies(&other, Access::ChartWithAll);
     cluster.add_pod("web-1", |_| {});
     let reboot: Value = event("A", "Reboot", Some(900));
     for command in ["drain", "uncordon"] {

@@ -44,7 +44,7 @@ impl Cluster {
     pub(crate) fn remove_rights(&self) {
         let parameters = DeleteParams::default();
         self.block_on(async {
-            for object in objects_about_rights(&self.agents, Access::Chart) {
+            for object in objects_about_rights(&self.agents, Access::ChartWithAll) {
                 let (name, client) = (object["metadata"]["name"].as_str().unwrap(), self.client.clone());
                 let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
                 // What cannot be removed is left to the cluster's owner: its name has that of these tests.

@@ -27,17 +27,26 @@ const ABOUT_RIGHTS: [&str; 7] = [
 pub(crate) enum Access {
     /// What the chart grants by default.
     Chart,
-    /// What it grants with `node.at_deadline: force`; `packaging/kubernetes/check` compares it with this.
-    ChartWithForce,
+    /// What it grants with `node.at_deadline: force`, which `packaging/kubernetes/check` compares with this, and the policy about evictions.
+    ChartWithAll,
     /// Nothing.
     None,
 }
 
 /// The objects of the kustomize base.
 pub(crate) fn objects() -> Vec<Value> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../packaging/kubernetes/base");
+    objects_of(&["base/namespace.yaml", "base/scheduled-events.yaml"])
+}
+
+/// The objects that the chart adds with `ownEvictionsOnly`.
+pub(crate) fn own_evictions() -> Vec<Value> {
+    objects_of(&["own-evictions/policy.yaml"])
+}
+
+fn objects_of(files: &[&str]) -> Vec<Value> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../packaging/kubernetes");
     let mut objects = Vec::new();
-    for file in ["namespace.yaml", "scheduled-events.yaml"] {
+    for file in files {
         let text = std::fs::read_to_string(format!("{folder}/{file}")).unwrap();
         let documents = serde_yaml::Deserializer::from_str(&text).map(|document| Value::deserialize(document).unwrap());
         objects.extend(documents.filter(|object| !object.is_null()));
@@ -57,10 +66,11 @@ pub(crate) fn objects_about_rights(release: &str, access: Access) -> Vec<Value> 
         Access::None => object["kind"] == "ServiceAccount",
         _ => ABOUT_RIGHTS.iter().any(|kind| object["kind"] == *kind),
     };
-    let mut objects: Vec<_> = objects().into_iter().filter(is_wanted).collect();
+    let more = if access == Access::ChartWithAll { own_evictions() } else { Vec::new() };
+    let mut objects: Vec<_> = objects().into_iter().chain(more).filter(is_wanted).collect();
     for object in &mut objects {
         rename(object, release);
-        if access == Access::ChartWithForce && object["kind"] == "ClusterRole" {
+        if access == Access::ChartWithAll && object["kind"] == "ClusterRole" {
             let rules = object["rules"].as_array_mut().unwrap();
             let pods = rules.iter_mut().find(|rule| rule["resources"] == json!(["pods"])).unwrap();
             pods["verbs"].as_array_mut().unwrap().push(json!("delete"));
