@@ -7,7 +7,7 @@ use super::{Failure, print};
 use crate::config::Config;
 use crate::daemon::machine_key;
 use crate::engine::{self, EngineError};
-use crate::gate::{GroupRegister, driver};
+use crate::gate::{GroupRegister, MachineRegister, driver, store};
 use crate::log;
 use crate::names::Name;
 
@@ -17,19 +17,19 @@ pub(super) async fn free(config: &Config, machine: &Name, force: bool) -> Result
     let patience = config.heartbeat.saturating_mul(3);
     let key = machine_key(machine);
     let mut silent = None;
-    if !force && let Some(found) = engine.read(&key).await.map_err(refused)? {
+    if !force && let (_, Some(revision)) = store::read::<MachineRegister>(&*engine, &key).await.map_err(refused)? {
         let time = humantime::format_duration(patience);
         log::line(&format!("waiting {time} for a heartbeat of {machine}; it is freed without one"));
         sleep(patience).await;
-        if engine.read(&key).await.map_err(refused)?.is_none_or(|now| now.revision != found.revision) {
+        if engine.read(&key).await.map_err(refused)?.is_none_or(|now| now.revision != revision) {
             return Err(Failure::refused(format!(
                 "the daemon of {machine} runs, and frees its slots once it is back in service; --force frees them now"
             )));
         }
-        silent = Some(found.revision);
+        silent = Some(revision);
     }
     let mut freed = 0;
-    let (groups, problems) = driver::list::<GroupRegister>(&*engine, "groups/").await.map_err(refused)?;
+    let (groups, problems) = store::list::<GroupRegister>(&*engine, "groups/").await.map_err(refused)?;
     for problem in &problems {
         log::line(&format!("warning: {problem}"));
     }

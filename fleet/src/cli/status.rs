@@ -12,7 +12,8 @@ use super::{Failure, print};
 use crate::config::{Config, GroupConfig};
 use crate::daemon::message;
 use crate::engine::{self, Engine, EngineError};
-use crate::gate::driver::{MARKS, list, marks_prefix, now};
+use crate::gate::driver::{MARKS, marks_prefix, now};
+use crate::gate::store::list;
 use crate::gate::{
     Event, EventRegister, GroupRegister, MachineRegister, Mark, MarkPart, Marked, Stamp, opening, shares,
 };

@@ -26,7 +26,7 @@ use crate::config::{Config, GroupConfig};
 use crate::engine::{Engine, EngineError, Revision, Swap};
 use crate::gate::driver::{self, Involvement, Question};
 use crate::gate::{Answer, Event, EventRegister, GroupRegister, MachineRegister, Mark, Part, Silence};
-use crate::gate::{closed_windows, events_prefix, shares};
+use crate::gate::{closed_windows, events_prefix, shares, store};
 use crate::log;
 use crate::names::Name;
 use audit::Audit;
@@ -212,7 +212,7 @@ impl Daemon {
 
     /// An event that was over came back under its id. What was decided does not count: machines have recovered since.
     async fn forget_decision(&self, id: &str, key: &str) -> Result<(), EngineError> {
-        let (register, revision) = driver::read::<EventRegister>(&*self.engine, key).await?;
+        let (register, revision) = store::read::<EventRegister>(&*self.engine, key).await?;
         if let Some(revision) = revision.filter(|_| register.go.is_some()) {
             self.delete_event(key, &revision).await?;
         }
@@ -230,12 +230,12 @@ impl Daemon {
 
     async fn beat_once(&self) -> Result<(), EngineError> {
         let key = machine_key(&self.machine);
-        let (found, revision) = driver::read::<MachineRegister>(&*self.engine, &key).await?;
+        let (found, revision) = store::read::<MachineRegister>(&*self.engine, &key).await?;
         self.forced.borrow_mut().get_or_insert_with(|| Forced::of(&found));
         let beat = found.beat.max(self.beat.get()) + 1;
         let register = MachineRegister { beat, ..self.register() };
         let is_raised = self.knows_beat.replace(false) && found.beat > self.beat.get();
-        let swap = driver::swap(&*self.engine, &key, revision.as_ref(), &register).await?;
+        let swap = store::swap(&*self.engine, &key, revision.as_ref(), &register).await?;
         let alone = if is_raised || swap == Swap::Conflict {
             Err(EngineError(format!("another process raises the heartbeat of {} too", self.machine)))
         } else {
@@ -282,12 +282,12 @@ impl Daemon {
     async fn count_forced(&self) -> Result<(), EngineError> {
         let Some(id) = self.audit.borrow().started.front().cloned() else { return Ok(()) };
         if self.forced.borrow().is_none() {
-            let (found, _) = driver::read::<MachineRegister>(&*self.engine, &machine_key(&self.machine)).await?;
+            let (found, _) = store::read::<MachineRegister>(&*self.engine, &machine_key(&self.machine)).await?;
             self.forced.borrow_mut().get_or_insert_with(|| Forced::of(&found));
         }
         let mut registers = Vec::new();
         for (key, found) in self.engine.list(&events_prefix(&id)).await? {
-            registers.push(driver::decode::<EventRegister>(&key, &found.value)?);
+            registers.push(store::decode::<EventRegister>(&key, &found.value)?);
         }
         // A decision precedes the start. Registers of events that are over are deleted: nothing is known of those.
         let is_decided = registers.iter().any(|register| register.go.is_some());
@@ -385,7 +385,7 @@ impl Daemon {
         let (mut known, mut result) = (Vec::new(), Ok(()));
         self.knows_all.set(false);
         for (key, found) in self.engine.list_changes("machines/").await? {
-            match driver::decode::<MachineRegister>(&key, &found.value) {
+            match store::decode::<MachineRegister>(&key, &found.value) {
                 Ok(register) => {
                     let Some(machine) = &register.machine else { continue };
                     self.silence.borrow_mut().observe(machine, Some(&found.revision), now);
@@ -420,7 +420,7 @@ impl Daemon {
     }
 
     async fn look_at_groups(&self) -> Result<(), EngineError> {
-        let (registers, problems) = driver::list::<GroupRegister>(&*self.engine, "groups/").await?;
+        let (registers, problems) = store::list::<GroupRegister>(&*self.engine, "groups/").await?;
         let known = self.known_names();
         for (key, register) in registers {
             let group = key.strip_prefix("groups/").unwrap_or(&key).to_owned();
@@ -469,14 +469,15 @@ impl Daemon {
         if self.has_adopted.get() || self.started_at.elapsed() < ASKED_AGAIN_WITHIN {
             return Ok(());
         }
-        let (registers, problems) = driver::list::<EventRegister>(&*self.engine, "events/").await?;
+        let (registers, problems) = store::list::<EventRegister>(&*self.engine, "events/").await?;
         for (key, register) in registers {
             let is_open = register.go.is_none() && register.resources.contains(&self.machine);
             if !is_open || self.events.borrow().contains_key(&key) {
                 continue;
             }
             let id = key.split('/').nth(1).unwrap_or_default();
-            let event = Event::new(id, &register.event_type, register.resources);
+            let duration = register.duration;
+            let event = Event { duration, ..Event::new(id, &register.event_type, register.resources) };
             if event.key() == key {
                 let part = Part::new(self.machine.clone(), event, Vec::new(), self.config.take_over_after);
                 let mut involvement = Involvement::new(part);
@@ -518,8 +519,9 @@ impl Daemon {
             old.map(|(key, _)| key.clone()).collect::<Vec<_>>()
         };
         for key in old {
-            if let Some(found) = self.engine.read(&key).await? {
-                self.delete_event(&key, &found.revision).await?;
+            let (_, revision) = store::read::<EventRegister>(&*self.engine, &key).await?;
+            if let Some(revision) = revision {
+                self.delete_event(&key, &revision).await?;
             }
             self.events.borrow_mut().remove(&key);
         }
@@ -534,9 +536,10 @@ impl Daemon {
         let known = self.known_names();
         let before = self.abandoned.take();
         for (key, found) in self.engine.list("events/").await? {
+            // One that cannot be read is left as it is.
+            let Ok(event) = store::decode::<EventRegister>(&key, &found.value) else { continue };
             let is_past = key.rfind('/').is_some_and(|end| past.contains(&key[..=end]));
-            let is_disjoint = |event: EventRegister| event.resources.is_disjoint(&known);
-            let is_abandoned = self.knows_all.get() && driver::decode(&key, &found.value).is_ok_and(is_disjoint);
+            let is_abandoned = self.knows_all.get() && event.resources.is_disjoint(&known);
             if is_past || is_abandoned && before.get(&key) == Some(&found.revision) {
                 self.delete_event(&key, &found.revision).await?;
             } else if is_abandoned {

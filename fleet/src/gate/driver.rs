@@ -5,13 +5,12 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use super::protocol::{Answer, Part, Progress, Step};
 use super::register::{EventChange, EventRegister, GroupChange, GroupRegister, Mark, MarkPart, Marked, Stamp};
-use crate::engine::{Engine, EngineError, PartChange, Parts, Revision, Swap, VALUE_MAX, Whole};
+use super::store::{decode, encode, read, swap};
+use crate::engine::{Engine, EngineError, PartChange, Parts, Revision, Swap, Whole};
 use crate::names::Name;
 
 /// The marks of an event of more machines are registers of their own, where the engine has such.
@@ -233,10 +232,10 @@ impl Involvement {
         change.apply(&mut register, now());
         let machine = &self.part.machine;
         let Marked { mark, at } = register.marks[machine];
-        let mark = text(&key, &MarkPart { machine: machine.clone(), mark, at })?;
+        let mark = encode(&key, &MarkPart { machine: machine.clone(), mark, at })?;
         // A mark alone does not change the register, which only has to exist: so marks are not in each other's way.
         register.marks.clear();
-        let value = (is_go || self.event_revision.is_none()).then(|| text(&key, &register)).transpose()?;
+        let value = (is_go || self.event_revision.is_none()).then(|| encode(&key, &register)).transpose()?;
         let change = PartChange {
             key: &key,
             expected: self.event_revision.as_ref(),
@@ -255,6 +254,7 @@ impl Involvement {
     /// Fills in what is in the register for people.
     fn describe(&self, register: &mut EventRegister) {
         register.event_type.clone_from(&self.part.event.event_type);
+        register.duration = self.part.event.duration;
         register.resources.clone_from(&self.part.event.resources);
     }
 
@@ -330,68 +330,6 @@ pub fn group_key(group: &str) -> String {
 /// Seconds since 1970. They are shown to people, and decide nothing.
 pub fn now() -> Stamp {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
-}
-
-/// Reads a register; one that does not exist is empty.
-///
-/// # Errors
-/// The engine does not answer, or the value is not a register of this kind.
-pub async fn read<T: Default + DeserializeOwned>(
-    engine: &dyn Engine,
-    key: &str,
-) -> Result<(T, Option<Revision>), EngineError> {
-    let Some(found) = engine.read(key).await? else { return Ok((T::default(), None)) };
-    Ok((decode(key, &found.value)?, Some(found.revision)))
-}
-
-/// The registers whose keys begin with this, and what is wrong with those that cannot be read: one of them must not hold up the
-/// others.
-///
-/// # Errors
-/// The engine does not answer.
-pub async fn list<T: DeserializeOwned>(
-    engine: &dyn Engine,
-    prefix: &str,
-) -> Result<(Vec<(String, T)>, Vec<EngineError>), EngineError> {
-    let (mut registers, mut problems) = (Vec::new(), Vec::new());
-    for (key, found) in engine.list(prefix).await? {
-        match decode(&key, &found.value) {
-            Ok(register) => registers.push((key, register)),
-            Err(problem) => problems.push(problem),
-        }
-    }
-    Ok((registers, problems))
-}
-
-/// A register from its text.
-///
-/// # Errors
-/// The value is not a register of this kind.
-pub fn decode<T: DeserializeOwned>(key: &str, value: &str) -> Result<T, EngineError> {
-    serde_json::from_str(value).map_err(|error| EngineError(format!("the register {key} cannot be read: {error}")))
-}
-
-/// Writes a register over the one with this revision.
-///
-/// # Errors
-/// The engine does not answer. Whether it was written is unknown then.
-pub async fn swap<T: Serialize>(
-    engine: &dyn Engine,
-    key: &str,
-    expected: Option<&Revision>,
-    register: &T,
-) -> Result<Swap, EngineError> {
-    engine.swap(key, expected, &text(key, register)?).await
-}
-
-/// A register as text.
-fn text<T: Serialize>(key: &str, register: &T) -> Result<String, EngineError> {
-    let value = serde_json::to_string(register).map_err(|error| EngineError(format!("{key}: {error}")))?;
-    if value.len() > VALUE_MAX {
-        let problem = format!("{key} would have {} bytes; at most {VALUE_MAX} are possible", value.len());
-        return Err(EngineError(problem));
-    }
-    Ok(value)
 }
 
 /// Lets others finish: so many machines that change one register must not do so together, nor come back together after they were

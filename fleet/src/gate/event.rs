@@ -20,6 +20,8 @@ pub struct Event {
     pub id: String,
     /// What happens, such as `Reboot`.
     pub event_type: String,
+    /// For how many seconds it interrupts the machines; `None` if that is unknown.
+    pub duration: Option<u64>,
     /// The machines that it affects.
     pub resources: BTreeSet<Name>,
     /// Whether Azure waits for an approval so shortly that taking turns would be in vain: a `Preempt`.
@@ -32,6 +34,7 @@ pub struct Event {
 struct HookEvent {
     event_id: String,
     event_type: Option<String>,
+    duration_in_seconds: Option<i64>,
     resources: Option<Vec<Name>>,
     not_before: Option<String>,
 }
@@ -40,19 +43,23 @@ impl From<HookEvent> for Event {
     fn from(event: HookEvent) -> Self {
         let resources = event.resources.unwrap_or_default().into_iter().collect();
         let not_before = event.not_before.and_then(|text| text.parse().ok());
-        Self { not_before, ..Self::new(&event.event_id, &event.event_type.unwrap_or_default(), resources) }
+        // Azure's -1 is an unknown duration.
+        let duration = event.duration_in_seconds.and_then(|seconds| seconds.try_into().ok());
+        Self { duration, not_before, ..Self::new(&event.event_id, &event.event_type.unwrap_or_default(), resources) }
     }
 }
 
 impl Event {
-    /// An event of this id and type that affects these machines, at an unknown time.
+    /// An event of this id and type that affects these machines, at an unknown time and for an unknown duration.
     pub fn new(id: &str, event_type: &str, resources: BTreeSet<Name>) -> Self {
         let is_urgent = event_type == "Preempt";
-        Self { id: id.to_ascii_lowercase(), event_type: event_type.to_owned(), resources, is_urgent, not_before: None }
+        let (id, event_type) = (id.to_ascii_lowercase(), event_type.to_owned());
+        Self { id, event_type, duration: None, resources, is_urgent, not_before: None }
     }
 
-    /// The key of the event's register. Another type, or other machines, make it another register: what was decided for the
-    /// event as it was says nothing about the event as it is. The incarnation is not part of it: it changes with any other event.
+    /// The key of the event's register. Another type, another duration, or other machines, make it another register: what was
+    /// decided for the event as it was says nothing about the event as it is. The incarnation is not part of it: it changes with
+    /// any other event. An unknown duration differs from every number.
     ///
     /// ```
     /// use scheduled_events_fleet::gate::Event;
@@ -60,10 +67,14 @@ impl Event {
     /// let event = |resources: &[&str]| Event::new("C7061BAC", "Reboot", resources.iter().map(|&name| name.into()).collect());
     /// assert_eq!(event(&["b", "A"]).key(), event(&["a", "B", "b"]).key());
     /// assert_ne!(event(&["a", "b"]).key(), event(&["a"]).key());
+    /// let of_nine_seconds = Event { duration: Some(9), ..event(&["a"]) };
+    /// assert_ne!(of_nine_seconds.key(), event(&["a"]).key());
     /// ```
     pub fn key(&self) -> String {
         let mut hash = Sha256::new();
         hash.update(self.event_type.as_bytes());
+        hash.update([0]);
+        hash.update(self.duration.map(|seconds| seconds.to_string()).unwrap_or_default());
         for resource in &self.resources {
             hash.update([0]);
             hash.update(resource.as_str().to_ascii_lowercase());
@@ -96,6 +107,20 @@ fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_duration_is_a_part_of_the_event_as_it_is() {
+        let event = |duration: &str| -> Event {
+            let text = format!(r#"{{"event_id":"E","event_type":"Freeze","resources":["a"]{duration}}}"#);
+            serde_json::from_str(&text).expect("an event")
+        };
+        let keys = ["", r#","duration_in_seconds":0"#, r#","duration_in_seconds":9"#, r#","duration_in_seconds":90"#];
+        let keys: BTreeSet<_> = keys.iter().map(|duration| event(duration).key()).collect();
+        assert_eq!(keys.len(), 4, "{keys:?}");
+        for unknown in [r#","duration_in_seconds":null"#, r#","duration_in_seconds":-1"#] {
+            assert_eq!(event(unknown).key(), event("").key());
+        }
+    }
 
     /// Keys are paths in the folder engine, and an id is data from outside.
     #[test]

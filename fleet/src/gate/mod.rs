@@ -5,7 +5,7 @@
 //! one. So the decision is durable and made once, and posting it is repeatable: after the decision any machine may post, and
 //! a duplicate does no harm.
 //!
-//! Read `event` for what is known of an event, `register` for what the machines have in common and how it changes,
+//! Read `event` for what is known of an event, `register` for what the machines have in common and how it changes, `store` for how that is written,
 //! `group` for who counts together, `window` for when, `protocol` for who may do what, and `driver` for how that is carried out on an engine.
 //! `tests/model` checks the protocol with every interleaving of three machines.
 
@@ -15,6 +15,7 @@ mod group;
 mod protocol;
 mod register;
 mod silence;
+pub mod store;
 mod window;
 
 pub use event::{Event, events_prefix};

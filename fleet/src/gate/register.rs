@@ -57,6 +57,9 @@ pub struct Go {
 pub struct EventRegister {
     /// What happens. For people; the key contains it.
     pub event_type: String,
+    /// For how many seconds; `None` if that is unknown. The key contains it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration: Option<u64>,
     /// The machines that it affects. For people; the key contains them.
     pub resources: BTreeSet<Name>,
     /// The marks. A machine without one has not been heard of.

@@ -29,8 +29,8 @@ fn a_machine_that_does_not_come_back_is_freed_by_hand() {
     let registers = root.path().join("registers");
     std::fs::create_dir(&registers).expect("a folder");
     let engine = FolderEngine::new(&registers);
-    let group = r#"{"limit":2,"claims":{"e1":{"slots":["Web_0","web_1"],"by":["web_1"],"at":1}}}"#;
-    let event = r#"{"event_type":"Reboot\u001b","resources":["Web_0","web_1","web_2"],
+    let group = r#"{"format":1,"limit":2,"claims":{"e1":{"slots":["Web_0","web_1"],"by":["web_1"],"at":1}}}"#;
+    let event = r#"{"format":1,"event_type":"Reboot\u001b","resources":["Web_0","web_1","web_2"],
         "marks":{"web_1":{"mark":"ready","at":1},"Web_0":{"mark":"withdrawn","at":1}},"go":null}"#;
     block_on(engine.swap("groups/web", None, group)).expect("written");
     block_on(engine.swap("events/e1/0", None, event)).expect("written");
@@ -58,7 +58,8 @@ fn a_machine_that_does_not_come_back_is_freed_by_hand() {
     assert_eq!(again.status.code(), Some(1));
 
     // Its daemon ran once.
-    block_on(engine.swap("machines/web_0", None, "{\"machine\":\"Web_0\",\"beat\":7,\"at\":1}")).expect("written");
+    block_on(engine.swap("machines/web_0", None, "{\"format\":1,\"machine\":\"Web_0\",\"beat\":7,\"at\":1}"))
+        .expect("written");
     let forgotten = run(root.path(), &["free", "WEB_0"]);
     assert_eq!(String::from_utf8_lossy(&forgotten.stdout), "deleted the register of WEB_0\n");
     assert_eq!(forgotten.status.code(), Some(0));
@@ -205,7 +206,7 @@ fn a_register_that_cannot_be_read_holds_up_no_other() {
     let registers = root.path().join("registers");
     std::fs::create_dir(&registers).expect("a folder");
     let engine = FolderEngine::new(&registers);
-    let group = r#"{"limit":2,"claims":{"e1":{"slots":["web_0","web_1"],"by":["web_1"],"at":1}}}"#;
+    let group = r#"{"format":1,"limit":2,"claims":{"e1":{"slots":["web_0","web_1"],"by":["web_1"],"at":1}}}"#;
     block_on(engine.swap("groups/a", None, "{\"limit\":1,\"claims\":[")).expect("written");
     block_on(engine.swap("events/e0/0", None, "[")).expect("written");
     block_on(engine.swap("machines/a", None, "[")).expect("written");
@@ -234,12 +235,43 @@ fn a_register_that_cannot_be_read_holds_up_no_other() {
 }
 
 #[test]
+fn registers_of_another_format_are_left_as_they_are() {
+    let root = TempDir::new().expect("a folder");
+    let registers = root.path().join("registers");
+    std::fs::create_dir(&registers).expect("a folder");
+    let engine = FolderEngine::new(&registers);
+    let later = [
+        ("groups/web", r#"{"format":9,"limit":1,"claims":{"e1":{"slots":["web_0"],"by":["web_0"],"at":1}}}"#),
+        ("machines/web_0", r#"{"format":9,"machine":"web_0","beat":1,"at":1}"#),
+    ];
+    for (key, value) in later {
+        block_on(engine.swap(key, None, value)).expect("written");
+    }
+    let log = root.path().join("log");
+    let _daemon = daemon(root.path(), std::fs::File::create(&log).expect("a log").into());
+    let has_logged = |text: &str| std::fs::read_to_string(&log).expect("the log").contains(text).then_some(());
+    for key in ["groups/web", "machines/web_0"] {
+        let problem = format!("the register {key} has format 9, and this program has format 1");
+        wait_for("a line of the log", || has_logged(&problem));
+    }
+    for arguments in [&["status"][..], &["free", "web_0"], &["free", "--force", "web_0"]] {
+        let output = run(root.path(), arguments);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(errors.contains("has format 9, and this program has format 1"), "{arguments:?}: {errors}");
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {errors}");
+    }
+    for (key, value) in later {
+        assert_eq!(block_on(engine.read(key)).expect("read").expect("a register").value, value, "{key}");
+    }
+}
+
+#[test]
 fn the_slot_of_a_machine_that_runs_its_daemon_is_freed_by_force_only() {
     let root = TempDir::new().expect("a folder");
     let registers = root.path().join("registers");
     std::fs::create_dir(&registers).expect("a folder");
     let engine = FolderEngine::new(&registers);
-    let group = r#"{"limit":1,"claims":{"e1":{"slots":["web_0"],"by":["web_0"],"at":1}}}"#;
+    let group = r#"{"format":1,"limit":1,"claims":{"e1":{"slots":["web_0"],"by":["web_0"],"at":1}}}"#;
     block_on(engine.swap("groups/web", None, group)).expect("written");
     let _daemon = daemon(root.path(), Stdio::inherit());
     wait_for("a heartbeat", || block_on(engine.read("machines/web_0")).expect("read"));

@@ -4,12 +4,12 @@ use super::*;
 
 /// Marks machines as ready in the event's register.
 async fn mark(daemon: &Daemon, event: &Event, names: &[&str]) {
-    let (mut register, _) = driver::read::<EventRegister>(&*daemon.engine, &event.key()).await.expect("read");
+    let (mut register, _) = store::read::<EventRegister>(&*daemon.engine, &event.key()).await.expect("read");
     (register.event_type, register.resources) = (event.event_type.clone(), event.resources.clone());
     for name in names {
         crate::gate::EventChange::Mark((*name).into(), Mark::Ready).apply(&mut register, 1);
     }
-    put(daemon, &event.key(), &serde_json::to_string(&register).expect("JSON")).await;
+    put(daemon, &event.key(), &store::encode("", &register).expect("JSON")).await;
 }
 
 /// A mark that another machine has removed with the rest of a register is made again.
@@ -19,7 +19,7 @@ fn a_mark_that_is_lost_is_made_again() {
         let event = event(&["a", "b"]);
         let closed = Ok(Answer::Closed(Why::NotReady(vec!["b".into()])));
         assert_eq!(daemon.answer(Question::Approve, event.clone()).await, closed);
-        put(&daemon, &event.key(), &serde_json::to_string(&EventRegister::default()).expect("JSON")).await;
+        put(&daemon, &event.key(), &store::encode("", &EventRegister::default()).expect("JSON")).await;
         assert_eq!(daemon.answer(Question::Approve, event.clone()).await, closed);
         assert!(is_ready(&daemon, &event, "a").await);
     });
@@ -70,7 +70,7 @@ fn an_event_that_started_is_forced_only_if_nobody_can_have_decided() {
             daemon.forced.borrow().as_ref().map(|forced| forced.events.join(" ")).unwrap_or_default()
         };
         // Another machine has decided and approved.
-        let decided = r#"{"event_type":"Reboot","resources":["a","b"],"marks":{},"go":{"by":"b","at":1}}"#;
+        let decided = r#"{"format":1,"event_type":"Reboot","resources":["a","b"],"marks":{},"go":{"by":"b","at":1}}"#;
         put(&daemon, "events/decided/0", decided).await;
         started("decided");
         assert_eq!(forced().await, "");

@@ -15,10 +15,13 @@ const TWO_GROUPS: &str = "engine = \"folder\"\nfolder.path = \"/x\"\n\
     [[group]]\nname = \"db\"\nmachines = [\"*\"]\nmax_unavailable = 2\n\
     [[group]]\nname = \"web\"\nmachines = [\"*\"]\nmax_unavailable = 2\n";
 
+/// An event's register that says nothing but a machine.
+const EMPTY_EVENT: &str = r#"{"format":1,"event_type":"","resources":["a"],"marks":{},"go":null}"#;
+
 fn machine_register(name: &str, zone: &str) -> String {
     let register =
         MachineRegister { machine: Some(name.into()), zone: Some(zone.into()), ..MachineRegister::default() };
-    serde_json::to_string(&register).expect("JSON")
+    store::encode("", &register).expect("JSON")
 }
 
 async fn claims(daemon: &Daemon) -> Vec<String> {
@@ -52,17 +55,17 @@ async fn put(daemon: &Daemon, key: &str, value: &str) {
 
 async fn beat(daemon: &Daemon, name: &str, beat: u64) {
     let register = MachineRegister { machine: Some(name.into()), beat, ..MachineRegister::default() };
-    put(daemon, &machine_key(&name.into()), &serde_json::to_string(&register).expect("JSON")).await;
+    put(daemon, &machine_key(&name.into()), &store::encode("", &register).expect("JSON")).await;
 }
 
 /// Whether the event's register has a mark of this machine.
 async fn is_ready(daemon: &Daemon, event: &Event, name: &str) -> bool {
-    let (register, _) = driver::read::<EventRegister>(&*daemon.engine, &event.key()).await.expect("read");
+    let (register, _) = store::read::<EventRegister>(&*daemon.engine, &event.key()).await.expect("read");
     register.is_ready(&name.into())
 }
 
 async fn group(daemon: &Daemon, key: &str) -> GroupRegister {
-    driver::read(&*daemon.engine, key).await.expect("a group").0
+    store::read(&*daemon.engine, key).await.expect("a group").0
 }
 
 fn event(resources: &[&str]) -> Event {
@@ -91,7 +94,7 @@ fn is_over(daemon: &Daemon, id: &str) {
 fn the_registers_of_events_that_are_over_are_deleted_although_nobody_asked_about_them() {
     run_with_audit(CONFIG, async |daemon| {
         for key in ["events/past/0", "marks/past/0/b", "events/past/1", "events/open/0", "marks/open/0/b"] {
-            put(&daemon, key, "{}").await;
+            put(&daemon, key, EMPTY_EVENT).await;
         }
         is_over(&daemon, "PAST");
         let keys = async || {
@@ -107,7 +110,7 @@ fn the_registers_of_events_that_are_over_are_deleted_although_nobody_asked_about
         daemon.delete_past_events().await.expect("no problem");
         assert_eq!(keys().await, ["events/open/0", "marks/open/0/b"]);
         // It does so by itself, and an event is never over because of its age.
-        put(&daemon, "events/past/0", "{}").await;
+        put(&daemon, "events/past/0", EMPTY_EVENT).await;
         let _ = timeout(3 * CLEAN_UP_INTERVAL, daemon.maintain()).await;
         assert_eq!(keys().await, ["events/open/0", "marks/open/0/b"]);
     });
@@ -116,7 +119,8 @@ fn the_registers_of_events_that_are_over_are_deleted_although_nobody_asked_about
 #[test]
 fn the_register_of_an_event_is_deleted_once_all_of_its_machines_are_forgotten() {
     run(async |daemon| {
-        let event = |machines: &str| format!(r#"{{"event_type":"Reboot","resources":[{machines}],"marks":{{}}}}"#);
+        let event =
+            |machines: &str| format!(r#"{{"format":1,"event_type":"Reboot","resources":[{machines}],"marks":{{}}}}"#);
         beat(&daemon, "alive", 1).await;
         beat(&daemon, "gone", 1).await;
         put(&daemon, "events/e1/0", &event(r#""gone""#)).await;
@@ -158,7 +162,7 @@ fn another_process_of_the_same_name_is_noticed() {
     run(async |daemon| {
         let is_alone = async || {
             daemon.beat_once().await.expect("a heartbeat");
-            let beat = driver::read::<MachineRegister>(&*daemon.engine, "machines/a").await.expect("read").0.beat;
+            let beat = store::read::<MachineRegister>(&*daemon.engine, "machines/a").await.expect("read").0.beat;
             (!daemon.problems.has(&["the machine's name"]), beat)
         };
         assert_eq!(is_alone().await, (true, 1));

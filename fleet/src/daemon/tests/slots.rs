@@ -6,7 +6,7 @@ use super::*;
 fn a_slot_of_another_machine_is_freed_once_the_event_is_over_and_the_machine_silent() {
     run_with_audit(CONFIG, async |daemon| {
         let claim = r#"{"slots":["silent","alive","never-seen"],"by":["silent"],"at":1}"#;
-        let register = format!(r#"{{"limit":1,"claims":{{"past":{claim},"open":{claim}}}}}"#);
+        let register = format!(r#"{{"format":1,"limit":1,"claims":{{"past":{claim},"open":{claim}}}}}"#);
         put(&daemon, "groups/db", &register).await;
         is_over(&daemon, "past");
         let slots = async |id: &str| {
@@ -32,7 +32,7 @@ fn a_claim_that_was_freed_by_hand_is_not_relied_on() {
     let config = CONFIG.replace("per_zone = true", "");
     run_with(&config, async |daemon| {
         assert_eq!(daemon.answer(Question::Prepare, event(&["a"])).await, Ok(Answer::Open));
-        let register = r#"{"limit":1,"claims":{"other":{"slots":["b"],"by":["b"],"at":1}}}"#;
+        let register = r#"{"format":1,"limit":1,"claims":{"other":{"slots":["b"],"by":["b"],"at":1}}}"#;
         put(&daemon, "groups/db", register).await;
         daemon.look_at_groups().await.expect("the groups");
         let answer = daemon.answer(Question::Approve, event(&["a"])).await;
@@ -130,7 +130,7 @@ fn run_with_slot_of_another(test: impl AsyncFnOnce(Rc<Daemon>, Rc<RefCell<Vec<&'
         let down = engine.down.clone();
         let daemon = Daemon::new(config, "a".into(), Some("1".into()), Box::new(engine));
         beat(&daemon, "other", 1).await;
-        let register = r#"{"limit":1,"claims":{"past":{"slots":["other"],"by":["other"],"at":1}}}"#;
+        let register = r#"{"format":1,"limit":1,"claims":{"past":{"slots":["other"],"by":["other"],"at":1}}}"#;
         put(&daemon, "groups/db", register).await;
         is_over(&daemon, "past");
         test(daemon, down).await;
@@ -187,7 +187,7 @@ fn a_machine_that_is_out_of_service_gives_no_slot_back() {
         let slots = ["c".into()].into();
         let claim = crate::gate::GroupChange::Claim { event_id: "other".into(), by: "c".into(), slots, limit: 2 };
         claim.apply(&mut web, 1);
-        put(&daemon, "groups/web", &serde_json::to_string(&web).expect("JSON")).await;
+        put(&daemon, "groups/web", &store::encode("", &web).expect("JSON")).await;
         let answer = daemon.answer(Question::Approve, event(&["a", "b"])).await;
         assert!(matches!(&answer, Ok(Answer::Closed(Why::NoSlot { .. }))), "{answer:?}");
         for key in ["groups/db", "groups/web"] {
@@ -199,7 +199,7 @@ fn a_machine_that_is_out_of_service_gives_no_slot_back() {
 #[test]
 fn a_group_that_is_full_takes_no_slot_of_another_group() {
     run_with(TWO_GROUPS, async |daemon| {
-        let register = r#"{"limit":2,"claims":{"other":{"slots":["c","d"],"by":["c"],"at":1}}}"#;
+        let register = r#"{"format":1,"limit":2,"claims":{"other":{"slots":["c","d"],"by":["c"],"at":1}}}"#;
         put(&daemon, "groups/web", register).await;
         let answer = daemon.answer(Question::Prepare, event(&["a"])).await;
         assert!(matches!(&answer, Ok(Answer::Closed(Why::NoSlot { .. }))), "{answer:?}");
