@@ -42,9 +42,16 @@ pub struct Config {
     /// How often this machine's heartbeat counter is raised.
     #[serde(default = "default_heartbeat", deserialize_with = "interval")]
     pub heartbeat: Duration,
-    /// A machine whose heartbeat did not change for so long is silent: at least three times [`Self::heartbeat`].
+    /// A machine whose heartbeat did not change for so long is silent, and counts as out of service: at least three times
+    /// [`Self::heartbeat`].
     #[serde(default = "default_silent", deserialize_with = "duration")]
     pub silent_after: Duration,
+    /// How long after an event's end others free the slot of a machine that is silent.
+    #[serde(default = "default_return", deserialize_with = "duration")]
+    pub return_within: Duration,
+    /// A machine that is silent for so long is no member any more: at least [`Self::silent_after`].
+    #[serde(default = "default_forget", deserialize_with = "duration")]
+    pub forget_after: Duration,
     /// The metadata service.
     #[serde(default = "default_metadata", deserialize_with = "metadata")]
     pub metadata: String,
@@ -236,6 +243,12 @@ impl Config {
             let reason = "a machine that runs would count as silent";
             return Err((None, format!("`silent_after` is {silent_after}, {expected}: {reason}")));
         }
+        if config.forget_after < config.silent_after {
+            let [forget_after, silent_after] =
+                [config.forget_after, config.silent_after].map(humantime::format_duration);
+            let expected = format!("expected at least `silent_after`, which is {silent_after}");
+            return Err((None, format!("`forget_after` is {forget_after}, {expected}")));
+        }
         for (index, group) in config.groups.iter().enumerate() {
             let name = group.name.get_ref();
             let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
@@ -273,11 +286,19 @@ const fn default_take_over() -> Duration {
 }
 
 const fn default_heartbeat() -> Duration {
-    Duration::from_secs(10)
+    Duration::from_secs(30)
 }
 
 const fn default_silent() -> Duration {
     Duration::from_secs(120)
+}
+
+const fn default_return() -> Duration {
+    Duration::from_secs(15 * 60)
+}
+
+const fn default_forget() -> Duration {
+    Duration::from_secs(60 * 60)
 }
 
 /// A duration after which something is done again.
@@ -348,6 +369,8 @@ mod tests {
             ("take_over_after", config.take_over_after),
             ("heartbeat", config.heartbeat),
             ("silent_after", config.silent_after),
+            ("return_within", config.return_within),
+            ("forget_after", config.forget_after),
         ] {
             let row = page.lines().find(|line| line.starts_with(&format!("| `{key}` |"))).expect("a row");
             let stated = row.split('`').nth(3).expect("a default");
@@ -399,12 +422,16 @@ mod tests {
                 "3:1 invalid type: map, expected a sequence: write `[[…]]` instead of `[…]`",
             ),
             (
-                format!("{folder}silent_after = \"29s\""),
-                "`silent_after` is 29s, expected at least 3 times `heartbeat`, which is 10s",
+                format!("{folder}silent_after = \"89s\""),
+                "`silent_after` is 1m 29s, expected at least 3 times `heartbeat`, which is 30s",
             ),
             (
                 format!("{folder}heartbeat = \"1m\""),
                 "`silent_after` is 2m, expected at least 3 times `heartbeat`, which is 1m",
+            ),
+            (
+                format!("{folder}forget_after = \"119s\""),
+                "`forget_after` is 1m 59s, expected at least `silent_after`, which is 2m",
             ),
             (format!("{folder}[[group]]\nname = \"a\"\nmachines = []\nmax_unavailable = 0"), "6:19 found 0, expected"),
             (

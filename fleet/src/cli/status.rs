@@ -1,6 +1,6 @@
 //! `status`: what the common registers say, for people or as JSON.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
@@ -11,9 +11,10 @@ use serde_json::json;
 use super::{Failure, print};
 use crate::config::{Config, GroupConfig};
 use crate::daemon::message;
-use crate::engine::{self, Engine, EngineError};
+use crate::engine::{self, Aged, Engine, EngineError, StoreTime};
 use crate::gate::driver::{MARKS, marks_prefix, now};
-use crate::gate::store::list;
+use crate::gate::members::{Member, Patience, Presence, presence};
+use crate::gate::store::{decode, list};
 use crate::gate::{
     Event, EventRegister, GroupRegister, MachineRegister, Mark, MarkPart, Marked, Stamp, opening, shares,
 };
@@ -23,19 +24,37 @@ use crate::names::Name;
 const ID_MAX: usize = 128;
 const ID_SHORT: usize = 8;
 
+/// A machine's register, and how old it is by the store's clock.
+#[derive(Clone)]
+struct Machine {
+    register: MachineRegister,
+    presence: Presence,
+    age: Option<Duration>,
+}
+
+impl Machine {
+    fn state(&self) -> &'static str {
+        match self.presence {
+            _ if self.register.leaving => "leaving",
+            Presence::Beating => "beating",
+            Presence::Silent | Presence::Gone => "silent",
+        }
+    }
+}
+
 /// All registers.
 struct Registers {
     /// By the event's id and the rest of the key.
     events: Vec<(String, EventRegister)>,
     groups: Vec<(String, GroupRegister)>,
-    machines: BTreeMap<Name, MachineRegister>,
+    machines: BTreeMap<Name, Machine>,
     /// Why some registers cannot be shown.
     problems: Vec<String>,
 }
 
 pub(super) async fn status(config: &Config, json: bool) -> Result<(), Failure> {
     let engine = engine::open(config).await.map_err(Failure::usage)?;
-    let registers = Registers::read(&*engine).await.map_err(|error| Failure::refused(error.to_string()))?;
+    let registers = Registers::read(&*engine, config).await.map_err(|error| Failure::refused(error.to_string()))?;
     print(&if json { registers.json(&config.groups) } else { registers.text(&config.groups, output_width()) })?;
     if registers.problems.is_empty() { Ok(()) } else { Err(Failure::refused(registers.problems.join("; "))) }
 }
@@ -48,7 +67,7 @@ fn output_width() -> Option<usize> {
 }
 
 impl Registers {
-    async fn read(engine: &dyn Engine) -> Result<Self, EngineError> {
+    async fn read(engine: &dyn Engine, config: &Config) -> Result<Self, EngineError> {
         // Only such an engine has marks that are registers of their own.
         let (marks, mut problems) = match engine.parts() {
             Some(_) => list::<MarkPart>(engine, MARKS).await?,
@@ -68,11 +87,25 @@ impl Registers {
         problems.extend(more);
         let groups =
             groups.into_iter().map(|(key, group)| (key.strip_prefix("groups/").unwrap_or(&key).to_owned(), group));
-        let (machines, more) = list::<MachineRegister>(engine, "machines/").await?;
-        problems.extend(more);
-        let machines = machines.into_iter().filter_map(|(_, machine)| Some((machine.machine.clone()?, machine)));
+        let patience = Patience { silent_after: config.silent_after, forget_after: config.forget_after };
+        let (mut machines, listed) = (BTreeMap::new(), engine.list_aged("machines/").await?);
+        let clock = engine.clock();
+        for Aged { key, register, written } in listed {
+            let register: MachineRegister = match decode(&key, &register.value) {
+                Ok(register) => register,
+                Err(problem) => {
+                    problems.push(problem);
+                    continue;
+                }
+            };
+            let Some(name) = register.machine.clone() else { continue };
+            let presence = presence(&register, written, clock, patience);
+            let written = written.or(register.written.map(StoreTime));
+            let age = clock.zip(written).and_then(|(clock, written)| clock.now.since(written));
+            machines.insert(name, Machine { register, presence, age });
+        }
         let problems = problems.iter().map(ToString::to_string).collect();
-        Ok(Self { events, groups: groups.collect(), machines: machines.collect(), problems })
+        Ok(Self { events, groups: groups.collect(), machines, problems })
     }
 
     /// As wide as the terminal, if that is possible: tables that are wider have the beginnings of the ids only.
@@ -126,10 +159,13 @@ impl Registers {
         }
         text.push('\n');
         group_rows.write(&mut text, "no machine is out of service");
-        let mut machines = Table::new(&["MACHINE", "ZONE", "FORCED", "HEARTBEAT"]);
+        let mut machines = Table::new(&["MACHINE", "ZONE", "FORCED", "HEARTBEAT", "STATE"]);
         for (name, machine) in &self.machines {
-            let zone = machine.zone.clone().unwrap_or_default().escape_debug().to_string();
-            machines.row([name.to_string(), zone, machine.forced.to_string(), ago(Some(machine.at))]);
+            let zone = machine.register.zone.clone().unwrap_or_default().escape_debug().to_string();
+            let age = machine.age.map_or("unknown".to_owned(), |age| {
+                format!("{} ago", humantime::format_duration(Duration::from_secs(age.as_secs())))
+            });
+            machines.row([name.to_string(), zone, machine.register.forced.to_string(), age, machine.state().into()]);
         }
         text.push('\n');
         machines.write(&mut text, "no daemon has run yet");
@@ -166,11 +202,13 @@ impl Registers {
             records.push(json!({
                 "record": "machine",
                 "machine": name,
-                "zone": machine.zone,
-                "forced": machine.forced,
-                "forced_events": machine.forced_events,
-                "beat": machine.beat,
-                "at": machine.at,
+                "zone": machine.register.zone,
+                "forced": machine.register.forced,
+                "forced_events": machine.register.forced_events,
+                "beat": machine.register.beat,
+                "at": machine.register.at,
+                "state": machine.state(),
+                "silent_for": machine.age.map(|age| age.as_secs()),
             }));
         }
         records.iter().fold(String::new(), |text, record| text + &record.to_string() + "\n")
@@ -201,21 +239,35 @@ impl Registers {
         if announced.is_urgent {
             return Some(why);
         }
-        let machines: Vec<_> = self.machines.values().cloned().collect();
-        let shares = shares(groups, &announced, &machines, |_| true);
+        let member = |(name, machine): (&Name, &Machine)| Member {
+            name: name.clone(),
+            register: machine.register.clone(),
+            presence: machine.presence,
+        };
+        let members: Vec<_> = self.machines.iter().map(member).collect();
+        let shares = shares(groups, &announced, Some(&members));
         for (name, group) in &self.groups {
-            let is_full = group.held().len() >= group.limit as usize;
             let is_known =
                 || groups.iter().any(|config| name.split('/').next().is_some_and(|name| config.is_named(name)));
-            let is_admitted = match shares.iter().find(|share| share.group == *name) {
-                Some(share) => group.admits(id, &share.slots, group.limit),
+            let share = shares.iter().find(|(share, _)| share.group == *name);
+            let silent: BTreeSet<_> = share.map(|(_, seen)| seen.silent.clone()).unwrap_or_default();
+            let silent: BTreeSet<_> = silent.difference(&event.resources).cloned().collect();
+            let is_full =
+                group.held().into_iter().chain(&silent).collect::<BTreeSet<_>>().len() >= group.limit as usize;
+            let is_admitted = match share {
+                Some((share, _)) => group.admits(id, &share.slots, group.limit, &silent),
                 None => is_known() || !is_full || group.claims.contains_key(id),
             };
             let others = group.claims.iter().filter(|(other, _)| *other != id);
-            let held: Vec<_> = others.flat_map(|(_, claim)| &claim.slots).cloned().collect();
+            let held: BTreeSet<_> = others.flat_map(|(_, claim)| &claim.slots).chain(&silent).cloned().collect();
             if !is_admitted && !held.is_empty() {
                 let state = if is_full { "is full" } else { "has too few places for this event" };
+                let held: Vec<_> = held.into_iter().collect();
                 let _ = write!(why, "; the group {name} {state}: {}", message::list(&held));
+                if !silent.is_empty() {
+                    let silent: Vec<_> = silent.into_iter().collect();
+                    let _ = write!(why, "; silent: {}", message::list(&silent));
+                }
             }
         }
         for group in groups.iter().filter(|group| event.resources.iter().any(|name| group.has(name))) {
@@ -296,10 +348,14 @@ mod tests {
             .expect("a group")
         };
         let names = ["web_0", "web_1"].map(Name::from);
-        let machine = |name: &Name| MachineRegister {
-            zone: Some("1".into()),
-            machine: Some(name.clone()),
-            ..MachineRegister::default()
+        let machine = |name: &Name| Machine {
+            register: MachineRegister {
+                zone: Some("1".into()),
+                machine: Some(name.clone()),
+                ..MachineRegister::default()
+            },
+            presence: Presence::Beating,
+            age: Some(Duration::ZERO),
         };
         let mut event = EventRegister { resources: names.clone().into(), ..EventRegister::default() };
         let full_of = |event: &EventRegister, limit: u32| {

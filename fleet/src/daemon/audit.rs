@@ -37,11 +37,18 @@ pub(super) struct Audit {
     events: HashMap<String, EventHistory>,
     /// Own events that started without an approval of this machine, oldest first. Another machine may have approved them.
     pub(super) started: VecDeque<String>,
+    /// Events that are over, and since when, oldest first. Other machines may hold slots for them.
+    pub(super) ended: VecDeque<(String, Instant)>,
+    /// How many records were read.
+    pub(super) records: u64,
 }
 
 /// What was recorded about an event.
 #[derive(Debug, Default)]
+#[allow(clippy::struct_excessive_bools)] // Each is a fact of its own.
 struct EventHistory {
+    /// The machine does not come back after it.
+    is_final: bool,
     over_since: Option<Instant>,
     /// This machine was prepared for it, or a preparation was tried.
     was_prepared: bool,
@@ -60,6 +67,8 @@ struct Record {
     event_id: String,
     #[serde(default)]
     event_ids: Vec<String>,
+    #[serde(default)]
+    event_type: Option<String>,
     #[serde(default)]
     change: String,
     #[serde(default)]
@@ -88,6 +97,8 @@ impl Audit {
             partial: String::new(),
             events: HashMap::new(),
             started: VecDeque::new(),
+            ended: VecDeque::new(),
+            records: 0,
         }
     }
 
@@ -102,6 +113,7 @@ impl Audit {
         if !self.has_read_rotated {
             // An attempt that failed is repeated from the beginning.
             self.started.clear();
+            self.ended.clear();
             // Oldest first. A file that is rotated meanwhile is read twice.
             for number in (1..=ROTATED_MAX).rev() {
                 let mut name = self.path.clone().into_os_string();
@@ -162,12 +174,19 @@ impl Audit {
     }
 
     fn apply(&mut self, record: &Record, now: Instant) {
+        self.records += 1;
+        if let Some(event_type) = record.event_type.as_deref().filter(|_| !record.event_id.is_empty()) {
+            self.event(&record.event_id).is_final = matches!(event_type, "Terminate" | "Preempt");
+        }
         match record.kind.as_str() {
             "change" => {
                 let event = self.event(&record.event_id);
                 match record.change.as_str() {
                     "completed" | "cancelled" | "ended" => {
-                        event.over_since.get_or_insert(now);
+                        if event.over_since.is_none() {
+                            event.over_since = Some(now);
+                            self.ended.push_back((record.event_id.to_ascii_lowercase(), now));
+                        }
                     }
                     "started" | "started-without-notice" => {
                         event.returns_if_over();
@@ -230,6 +249,11 @@ impl Audit {
     /// Whether this machine went back into service although the event is not over: the preparation was not needed any more.
     pub(super) fn is_back_early(&self, id: &str) -> bool {
         self.events.get(id).is_some_and(|event| event.over_since.is_none() && event.recovered_since.is_some())
+    }
+
+    /// Whether this machine has prepared for an event after which it does not come back, and has not recovered since.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.events.values().any(|event| event.is_final && event.was_prepared && event.recovered_since.is_none())
     }
 
     /// Whether the event was over and came back, and nothing was asked about it since.

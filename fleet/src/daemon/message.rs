@@ -77,13 +77,17 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotReady(machines) => write!(f, "not ready: {}", list(machines)),
-            Self::NoSlot { group, held, limit } => {
+            Self::NoSlot { group, held, silent, limit } => {
+                let count = held.len();
                 write!(
                     f,
-                    "{} of the group {group} are out of service or about to be, at most {limit} may be: {}",
-                    held.len(),
+                    "{count} of the group {group} are out of service or about to be, at most {limit} may be: {}",
                     list(held)
-                )
+                )?;
+                if silent.is_empty() {
+                    return Ok(());
+                }
+                write!(f, "; silent: {}", list(&silent.iter().cloned().collect::<Vec<_>>()))
             }
             Self::Window { group, closed: Closed { opens, can_wait: true } } => {
                 write!(f, "outside the maintenance windows of the group {group}; the next one begins at {opens:.0}")

@@ -1,31 +1,37 @@
 //! The daemon of one machine: it answers the watcher's questions, and keeps the common registers up to date.
 //!
-//! `audit` is what it learns from the watcher, `server` the Unix socket, `message` what is said over it, `problems` what does not
-//! work, `supervision` what systemd and Prometheus see. Five tasks run side by side, all on one thread: the server, the heartbeat, the reader of the audit
+//! `audit` is what it learns from the watcher, `server` the Unix socket, `message` what is said over it, `heartbeat` what others see of
+//! this machine, `members` what this one sees of others, `upkeep` what it does beside answering, `problems` what does not work,
+//! `supervision` what systemd and Prometheus see. While no event is open and no slot is held, all that it asks of the store is to
+//! write its heartbeat. Five tasks run side by side, all on one thread: the server, the heartbeat, the reader of the audit
 //! file, the upkeep, which frees slots, and the supervision.
 
 mod audit;
+mod heartbeat;
+mod members;
 pub mod message;
 mod problems;
 mod server;
 mod supervision;
 #[cfg(test)]
 mod tests;
+mod upkeep;
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::sync::Mutex;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::sync::{Mutex, Notify};
+use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::config::{Config, GroupConfig};
-use crate::engine::{Engine, EngineError, Revision, Swap};
-use crate::gate::driver::{self, Involvement, Question};
-use crate::gate::{Answer, Event, EventRegister, GroupRegister, MachineRegister, Mark, Part, Silence};
+use crate::config::Config;
+use crate::engine::{Engine, EngineError, Revision};
+use crate::gate::driver::{Involvement, Question};
+use crate::gate::members::{Member, Sightings};
+use crate::gate::{Answer, Event, EventRegister, MachineRegister, Part};
 use crate::gate::{closed_windows, events_prefix, shares, store};
 use crate::log;
 use crate::names::Name;
@@ -47,9 +53,6 @@ const ASKED_AGAIN_WITHIN: Duration = Duration::from_secs(20);
 /// How long the register of an event stays after its end, for people to look at.
 const EVENT_KEPT: Duration = Duration::from_secs(15 * 60);
 
-/// How often all registers of events are looked through for those that nobody has deleted, or whose machines are all forgotten.
-const CLEAN_UP_INTERVAL: Duration = Duration::from_secs(15 * 60);
-
 /// So many ids of events that started without a decision are kept.
 const FORCED_KEPT: usize = 32;
 
@@ -62,19 +65,37 @@ pub struct Daemon {
     /// The events that were asked about, by the key of their register.
     events: RefCell<HashMap<String, Rc<Asked>>>,
     audit: RefCell<Audit>,
-    silence: RefCell<Silence>,
-    /// The machines that have a register.
-    known: RefCell<Vec<MachineRegister>>,
-    /// All of them could be read the last time.
-    knows_all: Cell<bool>,
+    /// The machines that were seen to be silent.
+    sightings: RefCell<Sightings>,
+    /// The machines at the last look.
+    members: RefCell<Option<(Instant, Rc<[Member]>)>>,
+    /// One of them seemed to be gone, which is not certain yet.
+    has_doubts: Cell<bool>,
+    /// This machine has prepared for an event after which it does not come back.
+    is_leaving: Cell<bool>,
+    /// How many records of the audit file count in that.
+    records_seen: Cell<u64>,
+    /// This machine's register is to be written before its time.
+    has_changed: Notify,
     started_at: Instant,
     /// The marks that an earlier process of this machine made were looked for.
     has_adopted: Cell<bool>,
-    /// The registers of events none of whose machines had a register at the last look, by key.
-    abandoned: RefCell<HashMap<String, Revision>>,
+    /// When the groups are looked at next; `None`: there is no reason to.
+    next_look: Cell<Option<Instant>>,
+    /// This machine has claimed slots since the last look.
+    has_claimed: Cell<bool>,
+    /// Events that are over, and for which other machines held slots at the last look.
+    lingering: RefCell<HashSet<String>>,
+    /// The registers of events that were over before this process began are still there.
+    has_past_events: Cell<bool>,
+    /// A machine was forgotten, and nobody else may delete the registers of its events.
+    has_forgotten: Cell<bool>,
+    /// How many machines were forgotten by this process, and how many slots of others were freed.
+    forgotten: Cell<u64>,
+    freed: Cell<u64>,
     beat: Cell<u64>,
-    /// The last heartbeat of this process is `beat`, for certain: the reply to it was not lost.
-    knows_beat: Cell<bool>,
+    /// The last write of the heartbeat, if its reply has arrived.
+    last_beat: RefCell<Option<Revision>>,
     /// Events of this machine that started without a decision of the gate; `None`: its register was not read yet.
     forced: RefCell<Option<Forced>>,
     /// When the reader of the audit file and the upkeep came round last.
@@ -104,7 +125,7 @@ impl Daemon {
     /// A daemon for this machine.
     pub fn new(config: Config, machine: Name, zone: Option<String>, engine: Box<dyn Engine>) -> Rc<Self> {
         let audit = RefCell::new(Audit::new(&config.audit));
-        let silence = RefCell::new(Silence::new(config.heartbeat));
+        let sightings = RefCell::new(Sightings::new(config.heartbeat));
         Rc::new(Self {
             config,
             machine,
@@ -112,14 +133,23 @@ impl Daemon {
             engine,
             events: RefCell::default(),
             audit,
-            silence,
-            known: RefCell::default(),
-            knows_all: Cell::new(false),
+            sightings,
+            members: RefCell::default(),
+            has_doubts: Cell::default(),
+            is_leaving: Cell::default(),
+            records_seen: Cell::default(),
+            has_changed: Notify::new(),
             started_at: Instant::now(),
             has_adopted: Cell::new(false),
-            abandoned: RefCell::default(),
+            next_look: Cell::new(Some(Instant::now())),
+            has_claimed: Cell::default(),
+            lingering: RefCell::default(),
+            has_past_events: Cell::new(true),
+            has_forgotten: Cell::default(),
+            forgotten: Cell::default(),
+            freed: Cell::default(),
             beat: Cell::new(0),
-            knows_beat: Cell::new(false),
+            last_beat: RefCell::default(),
             forced: RefCell::default(),
             rounds: [Cell::new(Instant::now()), Cell::new(Instant::now())],
             problems: Problems::default(),
@@ -137,10 +167,6 @@ impl Daemon {
     /// A sentence: the socket cannot be made.
     pub async fn run(self: Rc<Self>, ready: impl FnOnce()) -> Result<(), String> {
         let listener = server::listen(&self.config.socket)?;
-        // An answer may depend on how many machines there are. That to a `Preempt` does not, so a store that hangs must not hold
-        // it up.
-        let looked = timeout(ANSWER_TIME, self.look_at_machines()).await;
-        self.problems.report("the machines", looked.unwrap_or_else(|_| Err(EngineError("it does not answer".into()))));
         ready();
         tokio::select! {
             result = server::serve(self.clone(), listener) => result,
@@ -169,21 +195,18 @@ impl Daemon {
         }
         let end = Instant::now() + ANSWER_TIME;
         let no_answer = || format!("the engine did not answer within {} s", ANSWER_TIME.as_secs());
-        if self.known.borrow().is_empty() && !event.is_urgent {
-            // The engine did not answer until now. The answer depends on how many machines there are, and on their zones; that to
-            // a `Preempt` does not.
+        let mut members = self.recent_members();
+        let is_zoned =
+            |group: &crate::config::GroupConfig| group.per_zone && event.resources.iter().any(|name| group.has(name));
+        if members.is_none() && !event.is_urgent && self.config.groups.iter().any(is_zoned) {
+            // Which registers are concerned depends on the zones of the machines.
             let looked = timeout_at(end, self.look_at_machines()).await.map_err(|_| no_answer())?;
-            if self.known.borrow().is_empty() {
-                return Err(looked.map_or_else(|error| error.to_string(), |()| no_answer()));
-            }
+            members = Some(looked.map_err(|error| error.to_string())?);
         }
-        let part = {
-            let (silence, now) = (self.silence.borrow(), Instant::now());
-            let is_alive = |name: &Name| silence.is_beating(name, self.config.silent_after, now);
-            let shares = shares(&self.config.groups, &event, &self.known.borrow(), is_alive);
-            let closed = closed_windows(&self.config.groups, &event, Timestamp::now());
-            Part { closed, ..Part::new(self.machine.clone(), event, shares, self.config.take_over_after) }
-        };
+        let (shares, seen): (Vec<_>, Vec<_>) =
+            shares(&self.config.groups, &event, members.as_deref()).into_iter().unzip();
+        let closed = closed_windows(&self.config.groups, &event, Timestamp::now());
+        let part = Part { closed, ..Part::new(self.machine.clone(), event, shares, self.config.take_over_after) };
         let key = part.event.key();
         // The watcher records before it asks. A file that cannot be read is reported by the task that reads it.
         let _ = self.audit.borrow_mut().read_new(Instant::now());
@@ -196,7 +219,11 @@ impl Daemon {
         let answer = timeout_at(end, async {
             let mut involvement = asked.involvement.lock().await;
             involvement.set_shares(&part);
-            let answer = involvement.ask(&*self.engine, question).await?;
+            involvement.recall_members(members.is_some().then_some(seen));
+            let answer = involvement.ask(&*self.engine, self, question).await?;
+            if involvement.has_slots() {
+                self.has_claimed();
+            }
             if (question, &answer) == (Question::Prepare, &Answer::Open) {
                 self.audit.borrow_mut().expect_preparation(&asked.event_id);
             }
@@ -221,47 +248,6 @@ impl Daemon {
         Ok(())
     }
 
-    async fn beat_for_ever(&self) {
-        loop {
-            self.problems.report("the heartbeat", self.beat_once().await);
-            sleep(self.config.heartbeat).await;
-        }
-    }
-
-    async fn beat_once(&self) -> Result<(), EngineError> {
-        let key = machine_key(&self.machine);
-        let (found, revision) = store::read::<MachineRegister>(&*self.engine, &key).await?;
-        self.forced.borrow_mut().get_or_insert_with(|| Forced::of(&found));
-        let beat = found.beat.max(self.beat.get()) + 1;
-        let register = MachineRegister { beat, ..self.register() };
-        let is_raised = self.knows_beat.replace(false) && found.beat > self.beat.get();
-        let swap = store::swap(&*self.engine, &key, revision.as_ref(), &register).await?;
-        let alone = if is_raised || swap == Swap::Conflict {
-            Err(EngineError(format!("another process raises the heartbeat of {} too", self.machine)))
-        } else {
-            Ok(())
-        };
-        self.problems.report("the machine's name", alone);
-        if swap != Swap::Conflict {
-            self.beat.set(beat);
-            self.knows_beat.set(true);
-        }
-        Ok(())
-    }
-
-    /// What this machine's register says, but for the beat.
-    fn register(&self) -> MachineRegister {
-        let forced = self.forced.borrow().clone().unwrap_or_default();
-        MachineRegister {
-            machine: Some(self.machine.clone()),
-            beat: 0,
-            zone: self.zone.clone(),
-            forced: forced.count,
-            forced_events: forced.events,
-            at: driver::now(),
-        }
-    }
-
     async fn read_audit_for_ever(&self) {
         loop {
             let result = self.audit.borrow_mut().read_new(Instant::now());
@@ -271,9 +257,21 @@ impl Daemon {
             };
             let name = self.config.audit.display();
             self.problems.report("the audit file", result.map_err(|why| EngineError(format!("{name}: {why}"))));
+            self.show_whether_leaving();
             self.problems.report("forced events", self.count_forced().await);
             self.rounds[0].set(Instant::now());
             sleep(AUDIT_INTERVAL).await;
+        }
+    }
+
+    /// Writes at once whether this machine is about to leave: it may not write again.
+    fn show_whether_leaving(&self) {
+        let audit = self.audit.borrow();
+        if self.records_seen.replace(audit.records) != audit.records {
+            let is_leaving = audit.is_leaving();
+            if self.is_leaving.replace(is_leaving) != is_leaving {
+                self.has_changed.notify_one();
+            }
         }
     }
 
@@ -353,209 +351,9 @@ impl Daemon {
             forced: self.forced.borrow().as_ref().map_or(0, |forced| forced.count),
             events: self.open_events().len(),
             engine_up: !self.problems.has(&["the heartbeat", "the machines", "the groups"]),
+            forgotten: self.forgotten.get(),
+            freed: self.freed.get(),
         }
-    }
-
-    /// Frees slots as soon as they may be freed.
-    async fn keep_up_for_ever(&self) {
-        let (mut last_look, mut last_clean_up) = (None, Instant::now());
-        loop {
-            // What other machines do is looked at with every heartbeat, and what this one did at once.
-            let is_due = last_look.is_none_or(|at: Instant| at.elapsed() >= self.config.heartbeat);
-            if is_due {
-                last_look = Some(Instant::now());
-                self.problems.report("the machines", self.look_at_machines().await);
-            }
-            if self.has_own_to_free() || is_due {
-                self.problems.report("the groups", self.look_at_groups().await);
-            }
-            self.problems.report("the marks", self.withdraw_marks().await);
-            self.problems.report("the events", self.forget_events().await);
-            if last_clean_up.elapsed() >= CLEAN_UP_INTERVAL {
-                last_clean_up = Instant::now();
-                self.problems.report("past events", self.delete_past_events().await);
-            }
-            self.rounds[1].set(Instant::now());
-            sleep(AUDIT_INTERVAL).await;
-        }
-    }
-
-    async fn look_at_machines(&self) -> Result<(), EngineError> {
-        let now = Instant::now();
-        let (mut known, mut result) = (Vec::new(), Ok(()));
-        self.knows_all.set(false);
-        for (key, found) in self.engine.list_changes("machines/").await? {
-            match store::decode::<MachineRegister>(&key, &found.value) {
-                Ok(register) => {
-                    let Some(machine) = &register.machine else { continue };
-                    self.silence.borrow_mut().observe(machine, Some(&found.revision), now);
-                    known.push(register);
-                }
-                // One that cannot be read must not hold up the others.
-                Err(problem) => result = result.and(Err(problem)),
-            }
-        }
-        // This machine's own register may not be written yet, and its zone counts from the first question on.
-        known.retain(|register| register.machine.as_ref() != Some(&self.machine));
-        known.push(self.register());
-        *self.known.borrow_mut() = known;
-        self.knows_all.set(result.is_ok());
-        result
-    }
-
-    /// The machines that have a register.
-    fn known_names(&self) -> BTreeSet<Name> {
-        self.known.borrow().iter().filter_map(|known| known.machine.clone()).collect()
-    }
-
-    /// Whether an event that was asked about is over for this machine since the last call, so that its slots can be freed. What a
-    /// pause or the engine prevents then is done with a heartbeat.
-    fn has_own_to_free(&self) -> bool {
-        let events: Vec<_> = self.events.borrow().values().cloned().collect();
-        let ended = events.iter().filter(|asked| {
-            let is_over = self.is_over(&asked.event_id, &self.machine, Duration::ZERO);
-            !asked.was_over.replace(is_over) && is_over
-        });
-        ended.count() > 0
-    }
-
-    async fn look_at_groups(&self) -> Result<(), EngineError> {
-        let (registers, problems) = store::list::<GroupRegister>(&*self.engine, "groups/").await?;
-        let known = self.known_names();
-        for (key, register) in registers {
-            let group = key.strip_prefix("groups/").unwrap_or(&key).to_owned();
-            let pause = self.group(&group).map_or(Duration::ZERO, |group| group.pause);
-            for machine in register.held() {
-                // A machine without a register has no daemon: it is as silent as one whose daemon has ended.
-                if self.knows_all.get() && !known.contains(machine) {
-                    self.silence.borrow_mut().observe(machine, None, Instant::now());
-                }
-            }
-            let releases = register.releases(|id, machine| self.is_over(id, machine, pause));
-            driver::change_group(&*self.engine, &group, &releases, register.held().len()).await?;
-            for change in releases {
-                log::line(&format!("{change} in the group {group}"));
-            }
-            let events: Vec<_> = self.events.borrow().values().cloned().collect();
-            for asked in events {
-                // Busy means that it is being asked, and will see for itself.
-                if let Ok(mut involvement) = asked.involvement.try_lock() {
-                    involvement.saw_group(&group, &register);
-                }
-            }
-        }
-        problems.into_iter().next().map_or(Ok(()), Err)
-    }
-
-    /// The configuration of a group's register.
-    fn group(&self, register: &str) -> Option<&GroupConfig> {
-        let name = register.split('/').next().unwrap_or_default();
-        self.config.groups.iter().find(|group| group.is_named(name))
-    }
-
-    /// Whether an event is over and a machine does not need its slot any more: this one because it is back in service, another one
-    /// because it is silent. Never because of the time alone.
-    fn is_over(&self, id: &str, machine: &Name, pause: Duration) -> bool {
-        let (now, audit) = (Instant::now(), self.audit.borrow());
-        if *machine == self.machine {
-            return audit.in_service_since(id, now).is_some_and(|since| now - since >= pause);
-        }
-        let silent_for = self.silence.borrow().silent_for(machine);
-        audit.over_since(id).is_some() && silent_for.is_some_and(|silent| silent >= self.config.silent_after)
-    }
-
-    /// Looks for marks that an earlier process of this machine made. Nobody else withdraws them, should the watcher not ask again.
-    async fn adopt_marks(&self) -> Result<(), EngineError> {
-        if self.has_adopted.get() || self.started_at.elapsed() < ASKED_AGAIN_WITHIN {
-            return Ok(());
-        }
-        let (registers, problems) = store::list::<EventRegister>(&*self.engine, "events/").await?;
-        for (key, register) in registers {
-            let is_open = register.go.is_none() && register.resources.contains(&self.machine);
-            if !is_open || self.events.borrow().contains_key(&key) {
-                continue;
-            }
-            let id = key.split('/').nth(1).unwrap_or_default();
-            let duration = register.duration;
-            let event = Event { duration, ..Event::new(id, &register.event_type, register.resources) };
-            if event.key() == key {
-                let part = Part::new(self.machine.clone(), event, Vec::new(), self.config.take_over_after);
-                let mut involvement = Involvement::new(part);
-                let answer = timeout(ANSWER_TIME, involvement.ask(&*self.engine, Question::Withdraw)).await;
-                answer.map_err(|_| EngineError("it does not answer".into()))??;
-            }
-        }
-        self.has_adopted.set(true);
-        problems.into_iter().next().map_or(Ok(()), Err)
-    }
-
-    /// Withdraws this machine's mark where the watcher does not wait for an approval any more.
-    async fn withdraw_marks(&self) -> Result<(), EngineError> {
-        self.adopt_marks().await?;
-        let events: Vec<_> = self.events.borrow().values().cloned().collect();
-        for asked in events {
-            let Ok(mut involvement) = asked.involvement.try_lock() else { continue };
-            let is_back_early = self.audit.borrow().is_back_early(&asked.event_id);
-            let is_over = self.audit.borrow().over_since(&asked.event_id).is_some();
-            let is_waiting = !is_over && asked.questioned_at.get().elapsed() < ASKED_AGAIN_WITHIN;
-            let is_ready = involvement.mark() == Some(Mark::Ready) && !involvement.is_decided();
-            let question = match (is_back_early, is_waiting) {
-                (true, _) if is_ready || involvement.has_slots() && !involvement.is_decided() => Question::StandDown,
-                (false, false) if is_ready => Question::Withdraw,
-                _ => continue,
-            };
-            let answer = timeout(ANSWER_TIME, involvement.ask(&*self.engine, question)).await;
-            answer.map_err(|_| EngineError("it does not answer".into()))??;
-        }
-        Ok(())
-    }
-
-    /// Forgets events that are over, and deletes their registers some time later.
-    async fn forget_events(&self) -> Result<(), EngineError> {
-        let is_old = |id: &str| self.audit.borrow().over_since(id).is_some_and(|since| since.elapsed() >= EVENT_KEPT);
-        let old = {
-            let events = self.events.borrow();
-            let old = events.iter().filter(|(_, asked)| is_old(&asked.event_id));
-            old.map(|(key, _)| key.clone()).collect::<Vec<_>>()
-        };
-        for key in old {
-            let (_, revision) = store::read::<EventRegister>(&*self.engine, &key).await?;
-            if let Some(revision) = revision {
-                self.delete_event(&key, &revision).await?;
-            }
-            self.events.borrow_mut().remove(&key);
-        }
-        Ok(())
-    }
-
-    /// Deletes the registers of events that are over although this process was never asked about them: their machines are gone, or
-    /// their daemons were started again since. The audit file says that an event is over, or else all of its machines were
-    /// forgotten by hand: then nobody changes its register, and it is not deleted before a second look. Never its age alone.
-    async fn delete_past_events(&self) -> Result<(), EngineError> {
-        let past: HashSet<_> = self.audit.borrow().over_for(EVENT_KEPT).map(events_prefix).collect();
-        let known = self.known_names();
-        let before = self.abandoned.take();
-        for (key, found) in self.engine.list("events/").await? {
-            // One that cannot be read is left as it is.
-            let Ok(event) = store::decode::<EventRegister>(&key, &found.value) else { continue };
-            let is_past = key.rfind('/').is_some_and(|end| past.contains(&key[..=end]));
-            let is_abandoned = self.knows_all.get() && event.resources.is_disjoint(&known);
-            if is_past || is_abandoned && before.get(&key) == Some(&found.revision) {
-                self.delete_event(&key, &found.revision).await?;
-            } else if is_abandoned {
-                self.abandoned.borrow_mut().insert(key, found.revision);
-            }
-        }
-        Ok(())
-    }
-
-    /// Deletes the register of an event and its marks, unless somebody has changed it meanwhile.
-    async fn delete_event(&self, key: &str, revision: &Revision) -> Result<(), EngineError> {
-        match self.engine.parts() {
-            Some(parts) => parts.delete_parts(key, revision, &driver::marks_prefix(key)).await?,
-            None => self.engine.delete(key, revision).await?,
-        };
-        Ok(())
     }
 }
 

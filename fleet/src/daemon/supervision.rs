@@ -69,6 +69,10 @@ pub(super) struct Metrics {
     pub(super) events: usize,
     /// Whether the engine answers.
     pub(super) engine_up: bool,
+    /// How many machines this process has forgotten.
+    pub(super) forgotten: u64,
+    /// How many slots of other machines this process has freed.
+    pub(super) freed: u64,
 }
 
 impl Metrics {
@@ -83,6 +87,18 @@ impl Metrics {
                 self.forced,
             ),
             ("events", "gauge", "Events that the gate was asked about and that are not over.", self.events as u64),
+            (
+                "forgotten_total",
+                "counter",
+                "Machines that were silent for so long that this daemon deleted their registers.",
+                self.forgotten,
+            ),
+            (
+                "freed_total",
+                "counter",
+                "Places of silent machines that this daemon has freed after an event.",
+                self.freed,
+            ),
             ("engine_up", "gauge", "Whether the store of the registers answers.", u64::from(self.engine_up)),
         ] {
             let name = format!("scheduled_events_fleet_{name}");
@@ -123,7 +139,7 @@ mod tests {
         let precious = folder.path().join("precious");
         fs::write(&precious, "kept").expect("written");
         std::os::unix::fs::symlink(&precious, folder.path().join("fleet.prom.tmp")).expect("a link");
-        let metrics = Metrics { forced: 2, events: 1, engine_up: true };
+        let metrics = Metrics { forced: 2, events: 1, engine_up: true, forgotten: 3, freed: 4 };
         metrics.write(&path).expect("written");
         let text = fs::read_to_string(&path).expect("the file");
         assert!(

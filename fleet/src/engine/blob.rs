@@ -9,18 +9,21 @@ use std::future::Future;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use object_store::azure::{AzureConfigKey, AzureCredential, MicrosoftAzure, MicrosoftAzureBuilder};
-use object_store::client::{ClientOptions, HttpClient, HttpConnector};
+use object_store::client::{
+    ClientOptions, HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService,
+};
 use object_store::path::Path;
 use object_store::{
     CredentialProvider, Error, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, RetryConfig, UpdateVersion,
 };
 use tokio::time::Instant;
 
-use super::{Engine, EngineError, Reply, Revision, Swap, VALUE_MAX, Versioned};
+use super::clock::{Clock, StoreClock};
+use super::{Aged, Engine, EngineError, Reply, Revision, StoreTime, Swap, VALUE_MAX, Versioned};
 use crate::address::{self, HIDDEN, shown};
 use crate::config::BlobConfig;
 use crate::http;
@@ -32,12 +35,15 @@ const REQUEST_TIME: Duration = Duration::from_secs(4);
 /// How many blobs of a list are read at once.
 const READS_AT_ONCE: usize = 16;
 
-/// How old a value may be where only changes count.
+/// How old a value may be where the age of its register counts.
 const VALUE_KEPT: Duration = Duration::from_secs(10 * 60);
 
 /// The well-known key of the account of Azurite, the emulator. It is public.
 pub const EMULATOR_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+/// The value of a register that was not written for so long is current.
+const STABLE_AFTER: Duration = Duration::from_secs(60);
 
 /// What AKS gives a pod with a workload identity.
 const WORKLOAD_IDENTITY: [(&str, AzureConfigKey); 4] = [
@@ -54,19 +60,48 @@ pub struct BlobEngine {
     /// The container, for messages: the library does not always name it.
     container: String,
     sas: Option<Sas>,
-    /// Values where only changes count, and when they were read, by key.
-    values: RefCell<HashMap<String, (String, Instant)>>,
+    /// Values where the age counts, the revision that has each, and when they were read, by key.
+    values: RefCell<HashMap<String, (Versioned, Instant)>>,
+    /// The clock of the service, as the `Date` of its answers shows it.
+    clock: Arc<StoreClock>,
 }
 
 /// Makes the HTTP client of this process: without proxy and redirects.
 #[derive(Debug)]
-struct Connector;
+struct Connector(Arc<StoreClock>);
+
+/// Looks at the clock in each answer.
+#[derive(Debug)]
+struct Dated {
+    client: HttpClient,
+    clock: Arc<StoreClock>,
+}
+
+/// What a call of [`HttpService`] returns, later.
+type Calling<'a> = Pin<Box<dyn Future<Output = Result<HttpResponse, HttpError>> + Send + 'a>>;
+
+impl HttpService for Dated {
+    fn call<'a, 'b>(&'a self, request: HttpRequest) -> Calling<'b>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        Box::pin(async move {
+            let response = self.client.execute(request).await?;
+            // The service that issues tokens has a clock of its own.
+            if response.headers().contains_key("x-ms-version") {
+                self.clock.saw_headers(response.headers());
+            }
+            Ok(response)
+        })
+    }
+}
 
 impl HttpConnector for Connector {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
         let client = http::client(REQUEST_TIME);
         let client = client.map_err(|why| Error::Generic { store: "blob", source: why.into() })?;
-        Ok(HttpClient::new(client))
+        Ok(HttpClient::new(Dated { client: HttpClient::new(client), clock: self.0.clone() }))
     }
 }
 
@@ -137,11 +172,12 @@ impl BlobEngine {
             _ => return Err(problem("it does not name a container")),
         };
         let service = config.url.trim_end_matches('/').trim_end_matches(container).trim_end_matches('/');
+        let clock = Arc::<StoreClock>::default();
         let mut builder = MicrosoftAzureBuilder::new()
             .with_account(account)
             .with_container_name(container)
             .with_endpoint(service.to_owned())
-            .with_http_connector(Connector)
+            .with_http_connector(Connector(clock.clone()))
             // A conditional write that is repeated after a lost reply is refused because of itself, and would be reported as
             // refused although it was carried out.
             .with_retry(RetryConfig { max_retries: 0, ..RetryConfig::default() });
@@ -182,7 +218,7 @@ impl BlobEngine {
             builder = builder.with_client_id(client_id);
         }
         let store = builder.build().map_err(|error| format!("cannot set up Blob storage: {}", http::reason(&error)))?;
-        Ok(Self { store, container: shown(&config.url), sas, values: RefCell::default() })
+        Ok(Self { store, container: shown(&config.url), sas, values: RefCell::default(), clock })
     }
 
     fn problem(&self, key: &str, error: &Error) -> EngineError {
@@ -215,7 +251,12 @@ impl BlobEngine {
     async fn blobs(&self, prefix: &str) -> Result<Vec<ObjectMeta>, EngineError> {
         let listed = self.store.list(Some(&Path::from(prefix.trim_end_matches('/'))));
         let listed: Vec<_> = listed.try_collect().await.map_err(|error| self.problem(prefix, &error))?;
-        Ok(listed.into_iter().filter(|meta| meta.size > 0).collect())
+        let mut found: Vec<_> = listed.into_iter().filter(|meta| meta.size > 0).collect();
+        for etag in found.iter_mut().filter_map(|meta| meta.e_tag.as_mut()).filter(|etag| !etag.starts_with('"')) {
+            // A list has them without the quotation marks that every other answer has.
+            *etag = format!("\"{etag}\"");
+        }
+        Ok(found)
     }
 
     /// Those of the registers that exist, in any order.
@@ -277,14 +318,25 @@ impl Engine for BlobEngine {
         })
     }
 
-    /// A list has no contents. Reading each machine's register whenever a machine looks at all of them would be as many requests as the
-    /// square of their number.
-    fn list_changes<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>> {
+    fn clock(&self) -> Option<Clock> {
+        self.clock.now()
+    }
+
+    /// A list has no contents. Reading every machine's register at each look would be as many requests as there are machines; a
+    /// register that is written all the time has the same contents as before, but for the heartbeat.
+    fn list_aged<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<Aged>> {
         Box::pin(async move {
             let blobs: HashMap<String, ObjectMeta> =
                 self.blobs(prefix).await?.into_iter().map(|meta| (meta.location.to_string(), meta)).collect();
-            self.values.borrow_mut().retain(|key, (_, read_at)| {
-                !key.starts_with(prefix) || blobs.contains_key(key) && read_at.elapsed() < VALUE_KEPT
+            let (now, written) =
+                (self.clock.now(), |meta: &ObjectMeta| StoreTime::from(SystemTime::from(meta.last_modified)));
+            self.values.borrow_mut().retain(|key, (value, read_at)| {
+                let Some(meta) = blobs.get(key).filter(|_| key.starts_with(prefix)) else {
+                    return !key.starts_with(prefix);
+                };
+                let is_stable =
+                    now.and_then(|clock| clock.now.since(written(meta))).is_none_or(|age| age >= STABLE_AFTER);
+                meta.e_tag.as_ref() == Some(&value.revision.0) || !is_stable && read_at.elapsed() < VALUE_KEPT
             });
             let new: Vec<_> = blobs.keys().filter(|key| !self.values.borrow().contains_key(*key)).cloned().collect();
             let mut reads = pin!(self.read_all(new));
@@ -292,7 +344,7 @@ impl Engine for BlobEngine {
             while let Some(read) = reads.next().await {
                 match read {
                     Ok((key, register)) => {
-                        self.values.borrow_mut().insert(key, (register.value, Instant::now()));
+                        self.values.borrow_mut().insert(key, (register, Instant::now()));
                     }
                     // What was read is not read again.
                     Err(error) => result = result.and(Err(error)),
@@ -302,12 +354,14 @@ impl Engine for BlobEngine {
             let values = self.values.borrow();
             let mut found = Vec::new();
             for (key, meta) in blobs {
+                let written = Some(written(&meta));
                 // A register that was deleted since the list has no value.
                 if let (Some(etag), Some((value, _))) = (meta.e_tag, values.get(&key)) {
-                    found.push((key, Versioned { value: value.clone(), revision: Revision(etag) }));
+                    let register = Versioned { value: value.value.clone(), revision: Revision(etag) };
+                    found.push(Aged { key, register, written });
                 }
             }
-            found.sort_by(|(a, _), (b, _)| a.cmp(b));
+            found.sort_by(|a, b| a.key.cmp(&b.key));
             Ok(found)
         })
     }

@@ -12,6 +12,7 @@ use reqwest::{Certificate, Client, Identity, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::clock::{Clock, StoreClock};
 use super::{Engine, EngineError, PartChange, Parts, Reply, Revision, Swap, Versioned, Whole};
 use crate::address::{self, HIDDEN, shown, without_secrets};
 use crate::config::EtcdConfig;
@@ -21,7 +22,10 @@ use crate::relay::secret::shown_file;
 /// How long one request may take.
 const REQUEST_TIME: Duration = Duration::from_secs(3);
 
-/// The longest response: a list of some thousand registers.
+/// How many registers one answer of a list has at most. etcd does not answer with more than some megabytes.
+const PAGE: u32 = 500;
+
+/// The longest response: a page of a list, or an event's marks.
 const RESPONSE_MAX: usize = 32 * 1024 * 1024;
 
 /// Registers in etcd.
@@ -36,12 +40,18 @@ pub struct EtcdEngine {
     user: Option<(String, String)>,
     token: RefCell<Option<String>>,
     has_identity: bool,
+    /// The clock of the server that answered last, as the `Date` of its answers shows it.
+    clock: StoreClock,
 }
 
 #[derive(Deserialize)]
 struct RangeResponse {
+    header: Option<Header>,
     #[serde(default)]
     kvs: Vec<KeyValue>,
+    /// The page is not the last one.
+    #[serde(default)]
+    more: bool,
 }
 
 #[derive(Deserialize)]
@@ -138,7 +148,8 @@ impl EtcdEngine {
         let client = builder.build().map_err(|error| format!("cannot set up HTTP: {}", http::reason(&error)))?;
         let (current, token) = (Cell::new(0), RefCell::new(None));
         let has_identity = config.identity.is_some();
-        Ok(Self { client, endpoints, current, prefix: config.prefix.clone(), user, token, has_identity })
+        let (prefix, clock) = (config.prefix.clone(), StoreClock::default());
+        Ok(Self { client, endpoints, current, prefix, user, token, has_identity, clock })
     }
 
     fn key(&self, key: &str) -> String {
@@ -262,6 +273,7 @@ impl EtcdEngine {
             }
             if error.is_connect() { Failure::NotSent(why) } else { Failure::Other(why) }
         })?;
+        self.clock.saw_headers(response.headers());
         let status = response.status();
         let body = http::body(response, RESPONSE_MAX).await.map_err(Failure::Other)?;
         if status.is_success() {
@@ -306,14 +318,30 @@ impl Engine for EtcdEngine {
 
     fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>> {
         Box::pin(async move {
-            let response: RangeResponse = self.call("kv/range", &self.range(prefix)).await?;
-            let mut found = Vec::new();
-            for key_value in response.kvs {
-                let (key, register) = key_value.versioned()?;
-                found.extend(key.strip_prefix(&self.prefix).map(|key| (key.to_owned(), register)));
+            let (mut range, mut found) = (self.range(prefix), Vec::new());
+            range["limit"] = json!(PAGE);
+            loop {
+                let response: RangeResponse = self.call("kv/range", &range).await?;
+                let last = response.kvs.last().map(|last| last.key.clone());
+                for key_value in response.kvs {
+                    let (key, register) = key_value.versioned()?;
+                    found.extend(key.strip_prefix(&self.prefix).map(|key| (key.to_owned(), register)));
+                }
+                let (Some(last), true) = (last, response.more) else { return Ok(found) };
+                // All pages are of the first one's moment, and the next one begins after this one's last key.
+                if let Some(header) = response.header.filter(|_| range["revision"].is_null()) {
+                    range["revision"] = json!(header.revision);
+                }
+                let mut next =
+                    BASE64_STANDARD.decode(last).map_err(|_| EngineError("etcd's key is no base64".into()))?;
+                next.push(0);
+                range["key"] = json!(BASE64_STANDARD.encode(next));
             }
-            Ok(found)
         })
+    }
+
+    fn clock(&self) -> Option<Clock> {
+        self.clock.now()
     }
 
     fn parts(&self) -> Option<&dyn Parts> {

@@ -14,10 +14,12 @@ use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use super::{Engine, EngineError, Reply, Revision, Swap, VALUE_MAX, Versioned};
+use super::clock::{Clock, StoreClock};
+use super::{Aged, Engine, EngineError, Reply, Revision, Swap, VALUE_MAX, Versioned};
 use crate::temporary;
 
 /// How many versions are kept. A writer that is later than that cannot know whether its number was free because it was next.
@@ -42,12 +44,14 @@ const HEADER: &[u8] = b"scheduled-events register\n";
 #[derive(Clone, Debug)]
 pub struct FolderEngine {
     root: PathBuf,
+    /// The clock of the file system: the time of a file that was just written.
+    clock: Arc<StoreClock>,
 }
 
 impl FolderEngine {
     /// Registers below this folder, which must exist.
     pub fn new(root: &Path) -> Self {
-        Self { root: root.to_owned() }
+        Self { root: root.to_owned(), clock: Arc::default() }
     }
 
     /// Runs a call on a thread that may block: the file system may be a network's.
@@ -81,7 +85,7 @@ impl Engine for FolderEngine {
     }
 
     fn swap<'a>(&'a self, key: &'a str, expected: Option<&'a Revision>, value: &'a str) -> Reply<'a, Swap> {
-        let (expected, value) = (expected.cloned(), value.to_owned());
+        let (expected, value, clock) = (expected.cloned(), value.to_owned(), self.clock.clone());
         self.run("write", key, move |root, folder| {
             DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
             let found = current(folder)?;
@@ -89,19 +93,19 @@ impl Engine for FolderEngine {
             if found.and_then(Version::into_register).map(|register| register.revision) != expected {
                 return Ok(Swap::Conflict);
             }
-            add_version(root, folder, number + 1, &value)
+            add_version(root, folder, number + 1, &value, &clock)
         })
     }
 
     fn delete<'a>(&'a self, key: &'a str, expected: &'a Revision) -> Reply<'a, bool> {
-        let expected = expected.clone();
+        let (expected, clock) = (expected.clone(), self.clock.clone());
         self.run("delete", key, move |root, folder| {
             let Some(version) = current(folder)? else { return Ok(false) };
             let number = version.number;
             if version.into_register().map(|register| register.revision) != Some(expected) {
                 return Ok(false);
             }
-            Ok(add_version(root, folder, number + 1, "")? != Swap::Conflict)
+            Ok(add_version(root, folder, number + 1, "", &clock)? != Swap::Conflict)
         })
     }
 
@@ -110,7 +114,25 @@ impl Engine for FolderEngine {
         self.run("list", prefix.trim_end_matches('/'), move |_, folder| {
             let mut found = Vec::new();
             list_below(folder, &prefix_text, &mut found)?;
-            found.sort_by(|(a, _), (b, _)| a.cmp(b));
+            found.sort_by(|a, b| a.key.cmp(&b.key));
+            Ok(found.into_iter().map(|aged| (aged.key, aged.register)).collect())
+        })
+    }
+
+    fn clock(&self) -> Option<Clock> {
+        self.clock.now()
+    }
+
+    fn list_aged<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<Aged>> {
+        let (prefix_text, clock) = (prefix.to_owned(), self.clock.clone());
+        self.run("list", prefix.trim_end_matches('/'), move |root, folder| {
+            let mut found = Vec::new();
+            list_below(folder, &prefix_text, &mut found)?;
+            let (touched, file) = temporary_file(root)?;
+            let time = file.metadata().and_then(|metadata| metadata.modified());
+            let _ = fs::remove_file(&touched);
+            clock.saw(time?.into());
+            found.sort_by(|a, b| a.key.cmp(&b.key));
             Ok(found)
         })
     }
@@ -120,6 +142,7 @@ impl Engine for FolderEngine {
 struct Version {
     number: u64,
     value: String,
+    written: SystemTime,
 }
 
 impl Version {
@@ -180,33 +203,40 @@ fn current(folder: &Path) -> io::Result<Option<Version>> {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error),
             Ok(file) => {
-                let mut bytes = Vec::new();
+                let (mut bytes, written) = (Vec::new(), file.metadata()?.modified()?);
                 file.take((HEADER.len() + VALUE_MAX + 1) as u64).read_to_end(&mut bytes)?;
                 let value = bytes.strip_prefix(HEADER).filter(|value| value.len() <= VALUE_MAX);
                 let value = value.and_then(|value| std::str::from_utf8(value).ok());
                 let value = value.ok_or_else(|| io::Error::other(format!("version {number} is not a register's")))?;
-                return Ok(Some(Version { number, value: value.to_owned() }));
+                return Ok(Some(Version { number, value: value.to_owned(), written }));
             }
         }
     }
     Err(io::Error::other("the register changes faster than it can be read"))
 }
 
-/// Adds a version with this number, if there is none.
-fn add_version(root: &Path, folder: &Path, number: u64, value: &str) -> io::Result<Swap> {
+/// A new file that nobody else has, and its path.
+fn temporary_file(root: &Path) -> io::Result<(PathBuf, File)> {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     let count = COUNTER.fetch_add(1, Ordering::Relaxed);
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
     let temporary = root.join(format!("{TEMPORARY}{}-{count}-{since}", std::process::id()));
-    let mut file = temporary::create(&temporary, 0o600)?;
+    let file = temporary::create(&temporary, 0o600)?;
     // Once for some writes: it lists the folder.
     if count.is_multiple_of(WRITES_PER_CLEANING) {
         remove_temporary(root, file.metadata()?.modified()?);
     }
+    Ok((temporary, file))
+}
+
+/// Adds a version with this number, if there is none.
+fn add_version(root: &Path, folder: &Path, number: u64, value: &str, clock: &StoreClock) -> io::Result<Swap> {
+    let (temporary, mut file) = temporary_file(root)?;
     let result = (|| {
         file.write_all(HEADER)?;
         file.write_all(value.as_bytes())?;
         file.sync_all()?;
+        clock.saw(file.metadata()?.modified()?.into());
         match fs::hard_link(&temporary, version_file(folder, number)) {
             // Over NFS the answer to a link that was made can get lost, and the repeated request fails. The count of names
             // shows that it was made.
@@ -232,7 +262,7 @@ fn add_version(root: &Path, folder: &Path, number: u64, value: &str) -> io::Resu
 }
 
 /// Adds the registers below a folder to `found`. `key` is the folder's, with `/` at the end.
-fn list_below(folder: &Path, key: &str, found: &mut Vec<(String, Versioned)>) -> io::Result<()> {
+fn list_below(folder: &Path, key: &str, found: &mut Vec<Aged>) -> io::Result<()> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         entries => entries?,
@@ -246,7 +276,10 @@ fn list_below(folder: &Path, key: &str, found: &mut Vec<(String, Versioned)>) ->
         let (below, key, below_key) = (entry.path(), format!("{key}{name}"), format!("{key}{name}/"));
         match current(&below)? {
             Some(version) if version.value.is_empty() => remove_deleted(&below, version.number),
-            Some(version) => found.extend(version.into_register().map(|register| (key, register))),
+            Some(version) => {
+                let written = Some(version.written.into());
+                found.extend(version.into_register().map(|register| Aged { key, register, written }));
+            }
             None => {}
         }
         list_below(&below, &below_key, found)?;

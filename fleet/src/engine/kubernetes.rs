@@ -6,6 +6,7 @@
 //! time.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
@@ -13,6 +14,7 @@ use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, PostParams, Precondit
 use kube::{Client, Error};
 use sha2::{Digest, Sha256};
 
+use super::clock::{Clock, StoreClock};
 use super::{Engine, EngineError, Reply, Revision, Swap, Versioned};
 use crate::kubernetes::{describe, status_code};
 
@@ -32,16 +34,26 @@ const PAGE: u32 = 200;
 /// Registers in Leases.
 pub struct KubernetesEngine {
     leases: Api<Lease>,
+    /// The clock of the API server, as the `Date` of its answers shows it.
+    clock: Arc<StoreClock>,
 }
 
 impl KubernetesEngine {
     /// Registers in this namespace, or in that of the credential.
     pub fn new(client: Client, namespace: Option<String>) -> Self {
-        let leases = match namespace {
-            Some(namespace) => Api::namespaced(client, &namespace),
-            None => Api::default_namespaced(client),
-        };
-        Self { leases }
+        let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
+        let clock = Arc::<StoreClock>::default();
+        let seen = clock.clone();
+        let dated = tower::service_fn(move |request| {
+            let (client, clock) = (client.clone(), seen.clone());
+            async move {
+                let response = client.send(request).await?;
+                clock.saw_headers(response.headers());
+                Ok::<_, Error>(response)
+            }
+        });
+        let leases = Api::namespaced(Client::new(dated, namespace.clone()), &namespace);
+        Self { leases, clock }
     }
 }
 
@@ -83,6 +95,10 @@ impl Engine for KubernetesEngine {
                 Err(refusal) => Err(refusal.error),
             }
         })
+    }
+
+    fn clock(&self) -> Option<Clock> {
+        self.clock.now()
     }
 
     fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>> {

@@ -4,20 +4,38 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::ready;
 
-use super::{Engine, PartChange, Parts, Reply, Revision, Swap, Versioned, Whole};
+use super::clock::{Clock, StoreClock};
+use super::{Engine, PartChange, Parts, Reply, Revision, StoreTime, Swap, Versioned, Whole};
 
 /// Registers in the memory of one process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct MemoryEngine {
     registers: RefCell<BTreeMap<String, Versioned>>,
     changes: Cell<u64>,
     operations: Cell<u64>,
+    clock: StoreClock,
+}
+
+/// What the clock shows at first.
+const CLOCK_BEGINS: StoreTime = StoreTime(1_000_000_000_000);
+
+impl Default for MemoryEngine {
+    fn default() -> Self {
+        let clock = StoreClock::default();
+        clock.saw(CLOCK_BEGINS);
+        Self { registers: RefCell::default(), changes: Cell::default(), operations: Cell::default(), clock }
+    }
 }
 
 impl MemoryEngine {
     /// How many calls were made.
     pub fn operations(&self) -> u64 {
         self.operations.get()
+    }
+
+    /// Sets the clock, which goes on from there.
+    pub fn set_clock(&self, time: StoreTime) {
+        self.clock.saw(time);
     }
 
     /// A register and its parts as they are.
@@ -83,6 +101,10 @@ impl Engine for MemoryEngine {
         let found = registers.range(prefix.to_owned()..).take_while(|(key, _)| key.starts_with(prefix));
         let found = found.map(|(key, register)| (key.clone(), register.clone())).collect();
         Box::pin(ready(Ok(found)))
+    }
+
+    fn clock(&self) -> Option<Clock> {
+        self.clock.now()
     }
 
     fn parts(&self) -> Option<&dyn Parts> {

@@ -7,6 +7,7 @@
 
 #[cfg(feature = "blob")]
 pub mod blob;
+mod clock;
 pub mod etcd;
 pub mod folder;
 #[cfg(feature = "kubernetes")]
@@ -18,6 +19,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use crate::config::{Config, EngineKind};
+pub use clock::{Clock, JUMP_MIN, StoreTime};
 
 /// The longest value of a register. It keeps the marks of a thousand machines.
 pub const VALUE_MAX: usize = 256 * 1024;
@@ -33,6 +35,18 @@ pub struct Versioned {
     pub value: String,
     /// The version that has this value.
     pub revision: Revision,
+}
+
+/// A register, and when it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Aged {
+    /// The key.
+    pub key: String,
+    /// The register.
+    pub register: Versioned,
+    /// When it was written, by the store's clock; `None` if the store does not keep that. Then the register's value says it, if
+    /// anything does.
+    pub written: Option<StoreTime>,
 }
 
 /// The result of a compare-and-swap.
@@ -118,10 +132,16 @@ pub trait Engine {
     /// The registers whose keys begin with the prefix, which ends with `/`, in the order of their keys.
     fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>>;
 
-    /// The same for those who ask only whether registers change: a value can be ten minutes old. The revisions are current, and are
-    /// only good for a comparison with those of an earlier call.
-    fn list_changes<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>> {
-        self.list(prefix)
+    /// The time by the store's own clock, as its last answer showed it and as long ago as that was; `None`: no answer has shown it.
+    fn clock(&self) -> Option<Clock>;
+
+    /// The same registers for those who ask how old they are. The revisions and the times are current. A value may be ten minutes
+    /// old, unless the register was not written for a minute: then it is current, too.
+    fn list_aged<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<Aged>> {
+        Box::pin(async move {
+            let aged = |(key, register)| Aged { key, register, written: None };
+            Ok(self.list(prefix).await?.into_iter().map(aged).collect())
+        })
     }
 
     /// Registers in parts, if the engine has them.

@@ -7,10 +7,11 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-use super::protocol::{Answer, Part, Progress, Step};
+use super::event::Event;
+use super::protocol::{Answer, Part, Progress, Seen, Share, Step};
 use super::register::{EventChange, EventRegister, GroupChange, GroupRegister, Mark, MarkPart, Marked, Stamp};
 use super::store::{decode, encode, read, swap};
-use crate::engine::{Engine, EngineError, PartChange, Parts, Revision, Swap, Whole};
+use crate::engine::{Engine, EngineError, PartChange, Parts, Reply, Revision, Swap, Whole};
 use crate::names::Name;
 
 /// The marks of an event of more machines are registers of their own, where the engine has such.
@@ -33,6 +34,12 @@ pub enum Question {
     Withdraw,
     /// Not a question: this machine is back in service, and the event is not over.
     StandDown,
+}
+
+/// Looks at the machines that have a register.
+pub trait Members {
+    /// What an event takes of each group, in the order of their names, and what is seen of the groups' machines now.
+    fn look<'a>(&'a self, event: &'a Event) -> Reply<'a, Vec<(Share, Seen)>>;
 }
 
 /// One machine's part in one event, and what this process knows about it.
@@ -85,6 +92,11 @@ impl Involvement {
         }
     }
 
+    /// What was seen of the machines a short time ago, for the shares that were set last.
+    pub fn recall_members(&mut self, members: Option<Vec<Seen>>) {
+        self.progress.recall_members(members.map(Into::into));
+    }
+
     /// This machine's mark, if this process made it.
     pub fn mark(&self) -> Option<Mark> {
         self.progress.mark()
@@ -114,7 +126,12 @@ impl Involvement {
     /// # Errors
     /// The engine does not answer, or holds what is not a register. What was done until then stays, and the question can be
     /// asked again.
-    pub async fn ask(&mut self, engine: &dyn Engine, question: Question) -> Result<Answer, EngineError> {
+    pub async fn ask(
+        &mut self,
+        engine: &dyn Engine,
+        members: &dyn Members,
+        question: Question,
+    ) -> Result<Answer, EngineError> {
         self.progress.forget_reads();
         // All machines of an event ask whether they may prepare at the same time, and mark themselves.
         let is_crowded = question == Question::Prepare && self.parts(engine).is_none();
@@ -141,6 +158,11 @@ impl Involvement {
                     let (register, revision) = read(engine, &group_key(&self.part.shares[index].group)).await?;
                     self.group_revisions[index] = revision;
                     self.progress.saw_group(index, Arc::new(register));
+                }
+                Step::LookAtMembers => {
+                    let (shares, seen): (Vec<_>, Vec<_>) = members.look(&self.part.event).await?.into_iter().unzip();
+                    self.set_shares(&Part { shares, ..self.part.clone() });
+                    self.progress.saw_members(seen.into());
                 }
                 Step::ChangeEvent(change) => {
                     // This may be given up while the swap is in progress. Then it is unknown whether it was carried out.
@@ -347,8 +369,16 @@ mod tests {
 
     use super::*;
     use crate::engine::memory::MemoryEngine;
-    use crate::engine::{Reply, Versioned};
-    use crate::gate::Event;
+    use crate::engine::{Clock, Versioned};
+
+    /// Nobody is in a group.
+    struct Nobody;
+
+    impl Members for Nobody {
+        fn look<'a>(&'a self, _: &'a Event) -> Reply<'a, Vec<(Share, Seen)>> {
+            Box::pin(std::future::ready(Ok(Vec::new())))
+        }
+    }
 
     /// An engine that can be made to carry out swaps and not to reply.
     #[derive(Default)]
@@ -376,6 +406,10 @@ mod tests {
         fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>> {
             self.registers.list(prefix)
         }
+
+        fn clock(&self) -> Option<Clock> {
+            self.registers.clock()
+        }
     }
 
     /// The daemon gives an answer up after some seconds. Whether a swap that was in progress then was carried out is unknown.
@@ -385,14 +419,14 @@ mod tests {
         let event = Event::new("e", "Reboot", ["a", "b"].map(Into::into).into());
         let key = event.key();
         let mut involvement = Involvement::new(Part::new("a".into(), event, Vec::new(), Duration::ZERO));
-        assert_eq!(involvement.ask(&engine, Question::Prepare).await, Ok(Answer::Open));
+        assert_eq!(involvement.ask(&engine, &Nobody, Question::Prepare).await, Ok(Answer::Open));
         engine.is_silent.set(true);
-        let question = involvement.ask(&engine, Question::Approve);
+        let question = involvement.ask(&engine, &Nobody, Question::Approve);
         assert!(tokio::time::timeout(Duration::from_secs(8), question).await.is_err());
         engine.is_silent.set(false);
         let is_ready = async || read::<EventRegister>(&engine, &key).await.expect("a register").0.is_ready(&"a".into());
         assert!(is_ready().await, "the swap was carried out");
-        assert_eq!(involvement.ask(&engine, Question::Prepare).await, Ok(Answer::Open));
+        assert_eq!(involvement.ask(&engine, &Nobody, Question::Prepare).await, Ok(Answer::Open));
         assert!(!is_ready().await, "the machine prepares, and is still marked as ready");
     }
 }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::event::Event;
-use super::protocol::Share;
-use super::register::MachineRegister;
+use super::members::{Member, Presence};
+use super::protocol::{Seen, Share};
 use super::window::{Closed, opening};
 use crate::config::{GroupConfig, Limit};
 use crate::names::Name;
@@ -22,11 +22,13 @@ impl GroupConfig {
         self.machines.iter().any(|pattern| machine.matches(pattern))
     }
 
-    /// How many of so many machines may be out of service together.
-    pub fn limit_of(&self, machines: usize) -> u32 {
-        match self.max_unavailable {
-            Limit::Count(count) => count,
-            Limit::Percent(percent) => {
+    /// How many of so many machines may be out of service together. A share of an unknown number is without limit, so that nothing
+    /// is refused because of it before the machines were counted.
+    pub fn limit_of(&self, machines: Option<usize>) -> u32 {
+        match (self.max_unavailable, machines) {
+            (Limit::Count(count), _) => count,
+            (Limit::Percent(_), None) => u32::MAX,
+            (Limit::Percent(percent), Some(machines)) => {
                 let machines = u32::try_from(machines).unwrap_or(u32::MAX / 100).min(u32::MAX / 100);
                 (machines * percent / 100).max(1)
             }
@@ -45,42 +47,42 @@ pub fn closed_windows(groups: &[GroupConfig], event: &Event, now: Timestamp) -> 
     closed.collect()
 }
 
-/// What an event takes of each group. `known` are the machines that have a register: a percentage is of those of them that are
-/// alive, of those that the configuration names in full, and of the event's. Registers outlive their machines: the machines
-/// that autoscaling has removed must not admit more of those that are left.
-pub fn shares(
-    groups: &[GroupConfig],
-    event: &Event,
-    known: &[MachineRegister],
-    is_alive: impl Fn(&Name) -> bool,
-) -> Vec<Share> {
-    let mut shares: Vec<Share> = Vec::new();
+/// What an event takes of each group, in the order of their names, and what is seen of the machines. A percentage is of the members:
+/// those with a register that are not gone, those that the configuration names in full, and the event's. Without `members` it is
+/// unknown, and so are the zones.
+pub fn shares(groups: &[GroupConfig], event: &Event, members: Option<&[Member]>) -> Vec<(Share, Seen)> {
+    let mut shares: Vec<(Share, Seen)> = Vec::new();
+    let known = || members.unwrap_or_default().iter();
     for group in groups {
         let slots: BTreeSet<Name> = event.resources.iter().filter(|name| group.has(name)).cloned().collect();
         if slots.is_empty() {
             continue;
         }
         let zone_of = |name: &Name| {
-            let machine = known.iter().find(|machine| machine.machine.as_ref() == Some(name));
-            machine.and_then(|machine| machine.zone.clone()).unwrap_or_default()
+            let machine = known().find(|member| member.name == *name);
+            machine.and_then(|machine| machine.register.zone.clone()).unwrap_or_default()
         };
-        let mut members: BTreeSet<Name> = slots.clone();
-        let known_names = known.iter().filter_map(|machine| machine.machine.clone());
-        members.extend(known_names.filter(|name| group.has(name) && is_alive(name)));
-        members.extend(group.machines.iter().filter(|name| !name.contains('*')).map(|name| Name::from(name.as_str())));
+        let mut all: BTreeSet<Name> = slots.clone();
+        let present = known().filter(|member| group.has(&member.name) && member.presence != Presence::Gone);
+        all.extend(present.clone().map(|member| member.name.clone()));
+        all.extend(group.machines.iter().filter(|name| !name.contains('*')).map(|name| Name::from(name.as_str())));
+        let silent = present.filter(|member| member.presence == Presence::Silent).map(|member| member.name.clone());
+        let silent: BTreeSet<Name> = silent.collect();
         if !group.per_zone {
-            let limit = group.limit_of(members.len());
-            shares.push(Share { group: group.key(None), slots, limit });
+            let limit = group.limit_of(members.is_some().then_some(all.len()));
+            shares.push((Share { group: group.key(None), slots, limit }, Seen { limit, silent }));
             continue;
         }
         let zones: BTreeSet<String> = slots.iter().map(zone_of).collect();
         for zone in zones {
             let in_zone = |name: &&Name| zone_of(name) == zone;
-            let slots = slots.iter().filter(in_zone).cloned().collect();
-            let limit = group.limit_of(members.iter().filter(in_zone).count());
-            shares.push(Share { group: group.key(Some(&zone)), slots, limit });
+            let of_zone = |names: &BTreeSet<Name>| names.iter().filter(in_zone).cloned().collect::<BTreeSet<_>>();
+            let limit = group.limit_of(members.is_some().then_some(of_zone(&all).len()));
+            let seen = Seen { limit, silent: of_zone(&silent) };
+            shares.push((Share { group: group.key(Some(&zone)), slots: of_zone(&slots), limit }, seen));
         }
     }
+    shares.sort_by(|(a, _), (b, _)| a.group.cmp(&b.group));
     shares
 }
 
@@ -100,45 +102,54 @@ impl GroupConfig {
 mod tests {
     use super::*;
     use crate::config::Config;
+    use crate::gate::MachineRegister;
 
-    fn machine(name: &str, zone: &str) -> MachineRegister {
-        MachineRegister { machine: Some(name.into()), zone: Some(zone.into()), ..MachineRegister::default() }
+    fn machine(name: &str, zone: &str) -> Member {
+        let register = MachineRegister { zone: Some(zone.into()), ..MachineRegister::default() };
+        let presence = match name.split('_').next() {
+            Some("gone") => Presence::Gone,
+            Some("silent") => Presence::Silent,
+            _ => Presence::Beating,
+        };
+        Member { name: name.into(), register, presence }
     }
 
-    fn shares_of(groups: &str, resources: &[&str], known: &[MachineRegister]) -> Vec<(String, usize, u32)> {
+    /// The name of each group's register, how many slots the event takes of it, its limit, and how many machines are silent.
+    fn shares_of(groups: &str, resources: &[&str], members: Option<&[Member]>) -> Vec<(String, usize, u32, usize)> {
         let config =
             Config::parse(&format!("engine = \"folder\"\nfolder.path = \"/x\"\n{groups}")).expect("a configuration");
         let event = Event::new("e", "Reboot", resources.iter().map(|&name| name.into()).collect());
-        let shares = shares(&config.groups, &event, known, |name| !name.matches("gone*"));
-        shares.into_iter().map(|share| (share.group, share.slots.len(), share.limit)).collect()
+        let shares = shares(&config.groups, &event, members).into_iter();
+        shares.map(|(share, seen)| (share.group, share.slots.len(), seen.limit, seen.silent.len())).collect()
     }
 
     #[test]
-    fn a_percentage_is_of_the_machines_that_are_known() {
+    fn a_percentage_is_of_the_members() {
         let group = "[[group]]\nname = \"Web\"\nmachines = [\"web_*\"]\nmax_unavailable = \"30%\"";
         let known: Vec<_> = (0..10).map(|index| machine(&format!("WEB_{index}"), "1")).collect();
-        assert_eq!(shares_of(group, &["web_0", "db_0"], &known), [("web".to_owned(), 1, 3)]);
+        assert_eq!(shares_of(group, &["web_0", "db_0"], Some(&known)), [("web".to_owned(), 1, 3, 0)]);
         // Rounded down, and at least one.
-        assert_eq!(shares_of(group, &["web_0", "db_0"], &known[..9]), [("web".to_owned(), 1, 2)]);
-        assert_eq!(shares_of(group, &["web_0"], &[]), [("web".to_owned(), 1, 1)]);
-        // Machines that are gone do not count, although they have registers.
-        let with_gone: Vec<_> =
-            known.iter().cloned().chain((0..100).map(|index| machine(&format!("gone_{index}"), "1"))).collect();
+        assert_eq!(shares_of(group, &["web_0", "db_0"], Some(&known[..9])), [("web".to_owned(), 1, 2, 0)]);
+        assert_eq!(shares_of(group, &["web_0"], Some(&[])), [("web".to_owned(), 1, 1, 0)]);
+        assert_eq!(shares_of(group, &["web_0"], None), [("web".to_owned(), 1, u32::MAX, 0)], "nobody was counted");
+        // Machines that are gone do not count, although they have registers, and silent ones count as machines and as silent.
+        let more = |name: &'static str, count| (0..count).map(move |index| machine(&format!("{name}_{index}"), "1"));
+        let others: Vec<_> = known.iter().cloned().chain(more("gone", 100)).chain(more("silent", 10)).collect();
         let any = group.replace("web_*", "*");
-        assert_eq!(shares_of(&any, &["web_0"], &with_gone), [("web".to_owned(), 1, 3)]);
+        assert_eq!(shares_of(&any, &["web_0"], Some(&others)), [("web".to_owned(), 1, 6, 10)]);
         // Machines that the configuration names in full count, whether or not they were ever seen.
         let named = "[[group]]\nname = \"db\"\nmachines = [\"a\", \"b\", \"c\", \"d\"]\nmax_unavailable = \"50%\"";
-        assert_eq!(shares_of(named, &["B"], &[]), [("db".to_owned(), 1, 2)]);
-        assert_eq!(shares_of(named, &["x"], &known), []);
+        assert_eq!(shares_of(named, &["B"], Some(&[])), [("db".to_owned(), 1, 2, 0)]);
+        assert_eq!(shares_of(named, &["x"], Some(&known)), []);
     }
 
     #[test]
     fn a_group_may_count_each_zone() {
         let group = "[[group]]\nname = \"db\"\nmachines = [\"*\"]\nmax_unavailable = \"50%\"\nper_zone = true";
-        let known = ["a1", "a2", "a3", "a4"].map(|name| machine(name, "1")).into_iter();
+        let known = ["a1", "a2", "a3", "silent_4"].map(|name| machine(name, "1")).into_iter();
         let known: Vec<_> = known.chain(["b1", "b2"].map(|name| machine(name, "2"))).collect();
         let expected =
-            [("db/no-zone".to_owned(), 1, 1), ("db/zone-1".to_owned(), 2, 2), ("db/zone-2".to_owned(), 1, 1)];
-        assert_eq!(shares_of(group, &["a1", "a2", "b1", "x"], &known), expected);
+            [("db/no-zone".to_owned(), 1, 1, 0), ("db/zone-1".to_owned(), 2, 2, 1), ("db/zone-2".to_owned(), 1, 1, 0)];
+        assert_eq!(shares_of(group, &["a1", "a2", "b1", "x"], Some(&known)), expected);
     }
 }

@@ -6,23 +6,22 @@
 //! a duplicate does no harm.
 //!
 //! Read `event` for what is known of an event, `register` for what the machines have in common and how it changes, `store` for how that is written,
-//! `group` for who counts together, `window` for when, `protocol` for who may do what, and `driver` for how that is carried out on an engine.
+//! `group` for who counts together, `members` for who runs, `window` for when, `protocol` for who may do what, and `driver` for how that is carried out on an engine.
 //! `tests/model` checks the protocol with every interleaving of three machines.
 
 pub mod driver;
 mod event;
 mod group;
+pub mod members;
 mod protocol;
 mod register;
-mod silence;
 pub mod store;
 mod window;
 
 pub use event::{Event, events_prefix};
 pub use group::{closed_windows, shares};
-pub use protocol::{Answer, Part, Progress, Share, Step, Why};
+pub use protocol::{Answer, Part, Progress, Seen, Share, Step, Why};
 pub use register::{
     Claim, EventChange, EventRegister, Go, GroupChange, GroupRegister, MachineRegister, Mark, MarkPart, Marked, Stamp,
 };
-pub use silence::Silence;
 pub use window::{Closed, WindowConfig, opening};

@@ -24,8 +24,17 @@ pub struct Share {
     pub group: String,
     /// The machines of the group that the event affects.
     pub slots: BTreeSet<Name>,
-    /// How many machines of the group may be out of service together.
+    /// How many machines of the group may be out of service together: the most that it can be until the machines were looked at.
     pub limit: u32,
+}
+
+/// What is seen of the machines of a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Seen {
+    /// How many of them may be out of service together.
+    pub limit: u32,
+    /// Those that do not show that they run. They count as out of service.
+    pub silent: BTreeSet<Name>,
 }
 
 /// One machine's part in one event.
@@ -50,6 +59,10 @@ pub struct Progress {
     event: Option<Arc<EventRegister>>,
     /// The groups' registers as they were last read, in the order of [`Part::shares`].
     groups: Vec<Option<Arc<GroupRegister>>>,
+    /// What was seen of the machines, in the order of [`Part::shares`].
+    members: Option<Arc<[Seen]>>,
+    /// That was during this question. What was seen before may refuse, and never admits.
+    has_looked: bool,
     /// This machine's mark, if this process made it.
     mark: Option<Mark>,
     /// The groups in which this process has made its claim.
@@ -63,6 +76,8 @@ pub enum Step {
     ReadEvent,
     /// Read a group's register, and report it to [`Progress::saw_group`].
     ReadGroup(usize),
+    /// Look at the machines of the groups, and report what is seen to [`Progress::saw_members`].
+    LookAtMembers,
     /// Change the event's register from the value that was last read, and report the result to [`Progress::wrote_event`],
     /// [`Progress::event_conflict`] or [`Progress::event_unknown`].
     ChangeEvent(EventChange),
@@ -96,8 +111,10 @@ pub enum Why {
     NoSlot {
         /// The group.
         group: String,
-        /// Who is.
+        /// Who is, silent machines included.
         held: Vec<Name>,
+        /// Which of them are silent.
+        silent: BTreeSet<Name>,
         /// How many may be.
         limit: u32,
     },
@@ -221,27 +238,46 @@ impl Part {
             return Some(Step::ReadGroup(unread));
         }
         if let Some(why) = missing.iter().find_map(|&index| self.refusal(progress, index)) {
+            // Who holds a slot may be gone by now.
+            if progress.members.is_none() && matches!(why, Why::NoSlot { .. }) {
+                return Some(Step::LookAtMembers);
+            }
             return Some(match progress.claimed.last() {
                 Some(&claimed) if !is_out_of_service => self.give_back(progress, claimed),
                 _ => Step::Answer(Answer::Closed(why)),
             });
         }
-        let Share { slots, limit, .. } = &self.shares[next];
+        let slots = &self.shares[next].slots;
+        // Only who would get slots looks at the others. What the event has already is had, whoever is silent since.
+        let is_begun = |&index: &usize| self.is_begun(progress, index);
+        if !progress.has_looked && !missing.iter().all(is_begun) {
+            return Some(Step::LookAtMembers);
+        }
+        let limit = progress.seen(next).map_or(self.shares[next].limit, |seen| seen.limit);
         let (event_id, by, slots) = (self.event.id.clone(), self.machine.clone(), slots.clone());
-        Some(Step::ChangeGroup(next, GroupChange::Claim { event_id, by, slots, limit: *limit }))
+        Some(Step::ChangeGroup(next, GroupChange::Claim { event_id, by, slots, limit }))
     }
 
     /// Why a group, as it was last read, does not admit the event.
     fn refusal(&self, progress: &Progress, index: usize) -> Option<Why> {
         let (share, group) = (&self.shares[index], progress.group(index)?);
         // What has begun goes on, and what cannot wait is prepared for: Azure starts it at `NotBefore`.
-        let is_begun = group.has(&self.event.id, &share.slots);
+        let is_begun = self.is_begun(progress, index);
         if let Some((group, closed)) = self.window_of(share).filter(|(_, closed)| closed.can_wait && !is_begun) {
             return Some(Why::Window { group: group.to_owned(), closed: *closed });
         }
-        let is_admitted = group.admits(&self.event.id, &share.slots, share.limit);
-        let held = || group.held().into_iter().cloned().collect();
-        (!is_admitted).then(|| Why::NoSlot { group: share.group.clone(), held: held(), limit: share.limit })
+        let Seen { limit, silent } =
+            progress.seen(index).cloned().unwrap_or_else(|| Seen { limit: share.limit, ..Seen::default() });
+        if group.admits(&self.event.id, &share.slots, limit, &silent) {
+            return None;
+        }
+        let held = group.held().into_iter().chain(&silent).cloned().collect::<BTreeSet<_>>().into_iter().collect();
+        Some(Why::NoSlot { group: share.group.clone(), held, silent, limit })
+    }
+
+    /// Whether the event has the slots of this share already.
+    fn is_begun(&self, progress: &Progress, index: usize) -> bool {
+        progress.group(index).is_some_and(|group| group.has(&self.event.id, &self.shares[index].slots))
     }
 
     /// The group of a share, if its windows are closed.
@@ -273,6 +309,16 @@ impl Progress {
             self.groups.resize(index + 1, None);
         }
         self.groups[index] = Some(register);
+    }
+
+    /// The machines were looked at.
+    pub fn saw_members(&mut self, members: Arc<[Seen]>) {
+        (self.members, self.has_looked) = (Some(members), true);
+    }
+
+    /// What was seen of the machines a short time ago; `None`: nothing was.
+    pub fn recall_members(&mut self, members: Option<Arc<[Seen]>>) {
+        (self.members, self.has_looked) = (members, false);
     }
 
     /// A change of the event's register was carried out, with this result.
@@ -321,10 +367,12 @@ impl Progress {
     pub fn forget_reads(&mut self) {
         self.event = None;
         self.groups.clear();
+        self.has_looked = false;
     }
 
     /// The groups are others than before.
     pub fn forget_claims(&mut self) {
+        self.recall_members(None);
         self.groups.clear();
         self.claimed.clear();
     }
@@ -342,6 +390,11 @@ impl Progress {
     /// A group's register as it was last read.
     pub fn group(&self, index: usize) -> Option<&Arc<GroupRegister>> {
         self.groups.get(index).and_then(Option::as_ref)
+    }
+
+    /// What was seen of a group's machines.
+    fn seen(&self, index: usize) -> Option<&Seen> {
+        self.members.as_ref()?.get(index)
     }
 
     /// The groups in which this process has made its claim.

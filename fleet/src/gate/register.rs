@@ -96,16 +96,17 @@ pub struct GroupRegister {
 }
 
 impl GroupRegister {
-    /// Whether these machines may be taken out of service for an event: at most `limit` are out of service then, or none is for
-    /// another event, since an event of more machines than that must be possible, too.
-    pub fn admits(&self, event_id: &str, slots: &BTreeSet<Name>, limit: u32) -> bool {
+    /// Whether these machines may be taken out of service for an event: at most `limit` are out of service then, `silent` ones
+    /// included, or none but the event's own, since an event of more machines than that must be possible, too.
+    pub fn admits(&self, event_id: &str, slots: &BTreeSet<Name>, limit: u32, silent: &BTreeSet<Name>) -> bool {
         if self.has(event_id, slots) {
             return true;
         }
         let own = self.claims.get(event_id).map(|claim| &claim.slots);
-        let others = || self.claims.iter().filter(|(id, _)| *id != event_id).flat_map(|(_, claim)| &claim.slots);
-        let all: BTreeSet<_> = others().chain(own.into_iter().flatten()).chain(slots).collect();
-        others().next().is_none() || all.len() <= limit as usize
+        let own: BTreeSet<_> = own.into_iter().flatten().chain(slots).collect();
+        let others = self.claims.iter().filter(|(id, _)| *id != event_id).flat_map(|(_, claim)| &claim.slots);
+        let others: BTreeSet<_> = others.chain(silent.iter().filter(|name| !own.contains(name))).collect();
+        others.is_empty() || others.union(&own).count() <= limit as usize
     }
 
     /// Whether all these machines are claimed for an event already.
@@ -133,6 +134,13 @@ pub struct MachineRegister {
     pub machine: Option<Name>,
     /// Raised again and again while the machine's daemon runs.
     pub beat: u64,
+    /// When, by the store's clock, in milliseconds; `None`: no answer of the store had shown its clock. It may be too early, since
+    /// the clock goes on while this is sent, and never too late by more than a request takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written: Option<u64>,
+    /// It has prepared for an event after which it does not come back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub leaving: bool,
     /// The availability zone, where the machine has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
@@ -211,6 +219,11 @@ impl fmt::Display for GroupChange {
 }
 
 impl GroupChange {
+    /// Whether this releases a slot of this machine.
+    pub fn is_of(&self, name: &Name) -> bool {
+        matches!(self, Self::Release { machine, .. } if machine == name)
+    }
+
     /// Applies the change.
     pub fn apply(&self, register: &mut GroupRegister, at: Stamp) {
         match self {

@@ -5,6 +5,8 @@
 //! - S2: when it was decided, all machines of the event were ready.
 //! - S3: nobody is approved who is not ready.
 //! - S4: of a group, at most so many machines are out of service as its limit says, or those of one event.
+//!   A machine that is silent counts, at the time at which slots are taken.
+//! - S5: no slot of a machine that lives is free before it has recovered.
 //! - L1: from wherever things are, once the faults end and before `NotBefore`, somebody approves.
 //!
 //! A check that cannot fail is none: each invariant is also shown to break when a part of the protocol is taken away.
@@ -16,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use scheduled_events_fleet::gate::Part;
 use stateright::{Checker, Model, Property, UniformChooser};
-use world::{Action, Outcome, Phase, Setup, Status, World};
+use world::{Action, Outcome, Phase, Presence, Setup, Status, World};
 
 struct GateModel {
     setup: Setup,
@@ -55,7 +57,8 @@ impl Model for GateModel {
             Property::always("S1", |_, world: &World| !world.broken.s1),
             Property::always("S2", |_, world: &World| !world.broken.s2),
             Property::always("S3", |_, world: &World| !world.broken.s3),
-            Property::always("S4", |model: &Self, world: &World| holds_s4(&model.setup, world)),
+            Property::always("S4", |model: &Self, world: &World| !world.broken.s4 && holds_s4(&model.setup, world)),
+            Property::always("S5", |_, world: &World| !world.broken.s5),
             Property::always("L1", |model: &Self, world: &World| {
                 let mut hasher = DefaultHasher::new();
                 world.hash(&mut hasher);
@@ -86,18 +89,25 @@ fn leads_to_approval(model: &GateModel, start: &World) -> bool {
     let is_open = |world: &World, event: usize| world.status[event] == Status::Scheduled;
     // A machine that ended for good before the decision is never ready.
     let can_be_approved = |world: &World, event: usize| {
-        let all_live = setup.events[event].iter().all(|&machine| world.is_alive[machine]);
+        let all_live = setup.events[event].iter().all(|&machine| world.is_alive(machine));
         all_live
             || world.event_registers[event].current.go.is_some()
-                && setup.events[event].iter().any(|&machine| world.is_alive[machine])
+                && setup.events[event].iter().any(|&machine| world.is_alive(machine))
     };
     for _ in 0..200 {
         let before = world.clone();
-        for machine in (0..setup.machines).filter(|&machine| start.is_alive[machine]) {
+        for machine in (0..setup.machines).filter(|&machine| start.is_alive(machine)) {
             for event in 0..setup.events.len() {
                 if let Some(action) = usual_action(model, &world, machine, event) {
                     world.apply(setup, parts, action);
                 }
+            }
+        }
+        for machine in 0..setup.machines {
+            match world.presence[machine] {
+                Presence::Stopped => world.apply(setup, parts, Action::FallSilent(machine)),
+                Presence::Silent => world.apply(setup, parts, Action::Forget(machine)),
+                Presence::Beating | Presence::Forgotten => {}
             }
         }
         for event in 0..setup.events.len() {
@@ -139,7 +149,7 @@ fn usual_action(model: &GateModel, world: &World, machine: usize, event: usize) 
 /// Checks that all properties hold in all states.
 fn check(name: &str, setup: Setup, liveness_of: u64) {
     let started = Instant::now();
-    let model = GateModel::new(setup, liveness_of, &["S1", "S2", "S3", "S4", "L1", "both approved"]);
+    let model = GateModel::new(setup, liveness_of, &["S1", "S2", "S3", "S4", "S5", "L1", "both approved"]);
     let checker = model.checker().threads(2).spawn_bfs().join();
     let (states, transitions) = (checker.unique_state_count(), checker.state_count());
     let seconds = started.elapsed().as_secs_f32();
@@ -237,7 +247,14 @@ fn plain_writes_break_every_safety_invariant() {
 #[test]
 fn slots_that_expire_break_the_limit() {
     let setup = Setup { slots_expire: true, ..Setup::three_machines() };
-    check_broken("slots that expire", setup, Search::Breadth, &["S4"]);
+    check_broken("slots that expire", setup.clone(), Search::Breadth, &["S4"]);
+    check_broken("slots that expire", setup, Search::Breadth, &["S5"]);
+}
+
+#[test]
+fn silent_machines_that_do_not_count_break_the_limit() {
+    let setup = Setup { ignores_silence: true, deaths: 1, ..Setup::three_machines() };
+    check_broken("silent machines do not count", setup, Search::Breadth, &["S4"]);
 }
 
 #[test]

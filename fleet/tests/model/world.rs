@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use scheduled_events_fleet::gate::{
-    Answer, Event, EventChange, EventRegister, GroupRegister, Part, Progress, Share, Step,
+    Answer, Event, EventChange, EventRegister, GroupChange, GroupRegister, Part, Progress, Seen, Share, Step,
 };
 use scheduled_events_fleet::names::Name;
 
@@ -41,6 +41,8 @@ pub(crate) struct Setup {
     pub(crate) slots_expire: bool,
     /// A defect: only the machine that decided posts.
     pub(crate) no_take_over: bool,
+    /// A defect: machines that are silent do not count as out of service.
+    pub(crate) ignores_silence: bool,
 }
 
 impl Setup {
@@ -60,6 +62,7 @@ impl Setup {
             plain_writes: false,
             slots_expire: false,
             no_take_over: false,
+            ignores_silence: false,
         }
     }
 
@@ -157,12 +160,25 @@ pub(crate) struct Involvement {
     progress: Progress,
 }
 
+/// What others see of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Presence {
+    Beating,
+    /// It has ended for good, and its last heartbeat is not old enough.
+    Stopped,
+    Silent,
+    /// It is no member any more.
+    Forgotten,
+}
+
 /// Which invariant a transition broke.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Broken {
     pub(crate) s1: bool,
     pub(crate) s2: bool,
     pub(crate) s3: bool,
+    pub(crate) s4: bool,
+    pub(crate) s5: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -172,7 +188,7 @@ pub(crate) struct World {
     pub(crate) group_registers: Vec<Register<GroupRegister>>,
     /// By machine and event.
     pub(crate) involved: Vec<Vec<Involvement>>,
-    pub(crate) is_alive: Vec<bool>,
+    pub(crate) presence: Vec<Presence>,
     /// Whether a POST for the event is on its way.
     pub(crate) posted: Vec<bool>,
     crashes: u8,
@@ -221,6 +237,10 @@ pub(crate) enum Action {
     Crash { machine: usize, state_kept: bool },
     /// A machine ends for good.
     Die(usize),
+    /// One that has ended is silent for so long that it counts as that.
+    FallSilent(usize),
+    /// One that is silent is forgotten.
+    Forget(usize),
     /// A slot expires.
     Expire { event: usize, machine: usize },
 }
@@ -238,7 +258,7 @@ impl World {
             event_registers: vec![Register::default(); setup.events.len()],
             group_registers: vec![Register::default(); setup.groups.len()],
             involved: (0..setup.machines).map(of_machine).collect(),
-            is_alive: vec![true; setup.machines],
+            presence: vec![Presence::Beating; setup.machines],
             posted: vec![false; setup.events.len()],
             crashes: setup.crashes,
             deaths: setup.deaths,
@@ -248,7 +268,7 @@ impl World {
 
     /// Everything that can happen next.
     pub(crate) fn actions(&self, setup: &Setup, parts: &[Vec<Part>], actions: &mut Vec<Action>) {
-        for machine in (0..setup.machines).filter(|&machine| self.is_alive[machine]) {
+        for machine in (0..setup.machines).filter(|&machine| self.is_alive(machine)) {
             for event in 0..setup.events.len() {
                 self.actions_of(setup, parts, machine, event, actions);
             }
@@ -260,6 +280,13 @@ impl World {
             }
             if self.deaths > 0 {
                 actions.push(Action::Die(machine));
+            }
+        }
+        for machine in 0..setup.machines {
+            match self.presence[machine] {
+                Presence::Stopped => actions.push(Action::FallSilent(machine)),
+                Presence::Silent => actions.push(Action::Forget(machine)),
+                Presence::Beating | Presence::Forgotten => {}
             }
         }
         for event in 0..setup.events.len() {
@@ -317,8 +344,9 @@ impl World {
                 }
             }
         }
-        if is_over && (0..setup.machines).any(|other| !self.is_alive[other]) {
-            let dead = (0..setup.machines).filter(|&other| !self.is_alive[other] && self.holds_slot(other, event));
+        let is_silent = |other: &usize| matches!(self.presence[*other], Presence::Silent | Presence::Forgotten);
+        if is_over && (0..setup.machines).any(|other| is_silent(&other)) {
+            let dead = (0..setup.machines).filter(|other| is_silent(other) && self.holds_slot(*other, event));
             actions.extend(dead.map(|dead| Action::Free { by: machine, dead, event }));
         }
     }
@@ -333,7 +361,7 @@ impl World {
     pub(crate) fn apply(&mut self, setup: &Setup, parts: &[Vec<Part>], action: Action) {
         match action {
             Action::Step(machine, event, outcome) => {
-                self.step(setup, &parts[machine][event], (machine, event), outcome)
+                self.step(setup, &parts[machine][event], (machine, event), outcome);
             }
             Action::Prepared(machine, event) => {
                 let involved = &mut self.involved[machine][event];
@@ -375,9 +403,15 @@ impl World {
             }
             Action::Die(machine) => {
                 self.deaths -= 1;
-                self.is_alive[machine] = false;
+                self.presence[machine] = Presence::Stopped;
             }
-            Action::Expire { event, machine } => self.release(setup, parts, machine, event),
+            Action::FallSilent(machine) => self.presence[machine] = Presence::Silent,
+            Action::Forget(machine) => self.presence[machine] = Presence::Forgotten,
+            Action::Expire { event, machine } => {
+                // The machine may be out of service still.
+                self.broken.s5 |= self.is_alive(machine) && self.is_out(setup, machine);
+                self.release(setup, parts, machine, event);
+            }
         }
     }
 
@@ -414,6 +448,7 @@ impl World {
                 let register = self.group(setup, part, index).1.read(outcome);
                 involved.progress.saw_group(index, register);
             }
+            Step::LookAtMembers => involved.progress.saw_members(self.seen(setup, part)),
             Step::ChangeEvent(change) => {
                 let register = &mut self.event_registers[event];
                 let mut seen = involved.progress.event().expect("it was read").clone();
@@ -448,6 +483,10 @@ impl World {
                 let is_done = (setup.plain_writes || register.current == seen) && outcome != Outcome::RequestLost;
                 if is_done {
                     register.put(value.clone(), setup.stale_reads);
+                    let is_new =
+                        matches!(&change, GroupChange::Claim { event_id, slots, .. } if !seen.has(event_id, slots));
+                    // Between a look and a swap that are apart a machine can fall silent.
+                    self.broken.s4 |= is_new && setup.atomic && self.exceeds(setup, part, index, &value);
                 }
                 match outcome {
                     Outcome::ReplyLost | Outcome::RequestLost => involved.progress.group_unknown(index),
@@ -460,6 +499,7 @@ impl World {
         if let Step::Answer(answer) = involved.next(part, outcome == Outcome::Waited) {
             let is_decided = involved.progress.event().is_some_and(|event| event.go.is_some());
             involved.progress.forget_reads();
+            involved.progress.recall_members(None);
             involved.phase = match (involved.phase, answer) {
                 (Phase::AskPrepare, Answer::Open) => {
                     // After the decision this machine is only put again into the state that it is in.
@@ -473,6 +513,7 @@ impl World {
         }
         if setup.atomic {
             involved.progress.forget_reads();
+            involved.progress.recall_members(None);
         }
         self.involved[machine][event] = involved;
     }
@@ -487,9 +528,34 @@ impl World {
                 Step::ReadGroup(index) => {
                     involved.progress.saw_group(index, self.group(setup, part, index).1.current.clone());
                 }
+                Step::LookAtMembers => involved.progress.saw_members(self.seen(setup, part)),
                 Step::ChangeEvent(_) | Step::ChangeGroup(..) | Step::Answer(_) => return involved,
             }
         }
+    }
+
+    /// What is seen of the machines of each of a part's groups.
+    fn seen(&self, setup: &Setup, part: &Part) -> Arc<[Seen]> {
+        let seen = |index: usize| {
+            let (at, _) = self.group(setup, part, index);
+            let silent = |machine: &&usize| self.presence[**machine] == Presence::Silent && !setup.ignores_silence;
+            let silent = setup.groups[at].0.iter().filter(silent).map(|&machine| name(machine)).collect();
+            Seen { limit: setup.groups[at].1, silent }
+        };
+        (0..part.shares.len()).map(seen).collect()
+    }
+
+    /// Whether more machines hold slots or are silent than may, and others than those of this part's event.
+    fn exceeds(&self, setup: &Setup, part: &Part, index: usize, register: &GroupRegister) -> bool {
+        let (members, limit) = &setup.groups[self.group(setup, part, index).0];
+        let held = register.held();
+        let is_out = |machine: &&usize| self.presence[**machine] == Presence::Silent || held.contains(&name(**machine));
+        let out: Vec<_> = members.iter().filter(is_out).collect();
+        out.len() > *limit as usize && !out.iter().all(|machine| part.event.resources.contains(&name(**machine)))
+    }
+
+    pub(crate) fn is_alive(&self, machine: usize) -> bool {
+        self.presence[machine] == Presence::Beating
     }
 
     /// Back in service, a machine takes itself out of the groups: it reads, and swaps. With plain writes anything can happen
@@ -549,7 +615,7 @@ impl World {
             match self.status[event] {
                 Status::Scheduled | Status::Forced => is_drained,
                 Status::Approved => true,
-                Status::Over { approved } => self.is_alive[machine] && (is_drained || approved && !has_recovered),
+                Status::Over { approved } => self.is_alive(machine) && (is_drained || approved && !has_recovered),
             }
         })
     }

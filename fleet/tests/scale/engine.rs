@@ -6,7 +6,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use scheduled_events_fleet::engine::memory::MemoryEngine;
-use scheduled_events_fleet::engine::{Engine, EngineError, PartChange, Parts, Reply, Revision, Swap, Versioned, Whole};
+use scheduled_events_fleet::engine::{
+    Clock, Engine, EngineError, PartChange, Parts, Reply, Revision, Swap, Versioned, Whole,
+};
 use scheduled_events_fleet::gate::driver::marks_prefix;
 use scheduled_events_fleet::gate::{EventRegister, MarkPart, Marked};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -238,6 +240,10 @@ impl Engine for Connection {
             server.counted(prefix, size(&found), |count| count.lists += 1);
             server.reply(found).await
         })
+    }
+
+    fn clock(&self) -> Option<Clock> {
+        self.server.registers.clock()
     }
 
     fn parts(&self) -> Option<&dyn Parts> {

@@ -237,7 +237,7 @@ async fn simulate(setup: &Setup) -> Outcome {
         let group = |text: &str| serde_json::from_str::<GroupRegister>(text).expect("a group");
         groups.iter().all(|(_, register)| group(&register.value).claims.is_empty())
     };
-    while !is_free().await && over.elapsed() < Duration::from_secs(600) {
+    while !is_free().await && over.elapsed() < Duration::from_secs(20 * 60) {
         sleep(Duration::from_millis(100)).await;
     }
     let is_free = is_free().await;
@@ -253,7 +253,7 @@ async fn simulate(setup: &Setup) -> Outcome {
 fn outcome(setup: &Setup, world: &Rc<RefCell<World>>, server: &Server, is_free: bool, duration: Duration) -> Outcome {
     let mut world = world.borrow_mut();
     if !is_free {
-        world.violated("slots were not freed ten minutes after the last event".into());
+        world.violated("slots were not freed twenty minutes after the last event".into());
     }
     let all_live = (0..setup.machines).all(|machine| world.is_alive(machine));
     for index in 0..setup.events.len() {

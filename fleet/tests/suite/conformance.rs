@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use scheduled_events_fleet::engine::folder::FolderEngine;
 use scheduled_events_fleet::engine::memory::MemoryEngine;
-use scheduled_events_fleet::engine::{Engine, PartChange, Parts, Revision, Swap};
+use scheduled_events_fleet::engine::{Engine, PartChange, Parts, Revision, StoreTime, Swap, Versioned};
 use tokio::task::LocalSet;
 
 use crate::fixture::{EtcdServer, block_on};
@@ -16,7 +16,7 @@ const WRITERS: u64 = 100;
 pub(crate) async fn conforms(engine: Rc<dyn Engine>) {
     one_register(&*engine).await;
     prefixes(&*engine).await;
-    changes(&*engine).await;
+    ages(&*engine).await;
     values(&*engine).await;
     if let Some(parts) = engine.parts() {
         parts_of_a_register(&*engine, parts).await;
@@ -71,23 +71,28 @@ async fn prefixes(engine: &dyn Engine) {
     assert_eq!(engine.list("machines/").await.unwrap(), []);
 }
 
-/// What was written has another revision, and nothing else has.
-async fn changes(engine: &dyn Engine) {
-    let first = done(engine.swap("changes/a", None, "1").await.unwrap());
-    done(engine.swap("changes/b", None, "2").await.unwrap());
-    let look = async || {
-        let listed = engine.list_changes("changes/").await.unwrap();
-        listed.into_iter().map(|(key, register)| (key, register.revision)).collect::<Vec<_>>()
-    };
-    let before = look().await;
-    assert_eq!(before.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>(), ["changes/a", "changes/b"]);
-    assert_eq!(look().await, before);
-    let second = done(engine.swap("changes/a", Some(&first), "1").await.unwrap());
-    let after = look().await;
-    assert_ne!(after[0], before[0]);
-    assert_eq!(after[1], before[1]);
-    assert!(engine.delete("changes/a", &second).await.unwrap());
-    assert_eq!(look().await, before[1..]);
+/// Registers are listed with their revisions, and the store has a clock that goes on by itself.
+async fn ages(engine: &dyn Engine) {
+    let first = done(engine.swap("ages/a", None, "1").await.unwrap());
+    let before = engine.clock().expect("an answer shows the clock").now;
+    let second = done(engine.swap("ages/b", None, "2").await.unwrap());
+    let listed = engine.list_aged("ages/").await.unwrap();
+    let of = |index: usize| (listed[index].key.as_str(), &listed[index].register);
+    assert_eq!(of(0), ("ages/a", &Versioned { value: "1".into(), revision: first.clone() }));
+    assert_eq!(of(1), ("ages/b", &Versioned { value: "2".into(), revision: second }));
+    let now = engine.clock().expect("a time").now;
+    // Some show whole seconds, and this computer may be busy.
+    let millis = |later: StoreTime, earlier: StoreTime| later.0.cast_signed() - earlier.0.cast_signed();
+    assert!((-2000..60_000).contains(&millis(now, before)), "{now:?} after {before:?}");
+    for written in listed.iter().filter_map(|aged| aged.written) {
+        assert!((-2000..60_000).contains(&millis(now, written)), "{now:?} after {written:?}");
+    }
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    let later = engine.clock().expect("a time");
+    assert!((1400..60_000).contains(&millis(later.now, now)), "{later:?} after {now:?}");
+    assert!(later.steady_for >= Duration::from_millis(1500), "{later:?}");
+    assert!(engine.delete("ages/a", &first).await.unwrap());
+    assert_eq!(engine.list_aged("ages/").await.unwrap().len(), 1);
 }
 
 async fn values(engine: &dyn Engine) {
@@ -226,6 +231,21 @@ fn kubernetes() {
 fn etcd() {
     let server = EtcdServer::start();
     block_on(async { conforms(Rc::from(server.engine())).await });
+}
+
+#[test]
+fn etcd_lists_in_pages() {
+    let server = EtcdServer::start();
+    block_on(async {
+        let engine = server.engine();
+        let keys: Vec<_> = (0..1234).map(|number| format!("machines/{number:04}")).collect();
+        for key in &keys {
+            done(engine.swap(key, None, key).await.unwrap());
+        }
+        done(engine.swap("machines0", None, "not below it").await.unwrap());
+        let found = engine.list("machines/").await.unwrap();
+        assert_eq!(found.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), keys);
+    });
 }
 
 #[test]

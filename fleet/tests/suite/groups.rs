@@ -74,7 +74,7 @@ fn each_zone_counts_for_itself() {
 fn a_machine_knows_its_own_zone_before_anybody_else_does() {
     let fleet = Fleet::new("[[group]]\nname = \"db\"\nmachines = [\"*\"]\nmax_unavailable = 1\nper_zone = true\n");
     // Its own register is not read again in this test.
-    let gate = fleet.start_with("a1", Some("1"), "heartbeat = \"1h\"\nsilent_after = \"3h\"");
+    let gate = fleet.start_with("a1", Some("1"), "heartbeat = \"1h\"\nsilent_after = \"3h\"\nforget_after = \"3h\"");
     assert_eq!(gate.ask("prepare", &event("e", "Reboot", &["a1"])), Asked::Yes);
     let status = gate.status(&[]);
     assert!(status.contains("db/zone-1") && !status.contains("no-zone"), "{status}");

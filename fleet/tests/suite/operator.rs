@@ -190,7 +190,8 @@ fn daemon(root: &Path, errors: Stdio) -> Process {
     let config = root.join("daemon.toml");
     let text = format!(
         "machine = \"web_0\"\nengine = \"folder\"\nfolder.path = \"{0}/registers\"\nsocket = \"{0}/run/fleet.sock\"\n\
-         audit = \"{0}/audit\"\nheartbeat = \"50ms\"\n",
+         audit = \"{0}/audit\"\nheartbeat = \"50ms\"\n\
+         [[group]]\nname = \"web\"\nmachines = [\"web_*\"]\nmax_unavailable = 1\n",
         root.display()
     );
     std::fs::write(&config, text).expect("a configuration");

@@ -1,12 +1,15 @@
 //! What the daemon does for others and for itself, with registers in memory.
 
 mod marks;
+mod members;
 mod slots;
 
 use super::*;
 use crate::engine::memory::MemoryEngine;
-use crate::engine::{Reply as EngineReply, Versioned};
-use crate::gate::Why;
+use crate::engine::{Clock, Reply as EngineReply, Swap, Versioned};
+use tokio::time::timeout;
+
+use crate::gate::{GroupRegister, Mark, Why};
 
 const CONFIG: &str = "engine = \"folder\"\nfolder.path = \"/x\"\n\
     [[group]]\nname = \"db\"\nmachines = [\"*\"]\nmax_unavailable = 1\nper_zone = true\n";
@@ -27,6 +30,68 @@ fn machine_register(name: &str, zone: &str) -> String {
 async fn claims(daemon: &Daemon) -> Vec<String> {
     let groups = daemon.engine.list("groups/").await.expect("the groups");
     groups.into_iter().filter(|(_, group)| group.value.contains("slots")).map(|(key, _)| key).collect()
+}
+
+/// One store for several daemons.
+struct Shared(Rc<MemoryEngine>);
+
+impl Engine for Shared {
+    fn read<'a>(&'a self, key: &'a str) -> EngineReply<'a, Option<Versioned>> {
+        self.0.read(key)
+    }
+
+    fn swap<'a>(&'a self, key: &'a str, expected: Option<&'a Revision>, value: &'a str) -> EngineReply<'a, Swap> {
+        self.0.swap(key, expected, value)
+    }
+
+    fn delete<'a>(&'a self, key: &'a str, expected: &'a Revision) -> EngineReply<'a, bool> {
+        self.0.delete(key, expected)
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> EngineReply<'a, Vec<(String, Versioned)>> {
+        self.0.list(prefix)
+    }
+
+    fn clock(&self) -> Option<Clock> {
+        self.0.clock()
+    }
+}
+
+/// Machines that share a store in memory, in virtual time, each with an audit file.
+struct Fleet {
+    folder: tempfile::TempDir,
+    store: Rc<MemoryEngine>,
+    config: String,
+}
+
+impl Fleet {
+    /// A daemon of this machine that has just started. It does nothing by itself.
+    fn start(&self, name: &str) -> Rc<Daemon> {
+        let config = format!("audit = \"{}/{name}\"\n{}", self.folder.path().display(), self.config);
+        let config = Config::parse(&config).expect("a configuration");
+        Daemon::new(config, name.into(), None, Box::new(Shared(self.store.clone())))
+    }
+
+    /// Lets these daemons do for so long what they do by themselves.
+    async fn run(&self, daemons: &[&Rc<Daemon>], time: Duration) {
+        let mut running = tokio::task::JoinSet::new();
+        for daemon in daemons {
+            let daemon = (*daemon).clone();
+            running.spawn_local(async move { daemon.maintain().await });
+        }
+        sleep(time).await;
+        running.abort_all();
+        while running.join_next().await.is_some() {}
+    }
+}
+
+fn run_fleet(config: &str, test: impl AsyncFnOnce(Fleet)) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    let runtime = runtime.expect("a runtime");
+    tokio::task::LocalSet::new().block_on(&runtime, async {
+        let folder = tempfile::tempdir().expect("a folder");
+        test(Fleet { folder, store: Rc::default(), config: config.to_owned() }).await;
+    });
 }
 
 fn run(test: impl AsyncFnOnce(Rc<Daemon>)) {
@@ -53,8 +118,10 @@ async fn put(daemon: &Daemon, key: &str, value: &str) {
     assert!(matches!(swap, Swap::Done(_)));
 }
 
+/// Writes another machine's heartbeat.
 async fn beat(daemon: &Daemon, name: &str, beat: u64) {
-    let register = MachineRegister { machine: Some(name.into()), beat, ..MachineRegister::default() };
+    let written = daemon.engine.clock().map(|clock| clock.now.0);
+    let register = MachineRegister { machine: Some(name.into()), beat, written, ..MachineRegister::default() };
     put(daemon, &machine_key(&name.into()), &store::encode("", &register).expect("JSON")).await;
 }
 
@@ -103,15 +170,11 @@ fn the_registers_of_events_that_are_over_are_deleted_although_nobody_asked_about
             keys.into_iter().map(|(key, _)| key).collect::<Vec<_>>()
         };
         let all = keys().await;
-        sleep(EVENT_KEPT / 2).await;
-        daemon.delete_past_events().await.expect("no problem");
+        let run = async |time| assert!(timeout(time, daemon.maintain()).await.is_err());
+        run(EVENT_KEPT / 2).await;
         assert_eq!(keys().await, all, "they stay for people to look at");
-        sleep(EVENT_KEPT / 2).await;
-        daemon.delete_past_events().await.expect("no problem");
-        assert_eq!(keys().await, ["events/open/0", "marks/open/0/b"]);
-        // It does so by itself, and an event is never over because of its age.
-        put(&daemon, "events/past/0", EMPTY_EVENT).await;
-        let _ = timeout(3 * CLEAN_UP_INTERVAL, daemon.maintain()).await;
+        // An event is never over because of its age.
+        run(EVENT_KEPT).await;
         assert_eq!(keys().await, ["events/open/0", "marks/open/0/b"]);
     });
 }
@@ -131,28 +194,21 @@ fn the_register_of_an_event_is_deleted_once_all_of_its_machines_are_forgotten() 
             keys.into_iter().map(|(key, _)| key).collect::<Vec<_>>()
         };
         let all = keys().await;
-        let looks = async |times: u32| {
-            for _ in 0..times {
+        let lives = async |time: Duration| {
+            for round in 0..time.as_secs() / daemon.config.heartbeat.as_secs() {
+                beat(&daemon, "alive", round).await;
                 daemon.look_at_machines().await.expect("the machines");
-                daemon.delete_past_events().await.expect("no problem");
+                if daemon.has_forgotten.get() {
+                    daemon.delete_past_events().await.expect("no problem");
+                }
+                sleep(daemon.config.heartbeat).await;
             }
         };
-        looks(3).await;
+        lives(daemon.config.forget_after).await;
         assert_eq!(keys().await, all, "a machine that is silent for long can come back");
-        let register = daemon.engine.read(&machine_key(&"gone".into())).await.expect("read").expect("a register");
-        assert!(daemon.engine.delete(&machine_key(&"gone".into()), &register.revision).await.expect("deleted"));
-        looks(1).await;
-        assert_eq!(keys().await, all, "it is not deleted at the first look");
-        put(&daemon, "events/e1/0", &event(r#""gone""#)).await;
-        looks(1).await;
-        assert_eq!(keys().await, all, "somebody has changed it");
-        beat(&daemon, "GONE", 1).await;
-        looks(1).await;
-        assert_eq!(keys().await, all, "the machine is back");
-        let register = daemon.engine.read(&machine_key(&"gone".into())).await.expect("read").expect("a register");
-        assert!(daemon.engine.delete(&machine_key(&"gone".into()), &register.revision).await.expect("deleted"));
-        looks(2).await;
+        lives(2 * daemon.config.silent_after).await;
         assert_eq!(keys().await, ["events/e2/0", "events/e3/0"]);
+        assert_eq!((daemon.engine.read("machines/gone").await, daemon.metrics().forgotten), (Ok(None), 1));
     });
 }
 
@@ -175,12 +231,9 @@ fn another_process_of_the_same_name_is_noticed() {
         let register = daemon.engine.read("machines/a").await.expect("read").expect("a register");
         assert!(daemon.engine.delete("machines/a", &register.revision).await.expect("deleted"));
         assert_eq!(is_alone().await, (true, 6));
-        // An old value, as a file server may have for a moment, is this process's own.
-        daemon.beat.set(9);
-        assert_eq!(is_alone().await, (true, 10));
         // The reply to its last heartbeat was lost, or it was started again.
         beat(&daemon, "A", 11).await;
-        daemon.knows_beat.set(false);
+        daemon.last_beat.take();
         assert_eq!(is_alone().await, (true, 12));
     });
 }
@@ -219,6 +272,10 @@ impl Engine for Counting {
     fn list<'a>(&'a self, prefix: &'a str) -> EngineReply<'a, Vec<(String, Versioned)>> {
         self.looks.set(self.looks.get() + u32::from(prefix == "groups/"));
         self.registers.list(prefix)
+    }
+
+    fn clock(&self) -> Option<Clock> {
+        self.registers.clock()
     }
 }
 
@@ -280,6 +337,10 @@ impl Engine for Down {
 
     fn list<'a>(&'a self, _: &'a str) -> EngineReply<'a, Vec<(String, Versioned)>> {
         down()
+    }
+
+    fn clock(&self) -> Option<Clock> {
+        None
     }
 }
 

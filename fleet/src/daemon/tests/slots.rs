@@ -2,13 +2,15 @@
 
 use super::*;
 
+/// With the default settings.
 #[test]
-fn a_slot_of_another_machine_is_freed_once_the_event_is_over_and_the_machine_silent() {
+fn a_slot_of_another_machine_is_freed_a_quarter_of_an_hour_after_the_event_if_the_machine_is_silent() {
     run_with_audit(CONFIG, async |daemon| {
         let claim = r#"{"slots":["silent","alive","never-seen"],"by":["silent"],"at":1}"#;
         let register = format!(r#"{{"format":1,"limit":1,"claims":{{"past":{claim},"open":{claim}}}}}"#);
         put(&daemon, "groups/db", &register).await;
         is_over(&daemon, "past");
+        let over = Instant::now();
         let slots = async |id: &str| {
             let register = group(&daemon, "groups/db").await;
             let slots = register.claims.get(id).map(|claim| claim.slots.clone()).unwrap_or_default();
@@ -16,14 +18,57 @@ fn a_slot_of_another_machine_is_freed_once_the_event_is_over_and_the_machine_sil
         };
         let all = "alive never-seen silent";
         beat(&daemon, "silent", 1).await;
-        for round in 0..=12 {
-            beat(&daemon, "alive", round).await;
-            daemon.look_at_machines().await.expect("the machines");
-            daemon.look_at_groups().await.expect("the groups");
-            assert_eq!(slots("open").await, all, "round {round}");
-            assert_eq!(slots("past").await, if round == 12 { "alive" } else { all }, "round {round}");
-            sleep(daemon.config.heartbeat).await;
+        let mut freed_after = None;
+        let lives = async {
+            for round in 0..90 {
+                beat(&daemon, "alive", round).await;
+                sleep(daemon.config.heartbeat / 2).await;
+                assert_eq!(slots("open").await, all, "round {round}");
+                if freed_after.is_none() && slots("past").await != all {
+                    freed_after = Some(over.elapsed());
+                }
+            }
+        };
+        tokio::select! {
+            () = daemon.maintain() => {}
+            () = lives => {}
         }
+        assert_eq!(slots("past").await, "alive");
+        let (freed_after, expected) = (freed_after.expect("it was freed"), daemon.config.return_within);
+        assert!(freed_after >= expected && freed_after <= expected + 2 * daemon.config.heartbeat, "{freed_after:?}");
+        assert_eq!(daemon.metrics().freed, 2);
+    });
+}
+
+/// A machine that boots for longer than it may be silent, with the default settings.
+#[test]
+fn a_machine_that_comes_back_minutes_after_the_event_gives_its_slot_back_itself() {
+    let config = CONFIG.replace("per_zone = true\n", "");
+    run_fleet(&config, async |fleet| {
+        let (first, second) = (fleet.start("a"), fleet.start("b"));
+        fleet.run(&[&first, &second], Duration::from_secs(60)).await;
+        assert_eq!(second.answer(Question::Prepare, event(&["b"])).await, Ok(Answer::Open));
+        record(&second, r#"{"record":"prepare","event_id":"e","outcome":"ready"}"#);
+        fleet.run(&[&first, &second], Duration::from_secs(60)).await;
+        // It is rebooted. The other machine's document has the event, too.
+        drop(second);
+        fleet.run(&[&first], Duration::from_secs(5 * 60)).await;
+        is_over(&first, "e");
+        fleet.run(&[&first], Duration::from_secs(2 * 60)).await;
+        let holders = async || group(&first, "groups/db").await.held().len();
+        assert_eq!(holders().await, 1, "it is booting");
+        let second = fleet.start("b");
+        fleet.run(&[&first, &second], Duration::from_secs(10 * 60)).await;
+        is_over(&second, "e");
+        fleet.run(&[&first, &second], Duration::from_secs(10 * 60)).await;
+        assert_eq!(holders().await, 1, "it has not recovered, and its daemon runs");
+        let other = Event { id: "other".into(), ..event(&["a"]) };
+        let answer = first.answer(Question::Prepare, other.clone()).await;
+        assert!(matches!(answer, Ok(Answer::Closed(Why::NoSlot { .. }))), "{answer:?}");
+        record(&second, r#"{"record":"recover","event_ids":["e"],"outcome":"done"}"#);
+        fleet.run(&[&first, &second], second.config.heartbeat).await;
+        assert_eq!(holders().await, 0);
+        assert_eq!(first.answer(Question::Prepare, other).await, Ok(Answer::Open));
     });
 }
 
@@ -37,31 +82,6 @@ fn a_claim_that_was_freed_by_hand_is_not_relied_on() {
         daemon.look_at_groups().await.expect("the groups");
         let answer = daemon.answer(Question::Approve, event(&["a"])).await;
         assert!(matches!(&answer, Ok(Answer::Closed(Why::NoSlot { .. }))), "{answer:?}");
-    });
-}
-
-#[test]
-fn a_percentage_is_of_the_machines_that_are_alive() {
-    let config = CONFIG.replace("max_unavailable = 1\nper_zone = true", "max_unavailable = \"30%\"");
-    run_with(&config, async |daemon| {
-        let live: Vec<_> = (0..9).map(|index| format!("live_{index}")).collect();
-        for index in 0..100 {
-            beat(&daemon, &format!("gone_{index}"), 7).await;
-        }
-        for round in 0..2 {
-            for name in &live {
-                beat(&daemon, name, round).await;
-            }
-            daemon.look_at_machines().await.expect("the machines");
-            assert_eq!(daemon.answer(Question::Prepare, event(&["a"])).await, Ok(Answer::Open));
-            // A daemon that has just started does not know who is alive, and is careful.
-            daemon.events.borrow_mut().clear();
-            let taken = group(&daemon, "groups/db").await.limit;
-            assert_eq!(taken, [1, 3][usize::try_from(round).expect("a round")]);
-        }
-        sleep(daemon.config.silent_after).await;
-        assert_eq!(daemon.answer(Question::Prepare, event(&["a"])).await, Ok(Answer::Open));
-        assert_eq!(group(&daemon, "groups/db").await.limit, 1, "all others are silent");
     });
 }
 
@@ -117,6 +137,10 @@ impl Engine for Unreliable {
     fn list<'a>(&'a self, prefix: &'a str) -> EngineReply<'a, Vec<(String, Versioned)>> {
         if self.is_down(prefix) { down() } else { self.registers.list(prefix) }
     }
+
+    fn clock(&self) -> Option<Clock> {
+        self.registers.clock()
+    }
 }
 
 /// A daemon with an event that is over, for which another machine holds a slot, and a store that can be down.
@@ -142,7 +166,7 @@ fn time_in_which_the_store_was_down_is_no_silence_of_another_machine() {
     run_with_slot_of_another(async |daemon, down| {
         let holds = async || group(&daemon, "groups/db").await.claims.contains_key("past");
         let run = async |time| assert!(timeout(time, daemon.maintain()).await.is_err());
-        run(daemon.config.heartbeat).await;
+        run(daemon.config.return_within - daemon.config.silent_after + daemon.config.heartbeat / 2).await;
         down.borrow_mut().push("");
         run(daemon.config.silent_after * 3).await;
         down.borrow_mut().clear();
@@ -150,9 +174,9 @@ fn time_in_which_the_store_was_down_is_no_silence_of_another_machine() {
         run(daemon.config.heartbeat).await;
         assert!(holds().await, "it had no time to show that it is alive");
         beat(&daemon, "other", 2).await;
-        run(daemon.config.silent_after * 3 / 4).await;
+        run(daemon.config.silent_after).await;
         assert!(holds().await);
-        run(daemon.config.silent_after / 2).await;
+        run(daemon.config.silent_after + 2 * daemon.config.heartbeat).await;
         assert!(!holds().await, "now it is silent");
     });
 }
@@ -169,10 +193,10 @@ fn heartbeats_that_cannot_be_read_are_no_silence() {
                 assert!(daemon.engine.delete(&key, &register.revision).await.expect("deleted"));
             }
             if was_read {
-                run(daemon.config.heartbeat).await;
+                run(daemon.config.return_within - daemon.config.silent_after + daemon.config.heartbeat / 2).await;
             }
             down.borrow_mut().push("machines/");
-            run(daemon.config.silent_after * 3).await;
+            run(daemon.config.return_within * 2).await;
             assert!(group(&daemon, "groups/db").await.claims.contains_key("past"), "{was_read} {has_register}");
         });
     }

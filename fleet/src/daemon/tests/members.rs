@@ -1,0 +1,131 @@
+//! What counts of the other machines: who is silent, who is gone, and what it costs to know it.
+
+use super::*;
+use crate::engine::StoreTime;
+
+const ONE: &str = "engine = \"folder\"\nfolder.path = \"/x\"\n\
+    [[group]]\nname = \"db\"\nmachines = [\"*\"]\nmax_unavailable = 1\n";
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// The silent machines because of which an event of this machine alone is refused; none if it is not.
+async fn refused_by(daemon: &Daemon) -> Vec<String> {
+    match daemon.answer(Question::Prepare, event(&[daemon.machine.as_str()])).await {
+        Ok(Answer::Open) => Vec::new(),
+        Ok(Answer::Closed(Why::NoSlot { silent, .. })) => silent.iter().map(Name::to_string).collect(),
+        answer => panic!("found {answer:?}"),
+    }
+}
+
+#[test]
+fn a_silent_machine_counts_as_out_of_service_also_for_a_daemon_that_has_just_started() {
+    run_fleet(ONE, async |fleet| {
+        let [a, b, c] = ["a", "b", "c"].map(|name| fleet.start(name));
+        fleet.run(&[&a, &b, &c], 2 * MINUTE).await;
+        fleet.run(&[&a, &b], 3 * MINUTE).await;
+        for daemon in [&a, &fleet.start("b")] {
+            assert_eq!(refused_by(daemon).await, ["c"]);
+        }
+        assert_eq!(fleet.store.read("groups/db").await, Ok(None), "nobody took a place");
+        // The one that is affected counts once, and one that comes back does not count.
+        assert_eq!(
+            a.answer(Question::Prepare, Event::new("both", "Reboot", ["a", "c"].map(Into::into).into())).await,
+            Ok(Answer::Open)
+        );
+        put(&a, "groups/db", r#"{"format":1,"limit":1,"claims":{}}"#).await;
+        fleet.run(&[&a, &b, &c], MINUTE).await;
+        assert_eq!(
+            refused_by(&fleet.start("b")).await,
+            [""; 0],
+            "a daemon that was started again takes nobody for dead"
+        );
+    });
+}
+
+#[test]
+fn a_refusal_does_not_look_at_all_machines_again_until_the_next_heartbeat() {
+    run_fleet(ONE, async |fleet| {
+        let [a, b] = ["a", "b"].map(|name| fleet.start(name));
+        fleet.run(&[&a, &b], MINUTE).await;
+        fleet.run(&[&a], 3 * MINUTE).await;
+        assert_eq!(refused_by(&a).await, ["b"]);
+        let before = fleet.store.operations();
+        assert_eq!(refused_by(&a).await, ["b"]);
+        assert_eq!(fleet.store.operations() - before, 2, "its event and its group");
+        beat(&a, "b", 9).await;
+        sleep(a.config.heartbeat).await;
+        assert_eq!(refused_by(&a).await, [""; 0]);
+    });
+}
+
+/// At most 200 bytes a second, and nothing that grows with the fleet.
+#[test]
+fn an_idle_machine_writes_its_heartbeat_and_reads_nothing() {
+    for machines in [2, 20] {
+        run_fleet(ONE, async |fleet| {
+            let daemons: Vec<_> = (0..machines).map(|number| fleet.start(&format!("machine_{number}"))).collect();
+            let daemons: Vec<_> = daemons.iter().collect();
+            fleet.run(&daemons, 20 * MINUTE).await;
+            let (before, hour) = (fleet.store.operations(), 60 * MINUTE);
+            // Each call of `maintain` begins with a heartbeat.
+            fleet.run(&daemons, hour - Duration::from_secs(1)).await;
+            let per_machine = (fleet.store.operations() - before) / machines;
+            assert_eq!(per_machine, hour.as_secs() / daemons[0].config.heartbeat.as_secs());
+            let register = fleet.store.read("machines/machine_1").await.expect("read").expect("a register");
+            let bytes = register.value.len() as u64;
+            assert!(bytes / daemons[0].config.heartbeat.as_secs() <= 200, "{}", register.value);
+        });
+    }
+}
+
+#[test]
+fn a_clock_of_the_store_that_jumps_lets_nobody_go_and_forgets_nobody() {
+    let day = 24 * 60 * 60 * 1000;
+    for jump in [-day, day] {
+        run_fleet(ONE, async |fleet| {
+            let [a, b, c] = ["a", "b", "c"].map(|name| fleet.start(name));
+            fleet.run(&[&a, &b, &c], 90 * MINUTE).await;
+            fleet.run(&[&a, &b], 3 * MINUTE).await;
+            let now = fleet.store.clock().expect("a time").now;
+            fleet.store.set_clock(StoreTime(now.0.saturating_add_signed(jump)));
+            let refused = refused_by(&a).await;
+            assert_eq!(refused, ["b", "c"], "nobody has shown since that it runs");
+            for _ in 0..20 {
+                fleet.run(&[&a, &b], a.config.heartbeat).await;
+                assert_eq!(refused_by(&a).await, ["c"], "{jump}");
+            }
+            assert!(fleet.store.read("machines/c").await.expect("read").is_some());
+        });
+    }
+}
+
+#[test]
+fn a_machine_that_left_is_gone_once_it_is_silent_and_its_slot_is_free() {
+    for event_type in ["Terminate", "Preempt", "Reboot"] {
+        run_fleet(ONE, async |fleet| {
+            let [a, b] = ["a", "b"].map(|name| fleet.start(name));
+            fleet.run(&[&a, &b], MINUTE).await;
+            let of_b = Event::new("last", event_type, ["b".into()].into());
+            assert_eq!(b.answer(Question::Prepare, of_b).await, Ok(Answer::Open));
+            let prepared = r#"{"record":"prepare","event_id":"last","event_type":"TYPE","outcome":"ready"}"#;
+            record(&b, &prepared.replace("TYPE", event_type));
+            // It is written at once, not with the next heartbeat.
+            fleet.run(&[&a, &b], Duration::from_secs(1)).await;
+            let is_final = event_type != "Reboot";
+            let register = fleet.store.read("machines/b").await.expect("read").expect("a register");
+            assert_eq!(register.value.contains("leaving"), is_final, "{}", register.value);
+            drop(b);
+            fleet.run(&[&a], 3 * MINUTE).await;
+            let asks = async || a.answer(Question::Prepare, event(&["a"])).await == Ok(Answer::Open);
+            let mut answers = Vec::new();
+            for _ in 0..20 {
+                answers.push(asks().await);
+                fleet.run(&[&a], a.config.heartbeat).await;
+            }
+            assert!(!answers[0], "{event_type}: one look is not enough");
+            assert_eq!(*answers.last().expect("an answer"), is_final, "{event_type}");
+            let is_known = fleet.store.read("machines/b").await.expect("read").is_some();
+            assert_eq!((is_known, a.metrics().forgotten), (!is_final, u64::from(is_final)), "{event_type}");
+        });
+    }
+}

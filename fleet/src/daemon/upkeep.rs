@@ -1,0 +1,240 @@
+//! What the daemon does besides answering: it frees slots, withdraws marks, and deletes registers that nobody needs any more.
+//!
+//! It asks the store for nothing while there is no reason to: a slot that this machine holds, an event whose end this process has
+//! seen and for which another machine may hold a slot still, or a mark.
+
+use std::collections::{BTreeSet, HashSet};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{ANSWER_TIME, ASKED_AGAIN_WITHIN, AUDIT_INTERVAL, Daemon, EVENT_KEPT};
+use crate::config::GroupConfig;
+use crate::engine::{EngineError, Revision};
+use crate::gate::driver::{self, Involvement, Question};
+use crate::gate::{Event, EventRegister, GroupRegister, Mark, Part, events_prefix, store};
+use crate::log;
+use crate::names::Name;
+
+impl Daemon {
+    pub(super) async fn keep_up_for_ever(&self) {
+        loop {
+            let is_due = self.is_look_due();
+            if self.has_own_to_free() || is_due {
+                self.problems.report("the groups", self.look_at_groups().await);
+            }
+            let has_waited =
+                || self.members.borrow().as_ref().is_none_or(|(at, _)| at.elapsed() >= self.config.heartbeat);
+            if self.has_doubts.get() && has_waited() {
+                self.problems.report("the other machines", self.look_at_machines().await.map(|_| ()));
+            }
+            self.problems.report("the marks", self.withdraw_marks().await);
+            self.problems.report("the events", self.forget_events().await);
+            if self.has_forgotten.get() || self.has_past_events.get() && self.started_at.elapsed() >= EVENT_KEPT {
+                self.problems.report("past events", self.delete_past_events().await);
+            }
+            self.rounds[1].set(Instant::now());
+            sleep(AUDIT_INTERVAL).await;
+        }
+    }
+
+    /// This machine has claimed slots: the groups are looked at until it has given them back.
+    pub(super) fn has_claimed(&self) {
+        self.has_claimed.set(true);
+        let at = Instant::now() + self.config.heartbeat;
+        self.next_look.set(Some(self.next_look.get().map_or(at, |next| next.min(at))));
+    }
+
+    /// Whether it is time to look at the groups. Other machines may hold slots for an event whose end this one has seen: by the time at
+    /// which they may be freed, it is to be certain whether they are silent.
+    fn is_look_due(&self) -> bool {
+        let mut audit = self.audit.borrow_mut();
+        let delay = self.config.return_within.saturating_sub(self.config.silent_after);
+        let mut has_ended = false;
+        while audit.ended.front().is_some_and(|(_, at)| at.elapsed() >= delay) {
+            has_ended = true;
+            self.lingering.borrow_mut().extend(audit.ended.pop_front().map(|(id, _)| id));
+        }
+        has_ended || self.next_look.get().is_some_and(|at| Instant::now() >= at)
+    }
+
+    /// Whether an event that was asked about is over for this machine since the last call, so that its slots can be freed. What a
+    /// pause or the engine prevents then is done with a heartbeat.
+    fn has_own_to_free(&self) -> bool {
+        let events: Vec<_> = self.events.borrow().values().cloned().collect();
+        let ended = events.iter().filter(|asked| {
+            let is_over = self.is_back(&asked.event_id, Duration::ZERO);
+            !asked.was_over.replace(is_over) && is_over
+        });
+        ended.count() > 0
+    }
+
+    pub(super) async fn look_at_groups(&self) -> Result<(), EngineError> {
+        // Again with the next heartbeat, unless there is no reason to.
+        self.next_look.set(Some(Instant::now() + self.config.heartbeat));
+        self.has_claimed.set(false);
+        let (registers, problems) = store::list::<GroupRegister>(&*self.engine, "groups/").await?;
+        let (mut lingering, mut holds_any) = (HashSet::new(), false);
+        for (key, register) in registers {
+            let group = key.strip_prefix("groups/").unwrap_or(&key).to_owned();
+            let pause = self.group(&group).map_or(Duration::ZERO, |group| group.pause);
+            let silent = self.silent_holders(&register, &mut lingering).await?;
+            let releases = register.releases(|id, machine| {
+                let is_own = *machine == self.machine;
+                is_own && self.is_back(id, pause) || !is_own && silent.contains(machine) && self.may_free(id)
+            });
+            driver::change_group(&*self.engine, &group, &releases, register.held().len()).await?;
+            for change in &releases {
+                log::line(&format!("{change} in the group {group}"));
+            }
+            let own = register.claims.values().filter(|claim| claim.slots.contains(&self.machine)).count();
+            let freed = |own: bool| releases.iter().filter(|change| change.is_of(&self.machine) == own).count();
+            self.freed.set(self.freed.get() + freed(false) as u64);
+            holds_any |= own > freed(true);
+            let events: Vec<_> = self.events.borrow().values().cloned().collect();
+            for asked in events {
+                // Busy means that it is being asked, and will see for itself.
+                if let Ok(mut involvement) = asked.involvement.try_lock() {
+                    involvement.saw_group(&group, &register);
+                }
+            }
+        }
+        if lingering.is_empty() && !holds_any && !self.has_claimed.get() {
+            self.next_look.set(None);
+        }
+        *self.lingering.borrow_mut() = lingering;
+        problems.into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// The other machines that hold slots of a group for an event that is over for long, and are silent for certain. What is left to be
+    /// looked at again is added to `lingering`.
+    async fn silent_holders(
+        &self,
+        register: &GroupRegister,
+        lingering: &mut HashSet<String>,
+    ) -> Result<BTreeSet<Name>, EngineError> {
+        let mut silent = BTreeSet::new();
+        for (id, claim) in &register.claims {
+            let is_over = self.lingering.borrow().contains(id) && self.audit.borrow().over_since(id).is_some();
+            for machine in claim.slots.iter().filter(|machine| is_over && **machine != self.machine) {
+                if self.is_silent(machine).await? {
+                    silent.insert(machine.clone());
+                }
+                lingering.insert(id.clone());
+            }
+        }
+        Ok(silent)
+    }
+
+    /// The configuration of a group's register.
+    fn group(&self, register: &str) -> Option<&GroupConfig> {
+        let name = register.split('/').next().unwrap_or_default();
+        self.config.groups.iter().find(|group| group.is_named(name))
+    }
+
+    /// Whether an event is over and this machine is back in service for so long.
+    fn is_back(&self, id: &str, pause: Duration) -> bool {
+        let now = Instant::now();
+        self.audit.borrow().in_service_since(id, now).is_some_and(|since| now - since >= pause)
+    }
+
+    /// Whether an event is over for so long that others may free the slots of silent machines.
+    fn may_free(&self, id: &str) -> bool {
+        self.audit.borrow().over_since(id).is_some_and(|since| since.elapsed() >= self.config.return_within)
+    }
+
+    /// Looks for marks that an earlier process of this machine made. Nobody else withdraws them, should the watcher not ask again.
+    async fn adopt_marks(&self) -> Result<(), EngineError> {
+        if self.has_adopted.get() || self.started_at.elapsed() < ASKED_AGAIN_WITHIN {
+            return Ok(());
+        }
+        let (registers, problems) = store::list::<EventRegister>(&*self.engine, "events/").await?;
+        for (key, register) in registers {
+            let is_open = register.go.is_none() && register.resources.contains(&self.machine);
+            if !is_open || self.events.borrow().contains_key(&key) {
+                continue;
+            }
+            let id = key.split('/').nth(1).unwrap_or_default();
+            let duration = register.duration;
+            let event = Event { duration, ..Event::new(id, &register.event_type, register.resources) };
+            if event.key() == key {
+                let part = Part::new(self.machine.clone(), event, Vec::new(), self.config.take_over_after);
+                let mut involvement = Involvement::new(part);
+                let answer = timeout(ANSWER_TIME, involvement.ask(&*self.engine, self, Question::Withdraw)).await;
+                answer.map_err(|_| EngineError("it does not answer".into()))??;
+            }
+        }
+        self.has_adopted.set(true);
+        problems.into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// Withdraws this machine's mark where the watcher does not wait for an approval any more.
+    pub(super) async fn withdraw_marks(&self) -> Result<(), EngineError> {
+        self.adopt_marks().await?;
+        let events: Vec<_> = self.events.borrow().values().cloned().collect();
+        for asked in events {
+            let Ok(mut involvement) = asked.involvement.try_lock() else { continue };
+            let is_back_early = self.audit.borrow().is_back_early(&asked.event_id);
+            let is_over = self.audit.borrow().over_since(&asked.event_id).is_some();
+            let is_waiting = !is_over && asked.questioned_at.get().elapsed() < ASKED_AGAIN_WITHIN;
+            let is_ready = involvement.mark() == Some(Mark::Ready) && !involvement.is_decided();
+            let question = match (is_back_early, is_waiting) {
+                (true, _) if is_ready || involvement.has_slots() && !involvement.is_decided() => Question::StandDown,
+                (false, false) if is_ready => Question::Withdraw,
+                _ => continue,
+            };
+            let answer = timeout(ANSWER_TIME, involvement.ask(&*self.engine, self, question)).await;
+            answer.map_err(|_| EngineError("it does not answer".into()))??;
+        }
+        Ok(())
+    }
+
+    /// Forgets events that are over, and deletes their registers some time later.
+    async fn forget_events(&self) -> Result<(), EngineError> {
+        let is_old = |id: &str| self.audit.borrow().over_since(id).is_some_and(|since| since.elapsed() >= EVENT_KEPT);
+        let old = {
+            let events = self.events.borrow();
+            let old = events.iter().filter(|(_, asked)| is_old(&asked.event_id));
+            old.map(|(key, _)| key.clone()).collect::<Vec<_>>()
+        };
+        for key in old {
+            let (_, revision) = store::read::<EventRegister>(&*self.engine, &key).await?;
+            if let Some(revision) = revision {
+                self.delete_event(&key, &revision).await?;
+            }
+            self.events.borrow_mut().remove(&key);
+        }
+        Ok(())
+    }
+
+    /// Deletes the registers of events that were over before this process was asked about anything, and of those all of whose
+    /// machines are forgotten: nobody else does. Once after the start, and after a machine was forgotten.
+    pub(super) async fn delete_past_events(&self) -> Result<(), EngineError> {
+        let past: HashSet<_> = self.audit.borrow().over_for(EVENT_KEPT).map(events_prefix).collect();
+        let members = self.look_at_machines().await?;
+        for (key, found) in self.engine.list("events/").await? {
+            // One that cannot be read is left as it is.
+            let Ok(event) = store::decode::<EventRegister>(&key, &found.value) else { continue };
+            let is_past = key.rfind('/').is_some_and(|end| past.contains(&key[..=end]));
+            let is_known = |name: &Name| members.iter().any(|member| member.name == *name);
+            let is_abandoned = self.has_forgotten.get() && !event.resources.iter().any(is_known);
+            if is_past || is_abandoned {
+                self.delete_event(&key, &found.revision).await?;
+            }
+        }
+        self.has_forgotten.set(false);
+        if self.started_at.elapsed() >= EVENT_KEPT {
+            self.has_past_events.set(false);
+        }
+        Ok(())
+    }
+
+    /// Deletes the register of an event and its marks, unless somebody has changed it meanwhile.
+    pub(super) async fn delete_event(&self, key: &str, revision: &Revision) -> Result<(), EngineError> {
+        match self.engine.parts() {
+            Some(parts) => parts.delete_parts(key, revision, &driver::marks_prefix(key)).await?,
+            None => self.engine.delete(key, revision).await?,
+        };
+        Ok(())
+    }
+}
