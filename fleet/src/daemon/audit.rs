@@ -39,6 +39,8 @@ pub(super) struct Audit {
     pub(super) started: VecDeque<String>,
     /// Events that are over, and since when, oldest first. Other machines may hold slots for them.
     pub(super) ended: VecDeque<(String, Instant)>,
+    /// Events that this machine prepares for although the gate has not said yes, oldest first. It may hold no slot.
+    pub(super) last_calls: VecDeque<String>,
     /// How many records were read.
     pub(super) records: u64,
 }
@@ -49,6 +51,8 @@ pub(super) struct Audit {
 struct EventHistory {
     /// The machine does not come back after it.
     is_final: bool,
+    /// It takes no slots.
+    is_urgent: bool,
     over_since: Option<Instant>,
     /// This machine was prepared for it, or a preparation was tried.
     was_prepared: bool,
@@ -98,6 +102,7 @@ impl Audit {
             events: HashMap::new(),
             started: VecDeque::new(),
             ended: VecDeque::new(),
+            last_calls: VecDeque::new(),
             records: 0,
         }
     }
@@ -114,6 +119,7 @@ impl Audit {
             // An attempt that failed is repeated from the beginning.
             self.started.clear();
             self.ended.clear();
+            self.last_calls.clear();
             // Oldest first. A file that is rotated meanwhile is read twice.
             for number in (1..=ROTATED_MAX).rev() {
                 let mut name = self.path.clone().into_os_string();
@@ -176,7 +182,9 @@ impl Audit {
     fn apply(&mut self, record: &Record, now: Instant) {
         self.records += 1;
         if let Some(event_type) = record.event_type.as_deref().filter(|_| !record.event_id.is_empty()) {
-            self.event(&record.event_id).is_final = matches!(event_type, "Terminate" | "Preempt");
+            let event = self.event(&record.event_id);
+            event.is_final = matches!(event_type, "Terminate" | "Preempt");
+            event.is_urgent = event_type == "Preempt";
         }
         match record.kind.as_str() {
             "change" => {
@@ -203,6 +211,13 @@ impl Audit {
                 let event = self.event(&record.event_id);
                 (event.was_prepared, event.recovered_since) = (true, None);
                 event.has_returned &= !was_asked_before;
+            }
+            "gate" if record.outcome == "last-call" => {
+                let was_asked_before = !self.has_read_history;
+                let event = self.event(&record.event_id);
+                (event.was_prepared, event.recovered_since) = (true, None);
+                event.has_returned &= !was_asked_before;
+                self.last_calls.push_back(record.event_id.to_ascii_lowercase());
             }
             "gate" if !self.has_read_history => self.event(&record.event_id).has_returned = false,
             "recover" if matches!(record.outcome.as_str(), "done" | "no-command") => {
@@ -254,6 +269,17 @@ impl Audit {
     /// Whether this machine has prepared for an event after which it does not come back, and has not recovered since.
     pub(super) fn is_leaving(&self) -> bool {
         self.events.values().any(|event| event.is_final && event.was_prepared && event.recovered_since.is_none())
+    }
+
+    /// Whether this machine is out of service for an event that takes slots, as far as is known.
+    pub(super) fn is_out_for(&self, id: &str) -> bool {
+        let is_out = |event: &EventHistory| event.was_prepared && event.recovered_since.is_none() && !event.is_urgent;
+        self.events.get(id).is_some_and(is_out)
+    }
+
+    /// Whether the watcher has run, and this machine is in service as far as its records say.
+    pub(super) fn is_in_service(&self) -> bool {
+        self.exists() && !self.events.values().any(|event| event.was_prepared && event.recovered_since.is_none())
     }
 
     /// Whether the event was over and came back, and nothing was asked about it since.
@@ -321,6 +347,25 @@ mod tests {
             audit.read_new(Instant::now()).expect("read");
             assert!(audit.over_since("e").is_none() && audit.has_returned("e"), "{change}");
         }
+    }
+
+    #[test]
+    fn a_preparation_that_has_begun_counts_until_a_recovery_is_recorded() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("audit");
+        let start = Instant::now();
+        let later = start + Duration::from_secs(3600);
+        line(&path, "{\"record\":\"prepare\",\"event_id\":\"e\",\"outcome\":\"begun\"}\n");
+        // The watcher was killed, and is started again after the event.
+        line(&path, "{\"record\":\"change\",\"change\":\"ended\",\"event_id\":\"e\"}\n");
+        let mut audit = Audit::new(&path);
+        audit.read_new(start).expect("read");
+        assert_eq!(audit.in_service_since("e", later), None);
+        assert!(!audit.is_in_service() && audit.is_out_for("e"));
+        line(&path, "{\"record\":\"recover\",\"event_id\":\"e\",\"event_ids\":[\"e\"],\"outcome\":\"done\"}\n");
+        audit.read_new(later).expect("read");
+        assert_eq!(audit.in_service_since("e", later), Some(later));
+        assert!(audit.is_in_service() && !audit.is_out_for("e"));
     }
 
     #[test]

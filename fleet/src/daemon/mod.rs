@@ -1,13 +1,14 @@
 //! The daemon of one machine: it answers the watcher's questions, and keeps the common registers up to date.
 //!
 //! `audit` is what it learns from the watcher, `server` the Unix socket, `message` what is said over it, `heartbeat` what others see of
-//! this machine, `members` what this one sees of others, `upkeep` what it does beside answering, `problems` what does not work,
+//! this machine, `members` what this one sees of others, `lost` what it finds of its own that it does not know, `upkeep` what it does beside answering, `problems` what does not work,
 //! `supervision` what systemd and Prometheus see. While no event is open and no slot is held, all that it asks of the store is to
 //! write its heartbeat. Five tasks run side by side, all on one thread: the server, the heartbeat, the reader of the audit
 //! file, the upkeep, which frees slots, and the supervision.
 
 mod audit;
 mod heartbeat;
+mod lost;
 mod members;
 pub mod message;
 mod problems;

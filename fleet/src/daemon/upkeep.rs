@@ -12,7 +12,7 @@ use super::{ANSWER_TIME, ASKED_AGAIN_WITHIN, AUDIT_INTERVAL, Daemon, EVENT_KEPT}
 use crate::config::GroupConfig;
 use crate::engine::{EngineError, Revision};
 use crate::gate::driver::{self, Involvement, Question};
-use crate::gate::{Event, EventRegister, GroupRegister, Mark, Part, events_prefix, store};
+use crate::gate::{Event, EventRegister, GroupChange, GroupRegister, Mark, Part, events_prefix, store};
 use crate::log;
 use crate::names::Name;
 
@@ -23,6 +23,7 @@ impl Daemon {
             if self.has_own_to_free() || is_due {
                 self.problems.report("the groups", self.look_at_groups().await);
             }
+            self.problems.report("the last call", self.occupy().await);
             let has_waited =
                 || self.members.borrow().as_ref().is_none_or(|(at, _)| at.elapsed() >= self.config.heartbeat);
             if self.has_doubts.get() && has_waited() {
@@ -36,6 +37,24 @@ impl Daemon {
             self.rounds[1].set(Instant::now());
             sleep(AUDIT_INTERVAL).await;
         }
+    }
+
+    /// A machine that prepares although the gate has not said yes is out of service all the same: it holds its slots, whatever the limit
+    /// is. The event's other machines take theirs as usual.
+    async fn occupy(&self) -> Result<(), EngineError> {
+        let Some(event_id) = self.audit.borrow().last_calls.front().cloned() else { return Ok(()) };
+        // Of an event before this process began, the recovery has been read, too.
+        if self.audit.borrow().is_out_for(&event_id) {
+            for group in self.config.groups.iter().filter(|group| group.has(&self.machine)) {
+                let register = group.register_of(self.zone.as_deref());
+                let change = GroupChange::Occupy { event_id: event_id.clone(), machine: self.machine.clone() };
+                driver::change_group(&*self.engine, &register, std::slice::from_ref(&change), 1).await?;
+                log::line(&format!("warning: {change}: last call"));
+            }
+            self.has_claimed();
+        }
+        self.audit.borrow_mut().last_calls.pop_front();
+        Ok(())
     }
 
     /// This machine has claimed slots: the groups are looked at until it has given them back.
@@ -79,9 +98,16 @@ impl Daemon {
             let group = key.strip_prefix("groups/").unwrap_or(&key).to_owned();
             let pause = self.group(&group).map_or(Duration::ZERO, |group| group.pause);
             let silent = self.silent_holders(&register, &mut lingering).await?;
+            let mut lost = HashSet::new();
+            for (id, claim) in &register.claims {
+                if claim.slots.contains(&self.machine) && self.is_lost(id).await {
+                    lost.insert(id.clone());
+                }
+            }
             let releases = register.releases(|id, machine| {
                 let is_own = *machine == self.machine;
-                is_own && self.is_back(id, pause) || !is_own && silent.contains(machine) && self.may_free(id)
+                is_own && (self.is_back(id, pause) || lost.contains(id))
+                    || !is_own && silent.contains(machine) && self.may_free(id)
             });
             driver::change_group(&*self.engine, &group, &releases, register.held().len()).await?;
             for change in &releases {

@@ -87,6 +87,11 @@ pub fn shares(groups: &[GroupConfig], event: &Event, members: Option<&[Member]>)
 }
 
 impl GroupConfig {
+    /// The name of the group's register that has a machine of this zone.
+    pub fn register_of(&self, zone: Option<&str>) -> String {
+        self.key(self.per_zone.then(|| zone.unwrap_or_default()))
+    }
+
     /// The name of the group's register, or of its part for a zone.
     fn key(&self, zone: Option<&str>) -> String {
         let name = self.name.get_ref().to_ascii_lowercase();

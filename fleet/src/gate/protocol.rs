@@ -334,9 +334,14 @@ impl Progress {
     pub fn wrote_group(&mut self, index: usize, change: &GroupChange, register: Arc<GroupRegister>) {
         self.saw_group(index, register);
         match change {
-            GroupChange::Claim { .. } => self.claimed.insert(index),
-            GroupChange::GiveBack { .. } | GroupChange::Release { .. } => self.claimed.remove(&index),
-        };
+            GroupChange::Claim { .. } => {
+                self.claimed.insert(index);
+            }
+            GroupChange::GiveBack { .. } | GroupChange::Release { .. } => {
+                self.claimed.remove(&index);
+            }
+            GroupChange::Occupy { .. } => {}
+        }
     }
 
     /// The event's register was changed by another machine meanwhile.

@@ -192,6 +192,13 @@ pub enum GroupChange {
         /// How many machines may be out of service.
         limit: u32,
     },
+    /// A machine is out of service for an event, whether or not a slot was free.
+    Occupy {
+        /// The event.
+        event_id: String,
+        /// The machine.
+        machine: Name,
+    },
     /// A machine does not rely on its claim any more. Without anybody who does, the claim ends.
     GiveBack {
         /// The event.
@@ -212,6 +219,13 @@ impl fmt::Display for GroupChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Claim { event_id, by, .. } => write!(f, "{by} claimed slots for {}", event_id.escape_debug()),
+            Self::Occupy { event_id, machine } => {
+                write!(
+                    f,
+                    "{machine} is out of service for {}, whether or not a place was free",
+                    event_id.escape_debug()
+                )
+            }
             Self::GiveBack { event_id, by } => write!(f, "{by} gave back its claim for {}", event_id.escape_debug()),
             Self::Release { event_id, machine } => write!(f, "freed {machine} of {}", event_id.escape_debug()),
         }
@@ -235,6 +249,14 @@ impl GroupChange {
                 }
                 claim.slots.extend(slots.iter().cloned());
                 claim.by.insert(by.clone());
+            }
+            Self::Occupy { event_id, machine } => {
+                let claim = register.claims.entry(event_id.clone()).or_default();
+                if claim.slots.is_empty() {
+                    claim.at = at;
+                }
+                claim.slots.insert(machine.clone());
+                claim.by.insert(machine.clone());
             }
             Self::GiveBack { event_id, by } => {
                 register.change_claim(event_id, |claim| {

@@ -50,9 +50,14 @@ impl Fleet {
 
     /// The same with more lines of configuration.
     pub(crate) fn start_with(&self, machine: &str, zone: Option<&str>, lines: &str) -> Gate {
+        let metadata = zone.map_or("http://127.0.0.1:1".to_owned(), |zone| metadata_service(machine, zone));
+        self.start_at(machine, &metadata, lines)
+    }
+
+    /// The same with a metadata service.
+    pub(crate) fn start_at(&self, machine: &str, metadata: &str, lines: &str) -> Gate {
         let folder = self.path().join(machine);
         std::fs::create_dir_all(&folder).expect("a folder");
-        let metadata = zone.map_or("http://127.0.0.1:1".to_owned(), |zone| metadata_service(machine, zone));
         let text = format!(
             "machine = {machine:?}\nengine = \"folder\"\nfolder.path = \"{registers}\"\nsocket = \"{socket}\"\n\
              audit = \"{audit}\"\nmetadata = {metadata:?}\n{lines}\n{groups}\n",

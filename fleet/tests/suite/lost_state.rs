@@ -1,0 +1,77 @@
+//! A daemon that finds slots of its own machine of which it knows nothing: its disk is new, or its audit file is gone.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use scheduled_events_fleet::engine::Engine;
+use scheduled_events_fleet::engine::folder::FolderEngine;
+use serde_json::json;
+
+use crate::fixture::{block_on, wait_for};
+use crate::gate::Fleet;
+
+/// Imitates the metadata service: its document has these events. Returns its address.
+fn documents(events: Arc<Mutex<Vec<&'static str>>>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, mut head) = (stream.expect("a connection"), Vec::new());
+            while !head.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                if stream.read_exact(&mut byte).is_err() {
+                    break;
+                }
+                head.extend(byte);
+            }
+            let event = |id: &&str| json!({ "EventId": id, "EventType": "Reboot", "EventStatus": "Started", "Resources": ["web_1"] });
+            let events: Vec<_> = events.lock().expect("the events").iter().map(event).collect();
+            let body = json!({ "DocumentIncarnation": 1, "Events": events }).to_string();
+            let length = body.len();
+            let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
+        }
+    });
+    url
+}
+
+#[test]
+fn a_slot_that_nobody_knows_of_is_given_back_only_if_the_machines_own_document_does_not_have_the_event() {
+    let fleet = Fleet::new("[[group]]\nname = \"web\"\nmachines = [\"web_*\"]\nmax_unavailable = 3\n");
+    let engine = FolderEngine::new(&fleet.path().join("registers"));
+    let claim = json!({ "slots": ["web_1", "web_2"], "by": ["web_1"], "at": 1 });
+    let group =
+        json!({ "format": 1, "limit": 3, "claims": { "OPEN": claim, "gone": claim } }).to_string().to_lowercase();
+    block_on(engine.swap("groups/web", None, &group)).expect("written");
+    let events = Arc::new(Mutex::new(vec!["OPEN", "GONE"]));
+    let gate = fleet.start_at("web_1", &documents(events.clone()), "heartbeat = \"200ms\"");
+    let slots = |id: &str| {
+        let group = block_on(engine.read("groups/web")).expect("read").expect("the group").value;
+        let group: serde_json::Value = serde_json::from_str(&group).expect("a group");
+        group["claims"][id]["slots"].clone()
+    };
+    let both = json!(["web_1", "web_2"]);
+    let stays = |why: &str| {
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(4) {
+            assert_eq!((slots("open"), slots("gone")), (both.clone(), both.clone()), "{why}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    };
+    // There is no watcher that could be in service.
+    events.lock().expect("the events").pop();
+    stays("no watcher runs");
+    // One that was out of service when its records ended.
+    gate.record(json!({ "record": "prepare", "event_id": "other", "outcome": "begun" }));
+    stays("the watcher is out of service");
+    events.lock().expect("the events").push("GONE");
+    gate.record(json!({ "record": "recover", "event_id": "other", "event_ids": ["other"], "outcome": "done" }));
+    stays("both events are there");
+    events.lock().expect("the events").pop();
+    wait_for("a slot that is given back", || (slots("gone") == json!(["web_2"])).then_some(()));
+    assert_eq!(slots("open"), both, "its event is there");
+    let log = std::fs::read_to_string(gate.folder.join("log")).expect("the log");
+    assert!(log.contains("gone is over although no record says so"), "{log}");
+    assert!(log.contains("freed web_1 of gone in the group web"), "{log}");
+}
