@@ -157,6 +157,14 @@ impl Registers {
                 }
             }
         }
+        let nexts = self.groups.iter().filter_map(|(name, group)| Some((name, group.next.as_ref()?)));
+        for (name, next) in nexts {
+            for (index, machine) in next.slots.iter().enumerate() {
+                let first = if index == 0 { name.clone() } else { String::new() };
+                let id = cut(&next.event_id, id_max);
+                group_rows.row([first, String::new(), "next".into(), machine.to_string(), id, String::new()]);
+            }
+        }
         text.push('\n');
         group_rows.write(&mut text, "no machine is out of service");
         let mut machines = Table::new(&["MACHINE", "ZONE", "FORCED", "HEARTBEAT", "STATE"]);
@@ -196,7 +204,7 @@ impl Registers {
             let claims = claims.collect::<Vec<_>>();
             let out = group.held();
             records
-                .push(json!({ "record": "group", "group": name, "limit": group.limit, "out": out, "claims": claims }));
+                .push(json!({ "record": "group", "group": name, "limit": group.limit, "out": out, "claims": claims, "next": group.next }));
         }
         for (name, machine) in &self.machines {
             records.push(json!({

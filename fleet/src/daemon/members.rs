@@ -8,7 +8,7 @@ use super::Daemon;
 use crate::engine::{Aged, EngineError, Reply, Revision};
 use crate::gate::driver::{Members, change_group};
 use crate::gate::members::{Member, Patience, Presence, presence};
-use crate::gate::{Event, GroupRegister, MachineRegister, Seen, Share, shares, store};
+use crate::gate::{Event, GroupChange, GroupRegister, MachineRegister, Seen, Share, shares, store};
 use crate::log;
 use crate::names::Name;
 
@@ -110,15 +110,15 @@ impl Daemon {
     /// their event is over.
     async fn forget_machine(&self, member: &Member, key: &str, revision: &Revision) -> Result<(), EngineError> {
         let name = &member.name;
-        if member.register.leaving {
-            let (groups, _) = store::list::<GroupRegister>(&*self.engine, "groups/").await?;
-            for (key, group) in groups {
-                let group_name = key.strip_prefix("groups/").unwrap_or(&key);
-                let releases = group.releases(|_, holder| holder == name);
-                change_group(&*self.engine, group_name, &releases, 1).await?;
-                for change in releases {
-                    log::line(&format!("{change} in the group {group_name}: the machine has left"));
-                }
+        let (groups, _) = store::list::<GroupRegister>(&*self.engine, "groups/").await?;
+        for (key, group) in groups {
+            let group_name = key.strip_prefix("groups/").unwrap_or(&key);
+            let mut changes = group.releases(|_, holder| member.register.leaving && holder == name);
+            let next = group.next.filter(|next| next.by == *name);
+            changes.extend(next.map(|next| GroupChange::Unreserve { event_id: next.event_id }));
+            change_group(&*self.engine, group_name, &changes, 1).await?;
+            for change in changes {
+                log::line(&format!("{change} in the group {group_name}: the machine has left"));
             }
         }
         if self.engine.delete(key, revision).await? {

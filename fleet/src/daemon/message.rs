@@ -89,6 +89,14 @@ impl fmt::Display for Why {
                 }
                 write!(f, "; silent: {}", list(&silent.iter().cloned().collect::<Vec<_>>()))
             }
+            Self::Reserved { group, next } => {
+                let machines = list(&next.slots.iter().cloned().collect::<Vec<_>>());
+                write!(
+                    f,
+                    "the group {group} is reserved for an earlier event: {} of {machines}",
+                    next.event_id.escape_debug()
+                )
+            }
             Self::Window { group, closed: Closed { opens, can_wait: true } } => {
                 write!(f, "outside the maintenance windows of the group {group}; the next one begins at {opens:.0}")
             }

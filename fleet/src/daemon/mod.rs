@@ -30,9 +30,9 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::config::Config;
 use crate::engine::{Engine, EngineError, Revision};
-use crate::gate::driver::{Involvement, Question};
+use crate::gate::driver::{self, Involvement, Question};
 use crate::gate::members::{Member, Sightings};
-use crate::gate::{Answer, Event, EventRegister, MachineRegister, Part};
+use crate::gate::{Answer, Event, EventRegister, MachineRegister, Part, Why};
 use crate::gate::{closed_windows, events_prefix, shares, store};
 use crate::log;
 use crate::names::Name;
@@ -207,7 +207,8 @@ impl Daemon {
         let (shares, seen): (Vec<_>, Vec<_>) =
             shares(&self.config.groups, &event, members.as_deref()).into_iter().unzip();
         let closed = closed_windows(&self.config.groups, &event, Timestamp::now());
-        let part = Part { closed, ..Part::new(self.machine.clone(), event, shares, self.config.take_over_after) };
+        let part = Part::new(self.machine.clone(), event, shares, self.config.take_over_after);
+        let part = Part { closed, now: driver::now(), ..part };
         let key = part.event.key();
         // The watcher records before it asks. A file that cannot be read is reported by the task that reads it.
         let _ = self.audit.borrow_mut().read_new(Instant::now());
@@ -222,7 +223,7 @@ impl Daemon {
             involvement.set_shares(&part);
             involvement.recall_members(members.is_some().then_some(seen));
             let answer = involvement.ask(&*self.engine, self, question).await?;
-            if involvement.has_slots() {
+            if involvement.has_slots() || matches!(answer, Answer::Closed(Why::NoSlot { .. })) {
                 self.has_claimed();
             }
             if (question, &answer) == (Question::Prepare, &Answer::Open) {

@@ -4,6 +4,7 @@
 //! seen and for which another machine may hold a slot still, or a mark.
 
 use std::collections::{BTreeSet, HashSet};
+use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
@@ -109,8 +110,16 @@ impl Daemon {
                 is_own && (self.is_back(id, pause) || lost.contains(id))
                     || !is_own && silent.contains(machine) && self.may_free(id)
             });
-            driver::change_group(&*self.engine, &group, &releases, register.held().len()).await?;
-            for change in &releases {
+            let mut changes = releases.clone();
+            if let Some(next) = &register.next {
+                if self.is_past(&next.event_id, &next.by) {
+                    changes.push(GroupChange::Unreserve { event_id: next.event_id.clone() });
+                } else {
+                    holds_any |= next.by == self.machine;
+                }
+            }
+            driver::change_group(&*self.engine, &group, &changes, register.held().len()).await?;
+            for change in &changes {
                 log::line(&format!("{change} in the group {group}"));
             }
             let own = register.claims.values().filter(|claim| claim.slots.contains(&self.machine)).count();
@@ -162,6 +171,13 @@ impl Daemon {
     fn is_back(&self, id: &str, pause: Duration) -> bool {
         let now = Instant::now();
         self.audit.borrow().in_service_since(id, now).is_some_and(|since| now - since >= pause)
+    }
+
+    /// Whether an event that a machine was refused does not wait for a slot any more: it is over, or this machine's watcher does not ask.
+    fn is_past(&self, id: &str, by: &Name) -> bool {
+        let asks =
+            |asked: &Rc<super::Asked>| asked.event_id == id && asked.questioned_at.get().elapsed() < ASKED_AGAIN_WITHIN;
+        self.audit.borrow().over_since(id).is_some() || *by == self.machine && !self.events.borrow().values().any(asks)
     }
 
     /// Whether an event is over for so long that others may free the slots of silent machines.

@@ -22,6 +22,7 @@ pub use event::{Event, events_prefix};
 pub use group::{closed_windows, shares};
 pub use protocol::{Answer, Part, Progress, Seen, Share, Step, Why};
 pub use register::{
-    Claim, EventChange, EventRegister, Go, GroupChange, GroupRegister, MachineRegister, Mark, MarkPart, Marked, Stamp,
+    Claim, EventChange, EventRegister, Go, GroupChange, GroupRegister, MachineRegister, Mark, MarkPart, Marked, Next,
+    Stamp,
 };
 pub use window::{Closed, WindowConfig, opening};

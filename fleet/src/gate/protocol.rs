@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::event::Event;
-use super::register::{EventChange, EventRegister, GroupChange, GroupRegister, Mark};
+use super::register::{EventChange, EventRegister, GroupChange, GroupRegister, Mark, Next, Stamp};
 use super::window::Closed;
 use crate::names::Name;
 
@@ -50,6 +50,8 @@ pub struct Part {
     pub take_over_after: Duration,
     /// The groups whose maintenance windows are closed now.
     pub closed: BTreeMap<String, Closed>,
+    /// The time by this machine's clock. A reservation ends with the `NotBefore` of its event; nothing else is decided by it.
+    pub now: Stamp,
 }
 
 /// What this process knows about one event's registers.
@@ -118,6 +120,13 @@ pub enum Why {
         /// How many may be.
         limit: u32,
     },
+    /// The group is reserved for another event, which is earlier.
+    Reserved {
+        /// The group.
+        group: String,
+        /// For which.
+        next: Next,
+    },
     /// It is outside the maintenance windows of this group.
     Window {
         /// The group.
@@ -134,7 +143,7 @@ impl Part {
             shares.clear();
         }
         shares.sort_by(|a, b| a.group.cmp(&b.group));
-        Self { machine, event, shares, take_over_after, closed: BTreeMap::new() }
+        Self { machine, event, shares, take_over_after, closed: BTreeMap::new(), now: 0 }
     }
 
     /// May this machine prepare? From now on it is not ready.
@@ -237,9 +246,15 @@ impl Part {
         if let Some(&unread) = missing.iter().find(|&&index| progress.group(index).is_none()) {
             return Some(Step::ReadGroup(unread));
         }
-        if let Some(why) = missing.iter().find_map(|&index| self.refusal(progress, index)) {
-            // Who holds a slot may be gone by now.
-            if progress.members.is_none() && matches!(why, Why::NoSlot { .. }) {
+        if let Some((index, why)) = missing.iter().find_map(|&index| Some((index, self.refusal(progress, index)?))) {
+            if let Some(next) = self.reservation(progress, index, &why) {
+                let limit = progress.seen(index).map_or(self.shares[index].limit, |seen| seen.limit);
+                return Some(Step::ChangeGroup(index, GroupChange::Reserve { next, limit }));
+            }
+            // Who holds a slot may be gone by now, and so may the machine for which the group is reserved. Those that wait behind the
+            // next event watch the group alone.
+            let is_next = matches!(why, Why::NoSlot { .. }) && self.is_next(progress, index);
+            if progress.members.is_none() && (is_next || matches!(why, Why::Reserved { .. })) {
                 return Some(Step::LookAtMembers);
             }
             return Some(match progress.claimed.last() {
@@ -269,10 +284,50 @@ impl Part {
         let Seen { limit, silent } =
             progress.seen(index).cloned().unwrap_or_else(|| Seen { limit: share.limit, ..Seen::default() });
         if group.admits(&self.event.id, &share.slots, limit, &silent) {
-            return None;
+            let next = self.earlier(progress, index).filter(|_| !is_begun)?;
+            // Both may have their slots.
+            let slots = share.slots.union(&next.slots).cloned().collect();
+            let fits = group.admits(&self.event.id, &slots, limit, &silent) && slots.len() <= limit as usize;
+            return (!fits).then(|| Why::Reserved { group: share.group.clone(), next: next.clone() });
         }
         let held = group.held().into_iter().chain(&silent).cloned().collect::<BTreeSet<_>>().into_iter().collect();
         Some(Why::NoSlot { group: share.group.clone(), held, silent, limit })
+    }
+
+    /// The event for which a group is reserved, unless that does not count any more: its time has come, or who was refused is silent.
+    fn next_of<'a>(&self, progress: &'a Progress, index: usize) -> Option<&'a Next> {
+        let next = progress.group(index)?.next.as_ref()?;
+        let is_silent = progress.seen(index).is_some_and(|seen| seen.silent.contains(&next.by));
+        let is_over = next.not_before.is_some_and(|not_before| not_before <= self.now);
+        (!is_silent && !is_over).then_some(next)
+    }
+
+    /// The one that is before this part's event.
+    fn earlier<'a>(&self, progress: &'a Progress, index: usize) -> Option<&'a Next> {
+        self.next_of(progress, index).filter(|next| next.order() < self.as_next(index).order())
+    }
+
+    fn is_next(&self, progress: &Progress, index: usize) -> bool {
+        self.next_of(progress, index).is_some_and(|next| next.event_id == self.event.id)
+    }
+
+    /// This part's event as the next one.
+    fn as_next(&self, index: usize) -> Next {
+        let not_before = self.event.not_before.map(|time| u64::try_from(time.as_second()).unwrap_or_default());
+        let (event_id, slots, by) = (self.event.id.clone(), self.shares[index].slots.clone(), self.machine.clone());
+        Next { event_id, slots, by, not_before }
+    }
+
+    /// The reservation of a group that refuses this part's event, if it is to be made: the group has none, or one that is later.
+    fn reservation(&self, progress: &Progress, index: usize, why: &Why) -> Option<Next> {
+        let own = self.as_next(index);
+        let is_refused = matches!(why, Why::NoSlot { .. });
+        let is_first = self.next_of(progress, index).is_none_or(|next| own.order() < next.order());
+        let is_new =
+            |next: &Next| (&next.event_id, &next.slots, next.not_before) != (&own.event_id, &own.slots, own.not_before);
+        let is_moved = self.is_next(progress, index) && progress.group(index)?.next.as_ref().is_some_and(is_new);
+        let is_over = own.not_before.is_some_and(|not_before| not_before <= self.now);
+        (is_refused && !is_over && (is_first || is_moved)).then_some(own)
     }
 
     /// Whether the event has the slots of this share already.
@@ -340,7 +395,7 @@ impl Progress {
             GroupChange::GiveBack { .. } | GroupChange::Release { .. } => {
                 self.claimed.remove(&index);
             }
-            GroupChange::Occupy { .. } => {}
+            GroupChange::Occupy { .. } | GroupChange::Reserve { .. } | GroupChange::Unreserve { .. } => {}
         }
     }
 

@@ -86,6 +86,27 @@ pub struct Claim {
     pub at: Stamp,
 }
 
+/// The event for which a group is reserved: of those that were refused the one whose `NotBefore` is first. Nobody else takes slots
+/// that it needs, so that a large event is not overtaken by small ones for ever.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Next {
+    /// The event.
+    pub event_id: String,
+    /// The machines of the group that it affects.
+    pub slots: BTreeSet<Name>,
+    /// Who was refused.
+    pub by: Name,
+    /// When Azure starts it, in seconds since 1970; `None`: that is unknown, and later than everything that is known.
+    pub not_before: Option<u64>,
+}
+
+impl Next {
+    /// Events come in this order.
+    pub fn order(&self) -> (u64, &str) {
+        (self.not_before.unwrap_or(u64::MAX), &self.event_id)
+    }
+}
+
 /// `G`: who of a group may be out of service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GroupRegister {
@@ -93,6 +114,9 @@ pub struct GroupRegister {
     pub limit: u32,
     /// The claims, by the event's id. It is the same claim when the event's machines change.
     pub claims: BTreeMap<String, Claim>,
+    /// For whom the group is reserved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Next>,
 }
 
 impl GroupRegister {
@@ -199,6 +223,18 @@ pub enum GroupChange {
         /// The machine.
         machine: Name,
     },
+    /// A machine was refused, and its event is the next one, unless an earlier one is.
+    Reserve {
+        /// What the group is reserved for.
+        next: Next,
+        /// How many machines may be out of service.
+        limit: u32,
+    },
+    /// An event is not the next one any more.
+    Unreserve {
+        /// The event.
+        event_id: String,
+    },
     /// A machine does not rely on its claim any more. Without anybody who does, the claim ends.
     GiveBack {
         /// The event.
@@ -226,6 +262,8 @@ impl fmt::Display for GroupChange {
                     event_id.escape_debug()
                 )
             }
+            Self::Reserve { next, .. } => write!(f, "{} reserved it for {}", next.by, next.event_id.escape_debug()),
+            Self::Unreserve { event_id } => write!(f, "it is not reserved for {} any more", event_id.escape_debug()),
             Self::GiveBack { event_id, by } => write!(f, "{by} gave back its claim for {}", event_id.escape_debug()),
             Self::Release { event_id, machine } => write!(f, "freed {machine} of {}", event_id.escape_debug()),
         }
@@ -249,7 +287,13 @@ impl GroupChange {
                 }
                 claim.slots.extend(slots.iter().cloned());
                 claim.by.insert(by.clone());
+                register.unreserve(event_id);
             }
+            Self::Reserve { next, limit } => {
+                register.limit = *limit;
+                register.next = Some(next.clone());
+            }
+            Self::Unreserve { event_id } => register.unreserve(event_id),
             Self::Occupy { event_id, machine } => {
                 let claim = register.claims.entry(event_id.clone()).or_default();
                 if claim.slots.is_empty() {
@@ -276,6 +320,10 @@ impl GroupChange {
 }
 
 impl GroupRegister {
+    fn unreserve(&mut self, event_id: &str) {
+        self.next.take_if(|next| next.event_id == event_id);
+    }
+
     /// Changes a claim, if it exists, and removes it unless `change` returns that it stays.
     fn change_claim(&mut self, event_id: &str, change: impl FnOnce(&mut Claim) -> bool) {
         if let Some(claim) = self.claims.get_mut(event_id)

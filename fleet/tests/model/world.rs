@@ -380,7 +380,10 @@ impl World {
                 }
             }
             Action::LosePost(event) => self.posted[event] = false,
-            Action::NotBefore(event) => self.status[event] = Status::Forced,
+            Action::NotBefore(event) => {
+                self.status[event] = Status::Forced;
+                self.unreserve(setup, event);
+            }
             Action::End(event) => {
                 self.status[event] = Status::Over { approved: self.status[event] == Status::Approved };
                 self.posted[event] = false;
@@ -584,6 +587,18 @@ impl World {
             return;
         }
         *involved = Involvement { phase: Phase::Done, is_ready: false, progress: Progress::default() };
+    }
+
+    /// The event does not wait for slots any more: the group is not reserved for it.
+    fn unreserve(&mut self, setup: &Setup, event: usize) {
+        let change = GroupChange::Unreserve { event_id: format!("event-{event}") };
+        for register in &mut self.group_registers {
+            let mut group = (*register.current).clone();
+            change.apply(&mut group, 0);
+            if group != *register.current {
+                register.put(Arc::new(group), setup.stale_reads);
+            }
+        }
     }
 
     /// The register of a part's group, and its index.

@@ -26,7 +26,7 @@ fn a_silent_machine_counts_as_out_of_service_also_for_a_daemon_that_has_just_sta
         for daemon in [&a, &fleet.start("b")] {
             assert_eq!(refused_by(daemon).await, ["c"]);
         }
-        assert_eq!(fleet.store.read("groups/db").await, Ok(None), "nobody took a place");
+        assert!(group(&a, "groups/db").await.claims.is_empty(), "nobody took a place");
         // The one that is affected counts once, and one that comes back does not count.
         assert_eq!(
             a.answer(Question::Prepare, Event::new("both", "Reboot", ["a", "c"].map(Into::into).into())).await,
@@ -163,5 +163,60 @@ fn a_machine_that_prepares_at_the_last_call_holds_its_slot_whatever_the_limit_is
         let b = fleet.start("b");
         fleet.run(&[&a, &b, &c], MINUTE).await;
         assert_eq!(held().await, [""; 0], "what is over is not taken again");
+    });
+}
+
+/// An event of three machines waits until they all fit, while small ones come and go.
+#[test]
+fn a_large_event_is_not_overtaken_by_small_ones() {
+    let three = ONE.replace("max_unavailable = 1", "max_unavailable = 3");
+    run_fleet(&three, async |fleet| {
+        let daemons: Vec<_> = (0..8).map(|number| fleet.start(&format!("m{number}"))).collect();
+        let all: Vec<_> = daemons.iter().collect();
+        fleet.run(&all, Duration::from_secs(1)).await;
+        let now = i64::try_from(driver::now()).expect("a time");
+        let event = |id: &str, resources: &[usize], minutes: i64| Event {
+            not_before: Some(jiff::Timestamp::from_second(now + 60 * minutes).expect("a time")),
+            ..Event::new(id, "Reboot", resources.iter().map(|number| format!("m{number}").into()).collect())
+        };
+        let asks =
+            async |machine: usize, event: &Event| daemons[machine].answer(Question::Prepare, event.clone()).await;
+        let is_open = async |machine: usize, event: &Event| asks(machine, event).await == Ok(Answer::Open);
+        let ends = |machine: usize, id: &str| {
+            record(&daemons[machine], &format!(r#"{{"record":"prepare","event_id":{id:?},"outcome":"ready"}}"#));
+            is_over(&daemons[machine], id);
+            record(&daemons[machine], &format!(r#"{{"record":"recover","event_ids":[{id:?}],"outcome":"done"}}"#));
+        };
+        let [small, large, later, earlier] = [
+            event("small", &[0], 20),
+            event("large", &[1, 2, 3], 20),
+            event("later", &[4], 30),
+            event("earlier", &[5], 10),
+        ];
+        assert!(is_open(0, &small).await && !is_open(1, &large).await);
+        let answer = asks(4, &later).await.expect("an answer");
+        assert!(
+            matches!(&answer, Answer::Closed(Why::Reserved { next, .. }) if next.event_id == "large"),
+            "{answer:?}"
+        );
+        assert!(is_open(5, &earlier).await, "it is before the large one");
+        ends(0, "small");
+        fleet.run(&all, MINUTE).await;
+        assert!(!is_open(1, &large).await && !is_open(4, &later).await);
+        ends(5, "earlier");
+        // The watchers ask all the time.
+        for _ in 0..12 {
+            assert!(!is_open(4, &later).await);
+            let _ = asks(1, &large).await;
+            fleet.run(&all, Duration::from_secs(5)).await;
+        }
+        assert!(is_open(2, &large).await && !is_open(4, &later).await, "its machines were granted together");
+        assert_eq!(group(&daemons[0], "groups/db").await.next.map(|next| next.event_id), Some("later".to_owned()));
+        // Nobody asks for it any more, and then its time has come.
+        fleet.run(&all, MINUTE).await;
+        assert_eq!(group(&daemons[0], "groups/db").await.next, None);
+        let past = event("past", &[6], -1);
+        assert!(!is_open(6, &past).await && !is_open(7, &event("last", &[7], 60)).await);
+        assert_eq!(group(&daemons[0], "groups/db").await.next.map(|next| next.event_id), Some("last".to_owned()));
     });
 }
