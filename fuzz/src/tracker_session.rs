@@ -30,10 +30,9 @@ struct EventState {
     prepared_for: Option<(String, u32)>,
     /// The preparation in progress.
     running: Option<u32>,
-    /// Since the event changed, the gate has opened for the preparation, or the last call has come.
+    /// Since the event changed, the gate has opened for the preparation, or the last call has come; the preparation is by that.
     may_prepare: bool,
     last_call: bool,
-    /// It was prepared for by the last call, so that the gate is asked meanwhile.
     by_last_call: bool,
     prepared: Option<Preparation>,
     /// Another machine may be still to be recovered from it, also if it has returned meanwhile.
@@ -388,8 +387,8 @@ impl Host {
                 Step::Gate { event, phase, attempt } => {
                     let id = key(event.event_id());
                     let event = self.events.entry(id.clone()).or_default();
-                    let is_idle = event.running.is_none() || event.by_last_call;
-                    assert!(self.has_gate && is_idle && !event.ended, "{id}: {event:?}");
+                    assert!(self.has_gate && !event.ended, "{id}: {event:?}");
+                    assert!(event.running.is_none() || event.by_last_call, "{id}: {event:?}");
                     event.may_prepare |= (phase, self.gate_answer) == (GatePhase::Prepare, GateAnswer::Open);
                     let outcome = self.session.gate_answered(attempt, self.gate_answer, self.now);
                     assert_eq!(outcome, AnswerOutcome::Accepted);
@@ -506,9 +505,7 @@ impl Host {
     /// Invariant 7.
     fn changed(&mut self, id: String, change: Change) {
         let exceeded = self.exceeded;
-        if let Some(event) = self.events.get_mut(&id) {
-            (event.may_prepare, event.last_call) = (false, false);
-        }
+        self.events.entry(id.clone()).and_modify(|event| (event.may_prepare, event.last_call) = (false, false));
         let known = self.events.get(&id).filter(|event| !event.ended).cloned();
         match (change, known) {
             (Change::Scheduled | Change::StartedWithoutNotice, None) => {

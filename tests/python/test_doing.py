@@ -140,11 +140,8 @@ def test_a_watch_reports_an_event_from_start_to_end(tmp_path: Path) -> None:
         "started",
         "completed",
     ]
-    assert [record.outcome for record in records if isinstance(record, (se.Prepare, se.Recover))] == [
-        "begun",
-        "ready",
-        "done",
-    ]
+    outcomes = [record.outcome for record in records if isinstance(record, (se.Prepare, se.Recover))]
+    assert outcomes == ["begun", "ready", "done"]
     assert [what for what, _ in seen] == ["prepare", "recover"]
     event = seen[0][1]
     assert isinstance(event, se.Event)
@@ -253,11 +250,8 @@ def test_a_worker_runs_even_if_no_thread_can_be_started(monkeypatch: pytest.Monk
         options: dict[str, Any] = {"until_idle": True, "interval": 0.2}
         records = list(client.watch(PREPARE, prepare=done.append, recover=done.append, **options))
     assert refused
-    assert [record.outcome for record in records if isinstance(record, (se.Prepare, se.Recover))] == [
-        "begun",
-        "ready",
-        "done",
-    ]
+    outcomes = [record.outcome for record in records if isinstance(record, (se.Prepare, se.Recover))]
+    assert outcomes == ["begun", "ready", "done"]
     assert len(done) == 2
 
 
