@@ -12,6 +12,7 @@ pub mod cli;
 pub mod config;
 pub mod daemon;
 pub mod engine;
+mod failure;
 pub mod gate;
 pub mod http;
 #[cfg(feature = "kubernetes")]

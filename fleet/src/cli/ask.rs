@@ -12,9 +12,9 @@ use std::time::Duration;
 use scheduled_events_core::record::Printable;
 use serde_json::value::RawValue;
 
-use super::Failure;
 use crate::config::Config;
 use crate::daemon::message::{LINE_MAX, Reply, Word};
+use crate::failure::Failure;
 use crate::log;
 
 /// The exit code for "another machine approves".

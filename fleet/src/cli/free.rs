@@ -3,10 +3,11 @@
 
 use tokio::time::sleep;
 
-use super::{Failure, print};
+use super::output::print;
 use crate::config::Config;
 use crate::daemon::machine_key;
 use crate::engine::{self, EngineError};
+use crate::failure::Failure;
 use crate::gate::{GroupRegister, MachineRegister, driver, store};
 use crate::log;
 use crate::names::Name;

@@ -5,6 +5,7 @@
 
 mod ask;
 mod free;
+mod output;
 mod probe;
 mod status;
 
@@ -19,6 +20,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::config::Config;
 use crate::daemon::{Daemon, notify_stopping};
 use crate::engine;
+use crate::failure::Failure;
 use crate::http::install_tls;
 use crate::log;
 use crate::metadata::{self, Compute};
@@ -26,6 +28,7 @@ use crate::names::Name;
 #[cfg(feature = "kubernetes")]
 use crate::node;
 use crate::relay::{self, file::RelayFile};
+use output::print;
 
 /// One approval for many machines: the gate that `scheduled-events watch --gate` asks.
 #[derive(Parser)]
@@ -93,25 +96,6 @@ struct NodeArguments {
     /// The node [default: `NODE_NAME`, or what follows from the machine's name]
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
-}
-
-/// Why a command failed, and its exit code.
-pub struct Failure {
-    exit_code: u8,
-    /// Empty: there is nothing to tell.
-    message: String,
-}
-
-impl Failure {
-    /// Something cannot be reached, or refuses.
-    pub fn refused(message: impl Into<String>) -> Self {
-        Self { exit_code: 1, message: message.into() }
-    }
-
-    /// The arguments or the configuration are invalid.
-    pub fn usage(message: impl Into<String>) -> Self {
-        Self { exit_code: 2, message: message.into() }
-    }
 }
 
 /// Runs the command with these arguments, of which the first is the program's name, and returns its exit code.
@@ -206,15 +190,4 @@ async fn run_daemon(config: Config) -> Result<(), Failure> {
     };
     notify_stopping();
     result.map_err(Failure::refused)
-}
-
-/// Writes a result to standard output. A reader that has seen enough, such as `head`, needs no message.
-fn print(text: &str) -> Result<(), Failure> {
-    use std::io::{ErrorKind, Write as _};
-
-    let mut output = std::io::stdout().lock();
-    output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|error| match error.kind() {
-        ErrorKind::BrokenPipe => Failure::refused(""),
-        _ => Failure::refused(format!("cannot write to standard output: {error}")),
-    })
 }

@@ -9,8 +9,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use super::Failure;
 use crate::config::Config;
+use crate::failure::Failure;
 
 /// How long the daemon may take. It does nothing that takes long between two looks at its socket.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -8,10 +8,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::{Failure, print};
+use super::output::print;
 use crate::config::{Config, GroupConfig};
 use crate::daemon::message;
 use crate::engine::{self, Aged, Engine, EngineError, StoreTime};
+use crate::failure::Failure;
 use crate::gate::driver::{MARKS, marks_prefix, now};
 use crate::gate::members::{Member, Patience, Presence, presence};
 use crate::gate::store::{decode, list};

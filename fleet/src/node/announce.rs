@@ -11,8 +11,8 @@ use super::event::HookEvent;
 use super::name::node_name;
 use super::print;
 use super::record::record_of;
-use crate::cli::Failure;
 use crate::config::Config;
+use crate::failure::Failure;
 use crate::metadata;
 use crate::names::Name;
 

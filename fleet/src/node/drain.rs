@@ -21,8 +21,8 @@ use super::pods::{DrainPod, PodRules};
 use super::record::{Cordon, cordon_of, take_out};
 use super::reporter::Reporter;
 use super::{boot_id, print};
-use crate::cli::Failure;
 use crate::config::Config;
+use crate::failure::Failure;
 
 /// A watch is begun again so often, so that a server that is silent is noticed.
 const WATCH_SECONDS: u32 = 30;

@@ -12,8 +12,8 @@ use super::name::node_name;
 use super::record::{Cordon, check_ready, cordon_of, put_back, record_of};
 use super::reporter::Reporter;
 use super::{boot_id, print};
-use crate::cli::Failure;
 use crate::config::Config;
+use crate::failure::Failure;
 use crate::metadata;
 
 /// How often the node is looked at while it is not ready.

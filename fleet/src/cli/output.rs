@@ -1,0 +1,14 @@
+//! The output of the commands.
+
+use std::io::{ErrorKind, Write as _};
+
+use crate::failure::Failure;
+
+/// Writes a result to standard output. A reader that has seen enough, such as `head`, needs no message.
+pub(super) fn print(text: &str) -> Result<(), Failure> {
+    let mut output = std::io::stdout().lock();
+    output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|error| match error.kind() {
+        ErrorKind::BrokenPipe => Failure::refused(""),
+        _ => Failure::refused(format!("cannot write to standard output: {error}")),
+    })
+}

@@ -1,0 +1,20 @@
+//! What a command ends with if it fails.
+
+/// Why a command failed, and its exit code.
+pub struct Failure {
+    pub(crate) exit_code: u8,
+    /// Empty: there is nothing to tell.
+    pub(crate) message: String,
+}
+
+impl Failure {
+    /// Something cannot be reached, or refuses.
+    pub fn refused(message: impl Into<String>) -> Self {
+        Self { exit_code: 1, message: message.into() }
+    }
+
+    /// The arguments or the configuration are invalid.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self { exit_code: 2, message: message.into() }
+    }
+}
