@@ -172,6 +172,27 @@ pub enum Limit {
     Percent(u32),
 }
 
+impl std::fmt::Display for Limit {
+    /// As in the configuration.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Count(count) => write!(f, "{count}"),
+            Self::Percent(percent) => write!(f, "{percent}%"),
+        }
+    }
+}
+
+impl std::str::FromStr for Limit {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.strip_suffix('%') {
+            Some(percent) => percent.parse().map(Self::Percent),
+            None => text.parse().map(Self::Count),
+        }
+    }
+}
+
 impl<'de> Deserialize<'de> for Limit {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]

@@ -1,5 +1,7 @@
 //! This machine's register: the heartbeat, and what others need to know of the machine.
 
+use std::collections::BTreeMap;
+
 use tokio::time::sleep;
 
 use super::{Daemon, Forced, machine_key};
@@ -49,6 +51,12 @@ impl Daemon {
         Ok(())
     }
 
+    /// The limits of this machine's groups.
+    fn limits(&self) -> BTreeMap<String, String> {
+        let own = self.config.groups.iter().filter(|group| group.has(&self.machine));
+        own.map(|group| (group.register_name(), group.max_unavailable.to_string())).collect()
+    }
+
     /// What this machine's register says, but for the beat.
     pub(super) fn register(&self) -> MachineRegister {
         let forced = self.forced.borrow().clone().unwrap_or_default();
@@ -57,6 +65,7 @@ impl Daemon {
             beat: 0,
             written: self.engine.clock().map(|clock| clock.now.0),
             leaving: self.is_leaving.get(),
+            limits: self.limits(),
             zone: self.zone.clone(),
             forced: forced.count,
             forced_events: forced.events,

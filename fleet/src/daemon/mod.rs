@@ -353,6 +353,7 @@ impl Daemon {
             forced: self.forced.borrow().as_ref().map_or(0, |forced| forced.count),
             events: self.open_events().len(),
             engine_up: !self.problems.has(&["the heartbeat", "the machines", "the groups"]),
+            limits_differ: self.problems.has(&["the limits"]),
             forgotten: self.forgotten.get(),
             freed: self.freed.get(),
         }

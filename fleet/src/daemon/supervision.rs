@@ -69,6 +69,8 @@ pub(super) struct Metrics {
     pub(super) events: usize,
     /// Whether the engine answers.
     pub(super) engine_up: bool,
+    /// Whether machines of a group have different limits of it.
+    pub(super) limits_differ: bool,
     /// How many machines this process has forgotten.
     pub(super) forgotten: u64,
     /// How many slots of other machines this process has freed.
@@ -98,6 +100,12 @@ impl Metrics {
                 "counter",
                 "Places of silent machines that this daemon has freed after an event.",
                 self.freed,
+            ),
+            (
+                "limits_differ",
+                "gauge",
+                "Whether machines of a group have different limits of it.",
+                u64::from(self.limits_differ),
             ),
             ("engine_up", "gauge", "Whether the store of the registers answers.", u64::from(self.engine_up)),
         ] {
@@ -139,7 +147,7 @@ mod tests {
         let precious = folder.path().join("precious");
         fs::write(&precious, "kept").expect("written");
         std::os::unix::fs::symlink(&precious, folder.path().join("fleet.prom.tmp")).expect("a link");
-        let metrics = Metrics { forced: 2, events: 1, engine_up: true, forgotten: 3, freed: 4 };
+        let metrics = Metrics { forced: 2, events: 1, engine_up: true, limits_differ: false, forgotten: 3, freed: 4 };
         metrics.write(&path).expect("written");
         let text = fs::read_to_string(&path).expect("the file");
         assert!(

@@ -22,13 +22,32 @@ impl GroupConfig {
         self.machines.iter().any(|pattern| machine.matches(pattern))
     }
 
+    /// The group's name, as in the keys of its registers.
+    pub fn register_name(&self) -> String {
+        self.name.get_ref().to_ascii_lowercase()
+    }
+
+    /// The machines whose configuration has another limit of this group, each with it.
+    pub fn other_limits(&self, members: &[Member]) -> Vec<(Name, Limit)> {
+        let name = self.register_name();
+        let present = members.iter().filter(|member| member.presence != Presence::Gone && self.has(&member.name));
+        let limit = |member: &Member| Some((member.name.clone(), member.register.limits.get(&name)?.parse().ok()?));
+        present.filter_map(limit).filter(|(_, limit)| *limit != self.max_unavailable).collect()
+    }
+
     /// How many of so many machines may be out of service together. A share of an unknown number is without limit, so that nothing
     /// is refused because of it before the machines were counted.
     pub fn limit_of(&self, machines: Option<usize>) -> u32 {
-        match (self.max_unavailable, machines) {
-            (Limit::Count(count), _) => count,
-            (Limit::Percent(_), None) => u32::MAX,
-            (Limit::Percent(percent), Some(machines)) => {
+        self.max_unavailable.of(machines)
+    }
+}
+
+impl Limit {
+    fn of(self, machines: Option<usize>) -> u32 {
+        match (self, machines) {
+            (Self::Count(count), _) => count,
+            (Self::Percent(_), None) => u32::MAX,
+            (Self::Percent(percent), Some(machines)) => {
                 let machines = u32::try_from(machines).unwrap_or(u32::MAX / 100).min(u32::MAX / 100);
                 (machines * percent / 100).max(1)
             }
@@ -68,8 +87,15 @@ pub fn shares(groups: &[GroupConfig], event: &Event, members: Option<&[Member]>)
         all.extend(group.machines.iter().filter(|name| !name.contains('*')).map(|name| Name::from(name.as_str())));
         let silent = present.filter(|member| member.presence == Presence::Silent).map(|member| member.name.clone());
         let silent: BTreeSet<Name> = silent.collect();
+        // Where configurations differ, the smallest limit counts.
+        let others = group.other_limits(members.unwrap_or_default());
+        let limit_of = |machines: usize| {
+            let machines = members.is_some().then_some(machines);
+            let others = others.iter().map(|(_, limit)| limit.of(machines));
+            others.chain([group.limit_of(machines)]).min().unwrap_or_default()
+        };
         if !group.per_zone {
-            let limit = group.limit_of(members.is_some().then_some(all.len()));
+            let limit = limit_of(all.len());
             shares.push((Share { group: group.key(None), slots, limit }, Seen { limit, silent }));
             continue;
         }
@@ -77,7 +103,7 @@ pub fn shares(groups: &[GroupConfig], event: &Event, members: Option<&[Member]>)
         for zone in zones {
             let in_zone = |name: &&Name| zone_of(name) == zone;
             let of_zone = |names: &BTreeSet<Name>| names.iter().filter(in_zone).cloned().collect::<BTreeSet<_>>();
-            let limit = group.limit_of(members.is_some().then_some(of_zone(&all).len()));
+            let limit = limit_of(of_zone(&all).len());
             let seen = Seen { limit, silent: of_zone(&silent) };
             shares.push((Share { group: group.key(Some(&zone)), slots: of_zone(&slots), limit }, seen));
         }

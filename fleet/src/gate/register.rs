@@ -165,6 +165,9 @@ pub struct MachineRegister {
     /// It has prepared for an event after which it does not come back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub leaving: bool,
+    /// The limits of its groups in its configuration, by the groups' names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub limits: BTreeMap<String, String>,
     /// The availability zone, where the machine has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,

@@ -220,3 +220,19 @@ fn a_large_event_is_not_overtaken_by_small_ones() {
         assert_eq!(group(&daemons[0], "groups/db").await.next.map(|next| next.event_id), Some("last".to_owned()));
     });
 }
+
+#[test]
+fn where_the_limits_of_machines_differ_the_smallest_one_counts() {
+    run_fleet(&ONE.replace("max_unavailable = 1", "max_unavailable = 2"), async |mut fleet| {
+        let [a, b] = ["a", "b"].map(|name| fleet.start(name));
+        ONE.clone_into(&mut fleet.config);
+        let c = fleet.start("c");
+        fleet.run(&[&a, &b, &c], MINUTE).await;
+        assert_eq!(refused_by(&a).await, [""; 0]);
+        assert!(a.metrics().limits_differ);
+        let expected = "the group db has the limit 2 here and another one at c: the smallest one counts";
+        assert!(a.summary().contains(expected), "{}", a.summary());
+        let answer = b.answer(Question::Prepare, Event::new("other", "Reboot", ["b".into()].into())).await;
+        assert!(matches!(&answer, Ok(Answer::Closed(Why::NoSlot { limit: 1, .. }))), "{answer:?}");
+    });
+}
