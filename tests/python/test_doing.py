@@ -362,7 +362,7 @@ def test_polling_continues_while_a_worker_runs() -> None:
             kinds.append(record.record)
             if isinstance(record, se.Approval):
                 break
-        assert kinds[:2] == ["prepare", "approval"]
+        assert kinds[:3] == ["prepare", "prepare", "approval"]
 
 
 def test_a_watch_without_any_answer_raises_at_its_end() -> None:

@@ -77,7 +77,8 @@ class Machine:
             records.seek(0)
             done = [json.loads(line) for line in records]
         kinds = ("prepare", "approval", "recover")
-        return [f"{r['record']} {r.get('outcome', r.get('status'))}" for r in done if r["record"] in kinds]
+        words = [f"{r['record']} {r.get('outcome', r.get('status'))}" for r in done if r["record"] in kinds]
+        return [word for word in words if word != "prepare begun"]
 
 
 def stand_in(folder: Path, environment: "dict[str, str]", program: str, *names: str) -> "dict[str, str]":

@@ -46,7 +46,7 @@ def test_a_watcher_that_nobody_reads_polls_approves_recovers_and_logs(caplog: py
         watch.close()
         assert watch.closed
         kinds = [record.record for record in watch]
-    assert kinds[:4] == ["change", "decision", "prepare", "approval"]
+    assert kinds[:5] == ["change", "decision", "prepare", "prepare", "approval"]
     assert list(watch) == []
 
 

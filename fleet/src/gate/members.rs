@@ -115,12 +115,12 @@ mod tests {
         Patience { silent_after: Duration::from_secs(120), forget_after: Duration::from_secs(3600) };
     const NOW: u64 = 1_000_000_000;
 
-    fn clock(steady_for: u64) -> Option<Clock> {
-        Some(Clock { now: StoreTime(NOW), steady_for: Duration::from_secs(steady_for) })
+    fn clock(steady_for: u64) -> Clock {
+        Clock { now: StoreTime(NOW), steady_for: Duration::from_secs(steady_for) }
     }
 
     fn at(written: Option<u64>, leaving: bool) -> Presence {
-        presence(&MachineRegister { written, leaving, ..MachineRegister::default() }, None, clock(7200), PATIENCE)
+        presence(&MachineRegister { written, leaving, ..MachineRegister::default() }, None, Some(clock(7200)), PATIENCE)
     }
 
     #[test]
@@ -137,7 +137,7 @@ mod tests {
         }
         // What the store itself keeps counts first.
         let register = MachineRegister { written: Some(NOW), ..MachineRegister::default() };
-        assert_eq!(presence(&register, Some(StoreTime(NOW - 200_000)), clock(0), PATIENCE), Presence::Silent);
+        assert_eq!(presence(&register, Some(StoreTime(NOW - 200_000)), Some(clock(0)), PATIENCE), Presence::Silent);
     }
 
     #[test]
@@ -150,11 +150,11 @@ mod tests {
         assert_eq!(presence(&MachineRegister::default(), None, None, PATIENCE), Presence::Silent);
         let register = MachineRegister { written: Some(NOW - day), ..MachineRegister::default() };
         assert_eq!(
-            presence(&register, None, clock(3599), PATIENCE),
+            presence(&register, None, Some(clock(3599)), PATIENCE),
             Presence::Silent,
             "it may have jumped an hour ago"
         );
-        assert_eq!(presence(&register, None, clock(3600), PATIENCE), Presence::Gone);
+        assert_eq!(presence(&register, None, Some(clock(3600)), PATIENCE), Presence::Gone);
     }
 
     #[test]

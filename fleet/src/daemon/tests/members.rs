@@ -68,7 +68,7 @@ fn an_idle_machine_writes_its_heartbeat_and_reads_nothing() {
             fleet.run(&daemons, 20 * MINUTE).await;
             let (before, time) = (fleet.store.operations(), 10 * MINUTE);
             // Each call of `maintain` begins with a heartbeat.
-            fleet.run(&daemons, time - Duration::from_secs(1)).await;
+            fleet.run(&daemons, time.saturating_sub(Duration::from_secs(1))).await;
             let per_machine = (fleet.store.operations() - before) / machines;
             assert_eq!(per_machine, time.as_secs() / daemons[0].config.heartbeat.as_secs());
             let register = fleet.store.read("machines/machine_1").await.expect("read").expect("a register");

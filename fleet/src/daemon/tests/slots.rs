@@ -166,7 +166,7 @@ fn time_in_which_the_store_was_down_is_no_silence_of_another_machine() {
     run_with_slot_of_another(async |daemon, down| {
         let holds = async || group(&daemon, "groups/db").await.claims.contains_key("past");
         let run = async |time| assert!(timeout(time, daemon.maintain()).await.is_err());
-        run(daemon.config.return_within - daemon.config.silent_after + daemon.config.heartbeat / 2).await;
+        run(daemon.config.return_within.saturating_sub(daemon.config.silent_after) + daemon.config.heartbeat / 2).await;
         down.borrow_mut().push("");
         run(daemon.config.silent_after * 3).await;
         down.borrow_mut().clear();
@@ -193,7 +193,9 @@ fn heartbeats_that_cannot_be_read_are_no_silence() {
                 assert!(daemon.engine.delete(&key, &register.revision).await.expect("deleted"));
             }
             if was_read {
-                run(daemon.config.return_within - daemon.config.silent_after + daemon.config.heartbeat / 2).await;
+                run(daemon.config.return_within.saturating_sub(daemon.config.silent_after)
+                    + daemon.config.heartbeat / 2)
+                .await;
             }
             down.borrow_mut().push("machines/");
             run(daemon.config.return_within * 2).await;
