@@ -116,8 +116,15 @@ fn from_the_event_to_the_node_back_in_service() {
         }
         steps.push(step);
     }
-    let expected =
-        ["change scheduled", "prepare ready", "approval 200", "change started", "change completed", "recover done"];
+    let expected = [
+        "change scheduled",
+        "prepare begun",
+        "prepare ready",
+        "approval 200",
+        "change started",
+        "change completed",
+        "recover done",
+    ];
     assert_eq!(steps, expected);
     assert!(!cluster.is_cordoned());
     assert_eq!(cluster.taints(), [""; 0]);
@@ -133,7 +140,7 @@ fn a_watcher_that_is_killed_while_it_drains_neither_approves_early_nor_leaves_th
     cluster.wait_for("the cordon", || cluster.is_cordoned().then_some(()));
     drop(watcher);
     let before: Vec<_> = records.filter_map(|record| step(&record)).collect();
-    assert_eq!(before, ["change scheduled"]);
+    assert_eq!(before, ["change scheduled", "prepare begun"]);
 
     let (_watcher, records) = cluster.watch(&address);
     let mut steps = Vec::new();
@@ -149,7 +156,10 @@ fn a_watcher_that_is_killed_while_it_drains_neither_approves_early_nor_leaves_th
         }
         steps.push(step);
     }
-    assert_eq!(steps, ["prepare ready", "approval 200", "change started", "change completed", "recover done"]);
+    assert_eq!(
+        steps,
+        ["prepare begun", "prepare ready", "approval 200", "change started", "change completed", "recover done"]
+    );
     assert!(!cluster.is_cordoned());
 }
 
@@ -169,7 +179,7 @@ fn a_pod_that_is_replaced_during_an_event_goes_on_from_its_volume() {
             break;
         }
     }
-    assert_eq!(before, ["change scheduled", "prepare ready", "approval 200"]);
+    assert_eq!(before, ["change scheduled", "prepare begun", "prepare ready", "approval 200"]);
     drop(watcher);
     for file in ["policy.toml", "fleet.toml"] {
         std::fs::remove_file(cluster.folder.path().join(file)).unwrap();
@@ -193,7 +203,10 @@ fn a_drain_that_fails_is_not_approved_and_the_node_comes_back() {
     let (_server, address) = replay("user-reboot", "60");
     let (_watcher, records) = cluster.watch(&address);
     let steps: Vec<_> = records.filter_map(|record| step(&record)).collect();
-    assert_eq!(steps, ["change scheduled", "prepare failed", "change started", "change completed", "recover done"]);
+    assert_eq!(
+        steps,
+        ["change scheduled", "prepare begun", "prepare failed", "change started", "change completed", "recover done"]
+    );
     assert_eq!(cluster.pod_names(), ["web-1"]);
     assert!(!cluster.is_cordoned());
 }
