@@ -43,14 +43,13 @@ pub const RECOVERY_RETRY_MAX_MS: u32 = 300_000;
 pub const GATE_RETRY_MS: u32 = 5_000;
 
 /// The last call is at most so many seconds before an event's `NotBefore`: the machine prepares then although its gate has not
-/// said yes.
+/// answered yes.
 pub const LAST_CALL_MAX_S: u32 = 300;
 
 /// With a notice of fewer seconds, the machine does not wait for its gate.
 pub const LAST_CALL_NOTICE_MIN_S: u32 = 60;
 
-/// How long a gate has for its first answer, even after the last call: it need not be noticed that a gate which answers is slower
-/// than the session.
+/// How long a gate has for its first answer, even after the last call: one that answers at once is not taken for missing.
 pub const LAST_CALL_ANSWER_MS: u32 = 1_000;
 
 /// The notice of an event without a known `NotBefore`, in seconds, as far as the last call depends on it: the shortest that Azure

@@ -39,7 +39,7 @@ pub(super) struct Audit {
     pub(super) started: VecDeque<String>,
     /// Events that are over, and since when, oldest first. Other machines may hold slots for them.
     pub(super) ended: VecDeque<(String, Instant)>,
-    /// Events that this machine prepares for although the gate has not said yes, oldest first. It may hold no slot.
+    /// Events that this machine prepares for although the gate has not answered yes, oldest first. It may hold no slot.
     pub(super) last_calls: VecDeque<String>,
     /// How many records were read.
     pub(super) records: u64,

@@ -40,7 +40,7 @@ impl Daemon {
         }
     }
 
-    /// A machine that prepares although the gate has not said yes is out of service all the same: it holds its slots, whatever the limit
+    /// A machine that prepares although the gate has not answered yes is out of service all the same: it holds its slots, whatever the limit
     /// is. The event's other machines take theirs as usual.
     async fn occupy(&self) -> Result<(), EngineError> {
         let Some(event_id) = self.audit.borrow().last_calls.front().cloned() else { return Ok(()) };

@@ -53,7 +53,7 @@ impl Drop for Process {
 /// A real etcd on this machine.
 pub(crate) struct EtcdServer {
     pub(crate) url: String,
-    process: Process,
+    pub(crate) process: Process,
     _folder: TempDir,
 }
 

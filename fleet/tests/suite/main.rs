@@ -15,6 +15,7 @@ mod fake;
 mod fixture;
 mod gate;
 mod groups;
+mod last_call;
 mod lost_state;
 mod operator;
 // It has the fields of all features.

@@ -1,0 +1,78 @@
+//! Whatever becomes of the daemon, the store or a free place: a machine prepares by its last call, and nobody approves.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::fixture::{EtcdServer, FLEET_COMMAND, Process, block_on, wait_for, watcher_command};
+use crate::three_machines::{MACHINES, Machine, POLICY, replay};
+
+/// How long before `NotBefore`: three seconds after the first sight of the event, whose notice is 15 minutes.
+const LAST_CALL: &str = "14m57s";
+
+/// Watches as a machine, with the gate of its configuration.
+fn watch(machine: &Machine, root: &Path, url: &str) -> Process {
+    let gate = format!("'{FLEET_COMMAND}' --config '{}' ask", machine.config.display());
+    let mut command = Command::new(watcher_command());
+    command.args([
+        "watch",
+        "--endpoint",
+        url,
+        "--vm-name",
+        machine.name,
+        "--interval",
+        "200ms",
+        "--last-call",
+        LAST_CALL,
+    ]);
+    command.arg("--policy").arg(root.join("policy.toml")).arg("--audit").arg(machine.folder.join("audit"));
+    command.args(["--gate", &gate, "--prepare", "true", "--recover", "true", "--quiet"]);
+    Process::start(command.stdout(Stdio::null()).stderr(Stdio::null()))
+}
+
+fn stop(process: &Process) {
+    let status = Command::new("kill").args(["-STOP", &process.0.id().to_string()]).status().expect("kill");
+    assert!(status.success());
+}
+
+/// What goes wrong before the event is announced.
+type Failure = fn(&mut Machine, &mut EtcdServer);
+
+#[test]
+fn a_machine_prepares_by_its_last_call_and_nobody_approves() {
+    let failures: [(&str, Failure); 5] = [
+        ("no daemon runs", |machine, _| machine.daemon = None),
+        ("the daemon is stopped", |machine, _| stop(machine.daemon.as_ref().expect("a daemon"))),
+        ("the store is gone", |_, etcd| drop(etcd.process.0.kill())),
+        ("the store accepts connections and does not answer", |_, etcd| stop(&etcd.process)),
+        ("no place is free", |_, etcd| {
+            let group = r#"{"format":1,"limit":1,"claims":{"other":{"slots":["westno_5"],"by":["westno_5"],"at":1}}}"#;
+            block_on(etcd.engine().swap("groups/web", None, group)).expect("written");
+        }),
+    ];
+    std::thread::scope(|scope| {
+        for (what, fail) in failures {
+            scope.spawn(move || {
+                let (root, mut etcd) = (TempDir::new().expect("a folder"), EtcdServer::start());
+                let root = root.path();
+                std::fs::write(root.join("policy.toml"), POLICY).expect("a policy");
+                let (_replay, url) = replay(root);
+                let mut machine = Machine::new(MACHINES[0], root, &etcd, &url);
+                machine.start_daemon();
+                fail(&mut machine, &mut etcd);
+                let _watcher = watch(&machine, root, &url);
+                wait_for(what, || machine.records("prepare").into_iter().find(|record| record["outcome"] == "ready"));
+                let calls = machine.records("gate").into_iter().filter(|record| record["outcome"] == "last-call");
+                assert_eq!(calls.count(), 1, "{what}");
+                let outcomes: Vec<_> =
+                    machine.records("prepare").iter().map(|record| record["outcome"].clone()).collect();
+                assert_eq!(outcomes, ["begun", "ready"].map(Value::from), "{what}");
+                std::thread::sleep(Duration::from_secs(2));
+                assert!(machine.records("approval").is_empty(), "{what}: it was approved");
+            });
+        }
+    });
+}
