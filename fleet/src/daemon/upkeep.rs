@@ -40,8 +40,8 @@ impl Daemon {
         }
     }
 
-    /// A machine that prepares although the gate has not answered yes is out of service all the same: it holds its slots, whatever the limit
-    /// is. The event's other machines take theirs as usual.
+    /// A machine that prepares without the gate's yes is out of service all the same: it holds its slots, whatever the limit is. The
+    /// event's other machines take theirs as usual.
     async fn occupy(&self) -> Result<(), EngineError> {
         let Some(event_id) = self.audit.borrow().last_calls.front().cloned() else { return Ok(()) };
         // Of an event before this process began, the recovery has been read, too.

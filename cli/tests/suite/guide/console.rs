@@ -6,19 +6,16 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::iter;
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use scheduled_events_replay::{Scenario, Server, ServerConfig};
 
 use super::blocks::Block;
 use crate::documentation::read;
-use crate::support::{Folder, PROGRAM, VM, eventually, launch, run as run_program};
+use crate::support::{Folder, PROGRAM, VM, eventually, free_port, launch, run as run_program};
 
 /// What is not run: each is replaced by a program that succeeds.
 const STAND_INS: [&str; 17] = [
@@ -173,15 +170,6 @@ impl Page {
             });
         text.replace("127.0.0.1:8080", &format!("127.0.0.1:{}", self.port))
     }
-}
-
-/// A port that stays free until the page's server takes it: systems choose the ports of others above these.
-fn free_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    // Where other runs of the tests hardly begin.
-    let first = 10_000 + u16::try_from(std::process::id() % 200).expect("a small number") * 100;
-    let mut ports = iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::Relaxed));
-    ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).expect("a port")
 }
 
 impl Drop for Page {

@@ -1,6 +1,6 @@
 //! Cases that need more control over the service than the replay server gives.
 
-use std::net::TcpListener;
+use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::row::FREEZE;
 use crate::support::{
-    FakeService, Folder, PREPARE_ALL, Reply, Run, VM, document, eventually, freeze, helper, lines, preparation_ended,
-    started, with,
+    FakeService, Folder, PREPARE_ALL, Reply, Run, VM, document, eventually, free_port, freeze, helper, lines,
+    preparation_ended, started, with,
 };
 
 #[test]
@@ -30,7 +30,7 @@ fn retry_after_counts_even_if_the_body_of_the_429_is_short() {
 
 #[test]
 fn polls_until_the_service_is_reachable() {
-    let address = TcpListener::bind("127.0.0.1:0").and_then(|port| port.local_addr()).expect("a free port");
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let mut run = Run::watch(&format!("http://{address}"), &["--policy", "sample", "--vm-name", VM]);
     for failure in 0..2 {
         let record = run.record("a failure", |record| {
