@@ -5,14 +5,15 @@
 //! [`metadata`] this machine's name. [`engine`] has the places where the machines keep their common registers, and [`daemon`]
 //! answers the watcher's questions. [`http`] makes the client that everything here uses, with the one TLS provider of the process.
 //! [`kubernetes`] does so for the Kubernetes API, and [`node`] takes the node out of service and puts it back. [`relay`]
-//! forwards records to other systems, [`toml_file`] reads files of configuration, and [`cli`] is the command.
+//! forwards records to other systems, [`toml_file`] reads files of configuration, and [`cli`] is the command, which ends with a
+//! [`failure`] if it fails.
 
 mod address;
 pub mod cli;
 pub mod config;
 pub mod daemon;
 pub mod engine;
-mod failure;
+pub mod failure;
 pub mod gate;
 pub mod http;
 #[cfg(feature = "kubernetes")]

@@ -11,14 +11,16 @@
 //!
 //! A check that cannot fail is none: each invariant is also shown to break when a part of the protocol is taken away.
 
+mod state;
 mod world;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
 
 use scheduled_events_fleet::gate::Part;
+use state::{Action, Outcome, Phase, Presence, Setup, Status};
 use stateright::{Checker, Model, Property, UniformChooser};
-use world::{Action, Outcome, Phase, Presence, Setup, Status, World};
+use world::World;
 
 struct GateModel {
     setup: Setup,

@@ -212,7 +212,7 @@ Approval = _record(
     "approval", "An approval was posted. The status is None if there was no response.", defaults={"events": ()}
 )
 Prepare = _record("prepare", "A preparation begins, or has ended.")
-Gate = _record("gate", "The gate answered, for the first time or differently from before, or the machine prepares although it has not.")
+Gate = _record("gate", "The gate gave a new answer, or the machine prepares by its last call.")
 Recover = _record(
     "recover",
     "A recovery ended. Its event is the one that ended last.",

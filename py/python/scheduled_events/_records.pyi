@@ -265,7 +265,7 @@ class Prepare(_AboutEvent, Record):
 
 @final
 class Gate(_AboutEvent, Record):
-    """The gate answered, for the first time or differently from before, or the machine prepares although it has not."""
+    """The gate gave a new answer, or the machine prepares by its last call."""
 
     __match_args__ = (
         "event_id",
