@@ -41,6 +41,7 @@ const THREAD_RETRY: Duration = Duration::from_millis(50);
 /// let record = Record::Approval { event_ids: &["a"], status: Some(200), events: &[] };
 /// audit.record(&TimedRecord { record, time: UnixSeconds(0) });
 /// audit.sync(); // the record is on the disk, or could not be written
+/// audit.sync_unless_stalled(); // the same, but many callers together wait once
 /// assert_eq!(audit.lost(), 0);
 /// audit.finish();
 /// let line = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
@@ -421,11 +422,16 @@ mod tests {
         audit.sync();
         assert!(started.elapsed() >= AUDIT_WAIT);
         assert_eq!(notes.try_recv(), Ok(Note::AuditNotSynced));
+        // Others that only need to be in the file do not wait again.
+        add(&mut audit, 2, "x");
+        let started = Instant::now();
+        audit.sync_unless_stalled();
+        assert!(started.elapsed() < AUDIT_WAIT && notes.try_recv().is_err());
         // Once there is a thread, nothing is lost.
         audit.refuse_thread = false;
         add(&mut audit, 1, "x");
         flush(&mut audit);
-        assert_eq!(read(&path).len(), 2);
+        assert_eq!(read(&path).len(), 3);
         close(audit);
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
     }
