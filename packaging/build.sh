@@ -5,6 +5,7 @@
 #   fleet-x86_64 fleet-aarch64   the same of scheduled-events-fleet
 #   c-library        libscheduled-events and its -dev package for this machine's processor: .deb
 #   wheel            the Python wheel for this machine's processor, and the source distribution
+#   wheel-aarch64    the wheel for glibc and ARM64
 #   wheels           the wheels for glibc and musl, x86-64 and ARM64, and the source distribution
 #   windows          the command for Windows, x86-64 and ARM64: .zip; the Python wheel for Windows, x86-64
 #   source           the source tree, from which the C library is built
@@ -304,6 +305,10 @@ for part; do
         python_tools
         wheel "$(uname -m)" gnu manylinux2014
         sdist
+        ;;
+    wheel-aarch64)
+        python_tools
+        wheel aarch64 gnu manylinux2014
         ;;
     wheels)
         python_tools
