@@ -122,7 +122,11 @@ impl<const N: usize> Session<N> {
     /// Stops tracking the oldest of the events that ended and would only be named by the next recovery of this machine.
     pub(super) fn evict_ended(&mut self) -> bool {
         let ended = self.tracked().filter(|(_, known, progress)| {
-            known.is_gone() && progress.changes.is_empty() && progress.command.is_none() && progress.recovery.is_over()
+            known.is_gone()
+                && progress.changes.is_empty()
+                && progress.command.is_none()
+                && progress.question.is_none()
+                && progress.recovery.is_over()
         });
         let Some((_, slot)) = ended.filter_map(|(slot, _, progress)| Some((progress.ended?, slot))).min() else {
             return false;
@@ -178,6 +182,7 @@ impl<const N: usize> Session<N> {
             tracked.flags.set(Flags::PRESENT, false);
             // The clock may have been set back during a restart.
             progress.first_seen = progress.first_seen.min(now);
+            progress.noticed = progress.noticed.min(time_of_day);
             // An event whose `Resources` cannot be read, or are empty, may still affect this machine.
             let is_unclear = event.has_problem(Member::Resources) || event.resources().into_iter().next().is_none();
             let mine = names.owns(&event).filter(|mine| *mine || !is_unclear);

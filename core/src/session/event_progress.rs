@@ -158,7 +158,7 @@ impl EventProgress {
             self.recovery.start(attempt, context.now);
             return Some(Step::Recover { event, own: false, attempt });
         }
-        let is_approval_due = !self.by_last_call
+        let is_approval_due = !(self.by_last_call && self.prepare_was_issued())
             && self.may_approve_at(event, machine).is_some_and(|at| at <= context.now)
             && self.act_at(context) <= context.now;
         if is_approval_due && self.may_ask(event, GatePhase::Approve, context) {
@@ -484,6 +484,9 @@ impl EventProgress {
     pub(super) fn set_clock(&mut self, now: UnixMillis) {
         self.recovery.set_clock(now);
         self.gate.set_clock(now);
+        if let Some(question) = &mut self.question {
+            question.since = question.since.min(now);
+        }
     }
 }
 

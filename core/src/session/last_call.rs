@@ -24,6 +24,7 @@ use crate::time::UnixSeconds;
 /// assert_eq!(at(LastCall::Standard, "Reboot", 900), Some(600)); // 5 minutes before its start
 /// assert_eq!(at(LastCall::Standard, "Redeploy", 240), Some(120)); // half of the notice
 /// assert_eq!(at(LastCall::Standard, "Preempt", 30), Some(0)); // at once
+/// assert_eq!(at(LastCall::Standard, "Reboot", -60), Some(-60)); // the clock was ahead when it was noticed
 /// assert_eq!(at(LastCall::Before(60), "Reboot", 900), Some(840));
 /// assert_eq!(at(LastCall::Never, "Reboot", 900), None);
 /// ```
@@ -49,7 +50,7 @@ impl LastCall {
             Self::Never => None,
             Self::Before(seconds) => Some(start.minus(seconds)),
             Self::Standard if event_type == EventKind::Preempt.word() || notice < LAST_CALL_NOTICE_MIN_S.into() => {
-                Some(noticed)
+                Some(noticed.min(start))
             }
             Self::Standard => {
                 Some(start.minus(u32::try_from(notice / 2).map_or(LAST_CALL_MAX_S, |half| half.min(LAST_CALL_MAX_S))))

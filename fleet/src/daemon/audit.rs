@@ -53,6 +53,8 @@ struct EventHistory {
     is_final: bool,
     /// It takes no slots.
     is_urgent: bool,
+    /// The last call has come, and the preparation is about to begin.
+    is_called: bool,
     over_since: Option<Instant>,
     /// This machine was prepared for it, or a preparation was tried.
     was_prepared: bool,
@@ -183,7 +185,8 @@ impl Audit {
         self.records += 1;
         if let Some(event_type) = record.event_type.as_deref().filter(|_| !record.event_id.is_empty()) {
             let event = self.event(&record.event_id);
-            event.is_final = matches!(event_type, "Terminate" | "Preempt");
+            // Another machine's does not take this one away.
+            event.is_final = matches!(event_type, "Terminate" | "Preempt") && record.mine != Some(false);
             event.is_urgent = event_type == "Preempt";
         }
         match record.kind.as_str() {
@@ -211,13 +214,16 @@ impl Audit {
                 let event = self.event(&record.event_id);
                 (event.was_prepared, event.recovered_since) = (true, None);
                 event.has_returned &= !was_asked_before;
+                if std::mem::take(&mut event.is_called) {
+                    self.last_calls.push_back(record.event_id.to_ascii_lowercase());
+                }
             }
             "gate" if record.outcome == "last-call" => {
                 let was_asked_before = !self.has_read_history;
                 let event = self.event(&record.event_id);
-                (event.was_prepared, event.recovered_since) = (true, None);
+                // A preparation for another machine does not take this one out of service.
+                event.is_called = record.mine != Some(false);
                 event.has_returned &= !was_asked_before;
-                self.last_calls.push_back(record.event_id.to_ascii_lowercase());
             }
             "gate" if !self.has_read_history => self.event(&record.event_id).has_returned = false,
             "recover" if matches!(record.outcome.as_str(), "done" | "no-command") => {
@@ -292,10 +298,13 @@ impl Audit {
         self.event(id).has_returned = false;
     }
 
-    /// The watcher was allowed to prepare. What was before counts no more.
+    /// The watcher was allowed to prepare. A preparation that this machine has recovered from counts no more; one that it has not, as
+    /// one by the last call, does.
     pub(super) fn expect_preparation(&mut self, id: &str) {
         let event = self.event(id);
-        (event.was_prepared, event.recovered_since) = (false, None);
+        if event.recovered_since.take().is_some() {
+            event.was_prepared = false;
+        }
     }
 
     /// Whether there is a file.
@@ -347,6 +356,32 @@ mod tests {
             audit.read_new(Instant::now()).expect("read");
             assert!(audit.over_since("e").is_none() && audit.has_returned("e"), "{change}");
         }
+    }
+
+    #[test]
+    fn a_yes_after_the_last_call_leaves_the_machine_out_of_service() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("audit");
+        let last_call =
+            r#"{"record":"gate","event_id":"e","event_type":"Terminate","outcome":"last-call","mine":true}"#;
+        line(&path, &format!("{last_call}\n"));
+        let mut audit = Audit::new(&path);
+        audit.read_new(Instant::now()).expect("read");
+        assert!(audit.last_calls.is_empty() && audit.is_in_service(), "the preparation has not begun");
+        line(&path, "{\"record\":\"prepare\",\"event_id\":\"e\",\"outcome\":\"begun\"}\n");
+        audit.read_new(Instant::now()).expect("read");
+        assert_eq!(audit.last_calls, ["e"]);
+        audit.expect_preparation("e");
+        assert!(audit.is_out_for("e") && audit.is_leaving() && !audit.is_in_service());
+        // Another machine's event neither takes this one out of service nor away.
+        line(&path, &format!("{}\n", last_call.replace("true", "false").replace("\"e\"", "\"o\"")));
+        line(&path, "{\"record\":\"prepare\",\"event_id\":\"o\",\"outcome\":\"begun\"}\n");
+        line(&path, "{\"record\":\"recover\",\"event_id\":\"e\",\"event_ids\":[\"e\"],\"outcome\":\"done\"}\n");
+        audit.read_new(Instant::now()).expect("read");
+        assert!(audit.last_calls.len() == 1 && !audit.is_leaving());
+        // What it has recovered from is the past.
+        audit.expect_preparation("e");
+        assert!(!audit.is_out_for("e"));
     }
 
     #[test]

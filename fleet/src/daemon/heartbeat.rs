@@ -2,18 +2,27 @@
 
 use std::collections::BTreeMap;
 
+use std::time::Duration;
+
 use tokio::time::sleep;
 
 use super::{Daemon, Forced, machine_key};
 use crate::engine::{EngineError, Swap};
 use crate::gate::{MachineRegister, driver, store};
 
+/// How soon a heartbeat that failed is tried again by a machine that does not come back.
+const LEAVING_RETRY: Duration = Duration::from_secs(2);
+
 impl Daemon {
     pub(super) async fn beat_for_ever(&self) {
         loop {
-            self.problems.report("the heartbeat", self.beat_once().await);
+            let result = self.beat_once().await;
+            // What a machine that leaves has to say cannot wait for the next heartbeat: a Preempt has 30 seconds.
+            let is_urgent = result.is_err() && self.is_leaving.get();
+            let pause = if is_urgent { self.config.heartbeat.min(LEAVING_RETRY) } else { self.config.heartbeat };
+            self.problems.report("the heartbeat", result);
             tokio::select! {
-                () = sleep(self.config.heartbeat) => {}
+                () = sleep(pause) => {}
                 () = self.has_changed.notified() => {}
             }
         }

@@ -98,7 +98,7 @@ impl Daemon {
         for (key, register) in registers {
             let group = key.strip_prefix("groups/").unwrap_or(&key).to_owned();
             let pause = self.group(&group).map_or(Duration::ZERO, |group| group.pause);
-            let silent = self.silent_holders(&register, &mut lingering).await?;
+            let silent = self.silent_holders(&register, &mut lingering).await;
             let mut lost = HashSet::new();
             for (id, claim) in &register.claims {
                 if claim.slots.contains(&self.machine) && self.is_lost(id).await {
@@ -143,22 +143,22 @@ impl Daemon {
 
     /// The other machines that hold slots of a group for an event that is over for long, and are silent for certain. What is left to be
     /// looked at again is added to `lingering`.
-    async fn silent_holders(
-        &self,
-        register: &GroupRegister,
-        lingering: &mut HashSet<String>,
-    ) -> Result<BTreeSet<Name>, EngineError> {
-        let mut silent = BTreeSet::new();
+    async fn silent_holders(&self, register: &GroupRegister, lingering: &mut HashSet<String>) -> BTreeSet<Name> {
+        let (mut silent, mut result) = (BTreeSet::new(), Ok(()));
         for (id, claim) in &register.claims {
             let is_over = self.lingering.borrow().contains(id) && self.audit.borrow().over_since(id).is_some();
             for machine in claim.slots.iter().filter(|machine| is_over && **machine != self.machine) {
-                if self.is_silent(machine).await? {
-                    silent.insert(machine.clone());
+                match self.is_silent(machine).await {
+                    Ok(true) => drop(silent.insert(machine.clone())),
+                    Ok(false) => {}
+                    // Nothing of it is freed on a guess, and it holds up nobody else's slots.
+                    Err(error) => result = result.and(Err(error)),
                 }
                 lingering.insert(id.clone());
             }
         }
-        Ok(silent)
+        self.problems.report("the holders of slots", result);
+        silent
     }
 
     /// The configuration of a group's register.

@@ -82,6 +82,9 @@ pub struct Claim {
     pub slots: BTreeSet<Name>,
     /// The machines that rely on the claim.
     pub by: BTreeSet<Name>,
+    /// Those of `slots` that are out of service by a last call, whether or not a place was free. That is no claim.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub late: BTreeSet<Name>,
     /// When it was made.
     pub at: Stamp,
 }
@@ -135,7 +138,7 @@ impl GroupRegister {
 
     /// Whether all these machines are claimed for an event already.
     pub fn has(&self, event_id: &str, slots: &BTreeSet<Name>) -> bool {
-        self.claims.get(event_id).is_some_and(|claim| claim.slots.is_superset(slots))
+        self.claims.get(event_id).is_some_and(|claim| !claim.by.is_empty() && claim.slots.is_superset(slots))
     }
 
     /// The changes that release the slots of which `is_over` holds, for an event's id and a machine.
@@ -238,7 +241,8 @@ pub enum GroupChange {
         /// The event.
         event_id: String,
     },
-    /// A machine does not rely on its claim any more. Without anybody who does, the claim ends.
+    /// A machine does not rely on its claim any more. Without anybody who does, the claim ends, but for machines that are out of
+    /// service by a last call.
     GiveBack {
         /// The event.
         event_id: String,
@@ -303,17 +307,21 @@ impl GroupChange {
                     claim.at = at;
                 }
                 claim.slots.insert(machine.clone());
-                claim.by.insert(machine.clone());
+                claim.late.insert(machine.clone());
             }
             Self::GiveBack { event_id, by } => {
                 register.change_claim(event_id, |claim| {
                     claim.by.remove(by);
-                    !claim.by.is_empty()
+                    if claim.by.is_empty() {
+                        claim.slots.clone_from(&claim.late);
+                    }
+                    !claim.slots.is_empty()
                 });
             }
             Self::Release { event_id, machine } => {
                 register.change_claim(event_id, |claim| {
                     claim.by.remove(machine);
+                    claim.late.remove(machine);
                     claim.slots.remove(machine);
                     !claim.slots.is_empty()
                 });

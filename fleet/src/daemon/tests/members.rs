@@ -141,9 +141,16 @@ fn a_machine_that_prepares_at_the_last_call_holds_its_slot_whatever_the_limit_is
             let last_call =
                 r#"{"record":"gate","event_id":"ID","event_type":"TYPE","phase":"prepare","outcome":"last-call"}"#;
             record(&b, &last_call.replace("ID", id).replace("TYPE", event_type));
+            record(&b, &r#"{"record":"prepare","event_id":"ID","outcome":"begun"}"#.replace("ID", id));
         }
         fleet.run(&[&a, &b, &c], Duration::from_secs(1)).await;
         let held = async || group(&c, "groups/db").await.held().into_iter().map(Name::to_string).collect::<Vec<_>>();
+        assert_eq!(held().await, ["a", "b"]);
+        // No place is free for it all the same, so that nobody approves.
+        for question in [Question::Prepare, Question::Approve, Question::Prepare] {
+            let answer = b.answer(question, of_b()).await;
+            assert!(matches!(answer, Ok(Answer::Closed(Why::NoSlot { .. }))), "{answer:?}");
+        }
         assert_eq!(held().await, ["a", "b"]);
         // Its daemon is started again, and the first machine comes back.
         let b = fleet.start("b");
