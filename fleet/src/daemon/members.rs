@@ -56,7 +56,9 @@ impl Daemon {
         let members: Rc<[Member]> = members.into();
         *self.members.borrow_mut() = Some((Instant::now(), members.clone()));
         for (member, key, revision) in gone {
-            self.forget_machine(&member, &key, &revision).await?;
+            // What cannot be deleted holds up no question.
+            let result = self.forget_machine(&member, &key, &revision).await;
+            self.problems.report("the forgotten machines", result);
         }
         Ok(members)
     }

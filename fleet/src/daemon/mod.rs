@@ -89,6 +89,8 @@ pub struct Daemon {
     lingering: RefCell<HashSet<String>>,
     /// The registers of events that were over before this process began are still there.
     has_past_events: Cell<bool>,
+    /// When what failed of the upkeep is tried again.
+    retry_at: Cell<Option<Instant>>,
     /// A machine was forgotten, and nobody else may delete the registers of its events.
     has_forgotten: Cell<bool>,
     /// How many machines were forgotten by this process, and how many slots of others were freed.
@@ -146,6 +148,7 @@ impl Daemon {
             has_claimed: Cell::default(),
             lingering: RefCell::default(),
             has_past_events: Cell::new(true),
+            retry_at: Cell::default(),
             has_forgotten: Cell::default(),
             forgotten: Cell::default(),
             freed: Cell::default(),

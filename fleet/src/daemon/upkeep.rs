@@ -13,9 +13,13 @@ use super::{ANSWER_TIME, ASKED_AGAIN_WITHIN, AUDIT_INTERVAL, Daemon, EVENT_KEPT}
 use crate::config::GroupConfig;
 use crate::engine::{EngineError, Revision};
 use crate::gate::driver::{self, Involvement, Question};
+use crate::gate::members::Presence;
 use crate::gate::{Event, EventRegister, GroupChange, GroupRegister, Mark, Part, events_prefix, store};
 use crate::log;
 use crate::names::Name;
+
+/// After so long a call of the store that failed is tried again.
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Daemon {
     pub(super) async fn keep_up_for_ever(&self) {
@@ -24,20 +28,31 @@ impl Daemon {
             if self.has_own_to_free() || is_due {
                 self.problems.report("the groups", self.look_at_groups().await);
             }
-            self.problems.report("the last call", self.occupy().await);
-            let has_waited =
-                || self.members.borrow().as_ref().is_none_or(|(at, _)| at.elapsed() >= self.config.heartbeat);
-            if self.has_doubts.get() && has_waited() {
-                self.problems.report("the other machines", self.look_at_machines().await.map(|_| ()));
+            if self.retry_at.get().is_none_or(|at| Instant::now() >= at) {
+                self.retry_at.set(None);
+                self.report_or_retry("the last call", self.occupy().await);
+                let has_waited =
+                    || self.members.borrow().as_ref().is_none_or(|(at, _)| at.elapsed() >= self.config.heartbeat);
+                if self.has_doubts.get() && has_waited() {
+                    self.report_or_retry("the other machines", self.look_at_machines().await.map(|_| ()));
+                }
+                if self.has_forgotten.get() || self.has_past_events.get() && self.started_at.elapsed() >= EVENT_KEPT {
+                    self.report_or_retry("past events", self.delete_past_events().await);
+                }
             }
             self.problems.report("the marks", self.withdraw_marks().await);
             self.problems.report("the events", self.forget_events().await);
-            if self.has_forgotten.get() || self.has_past_events.get() && self.started_at.elapsed() >= EVENT_KEPT {
-                self.problems.report("past events", self.delete_past_events().await);
-            }
             self.rounds[1].set(Instant::now());
             sleep(AUDIT_INTERVAL).await;
         }
+    }
+
+    /// Reports a result, and has what failed tried again later: a store that refuses must not be asked four times a second.
+    fn report_or_retry(&self, what: &'static str, result: Result<(), EngineError>) {
+        if result.is_err() {
+            self.retry_at.set(Some(Instant::now() + RETRY_INTERVAL));
+        }
+        self.problems.report(what, result);
     }
 
     /// A machine that prepares without the gate's yes is out of service all the same: it holds its slots, whatever the limit is. The
@@ -253,13 +268,21 @@ impl Daemon {
     /// machines are forgotten: nobody else does. Once after the start, and after a machine was forgotten.
     pub(super) async fn delete_past_events(&self) -> Result<(), EngineError> {
         let past: HashSet<_> = self.audit.borrow().over_for(EVENT_KEPT).map(events_prefix).collect();
-        let members = self.look_at_machines().await?;
+        if past.is_empty() && !self.has_forgotten.get() {
+            self.has_past_events.set(self.started_at.elapsed() < EVENT_KEPT);
+            return Ok(());
+        }
+        let members = if self.has_forgotten.get() { Some(self.look_at_machines().await?) } else { None };
         for (key, found) in self.engine.list("events/").await? {
             // One that cannot be read is left as it is.
             let Ok(event) = store::decode::<EventRegister>(&key, &found.value) else { continue };
             let is_past = key.rfind('/').is_some_and(|end| past.contains(&key[..=end]));
-            let is_known = |name: &Name| members.iter().any(|member| member.name == *name);
-            let is_abandoned = self.has_forgotten.get() && !event.resources.iter().any(is_known);
+            let is_abandoned = members.as_deref().is_some_and(|members| {
+                let is_there = |name: &Name| {
+                    members.iter().any(|member| member.name == *name && member.presence != Presence::Gone)
+                };
+                !event.resources.iter().any(is_there)
+            });
             if is_past || is_abandoned {
                 self.delete_event(&key, &found.revision).await?;
             }

@@ -287,7 +287,10 @@ impl GroupChange {
     pub fn apply(&self, register: &mut GroupRegister, at: Stamp) {
         match self {
             Self::Claim { event_id, by, slots, limit } => {
-                register.limit = *limit;
+                // Without a look at the members, a share of them is not known.
+                if *limit != u32::MAX {
+                    register.limit = *limit;
+                }
                 let claim = register.claims.entry(event_id.clone()).or_default();
                 if claim.slots.is_empty() {
                     claim.at = at;
