@@ -352,6 +352,6 @@ fn task(session: &mut Watcher, now: UnixMillis, name: &str) -> Task {
         Step::Report(Report::Untracked(_) | Report::Problem(_)) => {
             panic!("{name}: every event is tracked and readable")
         }
-        Step::Report(Report::Decision { .. }) => Task::Nothing,
+        Step::Report(Report::Decision { .. } | Report::LastCall { .. }) => Task::Nothing,
     }
 }
