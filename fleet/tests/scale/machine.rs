@@ -9,8 +9,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use scheduled_events_core::{
-    Action, Cause, GateAnswer, GatePhase, Policy, Preparation, Report, Response, Rule, Session, SessionConfig, Step,
-    UnixMillis, VmNames,
+    Action, Cause, GateAnswer, GatePhase, LastCall, Policy, Preparation, Report, Response, Rule, Session,
+    SessionConfig, Step, UnixMillis, VmNames,
 };
 use scheduled_events_fleet::config::Config;
 use scheduled_events_fleet::daemon::Daemon;
@@ -168,6 +168,8 @@ impl Machine {
         let config = SessionConfig {
             policy: Policy::new(&[Rule::new(Action::Prepare)]).expect("one rule"),
             gate: true,
+            // A last call may take more machines out of service than the limit of S4.
+            last_call: LastCall::Never,
             seed: self.random.borrow_mut().next(),
             ..SessionConfig::new(VmNames::new(&names))
         };
