@@ -106,10 +106,8 @@ fn leads_to_approval(model: &GateModel, start: &World) -> bool {
             }
         }
         for machine in 0..setup.machines {
-            match world.presence[machine] {
-                Presence::Stopped => world.apply(setup, parts, Action::FallSilent(machine)),
-                Presence::Silent => world.apply(setup, parts, Action::Forget(machine)),
-                Presence::Beating | Presence::Forgotten => {}
+            if world.presence[machine] == Presence::Silent {
+                world.apply(setup, parts, Action::Forget(machine));
             }
         }
         for event in 0..setup.events.len() {

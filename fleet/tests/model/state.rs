@@ -159,8 +159,8 @@ pub(crate) struct Involvement {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Presence {
     Beating,
-    /// It has ended for good, and its last heartbeat is not old enough.
-    Stopped,
+    /// It has ended for good, and its last heartbeat is so old that it counts as silent. Before that it is to others like one
+    /// that lives and does nothing.
     Silent,
     /// It is no member any more.
     Forgotten,
@@ -215,10 +215,8 @@ pub(crate) enum Action {
     Free { by: usize, dead: usize, event: usize },
     /// The processes of a machine are killed and started again; the state of the watcher is kept or lost.
     Crash { machine: usize, state_kept: bool },
-    /// A machine ends for good.
+    /// A machine ends for good, and its silence counts.
     Die(usize),
-    /// One that has ended is silent for so long that it counts as that.
-    FallSilent(usize),
     /// One that is silent is forgotten.
     Forget(usize),
     /// A slot expires.

@@ -65,10 +65,8 @@ impl World {
             }
         }
         for machine in 0..setup.machines {
-            match self.presence[machine] {
-                Presence::Stopped => actions.push(Action::FallSilent(machine)),
-                Presence::Silent => actions.push(Action::Forget(machine)),
-                Presence::Beating | Presence::Forgotten => {}
+            if self.presence[machine] == Presence::Silent {
+                actions.push(Action::Forget(machine));
             }
         }
         for event in 0..setup.events.len() {
@@ -188,9 +186,8 @@ impl World {
             }
             Action::Die(machine) => {
                 self.deaths -= 1;
-                self.presence[machine] = Presence::Stopped;
+                self.presence[machine] = Presence::Silent;
             }
-            Action::FallSilent(machine) => self.presence[machine] = Presence::Silent,
             Action::Forget(machine) => self.presence[machine] = Presence::Forgotten,
             Action::Expire { event, machine } => {
                 // The machine may be out of service still.
