@@ -36,18 +36,13 @@ fn fleets_with_faults() {
     println!("{total} ({:.0} s)", started.elapsed().as_secs_f64());
 }
 
-/// A check that cannot fail is none. The model shows the same for S2 and S3, which break too seldom here.
+/// A check that cannot fail is none. The model shows the same for S2, S3 and S4, which break too seldom here.
 #[test]
 fn plain_writes_are_found() {
-    let mut broken = std::collections::BTreeSet::new();
-    for seed in 0..200 {
-        let outcome = Fleet::run(&Setup { has_plain_writes: true, ..Setup::random(seed) });
-        broken.extend(outcome.violations.iter().filter_map(|found| found.split(": ").nth(1)).map(str::to_owned));
-        if broken.contains("S1") && broken.contains("S4") {
-            return;
-        }
-    }
-    panic!("only these were found to be broken: {broken:?}");
+    // With the decision in the register of the marks, a late mark takes it back.
+    let setup = |seed| Setup { has_plain_writes: true, has_parts: false, ..Setup::random(seed) };
+    let is_found = |seed| Fleet::run(&setup(seed)).violations.iter().any(|found| found.contains(": S1: "));
+    assert!((0..400).any(is_found), "plain writes were not found to break S1");
 }
 
 /// Runs one event of all machines, without faults.
