@@ -76,9 +76,14 @@ impl Fleet {
 
 /// Imitates the metadata service: it knows one machine's name and its zone.
 fn metadata_service(machine: &str, zone: &str) -> String {
+    let body = json!({ "name": machine, "zone": zone }).to_string();
+    answers(move || body.clone())
+}
+
+/// A server that answers every request with what this returns. Its address.
+pub(crate) fn answers(body: impl Fn() -> String + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
-    let body = json!({ "name": machine, "zone": zone }).to_string();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let (mut stream, mut head) = (stream.expect("a connection"), Vec::new());
@@ -89,6 +94,7 @@ fn metadata_service(machine: &str, zone: &str) -> String {
                 }
                 head.extend(byte);
             }
+            let body = body();
             let length = body.len();
             let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
         }

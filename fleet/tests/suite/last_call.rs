@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::fixture::{EtcdServer, FLEET_COMMAND, Process, block_on, wait_for, watcher_command};
+use crate::fixture::{EtcdServer, Process, block_on, wait_for};
 use crate::three_machines::{MACHINES, Machine, POLICY, replay};
 
 /// How long before `NotBefore`: three seconds after the first sight of the event, whose notice is 15 minutes.
@@ -15,21 +15,8 @@ const LAST_CALL: &str = "14m57s";
 
 /// Watches as a machine, with the gate of its configuration.
 fn watch(machine: &Machine, root: &Path, url: &str) -> Process {
-    let gate = format!("'{FLEET_COMMAND}' --config '{}' ask", machine.config.display());
-    let mut command = Command::new(watcher_command());
-    command.args([
-        "watch",
-        "--endpoint",
-        url,
-        "--vm-name",
-        machine.name,
-        "--interval",
-        "200ms",
-        "--last-call",
-        LAST_CALL,
-    ]);
-    command.arg("--policy").arg(root.join("policy.toml")).arg("--audit").arg(machine.folder.join("audit"));
-    command.args(["--gate", &gate, "--prepare", "true", "--recover", "true", "--quiet"]);
+    let mut command = machine.watch(root, url, &machine.gate());
+    command.args(["--last-call", LAST_CALL, "--prepare", "true", "--quiet"]);
     Process::start(command.stdout(Stdio::null()).stderr(Stdio::null()))
 }
 

@@ -1,7 +1,5 @@
 //! A daemon that finds slots of its own machine of which it knows nothing: its disk is new, or its audit file is gone.
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -10,30 +8,16 @@ use scheduled_events_fleet::engine::folder::FolderEngine;
 use serde_json::json;
 
 use crate::fixture::{block_on, wait_for};
-use crate::gate::Fleet;
+use crate::gate::{Fleet, answers};
 
 /// Imitates the metadata service: its document has these events. Returns its address.
 fn documents(events: Arc<Mutex<Vec<&'static str>>>) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let url = format!("http://{}", listener.local_addr().expect("an address"));
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let (mut stream, mut head) = (stream.expect("a connection"), Vec::new());
-            while !head.ends_with(b"\r\n\r\n") {
-                let mut byte = [0];
-                if stream.read_exact(&mut byte).is_err() {
-                    break;
-                }
-                head.extend(byte);
-            }
-            let event = |id: &&str| json!({ "EventId": id, "EventType": "Reboot", "EventStatus": "Started", "Resources": ["web_1"] });
-            let events: Vec<_> = events.lock().expect("the events").iter().map(event).collect();
-            let body = json!({ "DocumentIncarnation": 1, "Events": events }).to_string();
-            let length = body.len();
-            let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
-        }
-    });
-    url
+    let event =
+        |id: &&str| json!({ "EventId": id, "EventType": "Reboot", "EventStatus": "Started", "Resources": ["web_1"] });
+    answers(move || {
+        let events: Vec<_> = events.lock().expect("the events").iter().map(event).collect();
+        json!({ "DocumentIncarnation": 1, "Events": events }).to_string()
+    })
 }
 
 #[test]

@@ -60,29 +60,29 @@ impl Machine {
     }
 
     pub(crate) fn start_watcher(&mut self, root: &Path, url: &str) {
-        let gate = format!("'{FLEET_COMMAND}' --config '{}' ask", self.config.display());
-        self.start_watcher_with(root, url, &gate);
+        self.start_watcher_with(root, url, &self.gate());
+    }
+
+    /// The command that asks this machine's gate.
+    pub(crate) fn gate(&self) -> String {
+        format!("'{FLEET_COMMAND}' --config '{}' ask", self.config.display())
+    }
+
+    /// Watches as this machine.
+    pub(crate) fn watch(&self, root: &Path, url: &str, gate: &str) -> Command {
+        let mut command = Command::new(watcher_command());
+        command.args(["watch", "--endpoint", url, "--vm-name", self.name, "--interval", "200ms", "--gate", gate]);
+        command.arg("--policy").arg(root.join("policy.toml")).arg("--audit").arg(self.folder.join("audit"));
+        command.args(["--recover", "true"]);
+        command
     }
 
     pub(crate) fn start_watcher_with(&mut self, root: &Path, url: &str, gate: &str) {
         // The preparation of the last machine waits until the test allows it.
         let prepare =
             format!("sh -c 'until [ -e \"{}\" ]; do sleep 0.05; done'", self.folder.join("prepared").display());
-        let mut command = Command::new(watcher_command());
-        command.args([
-            "watch",
-            "--endpoint",
-            url,
-            "--vm-name",
-            self.name,
-            "--until-idle",
-            "--interval",
-            "200ms",
-            "--json",
-        ]);
-        command.arg("--policy").arg(root.join("policy.toml"));
-        command.arg("--state").arg(self.folder.join("state")).arg("--audit").arg(self.folder.join("audit"));
-        command.args(["--gate", gate, "--prepare", &prepare, "--recover", "true"]);
+        let mut command = self.watch(root, url, gate);
+        command.args(["--until-idle", "--json", "--prepare", &prepare]).arg("--state").arg(self.folder.join("state"));
         self.watcher = Some(Process::start(command.stdout(Stdio::null())));
     }
 
