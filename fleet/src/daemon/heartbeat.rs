@@ -1,7 +1,6 @@
 //! This machine's register: the heartbeat, and what others need to know of the machine.
 
 use std::collections::BTreeMap;
-
 use std::time::Duration;
 
 use tokio::time::sleep;

@@ -251,7 +251,7 @@ impl Part {
                 let limit = progress.seen(index).map_or(self.shares[index].limit, |seen| seen.limit);
                 return Some(Step::ChangeGroup(index, GroupChange::Reserve { next, limit }));
             }
-            // Who holds a slot may be gone by now, and so may the machine for which the group is reserved. Those that wait behind the
+            // Who holds a slot may be gone by now, and so may the machine for which the group is reserved. Those that wait after the
             // next event watch the group alone.
             let is_next = matches!(why, Why::NoSlot { .. }) && self.is_next(progress, index);
             if progress.members.is_none() && (is_next || matches!(why, Why::Reserved { .. })) {
@@ -263,7 +263,7 @@ impl Part {
             });
         }
         let slots = &self.shares[next].slots;
-        // Only who would get slots looks at the others. What the event has already is had, whoever is silent since.
+        // Only who would get slots looks at the others. What the event has already stays, even if machines have fallen silent since.
         let is_begun = |&index: &usize| self.is_begun(progress, index);
         if !progress.has_looked && !missing.iter().all(is_begun) {
             return Some(Step::LookAtMembers);

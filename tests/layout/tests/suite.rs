@@ -159,7 +159,7 @@ fn manifest(folder: &str) -> toml::Table {
     toml::from_str(&fs::read_to_string(&path).expect("a manifest")).expect("TOML")
 }
 
-/// The packages behind names that the workspaces give their dependencies.
+/// The packages that the workspaces' dependencies are, by the names that they are given.
 fn renamed_in_workspaces() -> BTreeMap<String, String> {
     let workspaces = below(&root(), &|path| path.ends_with("Cargo.toml"));
     let tables =
