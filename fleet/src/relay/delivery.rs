@@ -239,7 +239,9 @@ impl Delivery {
             if let Some(last) = self.last_sent {
                 sleep((last + self.target.pause()).saturating_duration_since(Instant::now())).await;
             }
-            let outcome = self.transport.send(request, |status, body| self.target.classify(status, body)).await;
+            let classify =
+                |status, body: &str, redact: &dyn Fn(&str) -> String| self.target.classify(status, body, redact);
+            let outcome = self.transport.send(request, classify).await;
             self.last_sent = Some(Instant::now());
             if outcome != Outcome::Accepted {
                 return outcome;

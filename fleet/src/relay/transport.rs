@@ -193,8 +193,13 @@ impl Transport {
         Ok(Self { client, metadata, proxy, proxy_secrets, token: None })
     }
 
-    /// Sends a request. `classify` may know better than the status what the answer means.
-    pub async fn send(&mut self, request: &Request, classify: impl FnOnce(u16, &str) -> Option<Outcome>) -> Outcome {
+    /// Sends a request. `classify` may know better than the status what the answer means; it gets what hides the secrets in what it
+    /// logs of the answer.
+    pub async fn send(
+        &mut self,
+        request: &Request,
+        classify: impl FnOnce(u16, &str, &dyn Fn(&str) -> String) -> Option<Outcome>,
+    ) -> Outcome {
         let token = match &request.identity {
             None => None,
             Some(identity) => match self.token(identity).await {
@@ -240,14 +245,14 @@ impl Transport {
         }
         let wait = retry_after(response.headers());
         let body = match http::body(response, ANSWER_MAX).await {
-            Ok(body) => redact(&String::from_utf8_lossy(&body)),
+            Ok(body) => String::from_utf8_lossy(&body).into_owned(),
             // The status is what counts.
-            Err(reason) => redact(&reason),
+            Err(reason) => reason,
         };
-        if let Some(outcome) = classify(status.as_u16(), &body) {
+        if let Some(outcome) = classify(status.as_u16(), &body, &redact) {
             return outcome;
         }
-        let excerpt: String = body.trim().chars().take(EXCERPT).collect();
+        let excerpt: String = redact(body.trim()).chars().take(EXCERPT).collect();
         let reason = format!("status {}: {excerpt}", status.as_u16());
         match status {
             status if status.is_success() => Outcome::Accepted,

@@ -61,6 +61,19 @@ fn no_log_and_no_state_has_a_secret_even_if_answers_repeat_it() {
 }
 
 #[test]
+fn an_answer_is_understood_whatever_the_secrets_are() {
+    let server = Receiver::start(|_, _| {
+        Some(Answer::with(200, r#"{"partialSuccess":{"rejectedLogRecords":10,"errorMessage":"10 are too old"}}"#))
+    });
+    let fixture = Fixture::new();
+    fixture.configure(&target("otlp", "otlp", &server.url(""), "headers = { X-Scope-OrgID = \"10\" }"));
+    fixture.audit().append(&change("scheduled", 1));
+    let relay = fixture.start();
+    relay.wait_for_log("rejected a part: *** are too old");
+    relay.terminate();
+}
+
+#[test]
 fn a_secret_that_is_missing_or_would_be_sent_in_the_clear_is_refused_at_the_start() {
     let fixture = Fixture::new();
     let url = fixture.write("url", "http://192.0.2.1/secret");

@@ -48,7 +48,7 @@ impl Target for Chat {
         items.iter().map(request).collect::<Result<_, _>>().map_err(Failure::Later)
     }
 
-    fn classify(&self, status: u16, body: &str) -> Option<Outcome> {
+    fn classify(&self, status: u16, body: &str, _redact: &dyn Fn(&str) -> String) -> Option<Outcome> {
         (self.service.classify)(status, body)
     }
 }

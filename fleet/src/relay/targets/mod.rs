@@ -80,8 +80,8 @@ pub trait Target: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// What an answer means, if it is not what its status says.
-    fn classify(&self, _status: u16, _body: &str) -> Option<Outcome> {
+    /// What an answer means, if it is not what its status says. `redact` hides the secrets in what is logged of it.
+    fn classify(&self, _status: u16, _body: &str, _redact: &dyn Fn(&str) -> String) -> Option<Outcome> {
         None
     }
 }

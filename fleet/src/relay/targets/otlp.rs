@@ -157,14 +157,15 @@ impl Target for Otlp {
     }
 
     /// A receiver may accept a part. The specification forbids to send it again.
-    fn classify(&self, status: u16, body: &str) -> Option<Outcome> {
+    fn classify(&self, status: u16, body: &str, redact: &dyn Fn(&str) -> String) -> Option<Outcome> {
         let answer = serde_json::from_str::<Value>(body).ok().filter(|_| status == 200)?;
         let partial = answer.get("partialSuccess")?;
         let rejected =
             |name: &str| partial.get(name).is_some_and(|count| !matches!(count.as_str(), Some("0" | "")) && count != 0);
         if rejected("rejectedLogRecords") || rejected("rejectedSpans") {
             let message = partial.get("errorMessage").and_then(Value::as_str).unwrap_or_default();
-            log::printable(&format!("the receiver of OpenTelemetry's protocol rejected a part: {}", clean(message)));
+            let message = clean(&redact(message));
+            log::printable(&format!("the receiver of OpenTelemetry's protocol rejected a part: {message}"));
         }
         Some(Outcome::Accepted)
     }
