@@ -248,11 +248,10 @@ impl EtcdEngine {
     }
 
     /// The beginning of an answer, without secrets that it repeats.
-    fn excerpt(&self, body: &[u8]) -> String {
-        let text = String::from_utf8_lossy(body);
+    fn excerpt(&self, text: &str) -> String {
         let token = self.token.borrow();
         let secrets = [self.user.as_ref().map(|(_, password)| password), token.as_ref()].into_iter().flatten();
-        let text = secrets.filter(|secret| !secret.is_empty()).fold(without_secrets(&text), |text, secret| {
+        let text = secrets.filter(|secret| !secret.is_empty()).fold(without_secrets(text), |text, secret| {
             // As it is, and as it is in the request.
             let quoted = json!(secret).to_string();
             text.replace(quoted.trim_matches('"'), HIDDEN).replace(secret, HIDDEN)
@@ -279,13 +278,13 @@ impl EtcdEngine {
         if status.is_success() {
             return Ok(body);
         }
-        let text = self.excerpt(&body);
+        let text = String::from_utf8_lossy(&body);
         // The last one: etcd's users have changed since a signed token was made.
         let refusals = ["user name is empty", "invalid auth token", "revision of auth store is old"];
         if status == StatusCode::UNAUTHORIZED || refusals.iter().any(|refusal| text.contains(refusal)) {
             return Err(Failure::Token);
         }
-        Err(Failure::Other(format!("status {}: {text}", status.as_u16())))
+        Err(Failure::Other(format!("status {}: {}", status.as_u16(), self.excerpt(&text))))
     }
 }
 

@@ -151,8 +151,8 @@ fn a_user_with_a_password() {
     let server = EtcdServer::start();
     let prefix = BASE64_STANDARD.encode("/scheduled-events/");
     let end = BASE64_STANDARD.encode("/scheduled-events0");
-    for user in ["root", "fleet"] {
-        call(&server.url, "user/add", &json!({ "name": user, "password": "correct horse" }));
+    for (user, password) in [("root", "user name"), ("fleet", "correct horse")] {
+        call(&server.url, "user/add", &json!({ "name": user, "password": password }));
         call(&server.url, "role/add", &json!({ "name": user }));
         call(&server.url, "user/grant", &json!({ "user": user, "role": user }));
     }
@@ -172,6 +172,8 @@ fn a_user_with_a_password() {
         ..EtcdServer::config_of(&[&server.url])
     };
     assert_allowed(&good);
+    // etcd's own messages contain this password.
+    assert_allowed(&EtcdConfig { user: Some("root".into()), password_file: password("user name"), ..good.clone() });
     assert_refused(&EtcdConfig { password_file: password("wrong"), ..good.clone() }, "invalid user ID or password");
     let nobody = EtcdServer::config_of(&[&server.url]);
     assert_refused(&nobody, "it asks for a user: set `etcd.user` and `etcd.password_file`");
