@@ -161,7 +161,7 @@ impl BlobEngine {
         let host = url.host_str().ok_or_else(|| problem("it has no host"))?;
         // A token must not be sent in clear, except to this machine.
         let is_loopback = host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-        if url.scheme() != "https" && !(url.scheme() == "http" && is_loopback) {
+        if url.scheme() != "https" && !is_loopback {
             return Err(problem("it is not https"));
         }
         let parts: Vec<_> = url.path().split('/').filter(|part| !part.is_empty()).collect();
@@ -223,7 +223,10 @@ impl BlobEngine {
 
     fn problem(&self, key: &str, error: &Error) -> EngineError {
         let why = http::reason(error);
-        let why = self.sas.as_ref().map_or(why.clone(), |sas| sas.redact(&why));
+        let why = match &self.sas {
+            Some(sas) => sas.redact(&why),
+            None => why,
+        };
         // The service answers with XML of many lines.
         let why: String = why.chars().take(400).collect();
         EngineError(format!("Blob storage at {}, {key}: {}", self.container, why.escape_debug()))
@@ -331,9 +334,10 @@ impl Engine for BlobEngine {
             let (now, written) =
                 (self.clock.now(), |meta: &ObjectMeta| StoreTime::from(SystemTime::from(meta.last_modified)));
             self.values.borrow_mut().retain(|key, (value, read_at)| {
-                let Some(meta) = blobs.get(key).filter(|_| key.starts_with(prefix)) else {
-                    return !key.starts_with(prefix);
-                };
+                if !key.starts_with(prefix) {
+                    return true;
+                }
+                let Some(meta) = blobs.get(key) else { return false };
                 let is_stable =
                     now.and_then(|clock| clock.now.since(written(meta))).is_none_or(|age| age >= STABLE_AFTER);
                 meta.e_tag.as_ref() == Some(&value.revision.0) || !is_stable && read_at.elapsed() < VALUE_KEPT

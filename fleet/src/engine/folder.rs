@@ -112,10 +112,7 @@ impl Engine for FolderEngine {
     fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>> {
         let prefix_text = prefix.to_owned();
         self.run("list", prefix.trim_end_matches('/'), move |_, folder| {
-            let mut found = Vec::new();
-            list_below(folder, &prefix_text, &mut found)?;
-            found.sort_by(|a, b| a.key.cmp(&b.key));
-            Ok(found.into_iter().map(|aged| (aged.key, aged.register)).collect())
+            Ok(registers(folder, &prefix_text)?.into_iter().map(|aged| (aged.key, aged.register)).collect())
         })
     }
 
@@ -126,13 +123,11 @@ impl Engine for FolderEngine {
     fn list_aged<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<Aged>> {
         let (prefix_text, clock) = (prefix.to_owned(), self.clock.clone());
         self.run("list", prefix.trim_end_matches('/'), move |root, folder| {
-            let mut found = Vec::new();
-            list_below(folder, &prefix_text, &mut found)?;
+            let found = registers(folder, &prefix_text)?;
             let (touched, file) = temporary_file(root)?;
             let time = file.metadata().and_then(|metadata| metadata.modified());
             let _ = fs::remove_file(&touched);
             clock.saw(time?.into());
-            found.sort_by(|a, b| a.key.cmp(&b.key));
             Ok(found)
         })
     }
@@ -261,6 +256,14 @@ fn add_version(root: &Path, folder: &Path, number: u64, value: &str, clock: &Sto
     result
 }
 
+/// The registers below a folder, in the order of their keys.
+fn registers(folder: &Path, prefix: &str) -> io::Result<Vec<Aged>> {
+    let mut found = Vec::new();
+    list_below(folder, prefix, &mut found)?;
+    found.sort_by(|a, b| a.key.cmp(&b.key));
+    Ok(found)
+}
+
 /// Adds the registers below a folder to `found`. `key` is the folder's, with `/` at the end.
 fn list_below(folder: &Path, key: &str, found: &mut Vec<Aged>) -> io::Result<()> {
     let entries = match fs::read_dir(folder) {
@@ -275,7 +278,7 @@ fn list_below(folder: &Path, key: &str, found: &mut Vec<Aged>) -> io::Result<()>
         }
         let (below, key, below_key) = (entry.path(), format!("{key}{name}"), format!("{key}{name}/"));
         match current(&below)? {
-            Some(version) if version.value.is_empty() => remove_deleted(&below, version.number),
+            Some(version) if version.value.is_empty() => remove_deleted(&below, &version),
             Some(version) => {
                 let written = Some(version.written.into());
                 found.extend(version.into_register().map(|register| Aged { key, register, written }));
@@ -288,12 +291,10 @@ fn list_below(folder: &Path, key: &str, found: &mut Vec<Aged>) -> io::Result<()>
 }
 
 /// Removes a register that was deleted long ago. By the file system's clock, which decides nothing else.
-fn remove_deleted(folder: &Path, number: u64) {
-    let modified = fs::metadata(version_file(folder, number)).and_then(|metadata| metadata.modified());
-    let age = modified.ok().and_then(|modified| SystemTime::now().duration_since(modified).ok());
-    if age.is_some_and(|age| age > DELETED_KEPT) {
+fn remove_deleted(folder: &Path, deleted: &Version) {
+    if SystemTime::now().duration_since(deleted.written).is_ok_and(|age| age > DELETED_KEPT) {
         // Not those that somebody has added since.
-        for version in numbers(folder).unwrap_or_default().into_iter().filter(|found| *found <= number) {
+        for version in numbers(folder).unwrap_or_default().into_iter().filter(|found| *found <= deleted.number) {
             let _ = fs::remove_file(version_file(folder, version));
         }
         // It stays while there are registers below it.
