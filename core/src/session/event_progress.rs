@@ -139,7 +139,7 @@ impl EventProgress {
             return Some(Step::Cancel { attempt: question.attempt });
         }
         // What the gate answers after the last call counts as usual.
-        if self.by_last_call && self.prepare_was_issued() && self.may_ask(event, GatePhase::Prepare, context) {
+        if self.lacks_yes() && self.may_ask(event, GatePhase::Prepare, context) {
             return Some(self.ask_gate(event, GatePhase::Prepare, attempts, context.now));
         }
         let is_preparation_due = context.acts && self.needs_preparation(event) && self.act_at(context) <= context.now;
@@ -158,7 +158,7 @@ impl EventProgress {
             self.recovery.start(attempt, context.now);
             return Some(Step::Recover { event, own: false, attempt });
         }
-        let is_approval_due = !(self.by_last_call && self.prepare_was_issued())
+        let is_approval_due = !self.lacks_yes()
             && self.may_approve_at(event, machine).is_some_and(|at| at <= context.now)
             && self.act_at(context) <= context.now;
         if is_approval_due && self.may_ask(event, GatePhase::Approve, context) {
@@ -175,7 +175,7 @@ impl EventProgress {
         attempts: &mut Attempts,
         machine: &mut Recovery,
     ) -> Option<Step<'s>> {
-        if context.has_gate && !self.gate.lets_prepare() && !self.by_last_call {
+        if self.gate_holds(context) {
             if self.may_ask(event, GatePhase::Prepare, context) {
                 return Some(self.ask_gate(event, GatePhase::Prepare, attempts, context.now));
             }
@@ -233,7 +233,7 @@ impl EventProgress {
         let gate = self.gate.ask_at(GatePhase::Prepare).or(self.gate.ask_at(GatePhase::Approve));
         let gate = gate.filter(|_| context.has_gate);
         let approval = self.may_approve_at(event, machine);
-        let waits_for_gate = context.has_gate && !self.gate.lets_prepare() && self.needs_preparation(event);
+        let waits_for_gate = self.gate_holds(context) && self.needs_preparation(event);
         let last_call = if waits_for_gate { self.last_call_at(event, context) } else { None };
         let times = [Some(self.act_at(context)), gate, last_call, approval, self.recovery.retry_at()];
         times.into_iter().flatten().filter(|&at| at > context.now).min()
@@ -370,6 +370,16 @@ impl EventProgress {
         self.preparation != PreparationState::NotIssued
     }
 
+    /// Whether the preparation waits for the gate's yes: the last call has not come.
+    pub(super) const fn gate_holds(&self, context: Context) -> bool {
+        context.has_gate && !self.gate.lets_prepare() && !self.by_last_call
+    }
+
+    /// Whether the machine has gone out of service by the last call, and the gate's yes to that is still missing.
+    pub(super) fn lacks_yes(&self) -> bool {
+        self.by_last_call && self.prepare_was_issued()
+    }
+
     const fn is_preparing(&self) -> bool {
         self.command.is_some()
     }
@@ -409,7 +419,7 @@ impl EventProgress {
 
     /// The earliest time at which the event may be approved; `None` if it may not be, or not yet.
     pub(super) fn approve_at(&self, event: &TrackedEvent, context: Context, machine: &Recovery) -> Option<UnixMillis> {
-        if context.has_gate && !self.gate.lets_approve() {
+        if context.has_gate && (self.lacks_yes() || !self.gate.lets_approve()) {
             return None;
         }
         Some(self.may_approve_at(event, machine)?.max(self.act_at(context)))

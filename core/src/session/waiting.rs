@@ -265,7 +265,7 @@ impl EventProgress {
         if self.needs_preparation(event) {
             return if is_early {
                 due()
-            } else if context.has_gate && !self.gate.lets_prepare() {
+            } else if self.gate_holds(context) {
                 Pending::until(WaitsFor::GateToPrepare, gate_retry(GatePhase::Prepare))
             } else if let Some(command) = machine.command.filter(|_| self.own) {
                 Pending::of_command(WaitsFor::CancelledCommand, command)
@@ -288,7 +288,7 @@ impl EventProgress {
         if is_early {
             return due();
         }
-        if context.has_gate && self.by_last_call {
+        if context.has_gate && self.lacks_yes() {
             return Pending::until(WaitsFor::GateToPrepare, gate_retry(GatePhase::Prepare));
         }
         if context.has_gate && !self.gate.lets_approve() {

@@ -2,7 +2,7 @@
 
 use std::slice;
 
-use scheduled_events_core::{Action, GateAnswer, LastCall, Leader, Policy, Rule, TrackedEvent};
+use scheduled_events_core::{Action, GateAnswer, LastCall, Leader, Policy, Rule, Scope, TrackedEvent};
 
 use crate::common::{Host, OTHER, Setup, Spec, VM, event, host, no_steps, setup, steps_after};
 
@@ -199,6 +199,48 @@ fn after_the_last_call_the_gate_still_decides_about_the_approval() {
     }
     assert_eq!(steps, ["gate prepare a", "gate approve a", "post a"]);
     assert!(host.session.waiting(host.now).all(|(_, waiting)| !waiting.by_last_call));
+}
+
+/// The gate's yes was for a machine that needed no preparation.
+#[test]
+fn an_earlier_yes_to_the_approval_is_none_to_a_preparation_by_the_last_call() {
+    let rule = |action, scope| Rule { scope, ..Rule::new(action) };
+    let policy =
+        Policy::new(&[rule(Action::Prepare, Scope::Mine), rule(Action::Approve, Scope::Others)]).expect("two rules");
+    let mut host = Host::<4>::new(Setup { gate: true, ..Setup::new(policy) });
+    let spec = event("a").not_before(120).resources(&[OTHER]);
+    host.serve(slice::from_ref(&spec));
+    assert_eq!(host.take_steps().last().map(String::as_str), Some("gate approve a"));
+    // By now this machine has the name that the event names.
+    host.set_names(&[OTHER]);
+    host.gate_answer = Some(GateAnswer::Closed);
+    prepared_after(&mut host, &spec, 200).expect("a preparation");
+    host.ready("a");
+    let mut steps = Vec::new();
+    for _ in 0..10 {
+        host.serve(slice::from_ref(&spec));
+        steps.extend(host.take_steps());
+    }
+    assert!(steps.iter().all(|line| line == "gate prepare a"), "{steps:?}");
+}
+
+#[test]
+fn a_preparation_by_the_last_call_waits_for_a_recovery_to_end() {
+    let mut host = gated(Action::Prepare, Some(GateAnswer::Open));
+    (host.recovers, host.cancels) = (false, false);
+    let first = event("a").not_before(60);
+    prepared_after(&mut host, &first, 10).expect("a preparation");
+    host.ready("a");
+    host.gate_answer = Some(GateAnswer::Closed);
+    host.serve(&[]);
+    assert_eq!(host.take_steps().last().map(String::as_str), Some("recover a"));
+    let second = event("b").event_type("Preempt").not_before(30);
+    for _ in 0..3 {
+        host.serve(slice::from_ref(&second));
+    }
+    assert_eq!(host.take_steps().last().map(String::as_str), Some("cancel the recovery of a"));
+    let waiting: Vec<_> = host.session.waiting(host.now).map(|(_, waiting)| waiting.waits_for.word()).collect();
+    assert_eq!(waiting, ["recovery", "cancelled-command"]);
 }
 
 #[test]
