@@ -121,13 +121,9 @@ impl<const N: usize> Session<N> {
 
     /// Stops tracking the oldest of the events that ended and would only be named by the next recovery of this machine.
     pub(super) fn evict_ended(&mut self) -> bool {
-        let ended = self.tracked().filter(|(_, known, progress)| {
-            known.is_gone()
-                && progress.changes.is_empty()
-                && progress.command.is_none()
-                && progress.question.is_none()
-                && progress.recovery.is_over()
-        });
+        let ended = self
+            .tracked()
+            .filter(|(_, known, progress)| known.is_gone() && progress.changes.is_empty() && progress.is_at_rest());
         let Some((_, slot)) = ended.filter_map(|(slot, _, progress)| Some((progress.ended?, slot))).min() else {
             return false;
         };

@@ -8,17 +8,9 @@ use crate::time::UnixMillis;
 pub(super) struct Command {
     /// Which answer belongs to it.
     pub(super) attempt: u32,
-    pub(super) kind: CommandKind,
     /// When the step was issued.
     pub(super) since: UnixMillis,
     cancellation: Cancellation,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CommandKind {
-    Prepare,
-    Recover,
-    Gate(GatePhase),
 }
 
 /// What the host asks its gate: may this machine go on?
@@ -50,8 +42,8 @@ enum Cancellation {
 }
 
 impl Command {
-    pub(super) const fn new(attempt: u32, kind: CommandKind, now: UnixMillis) -> Self {
-        Self { attempt, kind, since: now, cancellation: Cancellation::None }
+    pub(super) const fn new(attempt: u32, now: UnixMillis) -> Self {
+        Self { attempt, since: now, cancellation: Cancellation::None }
     }
 
     /// Makes the session ask the host to end the command. Its answer will not count.

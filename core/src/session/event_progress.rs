@@ -1,6 +1,6 @@
 //! How far the session has got with one event.
 
-use super::command::{AnswerOutcome, Attempts, Command, CommandKind, GatePhase};
+use super::command::{AnswerOutcome, Attempts, Command, GatePhase};
 use super::gate::{Gate, GateAnswer};
 use super::last_call::LastCall;
 use super::limits::{LAST_CALL_ANSWER_MS, LEAVE_MS};
@@ -28,7 +28,7 @@ pub(super) struct EventProgress {
     pub(super) gate: Gate,
     /// The question to the gate that has no answer yet. It may be cancelled. After the last call, the preparation does not wait
     /// for it.
-    pub(super) question: Option<Command>,
+    pub(super) question: Option<(GatePhase, Command)>,
     /// The machine prepares, or has prepared, by the last call: the gate has not answered yes since.
     pub(super) by_last_call: bool,
     /// Whether the event is this machine's: an event that names it, until it does not any more for some time.
@@ -133,7 +133,7 @@ impl EventProgress {
         {
             return Some(Step::Report(Report::Decision { decision, event }));
         }
-        if let Some(question) = &mut self.question
+        if let Some((_, question)) = &mut self.question
             && question.take_cancellation()
         {
             return Some(Step::Cancel { attempt: question.attempt });
@@ -195,7 +195,7 @@ impl EventProgress {
             self.recovery.require(context.now);
         }
         let attempt = attempts.next();
-        self.command = Some(Command::new(attempt, CommandKind::Prepare, context.now));
+        self.command = Some(Command::new(attempt, context.now));
         self.preparation = PreparationState::Running;
         Some(Step::Prepare { event, attempt })
     }
@@ -208,7 +208,7 @@ impl EventProgress {
         now: UnixMillis,
     ) -> Step<'s> {
         let attempt = attempts.next();
-        self.question = Some(Command::new(attempt, CommandKind::Gate(phase), now));
+        self.question = Some((phase, Command::new(attempt, now)));
         Step::Gate { event, phase, attempt }
     }
 
@@ -225,7 +225,7 @@ impl EventProgress {
     fn last_call_at(&self, event: &TrackedEvent, context: Context) -> Option<UnixMillis> {
         let at = context.at(context.last_call.from(event.event_type(), self.noticed, event.not_before())?);
         let first_answer = self.question.filter(|_| !self.gate.has_refused_to_prepare());
-        Some(first_answer.map_or(at, |question| at.max(question.since.plus(LAST_CALL_ANSWER_MS))))
+        Some(first_answer.map_or(at, |(_, question)| at.max(question.since.plus(LAST_CALL_ANSWER_MS))))
     }
 
     /// The next time at which a step may become due by itself.
@@ -256,7 +256,7 @@ impl EventProgress {
             self.noticed = time_of_day;
         }
         self.gate = Gate::default();
-        if let Some(question) = &mut self.question {
+        if let Some((_, question)) = &mut self.question {
             question.cancel();
         }
         if voids_preparation {
@@ -341,7 +341,8 @@ impl EventProgress {
 
     /// Cancels what the host does for the event: its command, and a question to the gate.
     fn cancel_command(&mut self) {
-        for command in [&mut self.command, &mut self.question].into_iter().flatten() {
+        let question = self.question.as_mut().map(|(_, question)| question);
+        for command in [self.command.as_mut(), question].into_iter().flatten() {
             command.cancel();
         }
     }
@@ -380,15 +381,16 @@ impl EventProgress {
         self.by_last_call && self.prepare_was_issued()
     }
 
-    const fn is_preparing(&self) -> bool {
-        self.command.is_some()
+    /// Whether the host runs nothing for the event, and no recovery of another machine is left to do.
+    pub(super) const fn is_at_rest(&self) -> bool {
+        self.command.is_none() && self.question.is_none() && self.recovery.is_over()
     }
 
     /// Whether the event keeps this machine out of service.
     pub(super) fn keeps_out(&self, event: &TrackedEvent) -> bool {
         let is_open = !event.is_gone() && (self.prepare_was_issued() || event.status == TrackedStatus::Started);
         // A preparation that was cancelled may still run. The one for another machine has a recovery of its own.
-        let is_preparing = self.is_preparing() && !self.recovery.is_due();
+        let is_preparing = self.command.is_some() && !self.recovery.is_due();
         self.own && is_open || is_preparing
     }
 
@@ -396,12 +398,8 @@ impl EventProgress {
     /// with the latest deadlines; approved ones are least. `None` if something was prepared or runs for it, if it keeps this
     /// machine out of service, and if a recovery is for it.
     pub(super) fn dispensability(&self, event: &TrackedEvent) -> Option<(bool, bool, i64)> {
-        let is_needed = self.prepare_was_issued()
-            || self.keeps_out(event)
-            || self.command.is_some()
-            || self.question.is_some()
-            || self.ended.is_some()
-            || !self.recovery.is_over();
+        let is_needed =
+            self.prepare_was_issued() || self.keeps_out(event) || self.ended.is_some() || !self.is_at_rest();
         let is_foreign = event.mine() != Some(true);
         (!is_needed).then(|| (is_foreign, !event.is_approved(), deadline(event.not_before())))
     }
@@ -411,10 +409,8 @@ impl EventProgress {
         event.is_gone()
             && self.changes.is_empty()
             && !self.decision_unreported
-            && self.command.is_none()
-            && self.question.is_none()
             && self.ended.is_none()
-            && self.recovery.is_over()
+            && self.is_at_rest()
     }
 
     /// The earliest time at which the event may be approved; `None` if it may not be, or not yet.
@@ -430,7 +426,7 @@ impl EventProgress {
         let decision = self.decision?;
         let allowed = match decision.action {
             // The event may have required a preparation before it changed.
-            Action::Approve => !self.is_preparing() && self.preparation != PreparationState::Failed,
+            Action::Approve => self.command.is_none() && self.preparation != PreparationState::Failed,
             Action::Prepare => {
                 let is_out = !self.own || machine.is_due() && machine.command.is_none();
                 self.preparation == PreparationState::Ready && is_out
@@ -467,14 +463,14 @@ impl EventProgress {
         polls: u32,
         now: UnixMillis,
     ) -> AnswerOutcome {
-        match self.question.take_if(|question| question.attempt == attempt) {
-            Some(question @ Command { kind: CommandKind::Gate(phase), .. }) if !question.is_cancelled() => {
+        match self.question.take_if(|(_, question)| question.attempt == attempt) {
+            None => AnswerOutcome::Unexpected,
+            Some((_, question)) if question.is_cancelled() => AnswerOutcome::Cancelled,
+            Some((phase, _)) => {
                 self.gate.answer(phase, answer, polls, now);
                 self.by_last_call &= !self.gate.lets_prepare();
                 AnswerOutcome::Accepted
             }
-            Some(_) => AnswerOutcome::Cancelled,
-            None => AnswerOutcome::Unexpected,
         }
     }
 
@@ -494,7 +490,7 @@ impl EventProgress {
     pub(super) fn set_clock(&mut self, now: UnixMillis) {
         self.recovery.set_clock(now);
         self.gate.set_clock(now);
-        if let Some(question) = &mut self.question {
+        if let Some((_, question)) = &mut self.question {
             question.since = question.since.min(now);
         }
     }

@@ -1,6 +1,6 @@
 //! Taking a machine back into service: whether that is due, runs, or is tried again after a failure.
 
-use super::command::{AnswerOutcome, Command, CommandKind};
+use super::command::{AnswerOutcome, Command};
 use super::limits::{RECOVERY_RETRY_FIRST_MS, RECOVERY_RETRY_MAX_MS};
 use crate::time::UnixMillis;
 
@@ -50,7 +50,7 @@ impl Recovery {
 
     /// Records that `Step::Recover` is issued.
     pub(super) fn start(&mut self, attempt: u32, now: UnixMillis) {
-        self.command = Some(Command::new(attempt, CommandKind::Recover, now));
+        self.command = Some(Command::new(attempt, now));
     }
 
     /// Records the host's answer to this attempt.

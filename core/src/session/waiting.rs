@@ -3,7 +3,7 @@
 //! It follows from the same state as the next step, and changes nothing.
 
 use super::Session;
-use super::command::{Command, CommandKind, GatePhase};
+use super::command::{Command, GatePhase};
 use super::event_progress::{Context, EventProgress, PreparationState};
 use super::recovery::Recovery;
 use crate::policy::{Action, Decision, Reason};
@@ -233,10 +233,10 @@ impl EventProgress {
         if let Some(command) = self.command {
             return Pending::of_command(WaitsFor::Preparation, command);
         }
-        if let Some(question) = self.question {
-            let waits_for = match question.kind {
-                CommandKind::Gate(GatePhase::Approve) => WaitsFor::GateToApprove,
-                _ => WaitsFor::GateToPrepare,
+        if let Some((phase, question)) = self.question {
+            let waits_for = match phase {
+                GatePhase::Prepare => WaitsFor::GateToPrepare,
+                GatePhase::Approve => WaitsFor::GateToApprove,
             };
             return Pending::of_command(waits_for, question);
         }
