@@ -89,7 +89,7 @@ pub const RECORDING_MAX: u64 = (AUDIT_FILES_MAX as u64 + 1) * (AUDIT_FILE_MAX + 
 /// The most bytes of records that wait for the audit file. Further ones are lost, and counted in a `gap` record.
 pub const AUDIT_QUEUE_MAX: usize = 1 << 20;
 
-/// How long an approval waits until the records before it are written and synced to the audit file.
+/// How long a preparation or an approval waits until the records before it are written and synced to the audit file.
 pub const AUDIT_WAIT: Duration = Duration::from_secs(2);
 
 /// The delay before a failed write of the audit file is repeated.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use scheduled_events::hooks::CommandLine;
+use scheduled_events::policy_file::duration_in_seconds;
 use scheduled_events_core::{Change, LastCall};
 
 use super::shared::{LogArgs, MachineArgs, OutputArgs, PolicyArgs, ServiceArgs, interval, timeout};
@@ -26,8 +27,8 @@ pub(crate) struct WatchArgs {
     /// Keep the state in FILE, so that the next run continues where this one ends
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
-    /// Append every record to FILE, as a line of JSON with a sequence number. An approval is posted once the records before
-    /// it are synced to the disk, or after 2 seconds. At 8 MiB the file is renamed to FILE.1, that one to FILE.2, up to
+    /// Append every record to FILE, as a line of JSON with a sequence number. A preparation begins and an approval is
+    /// posted once the records before it are synced to the disk, or after 2 seconds. At 8 MiB the file is renamed to FILE.1, that one to FILE.2, up to
     /// FILE.4
     #[arg(long, value_name = "FILE")]
     pub(crate) audit: Option<PathBuf>,
@@ -86,9 +87,8 @@ fn last_call(text: &str) -> Result<LastCall, String> {
     if text == "never" {
         return Ok(LastCall::Never);
     }
-    let time = humantime::parse_duration(text)
-        .map_err(|error| format!("{error}; expected a time before the start of an event, such as 2min, or never"))?;
-    Ok(LastCall::Before(u32::try_from(time.as_secs()).unwrap_or(u32::MAX)))
+    let expected = "expected a time before the start of an event, such as 2min, or never";
+    duration_in_seconds(text).map(LastCall::Before).map_err(|error| format!("{error}; {expected}"))
 }
 
 fn on_change(text: &str) -> Result<(Change, CommandLine), String> {
@@ -98,4 +98,27 @@ fn on_change(text: &str) -> Result<(Change, CommandLine), String> {
         format!("found {word:?}, expected one of {}", words.join(", "))
     })?;
     Ok((change, CommandLine::parse(command)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_call_is_in_whole_seconds() {
+        for (text, expected) in [
+            ("never", Ok(LastCall::Never)),
+            ("1min 30s", Ok(LastCall::Before(90))),
+            ("0s", Ok(LastCall::Before(0))),
+            ("500ms", Err("\"500ms\" is not a whole number of seconds; expected a time before the start")),
+            ("200years", Err("\"200years\" is too long; expected a time before the start")),
+            ("soon", Err("\"soon\" is not a duration such as \"8s\"")),
+        ] {
+            match (last_call(text), expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{text}"),
+                (Err(found), Err(expected)) => assert!(found.starts_with(expected), "{found}"),
+                (found, expected) => panic!("{text}: {found:?}, {expected:?}"),
+            }
+        }
+    }
 }

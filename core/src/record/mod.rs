@@ -338,7 +338,8 @@ records! {
         events: &'a [EventMembers<'a>] => "array of objects",
     }
 
-    /// A preparation begins, which is in the audit file before its command starts, or has ended.
+    /// A preparation begins, or has ended. That it begins is in the audit file before its command starts, unless that file cannot
+    /// be written.
     Prepare "prepare" by "watch" {
         event_id,
         /// `begun`, `ready`, `failed`, `timed-out`, `stopped`, `cancelled` or `no-command`.

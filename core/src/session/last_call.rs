@@ -10,8 +10,9 @@ use crate::time::UnixSeconds;
 /// How long before its `NotBefore` an event is prepared for although the gate has not answered yes. Approving it still takes the
 /// gate's yes.
 ///
-/// The gate has at least [`LAST_CALL_ANSWER_MS`](super::limits::LAST_CALL_ANSWER_MS) for its first answer. If `NotBefore` is
-/// unknown, [`NOTICE_IF_UNKNOWN_S`] after the event was first seen takes its place.
+/// The gate has at least [`LAST_CALL_ANSWER_MS`](super::limits::LAST_CALL_ANSWER_MS) for its first answer, unless an earlier
+/// question to it was cancelled and has no answer yet. If `NotBefore` is unknown, [`NOTICE_IF_UNKNOWN_S`] after the event was
+/// first seen takes its place.
 ///
 /// ```
 /// use scheduled_events_core::{LastCall, UnixSeconds};

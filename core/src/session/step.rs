@@ -71,7 +71,7 @@ pub enum Step<'s> {
         attempt: u32,
     },
     /// End what runs for this attempt, and report its result as usual: it does not count, but until then nothing else is
-    /// issued for the event, or for the recovery.
+    /// issued for the event, or for the recovery, except a preparation by the last call.
     Cancel {
         /// The number of the attempt.
         attempt: u32,

@@ -639,7 +639,8 @@ class RecoverDue(_AboutEvent):
 class Cancel(Frozen):
     """End what runs for this attempt, and report its result as usual: it does not count.
 
-    Until it is reported, nothing else is issued for the event, or for the recovery.
+    Until it is reported, nothing else is issued for the event, or for the recovery,
+    except a preparation by the last call.
     """
 
     __match_args__ = ("attempt", "event_id")
