@@ -87,8 +87,9 @@ fn last_call(text: &str) -> Result<LastCall, String> {
     if text == "never" {
         return Ok(LastCall::Never);
     }
-    let expected = "expected a time before the start of an event, such as 2min, or never";
-    duration_in_seconds(text).map(LastCall::Before).map_err(|error| format!("{error}; {expected}"))
+    duration_in_seconds(text)
+        .map(LastCall::Before)
+        .map_err(|error| format!("{error}; expected a time before the start of an event, such as 2min, or never"))
 }
 
 fn on_change(text: &str) -> Result<(Change, CommandLine), String> {
