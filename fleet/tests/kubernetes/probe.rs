@@ -2,6 +2,8 @@
 
 use std::process::{Child, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::cluster::{Cluster, text};
 use crate::fake::{Fault, FaultKind};
 
@@ -12,11 +14,6 @@ impl Drop for Killed {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-fn signal(daemon: &Killed, name: &str) {
-    let status = std::process::Command::new("kill").arg(name).arg(daemon.0.id().to_string()).status().unwrap();
-    assert!(status.success());
 }
 
 #[test]
@@ -50,10 +47,10 @@ fn a_daemon_without_its_store_lives_and_one_that_is_stuck_does_not() {
     let output = probe();
     assert!(output.status.success(), "{}", text(&output));
 
-    signal(&daemon, "-STOP");
+    kill_process(Pid::from_child(&daemon.0), Signal::STOP).unwrap();
     let output = probe();
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     assert!(text(&output).contains("did not answer within 5 s"), "{}", text(&output));
-    signal(&daemon, "-CONT");
+    kill_process(Pid::from_child(&daemon.0), Signal::CONT).unwrap();
     cluster.wait_for("the daemon to go on", || probe().status.success().then_some(()));
 }

@@ -1,9 +1,10 @@
 //! Whatever becomes of the daemon, the store or a free place: a machine prepares by its last call, and nobody approves.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -21,8 +22,7 @@ fn watch(machine: &Machine, root: &Path, url: &str) -> Process {
 }
 
 fn stop(process: &Process) {
-    let status = Command::new("kill").args(["-STOP", &process.0.id().to_string()]).status().expect("kill");
-    assert!(status.success());
+    kill_process(Pid::from_child(&process.0), Signal::STOP).expect("sent");
 }
 
 /// What goes wrong before the event is announced.
