@@ -1,6 +1,6 @@
 //! The blocks of code on a page.
 
-use crate::documentation::read;
+use crate::pages::documentation::read;
 
 /// A block of code.
 pub(crate) struct Block {

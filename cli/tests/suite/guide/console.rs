@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use scheduled_events_replay::{Scenario, Server, ServerConfig};
 
 use super::blocks::Block;
-use crate::documentation::read;
+use crate::pages::documentation::read;
 use crate::support::{Folder, PROGRAM, VM, eventually, free_port, launch, run as run_program};
 
 /// What is not run: each is replaced by a program that succeeds.

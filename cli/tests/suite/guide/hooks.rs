@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use crate::documentation::{code_spans, lines};
+use crate::pages::documentation::{code_spans, lines};
 use crate::support::{Folder, PREPARE_ALL, VM, play, run};
 
 const SCENARIO: &str = include_str!("../../../../replay/scenarios/live-migration.toml");

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use crate::documentation::{ROOT, read};
+use crate::pages::documentation::{ROOT, read};
 
 const PAGE: &str = "docs/troubleshooting.md";
 

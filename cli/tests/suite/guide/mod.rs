@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use scheduled_events::policy_file;
 use scheduled_events_replay::Scenario;
 
-use crate::documentation::read;
+use crate::pages::documentation::read;
 use crate::support::together;
 use blocks::{Block, blocks};
 
@@ -36,13 +36,13 @@ const TESTED_ELSEWHERE: [(&str, &str); 6] = [
     ("docs/fleet.md", "fleet/src/config.rs, fleet/tests/suite/three_machines.rs"),
     ("docs/kubernetes.md", "fleet/tests/kubernetes/manifests.rs"),
     ("docs/notifications.md", "fleet/tests/relay/documentation.rs"),
-    ("docs/scenarios.md", "cli/tests/suite/scenarios_page.rs"),
+    ("docs/scenarios.md", "cli/tests/suite/pages/scenarios_page.rs"),
 ];
 
 #[test]
 fn every_page_of_the_guide_is_in_its_summary() {
     let listed: BTreeSet<_> = pages().into_iter().collect();
-    let folder = std::path::Path::new(crate::documentation::ROOT).join("docs");
+    let folder = std::path::Path::new(crate::pages::documentation::ROOT).join("docs");
     for entry in std::fs::read_dir(folder).expect("the folder of the guide") {
         let name = entry.expect("an entry").file_name().into_string().expect("a plain name");
         let is_page = name.strip_suffix(".md").is_some_and(|page| page != "SUMMARY" && page != "README");

@@ -8,7 +8,7 @@ use scheduled_events::policy_file;
 use scheduled_events_core::{Action, EventKind, MAX_RULES, Scope, SourceKind};
 use serde_json::{Map, Value, json};
 
-use crate::documentation::{ROOT, read};
+use crate::pages::documentation::{ROOT, read};
 
 /// With this variable in the environment, the files are written instead of compared.
 const WRITE: &str = "SCHEDULED_EVENTS_WRITE_POLICY_SCHEMA";

@@ -174,8 +174,8 @@ fn the_tests_that_security_names_exist() {
             } else if is_path(test) {
                 Path::new(ROOT).join(test).exists()
             } else {
-                let suite = Path::new(ROOT).join("cli/tests/suite");
-                suite.join(format!("{test}.rs")).exists() || suite.join(test).join("mod.rs").exists()
+                let module = Path::new(ROOT).join("cli/tests/suite").join(test.replace("::", "/"));
+                module.with_extension("rs").exists() || module.join("mod.rs").exists()
             };
             if !exists {
                 errors.add(&line, format_args!("there is no test module, path or make target `{test}`"));

@@ -138,7 +138,7 @@ fn a_missing_an_unreadable_and_a_broken_file_are_told_apart() {
         missing.stderr
     );
     // By default it is the file of the systemd unit, or of the Windows service.
-    let unit = include_str!("../../systemd/scheduled-events.service");
+    let unit = include_str!("../../../systemd/scheduled-events.service");
     let path = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")?.split("--state ").nth(1)).expect("a path");
     let path = if cfg!(windows) { r"C:\ProgramData\scheduled-events\state" } else { path };
     let help = run(&["status", "--help"]).with_code(0).stdout;

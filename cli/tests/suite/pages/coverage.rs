@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::documentation::{Errors, Line, ROOT, code_spans, lines, make_targets, read};
+use crate::pages::documentation::{Errors, Line, ROOT, code_spans, lines, make_targets, read};
 
 const PAGE: &str = "docs/coverage.md";
 

@@ -1,0 +1,25 @@
+//! `watch`: its work, what it runs and writes, and what it survives. `main_job` is the place to start.
+
+#[cfg(target_os = "linux")]
+mod audit;
+#[cfg(unix)] // They stop processes and fake the time.
+mod clocks;
+mod commands;
+#[cfg(unix)] // The limits are those of Unix.
+mod host_limits;
+#[cfg(unix)]
+mod journal;
+mod main_job;
+#[cfg(unix)]
+mod metrics;
+mod overlaps;
+#[cfg(target_os = "linux")]
+mod recordings;
+mod restart;
+#[cfg(unix)]
+mod stalled_readers;
+#[cfg(unix)] // Users, modes and limits are those of Unix; the unit tests show the rest.
+mod state_file;
+#[cfg(unix)]
+mod systemd;
+mod terminate;

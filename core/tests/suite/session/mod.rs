@@ -1,0 +1,10 @@
+//! The session, subject by subject.
+
+mod approvals;
+mod documents;
+mod gate;
+mod host;
+mod machine;
+mod pacing;
+mod restart_table;
+mod waiting;
