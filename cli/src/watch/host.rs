@@ -226,20 +226,17 @@ impl Host for CommandHost {
         // It may run beyond the start of the event: a checkpoint may still succeed. Its end cancels the preparation.
         let time = self.prepare_timeout.or(if time_left.is_some() { None } else { Some(COMMAND_TIME) });
         let attempt = reply.attempt();
-        self.start(
-            (CommandKind::Prepare, &command),
-            (event, &[]),
-            time,
-            attempt,
-            move |event: CommandEvent| match event {
+        let last_call: &[_] = if reply.by_last_call() { &[("SCHEDULED_EVENTS_LAST_CALL", "1")] } else { &[] };
+        self.start((CommandKind::Prepare, &command), (event, last_call), time, attempt, move |event: CommandEvent| {
+            match event {
                 CommandEvent::Line(line) => diagnose("prepare", &line),
                 CommandEvent::Refused(why) => log_refused("prepare", &why, diagnose),
                 CommandEvent::Ended(ended) => match outcome("prepare", HookOutcome::Ready, &ended) {
                     HookOutcome::Ready => reply.prepared(Preparation::Ready, HookOutcome::Ready),
                     outcome => reply.prepared(Preparation::Failed, outcome),
                 },
-            },
-        );
+            }
+        });
     }
 
     fn recover(&mut self, events: &[EventRecord], reply: Reply) {

@@ -91,17 +91,27 @@ pub(super) fn ask(
 pub struct Reply {
     attempt: u32,
     event_id: String,
+    by_last_call: bool,
     sender: Sender<Message>,
 }
 
 impl Reply {
     pub(super) fn new(attempt: u32, event_id: String, sender: Sender<Message>) -> Self {
-        Self { attempt, event_id, sender }
+        Self { attempt, event_id, by_last_call: false, sender }
+    }
+
+    pub(super) fn with_last_call(self, by_last_call: bool) -> Self {
+        Self { by_last_call, ..self }
     }
 
     /// The number of the attempt, by which [`Host::cancel`](super::Host::cancel) names it.
     pub const fn attempt(&self) -> u32 {
         self.attempt
+    }
+
+    /// Whether this is a preparation by the last call: the gate has not answered yes.
+    pub const fn by_last_call(&self) -> bool {
+        self.by_last_call
     }
 
     /// Reports that the preparation ended. The record shows `outcome`.

@@ -31,6 +31,7 @@ use std::time::{Duration, Instant};
 use scheduled_events_core::record::EventMembers;
 use scheduled_events_core::{
     Change, GateAnswer, GatePhase, Report, Session, SessionConfig, SessionConfigError, Step, UnixMillis, UnixSeconds,
+    Waiting,
 };
 
 use crate::clock::{Clock, ClockMonitor};
@@ -305,7 +306,11 @@ impl Watcher {
             Step::Prepare { event, attempt } => {
                 let event = self.events.of(event);
                 self.save(host);
-                let reply = Reply::new(attempt, event.event_id.clone(), self.sender.clone());
+                let is_this = |waiting: &Waiting| waiting.attempt == Some(attempt);
+                let by_last_call =
+                    self.session.waiting(now).any(|(_, waiting)| is_this(&waiting) && waiting.by_last_call);
+                let reply =
+                    Reply::new(attempt, event.event_id.clone(), self.sender.clone()).with_last_call(by_last_call);
                 self.running.insert(attempt);
                 self.report(&event, |event| Record::Prepare { outcome: HookOutcome::Begun, event }, host);
                 host.prepare(&event, time_left(event.not_before, time_of_day), reply);

@@ -46,6 +46,11 @@ pub async fn run(config: &Config, node: Option<&str>) -> Result<(), Failure> {
     Drain::new(api, config.node.clone(), event)?.run().await
 }
 
+/// Whether the watcher prepares although its gate has not answered yes.
+fn is_last_call() -> bool {
+    std::env::var_os("SCHEDULED_EVENTS_LAST_CALL").is_some()
+}
+
 struct Drain {
     api: NodeApi,
     options: NodeConfig,
@@ -71,7 +76,8 @@ impl Drain {
             || "drained by hand".to_owned(),
             |event| {
                 let not_before = event.not_before.as_deref().unwrap_or("at an unknown time");
-                format!("{} {} not before {not_before}", event.type_word(), event.event_id.escape_debug())
+                let last_call = if is_last_call() { ", last call: the gate has not answered yes" } else { "" };
+                format!("{} {} not before {not_before}{last_call}", event.type_word(), event.event_id.escape_debug())
             },
         );
         let reporter = Reporter::start(self.api.clone(), node);

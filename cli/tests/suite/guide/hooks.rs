@@ -21,6 +21,13 @@ fn the_table_has_the_variables_that_commands_receive() {
     let watch = ["watch", "--endpoint", &url, "--policy", &policy, "--vm-name", VM, "--until-idle"];
     run(&[&watch[..], &hooks].concat()).with_code(0);
 
+    // The gate never answers yes.
+    let server = play(SCENARIO, &[]);
+    let url = server.url();
+    let watch = ["watch", "--endpoint", &url, "--policy", &policy, "--vm-name", VM, "--until-idle"];
+    let hooks = ["--prepare", &hook, "--gate", "false", "--last-call", "1h"];
+    run(&[&watch[..], &hooks].concat()).with_code(0);
+
     let server = play(SCENARIO, &[]);
     let url = server.url();
     // The worker ends by itself; a checkpoint is made while it runs.

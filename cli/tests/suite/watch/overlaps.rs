@@ -204,8 +204,11 @@ fn a_machine_prepares_by_its_last_call_whatever_its_gate_does() {
         let metrics = fixture.folder.path("metrics.prom");
         let notice = Duration::from_secs(3600);
         fixture.service.show(2, &[with(freeze("a"), &json!({ "NotBefore": in_future(notice) }))]);
+        let prepare = helper(&[format!("append {} last call: $LAST_CALL", fixture.log)]);
         // Three seconds after the first sight of the event.
         let options = [
+            "--prepare",
+            &prepare,
             "--gate",
             &gate,
             "--last-call",
@@ -221,6 +224,7 @@ fn a_machine_prepares_by_its_last_call_whatever_its_gate_does() {
         let call = run.record("the last call", |record| record["record"] == "gate" && record["outcome"] == "last-call");
         assert_eq!((&call["event_id"], &call["phase"]), (&json!("a"), &json!("prepare")), "{what}");
         run.record("the preparation", |record| record["record"] == "prepare" && record["outcome"] == "ready");
+        assert_eq!(fixture.lines(), ["last call: 1"], "{what}");
         fixture.service.await_polls(4);
         assert!(fixture.service.posted().is_empty(), "{what}: it was approved");
         let order: Vec<_> = run
