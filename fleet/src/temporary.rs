@@ -21,7 +21,9 @@ pub(crate) fn create(path: &Path, mode: u32) -> io::Result<File> {
 /// [`ErrorKind::WouldBlock`]: its writer lives. Others are those of the file system.
 pub(crate) fn remove_left(path: &Path) -> io::Result<()> {
     let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or_default();
-    match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+    let open = |write| OpenOptions::new().read(true).write(write).custom_flags(flags).open(path);
+    // NFS grants an exclusive lock only for a file that is open for writing, which another user's may not be.
+    match open(true).or_else(|_| open(false)) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Ok(file) if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(rustix::io::Errno::WOULDBLOCK) => {
             return Err(io::Error::new(ErrorKind::WouldBlock, format!("another process writes {}", path.display())));
