@@ -48,6 +48,10 @@ capabilities:
   mountPath: /var/lib/scheduled-events
 - name: run
   mountPath: /run/scheduled-events
+{{- if (.Values.metrics).enabled }}
+- name: metrics
+  mountPath: /run/scheduled-events-metrics
+{{- end }}
 {{- end -}}
 
 {{- define "scheduled-events.ourRequests" -}}
