@@ -444,7 +444,7 @@ fn a_watcher_continues_when_its_reader_exits() {
     service.await_polls(2);
     assert!(child.try_wait().expect("a child").is_none(), "the watcher exited");
     child.kill().expect("a running child");
-    child.wait().expect("a child");
+    wait::ended(&mut child);
 }
 
 #[test]
@@ -478,17 +478,19 @@ fn dropped_records_are_counted_and_reported() {
         text
     });
     let mut stderr = BufReader::new(watcher.stderr.take().expect("a pipe"));
-    let mut line = String::new();
-    let dropped: usize = loop {
-        line.clear();
-        assert!(stderr.read_line(&mut line).expect("a line") > 0, "the watcher exited");
-        if let Some(rest) = line.strip_prefix("warning: dropped ") {
-            assert!(rest.ends_with(" records, because nothing read standard output\n"), "{line}");
-            break rest.split(' ').next().expect("a number").parse().expect("a number");
+    let dropped: usize = wait::join(std::thread::spawn(move || {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            assert!(stderr.read_line(&mut line).expect("a line") > 0, "the watcher exited");
+            if let Some(rest) = line.strip_prefix("warning: dropped ") {
+                assert!(rest.ends_with(" records, because nothing read standard output\n"), "{line}");
+                break rest.split(' ').next().expect("a number").parse().expect("a number");
+            }
         }
-    };
+    }));
     watcher.kill().expect("a running child");
-    watcher.wait().expect("a child");
+    wait::ended(&mut watcher);
     let text = wait::join(reader);
     let records = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a whole record"));
     // A change for each announcement and each new time, and a decision for each event.
