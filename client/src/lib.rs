@@ -49,3 +49,6 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/rust.md")]
 struct RustGuide;
+
+#[cfg(test)]
+scheduled_events_test_support::nothing_is_left_over!();

@@ -26,3 +26,6 @@ pub mod node;
 pub mod relay;
 mod temporary;
 pub mod toml_file;
+
+#[cfg(test)]
+scheduled_events_test_support::nothing_is_left_over!();

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use std::path::Path;
 
+use scheduled_events_test_support::wait;
+
 use super::*;
 
 #[path = "../../../tests/support/helper.rs"]
@@ -201,7 +203,7 @@ mod unix {
             drop(writer);
         });
         assert_eq!(run(path.to_str().unwrap(), Some(Duration::from_secs(30))).1, CommandOutcome::Succeeded);
-        done.join().unwrap();
+        wait::join(done);
         std::fs::remove_file(path).unwrap();
     }
 

@@ -1,6 +1,7 @@
 use std::thread;
 
 use scheduled_events_core::{Document, Response, Session, SessionConfig, Step, Text, UnixMillis, VmNames};
+use scheduled_events_test_support::wait;
 
 use super::*;
 
@@ -8,7 +9,8 @@ const NOW: UnixMillis = UnixMillis(1_600_000_000_000);
 
 /// Metrics after one poll of this document. A session needs a large stack while it is made.
 fn polled(body: &str) -> Metrics {
-    let poll = || {
+    let body = body.to_owned();
+    let poll = move || {
         let mut metrics = Metrics::new();
         let config = SessionConfig::new(VmNames::new(&["vm_0"]));
         let mut session = Box::new(Session::new(&config).unwrap());
@@ -19,10 +21,7 @@ fn polled(body: &str) -> Metrics {
         metrics.polled(&Poll { outcome, duration: Duration::from_millis(3), time: NOW.seconds(), session: &session });
         metrics
     };
-    thread::scope(|scope| {
-        let thread = thread::Builder::new().stack_size(64 << 20).spawn_scoped(scope, poll);
-        thread.unwrap().join().unwrap()
-    })
+    wait::join(thread::Builder::new().stack_size(64 << 20).spawn(poll).unwrap())
 }
 
 fn event(id: &str, event_type: &str, resource: &str) -> String {

@@ -534,7 +534,7 @@ mod tests {
             drop(first);
         });
         assert!(StateFile::open(&path).is_ok());
-        holder.join().unwrap();
+        scheduled_events_test_support::wait::join(holder);
         fs::remove_dir_all(folder).unwrap();
     }
 

@@ -53,6 +53,6 @@ mod tests {
         assert!(knock(200).expect_err("stuck").ends_with(" did not answer within 0.2 s"));
         let thread = std::thread::spawn(move || listener.incoming().take(2).for_each(drop));
         assert_eq!(knock(60_000), Ok(()));
-        thread.join().expect("no panic");
+        scheduled_events_test_support::wait::join(thread);
     }
 }

@@ -6,6 +6,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use scheduled_events_test_support::wait;
 use serde_json::Value;
 
 use crate::cluster::{Cluster, event, text};
@@ -186,7 +187,7 @@ fn a_pod_that_is_replaced_during_an_event_goes_on_from_its_volume() {
     }
 
     cluster.configure_with(&address, "");
-    let output = text(&cluster.fleet(&["uncordon", "--if-over"]).output().unwrap());
+    let output = text(&wait::output(&mut cluster.fleet(&["uncordon", "--if-over"])));
     assert!(output.contains("stays out of service, because Reboot"), "{output}");
     let (_watcher, records) = cluster.watch(&address);
     // The start may have been seen before.
@@ -217,7 +218,7 @@ fn without_its_state_a_node_goes_back_into_service_only_once_its_events_are_over
     let (_server, address) = replay("user-reboot", "60");
     cluster.configure_with(&address, "");
     let id = cluster.wait_for("the event", || {
-        let output = Command::new(program()).args(["list", "--json", "--endpoint", &address]).output().unwrap();
+        let output = wait::output(Command::new(program()).args(["list", "--json", "--endpoint", &address]));
         let lines = String::from_utf8(output.stdout).unwrap();
         let records = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         records
@@ -226,7 +227,7 @@ fn without_its_state_a_node_goes_back_into_service_only_once_its_events_are_over
     });
     let output = cluster.run("drain", &event(&id.to_ascii_uppercase(), "Reboot", Some(900)));
     assert!(output.status.success(), "{}", text(&output));
-    let uncordon = || text(&cluster.fleet(&["uncordon", "--if-over"]).output().unwrap());
+    let uncordon = || text(&wait::output(&mut cluster.fleet(&["uncordon", "--if-over"])));
     let output = uncordon();
     assert!(output.contains("stays out of service, because Reboot"), "{output}");
     assert!(cluster.is_cordoned());
@@ -278,7 +279,7 @@ fn an_event_for_which_nothing_is_drained_is_shown_on_the_node() {
     assert_eq!(cluster.pod_names(), ["web-1"]);
 
     // Without an event, and for other machines' events, nothing is shown.
-    let output = cluster.fleet(&["announce"]).output().unwrap();
+    let output = wait::output(&mut cluster.fleet(&["announce"]));
     assert!(
         text(&output).starts_with("exit code Some(2)") && text(&output).contains("for `scheduled-events watch --on`")
     );
@@ -294,12 +295,12 @@ fn the_end_of_one_event_leaves_another_one_on_the_node() {
         let mut command = cluster.fleet(&["announce"]);
         let mut child = command.env("SCHEDULED_EVENTS_CHANGE", change).spawn().unwrap();
         std::io::Write::write_all(&mut child.stdin.take().unwrap(), event.to_string().as_bytes()).unwrap();
-        let output = child.wait_with_output().unwrap();
+        let output = wait::output_of(child);
         assert!(output.status.success(), "{}", text(&output));
     };
     // The machine has an event of its own there before long.
     cluster.wait_for("an event", || {
-        let output = Command::new(program()).args(["list", "--json", "--endpoint", &address]).output().unwrap();
+        let output = wait::output(Command::new(program()).args(["list", "--json", "--endpoint", &address]));
         String::from_utf8(output.stdout).unwrap().contains("\"mine\":true").then_some(())
     });
     let other = event("B", "Redeploy", Some(600));

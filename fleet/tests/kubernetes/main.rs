@@ -10,3 +10,5 @@ mod nodes;
 mod own_node;
 mod probe;
 mod serve;
+
+scheduled_events_test_support::nothing_is_left_over!();

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Node;
+use scheduled_events_test_support::wait;
 use serde_json::{Value, json};
 
 use crate::cluster::chart::Access;
@@ -92,7 +93,7 @@ fn a_budget_is_respected_and_asked_again() {
     cluster.wait_for_refusals(4);
     assert_eq!(cluster.pod_names(), ["web-1", "web-2"]);
     cluster.delete_budget("web");
-    let output = drain.wait_with_output().unwrap();
+    let output = wait::output_of(drain);
     assert!(output.status.success(), "{}", text(&output));
     assert_eq!(cluster.pod_names(), [""; 0]);
 }
@@ -189,7 +190,7 @@ fn grace_periods_end_before_the_event_starts() {
     assert!((500..=595).contains(&grace), "{grace}");
     let quick = cluster.wait_for("the deletion", || cluster.pod("quick-2")?.metadata.deletion_grace_period_seconds);
     assert_eq!(quick, 20);
-    let output = drain.wait_with_output().unwrap();
+    let output = wait::output_of(drain);
     assert!(output.status.success(), "{}", text(&output));
     assert_eq!(cluster.pod_names(), [""; 0], "a pod counts until it is gone");
 }
@@ -255,13 +256,13 @@ fn a_drain_that_was_killed_goes_on_where_it_was() {
     let mut first = cluster.hook("drain", &reboot);
     cluster.wait_for_refusals(1);
     first.kill().unwrap();
-    first.wait().unwrap();
+    wait::ended(&mut first);
     assert!(cluster.is_cordoned());
     let record = cluster.annotation(RECORD);
     let second = cluster.hook("drain", &reboot);
     cluster.wait_for_refusals(2);
     cluster.delete_budget("web");
-    let output = second.wait_with_output().unwrap();
+    let output = wait::output_of(second);
     assert!(output.status.success() && text(&output).contains("still cordoned"), "{}", text(&output));
     assert_eq!(cluster.annotation(RECORD), record);
     cluster.succeed("uncordon", &reboot);
@@ -352,7 +353,7 @@ fn a_watch_whose_version_is_too_old_begins_again() {
         (cluster.seen("GET", "/api/v1/pods").len() > lists + 1).then_some(())
     });
     cluster.delete_budget("web");
-    let output = drain.wait_with_output().unwrap();
+    let output = wait::output_of(drain);
     assert!(output.status.success(), "{}", text(&output));
     assert_eq!(cluster.pod_names(), [""; 0], "a pod that came meanwhile is evicted, too");
 }
@@ -380,7 +381,7 @@ fn uncordon_waits_until_the_node_is_ready() {
     cluster.configure("");
     let uncordon = cluster.hook("uncordon", &event("A", "Reboot", None));
     cluster.set_ready(true);
-    let output = uncordon.wait_with_output().unwrap();
+    let output = wait::output_of(uncordon);
     assert!(output.status.success(), "{}", text(&output));
     assert!(!cluster.is_cordoned());
 }
@@ -418,7 +419,7 @@ fn a_missing_node_or_right_is_reported() {
     let output = cluster.fail("drain", &event("A", "Reboot", Some(900)));
     assert!(output.contains("cannot cordon node") && output.contains("is forbidden"), "{output}");
     let cluster = Cluster::start();
-    let output = cluster.fleet(&["drain", "--node", "nowhere"]).output().unwrap();
+    let output = wait::output(&mut cluster.fleet(&["drain", "--node", "nowhere"]));
     assert!(text(&output).contains("there is no node nowhere"), "{}", text(&output));
     assert_eq!(output.status.code(), Some(1));
 }

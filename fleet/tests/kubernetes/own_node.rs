@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Client;
 use kube::api::{Api, DeleteParams, EvictParams, Patch, PatchParams};
+use scheduled_events_test_support::wait;
 use serde_json::{Value, json};
 
 use crate::cluster::chart::Access;
@@ -74,7 +75,7 @@ fn a_pod_changes_no_node_but_its_own() {
         cluster.block_on(change(&agent, &cluster.node, subresource)).unwrap();
     }
     // The command that a wrong NODE_NAME leads to.
-    let output = cluster.fleet(&["drain", "--node", &other.node]).output().unwrap();
+    let output = wait::output(&mut cluster.fleet(&["drain", "--node", &other.node]));
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     assert!(text(&output).contains(NODE), "{}", text(&output));
     assert!(!other.is_cordoned() && other.annotation("scheduled-events/out-of-service").is_none());

@@ -3,6 +3,7 @@
 use std::process::{Child, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
+use scheduled_events_test_support::wait;
 
 use crate::cluster::{Cluster, text};
 use crate::fake::{Fault, FaultKind};
@@ -27,7 +28,7 @@ fn a_daemon_without_its_store_lives_and_one_that_is_stuck_does_not() {
         cluster.folder.path().join("audit"),
     );
     std::fs::write(cluster.folder.path().join("fleet.toml"), config).unwrap();
-    let probe = || cluster.fleet(&["probe"]).output().unwrap();
+    let probe = || wait::output(&mut cluster.fleet(&["probe"]));
     let output = probe();
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     assert!(text(&output).contains("no daemon listens at "), "{}", text(&output));

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use scheduled_events_test_support::wait;
 use serde_json::json;
 
 use crate::audit_file::change;
@@ -237,7 +238,7 @@ fn a_second_relay_with_the_same_state_is_refused() {
     fixture.configure(&target("hook", "webhook", "http://127.0.0.1:9/", ""));
     let relay = fixture.start();
     wait_until("the state", || fixture.path("state").join("hook.json").exists());
-    let output = fixture.command().output().unwrap();
+    let output = wait::output(&mut fixture.command());
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("another process relays"));
     relay.terminate();
@@ -304,7 +305,8 @@ fn what_the_watcher_itself_records_is_forwarded() {
     let policy = fixture.write("policy.toml", "[[rule]]\naction = \"prepare\"\n");
     let watch = ["--prepare", "true", "--recover", "true", "--until-idle", "--interval", "200ms", "--policy"];
     // The replay server runs the watcher, sets its endpoint, and ends with it.
-    let output = Command::new(&program)
+    let mut command = Command::new(&program);
+    command
         .args(["replay", "user-reboot", "--speed", "30", "--"])
         .arg(&program)
         .arg("watch")
@@ -313,9 +315,8 @@ fn what_the_watcher_itself_records_is_forwarded() {
         .arg("--state")
         .arg(fixture.path("watch-state"))
         .arg("--audit")
-        .arg(fixture.path("audit"))
-        .output()
-        .unwrap();
+        .arg(fixture.path("audit"));
+    let output = wait::output(&mut command);
     assert!(output.status.success(), "{output:?}");
     let text = fs::read_to_string(fixture.path("audit")).unwrap();
     let received = server.wait_for(text.lines().count());

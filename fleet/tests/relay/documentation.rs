@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use scheduled_events_test_support::wait;
+
 use crate::support::{Fixture, wait_until};
 
 /// The blocks of this language in the page.
@@ -46,7 +48,7 @@ fn each_configuration_of_the_documentation_is_accepted() {
             saved.exists() || !fixture.log().is_empty()
         });
         child.kill().unwrap();
-        child.wait().unwrap();
+        wait::ended(&mut child);
         assert_eq!(fixture.log(), "", "{configuration}");
     }
 }

@@ -11,3 +11,5 @@ mod proxy;
 mod secrets;
 mod services;
 mod webhooks;
+
+scheduled_events_test_support::nothing_is_left_over!();

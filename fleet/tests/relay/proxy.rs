@@ -1,9 +1,11 @@
 //! The proxy of a configuration, with a real one: it forwards requests and makes tunnels.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
+
+use scheduled_events_test_support::{TestServer, wait};
 
 use crate::audit_file::change;
 use crate::receiver::{Answer, Receiver};
@@ -15,23 +17,23 @@ const CREDENTIALS: &str = "Basic ZmxlZXQ6cHIweHlzZWNyZXQ=";
 
 /// A proxy that resolves each name to one server, and refuses who has not its credentials.
 struct HttpProxy {
-    address: SocketAddr,
+    server: TestServer,
     /// The first lines of the requests that it let pass.
     passed: Arc<Mutex<Vec<String>>>,
 }
 
 impl HttpProxy {
     fn start(server: SocketAddr, credentials: Option<&'static str>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let proxy = Self { address: listener.local_addr().unwrap(), passed: Arc::default() };
-        let passed = Arc::clone(&proxy.passed);
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let passed = Arc::clone(&passed);
-                thread::spawn(move || serve(stream, server, credentials, &passed));
-            }
+        let passed = Arc::default();
+        let log = Arc::clone(&passed);
+        let server = TestServer::start(move |connection| {
+            let _ = serve(connection, server, credentials, &log);
         });
-        proxy
+        Self { server, passed }
+    }
+
+    fn url(&self) -> String {
+        self.server.url()
     }
 
     fn passed(&self) -> Vec<String> {
@@ -40,7 +42,7 @@ impl HttpProxy {
 }
 
 /// Serves one connection.
-fn serve(stream: TcpStream, server: SocketAddr, credentials: Option<&str>, passed: &Mutex<Vec<String>>) -> Option<()> {
+fn serve(stream: &TcpStream, server: SocketAddr, credentials: Option<&str>, passed: &Mutex<Vec<String>>) -> Option<()> {
     let mut reader = BufReader::new(stream);
     let mut head = Vec::new();
     loop {
@@ -67,8 +69,11 @@ fn serve(stream: TcpStream, server: SocketAddr, credentials: Option<&str>, passe
     let mut upstream = TcpStream::connect(server).ok()?;
     if head[0].starts_with("CONNECT ") {
         reader.get_mut().write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").ok()?;
-        let (mut from, mut to) = (reader.get_ref().try_clone().ok()?, upstream.try_clone().ok()?);
-        thread::spawn(move || std::io::copy(&mut from, &mut to));
+        let (mut from, mut to) = (stream.try_clone().ok()?, upstream.try_clone().ok()?);
+        thread::spawn(move || {
+            let _ = std::io::copy(&mut from, &mut to);
+            to.shutdown(Shutdown::Both)
+        });
         return std::io::copy(&mut upstream, reader.get_mut()).ok().map(drop);
     }
     // The server gets the path alone.
@@ -81,27 +86,21 @@ fn serve(stream: TcpStream, server: SocketAddr, credentials: Option<&str>, passe
     reader.read_exact(&mut body).ok()?;
     upstream.write_all(format!("{request}\r\n").as_bytes()).ok()?;
     upstream.write_all(&body).ok()?;
+    // The server closes the connection after its answer, and does not wait for another request.
+    upstream.shutdown(Shutdown::Write).ok()?;
     std::io::copy(&mut upstream, reader.get_mut()).ok().map(drop)
-}
-
-fn address_of(url: &str) -> SocketAddr {
-    let port = url.trim_end_matches('/').rsplit(':').next().unwrap();
-    format!("127.0.0.1:{port}").parse().unwrap()
 }
 
 #[test]
 fn requests_go_through_the_configured_proxy_except_those_to_this_machine() {
     let fixture = Fixture::new();
     let server = Receiver::start(|_, _| Some(Answer::status(200)));
-    let proxy = HttpProxy::start(address_of(&server.url("/")), Some(CREDENTIALS));
+    let proxy = HttpProxy::start(server.address(), Some(CREDENTIALS));
     let credentials = fixture.write("credentials", "fleet:pr0xysecret\n");
     // Only the proxy knows this name.
     let far = target("far", "webhook", "http://hook.example.invalid/far", "");
     let near = target("near", "webhook", &server.url("/near"), "");
-    fixture.configure(&format!(
-        "proxy = \"http://{}\"\nproxy_credentials_file = {credentials:?}\n{far}{near}",
-        proxy.address
-    ));
+    fixture.configure(&format!("proxy = \"{}\"\nproxy_credentials_file = {credentials:?}\n{far}{near}", proxy.url()));
     fixture.audit().append(&change("scheduled", 1));
     let relay = fixture.start();
     let received = server.wait("both requests", |received| received.len() == 2);
@@ -117,19 +116,19 @@ fn requests_go_through_the_configured_proxy_except_those_to_this_machine() {
 fn a_tunnel_leads_to_a_server_whose_certificate_is_verified() {
     let fixture = Fixture::new();
     let certified = rcgen::generate_simple_self_signed(["hook.example.invalid".to_owned()]).unwrap();
-    let (url, count) = tls_server(&certified);
-    let proxy = HttpProxy::start(address_of(&url), None);
+    let (server, count) = tls_server(&certified);
+    let proxy = HttpProxy::start(server.address(), None);
     let ca = fixture.write("ca.pem", &certified.cert.pem());
     let ca = format!("ca = {ca:?}");
     let targets = [
         target("known", "webhook", "https://hook.example.invalid/?sig=pr0xysecret", &ca),
         target("other", "webhook", "https://other.example.invalid/?sig=pr0xysecret", &ca),
     ];
-    fixture.configure(&format!("proxy = \"http://{}\"\n{}", proxy.address, targets.concat()));
+    fixture.configure(&format!("proxy = \"{}\"\n{}", proxy.url(), targets.concat()));
     fixture.audit().append(&change("scheduled", 1));
     let relay = fixture.start();
     wait_until("the request", || count.load(std::sync::atomic::Ordering::SeqCst) == 1);
-    let through = format!("https://other.example.invalid through the proxy http://{}: ", proxy.address);
+    let through = format!("https://other.example.invalid through the proxy {}: ", proxy.url());
     relay.wait_for_log(&format!("target other: cannot deliver, and tries again: {through}"));
     relay.terminate();
     assert!(proxy.passed().contains(&"CONNECT hook.example.invalid:443 HTTP/1.1".to_owned()), "{:?}", proxy.passed());
@@ -140,13 +139,13 @@ fn a_tunnel_leads_to_a_server_whose_certificate_is_verified() {
 fn a_proxy_that_refuses_is_reported_without_its_credentials() {
     let fixture = Fixture::new();
     let server = Receiver::start(|_, _| Some(Answer::status(200)));
-    let proxy = HttpProxy::start(address_of(&server.url("/")), Some("Basic other"));
+    let proxy = HttpProxy::start(server.address(), Some("Basic other"));
     let credentials = fixture.write("credentials", "fleet:pr0xysecret");
     let targets = [
         target("plain", "webhook", "http://hook.example.invalid/", ""),
         target("tunnel", "webhook", "https://hook.example.invalid/", ""),
     ];
-    let proxy_lines = format!("proxy = \"http://{}\"\nproxy_credentials_file = {credentials:?}\n", proxy.address);
+    let proxy_lines = format!("proxy = \"{}\"\nproxy_credentials_file = {credentials:?}\n", proxy.url());
     fixture.configure(&(proxy_lines + &targets.concat()));
     fixture.audit().append(&change("scheduled", 1));
     let relay = fixture.start();
@@ -178,7 +177,7 @@ fn credentials_of_a_proxy_are_in_a_file_and_not_sent_in_clear() {
         (file.clone(), "`relay.proxy_credentials_file` needs a `proxy`"),
     ] {
         fixture.configure(&(lines.clone() + &target("x", "webhook", "https://example.com/", "")));
-        let output = fixture.command().output().unwrap();
+        let output = wait::output(&mut fixture.command());
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(
             !output.status.success() && error.contains(expected) && !error.contains("pr0xysecret"),

@@ -3,14 +3,12 @@
 //! It is strict where RFC 9112 is: a request has a Host, a Content-Length that is its body's, and no proxy's absolute target.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
-use std::thread;
 use std::time::Duration;
 
+use scheduled_events_test_support::{TestServer, wait};
 use serde_json::Value;
-
-use super::support::DEADLINE;
 
 /// A request that was received.
 #[derive(Clone, Debug)]
@@ -64,7 +62,7 @@ struct Log {
 
 /// The server.
 pub(crate) struct Receiver {
-    address: SocketAddr,
+    server: TestServer,
     log: Arc<Log>,
 }
 
@@ -72,18 +70,10 @@ impl Receiver {
     /// A server that answers with what `behaviour` returns for a request and the number of requests before it; `None` closes the
     /// connection without an answer.
     pub(crate) fn start(behaviour: impl Fn(&Received, usize) -> Option<Answer> + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
         let log = Arc::new(Log::default());
-        let behaviour: Arc<Behaviour> = Arc::new(behaviour);
         let shared = Arc::clone(&log);
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (log, behaviour) = (Arc::clone(&shared), Arc::clone(&behaviour));
-                thread::spawn(move || while answer(&stream, &log, &*behaviour).is_some() {});
-            }
-        });
-        Self { address, log }
+        let server = TestServer::start(move |connection| while answer(connection, &shared, &behaviour).is_some() {});
+        Self { server, log }
     }
 
     /// A server that accepts everything.
@@ -92,7 +82,11 @@ impl Receiver {
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.address)
+        self.server.url() + path
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.server.address()
     }
 
     /// What was received so far.
@@ -109,7 +103,7 @@ impl Receiver {
     pub(crate) fn wait(&self, what: &str, condition: impl Fn(&[Received]) -> bool) -> Vec<Received> {
         let received = self.log.received.lock().unwrap();
         let (received, result) =
-            self.log.changed.wait_timeout_while(received, DEADLINE, |received| !condition(received)).unwrap();
+            self.log.changed.wait_timeout_while(received, wait::LIMIT, |received| !condition(received)).unwrap();
         let shown = || received.iter().map(|received| String::from_utf8_lossy(&received.body)).collect::<Vec<_>>();
         assert!(!result.timed_out(), "waited for {what}, received {:#?}", shown());
         received.clone()

@@ -2,15 +2,14 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use rcgen::CertifiedKey;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use scheduled_events_test_support::{TestServer, wait};
 
 use crate::audit_file::change;
 use crate::receiver::{Answer, Receiver};
@@ -97,7 +96,7 @@ fn a_secret_that_is_missing_or_would_be_sent_in_the_clear_is_refused_at_the_star
         (kind("webhook", "url = \"https://example.com/\"\nca = \"/dev/null\""), "has no certificate"),
     ] {
         fixture.configure(&target);
-        let output = fixture.command().env_remove("CREDENTIALS_DIRECTORY").output().unwrap();
+        let output = wait::output(fixture.command().env_remove("CREDENTIALS_DIRECTORY"));
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code().is_some_and(|code| code == 1 || code == 2), "{target}: {error}");
         assert!(error.starts_with("error: ") && error.contains(expected), "{target}: {error}");
@@ -121,49 +120,47 @@ fn a_secret_can_be_a_systemd_credential_and_be_replaced_while_the_relay_runs() {
     fixture.write("token", "Bearer new\n");
     server.wait("success", |received| received.iter().any(|received| received.status == 200));
     child.kill().unwrap();
-    child.wait().unwrap();
+    wait::ended(&mut child);
     assert!(!fixture.log().contains("old"), "{}", fixture.log());
 }
 
 /// A server with TLS and this certificate, which counts the requests that it gets.
-pub(crate) fn tls_server(certified: &CertifiedKey<rcgen::KeyPair>) -> (String, Arc<AtomicUsize>) {
+pub(crate) fn tls_server(certified: &CertifiedKey<rcgen::KeyPair>) -> (TestServer, Arc<AtomicUsize>) {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let key = PrivateKeyDer::try_from(certified.signing_key.serialize_der()).unwrap();
     let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let config = config.with_no_client_auth().with_single_cert(vec![certified.cert.der().clone()], key).unwrap();
     let config = Arc::new(config);
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("https://localhost:{}/", listener.local_addr().unwrap().port());
     let count = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&count);
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let mut stream = StreamOwned::new(ServerConnection::new(Arc::clone(&config)).unwrap(), stream);
-            let mut length = 0;
-            let mut reader = BufReader::new(&mut stream);
-            let mut line = String::new();
-            while reader.read_line(&mut line).is_ok_and(|count| count > 2) {
-                if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                    length = value.trim().parse().unwrap();
-                }
-                line.clear();
+    let server = TestServer::start(move |connection| {
+        let mut stream = StreamOwned::new(ServerConnection::new(Arc::clone(&config)).unwrap(), &**connection);
+        let mut length = 0;
+        let mut reader = BufReader::new(&mut stream);
+        let mut line = String::new();
+        while reader.read_line(&mut line).is_ok_and(|count| count > 2) {
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
             }
-            if length > 0 && reader.read_exact(&mut vec![0; length]).is_ok() {
-                counter.fetch_add(1, Ordering::SeqCst);
-                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
-            }
+            line.clear();
+        }
+        if length > 0 && reader.read_exact(&mut vec![0; length]).is_ok() {
+            counter.fetch_add(1, Ordering::SeqCst);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
         }
     });
-    (url, count)
+    (server, count)
 }
 
 #[test]
 fn certificates_are_verified() {
     let fixture = Fixture::new();
     let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let (url, count) = tls_server(&certified);
+    let (server, count) = tls_server(&certified);
     let other = rcgen::generate_simple_self_signed(["example.com".to_owned()]).unwrap();
-    let (other_url, other_count) = tls_server(&other);
+    let (other_server, other_count) = tls_server(&other);
+    let [url, other_url] =
+        [&server, &other_server].map(|server| format!("https://localhost:{}/", server.address().port()));
     let ca = fixture.write("ca.pem", &(certified.cert.pem() + &other.cert.pem()));
     let targets = [
         target("unknown", "webhook", &url, ""),

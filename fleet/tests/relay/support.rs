@@ -3,15 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
+use scheduled_events_test_support::wait;
 use tempfile::TempDir;
 
 use super::audit_file::AuditFile;
-
-/// How long a condition may take to become true on a busy machine.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(90);
 
 /// The files of one test.
 pub(crate) struct Fixture {
@@ -73,7 +69,7 @@ pub(crate) struct Relay {
 impl Relay {
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        wait::ended(&mut self.child);
     }
 
     /// Kills it once a condition is true.
@@ -87,7 +83,7 @@ impl Relay {
         let pid = i32::try_from(self.child.id()).unwrap();
         rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), rustix::process::Signal::TERM)
             .unwrap();
-        let status = self.child.wait().unwrap();
+        let status = wait::ended(&mut self.child);
         assert!(status.success(), "{status}: {}", self.read_log());
     }
 
@@ -110,11 +106,7 @@ impl Drop for Relay {
 
 /// Waits until a condition is true.
 pub(crate) fn wait_until(what: &str, condition: impl Fn() -> bool) {
-    let started = Instant::now();
-    while !condition() {
-        assert!(started.elapsed() < DEADLINE, "waited for {what}");
-        thread::sleep(Duration::from_millis(20));
-    }
+    wait::until(what, || condition().then_some(()));
 }
 
 /// A target in the configuration.

@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use scheduled_events_test_support::wait;
 use serde_json::{Value, json};
 use sha2::Sha256;
 
@@ -113,7 +114,7 @@ fn a_template_that_fails_or_never_ends_holds_up_nothing() {
     assert!(log.contains("the template fails") && log.contains("makes no valid JSON"), "{log}");
     // One with an error in it is refused at the start.
     fixture.write("loop", "{% for %}");
-    let output = fixture.command().output().unwrap();
+    let output = wait::output(&mut fixture.command());
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && error.contains("loop: syntax error"), "{error}");
 }

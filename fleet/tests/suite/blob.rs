@@ -7,6 +7,7 @@ use std::rc::Rc;
 use scheduled_events_fleet::config::BlobConfig;
 use scheduled_events_fleet::engine::blob::BlobEngine;
 use scheduled_events_fleet::engine::{Engine, Swap};
+use scheduled_events_test_support::wait;
 
 use crate::conformance::conforms;
 use crate::fixture::{Azurite, FLEET_COMMAND, block_on, sas};
@@ -100,7 +101,7 @@ fn a_look_at_ages_does_not_read_again_what_is_written_all_the_time() {
 
 /// Imitates the storage service, which accepts nothing but a token. Returns the head of the request.
 fn storage(listener: &TcpListener) -> String {
-    let (mut stream, _) = listener.accept().expect("a connection");
+    let mut stream = wait::accept(listener);
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
@@ -129,7 +130,7 @@ fn the_managed_identity_is_asked_for_a_token() {
     };
     let engine = BlobEngine::new(&config).expect("an engine");
     assert_eq!(block_on(engine.read("groups/web")).expect("an answer"), None);
-    let head = server.join().expect("a request").to_ascii_lowercase();
+    let head = wait::join(server).to_ascii_lowercase();
     assert!(head.starts_with("get /account/container/groups/web "), "{head}");
 }
 
@@ -138,7 +139,7 @@ fn the_managed_identity_is_asked_for_a_token() {
 fn login_and_storage(listener: &TcpListener, requests: usize) -> Vec<(String, String)> {
     let mut seen = Vec::new();
     while seen.len() < requests {
-        let (mut stream, _) = listener.accept().expect("a connection");
+        let mut stream = wait::accept(listener);
         let (mut head, mut byte) = (Vec::new(), [0]);
         while !head.ends_with(b"\r\n\r\n") {
             stream.read_exact(&mut byte).expect("a request");
@@ -179,9 +180,9 @@ fn a_pod_exchanges_its_federated_token() {
     command.env("AZURE_CLIENT_ID", "11111111-0000-0000-0000-000000000000");
     command.env("AZURE_TENANT_ID", "22222222-0000-0000-0000-000000000000");
     command.env("AZURE_FEDERATED_TOKEN_FILE", &token_file).env("AZURE_AUTHORITY_HOST", format!("http://{address}/"));
-    let output = command.output().expect("it runs");
+    let output = wait::output(&mut command);
     assert!(output.status.success(), "{output:?}");
-    let seen = server.join().expect("four requests");
+    let seen = wait::join(server);
     let (head, body) = &seen[0];
     assert!(head.starts_with("post /22222222-0000-0000-0000-000000000000/oauth2/v2.0/token "), "{head}");
     for expected in [

@@ -5,32 +5,19 @@ use std::future::Future;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use scheduled_events_fleet::config::EtcdConfig;
 use scheduled_events_fleet::engine::Engine;
 use scheduled_events_fleet::engine::etcd::EtcdEngine;
+use scheduled_events_test_support::wait;
+pub(crate) use scheduled_events_test_support::wait::until as wait_for;
 use tempfile::TempDir;
 use tokio::task::LocalSet;
-
-/// How long anything may take that is waited for. The machine may be busy.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     LocalSet::new().block_on(&runtime, future)
-}
-
-/// Waits until there is something.
-pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < end, "in vain waited for: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// A process that is killed at the end.
@@ -39,6 +26,8 @@ pub(crate) struct Process(pub(crate) Child);
 
 impl Process {
     pub(crate) fn start(command: &mut Command) -> Self {
+        // Its output and its sockets are read without a limit.
+        wait::limit_tests();
         Self(command.stdin(Stdio::null()).spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}")))
     }
 }
@@ -191,7 +180,7 @@ pub(crate) fn sas(permissions: &str) -> String {
 #[cfg(feature = "blob")]
 async fn create_container(url: &str) -> bool {
     let mut date = Command::new("date");
-    let date = date.env("LC_ALL", "C").args(["-u", "+%a, %d %b %Y %H:%M:%S GMT"]).output().expect("the date").stdout;
+    let date = wait::output(date.env("LC_ALL", "C").args(["-u", "+%a, %d %b %Y %H:%M:%S GMT"])).stdout;
     let date = String::from_utf8(date).expect("text").trim().to_owned();
     let version = "2021-08-06";
     let text = format!(

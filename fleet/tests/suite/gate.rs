@@ -1,10 +1,10 @@
 //! Daemons that share a folder, each asked as the watcher asks, and each with an audit file that the test writes.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use scheduled_events_test_support::{TestServer, wait};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -22,6 +22,7 @@ pub(crate) struct Gate {
     pub(crate) config: PathBuf,
     pub(crate) folder: PathBuf,
     pub(crate) daemon: Option<Process>,
+    _metadata: Option<TestServer>,
 }
 
 /// An answer of `ask`.
@@ -50,8 +51,9 @@ impl Fleet {
 
     /// The same with more lines of configuration.
     pub(crate) fn start_with(&self, machine: &str, zone: Option<&str>, lines: &str) -> Gate {
-        let metadata = zone.map_or("http://127.0.0.1:1".to_owned(), |zone| metadata_service(machine, zone));
-        self.start_at(machine, &metadata, lines)
+        let metadata = zone.map(|zone| metadata_service(machine, zone));
+        let url = metadata.as_ref().map_or("http://127.0.0.1:1".to_owned(), TestServer::url);
+        Gate { _metadata: metadata, ..self.start_at(machine, &url, lines) }
     }
 
     /// The same with a metadata service.
@@ -68,38 +70,33 @@ impl Fleet {
         );
         let config = folder.join("fleet.toml");
         std::fs::write(&config, text).expect("a configuration");
-        let mut gate = Gate { config, folder, daemon: None };
+        let mut gate = Gate { config, folder, daemon: None, _metadata: None };
         gate.start_daemon();
         gate
     }
 }
 
 /// Imitates the metadata service: it knows one machine's name and its zone.
-fn metadata_service(machine: &str, zone: &str) -> String {
+fn metadata_service(machine: &str, zone: &str) -> TestServer {
     let body = json!({ "name": machine, "zone": zone }).to_string();
     answers(move || body.clone())
 }
 
-/// A server that answers every request with what this returns. Its address.
-pub(crate) fn answers(body: impl Fn() -> String + Send + 'static) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let url = format!("http://{}", listener.local_addr().expect("an address"));
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let (mut stream, mut head) = (stream.expect("a connection"), Vec::new());
-            while !head.ends_with(b"\r\n\r\n") {
-                let mut byte = [0];
-                if stream.read_exact(&mut byte).is_err() {
-                    break;
-                }
-                head.extend(byte);
+/// A server that answers every request with what this returns.
+pub(crate) fn answers(body: impl Fn() -> String + Send + Sync + 'static) -> TestServer {
+    TestServer::start(move |connection| {
+        let (mut stream, mut head) = (&**connection, Vec::new());
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            if stream.read_exact(&mut byte).is_err() {
+                return;
             }
-            let body = body();
-            let length = body.len();
-            let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
+            head.extend(byte);
         }
-    });
-    url
+        let body = body();
+        let length = body.len();
+        let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
+    })
 }
 
 /// An event, as the hooks of the command get it.
@@ -123,7 +120,7 @@ impl Gate {
 
     /// What `status` prints.
     pub(crate) fn status(&self, options: &[&str]) -> String {
-        let output = self.fleet().arg("status").args(options).output().expect("a status");
+        let output = wait::output(self.fleet().arg("status").args(options));
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).expect("text")
     }
@@ -135,7 +132,7 @@ impl Gate {
         let mut input = child.stdin.take().expect("its input");
         input.write_all(event.to_string().as_bytes()).expect("written");
         drop(input);
-        let Output { status, stderr, .. } = child.wait_with_output().expect("its end");
+        let Output { status, stderr, .. } = wait::output_of(child);
         let why = String::from_utf8(stderr).expect("text").trim_end().to_owned();
         match status.code() {
             Some(0) => Asked::Yes,

@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use scheduled_events_fleet::engine::Engine;
 use scheduled_events_fleet::engine::folder::FolderEngine;
+use scheduled_events_test_support::TestServer;
 use serde_json::json;
 
 use crate::fixture::{block_on, wait_for};
 use crate::gate::{Fleet, answers};
 
-/// Imitates the metadata service: its document has these events. Returns its address.
-fn documents(events: Arc<Mutex<Vec<&'static str>>>) -> String {
+/// Imitates the metadata service: its document has these events.
+fn documents(events: Arc<Mutex<Vec<&'static str>>>) -> TestServer {
     let event =
         |id: &&str| json!({ "EventId": id, "EventType": "Reboot", "EventStatus": "Started", "Resources": ["web_1"] });
     answers(move || {
@@ -29,7 +30,8 @@ fn a_slot_that_nobody_knows_of_is_given_back_only_if_the_machines_own_document_d
         json!({ "format": 1, "limit": 3, "claims": { "OPEN": claim, "gone": claim } }).to_string().to_lowercase();
     block_on(engine.swap("groups/web", None, &group)).expect("written");
     let events = Arc::new(Mutex::new(vec!["OPEN", "GONE"]));
-    let gate = fleet.start_at("web_1", &documents(events.clone()), "heartbeat = \"200ms\"");
+    let metadata = documents(events.clone());
+    let gate = fleet.start_at("web_1", &metadata.url(), "heartbeat = \"200ms\"");
     let slots = |id: &str| {
         let group = block_on(engine.read("groups/web")).expect("read").expect("the group").value;
         let group: serde_json::Value = serde_json::from_str(&group).expect("a group");

@@ -24,3 +24,5 @@ mod secrets;
 mod service;
 mod take_over;
 mod three_machines;
+
+scheduled_events_test_support::nothing_is_left_over!();

@@ -6,6 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use scheduled_events_fleet::engine::Engine;
 use scheduled_events_fleet::engine::folder::FolderEngine;
+use scheduled_events_test_support::wait;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -20,7 +21,7 @@ fn run_with_heartbeat(heartbeat: &str, root: &Path, arguments: &[&str]) -> Outpu
     let registers = root.join("registers");
     let text = format!("engine = \"folder\"\nfolder.path = \"{}\"\nheartbeat = \"{heartbeat}\"\n", registers.display());
     std::fs::write(&config, text).expect("a configuration");
-    Command::new(FLEET_COMMAND).arg("--config").arg(&config).args(arguments).output().expect("it runs")
+    wait::output(Command::new(FLEET_COMMAND).arg("--config").arg(&config).args(arguments))
 }
 
 #[test]
@@ -78,7 +79,7 @@ fn a_result_that_nobody_reads_ends_the_command() {
         let mut command = Command::new(FLEET_COMMAND);
         command.arg("--config").arg(root.path().join("fleet.toml")).arg("status").stdout(output);
         let child = command.stderr(Stdio::piped()).spawn().expect("it runs");
-        let ended = child.wait_with_output().expect("its end");
+        let ended = wait::output_of(child);
         let errors = String::from_utf8_lossy(&ended.stderr);
         assert!(errors.starts_with(message) && errors.is_empty() == message.is_empty(), "{errors}");
         assert_eq!(ended.status.code(), Some(1), "{errors}");
@@ -91,7 +92,7 @@ fn only_the_gate_needs_an_engine() {
     let config = root.path().join("fleet.toml");
     std::fs::write(&config, "machine = \"WestNO_0\"\n").expect("a configuration");
     for command in ["run", "status"] {
-        let output = Command::new(FLEET_COMMAND).arg("--config").arg(&config).arg(command).output().expect("it runs");
+        let output = wait::output(Command::new(FLEET_COMMAND).arg("--config").arg(&config).arg(command));
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(errors.starts_with("error: the configuration has no `engine`, which the gate needs"), "{errors}");
         assert_eq!(output.status.code(), Some(2));
@@ -107,7 +108,7 @@ fn systemd_does_not_restart_what_ended_because_of_its_configuration() {
         ("run", include_str!("../../systemd/scheduled-events-fleet.service")),
         ("relay", include_str!("../../systemd/scheduled-events-relay.service")),
     ] {
-        let output = Command::new(FLEET_COMMAND).arg("--config").arg(&config).arg(command).output().expect("it runs");
+        let output = wait::output(Command::new(FLEET_COMMAND).arg("--config").arg(&config).arg(command));
         let code = output.status.code().expect("an exit code");
         assert_ne!(code, 1, "which is for what can go away");
         assert!(unit.contains("\nRestart=always\n"), "{unit}");
@@ -138,7 +139,7 @@ fn the_advice_is_for_what_instance_metadata_is_asked() {
             root.path()
         );
         std::fs::write(&config, text).expect("a configuration");
-        let output = Command::new(FLEET_COMMAND).arg("--config").arg(&config).arg("run").output().expect("it runs");
+        let output = wait::output(Command::new(FLEET_COMMAND).arg("--config").arg(&config).arg("run"));
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(errors.starts_with("error: cannot ask http://127.0.0.1:1 about this machine: "), "{errors}");
         assert!(errors.trim_end().ends_with(&format!("; {advice}")), "{errors}");
@@ -154,7 +155,7 @@ fn a_system_without_certificate_authorities_is_enough_for_servers_without_tls() 
     let mut command = Command::new(FLEET_COMMAND);
     command.arg("--config").arg(&config).arg("status");
     command.env("SSL_CERT_FILE", "/dev/null").env("SSL_CERT_DIR", root.path());
-    let errors = String::from_utf8(command.output().expect("it runs").stderr).expect("text");
+    let errors = String::from_utf8(wait::output(&mut command).stderr).expect("text");
     assert!(errors.starts_with("error: etcd at http://127.0.0.1:1: ") && errors.contains("refused"), "{errors}");
 }
 
@@ -293,7 +294,7 @@ fn a_folder_that_hangs_holds_up_neither_a_preempt_nor_the_end_of_the_daemon() {
     let root = TempDir::new().expect("a folder");
     std::fs::create_dir_all(root.path().join("registers/machines/web_1")).expect("a folder");
     let pipe = root.path().join("registers/machines/web_1/.1");
-    assert!(Command::new("mkfifo").arg(&pipe).status().expect("it runs").success());
+    assert!(wait::output(Command::new("mkfifo").arg(&pipe)).status.success());
     let mut daemon = daemon(root.path(), Stdio::inherit());
     let ask = |event_type: &str| {
         let mut command = Command::new(FLEET_COMMAND);
@@ -305,7 +306,8 @@ fn a_folder_that_hangs_holds_up_neither_a_preempt_nor_the_end_of_the_daemon() {
         let event = root.path().join("event");
         let text = format!("{{\"event_id\":\"e\",\"event_type\":\"{event_type}\",\"resources\":[\"web_0\"]}}");
         std::fs::write(&event, text).expect("written");
-        command.stdin(std::fs::File::open(&event).expect("the event")).output().expect("it runs")
+        command.stdin(std::fs::File::open(&event).expect("the event")).stdout(Stdio::piped()).stderr(Stdio::piped());
+        wait::output_of(command.spawn().expect("it runs"))
     };
     // It serves its socket although the machines cannot be read.
     wait_for("an answer", || (ask("Preempt").status.code() == Some(0)).then_some(()));

@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -14,6 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use scheduled_events_fleet::config::Config;
+use scheduled_events_test_support::TestServer;
 use tempfile::TempDir;
 
 use crate::fixture::{FLEET_COMMAND, Process};
@@ -187,42 +187,32 @@ enum Server {
     Unreachable,
 }
 
-/// Starts a server, and returns its address. Its threads end with the process.
-fn start(server: Server) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address");
-    if matches!(server, Server::Unreachable) {
-        return format!("http://{address}");
-    }
-    thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            thread::spawn(move || {
-                let _ = stream.set_read_timeout(Some(Duration::from_millis(300)));
-                let mut request = Vec::new();
-                let mut buffer = [0; 4096];
-                // Until it pauses.
-                while let Ok(count) = stream.read(&mut buffer)
-                    && count > 0
-                {
-                    request.extend_from_slice(&buffer[..count]);
-                }
-                let request = String::from_utf8_lossy(&request).into_owned();
-                let (status, location) = match server {
-                    Server::Repeats(status) => (status, String::new()),
-                    Server::AsksForPassword => {
-                        (if request.contains("authenticate") { 500 } else { 401 }, String::new())
-                    }
-                    _ => (302, format!("Location: http://user:{MARK}@127.0.0.1:1/?sig={MARK}\r\n")),
-                };
-                let length = request.len();
-                let head =
-                    format!("HTTP/1.1 {status} x\r\n{location}Content-Length: {length}\r\nConnection: close\r\n\r\n");
-                let _ = stream.write_all((head + &request).as_bytes());
-            });
+/// Starts a server, and returns it with its address.
+fn start(server: Server) -> (Option<TestServer>, String) {
+    let running = TestServer::start(move |connection| {
+        let mut stream = &**connection;
+        let _ = stream.set_read_timeout(Some(Duration::from_millis(300)));
+        let mut request = Vec::new();
+        let mut buffer = [0; 4096];
+        // Until it pauses.
+        while let Ok(count) = stream.read(&mut buffer)
+            && count > 0
+        {
+            request.extend_from_slice(&buffer[..count]);
         }
+        let request = String::from_utf8_lossy(&request).into_owned();
+        let (status, location) = match server {
+            Server::Repeats(status) => (status, String::new()),
+            Server::AsksForPassword => (if request.contains("authenticate") { 500 } else { 401 }, String::new()),
+            _ => (302, format!("Location: http://user:{MARK}@127.0.0.1:1/?sig={MARK}\r\n")),
+        };
+        let length = request.len();
+        let head = format!("HTTP/1.1 {status} x\r\n{location}Content-Length: {length}\r\nConnection: close\r\n\r\n");
+        let _ = stream.write_all((head + &request).as_bytes());
     });
     let scheme = if matches!(server, Server::NoTls) { "https" } else { "http" };
-    format!("{scheme}://{address}")
+    let address = format!("{scheme}://{}", running.address());
+    ((!matches!(server, Server::Unreachable)).then_some(running), address)
 }
 
 /// A valid configuration: the values by table and field.
@@ -357,7 +347,7 @@ fn marked(folder: &Path, kind: Kind) -> Vec<String> {
 
 #[test]
 fn no_output_has_a_secret_whatever_field_it_is_in() {
-    let server = start(Server::Repeats(500));
+    let (_running, server) = start(Server::Repeats(500));
     let mut fields = Vec::new();
     for (table, names) in FIELDS {
         fields.extend(names.iter().filter(|(_, kind)| *kind != Table).map(|(name, kind)| (table, *name, *kind)));
@@ -418,7 +408,7 @@ fn errors_of_servers_name_them_and_no_secret() {
     thread::scope(|scope| {
         for server in servers {
             scope.spawn(move || {
-                let address = start(server);
+                let (_running, address) = start(server);
                 for (table, kind) in kinds {
                     let folder = TempDir::new().expect("a folder");
                     let mut values = configuration(folder.path(), table, kind, &address);

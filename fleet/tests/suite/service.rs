@@ -2,11 +2,12 @@
 
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::{UnixDatagram, UnixListener};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, kill_process};
+use scheduled_events_test_support::wait;
 use serde_json::{Value, json};
 
 use crate::fixture::{FLEET_COMMAND, Process, wait_for};
@@ -152,7 +153,7 @@ fn what_azure_starts_without_a_decision_is_counted_once() {
 
 #[test]
 fn the_manual_page() {
-    let output = Command::new(FLEET_COMMAND).arg("man").stdin(Stdio::null()).output().expect("it runs");
+    let output = wait::output(Command::new(FLEET_COMMAND).arg("man"));
     let text = String::from_utf8(output.stdout).expect("text");
     assert!(text.contains(".TH scheduled-events-fleet 1") && text.contains("uncordon"), "{text}");
 }

@@ -3,6 +3,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
+use scheduled_events_test_support::wait;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -85,7 +86,7 @@ fn a_daemon_that_is_killed_and_started_again_goes_on() {
     }
     machines[0].allow_preparation();
     wait_for("a machine that is ready", || {
-        let output = machines[0].fleet().arg("status").output().expect("a status").stdout;
+        let output = wait::output(machines[0].fleet().arg("status")).stdout;
         let status = String::from_utf8(output).expect("text");
         status.lines().any(|line| line.contains("WestNO_0") && line.contains(" ready ")).then_some(())
     });

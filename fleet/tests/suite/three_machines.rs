@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use scheduled_events_fleet::gate::GroupRegister;
+use scheduled_events_test_support::wait;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -140,7 +141,7 @@ fn nobody_approves_before_all_are_ready() {
         let is_approval = |record: &Value| record["phase"] == "approve" || record["outcome"] == "closed";
         wait_for("a question about the approval", || machine.records("gate").into_iter().find(is_approval));
     }
-    let output = machines[2].fleet().arg("status").output().expect("a status");
+    let output = wait::output(machines[2].fleet().arg("status"));
     let status = String::from_utf8(output.stdout).expect("text");
     println!("{status}");
     for machine in &MACHINES[..2] {
@@ -164,7 +165,7 @@ fn nobody_approves_before_all_are_ready() {
     assert_eq!(approvals[0]["status"], 200);
 
     // The one approval counts for all.
-    let status = machines[0].fleet().args(["status", "--json"]).output().expect("a status").stdout;
+    let status = wait::output(machines[0].fleet().args(["status", "--json"])).stdout;
     let status = String::from_utf8(status).expect("text");
     assert_eq!(status.matches("\"forced\":0,").count(), 3, "{status}");
 
@@ -201,7 +202,8 @@ fn without_a_daemon_the_answer_is_not_yet() {
         command.envs(phase.map(|phase| ("SCHEDULED_EVENTS_PHASE", phase)));
         let event = folder.path().join("event");
         std::fs::write(&event, r#"{"event_id":"a","event_type":"Reboot","resources":["x"]}"#).expect("an event");
-        let output = command.stdin(std::fs::File::open(&event).expect("the event")).output().expect("it runs");
+        command.stdin(std::fs::File::open(&event).expect("the event")).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let output = wait::output_of(command.spawn().expect("it runs"));
         let errors = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{errors}");
         assert!(errors.starts_with(expected), "{errors}");

@@ -32,7 +32,13 @@ const CRATES: [(&str, &[&str]); 18] = [
 ];
 
 /// What only the tests of a crate use in addition.
-const FOR_TESTS: [(&str, &str); 3] = [("client", "replay"), ("replay", "tests/support"), ("cli", "tests/support")];
+const FOR_TESTS: [(&str, &str); 5] = [
+    ("client", "replay"),
+    ("client", "tests/support"),
+    ("replay", "tests/support"),
+    ("cli", "tests/support"),
+    ("fleet", "tests/support"),
+];
 
 /// The most lines of a source file.
 const LINES_MAX: usize = 600;

@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use scheduled_events_test_support::wait;
 use serde_json::{Value, json};
 
 use super::{Cluster, client};
@@ -55,8 +56,8 @@ impl Kubelet {
 impl Drop for Kubelet {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+        if let Some(thread) = self.thread.take().filter(|_| !std::thread::panicking()) {
+            wait::join(thread);
         }
     }
 }

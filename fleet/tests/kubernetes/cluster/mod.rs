@@ -17,6 +17,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Resource};
+use scheduled_events_test_support::{not_run, wait};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -30,6 +31,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A cluster, with namespaces and a node of one test.
 pub(crate) struct Cluster {
+    /// The first that ends.
+    kubelet: Option<Kubelet>,
     /// None: a real one.
     pub(crate) fake: Option<FakeApi>,
     pub(crate) folder: TempDir,
@@ -40,7 +43,6 @@ pub(crate) struct Cluster {
     pub(crate) node: String,
     pub(crate) client: Client,
     runtime: Runtime,
-    kubelet: Option<Kubelet>,
 }
 
 /// The kubeconfig of a real cluster with all rights, if the tests are to use one.
@@ -75,6 +77,8 @@ impl Cluster {
     fn on(real: Option<PathBuf>, access: Access) -> Self {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
         scheduled_events_fleet::http::install_tls();
+        // Requests of the test's own client have no other limit.
+        wait::limit_tests();
         let folder = TempDir::new().unwrap();
         let (admin, agent) = (folder.path().join("admin"), folder.path().join("agent"));
         let fake = if let Some(real) = real {
@@ -217,7 +221,7 @@ impl Cluster {
 
     /// Changes the taints as a careful controller does: again, if somebody else was faster.
     pub(crate) fn change_taints(&self, manager: &str, change: impl Fn(&mut Vec<Value>)) {
-        loop {
+        self.wait_for("a change of the taints", || {
             let node = serde_json::to_value(self.node()).unwrap();
             let mut taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
             change(&mut taints);
@@ -225,10 +229,10 @@ impl Cluster {
             let patch = json!({"metadata": {"resourceVersion": version}, "spec": {"taints": taints}});
             let parameters = PatchParams { field_manager: Some(manager.into()), ..PatchParams::default() };
             match self.block_on(self.nodes().patch(&self.node, &parameters, &Patch::Merge(patch))) {
-                Err(kube::Error::Api(status)) if status.code == 409 => {}
-                result => return drop(result.unwrap()),
+                Err(kube::Error::Api(status)) if status.code == 409 => None,
+                result => result.map(drop).map(Some).unwrap(),
             }
-        }
+        });
     }
 
     /// The program under test, as the agent.
@@ -267,7 +271,7 @@ impl Cluster {
 
     /// Runs a hook to its end.
     pub(crate) fn run(&self, command: &str, event: &Value) -> Output {
-        self.hook(command, event).wait_with_output().unwrap()
+        wait::output_of(self.hook(command, event))
     }
 }
 
@@ -307,12 +311,4 @@ pub(crate) fn event(id: &str, event_type: &str, starts_in: Option<i64>) -> Value
 pub(crate) fn text(output: &Output) -> String {
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     format!("exit code {:?}\n{stdout}{stderr}", output.status.code())
-}
-
-/// Reports that the test which calls this cannot run here, and why: a line that `tests/run` counts as not passed.
-fn not_run(reason: &str) {
-    let thread = std::thread::current();
-    let line = format!("NOT RUN {}: {reason}\n", thread.name().unwrap_or("a test"));
-    // The harness keeps what passed tests print with macros.
-    let _ = std::io::stderr().write_all(line.as_bytes());
 }

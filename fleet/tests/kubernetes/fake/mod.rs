@@ -12,6 +12,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
@@ -22,9 +23,10 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use scheduled_events_test_support::{left_over, wait};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use rbac::{Right, Rights};
 use store::{Change, Refusal, Selector, Store, Target};
@@ -76,12 +78,23 @@ struct Shared {
     admin_token: String,
 }
 
-/// A server in a thread of its own, which ends with the process.
-#[derive(Clone)]
+/// A server in a thread of its own, which ends with it.
 pub(crate) struct FakeApi {
     shared: Arc<Shared>,
     address: SocketAddr,
     ca: String,
+    ends: Arc<Notify>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for FakeApi {
+    fn drop(&mut self) {
+        self.ends.notify_one();
+        // A test that has failed already does not wait for what may hang because of it.
+        if let Some(thread) = self.thread.take().filter(|_| !std::thread::panicking()) {
+            wait::join(thread);
+        }
+    }
 }
 
 impl FakeApi {
@@ -102,12 +115,18 @@ impl FakeApi {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
-        let serving = shared.clone();
-        std::thread::spawn(move || {
+        let (serving, ends) = (shared.clone(), Arc::new(Notify::new()));
+        let ended = ends.clone();
+        let thread = std::thread::Builder::new().name(left_over::SERVER_THREAD.to_owned()).spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(serve(listener, tls, serving));
+            runtime.block_on(async {
+                tokio::select! {
+                    () = serve(listener, tls, serving) => {}
+                    () = ended.notified() => {}
+                }
+            });
         });
-        Self { shared, address, ca }
+        Self { shared, address, ca, ends, thread: Some(thread.unwrap()) }
     }
 
     /// Writes a kubeconfig for the agent, or for the one who may do everything.
