@@ -101,6 +101,7 @@ test-fleet: ## test the fleet's gate with a real etcd and Azurite, and three mac
 	@tests/setup rust fleet
 	$(CARGO) build --locked --package scheduled-events-cli
 	cd fleet && $(CARGO) clippy --locked --all-targets -- -D warnings
+	cd fleet && $(CARGO) clippy --locked --test model --test scale -- -D warnings
 	cd fleet && SCHEDULED_EVENTS='$(CURDIR)'/"$${CARGO_TARGET_DIR:-target}"/debug/scheduled-events $(CARGO) test --locked
 	@fleet/tests/chaos/check.py --self-test
 	fleet/tests/chaos/run etcd --seconds 10 --machines 12

@@ -137,8 +137,9 @@ fn usual_action(model: &GateModel, world: &World, machine: usize, event: usize) 
     let phase = world.involved[machine][event].phase;
     let is_usual = |action: &Action| match *action {
         // A machine whose turn it is not waits until it is.
-        Action::Step(m, e, Outcome::Waited) => (m, e) == (machine, event),
-        Action::Prepared(m, e) | Action::Post(m, e) | Action::Recover(m, e) => (m, e) == (machine, event),
+        Action::Step(m, e, Outcome::Waited) | Action::Prepared(m, e) | Action::Post(m, e) | Action::Recover(m, e) => {
+            (m, e) == (machine, event)
+        }
         Action::Free { by, .. } => by == machine && matches!(phase, Phase::Done | Phase::NotConcerned),
         _ => false,
     };
@@ -185,7 +186,9 @@ fn check_broken(name: &str, setup: Setup, search: Search, property: &'static [&'
     let seconds = started.elapsed().as_secs_f32();
     println!("{name}: {property} is broken after {} actions; {states} transitions, {seconds:.1} s", path.len());
     if std::env::var_os("SHOW_PATHS").is_some() {
-        path.iter().for_each(|action| println!("    {action:?}"));
+        for action in &path {
+            println!("    {action:?}");
+        }
     }
 }
 

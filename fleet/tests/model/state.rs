@@ -8,6 +8,7 @@ use scheduled_events_fleet::names::Name;
 
 /// What is modelled.
 #[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools)] // Each is a fault or a defect that a model has or has not.
 pub(crate) struct Setup {
     /// The machines of each event.
     pub(crate) events: Vec<Vec<usize>>,
@@ -168,6 +169,7 @@ pub(crate) enum Presence {
 
 /// Which invariant a transition broke.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[allow(clippy::struct_excessive_bools)] // One for each invariant.
 pub(crate) struct Broken {
     pub(crate) s1: bool,
     pub(crate) s2: bool,

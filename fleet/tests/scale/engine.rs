@@ -150,7 +150,7 @@ impl Server {
             let was_decided = before.as_ref().is_some_and(|before| register(&before.value).go.is_some());
             let new = register(value);
             if was_decided && new.go.is_none() {
-                self.world.borrow_mut().violated(format!("S1: the decision in {key} was taken back"));
+                self.world.borrow_mut().violated(&format!("S1: the decision in {key} was taken back"));
             }
             if new.go.is_some() && !was_decided {
                 // Marks that are registers of their own were written with it.

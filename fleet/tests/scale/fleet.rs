@@ -193,9 +193,13 @@ async fn simulate(setup: &Setup) -> Outcome {
     let mut kills = vec![Vec::new(); setup.machines];
     for number in 0..setup.faults.crashes + setup.faults.deaths {
         let machine = usize::try_from(random.below(setup.machines as u64)).expect("a small number");
-        let at = Duration::from_millis(random.below(setup.faults.until.as_millis() as u64));
+        let at = Duration::from_millis(random.below(u64::try_from(setup.faults.until.as_millis()).expect("minutes")));
         let is_death = number >= setup.faults.crashes;
-        let victim = [Victim::Watcher, Victim::Daemon, Victim::Both][random.below(3) as usize];
+        let victim = match random.below(3) {
+            0 => Victim::Watcher,
+            1 => Victim::Daemon,
+            _ => Victim::Both,
+        };
         let down = Duration::from_millis(random.between(200, 20_000));
         kills[machine].push(if is_death { (at, Victim::Both, None) } else { (at, victim, Some(down)) });
     }
@@ -253,7 +257,7 @@ async fn simulate(setup: &Setup) -> Outcome {
 fn outcome(setup: &Setup, world: &Rc<RefCell<World>>, server: &Server, is_free: bool, duration: Duration) -> Outcome {
     let mut world = world.borrow_mut();
     if !is_free {
-        world.violated("slots were not freed twenty minutes after the last event".into());
+        world.violated("slots were not freed twenty minutes after the last event");
     }
     let all_live = (0..setup.machines).all(|machine| world.is_alive(machine));
     for index in 0..setup.events.len() {
@@ -261,7 +265,7 @@ fn outcome(setup: &Setup, world: &Rc<RefCell<World>>, server: &Server, is_free: 
         // A dead machine holds its slots, and with them other events, until its own are over.
         if all_live && !approved {
             let missed = world.missed(index, Duration::ZERO);
-            world.violated(format!("L1: event {index} was not approved; all were ready this long: {missed:?}"));
+            world.violated(&format!("L1: event {index} was not approved; all were ready this long: {missed:?}"));
         }
     }
     let first = &world.events[0];

@@ -297,7 +297,9 @@ impl Machine {
         };
         let daemon = self.daemon.borrow().clone();
         let answer = match daemon {
-            Some(daemon) => timeout(GATE_TIME, daemon.answer(question, event)).await.unwrap_or_else(|_| Err("".into())),
+            Some(daemon) => {
+                timeout(GATE_TIME, daemon.answer(question, event)).await.unwrap_or_else(|_| Err(String::new()))
+            }
             None => Err("no daemon".into()),
         };
         let answer = match answer {

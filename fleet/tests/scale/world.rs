@@ -84,7 +84,7 @@ impl World {
         }
     }
 
-    pub(crate) fn violated(&mut self, what: String) {
+    pub(crate) fn violated(&mut self, what: &str) {
         self.violations.push(format!("{:.1} s: {what}", self.begin.elapsed().as_secs_f64()));
     }
 
@@ -99,11 +99,11 @@ impl World {
         let machines = self.events[index].machines.clone();
         let marked = machines.iter().all(|&machine| register.is_ready(&self.names[machine]));
         if !marked || register.resources.len() != machines.len() {
-            self.violated(format!("S1: {id} was decided without the marks of all"));
+            self.violated(&format!("S1: {id} was decided without the marks of all"));
         }
         let not_ready: Vec<_> = machines.iter().filter(|&&machine| !self.prepared[machine][index].is_ready).collect();
         if !not_ready.is_empty() {
-            self.violated(format!("S2: {id} was decided, and these machines were not ready: {not_ready:?}"));
+            self.violated(&format!("S2: {id} was decided, and these machines were not ready: {not_ready:?}"));
         }
         self.events[index].decided_at.get_or_insert_with(Instant::now);
     }
@@ -118,13 +118,15 @@ impl World {
         event.approved_at = Some(Instant::now());
         let (id, machines, decided) = (event.id.clone(), event.machines.clone(), event.decided_at);
         if decided.is_none() {
-            self.violated(format!("S1: {id} was approved without a decision"));
+            self.violated(&format!("S1: {id} was approved without a decision"));
         }
         let not_ready: Vec<_> = machines.iter().filter(|&&machine| !self.prepared[machine][index].is_ready).collect();
         if !not_ready.is_empty() {
-            self.violated(format!("S3: {id} was approved, and these machines were not ready: {not_ready:?}"));
+            self.violated(&format!("S3: {id} was approved, and these machines were not ready: {not_ready:?}"));
         }
-        machines.into_iter().for_each(|machine| self.look_at(machine));
+        for machine in machines {
+            self.look_at(machine);
+        }
     }
 
     pub(crate) fn set_status(&mut self, index: usize, status: Status) {
@@ -210,7 +212,7 @@ impl World {
             |event: &EventTruth| self.out.iter().all(|machine| event.machines.binary_search(machine).is_ok());
         if self.out.len() > self.limit && !self.events.iter().any(is_one_event) {
             let out = format!("S4: {} machines are out of service: {:?}", self.out.len(), self.out);
-            self.violated(out);
+            self.violated(&out);
         }
     }
 
