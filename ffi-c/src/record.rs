@@ -2,8 +2,8 @@
 
 use std::ffi::c_char;
 
-use scheduled_events_core::record::{EventMembers, GateOutcome, HookOutcome, Record, ResourceList};
-use scheduled_events_core::{Event, EventId, GatePhase, Resources, Session, Text, UnixSeconds};
+use scheduled_events_core::record::{EventMembers, HookOutcome, Record, ResourceList};
+use scheduled_events_core::{Event, EventId, Resources, Session, Text, UnixSeconds};
 
 use crate::abi::pointers::{input, output_buffer, zero};
 use crate::abi::tagged::object;
@@ -113,9 +113,7 @@ fn record_of<'a>(
             rule: u16::try_from(step.decision.rule).ok().filter(|rule| *rule > 0),
             reason: step.decision.core_reason().ok_or(SCHEDEV_ERROR_ARGUMENT)?,
         },
-        kind if kind == SCHEDEV_STEP_LAST_CALL as u32 => {
-            Record::Gate { phase: GatePhase::Prepare, outcome: GateOutcome::LastCall, event }
-        }
+        kind if kind == SCHEDEV_STEP_LAST_CALL as u32 => Record::last_call(event),
         kind if kind == SCHEDEV_STEP_PROBLEM as u32 => Record::Problem {
             event: step.problem.has_event.is_on().then_some(step.problem.event_index),
             member: step.problem.core_member(),

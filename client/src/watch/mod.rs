@@ -39,7 +39,7 @@ use crate::failure_log::FailureLog;
 use crate::imds::{Imds, names_for};
 use crate::limits::{EVENTS_MAX, NAME_TIMEOUT, POLLING_OVERDUE, REQUEST_OVERDUE};
 use crate::platform;
-use crate::record::{EventRecord, GateOutcome, HookOutcome, Record, event_key};
+use crate::record::{EventRecord, HookOutcome, Record, event_key};
 use crate::state::{LoadResult, PendingHook, StateFile};
 
 pub use host::{Host, Note, Poll, Severity, WatchStatus};
@@ -294,11 +294,8 @@ impl Watcher {
             }
             Step::Report(Report::LastCall { event }) => {
                 let event = self.events.of(event);
-                self.report(
-                    &event,
-                    |event| Record::Gate { phase: GatePhase::Prepare, outcome: GateOutcome::LastCall, event },
-                    host,
-                );
+                #[expect(clippy::redundant_closure, reason = "the function itself is for one lifetime only")]
+                self.report(&event, |event| Record::last_call(event), host);
             }
             Step::Report(report) => {
                 host.record(&Record::from_report(&report, Some(&self.body)).at(time_of_day.seconds()));

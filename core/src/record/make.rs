@@ -123,6 +123,22 @@ impl<'a> Record<'a> {
         Self::Decision { event, action: decision.action, rule: decision.rule, reason: decision.reason }
     }
 
+    /// The last call for an event: the machine prepares for it although the gate has not answered yes.
+    ///
+    /// ```
+    /// use scheduled_events_core::record::{EventMembers, Record};
+    /// use scheduled_events_core::{Document, VmNames};
+    ///
+    /// let document = Document::parse(br#"{"Events":[{"EventId":"a","EventType":"Reboot","EventStatus":"Scheduled"}]}"#)?;
+    /// let event = EventMembers::from_event(&document.events().next().unwrap(), VmNames::new(&["vm"]));
+    /// let record = serde_json::to_string(&Record::last_call(event))?;
+    /// assert!(record.contains(r#""event_id":"a""#) && record.contains(r#""outcome":"last-call""#), "{record}");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub const fn last_call(event: EventMembers<'a>) -> Self {
+        Self::Gate { phase: GatePhase::Prepare, outcome: GateOutcome::LastCall, event }
+    }
+
     /// A report of a [`Session`](crate::Session). `body` is the newest document, if it is still in memory.
     ///
     /// An event in it has the members that the session keeps. A host that keeps whole events makes its own
@@ -145,11 +161,7 @@ impl<'a> Record<'a> {
                 Self::Change { change: *change, event: EventMembers::from_tracked(event) }
             }
             Report::Decision { decision, event } => Self::from_decision(decision, EventMembers::from_tracked(event)),
-            Report::LastCall { event } => Self::Gate {
-                phase: GatePhase::Prepare,
-                outcome: GateOutcome::LastCall,
-                event: EventMembers::from_tracked(event),
-            },
+            Report::LastCall { event } => Self::last_call(EventMembers::from_tracked(event)),
             Report::Problem(problem) => Self::from_problem(problem, body),
             Report::Untracked(Untracked { own, others }) => Self::Untracked { own: *own, others: *others },
         }

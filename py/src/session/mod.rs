@@ -13,7 +13,7 @@ use scheduled_events::imds::{API_VERSION, names_for};
 use scheduled_events::limits::EVENTS_MAX;
 use scheduled_events::record::EventRecord;
 use scheduled_events::watch;
-use scheduled_events_core::record::{CauseWord, EventMembers, GateOutcome, Record};
+use scheduled_events_core::record::{CauseWord, EventMembers, Record};
 use scheduled_events_core::{
     AnswerOutcome, Cause, Document, EventId, GateAnswer, GatePhase, Preparation, Report, RequestOutcome, Response,
     Session, SessionConfig, Step, Text, TrackedEvent, UnixMillis, UnixSeconds, VmNames,
@@ -401,11 +401,7 @@ impl Inner {
                     Report::Decision { decision, event } => {
                         Record::from_decision(decision, members_of(document.as_ref(), event))
                     }
-                    Report::LastCall { event } => Record::Gate {
-                        phase: GatePhase::Prepare,
-                        outcome: GateOutcome::LastCall,
-                        event: members_of(document.as_ref(), event),
-                    },
+                    Report::LastCall { event } => Record::last_call(members_of(document.as_ref(), event)),
                     _ => Record::from_report(&report, Some(&self.body)),
                 };
                 let act_from = match &report {
