@@ -368,25 +368,30 @@ pub(crate) fn last_call_of(value: Option<&Bound<'_, PyAny>>) -> PyResult<LastCal
     if value.extract::<String>().is_ok_and(|word| word == "never") {
         return Ok(LastCall::Never);
     }
-    duration(value).map(LastCall::Before)
+    seconds_of(value, errors::config).map(LastCall::Before)
 }
 
-/// A duration in seconds: a number, a `timedelta`, or a text such as `"2min"`.
+/// A duration of a policy, in seconds.
 fn duration(argument: &Bound<'_, PyAny>) -> PyResult<u32> {
+    seconds_of(argument, errors::policy)
+}
+
+/// A duration in seconds: a number, a `timedelta`, or a text such as `"2min"`. `refused` makes the error of another value.
+fn seconds_of(argument: &Bound<'_, PyAny>, refused: fn(Python<'_>, &str) -> PyErr) -> PyResult<u32> {
     let py = argument.py();
     if let Ok(text) = argument.cast::<PyString>() {
-        return policy_file::duration_in_seconds(&utf8(text)?).map_err(|message| errors::policy(py, &message));
+        return policy_file::duration_in_seconds(&utf8(text)?).map_err(|message| refused(py, &message));
     }
     let seconds = if argument.is_instance_of::<PyDelta>() {
         let seconds = argument.call_method0("total_seconds")?;
         if !seconds.call_method0("is_integer")?.is_truthy()? {
-            return Err(errors::policy(py, &format!("{} is not a whole number of seconds", argument.str()?)));
+            return Err(refused(py, &format!("{} is not a whole number of seconds", argument.str()?)));
         }
         seconds.call_method0("__int__")?
     } else {
         argument.clone()
     };
-    let range = || errors::policy(py, &format!("a duration is 0 to {} seconds, not {seconds}", u32::MAX));
+    let range = || refused(py, &format!("a duration is 0 to {} seconds, not {seconds}", u32::MAX));
     u32::try_from(seconds.extract::<Arg<i64>>()?.0).map_err(|_| range())
 }
 

@@ -445,13 +445,13 @@ def test_a_session_prepares_by_the_last_call() -> None:
         outcomes = [(record.phase, record.outcome) for record in records if isinstance(record, se.Gate)]
         assert outcomes == ([] if expected is None else [("prepare", "last-call")])
     wrong: Any
-    for wrong in ("soon", -1, 1.5, object()):
+    for wrong, error in (("soon", se.ConfigError), (-1, se.ConfigError), (1.5, se.ArgumentError), (object(), se.ArgumentError)):
         for refused in (
             lambda wrong: Machine(gate=True, last_call=wrong),
             lambda wrong: se.Client("http://127.0.0.1:1", vm_names=VM).watch(last_call=wrong),
             lambda wrong: se.aio.watch("http://127.0.0.1:1", vm_names=VM, last_call=wrong),
         ):
-            with pytest.raises(se.Error):
+            with pytest.raises(error):
                 refused(wrong)
 
 
