@@ -109,11 +109,12 @@ impl Daemon {
         self.next_look.set(Some(Instant::now() + self.config.heartbeat));
         self.has_claimed.set(false);
         let (registers, problems) = store::list::<GroupRegister>(&*self.engine, "groups/").await?;
-        let (mut lingering, mut holds_any) = (HashSet::new(), false);
+        let (mut lingering, mut holds_any, mut seen) = (HashSet::new(), false, Ok(()));
         for (key, register) in registers {
             let group = key.strip_prefix("groups/").unwrap_or(&key).to_owned();
             let pause = self.group(&group).map_or(Duration::ZERO, |group| group.pause);
-            let silent = self.silent_holders(&register, &mut lingering).await;
+            let (silent, result) = self.silent_holders(&register, &mut lingering).await;
+            seen = seen.and(result);
             let mut lost = HashSet::new();
             for (id, claim) in &register.claims {
                 if claim.slots.contains(&self.machine) && self.is_lost(id).await {
@@ -153,12 +154,17 @@ impl Daemon {
             self.next_look.set(None);
         }
         *self.lingering.borrow_mut() = lingering;
+        self.problems.report("the holders of slots", seen);
         problems.into_iter().next().map_or(Ok(()), Err)
     }
 
     /// The other machines that hold slots of a group for an event that is over for long, and are silent for certain. What is left to be
     /// looked at again is added to `lingering`.
-    async fn silent_holders(&self, register: &GroupRegister, lingering: &mut HashSet<String>) -> BTreeSet<Name> {
+    async fn silent_holders(
+        &self,
+        register: &GroupRegister,
+        lingering: &mut HashSet<String>,
+    ) -> (BTreeSet<Name>, Result<(), EngineError>) {
         let (mut silent, mut result) = (BTreeSet::new(), Ok(()));
         for (id, claim) in &register.claims {
             let is_over = self.lingering.borrow().contains(id) && self.audit.borrow().over_since(id).is_some();
@@ -172,8 +178,7 @@ impl Daemon {
                 lingering.insert(id.clone());
             }
         }
-        self.problems.report("the holders of slots", result);
-        silent
+        (silent, result)
     }
 
     /// The configuration of a group's register.

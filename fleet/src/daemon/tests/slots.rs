@@ -40,6 +40,33 @@ fn a_slot_of_another_machine_is_freed_a_quarter_of_an_hour_after_the_event_if_th
     });
 }
 
+#[test]
+fn a_holder_that_cannot_be_looked_at_is_a_problem_whatever_the_other_groups_are() {
+    run_with_audit(TWO_GROUPS, async |daemon| {
+        for (group, holder) in [("groups/db", "unreadable"), ("groups/web", "silent")] {
+            let claim = format!(r#"{{"slots":["{holder}"],"by":["{holder}"],"at":1}}"#);
+            put(&daemon, group, &format!(r#"{{"format":1,"limit":2,"claims":{{"past":{claim}}}}}"#)).await;
+        }
+        put(&daemon, "machines/unreadable", r#"{"format":99}"#).await;
+        is_over(&daemon, "past");
+        let has_problem = || daemon.problems.has(&["the holders of slots"]);
+        let looks = async {
+            sleep(daemon.config.return_within + 2 * daemon.config.heartbeat).await;
+            for _ in 0..10 {
+                assert!(has_problem());
+                sleep(daemon.config.heartbeat / 2).await;
+            }
+            beat(&daemon, "unreadable", 1).await;
+            sleep(2 * daemon.config.heartbeat).await;
+            assert!(!has_problem());
+        };
+        tokio::select! {
+            () = daemon.maintain() => {}
+            () = looks => {}
+        }
+    });
+}
+
 /// A machine that boots for longer than it may be silent, with the default settings.
 #[test]
 fn a_machine_that_comes_back_minutes_after_the_event_gives_its_slot_back_itself() {
