@@ -114,14 +114,19 @@ impl Registers {
         let tables = self.tables(ID_MAX);
         let is_wide = |width| tables.lines().any(|line| line.chars().count() > width);
         let mut text = if width.is_some_and(is_wide) { self.tables(ID_SHORT) } else { tables };
+        let indented = |line: &str| {
+            let options = textwrap::Options::new(width.unwrap_or(usize::MAX)).subsequent_indent("  ");
+            textwrap::fill(line, options.word_splitter(textwrap::WordSplitter::NoHyphenation))
+        };
+        for line in message::differing_limits(groups, &self.members()) {
+            let _ = writeln!(text, "\n{}", indented(&(line + message::SMALLEST)));
+        }
         let waits = self.events.iter().filter_map(|(id, event)| Some((id, self.why(groups, id, event)?)));
         for (index, (id, why)) in waits.enumerate() {
             let line = format!("{} waits: {why}", cut(id, ID_MAX));
-            let options = textwrap::Options::new(width.unwrap_or(usize::MAX)).subsequent_indent("  ");
-            let options = options.word_splitter(textwrap::WordSplitter::NoHyphenation);
             let before = if index == 0 { "\n" } else { "" };
             // Writing to a string does not fail.
-            let _ = writeln!(text, "{before}{}", textwrap::fill(&line, options));
+            let _ = writeln!(text, "{before}{}", indented(&line));
         }
         text
     }
@@ -207,6 +212,15 @@ impl Registers {
             records
                 .push(json!({ "record": "group", "group": name, "limit": group.limit, "out": out, "claims": claims, "next": group.next }));
         }
+        let members = self.members();
+        for group in groups {
+            let others = group.other_limits(&members);
+            let others: BTreeMap<_, _> = others.iter().map(|(name, limit)| (name, limit.to_string())).collect();
+            if !others.is_empty() {
+                let (name, limit) = (group.name.get_ref(), group.max_unavailable.to_string());
+                records.push(json!({ "record": "limits-differ", "group": name, "limit": limit, "others": others }));
+            }
+        }
         for (name, machine) in &self.machines {
             records.push(json!({
                 "record": "machine",
@@ -221,6 +235,15 @@ impl Registers {
             }));
         }
         records.iter().fold(String::new(), |text, record| text + &record.to_string() + "\n")
+    }
+
+    fn members(&self) -> Vec<Member> {
+        let member = |(name, machine): (&Name, &Machine)| Member {
+            name: name.clone(),
+            register: machine.register.clone(),
+            presence: machine.presence,
+        };
+        self.machines.iter().map(member).collect()
     }
 
     /// What a machine's mark says, and since when.
@@ -248,13 +271,7 @@ impl Registers {
         if announced.is_urgent {
             return Some(why);
         }
-        let member = |(name, machine): (&Name, &Machine)| Member {
-            name: name.clone(),
-            register: machine.register.clone(),
-            presence: machine.presence,
-        };
-        let members: Vec<_> = self.machines.iter().map(member).collect();
-        let shares = shares(groups, &announced, Some(&members));
+        let shares = shares(groups, &announced, Some(&self.members()));
         for (name, group) in &self.groups {
             let is_known =
                 || groups.iter().any(|config| name.split('/').next().is_some_and(|name| config.is_named(name)));
@@ -388,6 +405,30 @@ mod tests {
         // One that takes no places waits for none.
         event.event_type = "Preempt".into();
         assert_eq!(full_of(&event, 2), [""; 0]);
+    }
+
+    #[test]
+    fn limits_that_differ_are_named() {
+        let config = "engine = \"folder\"\nfolder.path = \"/x\"\n\
+            [[group]]\nname = \"Web\"\nmachines = [\"web_*\"]\nmax_unavailable = 2\n";
+        let config = Config::parse(config).expect("a configuration");
+        let machine = |limit: &str| {
+            let limits = [("web".to_owned(), limit.to_owned())].into();
+            let register = MachineRegister { limits, ..MachineRegister::default() };
+            Machine { register, presence: Presence::Beating, age: None }
+        };
+        let machines = [("web_0", "2"), ("web_1", "30%"), ("web_2", "1"), ("db_0", "1")];
+        let machines = machines.map(|(name, limit)| (Name::from(name), machine(limit))).into();
+        let mut registers = Registers { events: Vec::new(), groups: Vec::new(), machines, problems: Vec::new() };
+        let line = "\nthe group Web has the limit 2 here and another one at web_1, web_2: the smallest one counts\n";
+        let text = registers.text(&config.groups, None);
+        assert!(text.ends_with(line), "{text}");
+        let record = r#"{"group":"Web","limit":"2","others":{"web_1":"30%","web_2":"1"},"record":"limits-differ"}"#;
+        let json = registers.json(&config.groups);
+        assert!(json.lines().any(|line| line == record), "{json}");
+        registers.machines.retain(|name, _| *name == Name::from("web_0"));
+        assert!(!registers.text(&config.groups, None).contains("limit 2"));
+        assert!(!registers.json(&config.groups).contains("limits-differ"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use tokio::time::Instant;
 
 use super::Daemon;
-use super::message::list;
+use super::message::{SMALLEST, differing_limits};
 use crate::engine::{Aged, EngineError, Reply, Revision};
 use crate::gate::driver::{Members, change_group};
 use crate::gate::members::{Member, Patience, Presence, presence};
@@ -65,15 +65,8 @@ impl Daemon {
 
     /// Where the limits of a group differ, all machines are to have one configuration.
     fn report_limits(&self, members: &[Member]) {
-        let others = self.config.groups.iter().filter_map(|group| {
-            let others = group.other_limits(members);
-            let names: Vec<_> = others.iter().map(|(name, _)| name.clone()).collect();
-            let (name, limit) = (group.name.get_ref(), group.max_unavailable);
-            let why = || format!("the group {name} has the limit {limit} here and another one at {}", list(&names));
-            (!names.is_empty()).then(why)
-        });
-        let others: Vec<_> = others.collect();
-        let result = if others.is_empty() { Ok(()) } else { Err(others.join("; ") + ": the smallest one counts") };
+        let others = differing_limits(&self.config.groups, members);
+        let result = if others.is_empty() { Ok(()) } else { Err(others.join("; ") + SMALLEST) };
         self.problems.report("the limits", result.map_err(EngineError));
     }
 

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::GroupConfig;
+use crate::gate::members::Member;
 use crate::gate::{Answer, Closed, Event, Why};
 use crate::names::Name;
 
@@ -109,6 +111,20 @@ impl fmt::Display for Why {
             }
         }
     }
+}
+
+/// What to do where limits differ.
+pub const SMALLEST: &str = ": the smallest one counts";
+
+/// For each group that has another limit at other machines: which.
+pub fn differing_limits(groups: &[GroupConfig], members: &[Member]) -> Vec<String> {
+    let of_group = |group: &GroupConfig| {
+        let others: Vec<_> = group.other_limits(members).into_iter().map(|(name, _)| name).collect();
+        let (name, limit) = (group.name.get_ref(), group.max_unavailable);
+        let why = || format!("the group {name} has the limit {limit} here and another one at {}", list(&others));
+        (!others.is_empty()).then(why)
+    };
+    groups.iter().filter_map(of_group).collect()
 }
 
 /// Some names, and how many more there are.
