@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use std::path::Path;
 
-use scheduled_events_test_support::wait;
-
 use super::*;
 
 #[path = "../../../tests/support/helper.rs"]
@@ -182,6 +180,8 @@ fn much_input_and_output_and_long_lines_pass_through() {
 /// What takes a shell, signals or `/proc`.
 #[cfg(unix)]
 mod unix {
+    use scheduled_events_test_support::wait;
+
     use super::*;
 
     #[test]
