@@ -110,6 +110,16 @@ impl Reply {
     }
 
     /// Whether this is a preparation by the last call: the gate has not answered yes.
+    ///
+    /// ```
+    /// use scheduled_events::watch::Reply;
+    ///
+    /// /// What people see while the machine drains.
+    /// fn message(reply: &Reply) -> &'static str {
+    ///     if reply.by_last_call() { "draining without the gate" } else { "draining" }
+    /// }
+    /// # let _ = message;
+    /// ```
     pub const fn by_last_call(&self) -> bool {
         self.by_last_call
     }
