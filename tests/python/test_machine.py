@@ -445,7 +445,12 @@ def test_a_session_prepares_by_the_last_call() -> None:
         outcomes = [(record.phase, record.outcome) for record in records if isinstance(record, se.Gate)]
         assert outcomes == ([] if expected is None else [("prepare", "last-call")])
     wrong: Any
-    for wrong, error in (("soon", se.ConfigError), (-1, se.ConfigError), (1.5, se.ArgumentError), (object(), se.ArgumentError)):
+    for wrong, error in (
+        ("soon", se.ConfigError),
+        (-1, se.ConfigError),
+        (1.5, se.ArgumentError),
+        (object(), se.ArgumentError),
+    ):
         for refused in (
             lambda wrong: Machine(gate=True, last_call=wrong),
             lambda wrong: se.Client("http://127.0.0.1:1", vm_names=VM).watch(last_call=wrong),
