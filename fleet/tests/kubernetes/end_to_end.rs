@@ -292,10 +292,8 @@ fn the_end_of_one_event_leaves_another_one_on_the_node() {
     let (_server, address) = replay("reboot-during-freeze", "1");
     cluster.configure_with(&address, "");
     let announce = |change: &str, event: &Value| {
-        let mut command = cluster.fleet(&["announce"]);
-        let mut child = command.env("SCHEDULED_EVENTS_CHANGE", change).spawn().unwrap();
-        std::io::Write::write_all(&mut child.stdin.take().unwrap(), event.to_string().as_bytes()).unwrap();
-        let output = wait::output_of(child);
+        let variables = [("SCHEDULED_EVENTS_CHANGE", change)];
+        let output = wait::output_of(cluster.hook_with(&variables, "announce", event));
         assert!(output.status.success(), "{}", text(&output));
     };
     // The machine has an event of its own there before long.

@@ -1,6 +1,5 @@
 //! `drain` and `uncordon`, as hooks of a watcher run them.
 
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Node;
@@ -43,24 +42,16 @@ fn a_node_is_drained_and_put_back() {
 #[test]
 fn the_condition_shows_a_drain_by_the_last_call() {
     let cluster = Cluster::start();
-    let message = || {
-        let conditions = cluster.node().status.and_then(|status| status.conditions).unwrap_or_default();
-        conditions
-            .into_iter()
-            .find(|condition| condition.type_ == "ScheduledEventPending")
-            .and_then(|found| found.message)
-    };
-    let mut command = cluster.fleet(&["drain"]);
-    let mut drain = command.env("SCHEDULED_EVENTS_LAST_CALL", "1").spawn().unwrap();
-    drain.stdin.take().unwrap().write_all(event("A", "Reboot", Some(900)).to_string().as_bytes()).unwrap();
-    let output = drain.wait_with_output().unwrap();
+    let message = || cluster.pending().and_then(|found| found.message).unwrap();
+    let variables = [("SCHEDULED_EVENTS_LAST_CALL", "1")];
+    let output = wait::output_of(cluster.hook_with(&variables, "drain", &event("A", "Reboot", Some(900))));
     assert!(output.status.success(), "{}", text(&output));
-    let shown = message().unwrap();
+    let shown = message();
     assert!(shown.ends_with(", last call: the gate has not answered yes"), "{shown}");
     // The next one has its gate's yes.
     cluster.succeed("uncordon", &event("A", "Reboot", Some(900)));
     cluster.succeed("drain", &event("B", "Reboot", Some(900)));
-    assert!(!message().unwrap().contains("last call"));
+    assert!(!message().contains("last call"));
 }
 
 /// A kubelet runs 110 pods at most by default.

@@ -14,19 +14,16 @@ fn the_table_has_the_variables_that_commands_receive() {
     let seen = folder.path("variables");
     let hook = folder.file("hook", format!("env | sed -n 's/^\\(SCHEDULED_EVENTS_[A-Z_]*\\)=.*/\\1/p' >>{seen}\n"));
     let (hook, policy) = (format!("sh {hook}"), folder.file("policy.toml", PREPARE_ALL));
-    let server = play(SCENARIO, &[]);
-    let url = server.url();
+    let watch = |hooks: &[&str]| {
+        let server = play(SCENARIO, &[]);
+        let url = server.url();
+        let watch = ["watch", "--endpoint", &url, "--policy", &policy, "--vm-name", VM, "--until-idle"];
+        run(&[&watch[..], hooks].concat()).with_code(0);
+    };
     let on = format!("scheduled={hook}");
-    let hooks = ["--prepare", &hook, "--recover", &hook, "--gate", &hook, "--on", &on];
-    let watch = ["watch", "--endpoint", &url, "--policy", &policy, "--vm-name", VM, "--until-idle"];
-    run(&[&watch[..], &hooks].concat()).with_code(0);
-
+    watch(&["--prepare", &hook, "--recover", &hook, "--gate", &hook, "--on", &on]);
     // The gate never answers yes.
-    let server = play(SCENARIO, &[]);
-    let url = server.url();
-    let watch = ["watch", "--endpoint", &url, "--policy", &policy, "--vm-name", VM, "--until-idle"];
-    let hooks = ["--prepare", &hook, "--gate", "false", "--last-call", "1h"];
-    run(&[&watch[..], &hooks].concat()).with_code(0);
+    watch(&["--prepare", &hook, "--gate", "false", "--last-call", "1h"]);
 
     let server = play(SCENARIO, &[]);
     let url = server.url();

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::core::v1::{Namespace, Node, Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{Namespace, Node, NodeCondition, Pod, ServiceAccount};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -203,11 +203,15 @@ impl Cluster {
         self.node().metadata.annotations?.remove(key)
     }
 
-    /// Status, reason and message of the condition.
+    /// Status and reason of the agent's condition.
     pub(crate) fn condition(&self) -> Option<(String, String)> {
+        self.pending().map(|found| (found.status, found.reason.unwrap_or_default()))
+    }
+
+    /// The agent's condition.
+    pub(crate) fn pending(&self) -> Option<NodeCondition> {
         let conditions = self.node().status?.conditions?;
-        let found = conditions.into_iter().find(|condition| condition.type_ == "ScheduledEventPending")?;
-        Some((found.status, found.reason.unwrap_or_default()))
+        conditions.into_iter().find(|condition| condition.type_ == "ScheduledEventPending")
     }
 
     /// The reasons of the agent's Events about the node.
@@ -263,8 +267,13 @@ impl Cluster {
 
     /// Starts a hook with an event.
     pub(crate) fn hook(&self, command: &str, event: &Value) -> Child {
+        self.hook_with(&[], command, event)
+    }
+
+    /// The same with variables of the watcher.
+    pub(crate) fn hook_with(&self, variables: &[(&str, &str)], command: &str, event: &Value) -> Child {
         self.wait_for_budgets();
-        let mut child = self.fleet(&[command]).spawn().unwrap();
+        let mut child = self.fleet(&[command]).envs(variables.iter().copied()).spawn().unwrap();
         let _ = child.stdin.take().unwrap().write_all(event.to_string().as_bytes());
         child
     }
