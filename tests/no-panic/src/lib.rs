@@ -309,6 +309,7 @@ fn the_records(document: &Document<'_>, text: &str, names: VmNames<'_>, number: 
     for event in document.events() {
         let decision = Policy::sample().decide(&event, names, UnixSeconds(number));
         reach(Record::from_decision(&decision, EventMembers::from_event(&event, names)));
+        reach(Record::last_call(EventMembers::from_event(&event, names)));
         let members = EventMembers::from_event(&event, names);
         ResourceList::Document(event.resources()).iter().for_each(reach);
         reach(members);
