@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use scheduled_events_core::Document;
 use tokio::time::Instant;
 
-use super::api::{NodeApi, NodeError};
+use super::api::{BY_LAST_CALL, NodeApi, NodeError, condition_of};
 use super::event::HookEvent;
 use super::name::node_name;
 use super::print;
@@ -30,6 +30,15 @@ struct Shown {
     /// The reason of the Event.
     event: &'static str,
     text: String,
+}
+
+impl Shown {
+    /// The message of the condition. What a drain by the last call wrote there is true of the machine until it is back in service.
+    fn message(&self, before: Option<&NodeCondition>) -> String {
+        let before = before.and_then(|before| before.message.as_deref()).unwrap_or_default();
+        let last_call = if self.pending && before.ends_with(BY_LAST_CALL) { BY_LAST_CALL } else { "" };
+        format!("{}{last_call}", self.text)
+    }
 }
 
 /// Shows the change that `scheduled-events watch --on` reports.
@@ -72,7 +81,8 @@ async fn show(api: &NodeApi, config: &Config, change: &str, event: &HookEvent) -
             return publish(api, &node, &shown).await;
         }
     }
-    api.set_condition(&node, shown.pending, &shown.reason, &shown.text).await?;
+    let message = shown.message(condition_of(&node));
+    api.set_condition(&node, shown.pending, &shown.reason, &message).await?;
     publish(api, &node, &shown).await
 }
 

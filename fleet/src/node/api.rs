@@ -28,6 +28,14 @@ const NOTE_MAX: usize = 1000;
 
 /// The type of the condition on the Node.
 pub const CONDITION: &str = "ScheduledEventPending";
+/// The end of its message from a drain by the last call until the machine is back in service.
+pub const BY_LAST_CALL: &str = "; drained by the last call, without the gate's yes";
+
+/// The condition of a Node.
+pub fn condition_of(node: &Node) -> Option<&NodeCondition> {
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
+    conditions.into_iter().flatten().find(|condition| condition.type_ == CONDITION)
+}
 
 /// Why a request about a node did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,10 +128,9 @@ impl NodeApi {
         message: &str,
     ) -> Result<(), NodeError> {
         let status = if pending { "True" } else { "False" };
-        let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
-        let before = conditions.into_iter().flatten().find(|condition| condition.type_ == CONDITION);
-        let unchanged_since =
-            before.filter(|before| before.status == status).and_then(|before| before.last_transition_time.clone());
+        let unchanged_since = condition_of(node)
+            .filter(|before| before.status == status)
+            .and_then(|before| before.last_transition_time.clone());
         let now = Time(Timestamp::now());
         let condition = NodeCondition {
             type_: CONDITION.into(),

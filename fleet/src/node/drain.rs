@@ -12,7 +12,7 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::runtime::{WatchStreamExt, watcher::Error as WatchError};
 use tokio::time::Instant;
 
-use super::api::{NodeApi, NodeError};
+use super::api::{BY_LAST_CALL, NodeApi, NodeError};
 use super::event::HookEvent;
 use super::name::node_name;
 use super::options::NodeConfig;
@@ -76,7 +76,7 @@ impl Drain {
             || "drained by hand".to_owned(),
             |event| {
                 let not_before = event.not_before.as_deref().unwrap_or("at an unknown time");
-                let last_call = if is_last_call() { ", last call: the gate has not answered yes" } else { "" };
+                let last_call = if is_last_call() { BY_LAST_CALL } else { "" };
                 format!("{} {} not before {not_before}{last_call}", event.type_word(), event.event_id.escape_debug())
             },
         );

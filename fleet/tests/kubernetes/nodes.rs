@@ -46,8 +46,15 @@ fn the_condition_shows_a_drain_by_the_last_call() {
     let variables = [("SCHEDULED_EVENTS_LAST_CALL", "1")];
     let output = wait::output_of(cluster.hook_with(&variables, "drain", &event("A", "Reboot", Some(900))));
     assert!(output.status.success(), "{}", text(&output));
-    let shown = message();
-    assert!(shown.ends_with(", last call: the gate has not answered yes"), "{shown}");
+    let by_last_call = "; drained by the last call, without the gate's yes";
+    assert!(message().ends_with(by_last_call), "{}", message());
+    // Changes that are shown later, also of another event, leave it there.
+    for (change, id) in [("started", "A"), ("scheduled", "B")] {
+        let variables = [("SCHEDULED_EVENTS_CHANGE", change)];
+        let output = wait::output_of(cluster.hook_with(&variables, "announce", &event(id, "Reboot", Some(900))));
+        assert!(output.status.success(), "{}", text(&output));
+        assert!(message().starts_with(&format!("Reboot {id} ")) && message().ends_with(by_last_call), "{}", message());
+    }
     // The next one has its gate's yes.
     cluster.succeed("uncordon", &event("A", "Reboot", Some(900)));
     cluster.succeed("drain", &event("B", "Reboot", Some(900)));
