@@ -48,7 +48,7 @@ capabilities:
   mountPath: /var/lib/scheduled-events
 - name: run
   mountPath: /run/scheduled-events
-{{- if (.Values.metrics).enabled }}
+{{- if include "scheduled-events.metricsPort" . }}
 - name: metrics
   mountPath: /run/scheduled-events-metrics
 {{- end }}
@@ -62,4 +62,21 @@ capabilities:
 {{- define "scheduled-events.tokenNode" -}}
 - name: node
   expression: request.userInfo.extra[?'authentication.kubernetes.io/node-name'].orValue([''])[0]
+{{- end -}}
+
+{{- /* The port of the metrics; empty without them. The values of an earlier version have none. */ -}}
+{{- define "scheduled-events.metricsPort" -}}
+{{- $metrics := .Values.metrics | default dict -}}
+{{- if eq (toString $metrics.enabled) "true" -}}
+{{- $port := int (dig "port" 9780 $metrics) -}}
+{{- if or (lt $port 1) (gt $port 65535) -}}
+{{- fail "metrics.port: expected a number from 1 to 65535" -}}
+{{- end -}}
+{{- $port -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "scheduled-events.metricsImage" -}}
+{{- $image := dig "image" dict (.Values.metrics | default dict) -}}
+{{ dig "repository" "prom/node-exporter" $image }}:{{ dig "tag" "v1.9.1" $image }}
 {{- end -}}
