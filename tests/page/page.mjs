@@ -89,7 +89,7 @@ run({
     await page.click("#fault-form [type=submit]");
     await has(page, "#error", "expected a status from 200 to 599");
     await page.click("#fault-clear");
-    await until("no fault", async () => !(await text(page, "#clients")).includes("503"));
+    await until("no fault", async () => !(await text(page, "#clients")).includes("status:503"));
     check(await page.isHidden("#error"), "the next success removes an error");
     await page.click("#again");
     await has(page, "#status", "Waiting");
