@@ -30,7 +30,8 @@ mod picture;
 mod platform;
 #[cfg(unix)]
 mod run;
-mod system;
+mod startup;
+mod systemd;
 mod test;
 mod watch;
 

@@ -11,7 +11,7 @@ use crate::args::{Cli, Command, STATE_FILE, ServiceCommand, WatchArgs, WindowsSe
 use crate::error::CommandError;
 use crate::output::event_log::{self, Entry};
 use crate::output::{diagnose, print};
-use crate::system::startup::patiently;
+use crate::startup::patiently;
 use crate::watch::{check_files, watch};
 use scheduled_events::policy_file::{self, PRESETS};
 

@@ -6,24 +6,24 @@
 //!
 //! * `options`: what a supervisor is configured with.
 //! * `command`: the subcommand, with its watcher.
-//! * `supervisor`: the loop that acts on what happens. `stopping` is its part that stops the worker in time, as far as `stop` says it
-//!   is, and `signals` the one that passes signals on.
-//! * `worker`: the worker's processes. `commands`: the user's commands beside it.
-//! * `phase_file`: what the next run must know. `others`: the other runs that share the folder of the state file.
+//! * `supervisor`: the loop that acts on what happens. `stop_worker` is its part that stops the worker in time, `stop_progress` how
+//!   far that is, and `signals` the part that passes signals on.
+//! * `worker`: the worker's processes. `hooks`: the user's commands beside it.
+//! * `phase_file`: what the next run must know. `other_runs`: the runs that share the folder of the state file.
 //! * `held_lock`: whether the lock of `--lock` is still this process's.
 //! * `init`: the first process of a container.
 
 mod command;
-mod commands;
 mod held_lock;
+mod hooks;
 mod init;
 mod message;
 mod options;
-mod others;
+mod other_runs;
 mod phase_file;
 mod signals;
-mod stop;
-mod stopping;
+mod stop_progress;
+mod stop_worker;
 mod supervisor;
 mod worker;
 

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use scheduled_events_core::spot::{Phase, Signal};
 use scheduled_events_core::{GateAnswer, GatePhase, Preparation};
 
-use super::commands::{Commands, Purpose, Started};
 use super::held_lock::HeldLock;
+use super::hooks::{Commands, Purpose, Started};
 use super::message::{Announcement, Message, RunHandle};
 use super::options::RunOptions;
-use super::others::other_workers;
+use super::other_runs::other_workers;
 use super::phase_file::PhaseFile;
-use super::stop::{KILL_INTERVAL, Stop};
+use super::stop_progress::{KILL_INTERVAL, Stop};
 use super::worker::Worker;
 use crate::platform;
 use scheduled_events::failure_log::FailureLog;

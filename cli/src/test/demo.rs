@@ -13,7 +13,7 @@ use crate::output::format::printable;
 use crate::output::style::{BOLD, GOOD};
 use crate::output::table::wrap;
 use crate::output::terminal;
-use crate::system::startup::stop_on_signals;
+use crate::startup::stop_on_signals;
 use crate::watch::printer::{RecordPrinter, Stamp, print_note};
 use scheduled_events::imds::{API_VERSION, Imds};
 use scheduled_events::policy_file;

@@ -9,7 +9,7 @@ use scheduled_events_core::{Change, GateAnswer, GatePhase, Preparation};
 
 use crate::output::format::printable;
 use crate::output::{self, diagnose};
-use crate::system::systemd::Supervisor;
+use crate::systemd::Supervisor;
 use crate::watch::printer::{RecordPrinter, print_note};
 use scheduled_events::audit::Audit;
 use scheduled_events::hooks::{CommandEvent, CommandLine, CommandOutcome, RunningCommand, end_all, log_refused};

@@ -1,7 +1,7 @@
 //! `watch`: polls, decides, prepares, approves and recovers, until it is stopped.
 
 mod host;
-mod others;
+mod others_summary;
 pub(crate) mod printer;
 
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use crate::output::format::{count, printable};
 use crate::output::{self, diagnose};
 use crate::own_files::OwnFiles;
 use crate::platform;
-use crate::system::startup::{patiently, signals, stop_on_signals};
+use crate::startup::{patiently, signals, stop_on_signals};
 use host::CommandHost;
 use printer::{RecordPrinter, Stamp, print_note};
 use scheduled_events::audit::Audit;

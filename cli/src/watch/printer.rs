@@ -15,8 +15,8 @@ use crate::output::style::{BAD, CAUTION, DIM, GOOD, PLAIN, action_style};
 use crate::output::table::wrap;
 use crate::output::terminal;
 use crate::output::{diagnose, is_quiet, print_progress, print_progress_record};
-use crate::system::systemd;
-use crate::watch::others::OthersSummary;
+use crate::systemd;
+use crate::watch::others_summary::OthersSummary;
 use scheduled_events::record::{GateOutcome, HookOutcome, Record, TimedRecord};
 use scheduled_events::watch::{Note, WatchStatus};
 

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use super::commands::Purpose;
-use super::stop::{KILL_INTERVAL, Stop};
+use super::hooks::Purpose;
+use super::stop_progress::{KILL_INTERVAL, Stop};
 use super::supervisor::Supervisor;
 use super::worker::Worker;
 

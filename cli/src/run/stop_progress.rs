@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::commands::Started;
+use super::hooks::Started;
 use super::message::Announcement;
 use scheduled_events::limits::{COMMAND_GRACE, RUN_NOTICE};
 use scheduled_events::record::EventRecord;
