@@ -82,6 +82,15 @@ impl PyReplay {
         server.as_ref().map(Server::finished).ok_or_else(|| errors::closed("replay server"))
     }
 
+    /// Apply the next change of the scenario now, and return whether there was one.
+    ///
+    /// There is none before the first request for events, and none once every event has ended. With a low speed, such as
+    /// 0.01, nothing changes but by a step, so that a test neither waits nor depends on how fast the machine is.
+    fn step(&self) -> PyResult<bool> {
+        let server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
+        server.as_ref().map(Server::step).ok_or_else(|| errors::closed("replay server"))
+    }
+
     /// The requests so far, oldest first: dictionaries of method, target, headers, body and status.
     fn requests<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let requests = {

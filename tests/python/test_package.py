@@ -122,7 +122,7 @@ def test_the_example_of_the_readme_runs(environment: "dict[str, str]") -> None:
 
 
 def test_the_examples_of_the_guide_run(environment: "dict[str, str]", tmp_path: Path) -> None:
-    watching, draining, testing, reading = blocks("docs/python.md")
+    watching, draining, testing, stepping, reading = blocks("docs/python.md")
     assert blocks("py/README.md") == [watching]
     (states,) = blocks("docs/spot.md")
     exec(states, {})
@@ -148,6 +148,8 @@ def test_the_examples_of_the_guide_run(environment: "dict[str, str]", tmp_path: 
     done = run("-m", "pytest", "-p", "no:cacheprovider", "test_it.py", environment=environment, cwd=tmp_path)
     assert done.returncode == 0, done.stdout
     assert "1 passed" in done.stdout
+    done = run("-c", stepping, environment=environment)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Started\n", "")
     names: dict[str, Any] = {}
     exec(reading, names)
     assert names["json"].loads('{"Events":[]}')["Events"] == []
@@ -169,6 +171,28 @@ def test_the_fixture_serves_a_scenario(scheduled_events_replay: Any) -> None:
     server.close()
     with pytest.raises(RuntimeError, match="closed"):
         server.requests()
+
+
+def test_a_test_steps_through_a_scenario() -> None:
+    def seen() -> "list[tuple[str, str]]":
+        return [(event.event_type, event.event_status) for event in client.poll().events]
+
+    server = se.replay("user-reboot", speed=0.01)
+    with server as url, se.Client(url) as client:
+        assert not server.step()
+        assert seen() == []
+        assert server.step()
+        assert seen() == [("Reboot", "Scheduled")]
+        client.approve([client.poll().events[0].event_id])
+        assert seen() == [("Reboot", "Scheduled")]
+        assert server.step()
+        assert seen() == [("Reboot", "Started")]
+        assert server.step()
+        assert seen() == []
+        assert server.finished
+        assert not server.step()
+    with pytest.raises(RuntimeError, match="closed"):
+        server.step()
 
 
 def test_every_scenario_is_served() -> None:

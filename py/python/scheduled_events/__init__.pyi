@@ -573,6 +573,12 @@ class Replay:
     @property
     def finished(self) -> bool:
         """Whether every event of the scenario has appeared and ended."""
+    def step(self) -> bool:
+        """Apply the next change of the scenario now, and return whether there was one.
+
+        There is none before the first request for events, and none once every event has ended. With a low speed, such
+        as 0.01, nothing changes but by a step, so that a test neither waits nor depends on how fast the machine is.
+        """
     def requests(self) -> list[dict[str, Any]]:
         """Return the requests so far, oldest first: method, target, headers, body and status."""
     def close(self) -> None:
