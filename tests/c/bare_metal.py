@@ -11,7 +11,7 @@ import subprocess
 import tomllib
 
 import corpus
-from toolbox import HERE, INCLUDE, ROOT, TARGET, WARNINGS, WORK, compile, declared, expect, run
+from toolbox import HERE, INCLUDE, PROGRAMS, ROOT, TARGET, WARNINGS, WORK, compile, declared, expect, run
 
 TRIPLE = "thumbv7em-none-eabi"
 CPU = ["-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=soft"]
@@ -99,7 +99,7 @@ def check():
     library = build()
     expect(functions(library) == declared(), f"exported and declared differ: {sorted(functions(library) ^ declared())}")
     smallest = HERE / "bare-metal/smallest.c"
-    sources = [smallest, HERE / "bare-metal/following.c", HERE / "reading.c", HERE / "session.c"]
+    sources = [smallest, HERE / "bare-metal/following.c", PROGRAMS / "reading.c", PROGRAMS / "session.c"]
     programs = [link(source, library) for source in sources]
     contains_no_panic(programs, smallest)
     for program in (programs[0], programs[3]):

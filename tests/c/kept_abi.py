@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 
-from toolbox import HEADER, HERE, LIBRARY, POSIX, ROOT, WARNINGS, WORK, abi, declared, expect, library, run
+from toolbox import HEADER, HERE, LIBRARY, POSIX, PROGRAMS, ROOT, WARNINGS, WORK, abi, declared, expect, library, run
 
 ABI = HERE / "abi"
 BASELINE = ABI / "libscheduled_events.abi"
@@ -62,7 +62,7 @@ def check_old_programs(corpus_through):
         programs = {}
         for name in ("reading", "session", "misuse"):
             programs[name] = then / name
-            run("gcc", "-std=c11", *WARNINGS, POSIX, f"-I{then}", HERE / f"{name}.c", "-o", then / name, f"-L{then}",
+            run("gcc", "-std=c11", *WARNINGS, POSIX, f"-I{then}", PROGRAMS / f"{name}.c", "-o", then / name, f"-L{then}",
                 "-lscheduled_events")
         trapped = subprocess.run([programs["session"]], env={**os.environ, "LD_LIBRARY_PATH": str(then)})
         expect(trapped.returncode == -signal.SIGILL, f"the library of stubs did not trap: {trapped.returncode}")

@@ -32,7 +32,7 @@ import collectd
 import corpus
 import kept_abi
 import packages
-from toolbox import (CXX_HEADERS, HEADER, HERE, INCLUDE, LIBRARY, POSIX, ROOT, TARGET, WARNINGS, WORK, Failed, abi, compile,
+from toolbox import (CXX_HEADERS, HEADER, HERE, INCLUDE, LIBRARY, POSIX, PROGRAMS, ROOT, TARGET, WARNINGS, WORK, Failed, abi, compile,
                      declared, expect, exported, library, run)
 
 CHECKS = {}
@@ -70,12 +70,12 @@ def header_stands_alone():
     for compiler in ("gcc", "clang"):
         for std in ("c99", "c11", "c17"):
             for source in ("header.c", *(["layout.c"] if std != "c99" else [])):
-                run(compiler, f"-std={std}", *WARNINGS, f"-I{INCLUDE}", "-c", HERE / source, "-o", "/dev/null")
+                run(compiler, f"-std={std}", *WARNINGS, f"-I{INCLUDE}", "-c", PROGRAMS / source, "-o", "/dev/null")
                 count += 1
     for compiler in ("g++", "clang++"):
         for std in ("c++11", "c++17", "c++20"):
             for source in ("header.c", "layout.c"):
-                run(compiler, f"-std={std}", *WARNINGS, f"-I{INCLUDE}", "-x", "c++", "-c", HERE / source, "-o", "/dev/null")
+                run(compiler, f"-std={std}", *WARNINGS, f"-I{INCLUDE}", "-x", "c++", "-c", PROGRAMS / source, "-o", "/dev/null")
                 count += 1
             if std != "c++11":
                 for header in CXX_HEADERS:
@@ -420,7 +420,7 @@ def policy_from_toml():
     (folder / "policy.h").write_text(run(command, "check", "--policy", toml, "--as", "c"))
     for compiler, std, language in (("gcc", "c99", "c"), ("clang", "c11", "c"), ("g++", "c++17", "c++"), ("clang++", "c++11", "c++")):
         out = folder / f"policy-{compiler}"
-        run(compiler, f"-std={std}", *WARNINGS, f"-I{INCLUDE}", f"-I{folder}", "-x", language, HERE / "policy.c", "-o", out,
+        run(compiler, f"-std={std}", *WARNINGS, f"-I{INCLUDE}", f"-I{folder}", "-x", language, PROGRAMS / "policy.c", "-o", out,
             f"-L{LIBRARY}", "-lscheduled_events", f"-Wl,-rpath,{LIBRARY}")
         run(out)
     (folder / "policy.h").write_text(run(command, "check", "--policy", "observe", "--as", "c"))
@@ -538,7 +538,7 @@ def bench():
 @check
 def formatted():
     """The C and C++ files are formatted with clang-format."""
-    folders = (HERE, HERE / "bare-metal", HERE / "bench", HERE / "package", ROOT / "examples/c", ROOT / "examples/collectd",
+    folders = (PROGRAMS, HERE / "cpp", HERE / "bare-metal", HERE / "bench", HERE / "package", ROOT / "examples/c", ROOT / "examples/collectd",
                ROOT / "packaging/conan/test_package")
     sources = (path for folder in folders for path in sorted(folder.iterdir()) if path.suffix in (".c", ".cc", ".h", ".hpp"))
     files = [HEADER, *CXX_HEADERS, *sources]

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+PROGRAMS = HERE / "programs"
 ROOT = HERE.parent.parent
 INCLUDE = ROOT / "include"
 HEADER = INCLUDE / "scheduled_events.h"
@@ -56,14 +57,15 @@ def abi():
 
 
 def compile(source, *flags, compiler=None, std=None, name=None):
-    """Compiles a program of this folder with the shared library; warnings are errors."""
+    """Compiles a program of `programs` or `cpp` with the shared library; warnings are errors."""
     source = pathlib.Path(source)
     cxx = source.suffix == ".cc"
+    folder = HERE / "cpp" if cxx else PROGRAMS
     compiler = compiler or ("g++" if cxx else "gcc")
     std = std or ("c++17" if cxx else "c11")
     out = WORK / (name or source.name.replace(".", "-"))
     library()
-    run(compiler, f"-std={std}", "-O1", "-g", *WARNINGS, POSIX, f"-I{INCLUDE}", HERE / source, "-o", out, *flags,
+    run(compiler, f"-std={std}", "-O1", "-g", *WARNINGS, POSIX, f"-I{INCLUDE}", f"-I{PROGRAMS}", folder / source, "-o", out, *flags,
         *([] if any(str(flag).endswith(".a") for flag in flags) else
           [f"-L{LIBRARY}", "-lscheduled_events", f"-Wl,-rpath,{LIBRARY}"]), cwd=ROOT)
     return out

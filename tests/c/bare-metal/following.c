@@ -2,7 +2,7 @@
  * Follows the documents of its input with one tracker, and prints each change and the body that approves what the sample
  * policy approves. The input is any number of requests in the format of reading.c. This newlib has no %zu.
  */
-#include "../json.h"
+#include "../programs/json.h"
 #include "scheduled_events.h"
 
 static void on_change(void *context, uint32_t change, const schedev_tracked_event *event) {
