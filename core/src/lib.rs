@@ -45,6 +45,8 @@
 //! * [`Tracker`]: what changed between two documents, as [`Change`]s.
 //! * [`Policy`]: whether an event is approved, prepared for, held or ignored, and why ([`Decision`]).
 //! * [`StartRequests`]: the request body that approves events.
+//! * [`Notifications`]: what Event Grid and Resource Graph say about events outside the machine; [`approval::acknowledge`]:
+//!   the request that approves them there.
 //! * [`Session`]: the client as a state machine without I/O. It decides when to poll, what to post, when to prepare and
 //!   when to recover, and continues after a restart from a snapshot.
 //! * [`record`]: what a host logs, as records for any serde writer.
@@ -83,7 +85,7 @@
 extern crate std;
 
 pub mod api_version;
-mod approval;
+pub mod approval;
 mod document;
 mod duplicate_ids;
 mod error;
@@ -94,6 +96,7 @@ mod hash;
 mod json;
 mod members;
 mod names;
+mod notification;
 mod policy;
 pub mod record;
 mod session;
@@ -117,6 +120,10 @@ pub use event_id::{EVENT_ID_MAX, EventId};
 pub use json::{MAX_DEPTH, Text};
 pub use members::Members;
 pub use names::VmNames;
+pub use notification::{
+    MachineId, Notification, NotificationCursor, NotificationIter, NotificationState, Notifications, ResourceId,
+    ResourceIdError, ResourceKind,
+};
 pub use policy::{
     Action, Decision, EventKind, EventSources, EventTypes, Leader, MAX_RULES, Policy, Reason, Rule, Scope, SourceKind,
     TooManyRules,

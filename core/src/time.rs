@@ -142,6 +142,26 @@ impl<'de> Deserialize<'de> for UnixSeconds {
 pub struct UnixMillis(pub i64);
 
 impl UnixMillis {
+    /// Parses what [`UnixSeconds::parse`] does, truncated to milliseconds.
+    ///
+    /// ```
+    /// use scheduled_events_core::UnixMillis;
+    ///
+    /// assert_eq!(UnixMillis::parse("2024-12-04T18:01:13.2675752Z"), Some(UnixMillis(1_733_335_273_267)));
+    /// assert_eq!(UnixMillis::parse("2024-12-04T18:01:13.5+01:00"), Some(UnixMillis(1_733_331_673_500)));
+    /// assert_eq!(UnixMillis::parse("soon"), None);
+    /// ```
+    pub fn parse(text: &str) -> Option<Self> {
+        let seconds = Self::from(UnixSeconds::parse(text)?);
+        // Only a fraction follows a point in these formats.
+        let fraction = text.bytes().skip_while(|byte| *byte != b'.').skip(1);
+        let digits = fraction.take_while(u8::is_ascii_digit).chain([b'0'; 3]);
+        let millis = digits.zip([100, 10, 1]).fold(0, |millis: u32, (digit, weight)| {
+            millis.saturating_add(u32::from(digit.wrapping_sub(b'0')).saturating_mul(weight))
+        });
+        Some(seconds.plus(millis))
+    }
+
     /// The time `millis` milliseconds later.
     #[must_use]
     pub const fn plus(self, millis: u32) -> Self {

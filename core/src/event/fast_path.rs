@@ -274,7 +274,8 @@ mod tests {
     /// The files of a folder of the repository's `tests`.
     fn files(folder: &str) -> Vec<Vec<u8>> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests").join(folder);
-        fs::read_dir(folder).unwrap().map(|entry| fs::read(entry.unwrap().path()).unwrap()).collect()
+        let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        paths.filter(|path| path.is_file()).map(|path| fs::read(path).unwrap()).collect()
     }
 
     #[test]

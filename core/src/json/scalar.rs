@@ -6,7 +6,7 @@ use super::{Text, escape};
 use crate::error::{ExpectedToken, ParseError, ParseErrorKind};
 
 /// A string that was read: its first byte after the opening quote, the closing quote, and whether it has escapes.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Quoted {
     pub(crate) start: usize,
     pub(crate) end: usize,

@@ -104,7 +104,7 @@ impl<'a> Text<'a> {
     ///
     /// assert!(Text::from_raw(r"caf\u00e9", true).chars().eq("café".chars()));
     /// ```
-    pub fn chars(&self) -> impl Iterator<Item = char> + Clone + 'a {
+    pub fn chars(&self) -> impl Iterator<Item = char> + Clone + use<'a> {
         // `flat_map` would take three times the stack.
         Chars { run: "".chars(), escape: None, pieces: Pieces { rest: self.raw, escaped: self.escaped } }
     }
@@ -135,6 +135,19 @@ impl<'a> Text<'a> {
     /// ```
     pub fn eq_ignore_ascii_case(&self, other: &str) -> bool {
         self.equals(other, true)
+    }
+
+    /// Whether both decoded texts are equal, ASCII case ignored.
+    pub(crate) fn is_same_name(&self, other: &Text<'_>) -> bool {
+        match other.as_str() {
+            Some(other) => self.eq_ignore_ascii_case(other),
+            None => self.folded().eq(other.folded()),
+        }
+    }
+
+    /// The decoded characters, ASCII letters in lower case.
+    pub(crate) fn folded(&self) -> impl Iterator<Item = char> + Clone + use<'a> {
+        self.chars().map(|char| char.to_ascii_lowercase())
     }
 
     /// Whether each part of the decoded text is the same as that of `other` in its place.

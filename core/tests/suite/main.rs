@@ -6,6 +6,7 @@ mod conformance;
 mod corpus;
 mod field_faults;
 mod invariants;
+mod notifications;
 mod policy_table;
 mod reference;
 mod session;

@@ -1,4 +1,10 @@
-//! The request body that approves events.
+//! Approving events: the request body for the metadata service, and the request for Azure Resource Manager.
+//!
+//! This file has the former, [`StartRequests`]; `acknowledge` has the latter.
+
+mod acknowledge;
+
+pub use acknowledge::{ACKNOWLEDGE_API_VERSION, AcknowledgeError, AcknowledgeRequest, acknowledge};
 
 use crate::error::BufferTooSmall;
 use crate::fixed_str::hex_digit;
