@@ -4,6 +4,7 @@
 //! refuses; 2 the arguments or the configuration are invalid. `ask` has those of a gate.
 
 mod ask;
+mod delete_register;
 mod free;
 mod output;
 mod probe;
@@ -63,6 +64,17 @@ enum Command {
         #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
         machine: String,
         /// Free the slots at once, although the machine may run and be out of service
+        #[arg(long)]
+        force: bool,
+    },
+    /// Delete a register that cannot be read, and print what it contained
+    ///
+    /// One that is valid stays. Without the register of a group, nobody knows which places were taken: first see to it that all of its
+    /// machines are in service. Machines write their own registers again, and mark themselves again for an event.
+    DeleteRegister {
+        /// The register, such as `groups/web`, as `status` and the log name it
+        key: String,
+        /// Delete it also if another version of this program wrote it
         #[arg(long)]
         force: bool,
     },
@@ -139,6 +151,7 @@ fn run_command(command: &Command, file: &Path) -> Result<ExitCode, Failure> {
         Command::Run => block_on(run_daemon(config))?,
         Command::Status { json } => block_on(status::status(&config, *json))?,
         Command::Free { machine, force } => block_on(free::free(&config, &Name::from(machine.as_str()), *force))?,
+        Command::DeleteRegister { key, force } => block_on(delete_register::delete_register(&config, key, *force))?,
         #[cfg(feature = "kubernetes")]
         Command::Drain(arguments) => block_on(node::drain::run(&config, arguments.node.as_deref()))?,
         #[cfg(feature = "kubernetes")]

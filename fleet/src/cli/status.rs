@@ -118,8 +118,8 @@ impl Registers {
             let options = textwrap::Options::new(width.unwrap_or(usize::MAX)).subsequent_indent("  ");
             textwrap::fill(line, options.word_splitter(textwrap::WordSplitter::NoHyphenation))
         };
-        for line in message::differing_limits(groups, &self.members()) {
-            let _ = writeln!(text, "\n{}", indented(&(line + message::SMALLEST)));
+        for line in message::differing_groups(groups, &self.members()) {
+            let _ = writeln!(text, "\n{}", indented(&line));
         }
         let waits = self.events.iter().filter_map(|(id, event)| Some((id, self.why(groups, id, event)?)));
         for (index, (id, why)) in waits.enumerate() {
@@ -214,11 +214,19 @@ impl Registers {
         }
         let members = self.members();
         for group in groups {
-            let others = group.other_limits(&members);
-            let others: BTreeMap<_, _> = others.iter().map(|(name, limit)| (name, limit.to_string())).collect();
-            if !others.is_empty() {
+            let differences = group.differences(&members);
+            let others: BTreeMap<_, _> =
+                differences.iter().filter_map(|(name, limit)| Some((name, limit.as_ref()?.to_string()))).collect();
+            let differs: Vec<_> = differences.iter().map(|(name, _)| name).collect();
+            if !differs.is_empty() {
                 let (name, limit) = (group.name.get_ref(), group.max_unavailable.to_string());
-                records.push(json!({ "record": "limits-differ", "group": name, "limit": limit, "others": others }));
+                records.push(json!({
+                    "record": "limits-differ",
+                    "group": name,
+                    "limit": limit,
+                    "others": others,
+                    "differs": differs,
+                }));
             }
         }
         for (name, machine) in &self.machines {
@@ -412,22 +420,25 @@ mod tests {
         let config = "engine = \"folder\"\nfolder.path = \"/x\"\n\
             [[group]]\nname = \"Web\"\nmachines = [\"web_*\"]\nmax_unavailable = 2\n";
         let config = Config::parse(config).expect("a configuration");
-        let machine = |limit: &str| {
+        let same = config.groups[0].digest();
+        let machine = |limit: &str, digest: &str| {
             let limits = [("web".to_owned(), limit.to_owned())].into();
-            let register = MachineRegister { limits, ..MachineRegister::default() };
+            let digests = Some([("web".to_owned(), digest.to_owned())].into());
+            let register = MachineRegister { limits, digests, ..MachineRegister::default() };
             Machine { register, presence: Presence::Beating, age: None }
         };
-        let machines = [("web_0", "2"), ("web_1", "30%"), ("web_2", "1"), ("db_0", "1")];
-        let machines = machines.map(|(name, limit)| (Name::from(name), machine(limit))).into();
+        let machines = [("web_0", "2", &*same), ("web_1", "30%", ""), ("web_2", "1", ""), ("web_3", "2", "")];
+        let machines = machines.map(|(name, limit, digest)| (Name::from(name), machine(limit, digest))).into();
         let mut registers = Registers { events: Vec::new(), groups: Vec::new(), machines, problems: Vec::new() };
-        let line = "\nthe group Web has the limit 2 here and another one at web_1, web_2: the smallest one counts\n";
+        let lines = "\nthe group Web has the limit 2 here and another one at web_1, web_2: the smallest one counts\n\
+            \nthe group Web has other `machines`, `per_zone`, `pause` or `windows` at web_3: configure it equally\n";
         let text = registers.text(&config.groups, None);
-        assert!(text.ends_with(line), "{text}");
-        let record = r#"{"group":"Web","limit":"2","others":{"web_1":"30%","web_2":"1"},"record":"limits-differ"}"#;
+        assert!(text.ends_with(lines), "{text}");
+        let record = r#"{"differs":["web_1","web_2","web_3"],"group":"Web","limit":"2","others":{"web_1":"30%","web_2":"1"},"record":"limits-differ"}"#;
         let json = registers.json(&config.groups);
         assert!(json.lines().any(|line| line == record), "{json}");
         registers.machines.retain(|name, _| *name == Name::from("web_0"));
-        assert!(!registers.text(&config.groups, None).contains("limit 2"));
+        assert!(!registers.text(&config.groups, None).contains("the group Web"));
         assert!(!registers.json(&config.groups).contains("limits-differ"));
     }
 

@@ -1,11 +1,14 @@
 //! This machine's register: the heartbeat, and what others need to know of the machine.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
-use super::{Daemon, Forced, machine_key};
+use super::problems::Subject;
+use super::{ANSWER_TIME, Daemon, Forced, machine_key};
+use crate::config::GroupConfig;
 use crate::engine::{EngineError, Swap};
 use crate::gate::{MachineRegister, driver, store};
 
@@ -15,16 +18,27 @@ const LEAVING_RETRY: Duration = Duration::from_secs(2);
 impl Daemon {
     pub(super) async fn beat_for_ever(&self) {
         loop {
-            let result = self.beat_once().await;
+            let result = self.beat_or_report().await;
             // What a machine that leaves has to say cannot wait for the next heartbeat: a Preempt has 30 seconds.
             let is_urgent = result.is_err() && self.is_leaving.get();
             let pause = if is_urgent { self.config.heartbeat.min(LEAVING_RETRY) } else { self.config.heartbeat };
-            self.problems.report("the heartbeat", result);
+            self.problems.report(Subject::Heartbeat, result);
             tokio::select! {
                 () = sleep(pause) => {}
                 () = self.has_changed.notified() => {}
             }
         }
+    }
+
+    /// Raises the heartbeat, and reports a store that does not answer while it is waited for: a mount may hang for ever.
+    async fn beat_or_report(&self) -> Result<(), EngineError> {
+        let mut beat = pin!(self.beat_once());
+        if let Ok(result) = timeout(ANSWER_TIME, &mut beat).await {
+            return result;
+        }
+        let why = format!("the engine did not answer within {} s", ANSWER_TIME.as_secs());
+        self.problems.report(Subject::Heartbeat, Err(EngineError(why)));
+        beat.await
     }
 
     /// Raises the heartbeat: one write over the last one of this process, without a read. The register is read only at the start,
@@ -55,14 +69,14 @@ impl Daemon {
             last = None;
         }
         let why = || EngineError(format!("another process raises the heartbeat of {} too", self.machine));
-        self.problems.report("the machine's name", if is_alone { Ok(()) } else { Err(why()) });
+        self.problems.report(Subject::MachineName, if is_alone { Ok(()) } else { Err(why()) });
         Ok(())
     }
 
-    /// The limits of this machine's groups.
-    fn limits(&self) -> BTreeMap<String, String> {
+    /// A text about each group of this machine, by the groups' names.
+    fn of_groups(&self, text: impl Fn(&GroupConfig) -> String) -> BTreeMap<String, String> {
         let own = self.config.groups.iter().filter(|group| group.has(&self.machine));
-        own.map(|group| (group.register_name(), group.max_unavailable.to_string())).collect()
+        own.map(|group| (group.register_name(), text(group))).collect()
     }
 
     /// What this machine's register says, but for the beat.
@@ -73,7 +87,8 @@ impl Daemon {
             beat: 0,
             written: self.engine.clock().map(|clock| clock.now.0),
             leaving: self.is_leaving.get(),
-            limits: self.limits(),
+            limits: self.of_groups(|group| group.max_unavailable.to_string()),
+            digests: Some(self.of_groups(GroupConfig::digest)),
             zone: self.zone.clone(),
             forced: forced.count,
             forced_events: forced.events,

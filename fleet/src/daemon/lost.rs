@@ -19,7 +19,10 @@ const DOCUMENTS_APART: Duration = Duration::from_millis(2500);
 impl Daemon {
     /// Whether an event is over for which this machine holds a slot, although no record says so: two documents do not have it, and the
     /// watcher, which was not asked about it by this process, is in service.
-    pub(super) async fn is_lost(&self, id: &str) -> bool {
+    ///
+    /// # Errors
+    /// The document cannot be read.
+    pub(super) async fn is_lost(&self, id: &str) -> Result<bool, EngineError> {
         let is_settled = || {
             let is_known = self.events.borrow().values().any(|asked| asked.event_id == id);
             let audit = self.audit.borrow();
@@ -27,20 +30,17 @@ impl Daemon {
         };
         // The watcher asks again if the event is open.
         if self.started_at.elapsed() < ASKED_AGAIN_WITHIN.min(self.config.heartbeat) || is_settled() {
-            return false;
+            return Ok(false);
         }
         for pause in [Duration::ZERO, DOCUMENTS_APART] {
             sleep(pause).await;
-            let has_event = self.document_has(id).await;
-            let problem = has_event.as_ref().map(|_| ()).map_err(|why| EngineError(why.clone()));
-            self.problems.report("the machine's own document", problem);
-            if has_event != Ok(false) || is_settled() {
-                return false;
+            if self.document_has(id).await.map_err(EngineError)? || is_settled() {
+                return Ok(false);
             }
         }
         let id = id.escape_debug();
         log::line(&format!("warning: {id} is over although no record says so: its document does not have it any more"));
-        true
+        Ok(true)
     }
 
     /// Whether the machine's own document has an event.

@@ -1,11 +1,13 @@
 //! The other machines, as the store shows them when somebody asks.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use tokio::time::Instant;
 
-use super::Daemon;
-use super::message::{SMALLEST, differing_limits};
+use super::message::differing_groups;
+use super::problems::Subject;
+use super::{CORRECTED_WITHIN, Daemon};
 use crate::engine::{Aged, EngineError, Reply, Revision};
 use crate::gate::driver::{Members, change_group};
 use crate::gate::members::{Member, Patience, Presence, presence};
@@ -31,43 +33,62 @@ impl Daemon {
 
     /// Looks at all machines, and forgets those that are gone.
     pub(super) async fn look_at_machines(&self) -> Result<Rc<[Member]>, EngineError> {
-        let listed = self.engine.list_aged("machines/").await?;
+        let listed = self.engine.list_aged("machines/").await;
+        let again_in = |time| self.next_look_at_machines.set(Some(Instant::now() + time));
+        let listed = listed.inspect_err(|error| {
+            self.problems.report(Subject::Machines, Err(error.clone()));
+            again_in(self.config.heartbeat);
+        })?;
         let mut members = vec![Member {
             name: self.machine.clone(),
             // Its own register may not be written yet, and its zone counts from the first question on.
             register: self.register(),
             presence: Presence::Beating,
         }];
-        let (mut gone, mut result) = (Vec::new(), Ok(()));
-        self.has_doubts.set(false);
+        let (mut gone, mut has_doubts, mut result) = (Vec::new(), false, Ok(()));
         for aged in listed {
-            let (member, problem) = self.judge(&aged);
+            let (mut member, problem) = self.judge(&aged);
             result = result.and(problem);
             if member.name == self.machine {
                 continue;
             }
             if member.presence == Presence::Gone {
-                gone.push((member.clone(), aged.key, aged.register.revision));
+                if self.is_gone_for_certain(&member.name, &aged.register.revision) {
+                    gone.push((member.clone(), aged.key, aged.register.revision));
+                } else {
+                    (member.presence, has_doubts) = (Presence::Silent, true);
+                }
             }
             members.push(member);
         }
-        self.problems.report("the machines", result);
-        self.report_limits(&members);
+        let has_differences = self.report_limits(&members);
+        let is_correct = result.is_ok() && !has_differences;
+        self.problems.report(Subject::Machines, result);
         let members: Rc<[Member]> = members.into();
         *self.members.borrow_mut() = Some((Instant::now(), members.clone()));
+        let mut forgotten = Ok(());
         for (member, key, revision) in gone {
             // What cannot be deleted holds up no question.
-            let result = self.forget_machine(&member, &key, &revision).await;
-            self.problems.report("the forgotten machines", result);
+            forgotten = forgotten.and(self.forget_machine(&member, &key, &revision).await);
         }
+        match () {
+            () if has_doubts || forgotten.is_err() => again_in(self.config.heartbeat),
+            () if !is_correct => again_in(CORRECTED_WITHIN),
+            () => self.next_look_at_machines.set(None),
+        }
+        self.problems.report(Subject::ForgottenMachines, forgotten);
         Ok(members)
     }
 
-    /// Where the limits of a group differ, all machines are to have one configuration.
-    fn report_limits(&self, members: &[Member]) {
-        let others = differing_limits(&self.config.groups, members);
-        let result = if others.is_empty() { Ok(()) } else { Err(others.join("; ") + SMALLEST) };
-        self.problems.report("the limits", result.map_err(EngineError));
+    /// Reports the machines that have other limits of a group, and returns whether there are any: all are to have one configuration.
+    fn report_limits(&self, members: &[Member]) -> bool {
+        let groups = self.config.groups.iter();
+        let machines: BTreeSet<_> = groups.flat_map(|group| group.differences(members)).map(|(name, _)| name).collect();
+        self.differing.set(machines.len());
+        let others = differing_groups(&self.config.groups, members);
+        let result = if others.is_empty() { Ok(()) } else { Err(others.join("; ")) };
+        self.problems.report(Subject::Limits, result.map_err(EngineError));
+        !machines.is_empty()
     }
 
     /// A machine as its register shows it. Of one whose register cannot be read nothing is known, but that it is there: it counts as
@@ -82,21 +103,16 @@ impl Daemon {
             }
         };
         let name = register.machine.clone().unwrap_or(of_key);
-        let mut presence = presence(&register, aged.written, self.engine.clock(), self.patience());
-        let mut sightings = self.sightings.borrow_mut();
-        match presence {
-            Presence::Beating => sightings.forget(&name),
-            Presence::Silent => {}
-            Presence::Gone => {
-                let revision = Some(&aged.register.revision);
-                if !sightings.confirm(&name, revision, self.config.silent_after, Instant::now()) {
-                    // Looked at again with the next heartbeat.
-                    presence = Presence::Silent;
-                    self.has_doubts.set(true);
-                }
-            }
+        let presence = presence(&register, aged.written, self.engine.clock(), self.patience());
+        if presence == Presence::Beating {
+            self.sightings.borrow_mut().forget(&name);
         }
         (Member { name, register, presence }, Ok(()))
+    }
+
+    /// Whether a machine that seems to be gone has been silent while this process looked, for long enough.
+    fn is_gone_for_certain(&self, name: &Name, revision: &Revision) -> bool {
+        self.sightings.borrow_mut().confirm(name, Some(revision), self.config.silent_after, Instant::now())
     }
 
     pub(super) fn patience(&self) -> Patience {

@@ -113,18 +113,28 @@ impl fmt::Display for Why {
     }
 }
 
-/// What to do where limits differ.
-pub const SMALLEST: &str = ": the smallest one counts";
-
-/// For each group that has another limit at other machines: which.
-pub fn differing_limits(groups: &[GroupConfig], members: &[Member]) -> Vec<String> {
-    let of_group = |group: &GroupConfig| {
-        let others: Vec<_> = group.other_limits(members).into_iter().map(|(name, _)| name).collect();
+/// For each group that other machines configure otherwise: which, and what counts.
+pub fn differing_groups(groups: &[GroupConfig], members: &[Member]) -> Vec<String> {
+    let mut texts = Vec::new();
+    for group in groups {
+        let (limits, rest): (Vec<_>, Vec<_>) =
+            group.differences(members).into_iter().partition(|(_, limit)| limit.is_some());
+        let [limits, rest] = [limits, rest].map(|of| of.into_iter().map(|(machine, _)| machine).collect::<Vec<_>>());
         let (name, limit) = (group.name.get_ref(), group.max_unavailable);
-        let why = || format!("the group {name} has the limit {limit} here and another one at {}", list(&others));
-        (!others.is_empty()).then(why)
-    };
-    groups.iter().filter_map(of_group).collect()
+        if !limits.is_empty() {
+            let machines = list(&limits);
+            texts.push(format!(
+                "the group {name} has the limit {limit} here and another one at {machines}: the smallest one counts"
+            ));
+        }
+        if !rest.is_empty() {
+            texts.push(format!(
+                "the group {name} has other `machines`, `per_zone`, `pause` or `windows` at {}: configure it equally",
+                list(&rest)
+            ));
+        }
+    }
+    texts
 }
 
 /// Some names, and how many more there are.

@@ -38,7 +38,7 @@ use crate::log;
 use crate::names::Name;
 use audit::Audit;
 use message::Reply;
-use problems::Problems;
+use problems::{Problems, Subject};
 pub use supervision::notify_stopping;
 use supervision::{Metrics, Supervisor};
 
@@ -53,6 +53,9 @@ const ASKED_AGAIN_WITHIN: Duration = Duration::from_secs(20);
 
 /// How long the register of an event stays after its end, for people to look at.
 const EVENT_KEPT: Duration = Duration::from_secs(15 * 60);
+
+/// So often is looked again at what somebody has to correct: registers that cannot be read, and limits that differ.
+const CORRECTED_WITHIN: Duration = Duration::from_secs(10 * 60);
 
 /// So many ids of events that started without a decision are kept.
 const FORCED_KEPT: usize = 32;
@@ -70,8 +73,9 @@ pub struct Daemon {
     sightings: RefCell<Sightings>,
     /// The machines at the last look.
     members: RefCell<Option<(Instant, Rc<[Member]>)>>,
-    /// One of them seemed to be gone, which is not certain yet.
-    has_doubts: Cell<bool>,
+    /// When they are looked at again, although nobody asks: that failed, one of them seemed to be gone, which is not certain yet, or
+    /// somebody has to correct something.
+    next_look_at_machines: Cell<Option<Instant>>,
     /// This machine has prepared for an event after which it does not come back.
     is_leaving: Cell<bool>,
     /// How many records of the audit file count in that.
@@ -79,8 +83,8 @@ pub struct Daemon {
     /// This machine's register is to be written before its time.
     has_changed: Notify,
     started_at: Instant,
-    /// The marks that an earlier process of this machine made were looked for.
-    has_adopted: Cell<bool>,
+    /// When the marks that an earlier process of this machine made are looked for; `None`: they were.
+    adopts_at: Cell<Option<Instant>>,
     /// When the groups are looked at next; `None`: there is no reason to.
     next_look: Cell<Option<Instant>>,
     /// This machine has claimed slots since the last look.
@@ -89,13 +93,13 @@ pub struct Daemon {
     lingering: RefCell<HashSet<String>>,
     /// The registers of events that were over before this process began are still there.
     has_past_events: Cell<bool>,
-    /// When what failed of the upkeep is tried again.
-    retry_at: Cell<Option<Instant>>,
     /// A machine was forgotten, and nobody else may delete the registers of its events.
     has_forgotten: Cell<bool>,
     /// How many machines were forgotten by this process, and how many slots of others were freed.
     forgotten: Cell<u64>,
     freed: Cell<u64>,
+    /// How many machines had other limits of a group at the last look.
+    differing: Cell<usize>,
     beat: Cell<u64>,
     /// The last write of the heartbeat, if its reply has arrived.
     last_beat: RefCell<Option<Revision>>,
@@ -120,6 +124,8 @@ struct Asked {
     questioned_at: Cell<Instant>,
     /// The last answer, for people.
     answer: RefCell<String>,
+    /// There was none: the store does not answer, or a register cannot be read.
+    has_failed: Cell<bool>,
     /// The event was over for this machine at the last look.
     was_over: Cell<bool>,
 }
@@ -138,20 +144,20 @@ impl Daemon {
             audit,
             sightings,
             members: RefCell::default(),
-            has_doubts: Cell::default(),
+            next_look_at_machines: Cell::default(),
             is_leaving: Cell::default(),
             records_seen: Cell::default(),
             has_changed: Notify::new(),
             started_at: Instant::now(),
-            has_adopted: Cell::new(false),
+            adopts_at: Cell::new(Some(Instant::now() + ASKED_AGAIN_WITHIN)),
             next_look: Cell::new(Some(Instant::now())),
             has_claimed: Cell::default(),
             lingering: RefCell::default(),
             has_past_events: Cell::new(true),
-            retry_at: Cell::default(),
             has_forgotten: Cell::default(),
             forgotten: Cell::default(),
             freed: Cell::default(),
+            differing: Cell::default(),
             beat: Cell::new(0),
             last_beat: RefCell::default(),
             forced: RefCell::default(),
@@ -238,6 +244,7 @@ impl Daemon {
             Ok(answer) => answer.map_err(|error| error.to_string()),
             Err(_) => Err(no_answer()),
         };
+        asked.has_failed.set(answer.is_err());
         *asked.answer.borrow_mut() = Reply::of(&answer).to_string();
         answer
     }
@@ -261,9 +268,11 @@ impl Daemon {
                 result => result.map_err(|error| error.to_string()),
             };
             let name = self.config.audit.display();
-            self.problems.report("the audit file", result.map_err(|why| EngineError(format!("{name}: {why}"))));
+            self.problems.report(Subject::AuditFile, result.map_err(|why| EngineError(format!("{name}: {why}"))));
             self.show_whether_leaving();
-            self.problems.report("forced events", self.count_forced().await);
+            if self.problems.is_due(Subject::ForcedEvents) {
+                self.problems.report(Subject::ForcedEvents, self.count_forced().await);
+            }
             self.rounds[0].set(Instant::now());
             sleep(AUDIT_INTERVAL).await;
         }
@@ -288,13 +297,14 @@ impl Daemon {
             let (found, _) = store::read::<MachineRegister>(&*self.engine, &machine_key(&self.machine)).await?;
             self.forced.borrow_mut().get_or_insert_with(|| Forced::of(&found));
         }
-        let mut registers = Vec::new();
-        for (key, found) in self.engine.list(&events_prefix(&id)).await? {
-            registers.push(store::decode::<EventRegister>(&key, &found.value)?);
+        let (registers, problems) = store::list::<EventRegister>(&*self.engine, &events_prefix(&id)).await?;
+        let is_over = self.audit.borrow().over_since(&id).is_some();
+        if let Some(problem) = problems.into_iter().next().filter(|_| !is_over) {
+            return Err(problem);
         }
         // A decision precedes the start. Registers of events that are over are deleted: nothing is known of those.
-        let is_decided = registers.iter().any(|register| register.go.is_some());
-        let is_unknown = registers.is_empty() && self.audit.borrow().over_since(&id).is_some();
+        let is_decided = registers.iter().any(|(_, register)| register.go.is_some());
+        let is_unknown = registers.is_empty() && is_over;
         let is_new = !is_decided && !is_unknown;
         if is_new && self.forced.borrow_mut().as_mut().is_some_and(|forced| forced.add(&id)) {
             let id = id.escape_debug();
@@ -324,7 +334,7 @@ impl Daemon {
                 written = Some((metrics, Instant::now()));
                 let result = metrics.write(path);
                 self.problems.report(
-                    "the metrics file",
+                    Subject::MetricsFile,
                     result.map_err(|why| EngineError(format!("{}: {why}", path.display()))),
                 );
             }
@@ -337,6 +347,12 @@ impl Daemon {
         let events = self.events.borrow();
         let open = events.values().filter(|asked| self.audit.borrow().over_since(&asked.event_id).is_none());
         open.map(|asked| (asked.event_id.clone(), asked.answer.borrow().clone())).collect()
+    }
+
+    /// Whether a question about an event that is not over could not be answered.
+    fn has_event_without_answer(&self) -> bool {
+        let events = self.events.borrow();
+        events.values().any(|asked| asked.has_failed.get() && self.audit.borrow().over_since(&asked.event_id).is_none())
     }
 
     /// What the daemon does, in one line.
@@ -355,8 +371,8 @@ impl Daemon {
         Metrics {
             forced: self.forced.borrow().as_ref().map_or(0, |forced| forced.count),
             events: self.open_events().len(),
-            engine_up: !self.problems.has(&["the heartbeat", "the machines", "the groups"]),
-            limits_differ: self.problems.has(&["the limits"]),
+            engine_up: !self.problems.are_of_the_store() && !self.has_event_without_answer(),
+            limits_differ: self.differing.get(),
             forgotten: self.forgotten.get(),
             freed: self.freed.get(),
         }
@@ -389,6 +405,7 @@ impl Asked {
             involvement: Mutex::new(Involvement::new(part)),
             questioned_at: Cell::new(Instant::now()),
             answer: RefCell::default(),
+            has_failed: Cell::default(),
             was_over: Cell::new(false),
         })
     }

@@ -67,10 +67,10 @@ pub(super) struct Metrics {
     pub(super) forced: u64,
     /// How many events the watcher asked about that are not over.
     pub(super) events: usize,
-    /// Whether the engine answers.
+    /// Whether the engine answers, and what was read of it is valid.
     pub(super) engine_up: bool,
-    /// Whether machines of a group have different limits of it.
-    pub(super) limits_differ: bool,
+    /// How many machines had other limits of a group than this one at the last look.
+    pub(super) limits_differ: usize,
     /// How many machines this process has forgotten.
     pub(super) forgotten: u64,
     /// How many slots of other machines this process has freed.
@@ -104,10 +104,15 @@ impl Metrics {
             (
                 "limits_differ",
                 "gauge",
-                "Whether machines of a group have different limits of it.",
-                u64::from(self.limits_differ),
+                "Machines that had other limits of a group than this one at the last look.",
+                self.limits_differ as u64,
             ),
-            ("engine_up", "gauge", "Whether the store of the registers answers.", u64::from(self.engine_up)),
+            (
+                "engine_up",
+                "gauge",
+                "Whether the store of the registers answers, and what was read of it is valid.",
+                u64::from(self.engine_up),
+            ),
         ] {
             let name = format!("scheduled_events_fleet_{name}");
             // Writing to a string does not fail.
@@ -147,7 +152,7 @@ mod tests {
         let precious = folder.path().join("precious");
         fs::write(&precious, "kept").expect("written");
         std::os::unix::fs::symlink(&precious, folder.path().join("fleet.prom.tmp")).expect("a link");
-        let metrics = Metrics { forced: 2, events: 1, engine_up: true, limits_differ: false, forgotten: 3, freed: 4 };
+        let metrics = Metrics { forced: 2, events: 1, engine_up: true, limits_differ: 0, forgotten: 3, freed: 4 };
         metrics.write(&path).expect("written");
         let text = fs::read_to_string(&path).expect("the file");
         assert!(

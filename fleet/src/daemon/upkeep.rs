@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{ANSWER_TIME, ASKED_AGAIN_WITHIN, AUDIT_INTERVAL, Daemon, EVENT_KEPT};
+use super::problems::Subject;
+use super::{ANSWER_TIME, ASKED_AGAIN_WITHIN, AUDIT_INTERVAL, CORRECTED_WITHIN, Daemon, EVENT_KEPT};
 use crate::config::GroupConfig;
 use crate::engine::{EngineError, Revision};
 use crate::gate::driver::{self, Involvement, Question};
@@ -18,41 +19,36 @@ use crate::gate::{Event, EventRegister, GroupChange, GroupRegister, Mark, Part, 
 use crate::log;
 use crate::names::Name;
 
-/// After so long a call of the store that failed is tried again.
-const RETRY_INTERVAL: Duration = Duration::from_secs(5);
-
 impl Daemon {
     pub(super) async fn keep_up_for_ever(&self) {
         loop {
             let is_due = self.is_look_due();
             if self.has_own_to_free() || is_due {
-                self.problems.report("the groups", self.look_at_groups().await);
+                self.problems.report(Subject::Groups, self.look_at_groups().await);
             }
-            if self.retry_at.get().is_none_or(|at| Instant::now() >= at) {
-                self.retry_at.set(None);
-                self.report_or_retry("the last call", self.occupy().await);
-                let has_waited =
-                    || self.members.borrow().as_ref().is_none_or(|(at, _)| at.elapsed() >= self.config.heartbeat);
-                if self.has_doubts.get() && has_waited() {
-                    self.report_or_retry("the other machines", self.look_at_machines().await.map(|_| ()));
-                }
-                if self.has_forgotten.get() || self.has_past_events.get() && self.started_at.elapsed() >= EVENT_KEPT {
-                    self.report_or_retry("past events", self.delete_past_events().await);
-                }
+            self.try_if_due(Subject::LastCall, self.occupy()).await;
+            if self.next_look_at_machines.get().is_some_and(|at| Instant::now() >= at) {
+                // It reports its result itself.
+                let _ = self.look_at_machines().await;
             }
-            self.problems.report("the marks", self.withdraw_marks().await);
-            self.problems.report("the events", self.forget_events().await);
+            if self.has_forgotten.get() || self.has_past_events.get() && self.started_at.elapsed() >= EVENT_KEPT {
+                self.try_if_due(Subject::PastEvents, self.delete_past_events()).await;
+            }
+            if self.adopts_at.get().is_some_and(|at| Instant::now() >= at) {
+                self.try_if_due(Subject::EarlierMarks, self.adopt_marks()).await;
+            }
+            self.try_if_due(Subject::Marks, self.withdraw_marks()).await;
+            self.try_if_due(Subject::Events, self.forget_events()).await;
             self.rounds[1].set(Instant::now());
             sleep(AUDIT_INTERVAL).await;
         }
     }
 
-    /// Reports a result, and has what failed tried again later: a store that refuses must not be asked four times a second.
-    fn report_or_retry(&self, what: &'static str, result: Result<(), EngineError>) {
-        if result.is_err() {
-            self.retry_at.set(Some(Instant::now() + RETRY_INTERVAL));
+    /// Does this and reports its result, unless it has just failed.
+    async fn try_if_due(&self, what: Subject, task: impl Future<Output = Result<(), EngineError>>) {
+        if self.problems.is_due(what) {
+            self.problems.report(what, task.await);
         }
-        self.problems.report(what, result);
     }
 
     /// A machine that prepares without the gate's yes is out of service all the same: it holds its slots, whatever the limit is. The
@@ -109,7 +105,8 @@ impl Daemon {
         self.next_look.set(Some(Instant::now() + self.config.heartbeat));
         self.has_claimed.set(false);
         let (registers, problems) = store::list::<GroupRegister>(&*self.engine, "groups/").await?;
-        let (mut lingering, mut holds_any, mut seen) = (HashSet::new(), false, Ok(()));
+        let (mut lingering, mut holds_any) = (HashSet::new(), false);
+        let (mut seen, mut document) = (Ok(()), Ok(()));
         for (key, register) in registers {
             let group = key.strip_prefix("groups/").unwrap_or(&key).to_owned();
             let pause = self.group(&group).map_or(Duration::ZERO, |group| group.pause);
@@ -117,8 +114,13 @@ impl Daemon {
             seen = seen.and(result);
             let mut lost = HashSet::new();
             for (id, claim) in &register.claims {
-                if claim.slots.contains(&self.machine) && self.is_lost(id).await {
-                    lost.insert(id.clone());
+                if !claim.slots.contains(&self.machine) {
+                    continue;
+                }
+                match self.is_lost(id).await {
+                    Ok(true) => drop(lost.insert(id.clone())),
+                    Ok(false) => {}
+                    Err(error) => document = document.and(Err(error)),
                 }
             }
             let releases = register.releases(|id, machine| {
@@ -154,7 +156,8 @@ impl Daemon {
             self.next_look.set(None);
         }
         *self.lingering.borrow_mut() = lingering;
-        self.problems.report("the holders of slots", seen);
+        self.problems.report(Subject::Holders, seen);
+        self.problems.report(Subject::OwnDocument, document);
         problems.into_iter().next().map_or(Ok(()), Err)
     }
 
@@ -207,9 +210,6 @@ impl Daemon {
 
     /// Looks for marks that an earlier process of this machine made. Nobody else withdraws them, should the watcher not ask again.
     async fn adopt_marks(&self) -> Result<(), EngineError> {
-        if self.has_adopted.get() || self.started_at.elapsed() < ASKED_AGAIN_WITHIN {
-            return Ok(());
-        }
         let (registers, problems) = store::list::<EventRegister>(&*self.engine, "events/").await?;
         for (key, register) in registers {
             let is_open = register.go.is_none() && register.resources.contains(&self.machine);
@@ -226,14 +226,15 @@ impl Daemon {
                 answer.map_err(|_| EngineError("it does not answer".into()))??;
             }
         }
-        self.has_adopted.set(true);
+        // One that cannot be read may have such a mark.
+        self.adopts_at.set((!problems.is_empty()).then(|| Instant::now() + CORRECTED_WITHIN));
         problems.into_iter().next().map_or(Ok(()), Err)
     }
 
     /// Withdraws this machine's mark where the watcher does not wait for an approval any more.
     pub(super) async fn withdraw_marks(&self) -> Result<(), EngineError> {
-        self.adopt_marks().await?;
         let events: Vec<_> = self.events.borrow().values().cloned().collect();
+        let mut result = Ok(());
         for asked in events {
             let Ok(mut involvement) = asked.involvement.try_lock() else { continue };
             let is_back_early = self.audit.borrow().is_back_early(&asked.event_id);
@@ -246,9 +247,11 @@ impl Daemon {
                 _ => continue,
             };
             let answer = timeout(ANSWER_TIME, involvement.ask(&*self.engine, self, question)).await;
-            answer.map_err(|_| EngineError("it does not answer".into()))??;
+            let answer = answer.unwrap_or_else(|_| Err(EngineError("it does not answer".into())));
+            // One that cannot be withdrawn holds up no other.
+            result = result.and(answer.map(|_| ()));
         }
-        Ok(())
+        result
     }
 
     /// Forgets events that are over, and deletes their registers some time later.
@@ -260,9 +263,11 @@ impl Daemon {
             old.map(|(key, _)| key.clone()).collect::<Vec<_>>()
         };
         for key in old {
-            let (_, revision) = store::read::<EventRegister>(&*self.engine, &key).await?;
-            if let Some(revision) = revision {
-                self.delete_event(&key, &revision).await?;
+            // One that cannot be read is left as it is.
+            let found = self.engine.read(&key).await?;
+            let readable = found.filter(|found| store::decode::<EventRegister>(&key, &found.value).is_ok());
+            if let Some(found) = readable {
+                self.delete_event(&key, &found.revision).await?;
             }
             self.events.borrow_mut().remove(&key);
         }

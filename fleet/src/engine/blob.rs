@@ -23,7 +23,7 @@ use object_store::{
 use tokio::time::Instant;
 
 use super::clock::{Clock, StoreClock};
-use super::{Aged, Engine, EngineError, Reply, Revision, StoreTime, Swap, VALUE_MAX, Versioned};
+use super::{Aged, Engine, EngineError, Reply, Revision, StoreTime, Swap, VALUE_MAX, Versioned, damaged};
 use crate::address::{self, HIDDEN, shown};
 use crate::config::BlobConfig;
 use crate::http;
@@ -240,13 +240,12 @@ impl BlobEngine {
         };
         let etag = found.meta.e_tag.clone().ok_or_else(|| EngineError(format!("the blob {key} has no ETag")))?;
         if found.meta.size > VALUE_MAX as u64 {
-            return Err(EngineError(format!(
-                "the blob {key} has {} bytes; no register has that many",
-                found.meta.size
-            )));
+            let value = format!("not a register: it has {} bytes", found.meta.size);
+            return Ok(Some(Versioned { value, revision: Revision(etag) }));
         }
         let bytes = found.bytes().await.map_err(|error| self.problem(key, &error))?;
-        let value = String::from_utf8(bytes.into()).map_err(|_| EngineError(format!("the blob {key} is not text")))?;
+        let value = String::from_utf8(bytes.into());
+        let value = value.unwrap_or_else(|error| damaged("not text", error.as_bytes()));
         Ok(Some(Versioned { value, revision: Revision(etag) }))
     }
 

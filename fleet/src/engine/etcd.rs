@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::clock::{Clock, StoreClock};
-use super::{Engine, EngineError, PartChange, Parts, Reply, Revision, Swap, Versioned, Whole};
+use super::{Engine, EngineError, PartChange, Parts, Reply, Revision, Swap, Versioned, Whole, damaged};
 use crate::address::{self, HIDDEN, shown, without_secrets};
 use crate::config::EtcdConfig;
 use crate::http;
@@ -437,11 +437,29 @@ fn after(moment: &Revision) -> Option<Value> {
 impl KeyValue {
     fn versioned(self) -> Result<(String, Versioned), EngineError> {
         let decode = |text: &str| {
-            let bytes = BASE64_STANDARD.decode(text).ok();
-            let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
-            text.ok_or_else(|| EngineError("etcd holds a register that is not text".into()))
+            let bytes = BASE64_STANDARD.decode(text);
+            let bytes =
+                bytes.map_err(|_| EngineError("etcd's answer has a key or a value that is no base64".into()))?;
+            Ok::<_, EngineError>(String::from_utf8(bytes).unwrap_or_else(|error| damaged("not text", error.as_bytes())))
         };
         let register = Versioned { value: decode(&self.value)?, revision: Revision(self.mod_revision) };
         Ok((decode(&self.key)?, register))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gate::{GroupRegister, store};
+
+    #[test]
+    fn a_value_that_is_no_text_is_the_problem_of_its_register() {
+        let [key, value] = [&b"/x/groups/web"[..], b"\xff{}"].map(|bytes| BASE64_STANDARD.encode(bytes));
+        let found: KeyValue =
+            serde_json::from_value(json!({ "key": key, "value": value, "mod_revision": "7" })).expect("a pair");
+        let (key, register) = found.versioned().expect("it can be listed");
+        assert_eq!((key.as_str(), register.revision), ("/x/groups/web", Revision("7".into())));
+        let error = store::decode::<GroupRegister>("groups/web", &register.value).expect_err("no register");
+        assert!(error.0.starts_with("the register groups/web cannot be read: "), "{error}");
     }
 }

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use super::clock::{Clock, StoreClock};
-use super::{Aged, Engine, EngineError, Reply, Revision, Swap, VALUE_MAX, Versioned};
+use super::{Aged, Engine, EngineError, Reply, Revision, Swap, VALUE_MAX, Versioned, damaged};
 use crate::temporary;
 
 /// How many versions are kept. A writer that is later than that cannot know whether its number was free because it was next.
@@ -202,8 +202,8 @@ fn current(folder: &Path) -> io::Result<Option<Version>> {
                 file.take((HEADER.len() + VALUE_MAX + 1) as u64).read_to_end(&mut bytes)?;
                 let value = bytes.strip_prefix(HEADER).filter(|value| value.len() <= VALUE_MAX);
                 let value = value.and_then(|value| std::str::from_utf8(value).ok());
-                let value = value.ok_or_else(|| io::Error::other(format!("version {number} is not a register's")))?;
-                return Ok(Some(Version { number, value: value.to_owned(), written }));
+                let value = value.map_or_else(|| damaged("not a version of a register", &bytes), str::to_owned);
+                return Ok(Some(Version { number, value, written }));
             }
         }
     }

@@ -172,8 +172,7 @@ fn register(lease: Lease, key: &str) -> Result<Versioned, EngineError> {
         )));
     }
     let value = lease.metadata.annotations.and_then(|mut annotations| annotations.remove(VALUE));
-    let value =
-        value.ok_or_else(|| EngineError(format!("the Lease of the register {key} has no annotation {VALUE}")))?;
+    let value = value.unwrap_or_else(|| format!("the Lease has no annotation {VALUE}"));
     Ok(Versioned { value, revision })
 }
 
@@ -201,6 +200,16 @@ async fn request<T>(what: &str, key: &str, request: impl Future<Output = Result<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gate::{GroupRegister, store};
+
+    #[test]
+    fn a_lease_without_a_value_is_the_problem_of_its_register() {
+        let mut emptied = lease("groups/web", "{}", Some(&Revision("7".into())));
+        emptied.metadata.annotations.as_mut().expect("annotations").remove(VALUE);
+        let register = register(emptied, "groups/web").expect("it can be listed");
+        let error = store::decode::<GroupRegister>("groups/web", &register.value).expect_err("no register");
+        assert!(error.0.starts_with("the register groups/web cannot be read: "), "{error}");
+    }
 
     #[test]
     fn names_of_objects_are_valid_and_differ() {

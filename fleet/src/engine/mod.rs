@@ -24,6 +24,9 @@ pub use clock::{Clock, JUMP_MIN, StoreTime};
 /// The longest value of a register. It keeps the marks of a thousand machines.
 pub const VALUE_MAX: usize = 256 * 1024;
 
+/// The most bytes of a key.
+const KEY_MAX: usize = 200;
+
 /// The version of a register, in the engine's own words. Only equality counts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Revision(pub String);
@@ -112,8 +115,22 @@ pub trait Parts {
     fn delete_parts<'a>(&'a self, key: &'a str, expected: &'a Revision, prefix: &'a str) -> Reply<'a, bool>;
 }
 
+/// The value of a register that is no text, or that something else has written. It is no value of any register, so that it is reported
+/// and left as it is, and it holds up no other register.
+fn damaged(why: &str, bytes: &[u8]) -> String {
+    const SHOWN: usize = 1000;
+    format!("{why}: {}", String::from_utf8_lossy(bytes.get(..SHOWN).unwrap_or(bytes)))
+}
+
 /// What a call of an engine returns, later.
 pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, EngineError>> + 'a>>;
+
+/// Whether this can be the key of a register.
+pub(crate) fn is_key(key: &str) -> bool {
+    let is_usual = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_./".contains(&byte);
+    let is_part = |part: &str| !part.is_empty() && !part.starts_with('.');
+    key.len() <= KEY_MAX && key.bytes().all(is_usual) && key.split('/').all(is_part)
+}
 
 /// Registers with compare-and-swap.
 ///

@@ -97,7 +97,8 @@ fn id_key(id: &str) -> String {
     format!("sha256-{}", hex(&Sha256::digest(id.as_bytes())[..12]))
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Bytes in hexadecimal.
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text

@@ -1,13 +1,15 @@
 //! Which of an event's machines belong to which group, how many of a group may be out of service, and when.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use jiff::Timestamp;
+use sha2::{Digest, Sha256};
 
-use super::event::Event;
+use super::event::{Event, hex};
 use super::members::{Member, Presence};
 use super::protocol::{Seen, Share};
-use super::window::{Closed, opening};
+use super::window::{Closed, WindowConfig, opening};
 use crate::config::{GroupConfig, Limit};
 use crate::names::Name;
 
@@ -27,12 +29,38 @@ impl GroupConfig {
         self.name.get_ref().to_ascii_lowercase()
     }
 
-    /// The machines whose configuration has another limit of this group, each with it.
-    pub fn other_limits(&self, members: &[Member]) -> Vec<(Name, Limit)> {
-        let name = self.register_name();
-        let present = members.iter().filter(|member| member.presence != Presence::Gone && self.has(&member.name));
-        let limit = |member: &Member| Some((member.name.clone(), member.register.limits.get(&name)?.parse().ok()?));
-        present.filter_map(limit).filter(|(_, limit)| *limit != self.max_unavailable).collect()
+    /// The machines whose configuration of this group is another one, each with its limit if that is another one. A machine may be in
+    /// the group by this configuration, by its own, or by both.
+    pub fn differences(&self, members: &[Member]) -> Vec<(Name, Option<Limit>)> {
+        let (name, digest) = (self.register_name(), self.digest());
+        let difference = |Member { name: machine, register, .. }: &Member| {
+            let limit = register.limits.get(&name).and_then(|limit| limit.parse().ok());
+            let limit = limit.filter(|limit| *limit != self.max_unavailable);
+            let has_other = |digests: &BTreeMap<_, _>| digests.get(&name) != Some(&digest);
+            (limit.is_some() || register.digests.as_ref().is_some_and(has_other)).then(|| (machine.clone(), limit))
+        };
+        let concerned = members.iter().filter(|member| {
+            member.presence != Presence::Gone && (self.has(&member.name) || member.register.limits.contains_key(&name))
+        });
+        concerned.filter_map(difference).collect()
+    }
+
+    /// A digest of what must be equal on all machines. What is not configured is not part of it, so that a setting that a later version
+    /// adds makes no difference until it is used.
+    pub fn digest(&self) -> String {
+        let patterns: BTreeSet<_> = self.machines.iter().map(|pattern| pattern.to_ascii_lowercase()).collect();
+        let mut text = format!("machines={patterns:?};max_unavailable={}", self.max_unavailable);
+        if self.per_zone {
+            text.push_str(";per_zone");
+        }
+        if !self.pause.is_zero() {
+            let _ = write!(text, ";pause={:?}", self.pause);
+        }
+        let windows: BTreeSet<_> = self.windows.iter().map(WindowConfig::canonical).collect();
+        if !windows.is_empty() {
+            let _ = write!(text, ";windows={windows:?}");
+        }
+        hex(&Sha256::digest(text)[..6])
     }
 
     /// How many of so many machines may be out of service together. A share of an unknown number is without limit, so that nothing
@@ -88,10 +116,10 @@ pub fn shares(groups: &[GroupConfig], event: &Event, members: Option<&[Member]>)
         let silent = present.filter(|member| member.presence == Presence::Silent).map(|member| member.name.clone());
         let silent: BTreeSet<Name> = silent.collect();
         // Where configurations differ, the smallest limit counts.
-        let others = group.other_limits(members.unwrap_or_default());
+        let others = group.differences(members.unwrap_or_default());
         let limit_of = |machines: usize| {
             let machines = members.is_some().then_some(machines);
-            let others = others.iter().map(|(_, limit)| limit.of(machines));
+            let others = others.iter().filter_map(|(_, limit)| limit.map(|limit| limit.of(machines)));
             others.chain([group.limit_of(machines)]).min().unwrap_or_default()
         };
         if !group.per_zone {
@@ -152,6 +180,80 @@ mod tests {
         let event = Event::new("e", "Reboot", resources.iter().map(|&name| name.into()).collect());
         let shares = shares(&config.groups, &event, members).into_iter();
         shares.map(|(share, seen)| (share.group, share.slots.len(), seen.limit, seen.silent.len())).collect()
+    }
+
+    fn group(settings: &str) -> GroupConfig {
+        let text = format!("engine = \"folder\"\nfolder.path = \"/x\"\n[[group]]\nname = \"Web\"\n{settings}");
+        let config = Config::parse(&text).unwrap_or_else(|(_, error)| panic!("{text}: {error}"));
+        config.groups.into_iter().next().expect("a group")
+    }
+
+    #[test]
+    fn a_digest_is_of_what_the_settings_mean() {
+        let settings = "machines = [\"web_*\", \"DB\"]\nmax_unavailable = 2\npause = \"1m\"\nwindows = [\n\
+            { days = [\"Mon\", \"Tue\"], from = \"01:00\", to = \"02:00\", time_zone = \"Europe/Oslo\" },\n\
+            { from = \"03:00\", to = \"04:00\" }]\n";
+        let digest = group(settings).digest();
+        let with = |from: &str, to: &str| {
+            assert!(settings.contains(from), "{from}");
+            group(&settings.replace(from, to)).digest()
+        };
+        for (from, to) in [
+            (r#""web_*", "DB""#, r#""db", "WEB_*", "db""#),
+            (r#""Mon", "Tue""#, r#""tue", "MON", "tue""#),
+            (r#"pause = "1m""#, "pause = \"60s\"\nper_zone = false"),
+            (r#"{ from = "03:00""#, r#"{ time_zone = "UTC", from = "03:00""#),
+        ] {
+            assert_eq!(with(from, to), digest, "{from} and {to} mean the same");
+        }
+        let changes = [
+            (r#", "DB""#, ""),
+            ("max_unavailable = 2", "max_unavailable = 1"),
+            ("max_unavailable = 2", "max_unavailable = \"2%\""),
+            (r#"pause = "1m""#, r#"pause = "2m""#),
+            (r#"pause = "1m""#, "pause = \"1m\"\nper_zone = true"),
+            (r#", "Tue""#, ""),
+            ("02:00", "02:01"),
+            ("03:00", "03:01"),
+            (r#", time_zone = "Europe/Oslo""#, ""),
+        ];
+        let digests: BTreeSet<_> = changes.iter().map(|(from, to)| with(from, to)).chain([digest]).collect();
+        assert_eq!(digests.len(), changes.len() + 1, "{digests:?}");
+    }
+
+    #[test]
+    fn machines_with_another_configuration_of_a_group_are_found() {
+        let here = group("machines = [\"web_*\"]\nmax_unavailable = 2\n");
+        let member = |name: &str, limit: Option<&str>, digest: Option<&str>| {
+            let of_group = |text: &str| ("web".to_owned(), text.to_owned());
+            let limits = limit.map(of_group).into_iter().collect();
+            let digests = digest.map(|text| if text.is_empty() { BTreeMap::new() } else { [of_group(text)].into() });
+            let register = MachineRegister { limits, digests, ..MachineRegister::default() };
+            Member { name: name.into(), register, presence: Presence::Beating }
+        };
+        let same = here.digest();
+        let gone = Member { presence: Presence::Gone, ..member("web_8", Some("1"), Some("other")) };
+        let members = [
+            member("web_1", Some("2"), Some(&same)),
+            member("web_2", Some("2"), None),
+            member("web_3", Some("1"), None),
+            member("web_4", Some("1"), Some("other")),
+            member("web_5", Some("2"), Some("other")),
+            member("web_6", None, Some("")),
+            member("web_7", None, None),
+            gone,
+            member("app_1", Some("1"), Some("other")),
+            member("app_2", None, Some("")),
+        ];
+        let found: Vec<_> =
+            here.differences(&members).into_iter().map(|(name, limit)| (name.to_string(), limit)).collect();
+        let one = Some(Limit::Count(1));
+        let expected = [("web_3", one), ("web_4", one), ("web_5", None), ("web_6", None), ("app_1", one)];
+        assert_eq!(found, expected.map(|(name, limit)| (name.to_owned(), limit)));
+        // The limit of a machine that is in the group only by its own configuration counts, too.
+        let event = Event::new("e", "Reboot", ["web_1".into()].into());
+        let limits = |members: &[Member]| shares(std::slice::from_ref(&here), &event, Some(members))[0].1.limit;
+        assert_eq!((limits(&members[..2]), limits(&members[8..])), (2, 1));
     }
 
     #[test]

@@ -171,6 +171,9 @@ pub struct MachineRegister {
     /// The limits of its groups in its configuration, by the groups' names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: BTreeMap<String, String>,
+    /// The digests of its groups in its configuration, by the groups' names; `None`: an earlier version of this program wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digests: Option<BTreeMap<String, String>>,
     /// The availability zone, where the machine has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,

@@ -59,16 +59,42 @@ pub async fn list<T: DeserializeOwned>(
 /// # Errors
 /// The value is not a register of this kind, or its format is of another version than [`FORMAT`].
 pub fn decode<T: DeserializeOwned>(key: &str, value: &str) -> Result<T, EngineError> {
-    let unreadable = |error: serde_json::Error| EngineError(format!("the register {key} cannot be read: {error}"));
-    let found: Format = serde_json::from_str(value).map_err(unreadable)?;
+    check(value).map_err(|invalid| {
+        EngineError(match invalid {
+            Invalid::Damaged(error) => format!(
+                "the register {key} cannot be read: {error}: it is left as it is; `scheduled-events-fleet delete-register \
+                 {key}` deletes it"
+            ),
+            Invalid::Format(found) => {
+                let found = found.map_or("no format".to_owned(), |format| format!("format {format}"));
+                format!(
+                    "the register {key} has {found}, and this program has format {FORMAT}: it is left as it is; run the same \
+                     version on all machines"
+                )
+            }
+        })
+    })
+}
+
+/// Why a value is not a register.
+#[derive(Debug)]
+pub enum Invalid {
+    /// It is not what this program writes.
+    Damaged(serde_json::Error),
+    /// Its format is of another version, or it has none.
+    Format(Option<u64>),
+}
+
+/// A register from its text.
+///
+/// # Errors
+/// Why it is none.
+pub fn check<T: DeserializeOwned>(value: &str) -> Result<T, Invalid> {
+    let found: Format = serde_json::from_str(value).map_err(Invalid::Damaged)?;
     if found.format != Some(u64::from(FORMAT)) {
-        let found = found.format.map_or("no format".to_owned(), |format| format!("format {format}"));
-        return Err(EngineError(format!(
-            "the register {key} has {found}, and this program has format {FORMAT}: it is left as it is; run the same version \
-             on all machines"
-        )));
+        return Err(Invalid::Format(found.format));
     }
-    serde_json::from_str(value).map_err(unreadable)
+    serde_json::from_str(value).map_err(Invalid::Damaged)
 }
 
 /// Writes a register over the one with this revision.

@@ -3,6 +3,8 @@
 //! A window defers what can wait for it, and nothing else: Azure starts an event at its `NotBefore`, whatever anybody wishes. The
 //! times are those of the configured time zone, by this machine's clock.
 
+use std::collections::BTreeSet;
+
 use jiff::civil::{Time, Weekday};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
@@ -43,6 +45,13 @@ pub fn opening(windows: &[WindowConfig], now: Timestamp) -> Option<Timestamp> {
 }
 
 impl WindowConfig {
+    /// The same text for windows that are equal.
+    pub(super) fn canonical(&self) -> String {
+        let days: BTreeSet<_> = self.days.iter().map(|day| day.to_monday_zero_offset()).collect();
+        let zone = self.time_zone.iana_name().unwrap_or_default();
+        format!("{days:?} {} {} {zone}", self.from, self.to)
+    }
+
     /// When it begins next; `None`: it is open.
     fn opening(&self, now: Timestamp) -> Option<Timestamp> {
         let today = now.to_zoned(self.time_zone.clone()).date();

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "blob")]
 mod blob;
+mod by_hand;
 #[cfg(feature = "kubernetes")]
 #[path = "../kubernetes/cluster/mod.rs"]
 #[allow(dead_code)]

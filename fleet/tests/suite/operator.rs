@@ -213,17 +213,24 @@ fn a_register_that_cannot_be_read_holds_up_no_other() {
     block_on(engine.swap("events/e0/0", None, "[")).expect("written");
     block_on(engine.swap("machines/a", None, "[")).expect("written");
     block_on(engine.swap("groups/web", None, group)).expect("written");
+    // A file of which the file system has lost the contents.
+    std::fs::create_dir(registers.join("groups/empty")).expect("a folder");
+    std::fs::write(registers.join("groups/empty/.3"), "").expect("written");
 
     let status = run(root.path(), &["status"]);
     let (text, errors) = (String::from_utf8_lossy(&status.stdout), String::from_utf8_lossy(&status.stderr));
     assert!(text.contains("web    2      2    web_0"), "{text}{errors}");
-    for key in ["events/e0/0", "groups/a", "machines/a"] {
+    for key in ["events/e0/0", "groups/a", "groups/empty", "machines/a"] {
         assert!(errors.contains(&format!("the register {key} cannot be read")), "{errors}");
     }
     assert_eq!(status.status.code(), Some(1), "it is not all that there is");
     let freed = run(root.path(), &["free", "web_1"]);
     assert_eq!(String::from_utf8_lossy(&freed.stdout), "freed web_1 of e1 in the group web\n");
     assert!(String::from_utf8_lossy(&freed.stderr).contains("the register groups/a cannot be read"));
+
+    let deleted = run(root.path(), &["delete-register", "groups/empty"]);
+    let expected = "deleted the register groups/empty, which was: not a version of a register: \n";
+    assert_eq!(String::from_utf8_lossy(&deleted.stdout), expected);
 
     // The daemon frees its own slot.
     let records = "{\"record\":\"change\",\"change\":\"completed\",\"event_id\":\"e1\",\"mine\":true}\n\

@@ -236,10 +236,35 @@ fn where_the_limits_of_machines_differ_the_smallest_one_counts() {
         let c = fleet.start("c");
         fleet.run(&[&a, &b, &c], MINUTE).await;
         assert_eq!(refused_by(&a).await, [""; 0]);
-        assert!(a.metrics().limits_differ);
+        assert_eq!(a.metrics().limits_differ, 1);
         let expected = "the group db has the limit 2 here and another one at c: the smallest one counts";
         assert!(a.summary().contains(expected), "{}", a.summary());
         let answer = b.answer(Question::Prepare, Event::new("other", "Reboot", ["b".into()].into())).await;
         assert!(matches!(&answer, Ok(Answer::Closed(Why::NoSlot { limit: 1, .. }))), "{answer:?}");
+    });
+}
+
+#[test]
+fn machines_with_another_configuration_of_a_group_are_named_until_it_is_equal() {
+    run_fleet(ONE, async |mut fleet| {
+        let a = fleet.start("a");
+        // Of what an earlier version writes only the limit is compared.
+        let (limits, at) = ([("db".to_owned(), "1".to_owned())].into(), a.engine.clock().map(|clock| clock.now.0));
+        let earlier = MachineRegister { machine: Some("earlier".into()), limits, written: at, ..Default::default() };
+        put(&a, &machine_key(&"earlier".into()), &store::encode("", &earlier).expect("JSON")).await;
+        fleet.config.push_str("pause = \"1m\"\n");
+        let other = fleet.start("other");
+        fleet.run(&[&a, &other], Duration::from_secs(1)).await;
+        assert!(matches!(a.answer(Question::Prepare, event(&["a"])).await, Ok(Answer::Open)));
+        let expected =
+            "the group db has other `machines`, `per_zone`, `pause` or `windows` at other: configure it equally";
+        assert!(a.summary().contains(expected), "{}", a.summary());
+        assert_eq!(a.metrics().limits_differ, 1);
+        // Nobody asks anything, and it ends all the same.
+        ONE.clone_into(&mut fleet.config);
+        let other = fleet.start("other");
+        fleet.run(&[&a, &other], CORRECTED_WITHIN + 2 * MINUTE).await;
+        assert!(!a.summary().contains("the group db"), "{}", a.summary());
+        assert_eq!(a.metrics().limits_differ, 0);
     });
 }

@@ -2,6 +2,7 @@
 
 mod marks;
 mod members;
+mod problems;
 mod slots;
 
 use super::*;
@@ -219,7 +220,7 @@ fn another_process_of_the_same_name_is_noticed() {
         let is_alone = async || {
             daemon.beat_once().await.expect("a heartbeat");
             let beat = store::read::<MachineRegister>(&*daemon.engine, "machines/a").await.expect("read").0.beat;
-            (!daemon.problems.has(&["the machine's name"]), beat)
+            (!daemon.problems.has(Subject::MachineName), beat)
         };
         assert_eq!(is_alone().await, (true, 1));
         assert_eq!(is_alone().await, (true, 2));
@@ -341,6 +342,45 @@ impl Engine for Down {
 
     fn clock(&self) -> Option<Clock> {
         None
+    }
+}
+
+/// Registers of which those whose keys begin so cannot be reached, or none answers.
+#[derive(Clone, Default)]
+struct Unreliable {
+    registers: Rc<MemoryEngine>,
+    down: Rc<RefCell<Vec<&'static str>>>,
+    hangs: Rc<Cell<bool>>,
+}
+
+impl Unreliable {
+    fn call<'a, T: 'a>(&self, key: &str, reply: EngineReply<'a, T>) -> EngineReply<'a, T> {
+        if self.hangs.get() {
+            return Box::pin(std::future::pending());
+        }
+        if self.down.borrow().iter().any(|prefix| key.starts_with(prefix)) { down() } else { reply }
+    }
+}
+
+impl Engine for Unreliable {
+    fn read<'a>(&'a self, key: &'a str) -> EngineReply<'a, Option<Versioned>> {
+        self.call(key, self.registers.read(key))
+    }
+
+    fn swap<'a>(&'a self, key: &'a str, expected: Option<&'a Revision>, value: &'a str) -> EngineReply<'a, Swap> {
+        self.call(key, Box::pin(async move { self.registers.swap(key, expected, value).await }))
+    }
+
+    fn delete<'a>(&'a self, key: &'a str, expected: &'a Revision) -> EngineReply<'a, bool> {
+        self.call(key, Box::pin(async move { self.registers.delete(key, expected).await }))
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> EngineReply<'a, Vec<(String, Versioned)>> {
+        self.call(prefix, self.registers.list(prefix))
+    }
+
+    fn clock(&self) -> Option<Clock> {
+        self.registers.clock()
     }
 }
 

@@ -49,7 +49,7 @@ fn a_holder_that_cannot_be_looked_at_is_a_problem_whatever_the_other_groups_are(
         }
         put(&daemon, "machines/unreadable", r#"{"format":99}"#).await;
         is_over(&daemon, "past");
-        let has_problem = || daemon.problems.has(&["the holders of slots"]);
+        let has_problem = || daemon.problems.has(Subject::Holders);
         let looks = async {
             sleep(daemon.config.return_within + 2 * daemon.config.heartbeat).await;
             for _ in 0..10 {
@@ -133,41 +133,6 @@ fn a_zone_that_becomes_known_later_counts_from_then_on() {
         assert!(matches!(answer, Answer::Closed(_)), "{answer:?}");
         assert!(claims(&daemon).await.contains(&"groups/db/zone-2".to_owned()), "{:?}", claims(&daemon).await);
     });
-}
-
-/// A store whose registers with these beginnings do not answer now.
-#[derive(Default)]
-struct Unreliable {
-    registers: MemoryEngine,
-    down: Rc<RefCell<Vec<&'static str>>>,
-}
-
-impl Unreliable {
-    fn is_down(&self, key: &str) -> bool {
-        self.down.borrow().iter().any(|prefix| key.starts_with(prefix))
-    }
-}
-
-impl Engine for Unreliable {
-    fn read<'a>(&'a self, key: &'a str) -> EngineReply<'a, Option<Versioned>> {
-        if self.is_down(key) { down() } else { self.registers.read(key) }
-    }
-
-    fn swap<'a>(&'a self, key: &'a str, expected: Option<&'a Revision>, value: &'a str) -> EngineReply<'a, Swap> {
-        if self.is_down(key) { down() } else { self.registers.swap(key, expected, value) }
-    }
-
-    fn delete<'a>(&'a self, key: &'a str, expected: &'a Revision) -> EngineReply<'a, bool> {
-        if self.is_down(key) { down() } else { self.registers.delete(key, expected) }
-    }
-
-    fn list<'a>(&'a self, prefix: &'a str) -> EngineReply<'a, Vec<(String, Versioned)>> {
-        if self.is_down(prefix) { down() } else { self.registers.list(prefix) }
-    }
-
-    fn clock(&self) -> Option<Clock> {
-        self.registers.clock()
-    }
 }
 
 /// A daemon with an event that is over, for which another machine holds a slot, and a store that can be down.
