@@ -101,7 +101,7 @@ test-fleet: ## test the fleet's gate with a real etcd and Azurite, and three mac
 	@tests/setup rust fleet
 	$(CARGO) build --locked --package scheduled-events-cli
 	cd fleet && $(CARGO) clippy --locked --all-targets -- -D warnings
-	cd fleet && $(CARGO) clippy --locked --test model --test scale -- -D warnings
+	cd fleet && $(CARGO) clippy --locked --test model --test scale --test cost -- -D warnings
 	cd fleet && SCHEDULED_EVENTS='$(CURDIR)'/"$${CARGO_TARGET_DIR:-target}"/debug/scheduled-events $(CARGO) test --locked
 	@fleet/tests/chaos/check.py --self-test
 	fleet/tests/chaos/run etcd --seconds 10 --machines 12
@@ -356,6 +356,12 @@ bench-c: ## compare reading through C with reading in Rust
 performance-fleet: ## simulate approvals of up to 1,000 machines, and write the figures of docs/performance.md; 5 min
 	@tests/setup rust
 	cd fleet && $(CARGO) test --locked --profile model --no-default-features --test scale -- --ignored --nocapture performance
+
+# Each machine has a connection of its own, and each connection is counted on the way.
+cost-fleet: ## count requests and bytes of idle machines and of events on real stores, and write the figures of docs/performance.md: make cost-fleet MACHINES="10 1000" ENGINES=etcd; 5 min
+	@tests/setup rust fleet
+	ulimit -Sn "$$(ulimit -Hn)" && cd fleet && ENGINES='$(if $(filter command,$(firstword $(origin ENGINES))),$(ENGINES))' MACHINES='$(MACHINES)' $(CARGO) test --locked --test cost -- --include-ignored --nocapture
+	bench/tables.py fleet
 
 performance: ## run all benchmarks and write the tables of docs/performance.md
 	$(MAKE) bench

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Write the tables of docs/performance.md from the results of the benchmarks in target/performance.
 
-`make performance` runs the benchmarks and then this. Each table is between `<!-- table: NAME -->` and `<!-- end -->`; the
-text around the tables is written by people.
+`make performance` runs the benchmarks and then this, and `make cost-fleet` does the same for the tables of a fleet's cost:
+`bench/tables.py fleet`. Each table is between `<!-- table: NAME -->` and `<!-- end -->`; the text around the tables is written by
+people.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, Iterable
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/performance.md"
 MADE_BY = {"read": "make bench", "poll": "make bench-poll", "python": "make bench-python",
-           "sizes": "make bench-sizes ARGS=--variants"}  # fmt: skip
+           "sizes": "make bench-sizes ARGS=--variants", "fleet": "make cost-fleet"}  # fmt: skip
 
 
 def figures(name: str) -> Any:
@@ -166,6 +167,67 @@ def bare_metal() -> str:
     return table(["thumbv7em, opt-level z", "bytes of code"], rows)
 
 
+STORES = {"etcd": "etcd", "blob": "Blob storage", "kubernetes": "Kubernetes", "folder": "folder"}
+# USD for an operation on a general-purpose v2 account, hot tier, locally redundant: docs/performance.md names the source.
+PRICES = {"writes": 0.05 / 10_000, "lists": 0.05 / 10_000, "reads": 0.004 / 10_000}
+MONTH = 730 * 3600
+HEARTBEAT = 30
+
+
+def price(row: dict[str, Any]) -> float:
+    """Return what the operations of a row cost on Blob storage."""
+    return sum(row[kind] * PRICES[kind] for kind in PRICES)
+
+
+def fleet_idle() -> str:
+    """Return what idle machines ask of each store."""
+    report = figures("fleet")
+    rows = []
+    for row in report["idle"]:
+        per_machine = row["machines"] * report["seconds"]
+        rows.append([
+            STORES[row["engine"]],
+            number(row["machines"]),
+            *(f"{row[kind] / per_machine * 60:.1f}" for kind in ("writes", "reads", "lists")),
+            f"{row['bytes'] / per_machine:.1f}",
+        ])  # fmt: skip
+    head = ["store", "machines", "writes per machine and minute", "reads", "lists", "bytes per machine and second"]
+    return f"Measured on {report['date']}.\n\n{table(head, rows)}"
+
+
+def fleet_events() -> str:
+    """Return what one event asks of each store, for each of its machines."""
+    rows = []
+    for row in figures("fleet")["events"]:
+        cells = [f"{row[kind] / row['machines']:.1f}" for kind in ("writes", "reads", "lists")]
+        kilobytes = row["bytes"] / row["machines"] / 1000
+        rows.append([STORES[row["engine"]], number(row["machines"]), *cells, f"{kilobytes:.0f} KB"])
+    group = number(max(row["group"] for row in figures("fleet")["events"]))
+    head = ["store", f"machines of {group}", "writes per machine", "reads", "lists", "bytes per machine"]
+    return table(head, rows)
+
+
+def fleet_price() -> str:
+    """Return what a machine costs on Blob storage."""
+    report = figures("fleet")
+    idle = [row for row in report["idle"] if row["engine"] == "blob"]
+    events = [row for row in report["events"] if row["engine"] == "blob"]
+    if not idle or not events:
+        sys.exit("error: target/performance/fleet.json has no figures of Blob storage; run `make cost-fleet` with it")
+    month = max(price(row) / row["machines"] / report["seconds"] * MONTH for row in idle)
+    rows = [
+        [f'idle, `heartbeat = "{seconds}s"`', f"{month * HEARTBEAT / seconds:.3f} USD a month"]
+        for seconds in (HEARTBEAT, 2 * HEARTBEAT, 4 * HEARTBEAT)
+    ]
+    rows += [
+        [f"one event of {row['machines']} of {row['group']} machines", f"{price(row) / row['machines']:.5f} USD"]
+        for row in events
+    ]
+    return table(["on Blob storage", "price per machine"], rows)
+
+
+FLEET_TABLES = {"fleet idle": fleet_idle, "fleet events": fleet_events, "fleet price": fleet_price}
+OTHER_TABLES = {"fleet"}  # `make performance-fleet` writes it itself
 TABLES = {
     "runs": runs,
     "goals": goals,
@@ -182,12 +244,13 @@ TABLES = {
 
 
 def main() -> None:
-    """Write all tables into the page."""
+    """Write the tables into the page: those of the benchmarks, or of a fleet's cost."""
+    tables = FLEET_TABLES if sys.argv[1:] == ["fleet"] else TABLES
     page = PAGE.read_text(encoding="utf-8")
     wanted = re.findall(r"<!-- table: (.*?) -->", page)
-    if wrong := set(wanted) ^ set(TABLES):
+    if wrong := set(wanted) ^ {*TABLES, *FLEET_TABLES, *OTHER_TABLES}:
         sys.exit(f"error: {PAGE.relative_to(ROOT)} and bench/tables.py name different tables: {', '.join(sorted(wrong))}")
-    for name, make in TABLES.items():
+    for name, make in tables.items():
         between = re.compile(rf"(<!-- table: {re.escape(name)} -->\n).*?(<!-- end -->)", re.DOTALL)
         made = make()
         page = between.sub(lambda found: f"{found.group(1)}\n{made}\n\n{found.group(2)}", page)  # noqa: B023
