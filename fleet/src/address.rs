@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use reqwest::Url;
 
 /// What a message shows in place of a secret.
-pub(crate) const HIDDEN: &str = "***";
+pub const HIDDEN: &str = "***";
 
 /// What ends an address in a text, besides white space.
 const ENDS: [char; 5] = ['"', '\'', '`', '<', '>'];
@@ -19,7 +19,7 @@ const PUNCTUATION: [char; 5] = [')', ',', ';', ':', '.'];
 ///
 /// # Errors
 /// A sentence without the address: it is none of HTTP, or has user information, a query or a fragment.
-pub(crate) fn check(address: &str) -> Result<Url, String> {
+pub fn check(address: &str) -> Result<Url, String> {
     let url = Url::parse(address).map_err(|error| error.to_string())?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
         return Err("it begins with neither http:// nor https://".to_owned());
@@ -34,18 +34,18 @@ pub(crate) fn check(address: &str) -> Result<Url, String> {
 }
 
 /// Whether a secret may be sent there: over TLS, or to this machine itself.
-pub(crate) fn is_private(url: &Url) -> bool {
+pub fn is_private(url: &Url) -> bool {
     url.scheme() == "https" || is_here(url)
 }
 
 /// Whether the server is on this machine.
-pub(crate) fn is_here(url: &Url) -> bool {
+pub fn is_here(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// An address as messages show it: without user information, query and fragment. It need not be valid.
-pub(crate) fn shown(address: &str) -> String {
+pub fn shown(address: &str) -> String {
     let Some((scheme, rest)) = address.split_once("://") else {
         let is_plain = !address.contains(['@', '?', '#', '=']);
         return if is_plain { address.to_owned() } else { HIDDEN.to_owned() };
@@ -64,7 +64,7 @@ pub(crate) fn shown(address: &str) -> String {
 }
 
 /// A text with all addresses in it as [`shown`] has them, and without signatures of SAS tokens.
-pub(crate) fn without_secrets(text: &str) -> String {
+pub fn without_secrets(text: &str) -> String {
     let mut result = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(colon) = rest.find("://") {

@@ -2,9 +2,10 @@
 
 /// Why a command failed, and its exit code.
 pub struct Failure {
-    pub(crate) exit_code: u8,
+    /// 1 or 2.
+    pub exit_code: u8,
     /// Empty: there is nothing to tell.
-    pub(crate) message: String,
+    pub message: String,
 }
 
 impl Failure {

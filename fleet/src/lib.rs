@@ -8,7 +8,7 @@
 //! forwards records to other systems, [`toml_file`] reads files of configuration, and [`cli`] is the command, which ends with a
 //! [`failure`] if it fails.
 
-mod address;
+pub mod address;
 pub mod cli;
 pub mod config;
 pub mod daemon;
@@ -18,7 +18,7 @@ pub mod gate;
 pub mod http;
 #[cfg(feature = "kubernetes")]
 pub mod kubernetes;
-mod log;
+pub mod log;
 pub mod metadata;
 pub mod names;
 #[cfg(feature = "kubernetes")]

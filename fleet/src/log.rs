@@ -8,11 +8,11 @@ use crate::address::without_secrets;
 
 /// Writes a line that is safe to print, without what addresses in it hide. A log that cannot be written, because the disk is full or its reader has ended, must not end
 /// the program.
-pub(crate) fn line(line: &str) {
+pub fn line(line: &str) {
     let _ = writeln!(std::io::stderr(), "{}", without_secrets(line));
 }
 
 /// Writes a line with all characters escaped that are unsafe to print.
-pub(crate) fn printable(message: &str) {
+pub fn printable(message: &str) {
     line(&Printable(message).to_string());
 }

@@ -13,7 +13,10 @@ use crate::address::without_secrets;
 pub type Invalid = (Option<usize>, String);
 
 /// Reads a file that `parse` understands.
-pub(crate) fn load<T>(path: &Path, parse: impl FnOnce(&str) -> Result<T, Invalid>) -> Result<T, String> {
+///
+/// # Errors
+/// A sentence that begins with `FILE:LINE:COLUMN: ` where the error has a place.
+pub fn load<T>(path: &Path, parse: impl FnOnce(&str) -> Result<T, Invalid>) -> Result<T, String> {
     let name = path.display();
     let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {name}: {error}"))?;
     parse(&text).map_err(|(offset, message)| match offset {
@@ -24,7 +27,7 @@ pub(crate) fn load<T>(path: &Path, parse: impl FnOnce(&str) -> Result<T, Invalid
 
 /// What the TOML reader found.
 #[allow(clippy::needless_pass_by_value)] // For `map_err`.
-pub(crate) fn invalid(error: toml::de::Error) -> Invalid {
+pub fn invalid(error: toml::de::Error) -> Invalid {
     let mut message = without_secrets(error.message().trim_end());
     if message == "invalid type: map, expected a sequence" {
         message.push_str(": write `[[…]]` instead of `[…]`");
@@ -33,7 +36,10 @@ pub(crate) fn invalid(error: toml::de::Error) -> Invalid {
 }
 
 /// A duration such as `"2s"` or `"1m 30s"`.
-pub(crate) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+///
+/// # Errors
+/// What was found and what is expected.
+pub fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let expected = "expected a duration such as \"2s\"";
     let text = String::deserialize(deserializer)
         .map_err(|error| D::Error::custom(format!("{}: {expected}", error.to_string().trim_end())))?;
@@ -41,7 +47,6 @@ pub(crate) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Dur
 }
 
 /// The error with its line and column, for tests.
-#[cfg(test)]
-pub(crate) fn place(text: &str, (offset, message): Invalid) -> String {
+pub fn place(text: &str, (offset, message): Invalid) -> String {
     offset.map_or(String::new(), |offset| format!("{} ", Position::of(text.as_bytes(), offset))) + &message
 }

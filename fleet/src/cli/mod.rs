@@ -6,7 +6,7 @@
 mod ask;
 mod delete_register;
 mod free;
-mod output;
+pub mod output;
 mod probe;
 mod status;
 
@@ -112,15 +112,23 @@ struct NodeArguments {
 
 /// Runs the command with these arguments, of which the first is the program's name, and returns its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(arguments) {
-        Ok(cli) => cli,
+    exit(arguments, |cli: Cli| run_command(&cli.command, &cli.config))
+}
+
+/// Parses the arguments of a command, runs it, and returns its exit code. A failure is printed.
+pub fn exit<T: Parser>(
+    arguments: impl IntoIterator<Item = OsString>,
+    command: impl FnOnce(T) -> Result<ExitCode, Failure>,
+) -> ExitCode {
+    let parsed = match T::try_parse_from(arguments) {
+        Ok(parsed) => parsed,
         Err(error) => {
             // Help and version are no errors, and go to standard output.
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    match run_command(&cli.command, &cli.config) {
+    match command(parsed) {
         Ok(code) => code,
         Err(failure) => {
             if !failure.message.is_empty() {
@@ -133,11 +141,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn run_command(command: &Command, file: &Path) -> Result<ExitCode, Failure> {
     if matches!(command, Command::Man) {
-        let man =
-            clap_mangen::Man::new(Cli::command()).source(concat!("scheduled-events-fleet ", env!("CARGO_PKG_VERSION")));
-        let mut page = Vec::new();
-        man.render(&mut page).map_err(|error| Failure::refused(format!("cannot make the page: {error}")))?;
-        return print(&String::from_utf8_lossy(&page)).map(|()| ExitCode::SUCCESS);
+        let source = concat!("scheduled-events-fleet ", env!("CARGO_PKG_VERSION"));
+        return manual(Cli::command(), source).map(|()| ExitCode::SUCCESS);
     }
     if matches!(command, Command::Relay) {
         // It needs less of the configuration than the others.
@@ -163,8 +168,22 @@ fn run_command(command: &Command, file: &Path) -> Result<ExitCode, Failure> {
     .map(|()| ExitCode::SUCCESS)
 }
 
+/// Prints the manual page of a command.
+///
+/// # Errors
+/// The output cannot be written.
+pub fn manual(command: clap::Command, source: &str) -> Result<(), Failure> {
+    let mut page = Vec::new();
+    let man = clap_mangen::Man::new(command).source(source);
+    man.render(&mut page).map_err(|error| Failure::refused(format!("cannot make the page: {error}")))?;
+    print(&String::from_utf8_lossy(&page))
+}
+
 /// Runs a future, and what it spawns, on this thread until it has ended.
-fn block_on<T>(future: impl Future<Output = T>) -> Result<T, Failure> {
+///
+/// # Errors
+/// The system refuses what a runtime needs.
+pub fn block_on<T>(future: impl Future<Output = T>) -> Result<T, Failure> {
     install_tls();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::refused(format!("cannot start: {error}")))?;

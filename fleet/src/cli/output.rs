@@ -5,7 +5,10 @@ use std::io::{ErrorKind, Write as _};
 use crate::failure::Failure;
 
 /// Writes a result to standard output. A reader that has seen enough, such as `head`, needs no message.
-pub(super) fn print(text: &str) -> Result<(), Failure> {
+///
+/// # Errors
+/// A failure without a message, if the reader has ended; another one if the output cannot be written.
+pub fn print(text: &str) -> Result<(), Failure> {
     let mut output = std::io::stdout().lock();
     output.write_all(text.as_bytes()).and_then(|()| output.flush()).map_err(|error| match error.kind() {
         ErrorKind::BrokenPipe => Failure::refused(""),

@@ -13,7 +13,7 @@ mod members;
 pub mod message;
 mod problems;
 mod server;
-mod supervision;
+pub mod supervision;
 #[cfg(test)]
 mod tests;
 mod upkeep;

@@ -16,19 +16,21 @@ const STATUS_MAX: usize = 300;
 
 /// The service manager, if one started the daemon and expects notifications.
 #[derive(Debug)]
-pub(super) struct Supervisor {
+pub struct Supervisor {
     /// Without a keep-alive for so long the daemon counts as hung.
     watchdog: Option<Duration>,
     status: String,
 }
 
 impl Supervisor {
-    pub(super) fn new() -> Self {
+    /// The one of this process.
+    #[allow(clippy::new_without_default)] // It reads the environment.
+    pub fn new() -> Self {
         Self { watchdog: sd_notify::watchdog_enabled(), status: String::new() }
     }
 
     /// Reports the status, if it is a new one. The first one reports that the daemon is ready, too.
-    pub(super) fn show(&mut self, status: &str) {
+    pub fn show(&mut self, status: &str) {
         let status: String = status.chars().take(STATUS_MAX).collect();
         if status != self.status {
             let ready = self.status.is_empty().then_some(NotifyState::Ready);
@@ -38,14 +40,14 @@ impl Supervisor {
     }
 
     /// The daemon's work came round so long ago. A keep-alive is sent only if that is recent.
-    pub(super) fn keep_alive(&self, last_round: Duration) {
+    pub fn keep_alive(&self, last_round: Duration) {
         if self.watchdog.is_some_and(|limit| last_round < limit) {
             notify(&[NotifyState::Watchdog]);
         }
     }
 
     /// How long may pass between two keep-alives.
-    pub(super) fn interval(&self) -> Duration {
+    pub fn interval(&self) -> Duration {
         self.watchdog.map_or(Duration::from_secs(1), |limit| (limit / 4).min(Duration::from_secs(1)))
     }
 }
@@ -123,22 +125,30 @@ impl Metrics {
 
     /// Replaces the file. The collector of metrics may read it.
     pub(super) fn write(self, path: &Path) -> io::Result<()> {
-        let mut temporary = path.as_os_str().to_owned();
-        temporary.push(".tmp");
-        // One that an earlier process left, or a link that somebody else made.
-        let temporary = Path::new(&temporary);
-        temporary::remove_left(temporary)?;
-        let mut file = temporary::create(temporary, 0o644)?;
-        let result = (|| {
-            file.set_permissions(Permissions::from_mode(0o644))?;
-            file.write_all(self.text().as_bytes())?;
-            fs::rename(temporary, path)
-        })();
-        if result.is_err() {
-            let _ = fs::remove_file(temporary);
-        }
-        result
+        replace(path, &self.text())
     }
+}
+
+/// Replaces a file with metrics by this text. The collector may read it.
+///
+/// # Errors
+/// Those of the file system, and [`io::ErrorKind::WouldBlock`]: another process writes the file.
+pub fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".tmp");
+    // One that an earlier process left, or a link that somebody else made.
+    let temporary = Path::new(&temporary);
+    temporary::remove_left(temporary)?;
+    let mut file = temporary::create(temporary, 0o644)?;
+    let result = (|| {
+        file.set_permissions(Permissions::from_mode(0o644))?;
+        file.write_all(text.as_bytes())?;
+        fs::rename(temporary, path)
+    })();
+    if result.is_err() {
+        let _ = fs::remove_file(temporary);
+    }
+    result
 }
 
 #[cfg(test)]

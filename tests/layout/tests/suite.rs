@@ -10,7 +10,7 @@ use scheduled_events_layout::files::{below, root};
 use scheduled_events_layout::imports::Crate;
 
 /// The folders of all crates, and the crates of this project that each may use, tests included. Who uses a crate stands below it.
-const CRATES: [(&str, &[&str]); 18] = [
+const CRATES: [(&str, &[&str]); 19] = [
     ("core", &[]),
     ("windows", &[]),
     ("client", &["core", "windows"]),
@@ -19,6 +19,7 @@ const CRATES: [(&str, &[&str]); 18] = [
     ("ffi-c/header", &[]),
     ("ffi-c/bare-metal", &["core", "ffi-c"]),
     ("fleet", &["core"]),
+    ("hub", &["core", "client", "fleet"]),
     ("cli", &["core", "windows", "client", "replay"]),
     ("page", &["replay"]),
     ("py", &["core", "client", "replay", "cli"]),
@@ -32,12 +33,13 @@ const CRATES: [(&str, &[&str]); 18] = [
 ];
 
 /// What only the tests of a crate use in addition.
-const FOR_TESTS: [(&str, &str); 5] = [
+const FOR_TESTS: [(&str, &str); 6] = [
     ("client", "replay"),
     ("client", "tests/support"),
     ("replay", "tests/support"),
     ("cli", "tests/support"),
     ("fleet", "tests/support"),
+    ("hub", "tests/support"),
 ];
 
 /// The most lines of a source file.

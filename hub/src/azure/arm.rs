@@ -1,0 +1,200 @@
+//! Requests to Azure Resource Manager.
+
+use std::fmt;
+use std::time::Duration;
+
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use reqwest::{Method, StatusCode, Url};
+use scheduled_events_fleet::http;
+use serde::Deserialize;
+
+use super::identity::Identity;
+use super::transport::{REQUEST_TIME, client};
+use crate::config::Config;
+
+/// The longest response: a page of Resource Graph has at most 16 MiB.
+const RESPONSE_MAX: usize = 17 * 1024 * 1024;
+
+/// The header of Resource Graph with the time until the quota is full again, as `hh:mm:ss`.
+const QUOTA_RESETS_AFTER: &str = "x-ms-user-quota-resets-after";
+
+/// A longer pause than this is not believed.
+const PAUSE_MAX: Duration = Duration::from_secs(600);
+
+/// The client of Azure Resource Manager.
+#[derive(Clone, Debug)]
+pub struct Arm {
+    client: reqwest::Client,
+    management: Url,
+    identity: Identity,
+}
+
+/// Why a request failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ArmError {
+    /// There was no response, or no token for the request.
+    NotSent(String),
+    /// The service refused.
+    Refused(Refusal),
+}
+
+/// What a service said when it refused.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refusal {
+    /// The status of the response.
+    pub status: u16,
+    /// The word for the reason, such as `AuthorizationFailed`.
+    pub code: String,
+    /// The reason for people.
+    pub message: String,
+    /// What was refused of several; empty if all was.
+    pub details: Vec<Detail>,
+    /// How long to wait before the next request, if the service says so.
+    pub pause: Option<Duration>,
+}
+
+/// One of several that was refused.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Detail {
+    /// Which one: the id of an event.
+    pub target: String,
+    /// The word for the reason.
+    pub code: String,
+    /// The reason for people.
+    pub message: String,
+}
+
+impl ArmError {
+    /// The status, if there was a response.
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Self::NotSent(_) => None,
+            Self::Refused(refusal) => Some(refusal.status),
+        }
+    }
+
+    /// How long to wait before the next request, if the service says so.
+    pub fn pause(&self) -> Option<Duration> {
+        match self {
+            Self::NotSent(_) => None,
+            Self::Refused(refusal) => refusal.pause,
+        }
+    }
+}
+
+impl fmt::Display for ArmError {
+    /// In one line, escaped.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotSent(why) => f.write_str(why),
+            Self::Refused(Refusal { status, code, message, .. }) => {
+                write!(f, "status {status}")?;
+                for text in [code, message].into_iter().filter(|text| !text.is_empty()) {
+                    let text: String = text.chars().take(300).collect();
+                    write!(f, ", {}", text.escape_debug())?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Arm {
+    /// The client of a configuration.
+    ///
+    /// # Errors
+    /// A sentence: a setting is invalid, or what the identity needs is not there.
+    pub fn new(config: &Config, identity: Identity) -> Result<Self, String> {
+        Ok(Self { client: client(REQUEST_TIME)?, management: config.management_url()?, identity })
+    }
+
+    /// Sends a request and returns the body of its response. `path` begins with `/` and has its query.
+    ///
+    /// # Errors
+    /// There was no response, or it is not a success.
+    pub async fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Vec<u8>, ArmError> {
+        let base = self.management.as_str().trim_end_matches('/');
+        let token = self.identity.token(base).await.map_err(ArmError::NotSent)?;
+        let place = base.split("://").last().unwrap_or_default();
+        let failed = |why: String| ArmError::NotSent(format!("{place} does not answer: {why}"));
+        let mut request = self.client.request(method, format!("{base}{path}"));
+        request = request.header(AUTHORIZATION, format!("Bearer {}", token.secret()));
+        request = match body {
+            Some(body) => request.header(CONTENT_TYPE, "application/json").body(body),
+            None => request.header(reqwest::header::CONTENT_LENGTH, "0"),
+        };
+        let response = request.send().await.map_err(|error| failed(http::reason(&error.without_url())))?;
+        let (status, pause) = (response.status(), pause(response.headers()));
+        let body = http::body(response, RESPONSE_MAX).await.map_err(failed)?;
+        if status.is_success() { Ok(body) } else { Err(ArmError::Refused(refusal(status, &body, pause))) }
+    }
+}
+
+/// The error of a response, in ARM's form if it has that.
+fn refusal(status: StatusCode, body: &[u8], pause: Option<Duration>) -> Refusal {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Body {
+        error: Inner,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Inner {
+        code: String,
+        message: String,
+        details: Vec<Detail>,
+    }
+    let Body { error: Inner { code, message, details } } = serde_json::from_slice(body).unwrap_or_default();
+    Refusal { status: status.as_u16(), code, message, details, pause }
+}
+
+/// How long to wait before the next request, as the headers say.
+fn pause(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let after = text(RETRY_AFTER.as_str()).and_then(|text| text.trim().parse().ok()).map(Duration::from_secs);
+    let quota = text(QUOTA_RESETS_AFTER).and_then(clock);
+    after.max(quota).map(|pause| pause.min(PAUSE_MAX))
+}
+
+/// A time as `hh:mm:ss`.
+fn clock(text: &str) -> Option<Duration> {
+    let parts: Vec<u64> = text.trim().split(':').map(|part| part.parse().ok()).collect::<Option<_>>()?;
+    let [hours, minutes, seconds] = parts[..] else { return None };
+    let minutes = hours.checked_mul(60)?.checked_add(minutes)?;
+    minutes.checked_mul(60)?.checked_add(seconds).map(Duration::from_secs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_the_longer_of_what_two_headers_say() {
+        let headers = |pairs: &[(&'static str, &'static str)]| {
+            pairs.iter().map(|(name, value)| (name.parse().expect("a name"), value.parse().expect("a value"))).collect()
+        };
+        for (pairs, expected) in [
+            (&[][..], None),
+            (&[("retry-after", "7")], Some(7)),
+            (&[(QUOTA_RESETS_AFTER, "00:01:05")], Some(65)),
+            (&[("retry-after", "7"), (QUOTA_RESETS_AFTER, "00:00:03")], Some(7)),
+            (&[("retry-after", "soon"), (QUOTA_RESETS_AFTER, "5")], None),
+            (&[(QUOTA_RESETS_AFTER, "99999999999999999:00:00")], None),
+            (&[("retry-after", "86400")], Some(600)),
+        ] {
+            let headers: HeaderMap = headers(pairs);
+            assert_eq!(pause(&headers), expected.map(Duration::from_secs), "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_read_and_shown_in_one_line() {
+        let body = br#"{"error":{"code":"Conflict","message":"a\nb","details":[{"target":"E1","code":"NotFound"}]}}"#;
+        let refusal = refusal(StatusCode::CONFLICT, body, None);
+        assert_eq!(refusal.details[0].target, "E1");
+        assert_eq!(ArmError::Refused(refusal).to_string(), r"status 409, Conflict, a\nb");
+        let error = ArmError::Refused(super::refusal(StatusCode::BAD_GATEWAY, b"<html>", None));
+        assert_eq!(error.to_string(), "status 502");
+    }
+}

@@ -1,0 +1,153 @@
+//! Azure Resource Graph: what is announced for all machines of some subscriptions, and which machines have a tag.
+
+use std::time::Duration;
+
+use reqwest::Method;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use tokio::time::sleep;
+
+use super::arm::{Arm, ArmError};
+
+/// Where queries are sent.
+const PATH: &str = "/providers/Microsoft.ResourceGraph/resources?api-version=2024-04-01";
+
+/// How many subscriptions one query may name.
+const SUBSCRIPTIONS_MAX: usize = 1000;
+
+/// How many rows a page has at most.
+const ROWS_MAX: u32 = 1000;
+
+/// More pages than this are not read: a million rows.
+const PAGES_MAX: usize = 1000;
+
+/// How often one page is asked for until its refusal counts.
+const ATTEMPTS: u32 = 5;
+
+/// The pause after a first refusal without a time. It doubles.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The rows of events. The order makes pages repeatable.
+pub const EVENTS: &str = "maintenanceresources | where type == \"microsoft.maintenance/scheduledevents\"";
+
+/// The end of a query for events.
+const EVENT_COLUMNS: &str =
+    " | project id, name, type, location, resourceGroup, subscriptionId, zones, properties | order by id asc";
+
+/// Which events are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Events<'a> {
+    /// Those that are Scheduled or Started.
+    Open,
+    /// Those that are over as well, as long as Azure keeps them.
+    All,
+    /// These, over or not.
+    Named(&'a [String]),
+}
+
+impl Events<'_> {
+    /// The query, in Kusto's language. Ids are GUIDs or are left out.
+    pub fn query(&self) -> String {
+        let filter = match self {
+            Self::Open => " | where properties.EventStatus in~ (\"Scheduled\", \"Started\")".to_owned(),
+            Self::All => String::new(),
+            Self::Named(ids) => {
+                let is_guid = |id: &&String| id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+                let ids: Vec<_> = ids.iter().filter(is_guid).map(|id| format!("\"{id}\"")).collect();
+                format!(" | where name in~ ({})", ids.join(", "))
+            }
+        };
+        format!("{EVENTS}{filter}{EVENT_COLUMNS}")
+    }
+}
+
+#[derive(Serialize)]
+struct Request<'a> {
+    subscriptions: &'a [String],
+    query: &'a str,
+    options: Options<'a>,
+}
+
+#[derive(Serialize)]
+struct Options<'a> {
+    #[serde(rename = "resultFormat")]
+    result_format: &'static str,
+    #[serde(rename = "$top")]
+    top: u32,
+    #[serde(rename = "$skipToken", skip_serializing_if = "Option::is_none")]
+    skip_token: Option<&'a str>,
+}
+
+/// A page of rows.
+#[derive(Deserialize)]
+struct Page {
+    data: Box<RawValue>,
+    #[serde(rename = "$skipToken")]
+    skip_token: Option<String>,
+}
+
+impl Arm {
+    /// Asks Resource Graph, and passes each page's rows to `on_page`: a JSON array. Quotas are obeyed.
+    ///
+    /// # Errors
+    /// The service refuses, or answers with something else than rows.
+    pub async fn query(
+        &self,
+        subscriptions: &[String],
+        query: &str,
+        mut on_page: impl FnMut(&str),
+    ) -> Result<(), ArmError> {
+        for subscriptions in subscriptions.chunks(SUBSCRIPTIONS_MAX) {
+            let mut skip_token: Option<String> = None;
+            for page in 1.. {
+                let options =
+                    Options { result_format: "objectArray", top: ROWS_MAX, skip_token: skip_token.as_deref() };
+                let body = serde_json::to_vec(&Request { subscriptions, query, options });
+                let body = body.map_err(|error| ArmError::NotSent(error.to_string()))?;
+                let found = self.page(&body).await?;
+                on_page(found.data.get());
+                match found.skip_token.filter(|token| !token.is_empty()) {
+                    Some(token) if page < PAGES_MAX && skip_token.as_deref() != Some(&token) => {
+                        skip_token = Some(token);
+                    }
+                    Some(_) => return Err(ArmError::NotSent("Resource Graph does not end its pages".into())),
+                    None => break,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn page(&self, body: &[u8]) -> Result<Page, ArmError> {
+        let mut wait = PAUSE;
+        for attempt in 1.. {
+            let error = match self.send(Method::POST, PATH, Some(body.to_vec())).await {
+                Ok(answer) => {
+                    return serde_json::from_slice(&answer).map_err(|error| {
+                        ArmError::NotSent(format!("Resource Graph answers with something else than rows: {error}"))
+                    });
+                }
+                Err(error) => error,
+            };
+            let may_pass = matches!(error.status(), None | Some(408 | 429 | 500..=599));
+            if attempt >= ATTEMPTS || !may_pass {
+                return Err(error);
+            }
+            sleep(error.pause().unwrap_or(wait)).await;
+            wait *= 2;
+        }
+        unreachable!("the last attempt returns")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_has_no_id_that_could_mean_something_else() {
+        let ids = ["C7061BAC-AFDC-4513-B24B-AA5F13A16123".to_owned(), "\") | take 1 //".to_owned()];
+        let query = Events::Named(&ids).query();
+        assert!(query.contains("name in~ (\"C7061BAC-AFDC-4513-B24B-AA5F13A16123\") |"), "{query}");
+    }
+}

@@ -1,0 +1,185 @@
+//! The Storage queue that Event Grid fills.
+//!
+//! A message that was received is invisible to other readers for a while. It is deleted once what it says is on disk; until then its
+//! time is renewed, and after a crash it appears again.
+
+use std::time::Duration;
+
+use azure_core::http::{RequestContent, Url, XmlFormat};
+use azure_storage_queue::models::{QueueClientReceiveMessagesOptions, QueueMessage};
+use azure_storage_queue::{QueueClient, QueueClientOptions};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use hmac::{Hmac, KeyInit, Mac};
+use scheduled_events_fleet::engine::blob::EMULATOR_KEY;
+
+use super::identity::Identity;
+use super::transport;
+use crate::config::Queue as QueueConfig;
+
+/// How many messages one request receives: the most that the service gives.
+pub const BATCH: usize = 32;
+
+/// How long a received message stays invisible unless that is renewed.
+pub const INVISIBLE: Duration = Duration::from_secs(60);
+
+/// A message, as long as its time is not over.
+#[derive(Clone, Debug)]
+pub struct Message {
+    id: String,
+    receipt: String,
+    /// How often it was received.
+    pub received: i64,
+    /// What it says: bytes that Event Grid has encoded in Base64, or why they cannot be read.
+    pub content: Result<Vec<u8>, String>,
+    /// As it is in the queue.
+    text: String,
+}
+
+/// A queue.
+pub struct Queue {
+    client: QueueClient,
+    poison: Option<QueueClient>,
+    place: String,
+}
+
+impl Queue {
+    /// The queue of a configuration. Nothing is requested yet.
+    ///
+    /// # Errors
+    /// A sentence: the SAS token cannot be read.
+    pub fn new(config: &QueueConfig, identity: &Identity) -> Result<Self, String> {
+        let place = scheduled_events_fleet::address::shown(config.url.as_str());
+        let open = |url: Url| {
+            let (url, credential) = if config.emulator {
+                (with_query(url, &emulator_sas()), None)
+            } else if let Some(file) = &config.sas_file {
+                let secret = file.read().map_err(|why| format!("`queue.sas_file`: {why}"))?;
+                (with_query(url, secret.reveal().trim_start_matches('?')), None)
+            } else {
+                (url, identity.credential())
+            };
+            let options = QueueClientOptions { client_options: transport::options()?, ..QueueClientOptions::default() };
+            QueueClient::new(url, credential, Some(options))
+                .map_err(|error| format!("cannot use the queue {place}: {}", transport::reason(&error)))
+        };
+        let client = open(config.url.clone())?;
+        let poison = config.poison.as_ref().map(|name| open(sibling(&config.url, name))).transpose()?;
+        Ok(Self { client, poison, place })
+    }
+
+    /// Some messages, at most [`BATCH`]. The next ones come at once, or the queue is empty.
+    ///
+    /// # Errors
+    /// A sentence: the service cannot be reached, or refuses.
+    pub async fn receive(&self) -> Result<Vec<Message>, String> {
+        let options = QueueClientReceiveMessagesOptions {
+            number_of_messages: i32::try_from(BATCH).ok(),
+            visibility_timeout: Some(seconds(INVISIBLE)),
+            ..QueueClientReceiveMessagesOptions::default()
+        };
+        let response =
+            self.client.receive_messages(Some(options)).await.map_err(|error| self.problem("read", &error))?;
+        let list = response.into_model().map_err(|error| self.problem("read", &error))?;
+        let message = |found: azure_storage_queue::models::ReceivedMessage| {
+            let text = found.message_text.unwrap_or_default();
+            let content = BASE64_STANDARD.decode(text.trim()).map_err(|error| format!("it is not Base64: {error}"));
+            let received = found.dequeue_count.unwrap_or(1);
+            Some(Message { id: found.message_id?, receipt: found.pop_receipt?, received, content, text })
+        };
+        Ok(list.items.unwrap_or_default().into_iter().filter_map(message).collect())
+    }
+
+    /// Keeps a message invisible for another [`INVISIBLE`].
+    ///
+    /// # Errors
+    /// A sentence. The message may appear again then, which does no harm.
+    pub async fn renew(&self, message: &mut Message) -> Result<(), String> {
+        let renewed = self.client.update_message(&message.id, &message.receipt, seconds(INVISIBLE), None).await;
+        let renewed = renewed.map_err(|error| self.problem("renew a message of", &error))?;
+        let receipt = renewed.headers().get_optional_str(&"x-ms-popreceipt".into()).map(str::to_owned);
+        message.receipt = receipt.unwrap_or_else(|| std::mem::take(&mut message.receipt));
+        Ok(())
+    }
+
+    /// Deletes a message.
+    ///
+    /// # Errors
+    /// A sentence. The message appears again then, which does no harm.
+    pub async fn delete(&self, message: &Message) -> Result<(), String> {
+        match self.client.delete_message(&message.id, &message.receipt, None).await {
+            Ok(_) => Ok(()),
+            // Another reader has it, or has deleted it.
+            Err(error) if error.http_status().map(u16::from) == Some(404) => Ok(()),
+            Err(error) => Err(self.problem("delete a message of", &error)),
+        }
+    }
+
+    /// Copies a message that cannot be read to the queue for these, if there is one, and deletes it.
+    ///
+    /// # Errors
+    /// A sentence. The message appears again then.
+    pub async fn set_aside(&self, message: &Message) -> Result<(), String> {
+        if let Some(poison) = &self.poison {
+            let content = QueueMessage { message_text: Some(message.text.clone()) };
+            let content: RequestContent<QueueMessage, XmlFormat> =
+                content.try_into().map_err(|error| self.problem("set aside a message of", &error))?;
+            poison.send_message(content, None).await.map_err(|error| self.problem("set aside a message of", &error))?;
+        }
+        self.delete(message).await
+    }
+
+    /// About how many messages wait.
+    ///
+    /// # Errors
+    /// A sentence: the service cannot be reached, or refuses.
+    pub async fn length(&self) -> Result<u64, String> {
+        let found = self.client.get_properties(None).await.map_err(|error| self.problem("look at", &error))?;
+        let count = found.headers().get_optional_str(&"x-ms-approximate-messages-count".into());
+        Ok(count.and_then(|count| count.parse().ok()).unwrap_or(0))
+    }
+
+    fn problem(&self, what: &str, error: &azure_core::Error) -> String {
+        format!("cannot {what} the queue {}: {}", self.place, transport::reason(error))
+    }
+}
+
+impl std::fmt::Debug for Queue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Queue").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+fn seconds(time: Duration) -> i32 {
+    i32::try_from(time.as_secs()).unwrap_or(i32::MAX)
+}
+
+fn with_query(mut url: Url, query: &str) -> Url {
+    url.set_query(Some(query));
+    url
+}
+
+/// Another queue of the same account.
+fn sibling(url: &Url, name: &str) -> Url {
+    let mut url = url.clone();
+    let path = url.path().trim_end_matches('/').to_owned();
+    let account = path.rsplit_once('/').map_or("", |(account, _)| account);
+    url.set_path(&format!("{account}/{name}"));
+    url
+}
+
+/// A SAS token for the queues of the emulator's account, signed with its well-known key.
+pub fn emulator_sas() -> String {
+    let (account, version, expiry) = ("devstoreaccount1", "2021-08-06", "2099-01-01T00:00:00Z");
+    let (permissions, services, types, protocols) = ("rwdlacup", "q", "sco", "https,http");
+    // What is empty: start and addresses before the protocols, and the scope of encryption.
+    let text = format!("{account}\n{permissions}\n{services}\n{types}\n\n{expiry}\n\n{protocols}\n{version}\n\n");
+    let key = BASE64_STANDARD.decode(EMULATOR_KEY).unwrap_or_default();
+    // A key of any length is accepted.
+    let signature = Hmac::<sha2::Sha256>::new_from_slice(&key).map(|mut mac| {
+        mac.update(text.as_bytes());
+        BASE64_STANDARD.encode(mac.finalize().into_bytes())
+    });
+    let signature = signature.unwrap_or_default().replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
+    format!("sv={version}&ss={services}&srt={types}&sp={permissions}&se={expiry}&spr={protocols}&sig={signature}")
+}

@@ -1,0 +1,86 @@
+//! The HTTP client of this process for Azure's own crates: without proxy and redirects, with a limit for the time and the size of a
+//! response.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use azure_core::error::{Error, ErrorKind};
+use azure_core::http::headers::{HeaderName, HeaderValue, Headers};
+use azure_core::http::{AsyncRawResponse, ClientOptions, HttpClient, Request, RetryOptions, Transport};
+use reqwest::Method;
+use scheduled_events_fleet::http;
+
+/// How long one request may take. The queue's answer to a request for messages comes at once.
+pub const REQUEST_TIME: Duration = Duration::from_secs(20);
+
+/// The longest response to a request of Azure's crates: 32 messages of 64 KiB in Base64, and XML around them.
+const RESPONSE_MAX: usize = 4 * 1024 * 1024;
+
+#[derive(Debug)]
+struct Client(reqwest::Client);
+
+/// What Azure's crates are set up with. Nothing is repeated by them: the caller does that, and knows how long it may.
+///
+/// # Errors
+/// A sentence if HTTP cannot be set up.
+pub fn options() -> Result<ClientOptions, String> {
+    Ok(ClientOptions {
+        transport: Some(Transport::new(std::sync::Arc::new(Client(client(REQUEST_TIME)?)))),
+        retry: RetryOptions::none(),
+        ..ClientOptions::default()
+    })
+}
+
+/// A client whose requests end after `time` and name this program.
+///
+/// # Errors
+/// A sentence if HTTP cannot be set up.
+pub fn client(time: Duration) -> Result<reqwest::Client, String> {
+    let builder = http::builder(time).user_agent(concat!("scheduled-events-hub/", env!("CARGO_PKG_VERSION")));
+    builder.build().map_err(|error| format!("cannot set up HTTP: {}", http::reason(&error)))
+}
+
+#[async_trait]
+impl HttpClient for Client {
+    async fn execute_request(&self, request: &Request) -> azure_core::Result<AsyncRawResponse> {
+        let problem = |kind, why: String| Error::with_message(kind, why);
+        let method = Method::from_bytes(request.method().as_str().as_bytes());
+        let method = method.map_err(|error| problem(ErrorKind::Other, error.to_string()))?;
+        let mut builder = self.0.request(method, request.url().clone());
+        for (name, value) in request.headers().iter() {
+            builder = builder.header(name.as_str(), value.as_str());
+        }
+        let body: azure_core::Bytes = request.body().into();
+        // Storage refuses a write without a length, and there is none for an empty body.
+        if body.is_empty() && !matches!(request.method(), azure_core::http::Method::Get) {
+            builder = builder.header("Content-Length", "0");
+        }
+        let sent = builder.body(body).send().await;
+        let response = sent.map_err(|error| {
+            let kind = if error.is_connect() { ErrorKind::Connection } else { ErrorKind::Io };
+            problem(kind, http::reason(&error.without_url()))
+        })?;
+        let status = response.status().as_u16();
+        let mut headers = Headers::new();
+        for (name, value) in response.headers() {
+            if let Ok(value) = value.to_str() {
+                headers.insert(HeaderName::from(name.as_str().to_owned()), HeaderValue::from(value.to_owned()));
+            }
+        }
+        let body = http::body(response, RESPONSE_MAX).await.map_err(|why| problem(ErrorKind::Io, why))?;
+        Ok(AsyncRawResponse::from_bytes(status.into(), headers, body))
+    }
+}
+
+/// What went wrong, in one line without a secret.
+pub fn reason(error: &Error) -> String {
+    let text = match (error.http_status(), error.kind()) {
+        (Some(status), ErrorKind::HttpResponse { error_code: Some(code), .. }) => {
+            format!("status {}, {code}", u16::from(status))
+        }
+        (Some(status), _) => format!("status {}", u16::from(status)),
+        _ => http::reason(error),
+    };
+    let short: String = scheduled_events_fleet::address::without_secrets(&text).chars().take(400).collect();
+    short.escape_debug().to_string()
+}

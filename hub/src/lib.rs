@@ -1,0 +1,10 @@
+//! Scheduled Events outside the machine: one program sees what is announced for the machines of whole subscriptions, drains those
+//! that have no agent, and approves.
+//!
+//! [`config`] reads the file that `--config` names, and [`azure`] has what is asked of Azure.
+
+pub mod azure;
+pub mod config;
+
+#[cfg(test)]
+scheduled_events_test_support::nothing_is_left_over!();

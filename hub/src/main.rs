@@ -1,0 +1,7 @@
+//! The command `scheduled-events-hub`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::SUCCESS
+}
