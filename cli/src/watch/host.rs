@@ -186,7 +186,7 @@ impl CommandHost {
 
 impl Host for CommandHost {
     fn record(&mut self, record: &TimedRecord<'_>) {
-        if let Some(audit) = &mut self.audit {
+        if let Some(audit) = &self.audit {
             audit.record(record);
         }
         if let Some((metrics, _)) = &mut self.metrics {
@@ -204,7 +204,7 @@ impl Host for CommandHost {
     }
 
     fn before_approval(&mut self) {
-        if let Some(audit) = &mut self.audit {
+        if let Some(audit) = &self.audit {
             audit.sync();
         }
     }
@@ -220,7 +220,7 @@ impl Host for CommandHost {
             return;
         };
         // A machine that is out of service is known to be so, whatever ends the watcher meanwhile.
-        if let Some(audit) = &mut self.audit {
+        if let Some(audit) = &self.audit {
             audit.sync_unless_stalled();
         }
         // It may run beyond the start of the event: a checkpoint may still succeed. Its end cancels the preparation.

@@ -105,7 +105,7 @@ pub(crate) fn watch(args: WatchArgs) -> Result<(), CommandError> {
     let ended = watch.run(&mut host);
     host.printer.finish();
     host.stop();
-    if let Some(audit) = &mut host.audit {
+    if let Some(audit) = &host.audit {
         audit.finish();
     }
     host.finish_metrics();

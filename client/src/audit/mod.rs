@@ -37,7 +37,7 @@ const THREAD_RETRY: Duration = Duration::from_millis(50);
 /// # let folder = std::env::temp_dir().join(format!("audit-example-{}", std::process::id()));
 /// # std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
 /// let path = folder.join("audit");
-/// let mut audit = Audit::open(&path, |note| eprintln!("{note:?}"))?;
+/// let audit = Audit::open(&path, |note| eprintln!("{note:?}"))?;
 /// let record = Record::Approval { event_ids: &["a"], status: Some(200), events: &[] };
 /// audit.record(&TimedRecord { record, time: UnixSeconds(0) });
 /// audit.sync(); // the record is on the disk, or could not be written
@@ -51,11 +51,11 @@ const THREAD_RETRY: Duration = Duration::from_millis(50);
 /// ```
 pub struct Audit {
     shared: Arc<Shared>,
-    writer: Option<JoinHandle<()>>,
+    writer: Mutex<Option<JoinHandle<()>>>,
     /// How many records were durable when a wait for more was in vain.
-    stalled_at: Option<u64>,
+    stalled_at: Mutex<Option<u64>>,
     #[cfg(test)]
-    refuse_thread: bool,
+    refuse_thread: std::sync::atomic::AtomicBool,
 }
 
 struct Shared {
@@ -123,19 +123,19 @@ impl Audit {
         let file = Mutex::new(AuditFile::open(path)?);
         let (queue, changed) = (Mutex::default(), Condvar::new());
         let shared = Arc::new(Shared { queue, changed, file, report: Box::new(report) });
-        let mut audit = Self {
+        let audit = Self {
             shared,
-            writer: None,
-            stalled_at: None,
+            writer: Mutex::default(),
+            stalled_at: Mutex::default(),
             #[cfg(test)]
-            refuse_thread: false,
+            refuse_thread: false.into(),
         };
         audit.start_writer();
         Ok(audit)
     }
 
     /// Adds a record to the file soon. Does not wait.
-    pub fn record(&mut self, record: &TimedRecord<'_>) {
+    pub fn record(&self, record: &TimedRecord<'_>) {
         self.start_writer();
         let line = line(record);
         let mut queue = self.shared.queue();
@@ -160,7 +160,7 @@ impl Audit {
     }
 
     /// Waits until all records so far are durable: until they cannot be written, or for [`AUDIT_WAIT`] at most.
-    pub fn sync(&mut self) {
+    pub fn sync(&self) {
         let shared = Arc::clone(&self.shared);
         let deadline = Instant::now() + AUDIT_WAIT;
         let mut queue = shared.queue();
@@ -171,7 +171,7 @@ impl Audit {
         while queue.durable < needed && queue.failures == failures {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                self.stalled_at = Some(queue.durable);
+                *lock(&self.stalled_at) = Some(queue.durable);
                 drop(queue);
                 (shared.report)(&Note::AuditNotSynced);
                 return;
@@ -184,15 +184,16 @@ impl Audit {
 
     /// The same, but returns at once while the disk hangs: if nothing has become durable since a wait was in vain. Many preparations
     /// that begin together wait once.
-    pub fn sync_unless_stalled(&mut self) {
+    pub fn sync_unless_stalled(&self) {
         let durable = self.shared.queue().durable;
-        if self.stalled_at != Some(durable) {
+        let is_stalled = *lock(&self.stalled_at) == Some(durable);
+        if !is_stalled {
             self.sync();
         }
     }
 
     /// Writes what is left, as [`sync`](Self::sync) does, and reports what cannot be written.
-    pub fn finish(&mut self) {
+    pub fn finish(&self) {
         self.sync();
         let mut queue = self.shared.queue();
         queue.ended = true;
@@ -206,18 +207,23 @@ impl Audit {
     }
 
     /// Starts the thread unless it runs. Returns whether it does.
-    fn start_writer(&mut self) -> bool {
-        if self.writer.as_ref().is_some_and(|writer| !writer.is_finished()) {
+    fn start_writer(&self) -> bool {
+        let mut writer = lock(&self.writer);
+        if writer.as_ref().is_some_and(|writer| !writer.is_finished()) {
             return true;
         }
         #[cfg(test)]
-        if self.refuse_thread {
+        if self.refuse_thread.load(std::sync::atomic::Ordering::SeqCst) {
             return false;
         }
         let shared = Arc::clone(&self.shared);
-        self.writer = thread::Builder::new().spawn(move || shared.write_queue()).ok();
-        self.writer.is_some()
+        *writer = thread::Builder::new().spawn(move || shared.write_queue()).ok();
+        writer.is_some()
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Queue {
@@ -229,12 +235,12 @@ impl Queue {
 
 impl Shared {
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.queue)
     }
 
     /// Writes what comes through the queue.
     fn write_queue(&self) {
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = lock(&self.file);
         let mut failures = FailureLog::default();
         let mut queue = self.queue();
         loop {
@@ -304,6 +310,7 @@ fn line(record: &impl Serialize) -> String {
 mod tests {
     use std::fs;
     use std::path::PathBuf;
+    use std::sync::atomic::Ordering::SeqCst;
     use std::sync::mpsc::{self, Receiver};
 
     use serde_json::Value;
@@ -322,13 +329,13 @@ mod tests {
         (path, audit, notes)
     }
 
-    fn add(audit: &mut Audit, number: usize, name: &str) {
+    fn add(audit: &Audit, number: usize, name: &str) {
         let time = UnixSeconds(TIME.0 + i64::try_from(number).unwrap());
         audit.record(&Record::Scenario { name, about: &number.to_string() }.at(time));
     }
 
     /// Syncs as often as a slow disk needs.
-    fn flush(audit: &mut Audit) {
+    fn flush(audit: &Audit) {
         let is_durable = |audit: &Audit| {
             let queue = audit.shared.queue();
             queue.durable == queue.added
@@ -344,9 +351,9 @@ mod tests {
     }
 
     /// Windows removes no folder with open files.
-    fn close(mut audit: Audit) {
+    fn close(audit: &Audit) {
         audit.finish();
-        if let Some(writer) = audit.writer.take() {
+        if let Some(writer) = lock(&audit.writer).take() {
             writer.join().unwrap();
         }
     }
@@ -357,42 +364,42 @@ mod tests {
 
     #[test]
     fn after_a_sync_all_records_are_in_the_file() {
-        let (path, mut audit, _) = open("sync");
+        let (path, audit, _) = open("sync");
         audit.sync();
         for number in 0..100 {
-            add(&mut audit, number, "x");
+            add(&audit, number, "x");
             if number % 10 == 9 {
-                flush(&mut audit);
+                flush(&audit);
                 assert_eq!(read(&path).len(), number + 1);
             }
         }
         for (line, number) in read(&path).iter().zip(0..) {
             assert_eq!((&line["about"], &line["sequence"]), (&number.to_string().into(), &(number + 1).into()));
         }
-        close(audit);
+        close(&audit);
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
     }
 
     #[test]
     fn what_does_not_fit_into_the_queue_is_a_gap_in_its_place() {
-        let (path, mut audit, notes) = open("gap");
+        let (path, audit, notes) = open("gap");
         let text = "x".repeat(AUDIT_QUEUE_MAX / 4);
         let file = Arc::clone(&audit.shared);
         // The thread needs the file, and has it while it runs.
         audit.finish();
-        audit.writer.take().unwrap().join().unwrap();
+        lock(&audit.writer).take().unwrap().join().unwrap();
         audit.shared.queue().ended = false;
-        audit.refuse_thread = true;
+        audit.refuse_thread.store(true, SeqCst);
         for number in 0..6 {
-            add(&mut audit, number, &text);
+            add(&audit, number, &text);
         }
-        add(&mut audit, 6, "small");
-        add(&mut audit, 7, &text);
+        add(&audit, 6, "small");
+        add(&audit, 7, &text);
         assert!(file.file.try_lock().is_ok());
-        audit.refuse_thread = false;
-        flush(&mut audit);
-        add(&mut audit, 8, "later");
-        flush(&mut audit);
+        audit.refuse_thread.store(false, SeqCst);
+        flush(&audit);
+        add(&audit, 8, "later");
+        flush(&audit);
         let found = read(&path);
         let kinds: Vec<_> = found.iter().map(|line| line["record"].as_str().unwrap()).collect();
         assert_eq!(kinds, ["scenario", "scenario", "scenario", "gap", "scenario", "gap", "scenario"]);
@@ -406,57 +413,57 @@ mod tests {
         let gaps = [Note::AuditGap { lost: 3 }, Note::AuditGap { lost: 1 }];
         assert_eq!([next(&notes), next(&notes)], gaps);
         drop(file);
-        close(audit);
+        close(&audit);
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
     }
 
     #[test]
     fn a_sync_waits_a_bounded_time_for_a_slow_disk_or_a_refused_thread() {
-        let (path, mut audit, notes) = open("slow");
+        let (path, audit, notes) = open("slow");
         audit.finish();
-        audit.writer.take().unwrap().join().unwrap();
+        lock(&audit.writer).take().unwrap().join().unwrap();
         audit.shared.queue().ended = false;
-        audit.refuse_thread = true;
-        add(&mut audit, 0, "x");
+        audit.refuse_thread.store(true, SeqCst);
+        add(&audit, 0, "x");
         let started = Instant::now();
         audit.sync();
         assert!(started.elapsed() >= AUDIT_WAIT);
         assert_eq!(notes.try_recv(), Ok(Note::AuditNotSynced));
         // Others that only need to be in the file do not wait again.
-        add(&mut audit, 2, "x");
+        add(&audit, 2, "x");
         let started = Instant::now();
         audit.sync_unless_stalled();
         assert!(started.elapsed() < AUDIT_WAIT && notes.try_recv().is_err());
         // Once there is a thread, nothing is lost.
-        audit.refuse_thread = false;
-        add(&mut audit, 1, "x");
-        flush(&mut audit);
+        audit.refuse_thread.store(false, SeqCst);
+        add(&audit, 1, "x");
+        flush(&audit);
         assert_eq!(read(&path).len(), 3);
-        close(audit);
+        close(&audit);
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
     }
 
     #[test]
     #[cfg(unix)]
     fn a_failed_write_is_repeated_and_a_sync_does_not_wait_for_it() {
-        let (path, mut audit, notes) = open("fails");
+        let (path, audit, notes) = open("fails");
         let link = path.with_extension("link");
         fs::rename(&path, &link).unwrap();
         std::os::unix::fs::symlink(&link, &path).unwrap();
-        add(&mut audit, 0, "x");
+        add(&audit, 0, "x");
         audit.sync();
         assert!(matches!(next(&notes), Note::AuditNotWritten(_)));
         fs::remove_file(&path).unwrap();
-        flush(&mut audit);
+        flush(&audit);
         assert_eq!(read(&path).len(), 1);
         assert_eq!(next(&notes), Note::AuditResumed);
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink(&link, &path).unwrap();
-        add(&mut audit, 1, "x");
+        add(&audit, 1, "x");
         audit.finish();
         let left: Vec<_> = (0..2).map(|_| next(&notes)).collect();
         assert!(left.contains(&Note::AuditGap { lost: 1 }), "{left:?}");
-        audit.writer.take().unwrap().join().unwrap();
+        lock(&audit.writer).take().unwrap().join().unwrap();
         assert!(fs::read(&link).unwrap().is_empty());
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
     }

@@ -25,6 +25,7 @@ mod register;
 mod tree;
 mod words;
 
+use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
@@ -35,6 +36,8 @@ pub use control::{CommandEvent, CommandOutcome, RunningCommand, end_all, log_ref
 pub use keeper::reserve_thread;
 pub use register::{register_commands, register_with};
 pub use tree::{ProcessTree, is_temporary_spawn_error};
+
+use serde::Serialize;
 
 use crate::limits::VARIABLE_MAX;
 use crate::platform::{self, COMMAND_ID};
@@ -122,7 +125,43 @@ impl CommandLine {
         deadline: Option<Instant>,
         on_event: impl Fn(CommandEvent) + Clone + Send + 'static,
     ) -> RunningCommand {
-        self.start_with(Some(event), extra_variables, deadline, Box::new(on_event))
+        self.start_with(Some(event), json(event), extra_variables, deadline, Box::new(on_event))
+    }
+
+    /// Starts the command as [`start`](Self::start) does, with more members on its standard input than those of the event.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    ///
+    /// use scheduled_events::hooks::{CommandEvent, CommandLine};
+    /// use scheduled_events::record::EventRecord;
+    ///
+    /// # if cfg!(not(unix)) { return Ok(()) }
+    /// let (sender, events) = mpsc::channel();
+    /// let event = EventRecord { event_id: "a".to_owned(), ..EventRecord::default() };
+    /// let more = [("zone", "2")];
+    /// CommandLine::parse("cat")?.start_with_members(&event, &more, &[], None, move |event| drop(sender.send(event)));
+    /// let Ok(CommandEvent::Line(line)) = events.recv() else { panic!("expected a line") };
+    /// assert!(line.starts_with(r#"{"event_id":"a","#) && line.ends_with(r#","zone":"2"}"#));
+    /// # Ok::<(), String>(())
+    /// ```
+    pub fn start_with_members(
+        &self,
+        event: &EventRecord,
+        members: &[(&str, &str)],
+        extra_variables: &[(&str, &str)],
+        deadline: Option<Instant>,
+        on_event: impl Fn(CommandEvent) + Clone + Send + 'static,
+    ) -> RunningCommand {
+        #[derive(Serialize)]
+        struct Input<'a> {
+            #[serde(flatten)]
+            event: &'a EventRecord,
+            #[serde(flatten)]
+            members: BTreeMap<&'a str, &'a str>,
+        }
+        let input = json(&Input { event, members: members.iter().copied().collect() });
+        self.start_with(Some(event), input, extra_variables, deadline, Box::new(on_event))
     }
 
     /// Starts the command as [`start`](Self::start) does, for no event: its standard input is empty.
@@ -144,12 +183,13 @@ impl CommandLine {
         deadline: Option<Instant>,
         on_event: impl Fn(CommandEvent) + Clone + Send + 'static,
     ) -> RunningCommand {
-        self.start_with(None, variables, deadline, Box::new(on_event))
+        self.start_with(None, Vec::new(), variables, deadline, Box::new(on_event))
     }
 
     fn start_with(
         &self,
         event: Option<&EventRecord>,
+        input: Vec<u8>,
         extra_variables: &[(&str, &str)],
         deadline: Option<Instant>,
         on_event: Report,
@@ -157,7 +197,6 @@ impl CommandLine {
         let running = RunningCommand::new(deadline);
         let mark = mark();
         let command = self.prepare(event, extra_variables, &mark);
-        let input = event.and_then(|event| serde_json::to_vec(event).ok()).unwrap_or_default();
         let program = self.words[0].clone();
         keeper::start(Task::new(command, program, input, mark, running.clone(), on_event));
         running
@@ -190,6 +229,11 @@ impl CommandLine {
         platform::new_group(&mut command);
         Some(command)
     }
+}
+
+/// What a command reads: a JSON object. Writing it to memory does not fail.
+fn json(event: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(event).unwrap_or_default()
 }
 
 /// A text that no other command has, on this machine and since it started.
