@@ -136,6 +136,37 @@ impl Audit {
 
     /// Adds a record to the file soon. Does not wait.
     pub fn record(&self, record: &TimedRecord<'_>) {
+        self.record_as(record, record.time);
+    }
+
+    /// The same for a record that has more members than those of core, or another definition. Its first member is `record`.
+    ///
+    /// ```
+    /// use scheduled_events::audit::Audit;
+    /// use scheduled_events::record::{Record, TimedRecord};
+    /// use scheduled_events_core::UnixSeconds;
+    ///
+    /// #[derive(serde::Serialize)]
+    /// struct OfMachine<'a> {
+    ///     #[serde(flatten)]
+    ///     record: &'a TimedRecord<'a>,
+    ///     machine: &'a str,
+    /// }
+    ///
+    /// # let folder = std::env::temp_dir().join(format!("audit-as-example-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+    /// let path = folder.join("audit");
+    /// let audit = Audit::open(&path, |note| eprintln!("{note:?}"))?;
+    /// let record = Record::Approval { event_ids: &["a"], status: Some(200), events: &[] };
+    /// let record = TimedRecord { record, time: UnixSeconds(0) };
+    /// audit.record_as(&OfMachine { record: &record, machine: "web_0" }, record.time);
+    /// audit.finish();
+    /// let line = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
+    /// assert!(line.contains(r#""machine":"web_0""#));
+    /// # std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())?;
+    /// # Ok::<(), String>(())
+    /// ```
+    pub fn record_as(&self, record: &impl Serialize, time: UnixSeconds) {
         self.start_writer();
         let line = line(record);
         let mut queue = self.shared.queue();
@@ -146,9 +177,9 @@ impl Audit {
             queue.push(Item::Record(line));
         } else if let Some(Item::Gap { lost, until, .. }) = queue.items.back_mut() {
             *lost = lost.saturating_add(1);
-            *until = record.time;
+            *until = time;
         } else {
-            queue.push(Item::Gap { lost: 1, since: record.time, until: record.time });
+            queue.push(Item::Gap { lost: 1, since: time, until: time });
         }
         drop(queue);
         self.shared.changed.notify_all();

@@ -1,0 +1,97 @@
+//! Approvals of all machines: those of one resource that are due together are one request.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::azure::arm::{Arm, ArmError};
+
+/// How long the first approval of a resource waits for others.
+const GATHER: Duration = Duration::from_millis(20);
+
+/// So many ids are in one request.
+const LIST_MAX: usize = 100;
+
+/// How many requests are in progress at a time.
+const REQUESTS_AT_ONCE: usize = 16;
+
+/// A service that asks for a pause gets it, but no longer than this: events start without an approval otherwise.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// Approvals that were not sent yet, by resource.
+type Due = HashMap<String, Vec<(String, oneshot::Sender<Result<(), ArmError>>)>>;
+
+/// Sends approvals.
+pub struct Approvals {
+    arm: Arm,
+    due: RefCell<Due>,
+    requests: Semaphore,
+    paused_until: Cell<Option<Instant>>,
+    /// How many requests were sent.
+    pub sent: Cell<u64>,
+}
+
+impl Approvals {
+    /// Sends approvals to this service.
+    pub fn new(arm: Arm) -> Rc<Self> {
+        let (due, requests) = (RefCell::default(), Semaphore::new(REQUESTS_AT_ONCE));
+        Rc::new(Self { arm, due, requests, paused_until: Cell::default(), sent: Cell::default() })
+    }
+
+    /// Approves an event of a resource.
+    ///
+    /// # Errors
+    /// Why it may not be approved. A request without an answer may have arrived.
+    pub async fn approve(self: &Rc<Self>, resource_id: &str, event_id: &str) -> Result<(), ArmError> {
+        let (sender, answer) = oneshot::channel();
+        let key = resource_id.to_ascii_lowercase();
+        let is_first = {
+            let mut due = self.due.borrow_mut();
+            let list = due.entry(key.clone()).or_default();
+            list.push((event_id.to_owned(), sender));
+            list.len() == 1
+        };
+        if is_first {
+            tokio::task::spawn_local(self.clone().send(key));
+        }
+        answer.await.unwrap_or_else(|_| Err(ArmError::NotSent("the request was given up".into())))
+    }
+
+    /// Sends what is due of a resource.
+    async fn send(self: Rc<Self>, resource_id: String) {
+        sleep(GATHER).await;
+        // The semaphore is never closed.
+        let _permit = self.requests.acquire().await;
+        if let Some(until) = self.paused_until.get() {
+            sleep_until(until).await;
+        }
+        let mut due = self.due.borrow_mut().remove(&resource_id).unwrap_or_default();
+        while !due.is_empty() {
+            let batch: Vec<_> = due.drain(..due.len().min(LIST_MAX)).collect();
+            let ids: Vec<&str> = batch.iter().map(|(id, _)| id.as_str()).collect();
+            self.sent.set(self.sent.get() + 1);
+            let result = self.arm.acknowledge(&resource_id, &ids).await;
+            if let Some(pause) = result.as_ref().err().and_then(ArmError::pause) {
+                self.paused_until.set(Some(Instant::now() + pause.min(PAUSE_MAX)));
+            }
+            for (id, sender) in batch {
+                let result = match &result {
+                    // Some may have been approved: those that are not named.
+                    Err(ArmError::Refused(refusal)) if !refusal.details.is_empty() => {
+                        let detail = refusal.details.iter().find(|detail| detail.target.eq_ignore_ascii_case(&id));
+                        detail.map_or(Ok(()), |detail| {
+                            let (code, message) = (detail.code.clone(), detail.message.clone());
+                            Err(ArmError::Refused(crate::azure::arm::Refusal { code, message, ..refusal.clone() }))
+                        })
+                    }
+                    result => result.clone(),
+                };
+                let _ = sender.send(result);
+            }
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! Where the hub keeps what a restart must know: a register for each machine, on one of the fleet's engines.
+//!
+//! Without a store of their own these are in a folder of this machine, and a lock allows one hub. With a store that several hubs
+//! share, one of them works and the others stand by: the one that works writes the register `hub/holder` again and again, and
+//! another one takes over once that was silent for long enough by its own clock. Each register names its writer. Before a hub acts on
+//! a machine it writes the machine's register, which is refused once another hub has written it: so a hub that was only thought to be
+//! dead stops before it does anything else.
+
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
+
+use scheduled_events::files::lock::FileLock;
+use scheduled_events::hooks::register_commands;
+use scheduled_events::record::EventRecord;
+use scheduled_events_fleet::config::Config as FleetConfig;
+use scheduled_events_fleet::engine::folder::FolderEngine;
+use scheduled_events_fleet::engine::{self, Engine, EngineError, Revision, Swap};
+use scheduled_events_fleet::gate::store;
+use scheduled_events_fleet::log;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::config::Config;
+
+/// What the keys of machines begin with.
+const MACHINES: &str = "hub/machines/";
+
+/// The register of the hub that works.
+const HOLDER: &str = "hub/holder";
+
+/// How many requests are made of the engine at a time.
+const REQUESTS_AT_ONCE: usize = 16;
+
+/// How long one request of the engine may take.
+const REQUEST_TIME: Duration = Duration::from_secs(10);
+
+/// The pauses between attempts to write.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// How often in the time until a take-over the hub that works says so.
+const BEATS: u32 = 5;
+
+/// What is kept about a machine that has an open event, or is out of service.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Saved {
+    /// The hub that wrote it.
+    pub writer: String,
+    /// The machine.
+    #[serde(flatten)]
+    pub machine: MachineFacts,
+    /// The snapshot of its session, in Base64.
+    pub session: String,
+    /// Its events.
+    pub events: Vec<SavedEvent>,
+    /// What it waits for, for people.
+    #[serde(default)]
+    pub waits_for: Vec<String>,
+    /// Since when it is out of service, in seconds since 1970; `None` if it is in service.
+    #[serde(default)]
+    pub out_of_service_since: Option<i64>,
+}
+
+/// What is known of a machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MachineFacts {
+    /// Its id in Azure Resource Manager.
+    pub resource_id: String,
+    /// Its name in the `Resources` of events.
+    pub name: String,
+    /// Its region, empty if unknown.
+    #[serde(default)]
+    pub location: String,
+    /// Its availability zone, empty if unknown or without one.
+    #[serde(default)]
+    pub zone: String,
+    /// Whether its own watcher acts.
+    #[serde(default)]
+    pub has_agent: bool,
+}
+
+/// What is kept about an event.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedEvent {
+    /// The resource that is approved.
+    pub resource_id: String,
+    /// The event.
+    pub event: EventRecord,
+}
+
+/// Why something was not written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreError {
+    /// Another hub has taken over: this one must not act any more.
+    Taken,
+    /// The engine does not answer.
+    Engine(String),
+}
+
+/// What was written of a machine last.
+#[derive(Clone, Debug, Default)]
+pub struct Entry {
+    revision: Option<Revision>,
+    saved: Option<Saved>,
+    /// Whether a write has failed, so that it is unknown whether it was carried out.
+    is_uncertain: bool,
+}
+
+/// The registers.
+pub struct Store {
+    engine: Box<dyn Engine>,
+    /// Identifies this process.
+    writer: String,
+    requests: Semaphore,
+    /// The hub that works, as this one saw it last.
+    holder: RefCell<Option<Revision>>,
+    take_over_after: Option<Duration>,
+    last_beat: Cell<Instant>,
+    _lock: FileLock,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Holder {
+    writer: String,
+    beat: u64,
+}
+
+impl Store {
+    /// Opens the registers of a configuration. Commands that an earlier process left running are ended.
+    ///
+    /// # Errors
+    /// A sentence: the folder cannot be used, or the store's configuration is invalid.
+    pub async fn open(config: &Config) -> Result<Self, String> {
+        let folder = &config.state;
+        let problem = |error: std::io::Error| format!("cannot use the folder {}: {error}", folder.display());
+        std::fs::create_dir_all(folder).map_err(problem)?;
+        let path = folder.join("lock");
+        let lock = FileLock::acquire_at(&path, &path, "state folder")?;
+        let ended = register_commands(lock.commands());
+        if ended > 0 {
+            log::line(&format!("ended {ended} commands that an earlier process left running; they are run again"));
+        }
+        let (engine, take_over_after): (Box<dyn Engine>, _) = match &config.store {
+            None => (Box::new(FolderEngine::new(folder)), None),
+            Some(file) => (engine::open(&FleetConfig::load(file)?).await?, Some(config.take_over_after)),
+        };
+        Ok(Self {
+            engine,
+            writer: format!("{:016x}-{}", scheduled_events::watch::seed(), std::process::id()),
+            requests: Semaphore::new(REQUESTS_AT_ONCE),
+            holder: RefCell::default(),
+            take_over_after,
+            last_beat: Cell::new(Instant::now()),
+            _lock: lock,
+        })
+    }
+
+    /// Waits until this hub is the one that works.
+    pub async fn await_turn(&self) {
+        let Some(patience) = self.take_over_after else { return };
+        let (mut seen, mut since) = (None::<Option<Revision>>, Instant::now());
+        let mut has_said = false;
+        loop {
+            match self.request(store::read::<Holder>(&*self.engine, HOLDER)).await {
+                Ok((holder, revision)) => {
+                    if seen.as_ref() != Some(&revision) {
+                        (seen, since) = (Some(revision.clone()), Instant::now());
+                    }
+                    if revision.is_none() || since.elapsed() >= patience {
+                        let next = Holder { writer: self.writer.clone(), beat: holder.beat + 1 };
+                        let written =
+                            self.request(store::swap(&*self.engine, HOLDER, revision.as_ref(), &next)).await;
+                        if let Ok(Swap::Done(revision)) = written {
+                            self.holder.replace(Some(revision));
+                            self.last_beat.set(Instant::now());
+                            log::line("this hub works");
+                            return;
+                        }
+                    } else if !has_said {
+                        log::line("another hub works; standing by");
+                        has_said = true;
+                    }
+                }
+                Err(why) => log::printable(&format!("warning: the store does not answer: {why}")),
+            }
+            sleep(patience / BEATS).await;
+        }
+    }
+
+    /// Says again and again that this hub works. Returns why it must stop.
+    pub async fn hold(&self) -> String {
+        let Some(patience) = self.take_over_after else { return std::future::pending().await };
+        for beat in 1.. {
+            sleep(patience / BEATS).await;
+            let next = Holder { writer: self.writer.clone(), beat };
+            let expected = self.holder.borrow().clone();
+            match self.request(store::swap(&*self.engine, HOLDER, expected.as_ref(), &next)).await {
+                Ok(Swap::Done(revision)) => {
+                    self.holder.replace(Some(revision));
+                    self.last_beat.set(Instant::now());
+                }
+                Ok(Swap::Conflict) => match self.request(store::read::<Holder>(&*self.engine, HOLDER)).await {
+                    // An earlier write was carried out although its answer was lost.
+                    Ok((holder, revision)) if holder.writer == self.writer => drop(self.holder.replace(revision)),
+                    Ok(_) => return "another hub has taken over".into(),
+                    Err(why) => log::printable(&format!("warning: the store does not answer: {why}")),
+                },
+                Err(why) => log::printable(&format!("warning: the store does not answer: {why}")),
+            }
+            // Another one may take over from now on.
+            if self.last_beat.get().elapsed() >= patience * (BEATS - 1) / BEATS {
+                return "the store has not answered for so long that another hub may take over".into();
+            }
+        }
+        unreachable!("the loop has no end")
+    }
+
+    /// Gives up the work, so that another hub need not wait.
+    pub async fn release(&self) {
+        if self.take_over_after.is_some()
+            && let Some(revision) = self.holder.take()
+        {
+            let _ = self.request(self.engine.delete(HOLDER, &revision)).await;
+        }
+    }
+
+    /// All machines that are kept. What cannot be read is logged and left as it is.
+    ///
+    /// # Errors
+    /// The engine does not answer.
+    pub async fn load(&self) -> Result<Vec<(Saved, Entry)>, EngineError> {
+        let mut found = Vec::new();
+        for (key, register) in self.engine.list(MACHINES).await? {
+            match store::decode::<Saved>(&key, &register.value) {
+                Ok(saved) => {
+                    // It is written again before anything is done.
+                    let entry = Entry { revision: Some(register.revision), saved: None, is_uncertain: false };
+                    found.push((saved, entry));
+                }
+                Err(why) => log::printable(&format!("error: {why}")),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Writes what is kept of a machine, if it differs from what was written last. Repeats that until the engine answers.
+    ///
+    /// # Errors
+    /// Another hub has taken over.
+    pub async fn save(&self, entry: &mut Entry, mut saved: Saved) -> Result<(), StoreError> {
+        saved.writer.clone_from(&self.writer);
+        if entry.saved.as_ref() == Some(&saved) {
+            return Ok(());
+        }
+        let key = key(&saved.machine.resource_id);
+        loop {
+            match self.request(store::swap(&*self.engine, &key, entry.revision.as_ref(), &saved)).await {
+                Ok(Swap::Done(revision)) => {
+                    *entry = Entry { revision: Some(revision), saved: Some(saved), is_uncertain: false };
+                    return Ok(());
+                }
+                Ok(Swap::Conflict) => self.adopt(entry, &key).await?,
+                Err(why) => {
+                    entry.is_uncertain = true;
+                    log::printable(&format!("error: cannot keep the state of a machine: {why}"));
+                    sleep(RETRY).await;
+                }
+            }
+        }
+    }
+
+    /// Removes what is kept of a machine. Repeats that until the engine answers.
+    ///
+    /// # Errors
+    /// Another hub has taken over.
+    pub async fn remove(&self, entry: &mut Entry, resource_id: &str) -> Result<(), StoreError> {
+        let key = key(resource_id);
+        while let Some(revision) = entry.revision.clone() {
+            match self.request(self.engine.delete(&key, &revision)).await {
+                Ok(true) => *entry = Entry::default(),
+                Ok(false) => self.adopt(entry, &key).await?,
+                Err(why) => {
+                    entry.is_uncertain = true;
+                    log::printable(&format!("error: cannot remove the state of a machine: {why}"));
+                    sleep(RETRY).await;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A write was refused. That may be because of this process's own earlier write, whose answer was lost.
+    async fn adopt(&self, entry: &mut Entry, key: &str) -> Result<(), StoreError> {
+        let found = self.request(store::read::<Saved>(&*self.engine, key)).await;
+        let (saved, revision) = found.map_err(|why| StoreError::Engine(why.to_string()))?;
+        if !(entry.is_uncertain && (revision.is_none() || saved.writer == self.writer)) {
+            return Err(StoreError::Taken);
+        }
+        *entry = Entry { revision, saved: None, is_uncertain: false };
+        Ok(())
+    }
+
+    async fn request<T>(&self, reply: impl Future<Output = Result<T, EngineError>>) -> Result<T, EngineError> {
+        // The semaphore is never closed.
+        let _permit = self.requests.acquire().await;
+        timeout(REQUEST_TIME, reply).await.unwrap_or_else(|_| Err(EngineError("no answer".into())))
+    }
+}
+
+/// The key of a machine's register. ARM compares ids without case.
+fn key(resource_id: &str) -> String {
+    let digest = Sha256::digest(resource_id.to_ascii_lowercase());
+    let digits: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    format!("{MACHINES}{digits}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(folder: &std::path::Path) -> Store {
+        let lock = FileLock::acquire_at(&folder.join("lock"), &folder.join("lock"), "lock");
+        Store {
+            engine: Box::new(FolderEngine::new(folder)),
+            writer: format!("{:x}", scheduled_events::watch::seed()),
+            requests: Semaphore::new(REQUESTS_AT_ONCE),
+            holder: RefCell::default(),
+            take_over_after: Some(Duration::from_secs(3)),
+            last_beat: Cell::new(Instant::now()),
+            _lock: lock.expect("a lock"),
+        }
+    }
+
+    fn block_on<T>(future: impl Future<Output = T>) -> T {
+        scheduled_events_fleet::cli::block_on(future).unwrap_or_else(|failure| panic!("{}", failure.message))
+    }
+
+    #[test]
+    fn who_was_replaced_cannot_write_any_more() {
+        let (folder, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+        block_on(async {
+            let first = open(folder.path());
+            let mut second = open(other.path());
+            second.engine = Box::new(FolderEngine::new(folder.path()));
+            let machine = MachineFacts { resource_id: "/A".into(), ..MachineFacts::default() };
+            let saved = Saved { machine, ..Saved::default() };
+            let mut entry = Entry::default();
+            first.save(&mut entry, saved.clone()).await.expect("written");
+            let [(found, mut taken)] = &mut second.load().await.expect("an answer")[..] else { panic!("one machine") };
+            assert_eq!(found.machine, saved.machine);
+            second.save(&mut taken, found.clone()).await.expect("written");
+            let changed = Saved { session: "x".into(), ..saved };
+            assert_eq!(first.save(&mut entry, changed).await, Err(StoreError::Taken));
+            assert_eq!(first.remove(&mut entry, "/a").await, Err(StoreError::Taken));
+            second.remove(&mut taken, "/a").await.expect("removed");
+            assert!(second.load().await.expect("an answer").is_empty());
+        });
+    }
+}
