@@ -40,6 +40,12 @@ impl Fleet {
         Self { root, groups: groups.to_owned() }
     }
 
+    /// Machines that are started from now on have other groups.
+    pub(crate) fn change_groups(&mut self, from: &str, to: &str) {
+        assert!(self.groups.contains(from), "{from}");
+        self.groups = self.groups.replace(from, to);
+    }
+
     pub(crate) fn path(&self) -> &Path {
         self.root.path()
     }
@@ -106,8 +112,15 @@ pub(crate) fn event(id: &str, event_type: &str, machines: &[&str]) -> Value {
 
 impl Gate {
     pub(crate) fn start_daemon(&mut self) {
+        self.start_daemon_with(|_| {});
+    }
+
+    /// The same with a changed command.
+    pub(crate) fn start_daemon_with(&mut self, change: impl FnOnce(&mut Command)) {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.folder.join("log")).expect("a log");
-        self.daemon = Some(Process::start(self.fleet().arg("run").stdout(Stdio::null()).stderr(log)));
+        let mut command = self.fleet();
+        change(command.arg("run").stdout(Stdio::null()).stderr(log));
+        self.daemon = Some(Process::start(&mut command));
         let socket = self.folder.join("socket");
         wait_for("the socket", || std::os::unix::net::UnixStream::connect(&socket).ok());
     }

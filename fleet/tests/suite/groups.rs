@@ -11,7 +11,7 @@ use crate::gate::{Asked, Fleet, event};
 
 const ALWAYS_CLOSED_BUT: &str = "windows = [{ days = [\"DAY\"], from = \"00:00\", to = \"00:00\" }]";
 
-fn not_yet(answer: Asked) -> String {
+pub(crate) fn not_yet(answer: Asked) -> String {
     match answer {
         Asked::NotYet(why) => why,
         answer => panic!("found {answer:?}, expected not yet"),
@@ -86,7 +86,7 @@ fn day_in(days: i64) -> String {
     day.strftime("%a").to_string()
 }
 
-fn starts_in(mut event: Value, hours: i64) -> Value {
+pub(crate) fn starts_in(mut event: Value, hours: i64) -> Value {
     event["not_before"] = json!((Timestamp::now() + hours.hours()).strftime("%FT%TZ").to_string());
     event
 }

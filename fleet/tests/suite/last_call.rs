@@ -25,23 +25,29 @@ fn stop(process: &Process) {
     kill_process(Pid::from_child(&process.0), Signal::STOP).expect("sent");
 }
 
-/// What goes wrong before the event is announced.
+/// What goes wrong.
 type Failure = fn(&mut Machine, &mut EtcdServer);
+
+fn nothing(_: &mut Machine, _: &mut EtcdServer) {}
+
+fn no_place(_: &mut Machine, etcd: &mut EtcdServer) {
+    let group = r#"{"format":1,"limit":1,"claims":{"other":{"slots":["westno_5"],"by":["westno_5"],"at":1}}}"#;
+    block_on(etcd.engine().swap("groups/web", None, group)).expect("written");
+}
 
 #[test]
 fn a_machine_prepares_by_its_last_call_and_nobody_approves() {
-    let failures: [(&str, Failure); 5] = [
-        ("no daemon runs", |machine, _| machine.daemon = None),
-        ("the daemon is stopped", |machine, _| stop(machine.daemon.as_ref().expect("a daemon"))),
-        ("the store is gone", |_, etcd| drop(etcd.process.0.kill())),
-        ("the store accepts connections and does not answer", |_, etcd| stop(&etcd.process)),
-        ("no place is free", |_, etcd| {
-            let group = r#"{"format":1,"limit":1,"claims":{"other":{"slots":["westno_5"],"by":["westno_5"],"at":1}}}"#;
-            block_on(etcd.engine().swap("groups/web", None, group)).expect("written");
-        }),
+    // Before the event is announced, and once the gate has answered that it is closed.
+    let failures: [(&str, Failure, Failure); 6] = [
+        ("no daemon runs", |machine, _| machine.daemon = None, nothing),
+        ("the daemon is stopped", |machine, _| stop(machine.daemon.as_ref().expect("a daemon")), nothing),
+        ("the store is gone", |_, etcd| drop(etcd.process.0.kill()), nothing),
+        ("the store accepts connections and does not answer", |_, etcd| stop(&etcd.process), nothing),
+        ("no place is free", no_place, nothing),
+        ("the store goes while the machine waits for a place", no_place, |_, etcd| drop(etcd.process.0.kill())),
     ];
     std::thread::scope(|scope| {
-        for (what, fail) in failures {
+        for (what, fail, fail_later) in failures {
             scope.spawn(move || {
                 let (root, mut etcd) = (TempDir::new().expect("a folder"), EtcdServer::start());
                 let root = root.path();
@@ -51,6 +57,8 @@ fn a_machine_prepares_by_its_last_call_and_nobody_approves() {
                 machine.start_daemon();
                 fail(&mut machine, &mut etcd);
                 let _watcher = watch(&machine, root, &url);
+                wait_for(what, || machine.records("gate").pop());
+                fail_later(&mut machine, &mut etcd);
                 wait_for(what, || machine.records("prepare").into_iter().find(|record| record["outcome"] == "ready"));
                 let calls = machine.records("gate").into_iter().filter(|record| record["outcome"] == "last-call");
                 assert_eq!(calls.count(), 1, "{what}");

@@ -18,11 +18,14 @@ mod gate;
 mod groups;
 mod last_call;
 mod lost_state;
+mod members;
 mod operator;
+mod order;
 // It has the fields of all features.
 #[cfg(all(feature = "blob", feature = "kubernetes"))]
 mod secrets;
 mod service;
+mod slow_machines;
 mod take_over;
 mod three_machines;
 

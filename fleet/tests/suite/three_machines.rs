@@ -54,6 +54,12 @@ impl Machine {
         Self { name, folder, config, daemon: None, watcher: None }
     }
 
+    /// Adds a line to the configuration.
+    pub(crate) fn configure(&self, line: &str) {
+        let text = std::fs::read_to_string(&self.config).expect("a configuration");
+        std::fs::write(&self.config, format!("{line}\n{text}")).expect("written");
+    }
+
     pub(crate) fn start_daemon(&mut self) {
         self.daemon = Some(Process::start(self.fleet().arg("run").stdout(Stdio::null())));
         let socket = self.folder.join("socket");
@@ -74,7 +80,10 @@ impl Machine {
         let mut command = Command::new(watcher_command());
         command.args(["watch", "--endpoint", url, "--vm-name", self.name, "--interval", "200ms", "--gate", gate]);
         command.arg("--policy").arg(root.join("policy.toml")).arg("--audit").arg(self.folder.join("audit"));
-        command.args(["--recover", "true"]);
+        // A recovery waits as long as the test holds it, and fails if the test wants it to.
+        let [hold, fail] = ["hold", "fail"].map(|name| self.folder.join(name).display().to_string());
+        let recover = format!("sh -c 'while [ -e \"{hold}\" ]; do sleep 0.05; done; ! rm \"{fail}\" 2>/dev/null'");
+        command.args(["--recover", &recover]);
         command
     }
 
@@ -105,10 +114,19 @@ impl Machine {
     }
 }
 
-/// A replay server; its address.
+/// A replay server with the event of all machines; its address.
 pub(crate) fn replay(root: &Path) -> (Process, String) {
-    let scenario = root.join("three.toml");
-    std::fs::write(&scenario, SCENARIO).expect("a scenario");
+    replay_of(root, SCENARIO)
+}
+
+/// The same with an event of the first machine alone.
+pub(crate) fn replay_of_one(root: &Path) -> (Process, String) {
+    replay_of(root, &SCENARIO.replace(r#""WestNO_0", "WestNO_1", "WestNO_2""#, r#""WestNO_0""#))
+}
+
+fn replay_of(root: &Path, text: &str) -> (Process, String) {
+    let scenario = root.join("scenario.toml");
+    std::fs::write(&scenario, text).expect("a scenario");
     let mut command = Command::new(watcher_command());
     command.arg("replay").arg(&scenario).args(["--vm-name", MACHINES[0]]).stdout(Stdio::piped());
     let mut process = Process::start(&mut command);

@@ -3,12 +3,12 @@
 //! The program runs under libfaketime, which sets its wall clock when a file says so and leaves its other clocks alone.
 
 use std::fs;
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use scheduled_events_test_support::clock::control_wall_clock;
 use serde_json::json;
 
 use crate::support::{
@@ -37,7 +37,7 @@ impl Fixture {
         let url = service.url();
         let mut watch = command(&["watch", "--json", "--endpoint", &url, "--interval", "200ms", "--vm-name", VM]);
         watch.args(["--policy", &policy, "--prepare", &prepare]);
-        control_wall_clock(&mut watch, &shift);
+        control_wall_clock(&mut watch, Path::new(&shift));
         let run = Run::start(watch);
         let fixture = Self { service, folder, log, run };
         fixture.await_preparation("a");
@@ -75,22 +75,6 @@ impl Fixture {
 /// A freeze of this machine that starts after `notice`.
 fn event(id: &str, notice: Duration) -> serde_json::Value {
     with(freeze(id), &json!({ "NotBefore": in_future(notice) }))
-}
-
-/// Lets the file control the command's wall clock.
-///
-/// # Panics
-/// When libfaketime is not installed.
-fn control_wall_clock(command: &mut Command, file: &str) {
-    let library = ["/usr/lib", "/usr/lib64", "/usr/local/lib"].iter().find_map(|folder| {
-        let direct = PathBuf::from(folder).join("faketime/libfaketime.so.1");
-        let architectures = fs::read_dir(folder).into_iter().flatten().flatten();
-        let below = architectures.map(|entry| entry.path().join("faketime/libfaketime.so.1"));
-        std::iter::once(direct).chain(below).find(|path| path.exists())
-    });
-    let library = library.expect("libfaketime is not installed: run `make setup`, or install the package faketime");
-    command.env("LD_PRELOAD", library).env("FAKETIME_TIMESTAMP_FILE", file);
-    command.env("FAKETIME_NO_CACHE", "1").env("DONT_FAKE_MONOTONIC", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
 }
 
 const YEAR: i64 = 365 * 86_400;

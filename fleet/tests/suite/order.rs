@@ -1,0 +1,132 @@
+//! Which event comes next, and for which event a mark is: real daemons on a shared folder.
+
+use serde_json::{Value, json};
+
+use crate::fixture::wait_for;
+use crate::gate::{Asked, Fleet, event};
+use crate::groups::{not_yet, starts_in};
+
+const QUICK: &str = "heartbeat = \"200ms\"\nsilent_after = \"3s\"";
+
+/// An event of five machines among single ones, where two may be out of service.
+#[test]
+fn a_large_event_has_its_turn_among_small_ones() {
+    let fleet = Fleet::new("[[group]]\nname = \"web\"\nmachines = [\"web_*\"]\nmax_unavailable = 2\n");
+    let names: Vec<_> = (0..8).map(|number| format!("web_{number}")).collect();
+    let mut gates: Vec<_> = names.iter().map(|name| fleet.start_with(name, None, QUICK)).collect();
+    let of = |id: &str, numbers: &[usize], hours: i64| {
+        let machines: Vec<_> = numbers.iter().map(|&number| names[number].as_str()).collect();
+        starts_in(event(id, "Reboot", &machines), hours)
+    };
+    let (large, late) = (of("large", &[2, 3, 4, 5, 6], 2), of("late", &[7], 4));
+    for number in [0, 1] {
+        gates[number].wait_for_yes("prepare", &of(&names[number], &[number], 3));
+    }
+    assert!(not_yet(gates[2].ask("prepare", &large)).starts_with("2 of the group web are out of service"));
+    let ends = |gate: &crate::gate::Gate, id: &str| {
+        gate.prepared(id);
+        gate.recovered(id);
+    };
+    ends(&gates[0], "web_0");
+    // A place is free, and the large event needs it.
+    wait_for("a reservation", || {
+        let _ = gates[2].ask("prepare", &large);
+        not_yet(gates[7].ask("prepare", &late)).contains("is reserved for an earlier event: large").then_some(())
+    });
+    ends(&gates[1], "web_1");
+    gates[2].wait_for_yes("prepare", &large);
+    for gate in &gates[3..7] {
+        gate.wait_for_yes("prepare", &large);
+    }
+    assert!(not_yet(gates[7].ask("prepare", &late)).contains("web_2, web_3, web_4, web_5, web_6"));
+    for gate in &gates[2..7] {
+        ends(gate, "large");
+    }
+    gates[7].wait_for_yes("prepare", &late);
+
+    // Nothing waits for a machine that is gone.
+    let next = of("next", &[0, 1, 2], 1);
+    let why = not_yet(gates[0].ask("prepare", &next));
+    assert!(why.contains(" of the group web are out of service"), "{why}");
+    let after = of("after", &[3], 2);
+    wait_for("a reservation", || {
+        let _ = gates[0].ask("prepare", &next);
+        not_yet(gates[3].ask("prepare", &after)).contains("is reserved for an earlier event: next").then_some(())
+    });
+    gates[0].daemon = None;
+    ends(&gates[7], "late");
+    gates[3].wait_for_yes("prepare", &after);
+}
+
+#[test]
+fn a_mark_is_for_the_event_as_it_is() {
+    let fleet = Fleet::new("");
+    let [a, b] = ["a", "b"].map(|machine| fleet.start(machine, None));
+    let of = |event_type: &str, machines: &[&str], duration: Value| {
+        let mut event = event("e", event_type, machines);
+        event["duration_in_seconds"] = duration;
+        event
+    };
+    let both = ["a", "b"];
+    let announced = of("Reboot", &both, json!(9));
+    a.wait_for_yes("prepare", &announced);
+    a.prepared("e");
+    assert_eq!(not_yet(a.ask("approve", &announced)), "not ready: b");
+    for (changed, missing) in [
+        (of("Reboot", &both, json!(90)), "a"),
+        (of("Reboot", &both, json!(5)), "a"),
+        (of("Reboot", &both, json!(-1)), "a"),
+        (of("Reboot", &both, Value::Null), "a"),
+        (of("Redeploy", &both, json!(9)), "a"),
+        (of("Reboot", &["a", "b", "c"], json!(9)), "a, c"),
+    ] {
+        b.wait_for_yes("prepare", &changed);
+        assert_eq!(not_yet(b.ask("approve", &changed)), format!("not ready: {missing}"), "{changed}");
+    }
+    b.wait_for_yes("prepare", &announced);
+    b.prepared("e");
+    assert_eq!(b.ask("approve", &announced), Asked::Yes);
+    assert_eq!(a.ask("approve", &announced), Asked::AnotherApproves);
+    // It comes back under its id: what was decided does not count.
+    for gate in [&a, &b] {
+        gate.recovered("e");
+        gate.record(json!({ "record": "change", "change": "scheduled", "event_id": "e", "mine": true }));
+    }
+    a.wait_for_yes("prepare", &announced);
+    a.prepared("e");
+    assert_eq!(not_yet(a.ask("approve", &announced)), "not ready: b");
+    b.wait_for_yes("prepare", &announced);
+    b.prepared("e");
+    assert_eq!(b.ask("approve", &announced), Asked::Yes);
+}
+
+#[test]
+fn machines_with_other_limits_are_named_and_the_smallest_limit_counts() {
+    let mut fleet = Fleet::new("[[group]]\nname = \"web\"\nmachines = [\"web_*\"]\nmax_unavailable = 2\n");
+    let first = fleet.start("web_1", None);
+    fleet.change_groups("max_unavailable = 2", "max_unavailable = 1");
+    let second = fleet.start("web_2", None);
+    fleet.change_groups("max_unavailable = 1", "max_unavailable = 2\npause = \"1m\"");
+    let third = fleet.start("web_3", None);
+    fleet.change_groups("name = \"web\"", "name = \"net\"");
+    let _fourth = fleet.start("web_4", None);
+    let lines = wait_for("all machines", || {
+        let status = first.status(&[]);
+        let lines: Vec<_> =
+            status.lines().filter(|line| line.starts_with("the group web")).map(str::to_owned).collect();
+        (lines.len() == 2 && lines[1].contains("web_4")).then_some(lines)
+    });
+    assert_eq!(lines[0], "the group web has the limit 2 here and another one at web_2: the smallest one counts");
+    assert_eq!(
+        lines[1],
+        "the group web has other `machines`, `per_zone`, `pause` or `windows` at web_3, web_4: configure it equally"
+    );
+    assert!(first.status(&["--json"]).contains(r#""differs":["web_2","web_3","web_4"],"group":"web""#));
+    first.wait_for_yes("prepare", &event("e1", "Reboot", &["web_1"]));
+    for (gate, id, machine) in [(&third, "e3", "web_3"), (&second, "e2", "web_2")] {
+        let why = not_yet(gate.ask("prepare", &event(id, "Reboot", &[machine])));
+        assert_eq!(why, "1 of the group web are out of service or about to be, at most 1 may be: web_1");
+    }
+    let log = std::fs::read_to_string(first.folder.join("log")).expect("the log");
+    assert_eq!(log.matches("warning: the limits: the group web").count(), 1, "{log}");
+}
