@@ -13,13 +13,16 @@ use serde::{Deserialize, Serialize};
 
 use super::audit::Position;
 use super::events::OpenEvents;
-use crate::log;
+use crate::{log, temporary};
 
 /// The largest state file that is read, in bytes.
 const SIZE_MAX: u64 = 64 * 1024 * 1024;
 
 /// The largest file of rejected records, in bytes.
 const REJECTED_MAX: u64 = 8 * 1024 * 1024;
+
+/// What the names of temporary files end with.
+const TEMPORARY: &str = ".relay.json.new";
 
 /// What is saved of one target.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -57,11 +60,12 @@ impl Folder {
             }
             error => format!("cannot lock {}: {error}", lock_path.display()),
         })?;
-        // Nobody else writes here. A target that is no longer configured would never remove its own.
+        // A target that is no longer configured would never remove its own. Other programs may have files here, too.
         let entries = fs::read_dir(path).map_err(|error| format!("cannot read the folder {name}: {error}"))?;
         for left in entries.flatten().map(|entry| entry.path()) {
-            if left.extension().is_some_and(|extension| extension == "new") {
-                fs::remove_file(&left).map_err(|error| format!("cannot remove {}: {error}", left.display()))?;
+            if left.to_str().is_some_and(|left| left.ends_with(TEMPORARY)) {
+                let removed = temporary::remove_left(&left);
+                removed.map_err(|error| format!("cannot remove {}: {error}", left.display()))?;
             }
         }
         Ok(Self { path: path.to_owned(), _lock: lock })
@@ -113,12 +117,9 @@ impl StateFile {
     /// # Errors
     /// Those of the file system. The file is then the old one.
     pub fn save(&self, state: &State) -> io::Result<()> {
-        let new = self.path("new");
-        match fs::remove_file(&new) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut file = private().create_new(true).write(true).open(&new)?;
+        let new = self.folder.join(format!("{}{TEMPORARY}", self.name));
+        temporary::remove_left(&new)?;
+        let mut file = temporary::create(&new, 0o600)?;
         let written = (|| {
             file.write_all(&serde_json::to_vec(state)?)?;
             file.sync_data()?;
@@ -166,12 +167,16 @@ mod tests {
     #[test]
     fn what_a_killed_relay_left_is_removed_and_what_a_living_one_writes_is_not() {
         let folder = tempfile::tempdir().expect("a folder");
-        let left = folder.path().join("removed-target.new");
-        fs::write(&left, "{").expect("written");
+        let left = folder.path().join("removed-target.relay.json.new");
+        // The watcher's metrics, for example.
+        let others = ["watch.prom.new", "state.tmp", "plans.json.new"].map(|name| folder.path().join(name));
+        for path in others.iter().chain([&left]) {
+            fs::write(path, "{").expect("written");
+        }
         let living = Folder::open(folder.path()).expect("the folder");
-        assert!(!left.exists());
+        assert!(!left.exists() && others.iter().all(|path| path.exists()), "only its own is removed");
         living.file("hook").save(&State::default()).expect("saved");
-        let writing = folder.path().join("hook.new");
+        let writing = folder.path().join("hook.relay.json.new");
         fs::write(&writing, "{").expect("written");
         assert!(Folder::open(folder.path()).is_err_and(|why| why.contains("another process relays")));
         assert!(writing.exists() && folder.path().join("hook.json").exists());
