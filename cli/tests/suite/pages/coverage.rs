@@ -1,6 +1,7 @@
 //! `docs/coverage.md`: the files and functions that it names exist, its sums are right, and where copies of Microsoft's
 //! documents are beside the repository, its words are in them.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -28,6 +29,49 @@ fn references() -> Option<PathBuf> {
     root.ancestors().skip(1).map(|folder| folder.join("shared/references")).find(|folder| folder.is_dir())
 }
 
+/// What a cell names exists: targets of the Makefile, files, and functions in files.
+fn check_names(line: &Line, cell: &str, targets: &BTreeSet<String>, errors: &mut Errors) {
+    let mut named = 0;
+    for span in code_spans(cell) {
+        named += 1;
+        let (path, function) = span.split_once("::").unwrap_or((span, ""));
+        if let Some(target) = span.strip_prefix("make ") {
+            if !targets.contains(target) {
+                errors.add(line, format_args!("the Makefile has no target {target:?}"));
+            }
+        } else if !Path::new(ROOT).join(path).exists() {
+            errors.add(line, format_args!("`{path}` does not exist"));
+        } else if !function.is_empty() {
+            let text = read(path);
+            if !["fn", "def"].iter().any(|keyword| text.contains(&format!("{keyword} {function}("))) {
+                errors.add(line, format_args!("`{path}` has no function `{function}`"));
+            }
+        }
+    }
+    if named == 0 {
+        errors.add(line, "the row names nothing that covers the rule");
+    }
+}
+
+#[test]
+fn what_covers_a_failure_of_a_fleet_exists() {
+    let targets = make_targets();
+    let mut errors = Errors::default();
+    let section = lines("docs/assurance.md").into_iter();
+    let section = section.skip_while(|line| line.text != "## A fleet when things fail").skip(1);
+    let rows = section.take_while(|line| !line.text.starts_with("## ")).filter(|line| line.text.starts_with("| "));
+    let mut checked = 0;
+    for line in rows.skip(1) {
+        match line.cells().collect::<Vec<_>>()[..] {
+            [_, tests] => check_names(&line, tests, &targets, &mut errors),
+            _ => errors.add(&line, "the row has no two cells"),
+        }
+        checked += 1;
+    }
+    assert!(checked > 20, "{checked} rows");
+    errors.check(checked);
+}
+
 #[test]
 fn what_covers_a_rule_exists_and_the_sums_are_right() {
     let targets = make_targets();
@@ -48,26 +92,7 @@ fn what_covers_a_rule_exists_and_the_sums_are_right() {
             continue;
         }
         covered += 1;
-        let mut named = 0;
-        for span in code_spans(cover) {
-            named += 1;
-            let (path, function) = span.split_once("::").unwrap_or((span, ""));
-            if let Some(target) = span.strip_prefix("make ") {
-                if !targets.contains(target) {
-                    errors.add(&line, format_args!("the Makefile has no target {target:?}"));
-                }
-            } else if !Path::new(ROOT).join(path).exists() {
-                errors.add(&line, format_args!("`{path}` does not exist"));
-            } else if !function.is_empty() {
-                let text = read(path);
-                if !["fn", "def"].iter().any(|keyword| text.contains(&format!("{keyword} {function}("))) {
-                    errors.add(&line, format_args!("`{path}` has no function `{function}`"));
-                }
-            }
-        }
-        if named == 0 {
-            errors.add(&line, "the row names nothing that covers the rule");
-        }
+        check_names(&line, cover, &targets, &mut errors);
     }
     errors.check(covered);
     let sums = format!("{} rows: {covered} covered, {outside} outside, {open} open.", covered + outside + open);
