@@ -68,7 +68,12 @@ impl Daemon {
             }
             last = None;
         }
-        let why = || EngineError(format!("another process raises the heartbeat of {} too", self.machine));
+        let why = || {
+            let machine = &self.machine;
+            EngineError(format!(
+                "another process raises the heartbeat of {machine}: give each machine its own `machine`"
+            ))
+        };
         self.problems.report(Subject::MachineName, if is_alone { Ok(()) } else { Err(why()) });
         Ok(())
     }

@@ -198,10 +198,14 @@ impl Daemon {
     /// Answers a question, within eight seconds.
     ///
     /// # Errors
-    /// Why there is no answer: the event does not affect this machine, or the engine does not answer.
+    /// Why there is no answer: the event does not affect this machine, another machine has its name, or the engine does not answer.
     pub async fn answer(&self, question: Question, event: Event) -> Result<Answer, String> {
         if !event.resources.contains(&self.machine) {
             return Err(format!("the event does not affect {}", self.machine));
+        }
+        // The mark of one machine would count for another one.
+        if let Some(why) = self.problems.of(Subject::MachineName) {
+            return Err(why);
         }
         let end = Instant::now() + ANSWER_TIME;
         let no_answer = || format!("the engine did not answer within {} s", ANSWER_TIME.as_secs());

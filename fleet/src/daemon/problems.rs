@@ -129,10 +129,9 @@ impl Problems {
         self.0.borrow().keys().any(|what| what.is_of_the_store())
     }
 
-    /// Whether this has a problem.
-    #[cfg(test)]
-    pub(super) fn has(&self, what: Subject) -> bool {
-        self.0.borrow().contains_key(&what)
+    /// Why this does not work, if it does not.
+    pub(super) fn of(&self, what: Subject) -> Option<String> {
+        self.0.borrow().get(&what).map(|problem| problem.why.clone())
     }
 
     /// All of them, each with a `; ` before it. The audit file is a problem only once the watcher runs.

@@ -220,14 +220,22 @@ fn another_process_of_the_same_name_is_noticed() {
         let is_alone = async || {
             daemon.beat_once().await.expect("a heartbeat");
             let beat = store::read::<MachineRegister>(&*daemon.engine, "machines/a").await.expect("read").0.beat;
-            (!daemon.problems.has(Subject::MachineName), beat)
+            (daemon.problems.of(Subject::MachineName).is_none(), beat)
         };
         assert_eq!(is_alone().await, (true, 1));
         assert_eq!(is_alone().await, (true, 2));
         beat(&daemon, "A", 3).await;
         assert_eq!(is_alone().await, (false, 4));
         assert!(daemon.metrics().engine_up, "the store answers");
+        // The mark of one would count for both.
+        for event_type in ["Reboot", "Preempt"] {
+            let event = Event::new("e", event_type, ["a".into()].into());
+            let answer = daemon.answer(Question::Approve, event).await;
+            assert!(answer.expect_err("no answer").contains("heartbeat of a: give each machine its own `machine`"));
+        }
+        assert_eq!(daemon.engine.list("events/").await, Ok(Vec::new()), "nothing was written");
         assert_eq!(is_alone().await, (true, 5));
+        assert_eq!(daemon.answer(Question::Prepare, event(&["a"])).await, Ok(Answer::Open));
         // It was freed by hand.
         let register = daemon.engine.read("machines/a").await.expect("read").expect("a register");
         assert!(daemon.engine.delete("machines/a", &register.revision).await.expect("deleted"));

@@ -49,7 +49,7 @@ fn a_holder_that_cannot_be_looked_at_is_a_problem_whatever_the_other_groups_are(
         }
         put(&daemon, "machines/unreadable", r#"{"format":99}"#).await;
         is_over(&daemon, "past");
-        let has_problem = || daemon.problems.has(Subject::Holders);
+        let has_problem = || daemon.problems.of(Subject::Holders).is_some();
         let looks = async {
             sleep(daemon.config.return_within + 2 * daemon.config.heartbeat).await;
             for _ in 0..10 {
