@@ -4,37 +4,54 @@
 //! - S1: an event is approved only after the decision, and the decision is made only over the marks of all.
 //! - S2: when it was decided, all machines of the event were ready.
 //! - S3: nobody is approved who is not ready.
-//! - S4: of a group, at most so many machines are out of service as its limit says, or those of one event.
-//!   A machine that is silent counts, at the time at which slots are taken.
-//! - S5: no slot of a machine that lives is free before it has recovered.
-//! - L1: from wherever things are, once the faults end and before `NotBefore`, somebody approves.
+//! - S4: of a group, the gate takes at most so many machines out of service as its limit says, or those of one event.
+//!   A machine that is silent, or out by its last call, counts at the time at which slots are taken.
+//! - S5: no slot is free before its machine has recovered, or is gone.
+//! - L1: from wherever things are, once the faults end and before `NotBefore`, somebody approves. Machines that are out by their last
+//!   calls can prevent it.
+//! - L2: every machine that lives has begun to prepare by `NotBefore`.
+//! - L3: nobody takes slots that an earlier event needs which was refused.
+//! - no ghosts: from wherever things are, once the faults end and the events are over, no slot is held.
 //!
-//! A check that cannot fail is none: each invariant is also shown to break when a part of the protocol is taken away.
+//! A check that cannot fail is none: `rules.rs` takes each rule of the protocol out, and shows which invariant is found to be broken.
 
+mod kept;
+mod rest;
+mod rules;
 mod state;
+mod step;
 mod world;
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::time::{Duration, Instant};
+use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
-use scheduled_events_fleet::gate::Part;
-use state::{Action, Outcome, Phase, Presence, Setup, Status};
-use stateright::{Checker, Model, Property, UniformChooser};
+use kept::Quick;
+use rest::Rest;
+use state::{Action, Setup, Status};
+use stateright::{Checker, Model, Property};
+use step::Protocol;
 use world::World;
 
 struct GateModel {
-    setup: Setup,
-    parts: Vec<Vec<Part>>,
-    /// From one of so many states L1 is tried.
-    liveness_of: u64,
+    protocol: Protocol,
+    /// From one of so many states it is tried what becomes of it.
+    rest_of: u64,
     /// The properties that are checked.
     names: &'static [&'static str],
 }
 
 impl GateModel {
-    fn new(setup: Setup, liveness_of: u64, names: &'static [&'static str]) -> Self {
-        let parts = setup.parts();
-        Self { setup, parts, liveness_of, names }
+    fn new(setup: Setup, rest_of: u64, names: &'static [&'static str]) -> Self {
+        static NUMBER: AtomicUsize = AtomicUsize::new(1);
+        Self { protocol: Protocol::new(setup, NUMBER.fetch_add(1, Ordering::Relaxed)), rest_of, names }
+    }
+
+    /// What becomes of a state; `None`: this one is not tried.
+    fn rest(&self, world: &World) -> Option<Rest> {
+        let mut hasher = Quick::default();
+        world.hash(&mut hasher);
+        hasher.finish().is_multiple_of(self.rest_of).then(|| Rest::after(&self.protocol, *world))
     }
 }
 
@@ -43,15 +60,15 @@ impl Model for GateModel {
     type Action = Action;
 
     fn init_states(&self) -> Vec<World> {
-        vec![World::new(&self.setup)]
+        vec![World::new(&self.protocol.setup)]
     }
 
     fn actions(&self, state: &World, actions: &mut Vec<Action>) {
-        state.actions(&self.setup, &self.parts, actions);
+        state.actions(&self.protocol, actions);
     }
 
     fn next_state(&self, state: &World, action: Action) -> Option<World> {
-        state.after(&self.setup, &self.parts, action)
+        state.after(&self.protocol, action)
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
@@ -59,15 +76,20 @@ impl Model for GateModel {
             Property::always("S1", |_, world: &World| !world.broken.s1),
             Property::always("S2", |_, world: &World| !world.broken.s2),
             Property::always("S3", |_, world: &World| !world.broken.s3),
-            Property::always("S4", |model: &Self, world: &World| !world.broken.s4 && holds_s4(&model.setup, world)),
+            Property::always("S4", |model: &Self, world: &World| {
+                !world.broken.s4 && world.keeps_limits(&model.protocol.setup)
+            }),
             Property::always("S5", |_, world: &World| !world.broken.s5),
             Property::always("L1", |model: &Self, world: &World| {
-                let mut hasher = DefaultHasher::new();
-                world.hash(&mut hasher);
-                !hasher.finish().is_multiple_of(model.liveness_of) || leads_to_approval(model, world)
+                model.rest(world).is_none_or(|rest| rest.all_approved)
+            }),
+            Property::always("L2", |_, world: &World| !world.broken.l2),
+            Property::always("L3", |_, world: &World| !world.broken.l3),
+            Property::always("no ghosts", |model: &Self, world: &World| {
+                model.rest(world).is_none_or(|rest| rest.all_free)
             }),
             // The model reaches what it is about.
-            Property::sometimes("both approved", |_, world: &World| {
+            Property::sometimes("all approved", |_, world: &World| {
                 world.status.iter().all(|status| matches!(status, Status::Approved | Status::Over { approved: true }))
             }),
         ];
@@ -76,120 +98,15 @@ impl Model for GateModel {
     }
 }
 
-fn holds_s4(setup: &Setup, world: &World) -> bool {
-    setup.groups.iter().all(|(members, limit)| {
-        let out: Vec<_> = members.iter().filter(|&&machine| world.is_out(setup, machine)).collect();
-        out.len() <= *limit as usize
-            || setup.events.iter().any(|event| out.iter().all(|machine| event.contains(machine)))
-    })
-}
-
-/// Whether every event is approved that can be, if from now on nothing fails and everybody gets a turn.
-fn leads_to_approval(model: &GateModel, start: &World) -> bool {
-    let (setup, parts) = (&model.setup, &model.parts);
-    let mut world = start.clone();
-    let is_open = |world: &World, event: usize| world.status[event] == Status::Scheduled;
-    // A machine that ended for good before the decision is never ready.
-    let can_be_approved = |world: &World, event: usize| {
-        let all_live = setup.events[event].iter().all(|&machine| world.is_alive(machine));
-        all_live
-            || world.event_registers[event].current.go.is_some()
-                && setup.events[event].iter().any(|&machine| world.is_alive(machine))
-    };
-    for _ in 0..200 {
-        let before = world.clone();
-        for machine in (0..setup.machines).filter(|&machine| start.is_alive(machine)) {
-            for event in 0..setup.events.len() {
-                if let Some(action) = usual_action(model, &world, machine, event) {
-                    world.apply(setup, parts, action);
-                }
-            }
-        }
-        for machine in 0..setup.machines {
-            if world.presence[machine] == Presence::Silent {
-                world.apply(setup, parts, Action::Forget(machine));
-            }
-        }
-        for event in 0..setup.events.len() {
-            match world.status[event] {
-                Status::Scheduled if world.posted[event] => world.apply(setup, parts, Action::Deliver(event)),
-                Status::Scheduled if !can_be_approved(&world, event) => {
-                    world.apply(setup, parts, Action::NotBefore(event));
-                }
-                Status::Approved | Status::Forced => world.apply(setup, parts, Action::End(event)),
-                Status::Scheduled | Status::Over { .. } => {}
-            }
-        }
-        if !(0..setup.events.len()).any(|event| is_open(&world, event)) {
-            return true;
-        }
-        if world == before {
-            return false;
-        }
-    }
-    false
-}
-
-/// What a machine does next about an event, if nothing fails.
-fn usual_action(model: &GateModel, world: &World, machine: usize, event: usize) -> Option<Action> {
-    let mut actions = Vec::new();
-    world.actions(&model.setup, &model.parts, &mut actions);
-    let phase = world.involved[machine][event].phase;
-    let is_usual = |action: &Action| match *action {
-        // A machine whose turn it is not waits until it is.
-        Action::Step(m, e, Outcome::Waited) | Action::Prepared(m, e) | Action::Post(m, e) | Action::Recover(m, e) => {
-            (m, e) == (machine, event)
-        }
-        Action::Free { by, .. } => by == machine && matches!(phase, Phase::Done | Phase::NotConcerned),
-        _ => false,
-    };
-    let usual_step = Action::Step(machine, event, Outcome::Usual);
-    actions.iter().copied().find(is_usual).or_else(|| actions.contains(&usual_step).then_some(usual_step))
-}
-
 /// Checks that all properties hold in all states.
-fn check(name: &str, setup: Setup, liveness_of: u64) {
+fn check(name: &str, setup: Setup, rest_of: u64) {
     let started = Instant::now();
-    let model = GateModel::new(setup, liveness_of, &["S1", "S2", "S3", "S4", "S5", "L1", "both approved"]);
-    let checker = model.checker().threads(2).spawn_bfs().join();
+    let names = &["S1", "S2", "S3", "S4", "S5", "L1", "L2", "L3", "no ghosts", "all approved"];
+    let checker = GateModel::new(setup, rest_of, names).checker().threads(2).spawn_bfs().join();
     let (states, transitions) = (checker.unique_state_count(), checker.state_count());
     let seconds = started.elapsed().as_secs_f32();
     println!("{name}: {states} states, {transitions} transitions, depth {}, {seconds:.1} s", checker.max_depth());
     checker.assert_properties();
-}
-
-/// How a broken invariant is looked for.
-#[derive(Clone, Copy)]
-enum Search {
-    /// In all states, the next ones first.
-    Breadth,
-    /// By walking at random, with a fixed seed.
-    Random,
-}
-
-/// Checks that this property is found to be broken.
-fn check_broken(name: &str, setup: Setup, search: Search, property: &'static [&'static str; 1]) {
-    let started = Instant::now();
-    let checker = GateModel::new(setup, 1, property).checker().threads(2).timeout(Duration::from_secs(300));
-    let (path, states) = match search {
-        Search::Breadth => {
-            let checker = checker.spawn_bfs().join();
-            (checker.discovery(property[0]), checker.state_count())
-        }
-        Search::Random => {
-            let checker = checker.spawn_simulation(1, UniformChooser).join();
-            (checker.discovery(property[0]), checker.state_count())
-        }
-    };
-    let [property] = property;
-    let path = path.unwrap_or_else(|| panic!("{name}: {property} was not found to be broken")).into_actions();
-    let seconds = started.elapsed().as_secs_f32();
-    println!("{name}: {property} is broken after {} actions; {states} transitions, {seconds:.1} s", path.len());
-    if std::env::var_os("SHOW_PATHS").is_some() {
-        for action in &path {
-            println!("    {action:?}");
-        }
-    }
 }
 
 #[test]
@@ -209,59 +126,50 @@ fn all_invariants_hold_with_a_dead_machine() {
 
 #[test]
 fn all_invariants_hold_with_lost_replies() {
-    let setup = Setup { lost_replies: true, crashes: 1, deaths: 1, ..two_machines() };
+    let setup = Setup { lost_replies: true, crashes: 1, deaths: 1, ..Setup::two_machines() };
     check("two machines: lost replies, a crash, a machine ends for good", setup, 16);
 }
 
 #[test]
 fn all_invariants_hold_with_stale_reads() {
-    let setup = Setup { atomic: false, stale_reads: true, crashes: 1, ..two_machines() };
+    let setup = Setup { atomic: false, stale_reads: true, crashes: 1, ..Setup::two_machines() };
     check("two machines: every read apart, stale reads, a crash", setup, 64);
 }
 
 #[test]
 fn all_invariants_hold_with_marks_apart() {
-    let setup = Setup { marks_apart: true, atomic: false, stale_reads: true, crashes: 1, ..two_machines() };
+    let setup = Setup { marks_apart: true, atomic: false, stale_reads: true, crashes: 1, ..Setup::two_machines() };
     check("two machines: marks apart, every read apart, stale reads, a crash", setup, 64);
 }
 
 #[test]
 fn all_invariants_hold_with_two_groups() {
     let groups = vec![(vec![0, 1], 1), (vec![1], 1)];
-    check("two machines, two groups", Setup { groups, ..two_machines() }, 16);
-}
-
-/// Two machines, and an event of both beside one of the second.
-fn two_machines() -> Setup {
-    Setup { machines: 2, events: vec![vec![0, 1], vec![1]], groups: vec![(vec![0, 1], 1)], ..Setup::three_machines() }
+    check("two machines, two groups", Setup { groups, ..Setup::two_machines() }, 16);
 }
 
 #[test]
-fn plain_writes_break_every_safety_invariant() {
-    let plain = |setup: Setup| Setup { atomic: false, plain_writes: true, not_before: false, ..setup };
-    // What two machines and one event break is broken with more of them.
-    let pair = Setup { events: vec![vec![0, 1]], groups: vec![(vec![0, 1], 2)], crashes: 1, ..two_machines() };
-    check_broken("plain writes, two machines", plain(pair.clone()), Search::Breadth, &["S1"]);
-    check_broken("plain writes, two machines", plain(pair.clone()), Search::Breadth, &["S2"]);
-    check_broken("plain writes, two machines", plain(pair), Search::Breadth, &["S3"]);
-    check_broken("plain writes, three machines", plain(Setup::three_machines()), Search::Random, &["S4"]);
+fn all_invariants_hold_with_last_calls() {
+    check("two machines: last calls", Setup { last_call: true, ..Setup::two_machines() }, 16);
+    let setup = Setup { last_call: true, crashes: 1, deaths: 1, ..Setup::an_event_each() };
+    check("an event of each of two machines: last calls, a crash, a machine ends for good", setup, 16);
+    let setup = Setup { last_call: true, silences: 1, lost_replies: true, ..Setup::an_event_each() };
+    check("an event of each of two machines: last calls, lost replies, a daemon is silent for a while", setup, 16);
 }
 
 #[test]
-fn slots_that_expire_break_the_limit() {
-    let setup = Setup { slots_expire: true, ..Setup::three_machines() };
-    check_broken("slots that expire", setup.clone(), Search::Breadth, &["S4"]);
-    check_broken("slots that expire", setup, Search::Breadth, &["S5"]);
+fn all_invariants_hold_with_a_silent_daemon() {
+    check("two machines: a daemon is silent for a while", Setup { silences: 1, ..Setup::two_machines() }, 16);
 }
 
 #[test]
-fn silent_machines_that_do_not_count_break_the_limit() {
-    let setup = Setup { ignores_silence: true, deaths: 1, ..Setup::three_machines() };
-    check_broken("silent machines do not count", setup, Search::Breadth, &["S4"]);
+fn all_invariants_hold_with_lost_state() {
+    let setup = Setup { losses: 1, deaths: 1, ..Setup::two_machines() };
+    check("two machines: a lost disk, a machine ends for good", setup, 16);
 }
 
 #[test]
-fn without_take_over_an_approval_can_be_missing() {
-    let setup = Setup { no_take_over: true, deaths: 1, ..two_machines() };
-    check_broken("no take-over", setup, Search::Breadth, &["L1"]);
+fn all_invariants_hold_with_machines_that_leave() {
+    let setup = Setup { terminates: true, crashes: 1, deaths: 1, ..Setup::two_machines() };
+    check("two machines: a Terminate, a crash, a machine ends for good", setup, 16);
 }

@@ -3,56 +3,71 @@
 //! Each machine runs the protocol that ships, step by step: between two steps anything else can happen. What the model adds is
 //! the world around it: the metadata service, the registers, the machines' drains and recoveries, and the faults.
 
-use std::sync::Arc;
-
-use scheduled_events_fleet::gate::{
-    Answer, EventChange, EventRegister, GroupChange, GroupRegister, Part, Progress, Seen, Step,
-};
+use scheduled_events_fleet::gate::{EventRegister, GroupChange, GroupRegister};
 use scheduled_events_fleet::names::Name;
 
-use crate::state::{Action, Broken, Involvement, Outcome, Phase, Presence, Register, Setup, Status, name};
+use crate::state::{Action, Broken, Involvement, Outcome, Phase, Presence, Register, Rule, Setup, Status};
+use crate::state::{EVENTS, GROUPS, MACHINES, event_id, name};
+use crate::step::{Kind, Moment, Protocol, Taken};
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct World {
-    pub(crate) status: Vec<Status>,
-    pub(crate) event_registers: Vec<Register<EventRegister>>,
-    pub(crate) group_registers: Vec<Register<GroupRegister>>,
+    pub(crate) status: [Status; EVENTS],
+    pub(crate) event_registers: [Register<EventRegister>; EVENTS],
+    pub(crate) group_registers: [Register<GroupRegister>; GROUPS],
     /// By machine and event.
-    pub(crate) involved: Vec<Vec<Involvement>>,
-    pub(crate) presence: Vec<Presence>,
+    pub(crate) involved: [[Involvement; EVENTS]; MACHINES],
+    pub(crate) presence: [Presence; MACHINES],
+    /// Whether a machine's register says that it is about to leave. It is written at once when that changes.
+    leaving: [bool; MACHINES],
     /// Whether a POST for the event is on its way.
-    pub(crate) posted: Vec<bool>,
+    pub(crate) posted: [bool; EVENTS],
     crashes: u8,
     deaths: u8,
+    losses: u8,
+    silences: u8,
     pub(crate) broken: Broken,
 }
 
 impl World {
     pub(crate) fn new(setup: &Setup) -> Self {
-        let involvement = |machine: usize, event: usize| {
-            let is_concerned = setup.events[event].contains(&machine);
-            let phase = if is_concerned { Phase::Idle } else { Phase::NotConcerned };
-            Involvement { phase, is_ready: false, progress: Progress::default() }
+        let is_concerned =
+            |machine: usize, event: usize| setup.events.get(event).is_some_and(|machines| machines.contains(&machine));
+        let involvement = |machine, event| {
+            Involvement::new(if is_concerned(machine, event) { Phase::Idle } else { Phase::NotConcerned })
         };
-        let of_machine = |machine| (0..setup.events.len()).map(|event| involvement(machine, event)).collect();
+        let is_there = |event| event < setup.events.len();
         Self {
-            status: vec![Status::Scheduled; setup.events.len()],
-            event_registers: vec![Register::default(); setup.events.len()],
-            group_registers: vec![Register::default(); setup.groups.len()],
-            involved: (0..setup.machines).map(of_machine).collect(),
-            presence: vec![Presence::Beating; setup.machines],
-            posted: vec![false; setup.events.len()],
+            status: std::array::from_fn(|event| {
+                if is_there(event) { Status::Scheduled } else { Status::Over { approved: true } }
+            }),
+            event_registers: [Register::default(); EVENTS],
+            group_registers: [Register::default(); GROUPS],
+            involved: std::array::from_fn(|machine| std::array::from_fn(|event| involvement(machine, event))),
+            presence: [Presence::Beating; MACHINES],
+            leaving: [false; MACHINES],
+            posted: [false; EVENTS],
             crashes: setup.crashes,
             deaths: setup.deaths,
+            losses: setup.losses,
+            silences: setup.silences,
             broken: Broken::default(),
         }
     }
 
     /// Everything that can happen next.
-    pub(crate) fn actions(&self, setup: &Setup, parts: &[Vec<Part>], actions: &mut Vec<Action>) {
-        for machine in (0..setup.machines).filter(|&machine| self.is_alive(machine)) {
+    pub(crate) fn actions(&self, protocol: &Protocol, actions: &mut Vec<Action>) {
+        let setup = &protocol.setup;
+        for machine in 0..setup.machines {
+            let presence = self.presence[machine];
+            if !presence.is_alive() {
+                if presence == Presence::Silent {
+                    actions.push(Action::Forget(machine));
+                }
+                continue;
+            }
             for event in 0..setup.events.len() {
-                self.actions_of(setup, parts, machine, event, actions);
+                self.actions_of(protocol, machine, event, actions);
             }
             if self.crashes > 0 {
                 actions.push(Action::Crash { machine, state_kept: false });
@@ -60,13 +75,16 @@ impl World {
                     actions.push(Action::Crash { machine, state_kept: true });
                 }
             }
-            if self.deaths > 0 {
+            if self.losses > 0 {
+                actions.push(Action::LoseState(machine));
+            }
+            if self.deaths > 0 || self.is_taken(setup, machine) {
                 actions.push(Action::Die(machine));
             }
-        }
-        for machine in 0..setup.machines {
-            if self.presence[machine] == Presence::Silent {
-                actions.push(Action::Forget(machine));
+            match presence {
+                Presence::Hushed => actions.push(Action::Resume(machine)),
+                _ if self.silences > 0 => actions.push(Action::Hush(machine)),
+                _ => {}
             }
         }
         for event in 0..setup.events.len() {
@@ -74,74 +92,126 @@ impl World {
                 actions.extend([Action::Deliver(event), Action::LosePost(event)]);
             }
             match self.status[event] {
-                Status::Scheduled if setup.not_before => actions.push(Action::NotBefore(event)),
+                Status::Scheduled => {
+                    // Between the last call and `NotBefore` there is time for what needs nobody else.
+                    let waits = setup.last_call && setup.has(Rule::LastCall) && self.has_late_starter(setup, event);
+                    if setup.not_before && !waits {
+                        actions.push(Action::NotBefore(event));
+                    }
+                    if setup.is_final(event) {
+                        actions.push(Action::Cancel(event));
+                    }
+                }
                 Status::Approved | Status::Forced => actions.push(Action::End(event)),
-                Status::Scheduled | Status::Over { .. } => {}
+                Status::Over { .. } => self.actions_of_others(setup, event, actions),
             }
-            if setup.slots_expire {
+            if !setup.has(Rule::NoExpiry) {
                 let machines = (0..setup.machines).filter(|&machine| self.holds_slot(machine, event));
                 actions.extend(machines.map(|machine| Action::Expire { event, machine }));
             }
         }
     }
 
-    fn actions_of(&self, setup: &Setup, parts: &[Vec<Part>], machine: usize, event: usize, actions: &mut Vec<Action>) {
-        let status = self.status[event];
-        let involved = &self.involved[machine][event];
+    /// What others do about the slots of an event that is over.
+    fn actions_of_others(&self, setup: &Setup, event: usize, actions: &mut Vec<Action>) {
+        if !self.presence.contains(&Presence::Beating) {
+            return;
+        }
+        let may_free = |machine: &usize| !self.presence[*machine].is_alive() || !setup.has(Rule::SilenceFirst);
+        let holders = (0..setup.machines).filter(may_free).filter(|&machine| self.holds_slot(machine, event));
+        actions.extend(holders.map(|holder| Action::Free { holder, event }));
+    }
+
+    pub(crate) fn actions_of(&self, protocol: &Protocol, machine: usize, event: usize, actions: &mut Vec<Action>) {
+        let setup = &protocol.setup;
+        let (status, involved) = (self.status[event], self.involved[machine][event]);
         let is_over = matches!(status, Status::Over { .. });
+        let has_daemon = self.presence[machine] == Presence::Beating;
+        if involved.is_late && has_daemon && !involved.has_recovered() && !self.is_occupied(machine, event) {
+            actions.push(Action::Occupy(machine, event));
+        }
+        let releases_early = is_over && !involved.has_recovered() && !setup.has(Rule::KeptUntilRecovery)
+            || involved.phase == Phase::Lost && !setup.has(Rule::OwnDocument);
+        if releases_early && self.holds_slot(machine, event) {
+            actions.push(Action::ReleaseEarly(machine, event));
+        }
         match involved.phase {
             Phase::NotConcerned | Phase::Done => {}
-            Phase::Releasing => actions.push(Action::Step(machine, event, Outcome::Usual)),
+            Phase::Releasing if has_daemon => actions.push(Action::Step(machine, event, Outcome::Usual)),
+            Phase::Releasing => {}
+            Phase::Lost if is_over && !setup.has(Rule::NoGhosts) => {}
             // The watcher ends what it does about an event that is over.
             _ if is_over => actions.push(Action::Recover(machine, event)),
-            Phase::Idle | Phase::Ready if status != Status::Scheduled => {}
+            Phase::Idle | Phase::Lost | Phase::Ready if status != Status::Scheduled => {}
             Phase::Preparing => actions.push(Action::Prepared(machine, event)),
             Phase::Posting => actions.push(Action::Post(machine, event)),
-            Phase::Idle | Phase::AskPrepare | Phase::Ready | Phase::AskApprove => {
-                let part = &parts[machine][event];
-                actions.push(Action::Step(machine, event, Outcome::Usual));
-                let next = if setup.atomic {
-                    self.read_until_change(setup, part, (machine, event), false).next(part, false)
-                } else {
-                    involved.next(part, false)
-                };
-                if setup.lost_replies && matches!(next, Step::ChangeEvent(_) | Step::ChangeGroup(..)) {
-                    actions.push(Action::Step(machine, event, Outcome::ReplyLost));
-                    actions.push(Action::Step(machine, event, Outcome::RequestLost));
+            Phase::Idle | Phase::Lost | Phase::AskPrepare | Phase::Ready | Phase::AskApprove => {
+                if has_daemon {
+                    self.steps(protocol, (machine, event), actions);
                 }
-                let stale = match next {
-                    Step::ReadEvent => self.event_registers[event].is_stale(),
-                    Step::ReadGroup(index) => self.group(setup, part, index).1.is_stale(),
-                    _ => false,
-                };
-                if setup.stale_reads && stale {
-                    actions.push(Action::Step(machine, event, Outcome::Stale));
-                }
-                let is_decided = self.event_registers[event].current.go.is_some();
-                let reads_event = matches!(next, Step::ReadEvent | Step::Answer(_));
-                if reads_event && is_decided && !setup.no_take_over {
-                    actions.push(Action::Step(machine, event, Outcome::Waited));
+                let is_called = setup.last_call && setup.has(Rule::LastCall) && status == Status::Scheduled;
+                if is_called && involved.phase.is_in_service() {
+                    actions.push(Action::LastCall(machine, event));
                 }
             }
         }
-        let is_silent = |other: &usize| matches!(self.presence[*other], Presence::Silent | Presence::Forgotten);
-        if is_over && (0..setup.machines).any(|other| is_silent(&other)) {
-            let dead = (0..setup.machines).filter(|other| is_silent(other) && self.holds_slot(*other, event));
-            actions.extend(dead.map(|dead| Action::Free { by: machine, dead, event }));
+    }
+
+    /// The next step of the protocol, and how it can end.
+    fn steps(&self, protocol: &Protocol, (machine, event): (usize, usize), actions: &mut Vec<Action>) {
+        let setup = &protocol.setup;
+        let mut can_end = |outcome| actions.push(Action::Step(machine, event, outcome));
+        can_end(Outcome::Usual);
+        let kind = self.take(protocol, (machine, event), Outcome::Usual).kind;
+        if setup.lost_replies && kind == Kind::Change {
+            can_end(Outcome::ReplyLost);
+            can_end(Outcome::RequestLost);
+        }
+        if setup.stale_reads && matches!(kind, Kind::ReadOfStale { .. }) {
+            can_end(Outcome::Stale);
+        }
+        let is_decided = self.event_registers[event].current.go.is_some();
+        let reads_event = matches!(kind, Kind::Read | Kind::ReadOfStale { of_event: true });
+        if reads_event && is_decided && setup.has(Rule::TakeOver) {
+            can_end(Outcome::Waited);
         }
     }
 
+    fn take(&self, protocol: &Protocol, at: (usize, usize), outcome: Outcome) -> Taken {
+        protocol.take(Moment {
+            at,
+            outcome,
+            involved: self.involved[at.0][at.1],
+            event_register: self.event_registers[at.1],
+            group_registers: self.group_registers,
+            silent: self.presence.map(Presence::is_silent),
+        })
+    }
+
     /// What is after an action. `None`: it changes nothing.
-    pub(crate) fn after(&self, setup: &Setup, parts: &[Vec<Part>], action: Action) -> Option<Self> {
-        let mut next = self.clone();
-        next.apply(setup, parts, action);
+    pub(crate) fn after(&self, protocol: &Protocol, action: Action) -> Option<Self> {
+        let mut next = *self;
+        next.apply(protocol, action);
         (next != *self).then_some(next)
     }
 
-    pub(crate) fn apply(&mut self, setup: &Setup, parts: &[Vec<Part>], action: Action) {
+    pub(crate) fn apply(&mut self, protocol: &Protocol, action: Action) {
+        let setup = &protocol.setup;
         match action {
-            Action::Step(machine, event, outcome) => {
-                self.step(setup, &parts[machine][event], (machine, event), outcome);
+            Action::Step(machine, event, outcome) => self.step(protocol, (machine, event), outcome),
+            Action::LastCall(machine, event) => {
+                // What is drained already stays so: it is done once more.
+                let involved = &mut self.involved[machine][event];
+                (involved.phase, involved.is_late) = (Phase::Preparing, true);
+                self.leaving[machine] |= setup.is_final(event);
+            }
+            Action::Occupy(machine, event) => {
+                let change = GroupChange::Occupy { event_id: event_id(event).to_owned(), machine: name(machine) };
+                for (register, (members, _)) in self.group_registers.iter_mut().zip(&setup.groups) {
+                    if members.contains(&machine) {
+                        change_group(setup, register, std::slice::from_ref(&change));
+                    }
+                }
             }
             Action::Prepared(machine, event) => {
                 let involved = &mut self.involved[machine][event];
@@ -161,237 +231,150 @@ impl World {
             }
             Action::LosePost(event) => self.posted[event] = false,
             Action::NotBefore(event) => {
+                self.broken.l2 |= setup.last_call && self.has_late_starter(setup, event);
                 self.status[event] = Status::Forced;
-                self.unreserve(setup, event);
+                self.unreserve(setup, |next, _| next == event_id(event));
+            }
+            Action::Cancel(event) => {
+                self.status[event] = Status::Over { approved: false };
+                self.unreserve(setup, |next, _| next == event_id(event));
             }
             Action::End(event) => {
                 self.status[event] = Status::Over { approved: self.status[event] == Status::Approved };
                 self.posted[event] = false;
+                // By who sees that it is over. A question that was asked before `NotBefore` may have reserved the group after it.
+                self.unreserve(setup, |next, _| next == event_id(event));
             }
             Action::Recover(machine, event) => {
-                let involved = &mut self.involved[machine][event];
-                *involved = Involvement { phase: Phase::Releasing, is_ready: false, progress: Progress::default() };
-            }
-            Action::Free { dead, event, .. } => self.release(setup, parts, dead, event),
-            Action::Crash { machine, state_kept } => {
-                self.crashes -= 1;
-                for involved in &mut self.involved[machine] {
-                    involved.progress = Progress::default();
-                    involved.phase = match involved.phase {
-                        Phase::NotConcerned | Phase::Releasing | Phase::Done => involved.phase,
-                        Phase::Ready | Phase::AskApprove | Phase::Posting if state_kept => Phase::Ready,
-                        _ => Phase::Idle,
-                    };
+                self.involved[machine][event] = Involvement::new(Phase::Releasing);
+                if setup.is_final(event) && setup.has(Rule::LeavingTakenBack) {
+                    self.leaving[machine] = false;
                 }
             }
+            Action::ReleaseEarly(machine, event) => self.release(setup, machine, |id| id == event_id(event)),
+            Action::Free { holder, event } => self.release(setup, holder, |id| id == event_id(event)),
+            Action::Crash { machine, state_kept } => {
+                self.crashes -= 1;
+                self.restart(machine, state_kept, Phase::Idle);
+            }
+            Action::LoseState(machine) => {
+                self.losses -= 1;
+                self.leaving[machine] = false;
+                self.restart(machine, false, Phase::Lost);
+            }
             Action::Die(machine) => {
-                self.deaths -= 1;
+                if !self.is_taken(setup, machine) {
+                    self.deaths -= 1;
+                }
                 self.presence[machine] = Presence::Silent;
             }
-            Action::Forget(machine) => self.presence[machine] = Presence::Forgotten,
-            Action::Expire { event, machine } => {
-                // The machine may be out of service still.
-                self.broken.s5 |= self.is_alive(machine) && self.is_out(setup, machine);
-                self.release(setup, parts, machine, event);
+            Action::Hush(machine) => {
+                self.silences -= 1;
+                self.presence[machine] = Presence::Hushed;
             }
+            Action::Resume(machine) => self.presence[machine] = Presence::Beating,
+            Action::Forget(machine) => {
+                self.presence[machine] = Presence::Forgotten;
+                self.unreserve(setup, |_, by| *by == name(machine));
+                if self.leaving[machine] {
+                    self.release(setup, machine, |_| true);
+                }
+            }
+            Action::Expire { event, machine } => self.release(setup, machine, |id| id == event_id(event)),
         }
     }
 
-    /// Frees a machine's slots, in all groups.
-    fn release(&mut self, setup: &Setup, parts: &[Vec<Part>], machine: usize, event: usize) {
-        let part = &parts[machine][event];
-        for register in &mut self.group_registers {
-            let mut group = (*register.current).clone();
-            let is_it = |id: &str, holder: &Name| *id == part.event.id && *holder == part.machine;
-            for change in group.releases(is_it) {
-                change.apply(&mut group, 0);
-            }
-            if group != *register.current {
-                register.put(Arc::new(group), setup.stale_reads);
-            }
+    /// The processes of a machine are started again. The application stays as it is, until it is prepared again.
+    fn restart(&mut self, machine: usize, state_kept: bool, phase: Phase) {
+        for involved in &mut self.involved[machine] {
+            involved.progress = Default::default();
+            involved.phase = match involved.phase {
+                Phase::NotConcerned | Phase::Done => involved.phase,
+                // The audit file shows that the machine has recovered.
+                Phase::Releasing if phase == Phase::Idle => involved.phase,
+                Phase::Ready | Phase::AskApprove | Phase::Posting if state_kept => Phase::Ready,
+                _ => phase,
+            };
         }
-        debug_assert!(setup.slots_expire || !self.holds_slot(machine, event));
+    }
+
+    /// Frees a machine's slots, in all groups. It may be out of service still.
+    fn release(&mut self, setup: &Setup, machine: usize, is_of: impl Fn(&str) -> bool) {
+        let is_free_too_early = |event: usize| {
+            let is_gone = !self.presence[machine].is_alive()
+                && (matches!(self.status[event], Status::Over { .. }) || self.has_left(setup, machine));
+            is_of(event_id(event)) && self.holds_slot(machine, event) && !is_gone && self.is_out_for(machine, event)
+        };
+        self.broken.s5 |= (0..setup.events.len()).any(is_free_too_early);
+        for register in &mut self.group_registers {
+            let changes = register.current.releases(|id, holder| is_of(id) && *holder == name(machine));
+            change_group(setup, register, &changes);
+        }
     }
 
     /// The next step of the protocol.
-    fn step(&mut self, setup: &Setup, part: &Part, (machine, event): (usize, usize), outcome: Outcome) {
-        let mut involved = self.involved[machine][event].clone();
-        if involved.phase == Phase::Releasing {
-            self.step_of_release(setup, part, (machine, event));
-            return;
-        }
-        involved.phase = involved.phase.asking();
-        if setup.atomic {
-            involved = self.read_until_change(setup, part, (machine, event), outcome == Outcome::Waited);
-        }
-        match involved.next(part, outcome == Outcome::Waited) {
-            Step::ReadEvent => involved.progress.saw_event(self.event_registers[event].read(outcome)),
-            Step::ReadGroup(index) => {
-                let register = self.group(setup, part, index).1.read(outcome);
-                involved.progress.saw_group(index, register);
-            }
-            Step::LookAtMembers => involved.progress.saw_members(self.seen(setup, part)),
-            Step::ChangeEvent(change) => {
-                let register = &mut self.event_registers[event];
-                let mut seen = involved.progress.event().expect("it was read").clone();
-                if setup.marks_apart && matches!(change, EventChange::Mark(..)) && seen.go == register.current.go {
-                    seen = register.current.clone();
-                }
-                let mut value = (*seen).clone();
-                change.apply(&mut value, 0);
-                let value = Arc::new(value);
-                let fits = setup.plain_writes || register.current == seen;
-                let is_done = fits && outcome != Outcome::RequestLost;
-                if is_done {
-                    register.put(value.clone(), setup.stale_reads);
-                }
-                match outcome {
-                    Outcome::ReplyLost | Outcome::RequestLost => involved.progress.event_unknown(),
-                    _ if is_done => involved.progress.wrote_event(&change, value),
-                    _ => involved.progress.event_conflict(),
-                }
-                if is_done && matches!(change, EventChange::Go(_)) {
-                    self.broken.s2 |= !self.all_ready(setup, event);
-                    self.broken.s1 |=
-                        !part.event.resources.iter().all(|name| self.event_registers[event].current.is_ready(name));
-                }
-            }
-            Step::ChangeGroup(index, change) => {
-                let seen = involved.progress.group(index).expect("it was read").clone();
-                let mut value = (*seen).clone();
-                change.apply(&mut value, 0);
-                let (value, at) = (Arc::new(value), self.group(setup, part, index).0);
-                let register = &mut self.group_registers[at];
-                let is_done = (setup.plain_writes || register.current == seen) && outcome != Outcome::RequestLost;
-                if is_done {
-                    register.put(value.clone(), setup.stale_reads);
-                    let is_new =
-                        matches!(&change, GroupChange::Claim { event_id, slots, .. } if !seen.has(event_id, slots));
-                    // Between a look and a swap that are apart a machine can fall silent.
-                    self.broken.s4 |= is_new && setup.atomic && self.exceeds(setup, part, index, &value);
-                }
-                match outcome {
-                    Outcome::ReplyLost | Outcome::RequestLost => involved.progress.group_unknown(index),
-                    _ if is_done => involved.progress.wrote_group(index, &change, value),
-                    _ => involved.progress.group_conflict(index),
-                }
-            }
-            Step::Answer(_) => {}
-        }
-        if let Step::Answer(answer) = involved.next(part, outcome == Outcome::Waited) {
-            let is_decided = involved.progress.event().is_some_and(|event| event.go.is_some());
-            involved.progress.forget_reads();
-            involved.progress.recall_members(None);
-            involved.phase = match (involved.phase, answer) {
-                (Phase::AskPrepare, Answer::Open) => {
-                    // After the decision this machine is only put again into the state that it is in.
-                    involved.is_ready &= is_decided;
-                    Phase::Preparing
-                }
-                (Phase::AskPrepare, _) => Phase::Idle,
-                (_, Answer::Open) => Phase::Posting,
-                _ => Phase::Ready,
-            };
-        }
-        if setup.atomic {
-            involved.progress.forget_reads();
-            involved.progress.recall_members(None);
-        }
-        self.involved[machine][event] = involved;
+    fn step(&mut self, protocol: &Protocol, (machine, event): (usize, usize), outcome: Outcome) {
+        let taken = self.take(protocol, (machine, event), outcome);
+        self.involved[machine][event] = taken.involved;
+        self.event_registers[event] = taken.event_register;
+        self.group_registers = taken.group_registers;
+        self.leaving[machine] |= protocol.setup.is_final(event) && taken.involved.phase == Phase::Preparing;
+        self.broken.s1 |= taken.lacks_marks;
+        self.broken.s2 |= taken.decides && !self.all_ready(&protocol.setup, event);
+        self.broken.s4 |= taken.exceeds;
+        self.broken.l3 |= taken
+            .overtakes
+            .is_some_and(|(next, by)| self.status[next] == Status::Scheduled && self.presence[by] == Presence::Beating);
     }
 
-    /// What a machine knows after it has read what it needs for its next change or its answer.
-    fn read_until_change(&self, setup: &Setup, part: &Part, at: (usize, usize), has_waited: bool) -> Involvement {
-        let mut involved = self.involved[at.0][at.1].clone();
-        involved.phase = involved.phase.asking();
-        loop {
-            match involved.next(part, has_waited) {
-                Step::ReadEvent => involved.progress.saw_event(self.event_registers[at.1].current.clone()),
-                Step::ReadGroup(index) => {
-                    involved.progress.saw_group(index, self.group(setup, part, index).1.current.clone());
-                }
-                Step::LookAtMembers => involved.progress.saw_members(self.seen(setup, part)),
-                Step::ChangeEvent(_) | Step::ChangeGroup(..) | Step::Answer(_) => return involved,
-            }
-        }
-    }
-
-    /// What is seen of the machines of each of a part's groups.
-    fn seen(&self, setup: &Setup, part: &Part) -> Arc<[Seen]> {
-        let seen = |index: usize| {
-            let (at, _) = self.group(setup, part, index);
-            let silent = |machine: &&usize| self.presence[**machine] == Presence::Silent && !setup.ignores_silence;
-            let silent = setup.groups[at].0.iter().filter(silent).map(|&machine| name(machine)).collect();
-            Seen { limit: setup.groups[at].1, silent }
-        };
-        (0..part.shares.len()).map(seen).collect()
-    }
-
-    /// Whether more machines hold slots or are silent than may, and others than those of this part's event.
-    fn exceeds(&self, setup: &Setup, part: &Part, index: usize, register: &GroupRegister) -> bool {
-        let (members, limit) = &setup.groups[self.group(setup, part, index).0];
-        let held = register.held();
-        let is_out = |machine: &&usize| self.presence[**machine] == Presence::Silent || held.contains(&name(**machine));
-        let out: Vec<_> = members.iter().filter(is_out).collect();
-        out.len() > *limit as usize && !out.iter().all(|machine| part.event.resources.contains(&name(**machine)))
-    }
-
-    pub(crate) fn is_alive(&self, machine: usize) -> bool {
-        self.presence[machine] == Presence::Beating
-    }
-
-    /// Back in service, a machine takes itself out of the groups: it reads, and swaps. With plain writes anything can happen
-    /// between the two, so that the value that was read is kept.
-    fn step_of_release(&mut self, setup: &Setup, part: &Part, (machine, event): (usize, usize)) {
-        let involved = &mut self.involved[machine][event];
-        for index in 0..part.shares.len() {
-            let at =
-                setup.groups.iter().enumerate().position(|(at, _)| part.shares[index].group == format!("group-{at}"));
-            let register = &mut self.group_registers[at.expect("a group of the setup")];
-            let Some(seen) = involved.progress.group(index).cloned() else {
-                involved.progress.saw_group(index, register.current.clone());
-                return;
-            };
-            let is_it = |id: &str, holder: &Name| *id == part.event.id && *holder == part.machine;
-            let Some(change) = seen.releases(is_it).pop() else { continue };
-            let mut value = (*seen).clone();
-            change.apply(&mut value, 0);
-            if setup.plain_writes || register.current == seen {
-                let value = Arc::new(value);
-                register.put(value.clone(), setup.stale_reads);
-                involved.progress.wrote_group(index, &change, value);
-            } else {
-                involved.progress.group_conflict(index);
-            }
-            return;
-        }
-        *involved = Involvement { phase: Phase::Done, is_ready: false, progress: Progress::default() };
-    }
-
-    /// The event does not wait for slots any more: the group is not reserved for it.
-    fn unreserve(&mut self, setup: &Setup, event: usize) {
-        let change = GroupChange::Unreserve { event_id: format!("event-{event}") };
+    /// Groups are not reserved any more, where this holds of the event's id and of who reserved it.
+    fn unreserve(&mut self, setup: &Setup, is_past: impl Fn(&str, &Name) -> bool) {
         for register in &mut self.group_registers {
-            let mut group = (*register.current).clone();
-            change.apply(&mut group, 0);
-            if group != *register.current {
-                register.put(Arc::new(group), setup.stale_reads);
+            let next = register.current.next.as_ref().filter(|next| is_past(&next.event_id, &next.by));
+            if let Some(event_id) = next.map(|next| next.event_id.clone()) {
+                change_group(setup, register, &[GroupChange::Unreserve { event_id }]);
             }
         }
     }
 
-    /// The register of a part's group, and its index.
-    fn group(&self, setup: &Setup, part: &Part, index: usize) -> (usize, &Register<GroupRegister>) {
-        let at = (0..setup.groups.len()).find(|at| part.shares[index].group == format!("group-{at}"));
-        let at = at.expect("a group of the setup");
-        (at, &self.group_registers[at])
+    /// Whether a machine that lives has not begun to prepare for an event.
+    fn has_late_starter(&self, setup: &Setup, event: usize) -> bool {
+        let is_late =
+            |&machine: &usize| self.presence[machine].is_alive() && self.involved[machine][event].phase.is_in_service();
+        setup.events[event].iter().any(is_late)
     }
 
-    fn holds_slot(&self, machine: usize, event: usize) -> bool {
-        let id = format!("event-{event}");
-        let holds =
-            |group: &GroupRegister| group.claims.get(&id).is_some_and(|claim| claim.slots.contains(&name(machine)));
-        self.group_registers.iter().any(|register| holds(&register.current))
+    /// Whether an event is taking the machine away.
+    pub(crate) fn is_taken(&self, setup: &Setup, machine: usize) -> bool {
+        let takes = |event: usize| {
+            setup.is_final(event)
+                && setup.events[event].contains(&machine)
+                && matches!(self.status[event], Status::Approved | Status::Forced)
+        };
+        (0..setup.events.len()).any(takes)
+    }
+
+    /// Whether a machine ended that had prepared for an event after which it does not come back.
+    fn has_left(&self, setup: &Setup, machine: usize) -> bool {
+        let is_prepared = |event: usize| setup.is_final(event) && !self.involved[machine][event].has_recovered();
+        self.leaving[machine] && (0..setup.events.len()).any(is_prepared)
+    }
+
+    pub(crate) fn holds_slot(&self, machine: usize, event: usize) -> bool {
+        let claims = |register: &Register<GroupRegister>| {
+            let claim = register.current.claims.get(event_id(event));
+            claim.is_some_and(|claim| claim.slots.contains(&name(machine)))
+        };
+        self.group_registers.iter().any(claims)
+    }
+
+    /// Whether it is written that a machine is out of service by a last call.
+    fn is_occupied(&self, machine: usize, event: usize) -> bool {
+        let says = |register: &Register<GroupRegister>| {
+            let claim = register.current.claims.get(event_id(event));
+            claim.is_some_and(|claim| claim.late.contains(&name(machine)))
+        };
+        self.group_registers.iter().any(says)
     }
 
     /// Whether every machine of the event has been drained and is still.
@@ -399,18 +382,45 @@ impl World {
         setup.events[event].iter().all(|&machine| self.involved[machine][event].is_ready)
     }
 
-    /// Whether this machine is out of service because of us: drained or being drained, or affected by an event that was approved,
+    /// Whether this machine is out of service for an event: drained or being drained, or affected by an event that was approved,
     /// until it has recovered. A dead machine is so until the event is over.
-    pub(crate) fn is_out(&self, setup: &Setup, machine: usize) -> bool {
-        (0..setup.events.len()).filter(|event| setup.events[*event].contains(&machine)).any(|event| {
-            let involved = &self.involved[machine][event];
-            let has_recovered = matches!(involved.phase, Phase::Releasing | Phase::Done);
-            let is_drained = involved.is_ready || involved.phase == Phase::Preparing;
-            match self.status[event] {
-                Status::Scheduled | Status::Forced => is_drained,
-                Status::Approved => true,
-                Status::Over { approved } => self.is_alive(machine) && (is_drained || approved && !has_recovered),
+    fn is_out_for(&self, machine: usize, event: usize) -> bool {
+        let involved = self.involved[machine][event];
+        let is_drained = involved.is_ready || involved.phase == Phase::Preparing;
+        match self.status[event] {
+            _ if involved.phase == Phase::NotConcerned => false,
+            Status::Scheduled | Status::Forced => is_drained,
+            Status::Approved => true,
+            Status::Over { approved } => {
+                self.presence[machine].is_alive() && (is_drained || approved && !involved.has_recovered())
             }
+        }
+    }
+
+    /// Whether the gate took this machine out of service: not by its last call, and not one that has left for good.
+    fn counts(&self, setup: &Setup, machine: usize) -> bool {
+        let has_left = self.presence[machine] == Presence::Forgotten && self.has_left(setup, machine);
+        let is_out = |event: usize| self.is_out_for(machine, event) && !self.involved[machine][event].is_late;
+        !has_left && (0..setup.events.len()).any(is_out)
+    }
+
+    /// S4, as it is at this moment.
+    pub(crate) fn keeps_limits(&self, setup: &Setup) -> bool {
+        setup.groups.iter().all(|(members, limit)| {
+            let out = || members.iter().filter(|&&machine| self.counts(setup, machine));
+            out().count() <= *limit as usize
+                || setup.events.iter().any(|event| out().all(|machine| event.contains(machine)))
         })
+    }
+}
+
+/// Changes a group's register as it is.
+fn change_group(setup: &Setup, register: &mut Register<GroupRegister>, changes: &[GroupChange]) {
+    let mut group = (*register.current).clone();
+    for change in changes {
+        change.apply(&mut group, 0);
+    }
+    if group != *register.current {
+        register.put(group, setup.stale_reads);
     }
 }
