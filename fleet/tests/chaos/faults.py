@@ -1,0 +1,176 @@
+"""What is done to machines and to their store. Each fault ends by itself."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+import signal
+import time
+from collections.abc import Callable
+
+from engines import Engine
+from fleet import PARTS, Journal, Machine, Timings
+
+
+class Faults:
+    """Disturbs one machine or the store again and again."""
+
+    def __init__(
+        self, machines: list[Machine], engine: Engine, timings: Timings, journal: Journal, chance: random.Random
+    ) -> None:
+        self.machines, self.engine, self.timings, self.journal, self.chance = machines, engine, timings, journal, chance
+        self.due: list[tuple[float, int, Callable[[], None]]] = []
+        self.number = itertools.count()
+        self.servers = list({id(machine.server): machine.server for machine in machines}.values())
+        self.seen = {id(server): 0 for server in self.servers}
+        self.removable = len(machines) // 10 if timings.ends_machines else 0
+        self.next = time.monotonic() + 3
+        self.next_of_store = time.monotonic() + chance.uniform(8, 20)
+
+    def later(self, seconds: float, work: Callable[[], None]) -> None:
+        heapq.heappush(self.due, (time.monotonic() + seconds, next(self.number), work))
+
+    def pass_time(self) -> None:
+        """Ends what is due, and begins what chance wants."""
+        self.end_due(time.monotonic())
+        self.reboot()
+        if time.monotonic() >= self.next:
+            self.next = time.monotonic() + self.chance.uniform(0.2, 2)
+            machine = self.chance.choice(self.machines)
+            if not machine.is_disturbed and not machine.off:
+                self.disturb(machine)
+        if time.monotonic() >= self.next_of_store:
+            self.next_of_store = time.monotonic() + self.chance.uniform(15, 40)
+            self.disturb_store()
+
+    def end_due(self, until: float) -> None:
+        while self.due and self.due[0][0] <= until:
+            heapq.heappop(self.due)[2]()
+
+    def end_all(self) -> None:
+        """Ends all faults. Machines that were removed stay away."""
+        self.end_due(float("inf"))
+
+    def disturb(self, machine: Machine) -> None:
+        faults = [self.kill] * 4 + [self.stop] * 2 + [self.switch_off]
+        if machine.proxy:
+            faults += [self.silence, self.refuse, self.cut]
+        if self.removable and self.chance.random() < 0.1:
+            faults = [self.remove]
+        self.chance.choice(faults)(machine)
+
+    def parts(self) -> tuple[str, ...]:
+        return self.chance.choice([("watcher",), ("daemon",), PARTS])
+
+    def for_a_while(self, machine: Machine, what: str, seconds: float, end: Callable[[], None]) -> None:
+        machine.is_disturbed = True
+        has_ended = self.journal.begin(machine.name, what)
+
+        def work() -> None:
+            end()
+            machine.is_disturbed = False
+            has_ended()
+
+        self.later(seconds, work)
+
+    def kill(self, machine: Machine) -> None:
+        parts = self.parts()
+        machine.kill(parts)
+        self.for_a_while(
+            machine, f"killed {' and '.join(parts)}", self.chance.uniform(0, 4), lambda: machine.start(parts)
+        )
+
+    def stop(self, machine: Machine) -> None:
+        parts = self.parts()
+        machine.signal(parts, signal.SIGSTOP)
+        self.for_a_while(
+            machine,
+            f"stopped {' and '.join(parts)}",
+            self.chance.uniform(1, self.timings.pause_max),
+            lambda: machine.signal(parts, signal.SIGCONT),
+        )
+
+    def silence(self, machine: Machine) -> None:
+        assert machine.proxy
+        machine.proxy.silence()
+        self.for_a_while(machine, "silent store", self.chance.uniform(1, self.timings.pause_max), machine.proxy.heal)
+
+    def refuse(self, machine: Machine) -> None:
+        assert machine.proxy
+        machine.proxy.refuse()
+        self.for_a_while(
+            machine, "refused connections", self.chance.uniform(1, self.timings.pause_max), machine.proxy.heal
+        )
+
+    def cut(self, machine: Machine) -> None:
+        assert machine.proxy
+        machine.proxy.cut()
+        self.for_a_while(machine, "cut connections", 0, lambda: None)
+
+    def switch_off(self, machine: Machine) -> None:
+        """The machine is switched off while it is in service, and comes back with a new disk."""
+        if not machine.is_out():
+            self.boot(machine, self.chance.uniform(4, 6), loses_disk=True)
+
+    def boot(self, machine: Machine, seconds: float, loses_disk: bool) -> None:
+        machine.kill()
+
+        def on() -> None:
+            # A preparation that was under way when its watcher was killed goes on for some seconds. Nobody has a new
+            # disk while it is out of service for an event that has not started: it would be in service, and still
+            # marked as ready.
+            kind, event = machine.last_step()
+            if loses_disk and not (kind == "prepare" and event in machine.server.open):
+                machine.lose_disk()
+                self.journal.begin(machine.name, "lost disk")()
+            machine.start()
+
+        self.for_a_while(machine, "off", seconds, on)
+
+    def remove(self, machine: Machine) -> None:
+        """The machine is deleted, without an event."""
+        if machine.is_out() or machine.is_skewed:
+            return
+        self.removable -= 1
+        self.end(machine, "removed")
+
+    def end(self, machine: Machine, what: str) -> None:
+        machine.kill()
+        machine.is_disturbed = True
+        self.journal.begin(machine.name, what)()
+
+    def reboot(self) -> None:
+        """What has started takes machines down: most are back soon, some late, some with a new disk, some never."""
+        for server in self.servers:
+            for event, event_type in server.started[self.seen[id(server)] :]:
+                self.seen[id(server)] += 1
+                for machine in self.machines:
+                    is_hit = machine.server is server and machine.last_step() == ("prepare", event)
+                    if not is_hit or machine.is_disturbed or machine.off:
+                        continue
+                    if event_type == "Terminate" and not machine.is_skewed:
+                        self.end(machine, "terminated")
+                    elif (dice := self.chance.random()) < 0.6:
+                        seconds = self.chance.uniform(4, self.timings.boot_max if dice < 0.2 else 6)
+                        self.boot(machine, seconds, loses_disk=self.chance.random() < 0.3)
+
+    def disturb_store(self) -> None:
+        if not self.engine.process:
+            return
+        if self.engine.can_be_killed and self.chance.random() < 0.5:
+            has_ended = self.journal.begin("", "killed store")
+            self.engine.stop()
+            time.sleep(self.chance.uniform(0, 3))
+            self.engine.start()
+            has_ended()
+            return
+        has_ended = self.journal.begin("", "stopped store")
+        self.engine.signal(signal.SIGSTOP)
+
+        def go_on() -> None:
+            self.engine.signal(signal.SIGCONT)
+            has_ended()
+
+        self.next_of_store += 10
+        self.later(self.chance.uniform(1, min(8, self.timings.pause_max)), go_on)

@@ -1,0 +1,105 @@
+"""A connection between a daemon and its store that can fail: silence, refusal, cuts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Coroutine
+from typing import Any
+
+LOOP = asyncio.new_event_loop()
+
+
+def wait(work: Coroutine[Any, Any, None]) -> None:
+    """Does something in the thread of the proxies."""
+    asyncio.run_coroutine_threadsafe(work, LOOP).result(10)
+
+
+class Proxy:
+    """Listens on a port of its own, and passes on what it gets, both ways."""
+
+    def __init__(self, port: int) -> None:
+        """Stands before this port of the loopback interface."""
+        if not LOOP.is_running():
+            threading.Thread(target=LOOP.run_forever, daemon=True).start()
+        self.behind = port
+        self.port = 0
+        self.server: asyncio.Server | None = None
+        self.passes: asyncio.Event | None = None
+        self.writers: set[asyncio.StreamWriter] = set()
+        wait(self.listen())
+
+    async def listen(self) -> None:
+        if not self.passes:
+            self.passes = asyncio.Event()
+            self.passes.set()
+        self.server = await asyncio.start_server(self.connect, "127.0.0.1", self.port)
+        self.port = self.server.sockets[0].getsockname()[1]
+
+    async def connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writers.add(writer)
+        try:
+            there, back = await asyncio.open_connection("127.0.0.1", self.behind)
+        except OSError:
+            self.end(writer)
+            return
+        self.writers.add(back)
+        await asyncio.gather(self.pump(reader, back), self.pump(there, writer))
+        self.end(writer)
+        self.end(back)
+
+    async def pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        assert self.passes
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65536):
+                # What came meanwhile arrives late, as after a fault of the network.
+                await self.passes.wait()
+                writer.write(data)
+                await writer.drain()
+            writer.write_eof()
+
+    def end(self, writer: asyncio.StreamWriter) -> None:
+        self.writers.discard(writer)
+        writer.transport.abort()
+
+    def silence(self) -> None:
+        """Accepts connections, and passes nothing on."""
+
+        async def work() -> None:
+            assert self.passes
+            self.passes.clear()
+
+        wait(work())
+
+    def cut(self) -> None:
+        """Resets all connections."""
+
+        async def work() -> None:
+            for writer in list(self.writers):
+                self.end(writer)
+
+        wait(work())
+
+    def refuse(self) -> None:
+        """Resets all connections, and takes no more."""
+
+        async def work() -> None:
+            if self.server:
+                self.server.close()
+                self.server = None
+            for writer in list(self.writers):
+                self.end(writer)
+
+        wait(work())
+
+    def heal(self) -> None:
+        """Passes everything on again."""
+
+        async def work() -> None:
+            assert self.passes
+            self.passes.set()
+            if not self.server:
+                await self.listen()
+
+        wait(work())
