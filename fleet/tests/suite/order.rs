@@ -84,6 +84,8 @@ fn a_mark_is_for_the_event_as_it_is() {
         assert_eq!(not_yet(b.ask("approve", &changed)), format!("not ready: {missing}"), "{changed}");
     }
     b.wait_for_yes("prepare", &announced);
+    // A watcher that waits asks again; the mark of one that does not is withdrawn.
+    assert_eq!(not_yet(a.ask("approve", &announced)), "not ready: b");
     b.prepared("e");
     assert_eq!(b.ask("approve", &announced), Asked::Yes);
     assert_eq!(a.ask("approve", &announced), Asked::AnotherApproves);
