@@ -3,8 +3,13 @@
 //!
 //! [`config`] reads the file that `--config` names, and [`azure`] has what is asked of Azure.
 
+pub mod approvals;
 pub mod azure;
 pub mod config;
+pub mod hooks;
+pub mod journal;
+pub mod notice;
+pub mod store;
 
 #[cfg(test)]
 scheduled_events_test_support::nothing_is_left_over!();

@@ -347,7 +347,7 @@ mod tests {
             let saved = Saved { machine, ..Saved::default() };
             let mut entry = Entry::default();
             first.save(&mut entry, saved.clone()).await.expect("written");
-            let [(found, mut taken)] = &mut second.load().await.expect("an answer")[..] else { panic!("one machine") };
+            let (found, mut taken) = second.load().await.expect("an answer").remove(0);
             assert_eq!(found.machine, saved.machine);
             second.save(&mut taken, found.clone()).await.expect("written");
             let changed = Saved { session: "x".into(), ..saved };

@@ -344,11 +344,5 @@ fn gate_answer(phase: GatePhase, ended: &CommandOutcome) -> GateAnswer {
 /// The outcome of a command, for its record: `success`, or why it failed. A failure is also printed.
 fn outcome(label: &str, success: HookOutcome, ended: &CommandOutcome) -> HookOutcome {
     ended.log(label, diagnose);
-    match ended {
-        CommandOutcome::Succeeded => success,
-        CommandOutcome::Failed { .. } | CommandOutcome::NotStarted(_) => HookOutcome::Failed,
-        CommandOutcome::DeadlinePassed => HookOutcome::TimedOut,
-        CommandOutcome::Stopped => HookOutcome::Stopped,
-        CommandOutcome::Cancelled => HookOutcome::Cancelled,
-    }
+    ended.for_record(success)
 }

@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::limits::{EXIT_KILL_WAIT, EXIT_SIGNAL_WAIT, EXIT_TERMINATE_WAIT};
+use crate::record::HookOutcome;
 
 /// Something that a running command did.
 ///
@@ -91,6 +92,25 @@ impl CommandOutcome {
         };
         log(severity, &format!("the {label} command {problem}"));
         false
+    }
+
+    /// The outcome for the command's record: `success`, or why it did not succeed.
+    ///
+    /// ```
+    /// use scheduled_events::hooks::CommandOutcome;
+    /// use scheduled_events::record::HookOutcome;
+    ///
+    /// assert_eq!(CommandOutcome::Succeeded.for_record(HookOutcome::Ready), HookOutcome::Ready);
+    /// assert_eq!(CommandOutcome::DeadlinePassed.for_record(HookOutcome::Ready), HookOutcome::TimedOut);
+    /// ```
+    pub const fn for_record(&self, success: HookOutcome) -> HookOutcome {
+        match self {
+            Self::Succeeded => success,
+            Self::Failed { .. } | Self::NotStarted(_) => HookOutcome::Failed,
+            Self::DeadlinePassed => HookOutcome::TimedOut,
+            Self::Stopped => HookOutcome::Stopped,
+            Self::Cancelled => HookOutcome::Cancelled,
+        }
     }
 }
 

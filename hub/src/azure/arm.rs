@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use reqwest::{Method, StatusCode, Url};
+use scheduled_events_core::approval::acknowledge;
+use scheduled_events_core::{ResourceId, Text};
 use scheduled_events_fleet::http;
 use serde::Deserialize;
 
@@ -109,6 +111,15 @@ impl Arm {
         Ok(Self { client: client(REQUEST_TIME)?, management: config.management_url()?, identity })
     }
 
+    /// Approves events of a resource, for all machines that they affect.
+    ///
+    /// # Errors
+    /// What was refused. Of several events, some may have been approved.
+    pub async fn acknowledge(&self, resource_id: &str, event_ids: &[&str]) -> Result<(), ArmError> {
+        let (path, body) = approval(resource_id, event_ids).map_err(ArmError::NotSent)?;
+        self.send(Method::POST, &path, body).await.map(drop)
+    }
+
     /// Sends a request and returns the body of its response. `path` begins with `/` and has its query.
     ///
     /// # Errors
@@ -129,6 +140,20 @@ impl Arm {
         let body = http::body(response, RESPONSE_MAX).await.map_err(failed)?;
         if status.is_success() { Ok(body) } else { Err(ArmError::Refused(refusal(status, &body, pause))) }
     }
+}
+
+/// The path and the body of the request that approves events of a resource.
+///
+/// # Errors
+/// A sentence: the resource's id or an event's id is not valid.
+pub fn approval(resource_id: &str, event_ids: &[&str]) -> Result<(String, Option<Vec<u8>>), String> {
+    let resource = ResourceId::parse(Text::plain(resource_id)).map_err(|why| format!("{resource_id:?} is {why}"))?;
+    let request = acknowledge(resource, event_ids).map_err(|why| why.to_string())?;
+    let mut path = vec![0; request.path_len()];
+    let path = request.write_path(&mut path).map_err(|why| why.to_string())?.to_owned();
+    let mut body = vec![0; request.body_len()];
+    request.write_body(&mut body).map_err(|why| why.to_string())?;
+    Ok((path, (!body.is_empty()).then_some(body)))
 }
 
 /// The error of a response, in ARM's form if it has that.

@@ -1,0 +1,639 @@
+//! One machine: its session, its commands and its state. Each machine that has an open event, or is out of service, is a task of its
+//! own, so that none waits for another one's command.
+//!
+//! The session is the one of the command: the same policy, the same decisions, the same records. Where a watcher would poll the
+//! metadata service, the session gets the document that this service would have: the machine's open events, as the notices say.
+
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use scheduled_events::hooks::{CommandEvent, CommandLine, CommandOutcome, RunningCommand, log_refused};
+use scheduled_events::limits::COMMAND_TIME;
+use scheduled_events::record::{EventRecord, GateOutcome, HookOutcome, Record, event_key};
+use scheduled_events_core::{
+    AnswerOutcome, Cause, GateAnswer, GatePhase, Preparation, Report, RequestOutcome, Response, Session, SessionConfig,
+    Step, TrackedEvent, UnixMillis, UnixSeconds, VmNames,
+};
+use scheduled_events_fleet::log;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use crate::azure::arm::ArmError;
+use crate::hooks::Permit;
+use crate::notice::{Notice, State};
+use crate::shared::Shared;
+use crate::store::{Entry, MachineFacts, Saved, SavedEvent, StoreError};
+
+/// How many events of one machine are tracked at a time. Azure was never seen to announce more than two.
+pub const EVENTS: usize = 8;
+
+/// The session of one machine.
+type MachineSession = Session<EVENTS>;
+
+/// What a machine is told.
+pub enum Message {
+    /// An event of it changed. `done` is dropped once that is kept.
+    Notice {
+        /// What is known now.
+        notice: Rc<Notice>,
+        /// Dropped once it is kept.
+        done: Option<Done>,
+    },
+    /// A command may start.
+    Permit {
+        /// The attempt that waited for it.
+        attempt: u32,
+        /// Dropped when the command has ended.
+        permit: Permit,
+    },
+    /// A command did something.
+    Command {
+        /// Its attempt.
+        attempt: u32,
+        /// What it did.
+        event: CommandEvent,
+    },
+    /// The gate answered.
+    Gate {
+        /// The attempt that asked.
+        attempt: u32,
+        /// The answer.
+        answer: GateAnswer,
+    },
+    /// Azure answered to an approval.
+    Approved(Result<(), ArmError>),
+    /// Whether the machine's own watcher acts.
+    Agent(bool),
+    /// The hub stops: commands are ended.
+    Stop,
+}
+
+/// Tells who waits that something is kept, when it is dropped.
+pub type Done = mpsc::Sender<()>;
+
+/// What runs for an attempt.
+enum Running {
+    /// A command that waits for its turn.
+    Waiting { hook: Hook, task: JoinHandle<()> },
+    /// A command.
+    Command { hook: Hook, command: RunningCommand, _permit: Permit },
+    /// A question to the gate.
+    Question { phase: GatePhase, event: EventRecord, task: JoinHandle<()> },
+}
+
+/// A command to be run.
+#[derive(Clone)]
+struct Hook {
+    kind: Kind,
+    /// The event that it is for, and the others that ended, for a recovery.
+    events: Vec<EventRecord>,
+    deadline: Option<Duration>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Prepare { by_last_call: bool },
+    Recover,
+}
+
+/// A machine.
+pub struct Machine {
+    shared: Rc<Shared>,
+    facts: MachineFacts,
+    session: Box<MachineSession>,
+    /// The open events, and those that the machine is not recovered from, by their keys.
+    events: BTreeMap<String, Known>,
+    entry: Entry,
+    running: HashMap<u32, Running>,
+    /// The ids in the approval in progress.
+    posted: Vec<String>,
+    gate_answers: HashMap<(String, GatePhase), GateAnswer>,
+    /// Notices that are not kept yet.
+    pending: Vec<Done>,
+    sender: mpsc::UnboundedSender<Message>,
+    inbox: mpsc::UnboundedReceiver<Message>,
+    is_stopping: bool,
+}
+
+/// An event of the machine.
+struct Known {
+    event: EventRecord,
+    resource_id: String,
+    /// Whether it is over.
+    has_ended: bool,
+}
+
+impl Machine {
+    /// A machine of which something was announced. Tell it through the sender.
+    ///
+    /// # Errors
+    /// A sentence: the name is none that a session can have.
+    pub fn new(shared: Rc<Shared>, facts: MachineFacts) -> Result<(Self, mpsc::UnboundedSender<Message>), String> {
+        let (sender, inbox) = mpsc::unbounded_channel();
+        let machine = Self {
+            session: new_session(&shared, &facts)?,
+            shared,
+            facts,
+            events: BTreeMap::new(),
+            entry: Entry::default(),
+            running: HashMap::new(),
+            posted: Vec::new(),
+            gate_answers: HashMap::new(),
+            pending: Vec::new(),
+            sender: sender.clone(),
+            inbox,
+            is_stopping: false,
+        };
+        Ok((machine, sender))
+    }
+
+    /// A machine as an earlier process left it.
+    ///
+    /// # Errors
+    /// A sentence: what is kept is not valid.
+    pub fn restore(
+        shared: Rc<Shared>,
+        saved: Saved,
+        entry: Entry,
+    ) -> Result<(Self, mpsc::UnboundedSender<Message>), String> {
+        let (mut machine, sender) = Self::new(shared, saved.machine)?;
+        let snapshot = BASE64_STANDARD.decode(&saved.session).map_err(|error| error.to_string())?;
+        machine.session.restore(&snapshot).map_err(|error| error.to_string())?;
+        for SavedEvent { resource_id, has_ended, event } in saved.events {
+            machine.events.insert(event_key(&event.event_id), Known { event, resource_id, has_ended });
+        }
+        machine.entry = entry;
+        Ok((machine, sender))
+    }
+
+    /// Does what there is to do until the machine is in service and has no open event.
+    ///
+    /// # Errors
+    /// Another hub has taken over.
+    pub async fn run(mut self) -> Result<(), StoreError> {
+        // Fences a hub that worked before, if it still runs.
+        if !self.events.is_empty() {
+            self.save().await?;
+        }
+        loop {
+            while let Ok(message) = self.inbox.try_recv() {
+                self.on_message(message);
+            }
+            let until = self.act().await?;
+            self.save().await?;
+            self.pending.clear();
+            if self.is_over() {
+                // What was told meanwhile is lost with the inbox, so nobody can tell anything any more.
+                self.shared.forget(&self.facts.resource_id);
+                if let Ok(message) = self.inbox.try_recv() {
+                    self.shared.remember(&self.facts.resource_id, self.sender.clone());
+                    self.on_message(message);
+                    continue;
+                }
+                return self.shared.store.remove(&mut self.entry, &self.facts.resource_id).await;
+            }
+            if self.is_stopping && self.running.is_empty() {
+                return Ok(());
+            }
+            let wait = Duration::from_millis(until.millis_since(self.shared.clock.now()));
+            tokio::select! {
+                Some(message) = self.inbox.recv() => self.on_message(message),
+                () = sleep(wait) => {}
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.running.is_empty()
+            && self.session.is_idle()
+            && !self.session.awaits_answer()
+            && self.events.values().all(|known| known.has_ended)
+    }
+
+    /// Does what the session says until it has nothing to do. Returns when it has again.
+    async fn act(&mut self) -> Result<UnixMillis, StoreError> {
+        loop {
+            let now = self.set_time();
+            match self.session.next(now) {
+                Step::Wait { until } => return Ok(until),
+                Step::Get { .. } => self.poll(now),
+                Step::Report(report) => {
+                    let record = match report {
+                        Report::Change { change, event } => {
+                            self.shared.metrics.changed(change);
+                            Reported::Change(change, event_of(&self.events, event))
+                        }
+                        Report::Decision { decision, event } => {
+                            Reported::Decision(decision, event_of(&self.events, event))
+                        }
+                        Report::LastCall { event } => Reported::LastCall(event_of(&self.events, event)),
+                        report @ (Report::Problem(_) | Report::Untracked(_)) => {
+                            let time = self.shared.clock.time_of_day().seconds();
+                            self.shared.journal.record(&self.facts.resource_id, Record::from_report(&report, None), time);
+                            continue;
+                        }
+                    };
+                    self.report(&record);
+                }
+                // What an earlier process began is not begun again by one that stops.
+                Step::Prepare { .. } | Step::Recover { .. } | Step::Post { .. } if self.is_stopping => {
+                    return Ok(now.plus(1000));
+                }
+                Step::Prepare { event, attempt } => {
+                    let event = event_of(&self.events, event);
+                    let is_this = |waiting: &scheduled_events_core::Waiting| waiting.attempt == Some(attempt);
+                    let by_last_call =
+                        self.session.waiting(now).any(|(_, waiting)| is_this(&waiting) && waiting.by_last_call);
+                    self.save().await?;
+                    self.report(&Reported::Prepare(HookOutcome::Begun, event.clone()));
+                    // A machine that is out of service is known to be so, whatever ends the hub meanwhile.
+                    self.shared.journal.sync().await;
+                    let unknown = if event.not_before.is_some() { None } else { Some(COMMAND_TIME) };
+                    let deadline = self.shared.config.hooks.prepare_timeout.or(unknown);
+                    let hook = Hook { kind: Kind::Prepare { by_last_call }, events: vec![event], deadline };
+                    self.start(hook, attempt);
+                }
+                Step::Recover { event, own, attempt } => {
+                    let last = event_of(&self.events, event);
+                    let mut events = vec![last];
+                    if own {
+                        let key = event_key(&events[0].event_id);
+                        let others = self.session.recovering().filter(|event| event_key(event.event_id().as_str()) != key);
+                        events.extend(others.map(|event| event_of(&self.events, event)));
+                    }
+                    self.save().await?;
+                    self.start(Hook { kind: Kind::Recover, events, deadline: Some(COMMAND_TIME) }, attempt);
+                }
+                Step::Gate { event, phase, attempt } => {
+                    let event = event_of(&self.events, event);
+                    self.ask(phase, event, attempt);
+                }
+                Step::Cancel { attempt } => self.cancel(attempt),
+                Step::Post { .. } => {
+                    self.posted = self.session.posted().map(ToString::to_string).collect();
+                    self.save().await?;
+                    self.shared.journal.sync().await;
+                    self.post();
+                }
+            }
+        }
+    }
+
+    /// The session polls: it gets the document that the metadata service would have.
+    fn poll(&mut self, now: UnixMillis) {
+        let open = self.events.values().filter(|known| !known.has_ended);
+        let body = document(open.map(|known| &known.event));
+        let response = Response { status: 200, body: &body, ..Response::default() };
+        let outcome = self.session.on_response(&response, now);
+        if !matches!(outcome, RequestOutcome::Document | RequestOutcome::Unchanged | RequestOutcome::Stale) {
+            log::printable(&format!("error: the events of {} cannot be read: {outcome:?}", self.facts.resource_id));
+        }
+    }
+
+    fn on_message(&mut self, message: Message) {
+        let now = self.set_time();
+        match message {
+            Message::Notice { notice, done } => {
+                self.on_notice(&notice);
+                self.pending.extend(done);
+            }
+            Message::Permit { attempt, permit } => self.on_permit(attempt, permit),
+            Message::Command { attempt, event } => self.on_command(attempt, event, now),
+            Message::Gate { attempt, answer } => self.on_gate(attempt, answer, now),
+            Message::Approved(result) => self.on_approval(&result, now),
+            Message::Agent(has_agent) => self.set_agent(has_agent),
+            Message::Stop => {
+                self.is_stopping = true;
+                for running in self.running.values() {
+                    match running {
+                        Running::Command { command, .. } => command.terminate(),
+                        Running::Waiting { task, .. } | Running::Question { task, .. } => task.abort(),
+                    }
+                }
+                self.running.retain(|_, running| matches!(running, Running::Command { .. }));
+            }
+        }
+    }
+
+    fn on_notice(&mut self, notice: &Notice) {
+        for (text, known) in [(&mut self.facts.location, &notice.location), (&mut self.facts.zone, &notice.zone)] {
+            if !known.is_empty() {
+                text.clone_from(known);
+            }
+        }
+        let mut event = notice.event.clone();
+        // The session posts the id as it was seen first, and a Started event has no NotBefore any more.
+        if let Some(known) = self.events.get(&notice.key) {
+            event.event_id.clone_from(&known.event.event_id);
+            event.not_before = event.not_before.or(known.event.not_before);
+        }
+        let has_ended = notice.state.is_end();
+        let known = Known { event, resource_id: notice.resource_id.clone(), has_ended };
+        self.events.insert(notice.key.clone(), known);
+    }
+
+    fn set_agent(&mut self, has_agent: bool) {
+        if self.facts.has_agent == has_agent {
+            return;
+        }
+        self.facts.has_agent = has_agent;
+        // What this hub has prepared for it still recovers from: only a machine that is in service changes hands.
+        if self.session.out_of_service_since().is_none()
+            && self.running.is_empty()
+            && let Ok(session) = new_session(&self.shared, &self.facts)
+        {
+            self.session = session;
+        }
+    }
+
+    /// Starts a command once it is its turn.
+    fn start(&mut self, hook: Hook, attempt: u32) {
+        if self.command(hook.kind).is_none() {
+            let outcome = HookOutcome::NoCommand;
+            let (is_preparation, now) = (hook.kind != Kind::Recover, self.shared.clock.now());
+            let answer = if is_preparation {
+                self.session.prepared(attempt, Preparation::Failed)
+            } else {
+                self.session.recovered(attempt, true, now)
+            };
+            self.answered(answer, outcome, &hook);
+            return;
+        }
+        // A recovery waits for all preparations that wait.
+        let due = if hook.kind == Kind::Recover { None } else { Some(hook.events[0].not_before.unwrap_or(UnixSeconds(0))) };
+        let (pool, sender) = (self.shared.pool.clone(), self.sender.clone());
+        let task = tokio::task::spawn_local(async move {
+            let permit = pool.enter(due).await;
+            let _ = sender.send(Message::Permit { attempt, permit });
+        });
+        self.running.insert(attempt, Running::Waiting { hook, task });
+    }
+
+    fn command(&self, kind: Kind) -> Option<&CommandLine> {
+        let hooks = &self.shared.config.hooks;
+        if kind == Kind::Recover { hooks.recover.as_ref() } else { hooks.prepare.as_ref() }
+    }
+
+    fn on_permit(&mut self, attempt: u32, permit: Permit) {
+        let Some(Running::Waiting { hook, .. }) = self.running.remove(&attempt) else { return };
+        let Some(command) = self.command(hook.kind).cloned() else { return };
+        let MachineFacts { resource_id, name, location, zone, .. } = &self.facts;
+        let place = [("resource_id", resource_id), ("machine", name), ("location", location), ("zone", zone)];
+        let members = place.map(|(name, value)| (name, value.as_str()));
+        let names = place.map(|(name, _)| format!("SCHEDULED_EVENTS_{}", name.to_ascii_uppercase()));
+        let mut variables: Vec<(&str, &str)> =
+            names.iter().zip(members).map(|(name, (_, value))| (name.as_str(), value)).collect();
+        let attempt_text = attempt.to_string();
+        variables.push(("SCHEDULED_EVENTS_ATTEMPT", &attempt_text));
+        let printable = |event: &EventRecord| scheduled_events_core::record::Printable(&event.event_id).to_string();
+        let ids = hook.events.iter().map(printable).collect::<Vec<_>>().join("\n");
+        match hook.kind {
+            Kind::Recover => variables.push(("SCHEDULED_EVENTS_EVENT_IDS", &ids)),
+            Kind::Prepare { by_last_call: true } => variables.push(("SCHEDULED_EVENTS_LAST_CALL", "1")),
+            Kind::Prepare { by_last_call: false } => {}
+        }
+        let deadline = hook.deadline.and_then(|time| Instant::now().checked_add(time));
+        let sender = self.sender.clone();
+        let on_event = move |event| drop(sender.send(Message::Command { attempt, event }));
+        let command = command.start_with_members(&hook.events[0], &members, &variables, deadline, on_event);
+        self.running.insert(attempt, Running::Command { hook, command, _permit: permit });
+    }
+
+    fn on_command(&mut self, attempt: u32, event: CommandEvent, now: UnixMillis) {
+        let Some(Running::Command { hook, .. }) = self.running.get(&attempt) else { return };
+        let label = format!("{} {}", hook.kind.word(), self.facts.name);
+        let diagnose = |severity: &str, text: &str| log::printable(&format!("{severity}: {text}"));
+        let ended = match event {
+            CommandEvent::Line(line) => return log::printable(&format!("{label}: {line}")),
+            CommandEvent::Refused(why) => return log_refused(&label, &why, diagnose),
+            CommandEvent::Ended(ended) => ended,
+        };
+        ended.log(&label, diagnose);
+        let Some(Running::Command { hook, .. }) = self.running.remove(&attempt) else { return };
+        self.ended(attempt, &hook, &ended, now);
+    }
+
+    fn ended(&mut self, attempt: u32, hook: &Hook, ended: &CommandOutcome, now: UnixMillis) {
+        let success = if hook.kind == Kind::Recover { HookOutcome::Done } else { HookOutcome::Ready };
+        let outcome = ended.for_record(success);
+        let has_succeeded = outcome == success;
+        let answer = match hook.kind {
+            // The next process runs it again.
+            _ if self.is_stopping => return,
+            Kind::Recover => self.session.recovered(attempt, has_succeeded, now),
+            Kind::Prepare { .. } => {
+                let preparation = if has_succeeded { Preparation::Ready } else { Preparation::Failed };
+                self.session.prepared(attempt, preparation)
+            }
+        };
+        self.answered(answer, outcome, hook);
+    }
+
+    /// Reports the end of a command.
+    fn answered(&mut self, answer: AnswerOutcome, outcome: HookOutcome, hook: &Hook) {
+        let outcome = match answer {
+            AnswerOutcome::Accepted => outcome,
+            AnswerOutcome::Cancelled => HookOutcome::Cancelled,
+            AnswerOutcome::Unexpected => return,
+        };
+        self.shared.metrics.command(hook.kind == Kind::Recover, outcome);
+        let event = hook.events[0].clone();
+        if hook.kind == Kind::Recover {
+            let ids: Vec<&str> = hook.events.iter().map(|event| event.event_id.as_str()).collect();
+            let time = self.shared.clock.time_of_day().seconds();
+            let resource_id = &self.facts.resource_id;
+            self.shared.journal.event(
+                resource_id,
+                &event,
+                |event| Record::Recover { event_ids: &ids, outcome, event },
+                time,
+            );
+        } else {
+            self.report(&Reported::Prepare(outcome, event));
+        }
+    }
+
+    fn ask(&mut self, phase: GatePhase, event: EventRecord, attempt: u32) {
+        let (gates, facts, sender) = (self.shared.gates.clone(), self.facts.clone(), self.sender.clone());
+        let question = event.clone();
+        let task = tokio::task::spawn_local(async move {
+            let answer = gates.ask(phase, &facts, &question).await;
+            let _ = sender.send(Message::Gate { attempt, answer });
+        });
+        self.running.insert(attempt, Running::Question { phase, event, task });
+    }
+
+    fn on_gate(&mut self, attempt: u32, answer: GateAnswer, now: UnixMillis) {
+        let Some(Running::Question { phase, event, .. }) = self.running.remove(&attempt) else { return };
+        if self.session.gate_answered(attempt, answer, now) != AnswerOutcome::Accepted {
+            return;
+        }
+        let key = (event_key(&event.event_id), phase);
+        // A closed gate is asked every few seconds, and one that is open says nothing new.
+        if self.gate_answers.insert(key, answer) != Some(answer) {
+            self.report(&Reported::Gate(phase, answer.into(), event));
+        }
+    }
+
+    fn cancel(&mut self, attempt: u32) {
+        let now = self.shared.clock.now();
+        if let Some(Running::Command { command, .. }) = self.running.get(&attempt) {
+            // Its end is reported by itself.
+            return command.cancel();
+        }
+        match self.running.remove(&attempt) {
+            Some(Running::Waiting { hook, task }) => {
+                task.abort();
+                self.ended(attempt, &hook, &CommandOutcome::Cancelled, now);
+            }
+            Some(Running::Question { task, .. }) => {
+                task.abort();
+                let _ = self.session.gate_answered(attempt, GateAnswer::Closed, now);
+            }
+            Some(Running::Command { .. }) | None => {}
+        }
+    }
+
+    /// Sends the approval in progress.
+    fn post(&self) {
+        let resource = |id: &String| {
+            let known = self.events.get(&event_key(id));
+            (known.map(|known| known.resource_id.clone()).unwrap_or_default(), id.clone())
+        };
+        let due: Vec<_> = self.posted.iter().map(resource).collect();
+        let (approvals, sender) = (self.shared.approvals.clone(), self.sender.clone());
+        tokio::task::spawn_local(async move {
+            let waits: Vec<_> = due
+                .into_iter()
+                .map(|(resource_id, id)| {
+                    let approvals = approvals.clone();
+                    tokio::task::spawn_local(async move { approvals.approve(&resource_id, &id).await })
+                })
+                .collect();
+            let mut result = Ok(());
+            for wait in waits {
+                let given_up = |error| Err(ArmError::NotSent(format!("{error}")));
+                result = result.and(wait.await.unwrap_or_else(given_up));
+            }
+            let _ = sender.send(Message::Approved(result));
+        });
+    }
+
+    fn on_approval(&mut self, result: &Result<(), ArmError>, now: UnixMillis) {
+        let status = match result {
+            Ok(()) => Some(200),
+            Err(error) => error.status(),
+        };
+        let outcome = match status {
+            Some(status) => {
+                let pause = result.as_ref().err().and_then(ArmError::pause);
+                let retry_after = pause.and_then(|pause| u32::try_from(pause.as_secs()).ok());
+                self.session.on_response(&Response { status, retry_after, body: b"" }, now)
+            }
+            None => self.session.on_failure(Cause::Unreachable, now),
+        };
+        self.shared.metrics.approval(result.is_ok());
+        if let (RequestOutcome::ApprovalFailed { .. }, Err(error)) = (outcome, result) {
+            let text = format!("warning: approval of {} failed: {error}", self.posted.join(", "));
+            log::printable(&text);
+        }
+        let posted = std::mem::take(&mut self.posted);
+        let ids: Vec<_> = posted.iter().map(String::as_str).collect();
+        let events: Vec<_> = posted.iter().filter_map(|id| self.events.get(&event_key(id))).collect();
+        let names: Vec<_> = events.iter().map(|known| known.event.resource_names()).collect();
+        let members = events.iter().zip(&names).map(|(known, names)| known.event.members(names.as_deref()));
+        let members: Vec<_> = members.collect();
+        let record = Record::Approval { event_ids: &ids, status, events: &members };
+        let time = self.shared.clock.time_of_day().seconds();
+        self.shared.journal.record(&self.facts.resource_id, record, time);
+    }
+
+    fn report(&self, reported: &Reported) {
+        let (event, time) = (reported.event(), self.shared.clock.time_of_day().seconds());
+        self.shared.journal.event(
+            &self.facts.resource_id,
+            event,
+            |event| match *reported {
+                Reported::Change(change, _) => Record::Change { change, event },
+                Reported::Decision(decision, _) => Record::from_decision(&decision, event),
+                Reported::LastCall(_) => Record::last_call(event),
+                Reported::Prepare(outcome, _) => Record::Prepare { outcome, event },
+                Reported::Gate(phase, outcome, _) => Record::Gate { phase, outcome, event },
+            },
+            time,
+        );
+    }
+
+    fn set_time(&mut self) -> UnixMillis {
+        let clock = self.shared.clock;
+        let now = clock.now();
+        self.session.set_time_of_day_ahead(clock.time_of_day().0.saturating_sub(now.0));
+        now
+    }
+
+    /// Keeps the state, if it has changed.
+    async fn save(&mut self) -> Result<(), StoreError> {
+        let tracked: Vec<String> = {
+            let tracked = self.session.events().chain(self.session.recovering());
+            tracked.map(|event| event_key(event.event_id().as_str())).collect()
+        };
+        self.events.retain(|key, known| !known.has_ended || tracked.contains(key));
+        if self.events.is_empty() && self.entry.is_new() {
+            return Ok(());
+        }
+        let mut snapshot = vec![0; MachineSession::SNAPSHOT_MAX];
+        let length = self.session.snapshot(&mut snapshot).unwrap_or_default();
+        let waiting = self.session.waiting(self.shared.clock.now());
+        let saved = Saved {
+            writer: String::new(),
+            machine: self.facts.clone(),
+            session: BASE64_STANDARD.encode(&snapshot[..length]),
+            events: self.events.values().map(Known::saved).collect(),
+            waits_for: waiting.map(|(_, waiting)| waiting.waits_for.word().to_owned()).collect(),
+            out_of_service_since: self.session.out_of_service_since().map(|since| since.seconds().0),
+        };
+        let shared = self.shared.clone();
+        shared.store.save(&mut self.entry, saved).await
+    }
+}
+
+/// A record about one event.
+enum Reported {
+    Change(scheduled_events_core::Change, EventRecord),
+    Decision(scheduled_events_core::Decision, EventRecord),
+    LastCall(EventRecord),
+    Prepare(HookOutcome, EventRecord),
+    Gate(GatePhase, GateOutcome, EventRecord),
+}
+
+impl Reported {
+    fn event(&self) -> &EventRecord {
+        match self {
+            Self::Change(_, event)
+            | Self::Decision(_, event)
+            | Self::LastCall(event)
+            | Self::Prepare(_, event)
+            | Self::Gate(_, _, event) => event,
+        }
+    }
+}
+
+impl Known {
+    fn saved(&self) -> SavedEvent {
+        let Self { event, resource_id, has_ended } = self;
+        SavedEvent { resource_id: resource_id.clone(), has_ended: *has_ended, event: event.clone() }
+    }
+}
+
+impl Kind {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Prepare { .. } => "prepare",
+            Self::Recover => "recover",
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! What a message of the queue or a row of Resource Graph says, kept as it was received.
+//!
+//! Core reads it ([`Notifications`]). Here are the copies that outlive a message, and what core leaves out, since decisions do not
+//! depend on it: the region and the zone, which hooks get.
+
+use std::rc::Rc;
+
+use scheduled_events::record::{EventRecord, event_key};
+use scheduled_events_core::{Notification, NotificationState, Notifications, VmNames};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// What one message or row says about one event.
+#[derive(Clone, Debug)]
+pub struct Notice {
+    /// The message or row, as it was received.
+    pub message: Rc<str>,
+    /// The event's id as a key.
+    pub key: String,
+    /// The event.
+    pub event: EventRecord,
+    /// How far it is.
+    pub state: State,
+    /// The resource that is approved.
+    pub resource_id: String,
+    /// The machines that it affects: the id and the name of each.
+    pub machines: Vec<(String, String)>,
+    /// The region, empty if unknown.
+    pub location: String,
+    /// The zone, empty if unknown.
+    pub zone: String,
+}
+
+/// How far an event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// Another word than the known ones.
+    Other,
+    /// It can be approved.
+    Scheduled,
+    /// It is in progress.
+    Started,
+    /// It is over without a start.
+    Canceled,
+    /// It is over.
+    Completed,
+}
+
+impl State {
+    /// Whether the event is over.
+    pub const fn is_end(self) -> bool {
+        matches!(self, Self::Canceled | Self::Completed)
+    }
+}
+
+/// What a body says.
+#[derive(Clone, Debug, Default)]
+pub struct Notices {
+    /// What it says about events.
+    pub notices: Vec<Notice>,
+    /// How many messages and rows are not about events of machines.
+    pub left_out: usize,
+    /// Why events are not acted upon: what is wrong with the ids of their resources.
+    pub problems: Vec<String>,
+}
+
+/// Reads a message, an array of messages, or an array of rows.
+///
+/// # Errors
+/// Why the body cannot be read.
+pub fn read(body: &[u8]) -> Result<Notices, String> {
+    let mut found = Notices::default();
+    let text = std::str::from_utf8(body).map_err(|error| format!("it is not UTF-8: {error}"))?;
+    let text = text.trim_start_matches('\u{feff}').trim();
+    if text.starts_with('[') {
+        let messages: Vec<&RawValue> =
+            serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
+        for message in messages {
+            found.read(message.get())?;
+        }
+    } else {
+        found.read(text)?;
+    }
+    Ok(found)
+}
+
+impl Notices {
+    fn read(&mut self, message: &str) -> Result<(), String> {
+        let notifications = Notifications::parse(message.as_bytes()).map_err(|error| {
+            let position = error.position(message.as_bytes());
+            format!("{position}: {}", error.message())
+        })?;
+        self.left_out += notifications.left_out();
+        let message: Rc<str> = message.into();
+        let places = Places::of(&message);
+        for notification in &notifications {
+            match Notice::new(&notification, &message, &places) {
+                Ok(notice) => self.notices.push(notice),
+                Err(why) => self.problems.push(why),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Notice {
+    fn new(notification: &Notification<'_>, message: &Rc<str>, places: &Places) -> Result<Self, String> {
+        let event = EventRecord::new(notification.event(), VmNames::UNKNOWN);
+        let problem = |why: &dyn std::fmt::Display| {
+            format!("event {} of {:?}: {why}", event.event_id, notification.resource_id().to_string())
+        };
+        let resource = notification.resource().map_err(|why| problem(&why))?;
+        let mut machines = Vec::new();
+        for machine in notification.machines().map_err(|why| problem(&why))? {
+            let machine = machine.map_err(|why| problem(&why))?;
+            machines.push((machine.to_string(), machine.name().to_string()));
+        }
+        let state = match notification.state() {
+            NotificationState::Scheduled => State::Scheduled,
+            NotificationState::Started => State::Started,
+            NotificationState::Completed => State::Completed,
+            NotificationState::Canceled => State::Canceled,
+            NotificationState::Other(_) => State::Other,
+        };
+        Ok(Self {
+            message: message.clone(),
+            key: event_key(&event.event_id),
+            state,
+            resource_id: resource.to_string(),
+            machines,
+            location: places.location.clone(),
+            zone: places.zone.clone(),
+            event,
+        })
+    }
+}
+
+/// Where the machines of a message are.
+#[derive(Debug, Default)]
+struct Places {
+    location: String,
+    zone: String,
+}
+
+impl Places {
+    /// As a row of Resource Graph has it, or the `resourceInfo` of a message.
+    fn of(message: &str) -> Self {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Message {
+            location: Value,
+            zones: Value,
+            data: Value,
+        }
+        let Message { mut location, mut zones, mut data } = serde_json::from_str(message).unwrap_or_default();
+        if let Some(info) = data.get_mut("resourceInfo") {
+            (location, zones) = (info["location"].take(), info["zones"].take());
+        }
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        Self { location: text(&location), zone: text(zones.get(0).unwrap_or(&zones)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GROUP: &str = "/subscriptions/62d72a8a-5a42-4a28-a1cc-70a836ae7955/resourceGroups/web/providers/Microsoft.Compute";
+
+    #[test]
+    fn a_message_and_a_row_say_the_same() {
+        let properties = r#"{"EventId":"A","EventStatus":"Started","Resources":["front_3"]}"#;
+        let id = format!("{GROUP}/virtualMachineScaleSets/front/providers/microsoft.maintenance/scheduledevents/A");
+        let kind = "microsoft.maintenance/scheduledevents";
+        let row = format!(r#"[{{"id":"{id}","type":"{kind}","location":"westus2","zones":["2"],"properties":{properties}}}]"#);
+        let message = format!(
+            r#"{{"id":"1","eventType":"Microsoft.ResourceNotifications.MaintenanceResources.ScheduledEventEmitted",
+            "data":{{"resourceInfo":{{"id":"{id}","type":"{kind}","location":"westus2","zones":["2"],"properties":{properties}}}}}}}"#
+        );
+        for body in [row, message] {
+            let read = read(body.as_bytes()).expect("it can be read");
+            let [notice] = &read.notices[..] else { panic!("one notice: {read:?}") };
+            assert_eq!((notice.key.as_str(), notice.state), ("a", State::Started));
+            assert_eq!((notice.location.as_str(), notice.zone.as_str()), ("westus2", "2"));
+            assert_eq!(notice.resource_id, format!("{GROUP}/virtualMachineScaleSets/front"));
+            let machine = format!("{GROUP}/virtualMachineScaleSets/front/virtualMachines/3");
+            assert_eq!(notice.machines, [(machine, "front_3".to_owned())]);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named() {
+        assert!(read(b"{]").expect_err("not JSON").starts_with("1:2: "));
+        assert!(read(b"\xff").expect_err("not UTF-8").starts_with("it is not UTF-8"));
+        let other = br#"{"type":"microsoft.maintenance/scheduledevents","id":"/x","properties":{"EventId":"A"}}"#;
+        let read = read(other).expect("it can be read");
+        assert_eq!((read.notices.len(), read.problems.len()), (0, 1), "{read:?}");
+    }
+}
