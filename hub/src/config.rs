@@ -188,6 +188,7 @@ pub struct Agents {
     #[serde(default)]
     pub machines: Vec<String>,
     /// The machines that have this tag, with any value but `false`.
+    #[serde(default, deserialize_with = "tag")]
     pub tag: Option<String>,
 }
 
@@ -344,6 +345,18 @@ fn queue_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Url, D::Error
         return Err(problem("it does not name a queue"));
     }
     Ok(url)
+}
+
+fn tag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let found = String::deserialize(deserializer)?;
+    // It is a part of a query.
+    let allowed = |c: char| c.is_alphanumeric() || "-_.: ".contains(c);
+    if !found.is_empty() && found.chars().all(allowed) {
+        return Ok(Some(found));
+    }
+    Err(D::Error::custom(format!(
+        "found {found:?}, expected the name of a tag: letters, digits, `-`, `_`, `.`, `:` and spaces"
+    )))
 }
 
 fn queue_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {

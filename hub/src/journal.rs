@@ -91,7 +91,8 @@ impl Journal {
                     let audit = journal.audit.clone();
                     // A thread that panics leaves nothing to wait for.
                     let _ = tokio::task::spawn_blocking(move || audit.sync_unless_stalled()).await;
-                    waiting.into_iter().for_each(|sender| drop(sender.send(())));
+                    // Dropping a sender says so.
+                    drop(waiting);
                 }
                 journal.is_syncing.set(false);
             });

@@ -5,10 +5,19 @@
 
 pub mod approvals;
 pub mod azure;
+pub mod cli;
 pub mod config;
+pub mod dispatch;
+pub mod gates;
 pub mod hooks;
 pub mod journal;
+pub mod machine;
+pub mod message;
+pub mod metrics;
 pub mod notice;
+pub mod run;
+pub mod shared;
+pub mod source;
 pub mod store;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! One machine: its session, its commands and its state. Each machine that has an open event, or is out of service, is a task of its
 //! own, so that none waits for another one's command.
 //!
-//! The session is the one of the command: the same policy, the same decisions, the same records. Where a watcher would poll the
-//! metadata service, the session gets the document that this service would have: the machine's open events, as the notices say.
+//! The session is the one of the command: the same policy, the same decisions, the same records. It gets notifications where a
+//! watcher's gets documents.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -14,17 +14,20 @@ use scheduled_events::hooks::{CommandEvent, CommandLine, CommandOutcome, Running
 use scheduled_events::limits::COMMAND_TIME;
 use scheduled_events::record::{EventRecord, GateOutcome, HookOutcome, Record, event_key};
 use scheduled_events_core::{
-    AnswerOutcome, Cause, GateAnswer, GatePhase, Preparation, Report, RequestOutcome, Response, Session, SessionConfig,
-    Step, TrackedEvent, UnixMillis, UnixSeconds, VmNames,
+    AnswerOutcome, Arrival, Cause, Change, Decision, EventOrder, GateAnswer, GatePhase, NotificationOutcome,
+    Preparation, Report, RequestOutcome, Response, Session, SessionConfig, SessionSource, Step, TrackedEvent,
+    UnixMillis, UnixSeconds, VmNames, Waiting,
 };
 use scheduled_events_fleet::log;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use crate::azure::arm::ArmError;
+use crate::config::Approve;
 use crate::hooks::Permit;
-use crate::notice::{Notice, State};
+use crate::message::{Done, Message};
+use crate::notice::{Notice, with_notification};
 use crate::shared::Shared;
 use crate::store::{Entry, MachineFacts, Saved, SavedEvent, StoreError};
 
@@ -33,47 +36,6 @@ pub const EVENTS: usize = 8;
 
 /// The session of one machine.
 type MachineSession = Session<EVENTS>;
-
-/// What a machine is told.
-pub enum Message {
-    /// An event of it changed. `done` is dropped once that is kept.
-    Notice {
-        /// What is known now.
-        notice: Rc<Notice>,
-        /// Dropped once it is kept.
-        done: Option<Done>,
-    },
-    /// A command may start.
-    Permit {
-        /// The attempt that waited for it.
-        attempt: u32,
-        /// Dropped when the command has ended.
-        permit: Permit,
-    },
-    /// A command did something.
-    Command {
-        /// Its attempt.
-        attempt: u32,
-        /// What it did.
-        event: CommandEvent,
-    },
-    /// The gate answered.
-    Gate {
-        /// The attempt that asked.
-        attempt: u32,
-        /// The answer.
-        answer: GateAnswer,
-    },
-    /// Azure answered to an approval.
-    Approved(Result<(), ArmError>),
-    /// Whether the machine's own watcher acts.
-    Agent(bool),
-    /// The hub stops: commands are ended.
-    Stop,
-}
-
-/// Tells who waits that something is kept, when it is dropped.
-pub type Done = mpsc::Sender<()>;
 
 /// What runs for an attempt.
 enum Running {
@@ -121,10 +83,10 @@ pub struct Machine {
 
 /// An event of the machine.
 struct Known {
+    message: Rc<str>,
     event: EventRecord,
     resource_id: String,
-    /// Whether it is over.
-    has_ended: bool,
+    order: EventOrder,
 }
 
 impl Machine {
@@ -163,8 +125,15 @@ impl Machine {
         let (mut machine, sender) = Self::new(shared, saved.machine)?;
         let snapshot = BASE64_STANDARD.decode(&saved.session).map_err(|error| error.to_string())?;
         machine.session.restore(&snapshot).map_err(|error| error.to_string())?;
-        for SavedEvent { resource_id, has_ended, event } in saved.events {
-            machine.events.insert(event_key(&event.event_id), Known { event, resource_id, has_ended });
+        let now = machine.set_time();
+        for SavedEvent { key, message, resource_id, order } in saved.events {
+            let event = with_notification(&message, &key, |notification| {
+                // As after each start: nothing is approved before its event was seen.
+                let _ = machine.session.on_notification(notification, Arrival::Repeated, now);
+                EventRecord::new(notification.event(), VmNames::new(&[&machine.facts.name]))
+            });
+            let event = event.ok_or_else(|| format!("a message that does not name its event {key}"))?;
+            machine.events.insert(key, Known { message: message.into(), event, resource_id, order });
         }
         machine.entry = entry;
         Ok((machine, sender))
@@ -211,7 +180,7 @@ impl Machine {
         self.running.is_empty()
             && self.session.is_idle()
             && !self.session.awaits_answer()
-            && self.events.values().all(|known| known.has_ended)
+            && self.events.values().all(|known| known.order.is_over())
     }
 
     /// Does what the session says until it has nothing to do. Returns when it has again.
@@ -220,7 +189,8 @@ impl Machine {
             let now = self.set_time();
             match self.session.next(now) {
                 Step::Wait { until } => return Ok(until),
-                Step::Get { .. } => self.poll(now),
+                // The session's source is notifications alone.
+                Step::Get { .. } => drop(self.session.on_failure(Cause::Unreachable, now)),
                 Step::Report(report) => {
                     let record = match report {
                         Report::Change { change, event } => {
@@ -233,7 +203,11 @@ impl Machine {
                         Report::LastCall { event } => Reported::LastCall(event_of(&self.events, event)),
                         report @ (Report::Problem(_) | Report::Untracked(_)) => {
                             let time = self.shared.clock.time_of_day().seconds();
-                            self.shared.journal.record(&self.facts.resource_id, Record::from_report(&report, None), time);
+                            self.shared.journal.record(
+                                &self.facts.resource_id,
+                                Record::from_report(&report, None),
+                                time,
+                            );
                             continue;
                         }
                     };
@@ -245,7 +219,7 @@ impl Machine {
                 }
                 Step::Prepare { event, attempt } => {
                     let event = event_of(&self.events, event);
-                    let is_this = |waiting: &scheduled_events_core::Waiting| waiting.attempt == Some(attempt);
+                    let is_this = |waiting: &Waiting| waiting.attempt == Some(attempt);
                     let by_last_call =
                         self.session.waiting(now).any(|(_, waiting)| is_this(&waiting) && waiting.by_last_call);
                     self.save().await?;
@@ -262,7 +236,8 @@ impl Machine {
                     let mut events = vec![last];
                     if own {
                         let key = event_key(&events[0].event_id);
-                        let others = self.session.recovering().filter(|event| event_key(event.event_id().as_str()) != key);
+                        let others =
+                            self.session.recovering().filter(|event| event_key(event.event_id().as_str()) != key);
                         events.extend(others.map(|event| event_of(&self.events, event)));
                     }
                     self.save().await?;
@@ -283,22 +258,11 @@ impl Machine {
         }
     }
 
-    /// The session polls: it gets the document that the metadata service would have.
-    fn poll(&mut self, now: UnixMillis) {
-        let open = self.events.values().filter(|known| !known.has_ended);
-        let body = document(open.map(|known| &known.event));
-        let response = Response { status: 200, body: &body, ..Response::default() };
-        let outcome = self.session.on_response(&response, now);
-        if !matches!(outcome, RequestOutcome::Document | RequestOutcome::Unchanged | RequestOutcome::Stale) {
-            log::printable(&format!("error: the events of {} cannot be read: {outcome:?}", self.facts.resource_id));
-        }
-    }
-
     fn on_message(&mut self, message: Message) {
         let now = self.set_time();
         match message {
-            Message::Notice { notice, done } => {
-                self.on_notice(&notice);
+            Message::Notice { notice, arrival, done } => {
+                self.on_notice(&notice, arrival, now);
                 self.pending.extend(done);
             }
             Message::Permit { attempt, permit } => self.on_permit(attempt, permit),
@@ -319,21 +283,31 @@ impl Machine {
         }
     }
 
-    fn on_notice(&mut self, notice: &Notice) {
+    fn on_notice(&mut self, notice: &Notice, arrival: Arrival, now: UnixMillis) {
         for (text, known) in [(&mut self.facts.location, &notice.location), (&mut self.facts.zone, &notice.zone)] {
             if !known.is_empty() {
                 text.clone_from(known);
             }
         }
-        let mut event = notice.event.clone();
-        // The session posts the id as it was seen first, and a Started event has no NotBefore any more.
-        if let Some(known) = self.events.get(&notice.key) {
-            event.event_id.clone_from(&known.event.event_id);
-            event.not_before = event.not_before.or(known.event.not_before);
+        let order = self.events.get(&notice.key).map(|known| known.order);
+        let observed = with_notification(&notice.message, &notice.key, |notification| {
+            let mut order = order.unwrap_or_default();
+            order.observe(notification);
+            let event = EventRecord::new(notification.event(), VmNames::new(&[&self.facts.name]));
+            (self.session.on_notification(notification, arrival, now), order, event)
+        });
+        let Some((outcome, order, event)) = observed else { return };
+        match outcome {
+            NotificationOutcome::Applied => {
+                let (message, resource_id) = (notice.message.clone(), notice.resource_id.clone());
+                self.events.insert(notice.key.clone(), Known { message, event, resource_id, order });
+            }
+            NotificationOutcome::Ignored => {}
+            NotificationOutcome::Untracked => log::printable(&format!(
+                "error: {} has more than {EVENTS} open events; {} is not followed until one of them is over",
+                self.facts.resource_id, notice.event.event_id
+            )),
         }
-        let has_ended = notice.state.is_end();
-        let known = Known { event, resource_id: notice.resource_id.clone(), has_ended };
-        self.events.insert(notice.key.clone(), known);
     }
 
     fn set_agent(&mut self, has_agent: bool) {
@@ -364,7 +338,8 @@ impl Machine {
             return;
         }
         // A recovery waits for all preparations that wait.
-        let due = if hook.kind == Kind::Recover { None } else { Some(hook.events[0].not_before.unwrap_or(UnixSeconds(0))) };
+        let due =
+            if hook.kind == Kind::Recover { None } else { Some(hook.events[0].not_before.unwrap_or(UnixSeconds(0))) };
         let (pool, sender) = (self.shared.pool.clone(), self.sender.clone());
         let task = tokio::task::spawn_local(async move {
             let permit = pool.enter(due).await;
@@ -397,8 +372,15 @@ impl Machine {
             Kind::Prepare { by_last_call: false } => {}
         }
         let deadline = hook.deadline.and_then(|time| Instant::now().checked_add(time));
+        // It reports from threads of its own.
+        let (reports, mut reported) = mpsc::unbounded_channel();
         let sender = self.sender.clone();
-        let on_event = move |event| drop(sender.send(Message::Command { attempt, event }));
+        tokio::task::spawn_local(async move {
+            while let Some(event) = reported.recv().await {
+                let _ = sender.send(Message::Command { attempt, event });
+            }
+        });
+        let on_event = move |event| drop(reports.send(event));
         let command = command.start_with_members(&hook.events[0], &members, &variables, deadline, on_event);
         self.running.insert(attempt, Running::Command { hook, command, _permit: permit });
     }
@@ -445,13 +427,10 @@ impl Machine {
         if hook.kind == Kind::Recover {
             let ids: Vec<&str> = hook.events.iter().map(|event| event.event_id.as_str()).collect();
             let time = self.shared.clock.time_of_day().seconds();
-            let resource_id = &self.facts.resource_id;
-            self.shared.journal.event(
-                resource_id,
-                &event,
-                |event| Record::Recover { event_ids: &ids, outcome, event },
-                time,
-            );
+            let names = event.resource_names();
+            let event = event.members(names.as_deref());
+            let record = Record::Recover { event_ids: &ids, outcome: Some(outcome), event };
+            self.shared.journal.record(&self.facts.resource_id, record, time);
         } else {
             self.report(&Reported::Prepare(outcome, event));
         }
@@ -581,7 +560,7 @@ impl Machine {
             let tracked = self.session.events().chain(self.session.recovering());
             tracked.map(|event| event_key(event.event_id().as_str())).collect()
         };
-        self.events.retain(|key, known| !known.has_ended || tracked.contains(key));
+        self.events.retain(|key, known| !known.order.is_over() || tracked.contains(key));
         if self.events.is_empty() && self.entry.is_new() {
             return Ok(());
         }
@@ -603,8 +582,8 @@ impl Machine {
 
 /// A record about one event.
 enum Reported {
-    Change(scheduled_events_core::Change, EventRecord),
-    Decision(scheduled_events_core::Decision, EventRecord),
+    Change(Change, EventRecord),
+    Decision(Decision, EventRecord),
     LastCall(EventRecord),
     Prepare(HookOutcome, EventRecord),
     Gate(GatePhase, GateOutcome, EventRecord),
@@ -624,8 +603,8 @@ impl Reported {
 
 impl Known {
     fn saved(&self) -> SavedEvent {
-        let Self { event, resource_id, has_ended } = self;
-        SavedEvent { resource_id: resource_id.clone(), has_ended: *has_ended, event: event.clone() }
+        let (message, resource_id) = (self.message.to_string(), self.resource_id.clone());
+        SavedEvent { key: event_key(&self.event.event_id), message, resource_id, order: self.order }
     }
 }
 
@@ -636,4 +615,32 @@ impl Kind {
             Self::Recover => "recover",
         }
     }
+}
+
+/// The record of a tracked event: what its newest message says, and what the session knows better.
+fn event_of(events: &BTreeMap<String, Known>, event: &TrackedEvent) -> EventRecord {
+    match events.get(&event_key(event.event_id().as_str())) {
+        Some(known) => {
+            let mut record = known.event.clone();
+            record.update(event);
+            record
+        }
+        None => EventRecord::of_tracked(event),
+    }
+}
+
+fn new_session(shared: &Shared, facts: &MachineFacts) -> Result<Box<MachineSession>, String> {
+    let names = [facts.name.as_str()];
+    let config = SessionConfig {
+        policy: shared.policy.clone(),
+        source: SessionSource::Notifications,
+        dry_run: shared.config.approve == Approve::Never || facts.has_agent,
+        // An event may affect several machines, which are all ready before one request approves it.
+        gate: true,
+        seed: scheduled_events::watch::seed(),
+        machine_id: &facts.resource_id,
+        ..SessionConfig::new(VmNames::new(&names))
+    };
+    let session = Session::new(&config).map(Box::new);
+    session.map_err(|error| format!("cannot follow {}: {error}", facts.resource_id))
 }

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ExitCode::SUCCESS
+    scheduled_events_hub::cli::run(std::env::args_os())
 }

@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use scheduled_events::record::{EventRecord, event_key};
-use scheduled_events_core::{Notification, NotificationState, Notifications, VmNames};
+use scheduled_events_core::{Notification, Notifications, VmNames};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -20,8 +20,10 @@ pub struct Notice {
     pub key: String,
     /// The event.
     pub event: EventRecord,
-    /// How far it is.
-    pub state: State,
+    /// How far it is: `scheduled`, `started`, `completed`, `canceled` or another word.
+    pub state: String,
+    /// Whether it is over.
+    pub is_end: bool,
     /// The resource that is approved.
     pub resource_id: String,
     /// The machines that it affects: the id and the name of each.
@@ -30,28 +32,6 @@ pub struct Notice {
     pub location: String,
     /// The zone, empty if unknown.
     pub zone: String,
-}
-
-/// How far an event is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
-    /// Another word than the known ones.
-    Other,
-    /// It can be approved.
-    Scheduled,
-    /// It is in progress.
-    Started,
-    /// It is over without a start.
-    Canceled,
-    /// It is over.
-    Completed,
-}
-
-impl State {
-    /// Whether the event is over.
-    pub const fn is_end(self) -> bool {
-        matches!(self, Self::Canceled | Self::Completed)
-    }
 }
 
 /// What a body says.
@@ -116,17 +96,11 @@ impl Notice {
             let machine = machine.map_err(|why| problem(&why))?;
             machines.push((machine.to_string(), machine.name().to_string()));
         }
-        let state = match notification.state() {
-            NotificationState::Scheduled => State::Scheduled,
-            NotificationState::Started => State::Started,
-            NotificationState::Completed => State::Completed,
-            NotificationState::Canceled => State::Canceled,
-            NotificationState::Other(_) => State::Other,
-        };
         Ok(Self {
             message: message.clone(),
             key: event_key(&event.event_id),
-            state,
+            state: notification.state().word().to_string(),
+            is_end: notification.state().is_end(),
             resource_id: resource.to_string(),
             machines,
             location: places.location.clone(),
@@ -134,6 +108,13 @@ impl Notice {
             event,
         })
     }
+}
+
+/// Passes what a message says about an event, if it says anything about it.
+pub fn with_notification<T>(message: &str, key: &str, work: impl FnOnce(&Notification<'_>) -> T) -> Option<T> {
+    let notifications = Notifications::parse(message.as_bytes()).ok()?;
+    let is_it = |notification: &Notification<'_>| event_key(&notification.event().event_id().to_string()) == key;
+    notifications.iter().find(is_it).map(|notification| work(&notification))
 }
 
 /// Where the machines of a message are.
@@ -166,14 +147,17 @@ impl Places {
 mod tests {
     use super::*;
 
-    const GROUP: &str = "/subscriptions/62d72a8a-5a42-4a28-a1cc-70a836ae7955/resourceGroups/web/providers/Microsoft.Compute";
+    const GROUP: &str =
+        "/subscriptions/62d72a8a-5a42-4a28-a1cc-70a836ae7955/resourceGroups/web/providers/Microsoft.Compute";
 
     #[test]
     fn a_message_and_a_row_say_the_same() {
         let properties = r#"{"EventId":"A","EventStatus":"Started","Resources":["front_3"]}"#;
         let id = format!("{GROUP}/virtualMachineScaleSets/front/providers/microsoft.maintenance/scheduledevents/A");
         let kind = "microsoft.maintenance/scheduledevents";
-        let row = format!(r#"[{{"id":"{id}","type":"{kind}","location":"westus2","zones":["2"],"properties":{properties}}}]"#);
+        let row = format!(
+            r#"[{{"id":"{id}","type":"{kind}","location":"westus2","zones":["2"],"properties":{properties}}}]"#
+        );
         let message = format!(
             r#"{{"id":"1","eventType":"Microsoft.ResourceNotifications.MaintenanceResources.ScheduledEventEmitted",
             "data":{{"resourceInfo":{{"id":"{id}","type":"{kind}","location":"westus2","zones":["2"],"properties":{properties}}}}}}}"#
@@ -181,7 +165,7 @@ mod tests {
         for body in [row, message] {
             let read = read(body.as_bytes()).expect("it can be read");
             let [notice] = &read.notices[..] else { panic!("one notice: {read:?}") };
-            assert_eq!((notice.key.as_str(), notice.state), ("a", State::Started));
+            assert_eq!((notice.key.as_str(), notice.state.as_str()), ("a", "started"));
             assert_eq!((notice.location.as_str(), notice.zone.as_str()), ("westus2", "2"));
             assert_eq!(notice.resource_id, format!("{GROUP}/virtualMachineScaleSets/front"));
             let machine = format!("{GROUP}/virtualMachineScaleSets/front/virtualMachines/3");

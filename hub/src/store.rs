@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use scheduled_events::files::lock::FileLock;
 use scheduled_events::hooks::register_commands;
-use scheduled_events::record::EventRecord;
+use scheduled_events_core::EventOrder;
 use scheduled_events_fleet::config::Config as FleetConfig;
 use scheduled_events_fleet::engine::folder::FolderEngine;
 use scheduled_events_fleet::engine::{self, Engine, EngineError, Revision, Swap};
@@ -80,13 +80,17 @@ pub struct MachineFacts {
     pub has_agent: bool,
 }
 
-/// What is kept about an event.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What is kept about an event of a machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedEvent {
+    /// The event's id as a key.
+    pub key: String,
+    /// The newest message or row about it, as it was received.
+    pub message: String,
     /// The resource that is approved.
     pub resource_id: String,
-    /// The event.
-    pub event: EventRecord,
+    /// How far it is.
+    pub order: EventOrder,
 }
 
 /// Why something was not written.
@@ -105,6 +109,13 @@ pub struct Entry {
     saved: Option<Saved>,
     /// Whether a write has failed, so that it is unknown whether it was carried out.
     is_uncertain: bool,
+}
+
+impl Entry {
+    /// Whether nothing was ever written.
+    pub const fn is_new(&self) -> bool {
+        self.revision.is_none() && !self.is_uncertain
+    }
 }
 
 /// The registers.
@@ -169,8 +180,7 @@ impl Store {
                     }
                     if revision.is_none() || since.elapsed() >= patience {
                         let next = Holder { writer: self.writer.clone(), beat: holder.beat + 1 };
-                        let written =
-                            self.request(store::swap(&*self.engine, HOLDER, revision.as_ref(), &next)).await;
+                        let written = self.request(store::swap(&*self.engine, HOLDER, revision.as_ref(), &next)).await;
                         if let Ok(Swap::Done(revision)) = written {
                             self.holder.replace(Some(revision));
                             self.last_beat.set(Instant::now());

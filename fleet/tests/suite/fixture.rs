@@ -2,14 +2,18 @@
 
 use std::ffi::OsStr;
 use std::future::Future;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use scheduled_events_fleet::config::EtcdConfig;
 use scheduled_events_fleet::engine::Engine;
 use scheduled_events_fleet::engine::etcd::EtcdEngine;
+pub(crate) use scheduled_events_test_support::process::Process;
+#[cfg(feature = "blob")]
+use scheduled_events_test_support::process::azurite;
+use scheduled_events_test_support::process::free_ports;
+#[cfg(feature = "blob")]
 use scheduled_events_test_support::wait;
 pub(crate) use scheduled_events_test_support::wait::until as wait_for;
 use tempfile::TempDir;
@@ -18,25 +22,6 @@ use tokio::task::LocalSet;
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     LocalSet::new().block_on(&runtime, future)
-}
-
-/// A process that is killed at the end.
-#[derive(Debug)]
-pub(crate) struct Process(pub(crate) Child);
-
-impl Process {
-    pub(crate) fn start(command: &mut Command) -> Self {
-        // Its output and its sockets are read without a limit.
-        wait::limit_tests();
-        Self(command.stdin(Stdio::null()).spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}")))
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// A real etcd on this machine.
@@ -100,11 +85,6 @@ impl EtcdServer {
     }
 }
 
-fn free_ports() -> [u16; 2] {
-    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
-    listeners.map(|listener| listener.local_addr().expect("an address").port())
-}
-
 /// The command `scheduled-events`, which `make test-fleet` builds first.
 pub(crate) fn watcher_command() -> PathBuf {
     let path = std::env::var_os("SCHEDULED_EVENTS")
@@ -127,28 +107,9 @@ pub(crate) struct Azurite {
 #[cfg(feature = "blob")]
 impl Azurite {
     pub(crate) fn start() -> Self {
-        let package = std::env::var_os("AZURITE").map_or_else(
-            || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools/npm/azurite/node_modules/azurite"),
-            PathBuf::from,
-        );
-        let program = package.join("dist/src/blob/main.js");
-        assert!(program.exists(), "{} does not exist; install it: tests/setup fleet", program.display());
-        for _ in 0..5 {
-            let [port, _] = free_ports();
-            let mut command = Command::new("node");
-            command.arg(&program).args(["--blobHost", "127.0.0.1", "--blobPort", &port.to_string()]);
-            command.args(["--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry", "--silent"]);
-            let mut process = Process::start(command.stdout(Stdio::null()));
-            let url = format!("http://127.0.0.1:{port}/devstoreaccount1/fleet");
-            let is_ready = wait_for("Azurite", || {
-                let has_ended = process.0.try_wait().expect("its state").is_some();
-                if has_ended { Some(false) } else { block_on(create_container(&url)).then_some(true) }
-            });
-            if is_ready {
-                return Self { url, _process: process };
-            }
-        }
-        panic!("Azurite does not start");
+        let container = |port: u16| format!("http://127.0.0.1:{port}/devstoreaccount1/fleet");
+        let (process, port) = azurite("blob", |port| block_on(create_container(&container(port))));
+        Self { url: container(port), _process: process }
     }
 }
 

@@ -138,7 +138,9 @@ impl Arm {
         let response = request.send().await.map_err(|error| failed(http::reason(&error.without_url())))?;
         let (status, pause) = (response.status(), pause(response.headers()));
         let body = http::body(response, RESPONSE_MAX).await.map_err(failed)?;
-        if status.is_success() { Ok(body) } else { Err(ArmError::Refused(refusal(status, &body, pause))) }
+        // A list that was approved in part is answered with 207.
+        let is_done = status.is_success() && status != StatusCode::MULTI_STATUS;
+        if is_done { Ok(body) } else { Err(ArmError::Refused(refusal(status, &body, pause))) }
     }
 }
 

@@ -30,6 +30,10 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The rows of events. The order makes pages repeatable.
 pub const EVENTS: &str = "maintenanceresources | where type == \"microsoft.maintenance/scheduledevents\"";
 
+/// The machines that have the tag `TAG`.
+pub const AGENTS: &str = "resources | where type in~ (\"microsoft.compute/virtualmachines\", \
+    \"microsoft.compute/virtualmachinescalesets\") | where isnotempty(tags[\"TAG\"]) | project id, tags | order by id asc";
+
 /// The end of a query for events.
 const EVENT_COLUMNS: &str =
     " | project id, name, type, location, resourceGroup, subscriptionId, zones, properties | order by id asc";
@@ -59,6 +63,22 @@ impl Events<'_> {
         };
         format!("{EVENTS}{filter}{EVENT_COLUMNS}")
     }
+}
+
+/// The ids in rows of [`AGENTS`] whose tag does not say `false`.
+pub fn tagged(page: &str, tag: &str) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct Row {
+        id: String,
+        #[serde(default)]
+        tags: std::collections::BTreeMap<String, String>,
+    }
+    let rows: Vec<Row> = serde_json::from_str(page).unwrap_or_default();
+    let is_agent = |row: &Row| {
+        let value = row.tags.iter().find(|(name, _)| name.eq_ignore_ascii_case(tag)).map(|(_, value)| value);
+        value.is_some_and(|value| !value.eq_ignore_ascii_case("false"))
+    };
+    rows.into_iter().filter(is_agent).map(|row| row.id).collect()
 }
 
 #[derive(Serialize)]

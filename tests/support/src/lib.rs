@@ -1,10 +1,13 @@
-//! What the tests of all crates share: [servers](TestServer) that end with their test, [waits](wait) with a limit, [clocks](clock) that a test sets, and a check at the
+//! What the tests of all crates share: [servers](TestServer) and processes that end with their test, [waits](wait) with a limit,
+//! [clocks](clock) that a test sets, and a check at the
 //! end of each test program that [nothing is left](left_over).
 //!
 //! A test program uses it with [`nothing_is_left_over!`](crate::nothing_is_left_over), once.
 
 pub mod clock;
 pub mod left_over;
+#[cfg(unix)]
+pub mod process;
 mod server;
 pub mod wait;
 

@@ -1,0 +1,194 @@
+//! Passes notices on to the machines that they are about.
+//!
+//! It knows how far each event is, so that a late notice changes nothing, and which events are over, so that no late notice wakes one.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::rc::Rc;
+
+use scheduled_events_core::{Arrival, EventOrder};
+use scheduled_events_fleet::log;
+use scheduled_events_fleet::names::Name;
+use tokio::sync::mpsc;
+
+use crate::machine::Machine;
+use crate::message::Message;
+use crate::notice::{Notice, Notices, with_notification};
+use crate::shared::Shared;
+use crate::store::{Entry, MachineFacts, Saved, StoreError};
+
+/// So many events that are over are remembered.
+const ENDED_MAX: usize = 20_000;
+
+/// Passes notices on.
+pub struct Dispatch {
+    /// What all machines share.
+    pub shared: Rc<Shared>,
+    orders: RefCell<Orders>,
+    /// The ids of machines with the agents' tag, in lower case.
+    tagged: RefCell<HashSet<String>>,
+    /// Reports why the hub must stop.
+    stop: mpsc::Sender<String>,
+    /// When Resource Graph answered last, in seconds since 1970.
+    pub reconciled_at: Cell<i64>,
+}
+
+/// How far each event is, by its key.
+#[derive(Debug, Default)]
+struct Orders {
+    known: HashMap<String, EventOrder>,
+    /// The keys of those that are over, the oldest first.
+    ended: VecDeque<String>,
+}
+
+impl Orders {
+    fn observe(&mut self, notice: &Notice) -> Option<Arrival> {
+        let order = self.known.entry(notice.key.clone()).or_default();
+        let was_over = order.is_over();
+        let arrival = with_notification(&notice.message, &notice.key, |notification| order.observe(notification))?;
+        if order.is_over() && !was_over {
+            self.ended.push_back(notice.key.clone());
+            if self.ended.len() > ENDED_MAX
+                && let Some(oldest) = self.ended.pop_front()
+            {
+                self.known.remove(&oldest);
+            }
+        }
+        Some(arrival)
+    }
+}
+
+impl Dispatch {
+    /// Passes notices on to machines, which it starts. A reason to stop is sent to `stop`.
+    pub fn new(shared: Rc<Shared>, stop: mpsc::Sender<String>) -> Rc<Self> {
+        let (orders, tagged) = (RefCell::default(), RefCell::default());
+        Rc::new(Self { shared, orders, tagged, stop, reconciled_at: Cell::default() })
+    }
+
+    /// Starts the machines that an earlier process has kept. One that cannot be read is logged and left as it is.
+    pub fn restore(self: &Rc<Self>, kept: Vec<(Saved, Entry)>) {
+        for (saved, entry) in kept {
+            let id = saved.machine.resource_id.clone();
+            let mut orders: BTreeMap<String, EventOrder> = BTreeMap::new();
+            orders.extend(saved.events.iter().map(|event| (event.key.clone(), event.order)));
+            match Machine::restore(self.shared.clone(), saved, entry) {
+                Ok((machine, sender)) => {
+                    self.orders.borrow_mut().known.extend(orders);
+                    self.start(&id, machine, sender);
+                }
+                Err(why) => {
+                    log::printable(&format!("error: the state of {id} cannot be used: {why}; it is left as it is"))
+                }
+            }
+        }
+    }
+
+    /// Passes notices on, and waits until the machines have kept them.
+    pub async fn pass_on(self: &Rc<Self>, notices: Notices) {
+        let metrics = &self.shared.metrics;
+        for problem in &notices.problems {
+            metrics.notice("invalid");
+            log::printable(&format!("warning: {problem}"));
+        }
+        // Each machine drops its sender once the notice is kept.
+        let (done, mut all_done) = mpsc::channel::<()>(1);
+        for notice in notices.notices {
+            if !self.is_ours(&notice) {
+                metrics.notice("other-subscription");
+                continue;
+            }
+            let Some(arrival) = self.orders.borrow_mut().observe(&notice) else { continue };
+            metrics.notice(match arrival {
+                Arrival::New | Arrival::Changed => "news",
+                Arrival::Repeated => "repeated",
+                Arrival::Late => "late",
+            });
+            if arrival == Arrival::Late {
+                continue;
+            }
+            let notice = Rc::new(notice);
+            for (id, name) in &notice.machines {
+                let Some(sender) = self.machine(id, name, &notice) else { continue };
+                let message = Message::Notice { notice: notice.clone(), arrival, done: Some(done.clone()) };
+                let _ = sender.send(message);
+            }
+        }
+        drop(done);
+        // Nothing is ever sent: the channel ends once nobody has a sender.
+        let _ = all_done.recv().await;
+    }
+
+    /// The machine that an event affects. One that is not followed is started, unless the event is over.
+    fn machine(self: &Rc<Self>, id: &str, name: &str, notice: &Notice) -> Option<mpsc::UnboundedSender<Message>> {
+        if let Some(sender) = self.shared.machine(id) {
+            return Some(sender);
+        }
+        if notice.is_end {
+            return None;
+        }
+        let facts = MachineFacts {
+            resource_id: id.to_owned(),
+            name: name.to_owned(),
+            has_agent: self.has_agent(id, name),
+            ..MachineFacts::default()
+        };
+        match Machine::new(self.shared.clone(), facts) {
+            Ok((machine, sender)) => {
+                self.start(id, machine, sender.clone());
+                Some(sender)
+            }
+            Err(why) => {
+                log::printable(&format!("error: {why}"));
+                None
+            }
+        }
+    }
+
+    fn start(self: &Rc<Self>, id: &str, machine: Machine, sender: mpsc::UnboundedSender<Message>) {
+        self.shared.remember(id, sender);
+        let dispatch = self.clone();
+        let id = id.to_owned();
+        tokio::task::spawn_local(async move {
+            if let Err(why) = machine.run().await {
+                let why = match why {
+                    StoreError::Taken => format!("another hub has written the state of {id}: it has taken over"),
+                    StoreError::Engine(why) => format!("the state of {id} cannot be kept: {why}"),
+                };
+                let _ = dispatch.stop.send(why).await;
+            }
+        });
+    }
+
+    /// Whether the event is of a subscription of the configuration.
+    fn is_ours(&self, notice: &Notice) -> bool {
+        let found = notice.resource_id.split('/').nth(2).unwrap_or_default();
+        self.shared.config.subscriptions.iter().any(|subscription| subscription.eq_ignore_ascii_case(found))
+    }
+
+    /// Whether a machine's own watcher acts.
+    fn has_agent(&self, id: &str, name: &str) -> bool {
+        let name = Name::from(name);
+        let is_listed = self.shared.config.agents.machines.iter().any(|pattern| name.matches(pattern));
+        is_listed || self.tagged.borrow().contains(&id.to_ascii_lowercase())
+    }
+
+    /// The machines that have the agents' tag now.
+    pub fn set_agents(&self, ids: Vec<String>) {
+        self.tagged.replace(ids.into_iter().map(|id| id.to_ascii_lowercase()).collect());
+        for (id, sender) in &*self.shared.machines.borrow() {
+            let name = id.rsplit('/').next().unwrap_or_default();
+            let _ = sender.send(Message::Agent(self.has_agent(id, name)));
+        }
+    }
+
+    /// The keys of the events that are not over.
+    pub fn open_events(&self) -> Vec<String> {
+        let orders = self.orders.borrow();
+        orders.known.iter().filter(|(_, order)| !order.is_over()).map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Resource Graph has answered.
+    pub fn reconciled(&self) {
+        self.reconciled_at.set(self.shared.clock.time_of_day().seconds().0);
+    }
+}

@@ -1,0 +1,99 @@
+//! Whether a machine may prepare, and whether an event may be approved.
+//!
+//! An approval counts for all machines of an event. So an event is approved once each of its machines is ready: each one has asked for
+//! the approval of the event as it is, and asks again every few seconds for as long as it is ready. The machine that completes them
+//! approves; the others would only repeat it.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use scheduled_events::record::{EventRecord, event_key};
+use scheduled_events_core::{GateAnswer, GatePhase};
+use tokio::time::Instant;
+
+use crate::store::MachineFacts;
+
+/// A machine that is ready asks again after five seconds. One that has not asked for so long is not ready any more.
+const READY_FOR: Duration = Duration::from_secs(15);
+
+/// The machine that completes the others approves. If the event still waits after so long, any of them does.
+const TAKE_OVER_AFTER: Duration = Duration::from_secs(20);
+
+/// The gates of all events.
+#[derive(Debug, Default)]
+pub struct Gates {
+    ready: RefCell<HashMap<String, Ready>>,
+}
+
+/// The machines of an event that are ready for it, as it is.
+#[derive(Debug)]
+struct Ready {
+    /// What the event is: another type, another duration or other machines make it another one.
+    what: (Option<String>, Option<u32>, Vec<String>),
+    /// When each has asked last, by name in lower case.
+    asked: HashMap<String, Instant>,
+    /// When all were ready, and which machine was the last.
+    complete: Option<(Instant, String)>,
+}
+
+impl Gates {
+    /// The gates of a hub.
+    pub fn new() -> Rc<Self> {
+        Rc::default()
+    }
+
+    /// Whether a machine may prepare for an event, or the event may be approved as far as this machine is concerned.
+    #[allow(clippy::unused_async)] // A fleet's gate is asked over a network.
+    pub async fn ask(&self, phase: GatePhase, machine: &MachineFacts, event: &EventRecord) -> GateAnswer {
+        match phase {
+            GatePhase::Prepare => GateAnswer::Open,
+            GatePhase::Approve => self.ask_others(&machine.name, event),
+        }
+    }
+
+    fn ask_others(&self, name: &str, event: &EventRecord) -> GateAnswer {
+        let (now, name) = (Instant::now(), name.to_ascii_lowercase());
+        let lower = |name: &String| name.to_ascii_lowercase();
+        let mut machines: Vec<String> = event.resources.iter().flatten().map(lower).collect();
+        machines.sort();
+        machines.dedup();
+        let what = (event.event_type.clone(), event.duration_in_seconds, machines);
+        let mut all = self.ready.borrow_mut();
+        // Those of events that are over.
+        all.retain(|_, ready| ready.asked.values().any(|at| now - *at < READY_FOR));
+        let new = || Ready { what: what.clone(), asked: HashMap::new(), complete: None };
+        let ready = all.entry(event_key(&event.event_id)).or_insert_with(new);
+        if ready.what != what {
+            *ready = new();
+        }
+        ready.asked.insert(name.clone(), now);
+        ready.asked.retain(|_, at| now - *at < READY_FOR);
+        if !ready.what.2.iter().all(|machine| ready.asked.contains_key(machine)) {
+            ready.complete = None;
+            return GateAnswer::Closed;
+        }
+        let (since, last) = ready.complete.get_or_insert((now, name.clone()));
+        if *last == name || now - *since >= TAKE_OVER_AFTER { GateAnswer::Open } else { GateAnswer::AnotherApproves }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_approved_once_by_the_machine_that_completes_the_others() {
+        let gates = Gates::default();
+        let resources = Some(vec!["a".to_owned(), "B".to_owned()]);
+        let event = EventRecord { event_id: "1".into(), resources, ..EventRecord::default() };
+        assert_eq!(gates.ask_others("a", &event), GateAnswer::Closed);
+        assert_eq!(gates.ask_others("b", &event), GateAnswer::Open);
+        assert_eq!(gates.ask_others("a", &event), GateAnswer::AnotherApproves);
+        // A longer interruption is another event, for which nobody is ready yet.
+        let longer = EventRecord { duration_in_seconds: Some(600), ..event };
+        assert_eq!(gates.ask_others("b", &longer), GateAnswer::Closed);
+        assert_eq!(gates.ask_others("A", &longer), GateAnswer::Open);
+    }
+}

@@ -1,0 +1,54 @@
+//! What a machine is told.
+
+use std::rc::Rc;
+
+use scheduled_events::hooks::CommandEvent;
+use scheduled_events_core::{Arrival, GateAnswer};
+use tokio::sync::mpsc;
+
+use crate::azure::arm::ArmError;
+use crate::hooks::Permit;
+use crate::notice::Notice;
+
+/// What a machine is told.
+pub enum Message {
+    /// An event of it changed. `done` is dropped once that is kept.
+    Notice {
+        /// What is known now.
+        notice: Rc<Notice>,
+        /// How it relates to earlier ones about the same event.
+        arrival: Arrival,
+        /// Dropped once it is kept.
+        done: Option<Done>,
+    },
+    /// A command may start.
+    Permit {
+        /// The attempt that waited for it.
+        attempt: u32,
+        /// Dropped when the command has ended.
+        permit: Permit,
+    },
+    /// A command did something.
+    Command {
+        /// Its attempt.
+        attempt: u32,
+        /// What it did.
+        event: CommandEvent,
+    },
+    /// The gate answered.
+    Gate {
+        /// The attempt that asked.
+        attempt: u32,
+        /// The answer.
+        answer: GateAnswer,
+    },
+    /// Azure answered to an approval.
+    Approved(Result<(), ArmError>),
+    /// Whether the machine's own watcher acts.
+    Agent(bool),
+    /// The hub stops: commands are ended.
+    Stop,
+}
+
+/// Tells who waits that something is kept, when it is dropped.
+pub type Done = mpsc::Sender<()>;

@@ -1,0 +1,119 @@
+//! The metrics file, for Prometheus.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use scheduled_events::record::HookOutcome;
+use scheduled_events_core::Change;
+use scheduled_events_fleet::daemon::supervision::replace;
+use scheduled_events_fleet::log;
+
+/// Counters since the start. Labels are words of this program, never of an event.
+#[derive(Debug, Default)]
+pub struct Metrics {
+    counters: RefCell<BTreeMap<(&'static str, String), u64>>,
+    has_failed: Cell<bool>,
+}
+
+/// What is measured at the moment of writing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Gauges {
+    /// Machines that have an open event or are out of service.
+    pub machines: usize,
+    /// Events that are not over.
+    pub events: usize,
+    /// Commands that wait for their turn.
+    pub waiting: usize,
+    /// Records that the audit file lacks.
+    pub lost: u64,
+    /// Requests to approve.
+    pub requests: u64,
+    /// When Resource Graph answered last, in seconds since 1970.
+    pub reconciled: i64,
+}
+
+/// The counters: name, label and help.
+const COUNTERS: [(&str, &str, &str); 6] = [
+    ("changes_total", "change", "Changes of events, once for each machine."),
+    ("commands_total", "command", "Commands that ended."),
+    ("approvals_total", "result", "Approvals of a machine's events, by the answer of Azure."),
+    ("messages_total", "result", "Messages of the queue."),
+    ("notices_total", "arrival", "What messages and rows say about events."),
+    ("problems_total", "where", "Requests that failed."),
+];
+
+impl Metrics {
+    /// An event of a machine changed.
+    pub fn changed(&self, change: Change) {
+        self.count("changes_total", &format!("change=\"{}\"", change.word()));
+    }
+
+    /// A command ended.
+    pub fn command(&self, is_recovery: bool, outcome: HookOutcome) {
+        let command = if is_recovery { "recover" } else { "prepare" };
+        self.count("commands_total", &format!("command=\"{command}\",outcome=\"{}\"", outcome.word()));
+    }
+
+    /// Azure answered to an approval.
+    pub fn approval(&self, is_approved: bool) {
+        self.count("approvals_total", if is_approved { "result=\"approved\"" } else { "result=\"failed\"" });
+    }
+
+    /// A message was read: `applied`, `left-out` or `set-aside`.
+    pub fn message(&self, result: &str) {
+        self.count("messages_total", &format!("result=\"{result}\""));
+    }
+
+    /// A notice arrived: `news`, `repeated`, `late`, `unknown-end`, `other-subscription` or `invalid`.
+    pub fn notice(&self, arrival: &str) {
+        self.count("notices_total", &format!("arrival=\"{arrival}\""));
+    }
+
+    /// A request failed: of the `queue` or of the `graph`.
+    pub fn problem(&self, place: &str) {
+        self.count("problems_total", &format!("where=\"{place}\""));
+    }
+
+    fn count(&self, name: &'static str, labels: &str) {
+        *self.counters.borrow_mut().entry((name, labels.to_owned())).or_default() += 1;
+    }
+
+    /// Replaces the file.
+    pub fn write(&self, path: &Path, gauges: Gauges) {
+        let failed = replace(path, &self.text(gauges));
+        if let Err(error) = &failed
+            && !self.has_failed.get()
+        {
+            log::printable(&format!("warning: cannot write the metrics file {}: {error}", path.display()));
+        }
+        self.has_failed.set(failed.is_err());
+    }
+
+    fn text(&self, gauges: Gauges) -> String {
+        let Gauges { machines, events, waiting, lost, requests, reconciled } = gauges;
+        let mut text = String::new();
+        let counters = self.counters.borrow();
+        // Writing to a string does not fail.
+        for (name, _, help) in COUNTERS {
+            let _ =
+                write!(text, "# HELP scheduled_events_hub_{name} {help}\n# TYPE scheduled_events_hub_{name} counter\n");
+            for ((_, labels), value) in counters.iter().filter(|((found, _), _)| *found == name) {
+                let _ = writeln!(text, "scheduled_events_hub_{name}{{{labels}}} {value}");
+            }
+        }
+        for (name, kind, help, value) in [
+            ("machines", "gauge", "Machines that have an open event or are out of service.", machines.to_string()),
+            ("events", "gauge", "Events that are not over.", events.to_string()),
+            ("commands_waiting", "gauge", "Commands that wait for their turn.", waiting.to_string()),
+            ("audit_records_lost_total", "counter", "Records that the audit file lacks.", lost.to_string()),
+            ("approval_requests_total", "counter", "Requests to approve one event or a list.", requests.to_string()),
+            ("reconciled_timestamp_seconds", "gauge", "When Resource Graph answered last.", reconciled.to_string()),
+        ] {
+            let name = format!("scheduled_events_hub_{name}");
+            let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n");
+        }
+        text
+    }
+}

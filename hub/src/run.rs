@@ -1,0 +1,171 @@
+//! `run`: sources, machines, and what others see of them, until the hub is stopped.
+
+use std::cell::Cell;
+use std::future::pending;
+use std::rc::Rc;
+use std::time::Duration;
+
+use scheduled_events::clock::Clock;
+use scheduled_events::policy_file;
+use scheduled_events_core::Action;
+use scheduled_events_fleet::daemon::notify_stopping;
+use scheduled_events_fleet::daemon::supervision::Supervisor;
+use scheduled_events_fleet::log;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::approvals::Approvals;
+use crate::azure::arm::Arm;
+use crate::azure::identity::Identity;
+use crate::azure::queue::Queue;
+use crate::config::{Approve, Config};
+use crate::dispatch::Dispatch;
+use crate::gates::Gates;
+use crate::hooks::Pool;
+use crate::journal::Journal;
+use crate::message::Message;
+use crate::metrics::{Gauges, Metrics};
+use crate::shared::Shared;
+use crate::source::{ask_graph, read_queue};
+use crate::store::Store;
+
+/// How long commands have to end when the hub stops.
+const STOP_TIME: Duration = Duration::from_secs(15);
+
+/// How often the metrics file is written.
+const METRICS_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Runs the hub until it is stopped.
+///
+/// # Errors
+/// A sentence: a file cannot be used, or another hub has taken over.
+pub async fn run(config: Config) -> Result<(), String> {
+    let policy = policy_file::load(&config.policy)?;
+    warn(&config, policy.rules().iter().any(|rule| rule.action == Action::Prepare));
+    let identity = Identity::new(&config)?;
+    let arm = Arm::new(&config, identity.clone())?;
+    let queue = config.queue.as_ref().map(|queue| Queue::new(queue, &identity)).transpose()?.map(Rc::new);
+    let journal = Rc::new(Journal::open(&config.audit)?);
+    let store = Store::open(&config).await?;
+    let (stop, mut stopped) = mpsc::channel(1);
+    let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
+    let mut supervisor = Supervisor::new();
+    supervisor.show("waiting for its turn");
+    tokio::select! {
+        () = store.await_turn() => {}
+        () = keep_alive(&supervisor) => {}
+        _ = terminate.recv() => return Ok(()),
+        _ = interrupt.recv() => return Ok(()),
+    }
+    let kept = store.load().await.map_err(|why| format!("cannot read the states of machines: {why}"))?;
+    let shared = Rc::new(Shared {
+        pool: Pool::new(config.hooks.at_once),
+        approvals: Approvals::new(arm.clone()),
+        gates: Gates::new(),
+        metrics: Metrics::default(),
+        clock: Clock::start(),
+        machines: std::cell::RefCell::default(),
+        policy,
+        store,
+        journal,
+        config,
+    });
+    let dispatch = Dispatch::new(shared.clone(), stop);
+    log::line(&format!("running: {} machines from an earlier run", kept.len()));
+    dispatch.restore(kept);
+    let sources = async {
+        let graph = ask_graph(arm, dispatch.clone(), shared.config.reconcile);
+        let queue = async {
+            match queue {
+                Some(queue) => read_queue(queue, dispatch.clone()).await,
+                None => pending().await,
+            }
+        };
+        tokio::join!(graph, queue);
+    };
+    let result = tokio::select! {
+        () = sources => Ok(()),
+        () = supervise(&dispatch, &mut supervisor) => Ok(()),
+        why = shared.store.hold() => Err(why),
+        Some(why) = stopped.recv() => Err(why),
+        _ = terminate.recv() => Ok(()),
+        _ = interrupt.recv() => Ok(()),
+    };
+    notify_stopping();
+    let machines: Vec<_> = shared.machines.borrow().values().cloned().collect();
+    for machine in &machines {
+        let _ = machine.send(Message::Stop);
+    }
+    // A task that ends drops its inbox.
+    let all_stopped = async {
+        for machine in &machines {
+            machine.closed().await;
+        }
+    };
+    let _ = timeout(STOP_TIME, all_stopped).await;
+    shared.store.release().await;
+    shared.journal.finish();
+    result
+}
+
+/// Reports that this process works while it stands by.
+async fn keep_alive(supervisor: &Supervisor) {
+    loop {
+        supervisor.keep_alive(Duration::ZERO);
+        sleep(supervisor.interval()).await;
+    }
+}
+
+/// Shows what happens to the service manager and in the metrics file.
+async fn supervise(dispatch: &Rc<Dispatch>, supervisor: &mut Supervisor) {
+    let written = Cell::new(None::<Instant>);
+    loop {
+        let shared = &dispatch.shared;
+        let gauges = Gauges {
+            machines: shared.machines.borrow().len(),
+            events: dispatch.open_events().len(),
+            waiting: shared.pool.waiting(),
+            lost: shared.journal.lost(),
+            requests: shared.approvals.sent.get(),
+            reconciled: dispatch.reconciled_at.get(),
+        };
+        supervisor.show(&format!("{} events, {} machines", gauges.events, gauges.machines));
+        // The loop runs on the thread of everything else: that it comes round shows that nothing hangs.
+        supervisor.keep_alive(Duration::ZERO);
+        if let Some(path) = &shared.config.metrics
+            && written.get().is_none_or(|at| at.elapsed() >= METRICS_INTERVAL)
+        {
+            shared.metrics.write(path, gauges);
+            written.set(Some(Instant::now()));
+        }
+        sleep(supervisor.interval()).await;
+    }
+}
+
+/// Warns about settings that are valid and most likely not what is meant.
+fn warn(config: &Config, prepares: bool) {
+    let mut warnings = Vec::new();
+    if prepares && config.hooks.prepare.is_none() {
+        warnings.push("the policy has a rule with action `prepare`, but there is no `hooks.prepare`: events that match it are held");
+    }
+    if !prepares && config.hooks.prepare.is_some() {
+        warnings
+            .push("the policy has no rule with action `prepare`: `hooks.prepare` and `hooks.recover` are never run");
+    }
+    if config.approve == Approve::Never && config.hooks.prepare.is_some() {
+        warnings.push(
+            "`approve` is \"never\": nothing is prepared for, what would be done is recorded; set `approve = \"arm\"`",
+        );
+    }
+    for warning in warnings {
+        log::line(&format!("warning: {warning}"));
+    }
+    for command in [&config.hooks.prepare, &config.hooks.recover].into_iter().flatten() {
+        if !command.program_exists() {
+            let program = &command.words()[0];
+            log::printable(&format!("warning: cannot find the program {program:?}; commands are run without a shell"));
+        }
+    }
+}

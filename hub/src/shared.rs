@@ -1,0 +1,59 @@
+//! What all machines share.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use scheduled_events::clock::Clock;
+use scheduled_events_core::Policy;
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::approvals::Approvals;
+use crate::config::Config;
+use crate::gates::Gates;
+use crate::hooks::Pool;
+use crate::journal::Journal;
+use crate::message::Message;
+use crate::metrics::Metrics;
+use crate::store::Store;
+
+/// What all machines share.
+pub struct Shared {
+    /// The configuration.
+    pub config: Config,
+    /// The policy that it names.
+    pub policy: Policy,
+    /// Where states are kept.
+    pub store: Store,
+    /// The audit file.
+    pub journal: Rc<Journal>,
+    /// Where approvals are sent.
+    pub approvals: Rc<Approvals>,
+    /// How many commands run.
+    pub pool: Rc<Pool>,
+    /// Who waits for whom.
+    pub gates: Rc<Gates>,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// The time.
+    pub clock: Clock,
+    /// The machines that are followed, by their ids in lower case.
+    pub machines: RefCell<HashMap<String, UnboundedSender<Message>>>,
+}
+
+impl Shared {
+    /// The machine that is followed under this id.
+    pub fn machine(&self, resource_id: &str) -> Option<UnboundedSender<Message>> {
+        self.machines.borrow().get(&resource_id.to_ascii_lowercase()).cloned()
+    }
+
+    /// A machine is followed.
+    pub fn remember(&self, resource_id: &str, sender: UnboundedSender<Message>) {
+        self.machines.borrow_mut().insert(resource_id.to_ascii_lowercase(), sender);
+    }
+
+    /// A machine is not followed any more.
+    pub fn forget(&self, resource_id: &str) {
+        self.machines.borrow_mut().remove(&resource_id.to_ascii_lowercase());
+    }
+}

@@ -1,0 +1,202 @@
+//! Where notices come from: the queue, and Resource Graph.
+//!
+//! A message of the queue is deleted once what it says is kept: in the states of the machines that it is about, and in the audit file.
+//! Until then its time is renewed; after a crash it appears again. Resource Graph has what a lost message would have said. It is asked at
+//! the start and from time to time: about all open events, and then about those that are followed and were not among them.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use scheduled_events_fleet::log;
+use tokio::sync::Semaphore;
+use tokio::time::{interval, sleep};
+
+use crate::azure::arm::{Arm, ArmError};
+use crate::azure::graph::{AGENTS, Events, tagged};
+use crate::azure::queue::{BATCH, INVISIBLE, Message, Queue};
+use crate::dispatch::Dispatch;
+use crate::notice;
+
+/// How many messages are worked on at a time.
+const MESSAGES_AT_ONCE: usize = 512;
+
+/// The pause before an empty queue is asked again. A Preempt leaves 30 seconds.
+const EMPTY: Duration = Duration::from_secs(1);
+
+/// The first pause after a failure. It doubles up to the last one.
+const RETRY_FIRST: Duration = Duration::from_secs(1);
+const RETRY_LAST: Duration = Duration::from_secs(30);
+
+/// A message that was received so often and never deleted ends this program, or cannot be kept: it is set aside.
+const RECEIVED_MAX: i64 = 20;
+
+/// How many events one query names.
+const NAMED_MAX: usize = 200;
+
+/// Reads the queue for ever.
+pub async fn read_queue(queue: Rc<Queue>, dispatch: Rc<Dispatch>) {
+    let slots = Arc::new(Semaphore::new(MESSAGES_AT_ONCE));
+    let mut problem = Problem::new("queue");
+    loop {
+        // No more are received than are worked on: the others stay visible to a stand-by.
+        let Ok(permit) = slots.clone().acquire_many_owned(u32::try_from(BATCH).unwrap_or(1)).await else { return };
+        let messages = match queue.receive().await {
+            Ok(messages) => messages,
+            Err(why) => {
+                drop(permit);
+                sleep(problem.failed(&dispatch, &why)).await;
+                continue;
+            }
+        };
+        problem.passed();
+        let is_empty = messages.is_empty();
+        let mut permit = permit;
+        for message in messages {
+            let (queue, dispatch, slot) = (queue.clone(), dispatch.clone(), permit.split(1));
+            tokio::task::spawn_local(async move {
+                keep(&queue, &dispatch, message).await;
+                drop(slot);
+            });
+        }
+        drop(permit);
+        if is_empty {
+            sleep(EMPTY).await;
+        }
+    }
+}
+
+/// Keeps what a message says, and deletes it.
+async fn keep(queue: &Queue, dispatch: &Rc<Dispatch>, mut message: Message) {
+    let read = match &message.content {
+        _ if message.received > RECEIVED_MAX => {
+            Err(format!("it was received {} times and never kept", message.received))
+        }
+        Ok(content) => notice::read(content),
+        Err(why) => Err(why.clone()),
+    };
+    let journal = dispatch.shared.journal.clone();
+    let metrics = &dispatch.shared.metrics;
+    let notices = match read {
+        Ok(notices) => notices,
+        Err(why) => {
+            log::printable(&format!("warning: a message of the queue is set aside: {why}"));
+            let content = message.content.as_deref().unwrap_or_default();
+            journal.set_aside(&why, content, dispatch.shared.clock.time_of_day().seconds());
+            journal.sync().await;
+            metrics.message("set-aside");
+            if let Err(why) = queue.set_aside(&message).await {
+                metrics.problem("queue");
+                log::printable(&format!("warning: {why}"));
+            }
+            return;
+        }
+    };
+    metrics.message(if notices.notices.is_empty() { "left-out" } else { "applied" });
+    let work = async {
+        dispatch.pass_on(notices).await;
+        journal.sync().await;
+    };
+    tokio::pin!(work);
+    let mut renewals = interval(INVISIBLE / 2);
+    renewals.tick().await;
+    loop {
+        tokio::select! {
+            () = &mut work => break,
+            _ = renewals.tick() => {
+                if let Err(why) = queue.renew(&mut message).await {
+                    metrics.problem("queue");
+                    log::printable(&format!("warning: {why}"));
+                }
+            }
+        }
+    }
+    // If that fails, the message appears again, and says nothing new.
+    if let Err(why) = queue.delete(&message).await {
+        metrics.problem("queue");
+        log::printable(&format!("warning: {why}"));
+    }
+}
+
+/// Asks Resource Graph for ever, so often.
+pub async fn ask_graph(arm: Arm, dispatch: Rc<Dispatch>, every: Duration) {
+    let mut problem = Problem::new("graph");
+    loop {
+        match reconcile(&arm, &dispatch).await {
+            Ok(()) => {
+                problem.passed();
+                dispatch.reconciled();
+                sleep(every).await;
+            }
+            Err(error) => sleep(problem.failed(&dispatch, &format!("cannot ask Resource Graph: {error}"))).await,
+        }
+    }
+}
+
+/// Asks Resource Graph once.
+///
+/// # Errors
+/// It refuses, or does not answer. What was read until then counts.
+pub async fn reconcile(arm: &Arm, dispatch: &Rc<Dispatch>) -> Result<(), ArmError> {
+    let subscriptions = &dispatch.shared.config.subscriptions;
+    if let Some(tag) = &dispatch.shared.config.agents.tag {
+        let mut agents = Vec::new();
+        let query = AGENTS.replace("TAG", tag);
+        arm.query(subscriptions, &query, |page| agents.extend(tagged(page, tag))).await?;
+        dispatch.set_agents(agents);
+    }
+    let mut pages = Vec::new();
+    arm.query(subscriptions, &Events::Open.query(), |page| pages.push(page.to_owned())).await?;
+    let mut seen = std::collections::HashSet::new();
+    for page in pages {
+        seen.extend(pass_on(dispatch, &page).await?);
+    }
+    let missing: Vec<String> = dispatch.open_events().into_iter().filter(|key| !seen.contains(key)).collect();
+    for ids in missing.chunks(NAMED_MAX) {
+        let mut pages = Vec::new();
+        arm.query(subscriptions, &Events::Named(ids).query(), |page| pages.push(page.to_owned())).await?;
+        for page in pages {
+            pass_on(dispatch, &page).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Passes a page of rows on. Returns the keys of their events.
+async fn pass_on(dispatch: &Rc<Dispatch>, page: &str) -> Result<Vec<String>, ArmError> {
+    let notices = notice::read(page.as_bytes());
+    let notices = notices.map_err(|why| ArmError::NotSent(format!("Resource Graph answers with a row that {why}")))?;
+    let keys = notices.notices.iter().map(|notice| notice.key.clone()).collect();
+    dispatch.pass_on(notices).await;
+    Ok(keys)
+}
+
+/// What fails again and again is logged once, and tried after longer and longer pauses.
+struct Problem {
+    place: &'static str,
+    pause: Duration,
+    is_known: bool,
+}
+
+impl Problem {
+    const fn new(place: &'static str) -> Self {
+        Self { place, pause: RETRY_FIRST, is_known: false }
+    }
+
+    fn failed(&mut self, dispatch: &Dispatch, why: &str) -> Duration {
+        dispatch.shared.metrics.problem(self.place);
+        if !std::mem::replace(&mut self.is_known, true) {
+            log::printable(&format!("warning: {why}; this is tried again"));
+        }
+        let pause = self.pause;
+        self.pause = (pause * 2).min(RETRY_LAST);
+        pause
+    }
+
+    fn passed(&mut self) {
+        if std::mem::take(&mut self.is_known) {
+            log::line(&format!("the {} answers again", self.place));
+        }
+        self.pause = RETRY_FIRST;
+    }
+}

@@ -1,0 +1,96 @@
+//! Stands for Azure Resource Manager and Resource Graph where a test says row by row what they have, and how they refuse: approvals are
+//! kept as they come, and every query is answered with all rows. The emulator of `scheduled-events replay --control-plane` has the
+//! lives of events, and is what the other tests use.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::sync::{Arc, Mutex};
+
+use scheduled_events_test_support::{Connection, TestServer};
+use serde_json::{Value, json};
+
+/// A control plane.
+pub(crate) struct Control {
+    server: TestServer,
+    world: Arc<Mutex<World>>,
+}
+
+/// What it has, and what it was asked.
+#[derive(Default)]
+pub(crate) struct World {
+    /// The rows of Resource Graph.
+    pub(crate) rows: Vec<Value>,
+    /// The paths of approvals, each with its body.
+    pub(crate) approvals: Vec<(String, Value)>,
+    /// The queries.
+    pub(crate) queries: Vec<String>,
+    /// How the next requests are refused: the status, one more header, and the body.
+    pub(crate) refusals: Vec<(u16, &'static str, Value)>,
+}
+
+impl Control {
+    pub(crate) fn start() -> Self {
+        let world = Arc::<Mutex<World>>::default();
+        let serving = world.clone();
+        Self { server: TestServer::start(move |connection| while serve(connection, &serving).is_some() {}), world }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.server.url()
+    }
+
+    pub(crate) fn with<T>(&self, work: impl FnOnce(&mut World) -> T) -> T {
+        work(&mut self.world.lock().expect("no panic"))
+    }
+}
+
+/// Answers one request. `None` once the connection ends.
+fn serve(connection: &Connection, world: &Mutex<World>) -> Option<()> {
+    let mut reader = BufReader::new(&**connection);
+    let mut line = String::new();
+    reader.read_line(&mut line).ok().filter(|length| *length > 0)?;
+    let path = line.split(' ').nth(1)?.to_owned();
+    let (mut length, mut has_token) = (0, false);
+    loop {
+        let mut header = String::new();
+        reader.read_line(&mut header).ok()?;
+        let header = header.trim().to_ascii_lowercase();
+        if let Some(value) = header.strip_prefix("content-length:") {
+            length = value.trim().parse().ok()?;
+        }
+        has_token |= header == "authorization: bearer emulator";
+        if header.is_empty() {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let (status, header, answer) = answer(&mut world.lock().expect("no panic"), &path, body, has_token);
+    let answer = answer.to_string();
+    let head = format!(
+        "HTTP/1.1 {status} x\r\nContent-Type: application/json\r\n{header}Content-Length: {}\r\n\r\n",
+        answer.len()
+    );
+    (&**connection).write_all((head + &answer).as_bytes()).ok()
+}
+
+fn answer(world: &mut World, path: &str, body: Value, has_token: bool) -> (u16, String, Value) {
+    if !has_token {
+        return (401, String::new(), json!({"error": {"code": "AuthenticationFailed", "message": "no token"}}));
+    }
+    if let Some((status, header, body)) = world.refusals.pop() {
+        return (status, format!("{header}\r\n"), body);
+    }
+    if path.starts_with("/providers/Microsoft.ResourceGraph/resources?api-version=2024-04-01") {
+        let query = body["query"].as_str().unwrap_or_default().to_owned();
+        let is_open = |row: &&Value| {
+            let status = row["properties"]["EventStatus"].as_str().unwrap_or_default();
+            !query.contains("EventStatus in~") || ["Scheduled", "Started"].contains(&status)
+        };
+        let data: Vec<_> = world.rows.iter().filter(is_open).cloned().collect();
+        world.queries.push(query);
+        return (200, String::new(), json!({"totalRecords": data.len(), "count": data.len(), "data": data}));
+    }
+    world.approvals.push((path.to_owned(), body));
+    (200, String::new(), json!({"value": "Successfully Approved"}))
+}
