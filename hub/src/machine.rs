@@ -150,7 +150,7 @@ impl Machine {
         }
         loop {
             while let Ok(message) = self.inbox.try_recv() {
-                self.on_message(message);
+                self.on_message(message).await?;
             }
             let until = self.act().await?;
             self.save().await?;
@@ -160,7 +160,7 @@ impl Machine {
                 self.shared.forget(&self.facts.resource_id);
                 if let Ok(message) = self.inbox.try_recv() {
                     self.shared.remember(&self.facts.resource_id, self.sender.clone());
-                    self.on_message(message);
+                    self.on_message(message).await?;
                     continue;
                 }
                 return self.shared.store.remove(&mut self.entry, &self.facts.resource_id).await;
@@ -170,7 +170,7 @@ impl Machine {
             }
             let wait = Duration::from_millis(until.millis_since(self.shared.clock.now()));
             tokio::select! {
-                Some(message) = self.inbox.recv() => self.on_message(message),
+                Some(message) = self.inbox.recv() => self.on_message(message).await?,
                 () = sleep(wait) => {}
             }
         }
@@ -229,7 +229,7 @@ impl Machine {
                     let unknown = if event.not_before.is_some() { None } else { Some(COMMAND_TIME) };
                     let deadline = self.shared.config.hooks.prepare_timeout.or(unknown);
                     let hook = Hook { kind: Kind::Prepare { by_last_call }, events: vec![event], deadline };
-                    self.start(hook, attempt);
+                    self.start(hook, attempt).await?;
                 }
                 Step::Recover { event, own, attempt } => {
                     let last = event_of(&self.events, event);
@@ -241,13 +241,13 @@ impl Machine {
                         events.extend(others.map(|event| event_of(&self.events, event)));
                     }
                     self.save().await?;
-                    self.start(Hook { kind: Kind::Recover, events, deadline: Some(COMMAND_TIME) }, attempt);
+                    self.start(Hook { kind: Kind::Recover, events, deadline: Some(COMMAND_TIME) }, attempt).await?;
                 }
                 Step::Gate { event, phase, attempt } => {
                     let event = event_of(&self.events, event);
                     self.ask(phase, event, attempt);
                 }
-                Step::Cancel { attempt } => self.cancel(attempt),
+                Step::Cancel { attempt } => self.cancel(attempt).await?,
                 Step::Post { .. } => {
                     self.posted = self.session.posted().map(ToString::to_string).collect();
                     self.save().await?;
@@ -258,7 +258,7 @@ impl Machine {
         }
     }
 
-    fn on_message(&mut self, message: Message) {
+    async fn on_message(&mut self, message: Message) -> Result<(), StoreError> {
         let now = self.set_time();
         match message {
             Message::Notice { notice, arrival, done } => {
@@ -266,9 +266,9 @@ impl Machine {
                 self.pending.extend(done);
             }
             Message::Permit { attempt, permit } => self.on_permit(attempt, permit),
-            Message::Command { attempt, event } => self.on_command(attempt, event, now),
+            Message::Command { attempt, event } => self.on_command(attempt, event, now).await?,
             Message::Gate { attempt, answer } => self.on_gate(attempt, answer, now),
-            Message::Approved(result) => self.on_approval(&result, now),
+            Message::Approved(result) => self.on_approval(&result, now).await?,
             Message::Agent(has_agent) => self.set_agent(has_agent),
             Message::Stop => {
                 self.is_stopping = true;
@@ -281,6 +281,7 @@ impl Machine {
                 self.running.retain(|_, running| matches!(running, Running::Command { .. }));
             }
         }
+        Ok(())
     }
 
     fn on_notice(&mut self, notice: &Notice, arrival: Arrival, now: UnixMillis) {
@@ -325,7 +326,7 @@ impl Machine {
     }
 
     /// Starts a command once it is its turn.
-    fn start(&mut self, hook: Hook, attempt: u32) {
+    async fn start(&mut self, hook: Hook, attempt: u32) -> Result<(), StoreError> {
         if self.command(hook.kind).is_none() {
             let outcome = HookOutcome::NoCommand;
             let (is_preparation, now) = (hook.kind != Kind::Recover, self.shared.clock.now());
@@ -334,8 +335,7 @@ impl Machine {
             } else {
                 self.session.recovered(attempt, true, now)
             };
-            self.answered(answer, outcome, &hook);
-            return;
+            return self.answered(answer, outcome, &hook).await;
         }
         // A recovery waits for all preparations that wait.
         let due =
@@ -346,6 +346,7 @@ impl Machine {
             let _ = sender.send(Message::Permit { attempt, permit });
         });
         self.running.insert(attempt, Running::Waiting { hook, task });
+        Ok(())
     }
 
     fn command(&self, kind: Kind) -> Option<&CommandLine> {
@@ -385,43 +386,58 @@ impl Machine {
         self.running.insert(attempt, Running::Command { hook, command, _permit: permit });
     }
 
-    fn on_command(&mut self, attempt: u32, event: CommandEvent, now: UnixMillis) {
-        let Some(Running::Command { hook, .. }) = self.running.get(&attempt) else { return };
+    async fn on_command(&mut self, attempt: u32, event: CommandEvent, now: UnixMillis) -> Result<(), StoreError> {
+        let Some(Running::Command { hook, .. }) = self.running.get(&attempt) else { return Ok(()) };
         let label = format!("{} {}", hook.kind.word(), self.facts.name);
         let diagnose = |severity: &str, text: &str| log::printable(&format!("{severity}: {text}"));
         let ended = match event {
-            CommandEvent::Line(line) => return log::printable(&format!("{label}: {line}")),
-            CommandEvent::Refused(why) => return log_refused(&label, &why, diagnose),
             CommandEvent::Ended(ended) => ended,
+            CommandEvent::Line(line) => {
+                log::printable(&format!("{label}: {line}"));
+                return Ok(());
+            }
+            CommandEvent::Refused(why) => {
+                log_refused(&label, &why, diagnose);
+                return Ok(());
+            }
         };
         ended.log(&label, diagnose);
-        let Some(Running::Command { hook, .. }) = self.running.remove(&attempt) else { return };
-        self.ended(attempt, &hook, &ended, now);
+        match self.running.remove(&attempt) {
+            Some(Running::Command { hook, .. }) => self.ended(attempt, &hook, &ended, now).await,
+            _ => Ok(()),
+        }
     }
 
-    fn ended(&mut self, attempt: u32, hook: &Hook, ended: &CommandOutcome, now: UnixMillis) {
+    async fn ended(
+        &mut self,
+        attempt: u32,
+        hook: &Hook,
+        ended: &CommandOutcome,
+        now: UnixMillis,
+    ) -> Result<(), StoreError> {
         let success = if hook.kind == Kind::Recover { HookOutcome::Done } else { HookOutcome::Ready };
         let outcome = ended.for_record(success);
         let has_succeeded = outcome == success;
         let answer = match hook.kind {
             // The next process runs it again.
-            _ if self.is_stopping => return,
+            _ if self.is_stopping => return Ok(()),
             Kind::Recover => self.session.recovered(attempt, has_succeeded, now),
             Kind::Prepare { .. } => {
                 let preparation = if has_succeeded { Preparation::Ready } else { Preparation::Failed };
                 self.session.prepared(attempt, preparation)
             }
         };
-        self.answered(answer, outcome, hook);
+        self.answered(answer, outcome, hook).await
     }
 
-    /// Reports the end of a command.
-    fn answered(&mut self, answer: AnswerOutcome, outcome: HookOutcome, hook: &Hook) {
+    /// Keeps and reports the end of a command.
+    async fn answered(&mut self, answer: AnswerOutcome, outcome: HookOutcome, hook: &Hook) -> Result<(), StoreError> {
         let outcome = match answer {
             AnswerOutcome::Accepted => outcome,
             AnswerOutcome::Cancelled => HookOutcome::Cancelled,
-            AnswerOutcome::Unexpected => return,
+            AnswerOutcome::Unexpected => return Ok(()),
         };
+        self.save().await?;
         self.shared.metrics.command(hook.kind == Kind::Recover, outcome);
         let event = hook.events[0].clone();
         if hook.kind == Kind::Recover {
@@ -434,6 +450,7 @@ impl Machine {
         } else {
             self.report(&Reported::Prepare(outcome, event));
         }
+        Ok(())
     }
 
     fn ask(&mut self, phase: GatePhase, event: EventRecord, attempt: u32) {
@@ -458,16 +475,17 @@ impl Machine {
         }
     }
 
-    fn cancel(&mut self, attempt: u32) {
+    async fn cancel(&mut self, attempt: u32) -> Result<(), StoreError> {
         let now = self.shared.clock.now();
         if let Some(Running::Command { command, .. }) = self.running.get(&attempt) {
             // Its end is reported by itself.
-            return command.cancel();
+            command.cancel();
+            return Ok(());
         }
         match self.running.remove(&attempt) {
             Some(Running::Waiting { hook, task }) => {
                 task.abort();
-                self.ended(attempt, &hook, &CommandOutcome::Cancelled, now);
+                self.ended(attempt, &hook, &CommandOutcome::Cancelled, now).await?;
             }
             Some(Running::Question { task, .. }) => {
                 task.abort();
@@ -475,6 +493,7 @@ impl Machine {
             }
             Some(Running::Command { .. }) | None => {}
         }
+        Ok(())
     }
 
     /// Sends the approval in progress.
@@ -502,19 +521,19 @@ impl Machine {
         });
     }
 
-    fn on_approval(&mut self, result: &Result<(), ArmError>, now: UnixMillis) {
+    async fn on_approval(&mut self, result: &Result<(), ArmError>, now: UnixMillis) -> Result<(), StoreError> {
+        // A list that was approved in part is answered with 207, which says nothing about this event.
         let status = match result {
             Ok(()) => Some(200),
-            Err(error) => error.status(),
+            Err(error) => error.status().filter(|status| !(200..300).contains(status)),
         };
-        let outcome = match status {
-            Some(status) => {
-                let pause = result.as_ref().err().and_then(ArmError::pause);
-                let retry_after = pause.and_then(|pause| u32::try_from(pause.as_secs()).ok());
-                self.session.on_response(&Response { status, retry_after, body: b"" }, now)
-            }
-            None => self.session.on_failure(Cause::Unreachable, now),
+        let outcome = match (result, status) {
+            (Ok(()), _) => self.session.on_response(&Response { status: 200, ..Response::default() }, now),
+            (Err(_), Some(status)) => self.session.on_failure(Cause::of_status(status), now),
+            (Err(_), None) => self.session.on_failure(Cause::Unreachable, now),
         };
+        // What was approved is not approved again after a crash.
+        self.save().await?;
         self.shared.metrics.approval(result.is_ok());
         if let (RequestOutcome::ApprovalFailed { .. }, Err(error)) = (outcome, result) {
             let text = format!("warning: approval of {} failed: {error}", self.posted.join(", "));
@@ -529,6 +548,7 @@ impl Machine {
         let record = Record::Approval { event_ids: &ids, status, events: &members };
         let time = self.shared.clock.time_of_day().seconds();
         self.shared.journal.record(&self.facts.resource_id, record, time);
+        Ok(())
     }
 
     fn report(&self, reported: &Reported) {

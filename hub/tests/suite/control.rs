@@ -79,7 +79,8 @@ fn answer(world: &mut World, path: &str, body: Value, has_token: bool) -> (u16, 
         return (401, String::new(), json!({"error": {"code": "AuthenticationFailed", "message": "no token"}}));
     }
     if let Some((status, header, body)) = world.refusals.pop() {
-        return (status, format!("{header}\r\n"), body);
+        let header = if header.is_empty() { String::new() } else { format!("{header}\r\n") };
+        return (status, header, body);
     }
     if path.starts_with("/providers/Microsoft.ResourceGraph/resources?api-version=2024-04-01") {
         let query = body["query"].as_str().unwrap_or_default().to_owned();

@@ -1,10 +1,27 @@
 //! Stories from a message to the end of an event.
 
+use std::fs;
+
 use scheduled_events_test_support::wait;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::control::Control;
-use crate::fixture::{Hub, TestQueue, event_id, message, resource};
+use crate::fixture::{Hub, TestQueue, event_id, message, resource, row};
+
+/// The path that approves one event.
+fn approval(resource: &str, id: &str) -> String {
+    let resource = resource.replace("resourceGroups", "resourcegroups");
+    format!(
+        "{resource}/providers/Microsoft.Maintenance/scheduledevents/{id}/acknowledge?api-version=2025-10-01-preview"
+    )
+}
+
+/// The changes of one machine, in the order of the audit file.
+fn changes(hub: &Hub, machine: &str) -> Vec<String> {
+    let is_its = |record: &Value| record["record"] == "change" && record["resource_id"] == machine;
+    let word = |record: Value| record["change"].as_str().expect("a word").to_owned();
+    hub.records().into_iter().filter(is_its).map(word).collect()
+}
 
 #[test]
 fn a_machine_without_an_agent_is_drained_approved_and_put_back() {
@@ -25,19 +42,183 @@ fn a_machine_without_an_agent_is_drained_approved_and_put_back() {
         assert!(got.contains(line), "{line} in {got}");
     }
     hub.await_record("the approval", |record| record["record"] == "approval" && record["status"] == 200);
-    let path = format!(
-        "{}/providers/Microsoft.Maintenance/scheduledevents/{id}/acknowledge?api-version=2025-10-01-preview",
-        machine.replace("resourceGroups", "resourcegroups")
-    );
-    assert_eq!(control.with(|world| world.approvals.clone()), [(path, json!(null))]);
+    assert_eq!(control.with(|world| world.approvals.clone()), [(approval(&machine, &id), json!(null))]);
 
     queue.send(&message(&machine, &id, "Started", &["db"]));
     queue.send(&message(&machine, &id, "Completed", &["db"]));
     hub.await_hook(&format!("recover-db-{id}"));
     hub.await_record("the recovery", |record| record["record"] == "recover" && record["outcome"] == "done");
-    let changes: Vec<_> = hub.records().into_iter().filter(|record| record["record"] == "change").collect();
-    let words: Vec<_> = changes.iter().map(|record| record["change"].as_str().expect("a word")).collect();
-    assert_eq!(words, ["scheduled", "started", "completed"]);
-    assert!(changes.iter().all(|record| record["resource_id"] == machine && record["mine"] == true), "{changes:?}");
+    assert_eq!(changes(&hub, &machine), ["scheduled", "started", "completed"]);
     wait::until("the end of all messages", || (queue.length() == 0).then_some(()));
+    // Nothing is kept of a machine that is in service and has no event.
+    let kept = || fs::read_dir(hub.path("state").join("hub/machines")).expect("a folder").flatten().count();
+    wait::until("an empty state", || (hub.read("hub.prom").contains("hub_machines 0\n") && kept() == 1).then_some(()));
+}
+
+#[test]
+fn three_machines_of_one_event_are_approved_once_when_all_are_ready() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let mut hub = Hub::new(&control.url(), Some(&queue), "");
+    let (set, id) = (resource("virtualMachineScaleSets", "front"), event_id(1));
+    // One of them takes long.
+    fs::write(
+        hub.path("slow"),
+        "#!/bin/sh\ntest $SCHEDULED_EVENTS_MACHINE = front_2 && until test -e $(dirname $0)/go; do sleep 0.05; done\nexit 0\n",
+    )
+    .expect("written");
+    let config = hub
+        .read("hub.toml")
+        .replace(&format!("{} prepare", hub.path("hook").display()), &hub.path("slow").display().to_string());
+    fs::write(hub.path("hub.toml"), config).expect("written");
+    hub.start();
+    queue.send(&message(&set, &id, "Scheduled", &["front_0", "front_1", "front_2"]));
+    let is_ready = |record: &&Value| record["record"] == "prepare" && record["outcome"] == "ready";
+    wait::until("two machines", || (hub.records().iter().filter(is_ready).count() == 2).then_some(()));
+    assert_eq!(control.with(|world| world.approvals.len()), 0, "the third machine is not ready");
+    fs::write(hub.path("go"), "").expect("written");
+    hub.await_record("the approval", |record| record["record"] == "approval" && record["status"] == 200);
+    assert_eq!(control.with(|world| world.approvals.clone()), [(approval(&set, &id), json!(null))]);
+}
+
+#[test]
+fn messages_in_reverse_and_repeated_change_nothing() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let mut hub = Hub::new(&control.url(), Some(&queue), "");
+    let (machine, first, second) = (resource("virtualMachines", "db"), event_id(1), event_id(2));
+    // The end comes first.
+    for status in ["Completed", "Started", "Scheduled", "Scheduled"] {
+        queue.send(&message(&machine, &first, status, &["db"]));
+    }
+    hub.start();
+    wait::until("the end of all messages", || (queue.length() == 0).then_some(()));
+    for status in ["Scheduled", "Scheduled"] {
+        queue.send(&message(&machine, &second, status, &["db"]));
+    }
+    hub.await_hook(&format!("prepare-db-{second}"));
+    hub.await_record("the approval", |record| record["record"] == "approval");
+    assert_eq!(changes(&hub, &machine), ["scheduled"]);
+    assert!(!hub.path("hooks").join(format!("prepare-db-{first}")).exists(), "an event that is over was prepared for");
+}
+
+#[test]
+fn a_lost_message_costs_time_and_not_the_event() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let mut hub = Hub::new(&control.url(), Some(&queue), "reconcile = \"1s\"");
+    let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
+    // The first answers are refusals: a quota, and a service that fails.
+    control.with(|world| {
+        world.refusals.push((503, "", json!({})));
+        world.refusals.push((
+            429,
+            "x-ms-user-quota-resets-after: 00:00:01",
+            json!({"error": {"code": "RateLimiting"}}),
+        ));
+        world.rows = vec![row(&machine, &id, "Scheduled", &["db"])];
+    });
+    hub.start();
+    let got = hub.await_hook(&format!("prepare-db-{id}"));
+    assert!(got.contains("SCHEDULED_EVENTS_ZONE=2"), "{got}");
+    hub.await_record("the approval", |record| record["record"] == "approval" && record["status"] == 200);
+    // The query for open events does not show that it is over: it is asked for by its id.
+    control.with(|world| world.rows = vec![row(&machine, &id, "Canceled", &["db"])]);
+    hub.await_hook(&format!("recover-db-{id}"));
+    assert_eq!(changes(&hub, &machine), ["scheduled", "cancelled"]);
+    let named = format!("name in~ (\"{id}\")");
+    assert!(control.with(|world| world.queries.iter().any(|query| query.contains(&named))));
+}
+
+#[test]
+fn a_killed_hub_forgets_nothing_and_repeats_only_what_it_was_doing() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let mut hub = Hub::new(&control.url(), Some(&queue), "");
+    let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
+    fs::write(
+        hub.path("slow"),
+        "#!/bin/sh\necho x >>$(dirname $0)/runs\nuntil test -e $(dirname $0)/go; do sleep 0.05; done\n",
+    )
+    .expect("written");
+    let config = hub
+        .read("hub.toml")
+        .replace(&format!("{} prepare", hub.path("hook").display()), &hub.path("slow").display().to_string());
+    fs::write(hub.path("hub.toml"), config).expect("written");
+    hub.start();
+    queue.send(&message(&machine, &id, "Scheduled", &["db"]));
+    let runs = |hub: &Hub| hub.read("runs").lines().count();
+    wait::until("the preparation", || (runs(&hub) == 1).then_some(()));
+    hub.kill();
+    hub.start();
+    // The first command was ended, and is run again.
+    wait::until("the second preparation", || (runs(&hub) == 2).then_some(()));
+    assert_eq!(control.with(|world| world.approvals.len()), 0);
+    fs::write(hub.path("go"), "").expect("written");
+    hub.await_record("the approval", |record| record["record"] == "approval" && record["status"] == 200);
+    hub.kill();
+    hub.start();
+    queue.send(&message(&machine, &id, "Completed", &["db"]));
+    hub.await_hook(&format!("recover-db-{id}"));
+    assert_eq!(runs(&hub), 2, "it was prepared again after it was approved");
+    assert_eq!(control.with(|world| world.approvals.len()), 1, "it was approved again");
+    assert_eq!(changes(&hub, &machine), ["scheduled", "completed"]);
+}
+
+#[test]
+fn what_cannot_be_read_is_set_aside_and_what_is_not_ours_left_out() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let mut hub = Hub::new(&control.url(), Some(&queue), "");
+    queue.send_text("bm90IEpTT04=");
+    queue.send_text("not Base64!");
+    queue.send(&json!({"eventType": "Microsoft.Storage.BlobCreated", "data": {}}));
+    let other = resource("virtualMachines", "db").replace("00000000-", "11111111-");
+    queue.send(&message(&other, &event_id(1), "Scheduled", &["db"]));
+    hub.start();
+    wait::until("the end of all messages", || (queue.length() == 0).then_some(()));
+    for line in [
+        "messages_total{result=\"set-aside\"} 2",
+        "messages_total{result=\"left-out\"} 1",
+        "arrival=\"other-subscription\"} 1",
+    ] {
+        wait::until(line, || hub.read("hub.prom").contains(line).then_some(()));
+    }
+    let kept: Vec<_> = hub.records().into_iter().filter(|record| record["record"] == "set-aside").collect();
+    assert!(kept.len() == 2 && kept.iter().any(|record| record["content"] == "not JSON"), "{kept:?}");
+}
+
+#[test]
+fn where_a_machine_has_an_agent_the_hub_only_watches() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let mut hub = Hub::new(&control.url(), Some(&queue), "agents = { machines = [\"web*\"] }");
+    let (machine, id) = (resource("virtualMachines", "web-1"), event_id(1));
+    hub.start();
+    for status in ["Scheduled", "Started", "Completed"] {
+        queue.send(&message(&machine, &id, status, &["web-1"]));
+    }
+    hub.await_record("the end", |record| record["change"] == "completed");
+    assert_eq!(fs::read_dir(hub.path("hooks")).expect("a folder").count(), 0);
+    assert_eq!(control.with(|world| world.approvals.len()), 0);
+}
+
+#[test]
+fn an_approval_that_is_refused_in_part_is_repeated_for_the_rest() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let mut hub = Hub::new(&control.url(), Some(&queue), "");
+    let set = resource("virtualMachineScaleSets", "front");
+    let ids = [event_id(1), event_id(2)];
+    let detail = json!([{"target": ids[0], "code": "Conflict", "message": "try again"}]);
+    // The query at the start comes before any approval.
+    hub.start();
+    wait::until("a query", || (!control.with(|world| world.queries.is_empty())).then_some(()));
+    control.with(|world| {
+        world.refusals.push((
+            207,
+            "",
+            json!({"error": {"code": "MultiStatusResponse", "message": "", "details": detail}}),
+        ));
+    });
+    // Both in one message, so that they are due together.
+    let both: Vec<_> =
+        ids.iter().zip(["front_0", "front_1"]).map(|(id, name)| message(&set, id, "Scheduled", &[name])).collect();
+    queue.send(&json!(both));
+    let is_approved = |record: &&Value| record["record"] == "approval" && record["status"] == 200;
+    wait::until("both approvals", || (hub.records().iter().filter(is_approved).count() == 2).then_some(()));
+    assert_eq!(control.with(|world| world.approvals.clone()), [(approval(&set, &ids[0]), json!(null))]);
 }
