@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::problems::Subject;
 use super::{ANSWER_TIME, Daemon, Forced, machine_key};
@@ -63,8 +63,12 @@ impl Daemon {
                     *self.last_beat.borrow_mut() = Some(revision);
                     break;
                 }
-                // Another process has written between a read and a write of this one.
-                Swap::Conflict => is_alone &= attempt == 0 && !is_first,
+                Swap::Conflict => {
+                    // Another process has written between a read and a write of this one.
+                    is_alone &= attempt == 0 && !is_first;
+                    // Or the registers are those of a backup, and have slots that were given back since.
+                    self.next_look.set(Some(Instant::now()));
+                }
             }
             last = None;
         }

@@ -224,3 +224,36 @@ fn a_group_that_is_full_takes_no_slot_of_another_group() {
         assert_eq!(daemon.engine.read("groups/db").await, Ok(None), "it was not even written");
     });
 }
+
+/// The store was restored from a backup: a machine that is idle gives back what it has given back before.
+#[test]
+fn a_slot_that_comes_back_from_a_backup_is_given_back_again() {
+    run_with_audit(CONFIG, async |daemon| {
+        let run = async |time| assert!(timeout(time, daemon.maintain()).await.is_err());
+        assert_eq!(daemon.answer(Question::Prepare, event(&["a"])).await, Ok(Answer::Open));
+        record(&daemon, r#"{"record":"prepare","event_id":"e","outcome":"ready"}"#);
+        let keys = ["groups/db/zone-1", "machines/a"];
+        run(daemon.config.heartbeat / 2).await;
+        let mut backup = Vec::new();
+        for key in keys {
+            backup.push(daemon.engine.read(key).await.expect("read").expect("a register").value);
+        }
+        is_over(&daemon, "e");
+        record(&daemon, r#"{"record":"recover","event_ids":["e"],"outcome":"done"}"#);
+        run(3 * daemon.config.heartbeat).await;
+        assert!(group(&daemon, keys[0]).await.held().is_empty());
+        let restores = async {
+            sleep(daemon.config.heartbeat / 2).await;
+            for (key, value) in keys.iter().zip(&backup) {
+                put(&daemon, key, value).await;
+            }
+            sleep(2 * daemon.config.heartbeat).await;
+            assert!(group(&daemon, keys[0]).await.held().is_empty());
+            assert!(daemon.problems.of(Subject::MachineName).is_none());
+        };
+        tokio::select! {
+            () = daemon.maintain() => {}
+            () = restores => {}
+        }
+    });
+}
