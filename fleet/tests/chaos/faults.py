@@ -24,7 +24,7 @@ class Faults:
         self.number = itertools.count()
         self.servers = list({id(machine.server): machine.server for machine in machines}.values())
         self.seen = {id(server): 0 for server in self.servers}
-        self.removable = len(machines) // 10 if timings.ends_machines else 0
+        self.began = time.monotonic()
         self.next = time.monotonic() + 3
         self.next_of_store = time.monotonic() + chance.uniform(8, 20)
 
@@ -35,6 +35,7 @@ class Faults:
         """Ends what is due, and begins what chance wants."""
         self.end_due(time.monotonic())
         self.reboot()
+        self.join_and_leave(time.monotonic() - self.began)
         if time.monotonic() >= self.next:
             self.next = time.monotonic() + self.chance.uniform(0.2, 2)
             machine = self.chance.choice(self.machines)
@@ -51,13 +52,13 @@ class Faults:
     def end_all(self) -> None:
         """Ends all faults. Machines that were removed stay away."""
         self.end_due(float("inf"))
+        for machine in self.machines:
+            self.join(machine)
 
     def disturb(self, machine: Machine) -> None:
         faults = [self.kill] * 4 + [self.stop] * 2 + [self.switch_off]
         if machine.proxy:
             faults += [self.silence, self.refuse, self.cut]
-        if self.removable and self.chance.random() < 0.1:
-            faults = [self.remove]
         self.chance.choice(faults)(machine)
 
     def parts(self) -> tuple[str, ...]:
@@ -128,12 +129,19 @@ class Faults:
 
         self.for_a_while(machine, "off", seconds, on)
 
-    def remove(self, machine: Machine) -> None:
-        """The machine is deleted, without an event."""
-        if machine.is_out() or machine.is_skewed:
-            return
-        self.removable -= 1
-        self.end(machine, "removed")
+    def join_and_leave(self, at: float) -> None:
+        for machine in self.machines:
+            if at >= machine.fate.joins:
+                self.join(machine)
+            # Without an event: it holds no slot.
+            is_idle = not machine.is_disturbed and not machine.off and not machine.is_skewed
+            if at >= machine.fate.leaves and is_idle and not machine.is_out():
+                self.end(machine, "removed")
+
+    def join(self, machine: Machine) -> None:
+        if not machine.processes:
+            machine.start()
+            self.journal.begin(machine.name, "joined")()
 
     def end(self, machine: Machine, what: str) -> None:
         machine.kill()

@@ -55,6 +55,53 @@ class Timings:
         return cls(900, 120, 900, "", 60, 240, not short)
 
 
+@dataclass
+class Fate:
+    """When a machine joins and when it is deleted, in seconds since the begin of the run."""
+
+    joins: float = 0
+    leaves: float = float("inf")
+    # It is terminated by an event that appears then.
+    ends: float = float("inf")
+
+    @classmethod
+    def by_chance(cls, chance: random.Random, seconds: int) -> Fate:
+        dice = chance.random()
+        if dice < 0.1:
+            return cls(joins=chance.uniform(0, seconds / 2))
+        return cls(leaves=chance.uniform(seconds / 4, seconds)) if dice < 0.2 else cls()
+
+    def is_there(self, at: float) -> bool:
+        """Whether the machine is there for an event that appears then, most likely."""
+        return self.joins - 10 < at < min(self.leaves - 30, self.ends)
+
+
+def scenario(fates: list[Fate], limit: int, seconds: int, timings: Timings, chance: random.Random) -> str:
+    """Events that follow each other, as a scenario of the replay server."""
+    text = ['about = "Events that follow each other."']
+    at = 4.0
+    # With few machines, so many events would only wait for slots.
+    interval = max(1, min(2, 30 / len(fates))) if timings.ends_machines else 1
+    while at < seconds:
+        # One in ten events has a machine that is not there.
+        is_certain = chance.random() < 0.9
+        there = [peer for peer, fate in enumerate(fates) if not is_certain or fate.is_there(at)]
+        # One in ten is larger than the limit, and goes alone.
+        size = limit + 2 if chance.random() < 0.1 else chance.randint(1, max(1, limit // 2))
+        peers = chance.sample(there, min(len(there), size))
+        event_type = "Reboot"
+        if timings.ends_machines and chance.random() < 0.08:
+            event_type, peers = "Terminate", peers[:1]
+            fates[peers[0]].ends = at
+        names = ", ".join(f'"{{peer:{peer}}}"' for peer in peers)
+        text.append(
+            f'[[event]]\nevent_type = "{event_type}"\nappears = "{int(at * 1000)}ms"\nnotice = "{timings.notice}s"\n'
+            f'starts_after_approval = "500ms"\nstarted_for = "1500ms"\nresources = [{names}]\n'
+        )
+        at += chance.uniform(6, 14) * interval
+    return "\n".join(text)
+
+
 def now() -> int:
     return time.time_ns() // 1_000_000
 
@@ -83,34 +130,9 @@ class Journal:
 class Replay:
     """A replay server with some machines, and events until the end."""
 
-    def __init__(
-        self,
-        number: int,
-        folder: Path,
-        first: str,
-        count: int,
-        limit: int,
-        seconds: int,
-        timings: Timings,
-        chance: random.Random,
-    ) -> None:
+    def __init__(self, number: int, folder: Path, first: str, count: int, text: str) -> None:
         scenario = folder / f"scenario-{number}.toml"
-        text = ['about = "Events that follow each other."']
-        at = 4.0
-        while at < seconds:
-            # One in ten is larger than the limit, and goes alone.
-            size = min(count, limit + 2 if chance.random() < 0.1 else chance.randint(1, max(1, limit // 2)))
-            event_type = "Reboot"
-            if timings.ends_machines and chance.random() < 0.08:
-                event_type, size = "Terminate", 1
-            names = ", ".join(f'"{{peer:{peer}}}"' for peer in chance.sample(range(count), size))
-            text.append(
-                f'[[event]]\nevent_type = "{event_type}"\nappears = "{int(at * 1000)}ms"\n'
-                f'notice = "{timings.notice}s"\n'
-                f'starts_after_approval = "500ms"\nstarted_for = "1500ms"\nresources = [{names}]\n'
-            )
-            at += chance.uniform(6, 14)
-        scenario.write_text("\n".join(text))
+        scenario.write_text(text)
         self.log = (folder / f"server-{number}.log").open("w")
         words = [WATCHER, "replay", scenario, "--machines", count, "--vm-name", first, "--seed", number + 1]
         words += [word for fault in FAULTS for word in ("--fault", fault)]
@@ -148,9 +170,17 @@ class Machine:
     """A watcher and a daemon."""
 
     def __init__(
-        self, name: str, server: Replay, folder: Path, limit: int, engine: Engine, policy: Path, timings: Timings
+        self,
+        name: str,
+        server: Replay,
+        fate: Fate,
+        folder: Path,
+        limit: int,
+        engine: Engine,
+        policy: Path,
+        timings: Timings,
     ) -> None:
-        self.name, self.server, self.limit = name, server, limit
+        self.name, self.server, self.limit, self.fate = name, server, limit, fate
         self.folder = folder / "machines" / name
         self.folder.mkdir(parents=True)
         self.proxy = Proxy(engine.port) if engine.port else None
