@@ -115,7 +115,7 @@ scale-fleet: ## simulate fleets of up to 1,000 machines with faults, in virtual 
 	@tests/setup rust
 	cd fleet && SEEDS=$(FLEET_SEEDS) SEED=$(SEED) $(CARGO) test --locked --profile model --no-default-features --test scale -- --nocapture --test-threads 1
 
-chaos-fleet: ## kill 60 watchers and daemons at random on all engines, and check the audit files: make chaos-fleet SECONDS=600 ENGINES=etcd
+chaos-fleet: ## disturb 60 machines at random on all engines, and check the audit files: make chaos-fleet SECONDS=600 ENGINES=etcd
 	@tests/setup rust fleet
 	$(CARGO) build --locked --package scheduled-events-cli
 	cd fleet && $(CARGO) build --locked && $(CARGO) test --locked --no-run --test kubernetes
