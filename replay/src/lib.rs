@@ -48,7 +48,9 @@
 //! | [`scenario`] | parse, write and record scenarios; the table of built-in ones |
 //! | [`timeline`] | play a scenario: a pure state machine with time as an argument, and what it produces |
 //! | [`fault`] | the table of fault kinds; parse a fault; combine the faults of a request |
+//! | `resource` | who the machines are at Azure |
 //! | `http` | requests and responses on a stream; documents and refusals; routes; instance metadata |
+//! | `control_plane` | what Azure has outside the machines: approvals, queries, messages |
 //! | [`verdict`] | check which rules of the wire contract a client keeps, and report it |
 //! | [`report`], `service` | what a server reports; process requests: the service without its sockets |
 //! | [`server`] | the port and its threads; control while it plays: pause, step, add, inject, approve, begin again |
@@ -57,10 +59,12 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod control_plane;
 pub mod fault;
 mod http;
 pub mod markup;
 pub mod report;
+mod resource;
 pub mod scenario;
 pub mod server;
 mod service;
@@ -68,11 +72,12 @@ mod suggest;
 pub mod timeline;
 pub mod verdict;
 
+pub use control_plane::queue::{QueueAddress, QueueAddressError};
 pub use fault::{Fault, FaultError};
 pub use report::{RecordedRequest, ReplayEvent};
 pub use scenario::{Scenario, ScenarioError};
 pub use server::control::{self, ControlError, PlayStatus};
-pub use server::{Machine, Server, ServerConfig};
+pub use server::{ControlPlane, Machine, Server, ServerConfig};
 pub use timeline::Timeline;
 pub use timeline::document::{self, ReplayDocument, TransitionKind};
 pub use verdict::{Finding, Verdict};

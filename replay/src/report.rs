@@ -21,7 +21,8 @@ use crate::verdict::Finding;
 /// ```
 #[derive(Clone, Debug)]
 pub struct RecordedRequest {
-    /// The number of the machine whose address received it, from 0: an index of [`Server::machines`](crate::Server::machines).
+    /// The number of the machine whose address received it, from 0: an index of [`Server::machines`](crate::Server::machines). A
+    /// request to the control plane has the number after those.
     pub machine: usize,
     /// The method; empty for data that is not HTTP and for a request over a limit.
     pub method: String,
@@ -70,7 +71,29 @@ pub enum ReplayEvent {
         /// The faults that applied, as they are written.
         faults: Vec<String>,
     },
-    /// The first document was requested, which starts the scenario.
+    /// A request to the control plane was answered, or a fault suppressed the response.
+    ControlPlane {
+        /// The method.
+        method: String,
+        /// Path and query.
+        target: String,
+        /// The status; `None` if a fault suppressed the response.
+        status: Option<u16>,
+        /// The faults that applied, as they are written.
+        faults: Vec<String>,
+    },
+    /// A message of Event Grid was delivered to the queue, or was not.
+    Message {
+        /// `EventId`.
+        event_id: String,
+        /// `EventStatus`.
+        event_status: &'static str,
+        /// Why it was not delivered. It is tried again, unless a fault has lost it.
+        failure: Option<String>,
+        /// The faults that apply, as they are written.
+        faults: Vec<String>,
+    },
+    /// The first document was requested, or Resource Graph, or a queue is filled: the scenario starts.
     ScenarioStarted,
     /// An event appeared, was approved, changed or ended.
     Event {
@@ -108,7 +131,8 @@ pub enum ReplayEvent {
 impl fmt::Display for ReplayEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Answered { method, target, status, faults, .. } => {
+            Self::Answered { method, target, status, faults, .. }
+            | Self::ControlPlane { method, target, status, faults } => {
                 if method.is_empty() {
                     f.write_str("malformed request")?;
                 } else {
@@ -118,10 +142,15 @@ impl fmt::Display for ReplayEvent {
                     Some(status) => write!(f, " -> {status}")?,
                     None => f.write_str(" -> no response")?,
                 }
-                if !faults.is_empty() {
-                    write!(f, " (fault: {})", faults.join(", "))?;
+                write_faults(f, faults)
+            }
+            Self::Message { event_id, event_status, failure, faults } => {
+                write!(f, "message {event_status} of {event_id} ")?;
+                match failure {
+                    None => f.write_str("is delivered")?,
+                    Some(why) => write!(f, "is not delivered: {why}")?,
                 }
-                Ok(())
+                write_faults(f, faults)
             }
             Self::ScenarioStarted => f.write_str("the scenario starts"),
             Self::Event { change, event_id, event_type, resources, started, not_before, .. } => {
@@ -147,6 +176,10 @@ impl fmt::Display for ReplayEvent {
             Self::Finished => f.write_str("the scenario is over: every event has ended"),
         }
     }
+}
+
+fn write_faults(f: &mut fmt::Formatter<'_>, faults: &[String]) -> fmt::Result {
+    if faults.is_empty() { Ok(()) } else { write!(f, " (fault: {})", faults.join(", ")) }
 }
 
 /// Names one or two resources, or one and the number of the others.

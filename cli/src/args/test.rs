@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use scheduled_events_replay::server::MAX_MACHINES;
-use scheduled_events_replay::{Fault, fault};
+use scheduled_events_replay::{Fault, QueueAddress, fault};
 
 use super::shared::{LogArgs, OutputArgs, speed, timeout};
 
@@ -65,6 +65,18 @@ pub(crate) struct ReplayArgs {
     /// on. With a port, it is the first machine's, and the others have the next ones
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = machines)]
     pub(crate) machines: u32,
+    /// Serve Azure Resource Manager and Azure Resource Graph as well, for programs that handle events outside the machines (in preview
+    /// at Azure). Their address is printed; with a port, it is the one after the machines'
+    #[arg(long)]
+    pub(crate) control_plane: bool,
+    /// Send Event Grid's messages to this queue of Azurite, http://HOST:PORT/devstoreaccount1/QUEUE, or to another account's with a SAS
+    /// token after `?`. Implies --control-plane, and the scenario starts at once
+    #[arg(long, value_name = "URL")]
+    pub(crate) control_plane_queue: Option<QueueAddress>,
+    /// Approve a user's reboot or redeploy automatically, as a scheduledEventsPolicy does: `reboot`, `redeploy` or both. These events
+    /// appear as Started
+    #[arg(long, value_name = "TYPES", value_delimiter = ',', value_enum)]
+    pub(crate) automatically_approve: Vec<UserInitiated>,
     /// The same number gives the events the same EventIds [default: different ones each time]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) seed: Option<u64>,
@@ -79,9 +91,26 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = timeout, requires = "command")]
     pub(crate) linger: Duration,
     /// A client to test: run for each machine, with the machine's address in SCHEDULED_EVENTS_ENDPOINT and its name in
-    /// SCHEDULED_EVENTS_MACHINE
+    /// SCHEDULED_EVENTS_MACHINE. SCHEDULED_EVENTS_CONTROL_PLANE and SCHEDULED_EVENTS_QUEUE have the addresses outside the machines
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// What a user may have Azure do to a machine, and Azure may approve by itself.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum UserInitiated {
+    Reboot,
+    Redeploy,
+}
+
+impl UserInitiated {
+    /// `EventType`.
+    pub(crate) fn event_type(self) -> &'static str {
+        match self {
+            Self::Reboot => "Reboot",
+            Self::Redeploy => "Redeploy",
+        }
+    }
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
@@ -99,6 +128,11 @@ fn fault_help() -> String {
         // Writing to a string does not fail.
         let _ = writeln!(help, "  {kind:<28} {about}");
     }
-    help + "The prefixes `get.`, `post.` and `name.` select requests by method or purpose; `@3-5` and `@3-` select them by \
-            number, `@0s-70s` by time."
+    help += "The prefixes `get.`, `post.` and `name.` select requests by method or purpose, `arm.` and `graph.` those to Azure Resource \
+             Manager and Azure Resource Graph; `@3-5` and `@3-` select them by number, `@0s-70s` by time.\n\
+             Faults of Event Grid's messages, with the prefix `message.`:\n";
+    for (kind, about) in fault::MESSAGE_KINDS {
+        let _ = writeln!(help, "  {kind:<28} {about}");
+    }
+    help
 }

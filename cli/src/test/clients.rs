@@ -30,11 +30,11 @@ struct Client {
 }
 
 impl Clients {
-    /// Starts the command for each machine. If one cannot be started, those before it are killed.
-    pub(crate) fn start(words: &[OsString], machines: &[Machine]) -> io::Result<Self> {
+    /// Starts the command for each machine, with these variables and the machine's own. If one cannot be started, those before it are killed.
+    pub(crate) fn start(words: &[OsString], machines: &[Machine], variables: &[(&str, String)]) -> io::Result<Self> {
         let mut clients = Self { clients: Vec::new(), stopped: None };
         for machine in machines {
-            clients.clients.push(Client::start(words, machine)?);
+            clients.clients.push(Client::start(words, machine, variables)?);
         }
         Ok(clients)
     }
@@ -82,12 +82,13 @@ impl Clients {
 }
 
 impl Client {
-    fn start(words: &[OsString], machine: &Machine) -> io::Result<Self> {
+    fn start(words: &[OsString], machine: &Machine, variables: &[(&str, String)]) -> io::Result<Self> {
         let (program, arguments) =
             words.split_first().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no command"))?;
         let mut command = Command::new(program);
         command.args(arguments);
         command.env(ENDPOINT_VARIABLE, machine.url()).env(MACHINE_VARIABLE, &machine.name);
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
         // The group is not the terminal's foreground, so that reading it would stop the client for ever.
         if io::stdin().is_terminal() {
             command.stdin(Stdio::null());

@@ -24,7 +24,7 @@ use crate::platform;
 use scheduled_events::record::Record;
 use scheduled_events_replay::verdict::report::{ReportFormat, TimelineLine, VerdictReport, measures};
 use scheduled_events_replay::verdict::{Outcome, Rule};
-use scheduled_events_replay::{Machine, ReplayEvent, Scenario, Server, ServerConfig, Verdict};
+use scheduled_events_replay::{ControlPlane, Machine, ReplayEvent, Scenario, Server, ServerConfig, Verdict};
 
 pub(crate) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
     let scenario = load(&args.scenario)?;
@@ -36,16 +36,26 @@ pub(crate) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
     for fault in args.fault {
         config = config.fault(fault);
     }
+    for approved in args.automatically_approve {
+        config = config.automatically_approved(approved.event_type());
+    }
+    config.control_plane = match args.control_plane_queue {
+        Some(queue) => Some(ControlPlane::default().queue(queue)),
+        None => args.control_plane.then(ControlPlane::default),
+    };
     let started = SystemTime::now();
     let server = Server::start(config).map_err(|error| {
         let advice = match error.kind() {
             io::ErrorKind::AddrInUse => "; another program uses this port, port 0 takes a free one",
+            io::ErrorKind::Other => {
+                return CommandError::endpoint(format!("{error}; start Azurite first: npx azurite-queue"));
+            }
             _ => "",
         };
         CommandError::usage(format!("cannot listen on {}: {error}{advice}", args.listen))
     })?;
     // A script needs this line, so --quiet does not suppress it, and without it nobody knows the port.
-    print(addresses(server.machines()).as_bytes()).and_then(|()| check_written())?;
+    print(addresses(&server).as_bytes()).and_then(|()| check_written())?;
     let mut run = ReplayRun { server, timeline: Vec::new(), has_started: false, is_over: None };
     if args.command.is_empty() && report.is_none() {
         for event in events {
@@ -136,7 +146,7 @@ impl ReplayRun {
         platform::on_stop_signal(move || flag.store(true, Ordering::SeqCst))
             .map_err(|error| CommandError::usage(format!("cannot start a thread: {error}")))?;
         let machines = if command.is_empty() { &[] } else { self.server.machines() };
-        let mut clients = Clients::start(command, machines)
+        let mut clients = Clients::start(command, machines, &outside(&self.server))
             .map_err(|error| CommandError::usage(format!("cannot run {}: {error}", command[0].to_string_lossy())))?;
         loop {
             let never_starts = !self.has_started && self.server.started().elapsed() >= START_MAX;
@@ -222,13 +232,27 @@ fn summary(verdict: &Verdict) -> String {
     text
 }
 
-/// A line for each machine. Those after the first end with the machine's name.
-fn addresses(machines: &[Machine]) -> String {
+/// A line for each machine, of which those after the first end with the machine's name, and then what is outside the machines.
+fn addresses(server: &Server) -> String {
     let line = |(number, machine): (usize, &Machine)| match number {
         0 => format!("listening on {}\n", machine.url()),
         _ => format!("listening on {} as {}\n", machine.url(), printable(&machine.name)),
     };
-    machines.iter().enumerate().map(line).collect()
+    let mut lines: String = server.machines().iter().enumerate().map(line).collect();
+    if let Some(url) = server.control_plane() {
+        let _ = writeln!(lines, "control plane at {url}");
+    }
+    if let Some(queue) = server.queue() {
+        let _ = writeln!(lines, "queue at {queue}");
+    }
+    lines
+}
+
+/// The variables with the addresses outside the machines.
+fn outside(server: &Server) -> Vec<(&'static str, String)> {
+    let control_plane = server.control_plane().map(|url| ("SCHEDULED_EVENTS_CONTROL_PLANE", url));
+    let queue = server.queue().map(|queue| ("SCHEDULED_EVENTS_QUEUE", queue.with_access()));
+    control_plane.into_iter().chain(queue).collect()
 }
 
 /// The built-in scenario of this name, or the scenario in the file of this path. An audit file is one, too: what it recorded.

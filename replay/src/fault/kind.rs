@@ -1,8 +1,9 @@
-//! The table of fault kinds, and the arguments they take.
+//! The tables of fault kinds, and the arguments they take.
 //!
-//! The macro call below is the only list of the kinds. It defines [`FaultKind`], its parser, its `Display`,
-//! and [`KINDS`], from which the command's help and `docs/faults.md` are made. What a kind does is an exhaustive `match` in
-//! `FaultPlan::add`, so a kind without behaviour does not compile.
+//! The two macro calls below are the only lists of the kinds: of faults of requests, and of faults of Event Grid's messages. They define
+//! [`FaultKind`] and [`MessageFaultKind`], their parsers, their `Display`, and [`KINDS`] and [`MESSAGE_KINDS`], from which the command's
+//! help and `docs/faults.md` are made. What a kind does is an exhaustive `match` in `FaultPlan`, so a kind without behaviour does not
+//! compile.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,27 +12,30 @@ use crate::suggest::nearest;
 
 /// Defines the kinds of fault: variant and argument type, syntax, description.
 macro_rules! fault_kinds {
-    ($($variant:ident $(($argument:ty))? = $syntax:literal, $about:literal;)*) => {
-        /// Every kind of fault: its syntax, and what it does.
-        pub const KINDS: &[(&str, &str)] = &[$(($syntax, $about)),*];
+    (
+        $(#[$kinds_doc:meta])* $kinds:ident, $(#[$enum_doc:meta])* $enum:ident;
+        $($variant:ident $(($argument:ty))? = $syntax:literal, $about:literal;)*
+    ) => {
+        $(#[$kinds_doc])*
+        pub const $kinds: &[(&str, &str)] = &[$(($syntax, $about)),*];
 
-        /// What goes wrong.
+        $(#[$enum_doc])*
         #[derive(Clone, Debug, PartialEq, Eq)]
-        pub(crate) enum FaultKind {
+        pub(crate) enum $enum {
             $($variant $(($argument))?,)*
         }
 
-        impl FaultKind {
+        impl $enum {
             /// Parses a kind and its argument.
             pub(crate) fn parse(name: &str, argument: Option<&str>) -> Result<Self, FaultError> {
                 $(if name == name_of($syntax) {
                     return fault_kinds!(@parse $variant $(($argument))?, $syntax, argument);
                 })*
-                Err(unknown_kind(name))
+                Err(unknown_kind(name, $kinds))
             }
         }
 
-        impl fmt::Display for FaultKind {
+        impl fmt::Display for $enum {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 $(fault_kinds!(@display self, f, $variant $(($argument))?, $syntax);)*
                 Ok(())
@@ -60,6 +64,10 @@ macro_rules! fault_kinds {
 }
 
 fault_kinds! {
+    /// Every kind of fault of a request: its syntax, and what it does.
+    KINDS,
+    /// What goes wrong with a request.
+    FaultKind;
     Empty = "empty", "answer 200 with an empty body";
     Status(StatusCode) = "status:CODE", "answer this status, 200 to 599, with the body that the service sends";
     FirstCallDelay(Seconds) = "first-call-delay:SECONDS", "delay the first response";
@@ -85,6 +93,18 @@ fault_kinds! {
     IncarnationBack(Decrement) = "incarnation-back:N", "lower the incarnation by N";
     Vanish = "vanish", "serve a document without events while events are open";
     StartedWithoutScheduled = "started-without-scheduled", "show events only once they are Started";
+}
+
+fault_kinds! {
+    /// Every kind of fault of a message of Event Grid: its syntax, and what it does.
+    MESSAGE_KINDS,
+    /// What goes wrong with a message of Event Grid.
+    MessageFaultKind;
+    Late(Seconds) = "late:SECONDS", "deliver the message that much later";
+    Lost = "lost", "never deliver the message";
+    Repeated = "repeated", "deliver the message twice, with the same outer id";
+    NewId = "new-id", "deliver the message twice, the second time under a new outer id";
+    Reversed(MessageCount) = "reversed:COUNT", "collect that many messages, 2 to 1000, and deliver them in reverse order; the last ones when the scenario is over";
 }
 
 /// Why a text is not a fault, and what to write instead.
@@ -145,6 +165,10 @@ pub(crate) struct ByteCount(pub(crate) u64);
 /// A number of header fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FieldCount(pub(crate) u32);
+
+/// A number of messages, of which the order can be reversed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MessageCount(pub(crate) usize);
 
 /// What the incarnation is lowered by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,6 +244,14 @@ impl Argument for FieldCount {
     }
 }
 
+impl Argument for MessageCount {
+    const EXPECTED: &str = "a count from 2 to 1000";
+
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok().filter(|count| (2..=1000).contains(count)).map(Self)
+    }
+}
+
 impl Argument for Decrement {
     const EXPECTED: &str = "a number";
 
@@ -290,7 +322,7 @@ macro_rules! display_value {
     )*};
 }
 
-display_value!(ByteCount, FieldCount, Decrement, StatusCode, HeaderValue);
+display_value!(ByteCount, FieldCount, MessageCount, Decrement, StatusCode, HeaderValue);
 
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -313,10 +345,10 @@ pub(crate) fn name_of(syntax: &'static str) -> &'static str {
     syntax.split(':').next().unwrap_or(syntax)
 }
 
-fn unknown_kind(name: &str) -> FaultError {
-    let names = KINDS.iter().map(|(syntax, _)| name_of(syntax));
+fn unknown_kind(name: &str, kinds: &[(&'static str, &str)]) -> FaultError {
+    let names = kinds.iter().map(|(syntax, _)| name_of(syntax));
     let hint = nearest(name, names).map_or_else(String::new, |nearest| format!(" (did you mean `{nearest}`?)"));
-    let all = KINDS.iter().map(|(syntax, _)| *syntax).collect::<Vec<_>>().join(", ");
+    let all = kinds.iter().map(|(syntax, _)| *syntax).collect::<Vec<_>>().join(", ");
     FaultError(format!("unknown fault `{name}`{hint}; the faults are {all}"))
 }
 

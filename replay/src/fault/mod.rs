@@ -13,12 +13,15 @@
 //! ```
 //!
 //! **Scope.** Without a scope, a fault applies to requests for events, GET and POST. `get.` and `post.` restrict
-//! it to one method. `name.` applies it to requests for the VM's name instead.
+//! it to one method. `name.` applies it to requests for the VM's name instead. Outside the machines, `arm.` applies it to approvals that
+//! are sent to Azure Resource Manager, and `graph.` to queries of Azure Resource Graph. `message.` has kinds of its own,
+//! [`MESSAGE_KINDS`], for the messages of Event Grid.
 //!
 //! **Window.** `@3` is the third request, `@3-5` the third to the fifth, `@3-` all from the third on.
 //! Requests are counted from 1 within the scope: `post.status:500@1` is the first POST, however many GETs
 //! came before it. `@0s-70s` and `@5s-` are spans of real time since the first request for events or
-//! for the name; the end is exclusive. Without a window, the fault applies to every request.
+//! for the name, or to the control plane; the end is exclusive. Messages are counted in the order of the changes that they report, and
+//! their time counts from the start of the scenario. Without a window, the fault applies to every request or message.
 //!
 //! **Refused requests.** A request that the service refuses (no `Metadata: true`, an unknown version,
 //! another path) gets that refusal. It is not counted and meets no fault.
@@ -26,11 +29,11 @@
 //! **Combinations.** Delays add up. Faults that alter the document (`stale`, `incarnation-back`, `vanish`,
 //! `started-without-scheduled`) and `content-type` combine. Of the other faults, the first one applies.
 //! A POST has no effect if `status`, `retry-after`, `redirect`, `reset`, `silence` or `not-http` answers it;
-//! it has its effect if its answer is delayed or damaged.
+//! it has its effect if its answer is delayed or damaged. Faults of a message combine, but a message that is lost is lost.
 //!
 //! **Seconds** are real seconds, never divided by the speed of the replay: `2`, `0.5`, `500ms` or `2min`.
 //!
-//! [`KINDS`] lists the kinds.
+//! [`KINDS`] and [`MESSAGE_KINDS`] list the kinds.
 
 pub(crate) mod kind;
 pub(crate) mod plan;
@@ -39,9 +42,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::fault::kind::{FaultKind, parse_seconds};
+use crate::fault::kind::{FaultKind, MessageFaultKind, parse_seconds};
 
-pub use crate::fault::kind::{FaultError, KINDS};
+pub use crate::fault::kind::{FaultError, KINDS, MESSAGE_KINDS};
 
 /// One way to misbehave, and when. See the [module](self) for the syntax.
 ///
@@ -55,7 +58,7 @@ pub use crate::fault::kind::{FaultError, KINDS};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     pub(crate) scope: FaultScope,
-    pub(crate) kind: FaultKind,
+    pub(crate) action: FaultAction,
     window: FaultWindow,
 }
 
@@ -67,6 +70,29 @@ pub(crate) enum FaultScope {
     Get,
     Post,
     Name,
+    /// Approvals that are sent to Azure Resource Manager.
+    Arm,
+    /// Queries of Azure Resource Graph.
+    Graph,
+    /// Messages of Event Grid.
+    Message,
+}
+
+/// The prefixes of the scopes.
+const SCOPES: [(&str, FaultScope); 6] = [
+    ("get", FaultScope::Get),
+    ("post", FaultScope::Post),
+    ("name", FaultScope::Name),
+    ("arm", FaultScope::Arm),
+    ("graph", FaultScope::Graph),
+    ("message", FaultScope::Message),
+];
+
+/// What goes wrong, with a request or with a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum FaultAction {
+    Request(FaultKind),
+    Message(MessageFaultKind),
 }
 
 /// When a fault applies.
@@ -82,7 +108,7 @@ enum FaultWindow {
 impl Fault {
     /// Whether the fault applies to request number `count` of its scope, `since_first` after the first request.
     pub(crate) fn applies(&self, count: u64, since_first: Duration) -> bool {
-        if matches!(self.kind, FaultKind::FirstCallDelay(_)) {
+        if self.is_first_call_delay() {
             return count == 1;
         }
         match self.window {
@@ -94,10 +120,14 @@ impl Fault {
 }
 
 impl Fault {
+    fn is_first_call_delay(&self) -> bool {
+        matches!(self.action, FaultAction::Request(FaultKind::FirstCallDelay(_)))
+    }
+
     /// This fault with a window that counts from request number `requests` of its scope, `since_first` after the first one. `None` for
     /// `first-call-delay` after the first request.
     pub(crate) fn later(mut self, requests: u64, since_first: Duration) -> Option<Self> {
-        if requests > 0 && matches!(self.kind, FaultKind::FirstCallDelay(_)) {
+        if requests > 0 && self.is_first_call_delay() {
             return None;
         }
         self.window = match self.window {
@@ -127,16 +157,20 @@ impl FromStr for Fault {
             None => (rest, None),
         };
         let (scope, name) = match name.split_once('.') {
-            Some(("get", name)) => (FaultScope::Get, name),
-            Some(("post", name)) => (FaultScope::Post, name),
-            Some(("name", name)) => (FaultScope::Name, name),
-            Some((scope, _)) => {
-                return Err(FaultError::new(format!(
-                    "unknown scope `{scope}.`: write get., post. or name., or no scope"
-                )));
+            Some((prefix, name)) => {
+                let scope = SCOPES.iter().find(|(known, _)| *known == prefix);
+                let unknown = || {
+                    let all: Vec<_> = SCOPES.iter().map(|(prefix, _)| format!("{prefix}.")).collect();
+                    FaultError::new(format!("unknown scope `{prefix}.`: write {}, or no scope", all.join(", ")))
+                };
+                (scope.ok_or_else(unknown)?.1, name)
             }
             None => (FaultScope::Events, name),
         };
+        if scope == FaultScope::Message {
+            let action = FaultAction::Message(MessageFaultKind::parse(name, argument)?);
+            return Ok(Self { scope, action, window });
+        }
         let kind = FaultKind::parse(name, argument)?;
         if matches!(kind, FaultKind::FirstCallDelay(_)) && window != FaultWindow::Always {
             return Err(FaultError::new(
@@ -145,12 +179,12 @@ impl FromStr for Fault {
                     .to_owned(),
             ));
         }
-        if kind.alters_document() && matches!(scope, FaultScope::Post | FaultScope::Name) {
+        if kind.alters_document() && !matches!(scope, FaultScope::Events | FaultScope::Get) {
             return Err(FaultError::new(format!(
                 "{name} alters the document, which only a GET returns: remove the scope"
             )));
         }
-        Ok(Self { scope, kind, window })
+        Ok(Self { scope, action: FaultAction::Request(kind), window })
     }
 }
 
@@ -195,13 +229,13 @@ impl FromStr for FaultWindow {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.scope {
-            FaultScope::Events => "",
-            FaultScope::Get => "get.",
-            FaultScope::Post => "post.",
-            FaultScope::Name => "name.",
-        })?;
-        write!(f, "{}", self.kind)?;
+        if let Some((prefix, _)) = SCOPES.iter().find(|(_, scope)| *scope == self.scope) {
+            write!(f, "{prefix}.")?;
+        }
+        match &self.action {
+            FaultAction::Request(kind) => write!(f, "{kind}")?,
+            FaultAction::Message(kind) => write!(f, "{kind}")?,
+        }
         match self.window {
             FaultWindow::Always => Ok(()),
             FaultWindow::Count(from, Some(to)) if from == to => write!(f, "@{from}"),
@@ -268,6 +302,16 @@ mod tests {
             let name = name_of(syntax);
             assert!(texts.iter().any(|text| name_of(text) == name), "{name}");
         }
+        let messages = ["late:5", "lost", "repeated", "new-id", "reversed:3"];
+        for ((syntax, _), text) in MESSAGE_KINDS.iter().zip(messages) {
+            let text = format!("message.{text}@2");
+            assert!(text.starts_with(&format!("message.{}", name_of(syntax))));
+            assert_eq!(fault(&text).to_string(), text);
+        }
+        assert_eq!(MESSAGE_KINDS.len(), messages.len());
+        for text in ["arm.status:409@1", "graph.retry-after:5"] {
+            assert_eq!(fault(text).to_string(), text);
+        }
     }
 
     #[test]
@@ -311,7 +355,11 @@ mod tests {
             ("huge-body:many", "a number of bytes"),
             ("redirect:304", "301, 302, 303, 307 or 308"),
             ("content-type:a\r\nb", "a header value"),
-            ("put.empty", "write get., post. or name."),
+            ("put.empty", "write get., post., name., arm., graph., message., or no scope"),
+            ("message.status:500", "unknown fault `status`; the faults are late:SECONDS, lost"),
+            ("arm.lost", "unknown fault `lost`"),
+            ("message.reversed:1", "a count from 2 to 1000"),
+            ("graph.vanish", "alters the document"),
             ("empty@0", "counted from 1"),
             ("empty@5-3", "invalid window"),
             ("empty@", "invalid window"),

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fault::kind::{ByteCount, FaultKind, FieldCount, HeaderValue, Location, RetryTime, StatusCode};
-use crate::fault::{Fault, FaultScope};
+use crate::fault::kind::{
+    ByteCount, FaultKind, FieldCount, HeaderValue, Location, MessageCount, MessageFaultKind, RetryTime, StatusCode,
+};
+use crate::fault::{Fault, FaultAction, FaultScope};
 
 /// A client with a short time-out waits less than this, and has no answer then.
 const SOON: Duration = Duration::from_secs(1);
@@ -28,8 +30,22 @@ pub(crate) struct FaultPlan {
     pub(crate) content_type: Option<String>,
     /// The first of the faults that exclude each other.
     pub(crate) answer: Option<AnswerFault>,
+    /// What goes wrong with a message of Event Grid. How late it is, is [`delay`](Self::delay).
+    pub(crate) message: MessagePlan,
     /// All of the above as they are written, for the log.
     pub(crate) names: Vec<String>,
+}
+
+/// What goes wrong with one message, except how late it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MessagePlan {
+    pub(crate) is_lost: bool,
+    /// It is delivered again as it is.
+    pub(crate) is_repeated: bool,
+    /// It is delivered again under a new outer id.
+    pub(crate) has_new_id: bool,
+    /// It is held until so many messages are, which are then delivered in reverse order.
+    pub(crate) reversed: Option<usize>,
 }
 
 /// A fault of the whole answer. Of several, the first one applies.
@@ -62,39 +78,51 @@ pub(crate) enum Damage {
     LongHeader(u64),
 }
 
-/// The requests that faults apply to.
+/// The requests that faults apply to, and the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestKind {
     EventsGet,
     EventsPost,
     Name,
+    Arm,
+    Graph,
+    Message,
+}
+
+impl FaultScope {
+    /// The requests that belong to the scope.
+    fn kinds(self) -> &'static [RequestKind] {
+        match self {
+            Self::Events => &[RequestKind::EventsGet, RequestKind::EventsPost],
+            Self::Get => &[RequestKind::EventsGet],
+            Self::Post => &[RequestKind::EventsPost],
+            Self::Name => &[RequestKind::Name],
+            Self::Arm => &[RequestKind::Arm],
+            Self::Graph => &[RequestKind::Graph],
+            Self::Message => &[RequestKind::Message],
+        }
+    }
 }
 
 /// All faults of a server, and the numbers of requests so far.
 #[derive(Clone, Debug)]
 pub(crate) struct FaultPlanner {
     faults: Arc<[Fault]>,
-    gets: u64,
-    posts: u64,
-    names: u64,
+    /// How many requests of each kind there were.
+    counts: [u64; 6],
     /// The time of the last request for events, since the first request.
     last: Option<Duration>,
 }
 
 impl FaultPlanner {
     pub(crate) fn new(faults: Arc<[Fault]>) -> Self {
-        Self { faults, gets: 0, posts: 0, names: 0, last: None }
+        Self { faults, counts: [0; 6], last: None }
     }
 
     /// Adds a fault with precedence over the others. Its window counts from now on: the next request of its scope is the first. Returns
     /// false for `first-call-delay` after the first request.
     pub(crate) fn inject(&mut self, fault: Fault, since_first: Duration) -> bool {
-        let requests = match fault.scope {
-            FaultScope::Events => self.gets + self.posts,
-            FaultScope::Get => self.gets,
-            FaultScope::Post => self.posts,
-            FaultScope::Name => self.names,
-        };
+        let requests = self.count(fault.scope);
         let Some(fault) = fault.later(requests, since_first) else { return false };
         self.faults = [fault].into_iter().chain(self.faults.iter().cloned()).collect();
         true
@@ -112,31 +140,29 @@ impl FaultPlanner {
 
     /// Counts a request and returns what goes wrong with it, `since_first` after the first request.
     pub(crate) fn plan(&mut self, kind: RequestKind, since_first: Duration) -> FaultPlan {
-        match kind {
-            RequestKind::EventsGet => self.gets += 1,
-            RequestKind::EventsPost => self.posts += 1,
-            RequestKind::Name => self.names += 1,
-        }
+        self.counts[kind as usize] += 1;
         let mut plan = FaultPlan::default();
         let idle = self.last.map_or(Duration::ZERO, |last| since_first.saturating_sub(last));
-        if kind != RequestKind::Name {
+        if matches!(kind, RequestKind::EventsGet | RequestKind::EventsPost) {
             self.last = Some(since_first);
         }
-        for fault in self.faults.iter() {
-            let count = match (fault.scope, kind) {
-                (FaultScope::Events, RequestKind::EventsGet | RequestKind::EventsPost) => self.gets + self.posts,
-                (FaultScope::Get, RequestKind::EventsGet) => self.gets,
-                (FaultScope::Post, RequestKind::EventsPost) => self.posts,
-                (FaultScope::Name, RequestKind::Name) => self.names,
-                _ => continue,
-            };
-            let is_off = !matches!(fault.kind, FaultKind::IdleOff(limit) if idle < limit.idle);
-            let applies = is_off && fault.applies(count, since_first);
-            if applies && (kind == RequestKind::EventsGet || !fault.kind.alters_document()) {
-                plan.add(fault);
+        for fault in self.faults.iter().filter(|fault| fault.scope.kinds().contains(&kind)) {
+            if !fault.applies(self.count(fault.scope), since_first) {
+                continue;
+            }
+            match &fault.action {
+                FaultAction::Request(FaultKind::IdleOff(limit)) if idle < limit.idle => {}
+                FaultAction::Request(what) if kind != RequestKind::EventsGet && what.alters_document() => {}
+                FaultAction::Request(what) => plan.add(fault, what),
+                FaultAction::Message(what) => plan.add_to_message(fault, what),
             }
         }
         plan
+    }
+
+    /// How many requests of a scope there were.
+    fn count(&self, scope: FaultScope) -> u64 {
+        scope.kinds().iter().map(|kind| self.counts[*kind as usize]).sum()
     }
 }
 
@@ -154,8 +180,21 @@ impl FaultPlan {
         arrives && self.delay + self.slow_headers + self.slow_body < SOON
     }
 
-    fn add(&mut self, fault: &Fault) {
-        let answer = match &fault.kind {
+    fn add_to_message(&mut self, fault: &Fault, what: &MessageFaultKind) {
+        match what {
+            MessageFaultKind::Late(delay) => self.delay += delay.0,
+            MessageFaultKind::Lost => self.message.is_lost = true,
+            MessageFaultKind::Repeated => self.message.is_repeated = true,
+            MessageFaultKind::NewId => self.message.has_new_id = true,
+            MessageFaultKind::Reversed(MessageCount(count)) => {
+                self.message.reversed.get_or_insert(*count);
+            }
+        }
+        self.names.push(fault.to_string());
+    }
+
+    fn add(&mut self, fault: &Fault, what: &FaultKind) {
+        let answer = match what {
             FaultKind::FirstCallDelay(delay) => {
                 self.delay += delay.0;
                 None

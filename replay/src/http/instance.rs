@@ -8,10 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Map, Value, json};
 
 use crate::http::route::parameters;
-
-const SUBSCRIPTION: &str = "00000000-0000-0000-0000-000000000000";
-const RESOURCE_GROUP: &str = "replay";
-const TAGS: [(&str, &str); 2] = [("environment", "test"), ("served-by", "scheduled-events")];
+use crate::resource::{LOCATION, RESOURCE_GROUP, SUBSCRIPTION, TAGS, ZONE, machine_id, uniform};
 
 /// The members of `compute`, each with the first version that has it.
 const MEMBERS: [(&str, &str); 14] = [
@@ -46,18 +43,18 @@ pub(crate) fn compute(vm_name: &str, version: &str) -> Value {
 
 fn value(vm_name: &str, member: &str) -> Value {
     match member {
-        "location" => json!("westeurope"),
+        "location" => json!(LOCATION),
         "name" => json!(vm_name),
         "osType" => json!("Linux"),
         "platformFaultDomain" | "platformUpdateDomain" => json!("0"),
         "resourceGroupName" => json!(RESOURCE_GROUP),
-        "resourceId" => json!(resource_id(vm_name)),
+        "resourceId" => json!(machine_id(vm_name)),
         "subscriptionId" => json!(SUBSCRIPTION),
         "tags" => json!(TAGS.map(|(name, value)| format!("{name}:{value}")).join(";")),
         "tagsList" => TAGS.iter().map(|(name, value)| json!({"name": name, "value": value})).collect(),
         "vmId" => json!(vm_id(vm_name)),
         "vmScaleSetName" => json!(uniform(vm_name).map(|(set, _)| set).unwrap_or_default()),
-        "zone" => json!("1"),
+        "zone" => json!(ZONE),
         // The service writes an empty text for what a machine does not have.
         _ => json!(""),
     }
@@ -79,21 +76,6 @@ pub(crate) fn token(vm_name: &str, target: &str) -> Value {
         "resource": value("resource"),
         "token_type": "Bearer",
     })
-}
-
-/// The scale set and the instance id of a machine in a scale set with uniform orchestration, whose names are
-/// `{scale-set}_{instance-id}`.
-fn uniform(vm_name: &str) -> Option<(&str, &str)> {
-    let (set, id) = vm_name.rsplit_once('_')?;
-    (!set.is_empty() && !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit())).then_some((set, id))
-}
-
-fn resource_id(vm_name: &str) -> String {
-    let compute = format!("/subscriptions/{SUBSCRIPTION}/resourceGroups/{RESOURCE_GROUP}/providers/Microsoft.Compute");
-    match uniform(vm_name) {
-        Some((set, id)) => format!("{compute}/virtualMachineScaleSets/{set}/virtualMachines/{id}"),
-        None => format!("{compute}/virtualMachines/{vm_name}"),
-    }
 }
 
 #[cfg(test)]

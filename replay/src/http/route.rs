@@ -48,9 +48,7 @@ const TOKEN_VERSION: &str = "2018-02-01";
 /// Checks in this order: the Host header (400), path (404), method (405), the Metadata header, X-Forwarded-For and the query
 /// (400).
 pub(crate) fn route(request: &ReplayRequest) -> Result<Route, ReplayResponse> {
-    let mut hosts = request.header("Host");
-    let is_local = hosts.next().is_none_or(is_address) && hosts.next().is_none();
-    if !is_local {
+    if !is_local(request) {
         return Err(bad_request("The Host header must be an IP address or localhost"));
     }
     let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
@@ -135,6 +133,12 @@ pub(crate) fn has_version(path: &str, version: &str) -> bool {
     }
 }
 
+/// Whether no web page has sent the request through a name of its own: the Host header is an address, or `localhost`.
+pub(crate) fn is_local(request: &ReplayRequest) -> bool {
+    let mut hosts = request.header("Host");
+    hosts.next().is_none_or(is_address) && hosts.next().is_none()
+}
+
 /// Whether a Host header names an address or `localhost`.
 ///
 /// No source says what the real service does. Here it protects this machine: a web page whose name resolves to this address (DNS
@@ -188,7 +192,7 @@ pub(crate) fn parameters(query: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-fn decode(text: &str) -> String {
+pub(crate) fn decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, tail)) = rest.split_first() {

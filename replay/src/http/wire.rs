@@ -6,9 +6,9 @@ use crc::{CRC_32_ISO_HDLC, Crc, Table};
 use scheduled_events_core::EventKind;
 use serde::Serialize;
 
-use crate::timeline::document::{DocumentEvent, ReplayDocument};
+use crate::timeline::document::{DocumentEvent, EventStatus, ReplayDocument};
 use scheduled_events_core::api_version::{Feature, versions};
-use scheduled_events_core::wire::UNDERSCORED_API_VERSION;
+use scheduled_events_core::wire::{API_VERSION, UNDERSCORED_API_VERSION};
 
 /// The checksum of gzip.
 static CRC_32: Crc<u32, Table<1>> = Crc::<u32, Table<1>>::new(&CRC_32_ISO_HDLC);
@@ -79,10 +79,17 @@ pub(crate) fn render(document: &ReplayDocument, version: ApiVersion, epoch: Syst
     let events = document.events.iter().filter(|event| version.includes(event));
     let body = WireDocument {
         incarnation: document.incarnation,
-        events: events.map(|event| WireEvent::new(event, version, epoch)).collect(),
+        events: events.map(|event| WireEvent::new(event, event.status(), version, epoch)).collect(),
     };
     // Serializing text, numbers and sequences does not fail.
     serde_json::to_string(&body).unwrap_or_default()
+}
+
+/// An event as it is outside the machine: the members of a document of the newest version, and a status that may be the end.
+pub(crate) fn properties(event: &DocumentEvent, status: EventStatus, epoch: SystemTime) -> serde_json::Value {
+    let newest = ApiVersion(API_VERSION);
+    // As above.
+    serde_json::to_value(WireEvent::new(event, status, newest, epoch)).unwrap_or_default()
 }
 
 /// A time of the timeline as wall time.
@@ -118,17 +125,18 @@ struct WireEvent<'a> {
 }
 
 impl<'a> WireEvent<'a> {
-    fn new(event: &'a DocumentEvent, version: ApiVersion, epoch: SystemTime) -> Self {
+    fn new(event: &'a DocumentEvent, status: EventStatus, version: ApiVersion, epoch: SystemTime) -> Self {
         let facts = &event.facts;
         let prefix = if version.0 == UNDERSCORED_API_VERSION { "_" } else { "" };
         Self {
             event_id: &facts.event_id,
-            event_status: if event.started { "Started" } else { "Scheduled" },
+            event_status: status.word(),
             event_type: &facts.event_type,
             resource_type: "VirtualMachine",
             resources: facts.resources.iter().map(|name| format!("{prefix}{name}")).collect(),
             not_before: event
                 .not_before
+                .filter(|_| status == EventStatus::Scheduled)
                 .map_or_else(String::new, |offset| httpdate::fmt_http_date(wall_time(epoch, offset))),
             description: version.has(Feature::Description).then_some(&*facts.description),
             event_source: version.has(Feature::EventSource).then_some(&*facts.event_source),

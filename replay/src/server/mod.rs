@@ -1,7 +1,9 @@
 //! The server: its configuration, its port and its threads.
 
+mod accept;
 mod connection;
 pub mod control;
+mod outside;
 mod sockets;
 
 use std::collections::hash_map::RandomState;
@@ -10,38 +12,30 @@ use std::hash::{BuildHasher, Hasher};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::control_plane::queue::QueueAddress;
 use crate::fault::Fault;
-use crate::http::ClientStream;
 use crate::report::{RecordedRequest, ReplayEvent};
 use crate::scenario::Scenario;
 use crate::scenario::names::peer;
-use crate::service::Service;
+use crate::service::{Outside, Service};
 use crate::timeline::Timeline;
 use crate::verdict::Verdict;
-use connection::Idle;
-use sockets::{allow_open_files, keep_from_children, wait_for_connections};
+use accept::{Connection, accept, most_connections, thread_builder};
+use sockets::allow_open_files;
 
 pub use crate::service::MAX_RECORDED;
-
-/// The most connections served at the same time, and four more for each machine beyond the first. Others wait in the kernel's queue.
-/// If one waits, the connection that has been idle longest is closed, once it has been for [`IDLE_CONNECTION`].
-pub const MAX_CONNECTIONS: usize = 256;
+pub use accept::{IDLE_CONNECTION, MAX_CONNECTIONS};
+pub use outside::ControlPlane;
 
 /// What the rest of a process may have open beside a server's sockets.
 const OTHER_FILES: usize = 512;
 
 /// The most machines of a server: as many as a placement group has (`docs/wire.md`, section 2).
 pub const MAX_MACHINES: u32 = 1000;
-
-/// How long a connection is kept without a request while others wait for it.
-pub const IDLE_CONNECTION: Duration = Duration::from_secs(5);
-
-/// How often the accepting thread looks for what else it has to do.
-const TICK: Duration = Duration::from_millis(250);
 
 /// The configuration of a [`Server`].
 ///
@@ -74,12 +68,17 @@ pub struct ServerConfig {
     pub observer: Option<Sender<ReplayEvent>>,
     /// Whether the observer also receives each finding about a client, as [`ReplayEvent::Finding`]. By default it does not.
     pub findings: bool,
+    /// What is served outside the machines. By default nothing.
+    pub control_plane: Option<ControlPlane>,
+    /// The `EventType`s whose events Azure approves itself if a user started them: `Reboot` and `Redeploy` have such a switch in the
+    /// property `scheduledEventsPolicy`. These events are never Scheduled: they appear as Started, inside and outside. By default none.
+    pub automatically_approved: Vec<String>,
 }
 
 /// A running replay server. Dropping it closes its connections, frees its port and ends its threads.
 ///
-/// The scenario starts with the first GET for events that is answered with a document. A client that starts late, or
-/// a fault at the beginning, misses no event.
+/// The scenario starts with the first GET for events that is answered with a document, or with the first query of Resource Graph. A
+/// client that starts late, or a fault at the beginning, misses no event. With a queue it starts at once.
 ///
 /// ```
 /// use std::time::Duration;
@@ -132,6 +131,8 @@ pub struct ServerConfig {
 /// ```
 pub struct Server {
     machines: Vec<Machine>,
+    control_plane: Option<SocketAddr>,
+    queue: Option<QueueAddress>,
     pub(crate) service: Arc<Service>,
     connections: Arc<Mutex<Vec<Connection>>>,
     threads: Vec<JoinHandle<()>>,
@@ -164,13 +165,6 @@ impl Machine {
     }
 }
 
-struct Connection {
-    /// Weak, so that the socket is closed or reset when its thread ends.
-    stream: Weak<ClientStream>,
-    idle: Arc<Idle>,
-    thread: JoinHandle<()>,
-}
-
 impl ServerConfig {
     /// The default configuration for a scenario.
     pub fn new(scenario: Scenario) -> Self {
@@ -184,6 +178,8 @@ impl ServerConfig {
             seed: None,
             observer: None,
             findings: false,
+            control_plane: None,
+            automatically_approved: Vec::new(),
         }
     }
 
@@ -288,6 +284,32 @@ impl ServerConfig {
         self
     }
 
+    /// Sets [`control_plane`](Self::control_plane).
+    #[must_use]
+    pub fn control_plane(mut self, control_plane: ControlPlane) -> Self {
+        self.control_plane = Some(control_plane);
+        self
+    }
+
+    /// Adds to [`automatically_approved`](Self::automatically_approved).
+    ///
+    /// ```
+    /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
+    ///
+    /// let scenario = Scenario::builtin("user-reboot").ok_or("a built-in name")?;
+    /// let server = Server::start(ServerConfig::new(scenario).automatically_approved("Reboot"))?;
+    /// # let events = format!("{}/metadata/scheduledevents?api-version=2020-07-01", server.url());
+    /// # ureq::get(&events).header("Metadata", "true").call()?;
+    /// server.step();
+    /// assert!(server.document().events[0].started);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn automatically_approved(mut self, event_type: impl Into<String>) -> Self {
+        self.automatically_approved.push(event_type.into());
+        self
+    }
+
     /// Checks what [`Server::start`] would refuse, before anything is stopped for it.
     ///
     /// # Errors
@@ -314,8 +336,12 @@ impl ServerConfig {
     }
 
     pub(crate) fn timeline(&self) -> Timeline {
-        let seed = self.seed.unwrap_or_else(|| RandomState::new().build_hasher().finish());
-        Timeline::new(&self.scenario, &self.vm_name, self.speed, seed)
+        let seed = self.seed.unwrap_or_else(random);
+        let mut scenario = self.scenario.clone();
+        for event in scenario.events.iter_mut().filter(|event| event.event_source == "User") {
+            event.without_notice |= self.automatically_approved.contains(&event.event_type);
+        }
+        Timeline::new(&scenario, &self.vm_name, self.speed, seed)
     }
 }
 
@@ -325,11 +351,12 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a speed that is not a positive number, for a VM name that is empty or has control characters, and for a
+    /// `Other` for a queue that cannot be reached or refuses. `InvalidInput` for a speed that is not a positive number, for a VM name that is empty or has control characters, and for a
     /// number of machines that is not from 1 to [`MAX_MACHINES`]. Otherwise the error of the operating system for the addresses.
     pub fn start(config: ServerConfig) -> io::Result<Self> {
         config.check().map_err(invalid)?;
-        let sockets = config.machines as usize + most_connections(config.machines as usize);
+        // One more is for the control plane.
+        let sockets = 1 + config.machines as usize + most_connections(config.machines as usize);
         allow_open_files((sockets + OTHER_FILES) as u64);
         let mut listeners = Vec::new();
         let mut machines = Vec::new();
@@ -338,19 +365,38 @@ impl Server {
             machines.push(Machine { name: peer(&config.vm_name, number), addr: listener.local_addr()? });
             listeners.push(listener);
         }
+        let mut control_plane = None;
+        if config.control_plane.is_some() {
+            let listener = TcpListener::bind(address_of(config.listen, config.machines)?)?;
+            control_plane = Some(listener.local_addr()?);
+            listeners.push(listener);
+        }
+        let queue = config.control_plane.as_ref().and_then(|control_plane| control_plane.queue.clone());
+        let (mail, deliver) = queue.as_ref().map(outside::open).transpose()?.unzip();
         let timeline = config.timeline();
         let observed = config.observer.is_some();
         let names = machines.iter().map(|machine| machine.name.clone()).collect();
+        let outside =
+            control_plane.map(|_| Outside::new(&config.faults, config.seed.map_or_else(random, |seed| !seed), mail));
         let service = Arc::new(Service::new(names, timeline, config.faults, config.observer, config.findings));
+        {
+            let mut state = service.lock();
+            state.outside = outside;
+            state.start_for_queue();
+        }
         let connections = Arc::default();
-        let mut server = Self { machines, service, connections, threads: Vec::new() };
+        let mut server = Self { machines, control_plane, queue, service, connections, threads: Vec::new() };
         server.spawn({
             let (service, connections) = (server.service.clone(), server.connections.clone());
             move || accept(&listeners, &service, &connections)
         })?;
-        if observed {
+        if observed || deliver.is_some() {
             let service = server.service.clone();
             server.spawn(move || service.run_clock())?;
+        }
+        if let Some(deliver) = deliver {
+            let service = server.service.clone();
+            server.spawn(move || deliver(service))?;
         }
         Ok(server)
     }
@@ -368,6 +414,16 @@ impl Server {
     /// The machines; the first one is the VM under test.
     pub fn machines(&self) -> &[Machine] {
         &self.machines
+    }
+
+    /// The address of the control plane, such as `http://127.0.0.1:40124`, if there is one.
+    pub fn control_plane(&self) -> Option<String> {
+        self.control_plane.map(|address| format!("http://{address}"))
+    }
+
+    /// The queue that the control plane fills, if there is one.
+    pub fn queue(&self) -> Option<&QueueAddress> {
+        self.queue.as_ref()
     }
 
     /// Whether every event of the scenario has ended.
@@ -442,13 +498,12 @@ pub(crate) fn check_speed(speed: f64) -> Result<(), &'static str> {
     if is_valid { Ok(()) } else { Err("the speed must be a number greater than 0, such as 60") }
 }
 
-fn invalid(message: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, message)
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
 }
 
-/// The name of a thread has the port, to distinguish the servers of a process.
-fn thread_builder(address: SocketAddr) -> thread::Builder {
-    thread::Builder::new().name(format!("replay-{}", address.port()))
+fn invalid(message: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, message)
 }
 
 /// The address to connect to for a listener that may listen on all addresses.
@@ -470,72 +525,6 @@ fn address_of(first: SocketAddr, number: u32) -> io::Result<SocketAddr> {
     };
     let port = port.ok_or_else(|| invalid("there are fewer ports than machines from this one on; use port 0"))?;
     Ok(SocketAddr::new(first.ip(), port))
-}
-
-/// The most connections of so many machines.
-fn most_connections(machines: usize) -> usize {
-    MAX_CONNECTIONS + 4 * machines.saturating_sub(1)
-}
-
-fn accept(listeners: &[TcpListener], service: &Arc<Service>, connections: &Mutex<Vec<Connection>>) {
-    let most = most_connections(listeners.len());
-    for listener in listeners {
-        // An accepted connection that has gone again must not block the thread.
-        let _ = listener.set_nonblocking(true);
-    }
-    while !service.is_stopping() {
-        for machine in wait_for_connections(listeners, TICK) {
-            if !service.enter(most, TICK) {
-                close_idle(connections);
-                break;
-            }
-            let slot = ConnectionSlot(service.clone());
-            let stream = match listeners[machine].accept() {
-                Ok((stream, _)) => stream,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
-                Err(_) => {
-                    // For example, no file descriptor is left. Try again later.
-                    service.pause(Duration::from_millis(20));
-                    continue;
-                }
-            };
-            keep_from_children(&stream);
-            // Some systems pass this on from the listener.
-            if stream.set_nonblocking(false).is_err() || service.is_stopping() {
-                continue;
-            }
-            let address = stream.local_addr().unwrap_or_else(|_| SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-            let (stream, idle) = (Arc::new(ClientStream::new(stream)), Arc::new(Idle::default()));
-            let (weak, shared) = (Arc::downgrade(&stream), Arc::clone(&idle));
-            let serve = move || connection::serve(&slot.0, machine, &stream, &shared);
-            let spawned = thread_builder(address).spawn(serve);
-            let mut connections = connections.lock().unwrap_or_else(PoisonError::into_inner);
-            connections.retain(|connection| !connection.thread.is_finished());
-            if let Ok(thread) = spawned {
-                connections.push(Connection { stream: weak, idle, thread });
-            }
-        }
-    }
-}
-
-/// Closes the connection that has been idle longest, for one that waits.
-fn close_idle(connections: &Mutex<Vec<Connection>>) {
-    let connections = connections.lock().unwrap_or_else(PoisonError::into_inner);
-    let longest = connections.iter().max_by_key(|connection| connection.idle.time());
-    if let Some(connection) = longest.filter(|connection| connection.idle.time() >= IDLE_CONNECTION)
-        && let Some(stream) = connection.stream.upgrade()
-    {
-        stream.shut_down();
-    }
-}
-
-/// One of [`MAX_CONNECTIONS`], released even if the connection's thread panics.
-struct ConnectionSlot(Arc<Service>);
-
-impl Drop for ConnectionSlot {
-    fn drop(&mut self) {
-        self.0.leave();
-    }
 }
 
 #[cfg(test)]

@@ -108,6 +108,33 @@ pub enum Transition {
     },
 }
 
+/// `EventStatus`. Documents have the first two words; outside the machine, the end of an event is told as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EventStatus {
+    Scheduled,
+    Started,
+    Completed,
+    Canceled,
+}
+
+impl DocumentEvent {
+    /// Its status in a document.
+    pub(crate) fn status(&self) -> EventStatus {
+        if self.started { EventStatus::Started } else { EventStatus::Scheduled }
+    }
+}
+
+impl EventStatus {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Scheduled => "Scheduled",
+            Self::Started => "Started",
+            Self::Completed => "Completed",
+            Self::Canceled => "Canceled",
+        }
+    }
+}
+
 /// How an event changed.
 ///
 /// ```

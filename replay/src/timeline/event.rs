@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::scenario::names;
 use crate::scenario::{EventScript, Reschedule};
 use crate::timeline::clock::ScenarioClock;
-use crate::timeline::document::{DocumentEvent, EventFacts, TransitionKind};
+use crate::timeline::document::{DocumentEvent, EventFacts, EventStatus, TransitionKind};
 
 #[derive(Clone, Debug)]
 pub(crate) struct EventTimeline {
@@ -85,6 +85,17 @@ impl EventTimeline {
     pub(crate) fn view(&self) -> DocumentEvent {
         let started = self.phase == Phase::Started;
         DocumentEvent { facts: self.facts.clone(), started, not_before: (!started).then_some(self.shown_not_before) }
+    }
+
+    /// `EventStatus` outside the machine, where the end is told (`docs/wire.md`, section 6); `None` before the event appears.
+    pub(crate) fn status(&self) -> Option<EventStatus> {
+        match self.phase {
+            Phase::Pending => None,
+            Phase::Scheduled => Some(EventStatus::Scheduled),
+            Phase::Started => Some(EventStatus::Started),
+            Phase::Gone if self.started.is_some() => Some(EventStatus::Completed),
+            Phase::Gone => Some(EventStatus::Canceled),
+        }
     }
 
     pub(crate) fn next_due(&self) -> Option<Duration> {

@@ -25,7 +25,7 @@ mod clock;
 mod control;
 pub mod document;
 mod event;
-mod event_id;
+pub(crate) mod event_id;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,9 @@ use std::time::Duration;
 use crate::scenario::names;
 use crate::scenario::{EventScript, IncarnationReset, Scenario};
 use crate::timeline::clock::ScenarioClock;
-use crate::timeline::document::{ApprovalResult, EventFacts, ReplayDocument, Transition, TransitionKind};
+use crate::timeline::document::{
+    ApprovalResult, DocumentEvent, EventFacts, EventStatus, ReplayDocument, Transition, TransitionKind,
+};
 use crate::timeline::event::{EventTimeline, Phase};
 use crate::timeline::event_id::EventIds;
 
@@ -204,6 +206,11 @@ impl Timeline {
     /// The members that never change of the event with this `EventId`, if it has appeared.
     pub fn facts(&self, event_id: &str) -> Option<Arc<EventFacts>> {
         self.position(event_id).and_then(|index| self.events.get(index)).map(|event| event.facts.clone())
+    }
+
+    /// Every event that has appeared, the ended ones too, with its status outside the machine.
+    pub(crate) fn appeared(&self) -> impl Iterator<Item = (DocumentEvent, EventStatus)> {
+        self.events.iter().filter_map(|event| Some((event.view(), event.status()?)))
     }
 
     /// The current document.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use scheduled_events::limits::{BODY_MAX, CLOCK_STEP_MAX, HEAD_MAX, NAME_TIMEOUT};
 use scheduled_events_core::limits;
-use scheduled_events_replay::fault::KINDS;
+use scheduled_events_replay::fault::{KINDS, MESSAGE_KINDS};
 
 use super::row::{ALWAYS, ROW, Row};
 use super::rows::ROWS;
@@ -19,8 +19,13 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/faults.md");
 #[test]
 fn the_page_matches_the_tests() {
     let mut page = include_str!("page.md.in").to_owned();
-    let parts =
-        [("@LIMITS@", limits_table()), ("@ALWAYS@", always_list()), ("@TABLE@", table()), ("@KINDS@", kinds_table())];
+    let parts = [
+        ("@LIMITS@", limits_table()),
+        ("@ALWAYS@", always_list()),
+        ("@TABLE@", table()),
+        ("@KINDS@", kinds_table(KINDS)),
+        ("@MESSAGE_KINDS@", kinds_table(MESSAGE_KINDS)),
+    ];
     for (place, text) in parts {
         assert_eq!(page.matches(place).count(), 1, "{place}");
         page = page.replace(place, text.trim_end());
@@ -109,6 +114,6 @@ fn code(words: &[&str], between: &str) -> String {
     words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(between)
 }
 
-fn kinds_table() -> String {
-    KINDS.iter().fold(String::new(), |text, (syntax, about)| text + &format!("| `{syntax}` | {about} |\n"))
+fn kinds_table(kinds: &[(&str, &str)]) -> String {
+    kinds.iter().fold(String::new(), |text, (syntax, about)| text + &format!("| `{syntax}` | {about} |\n"))
 }

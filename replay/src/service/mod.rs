@@ -1,4 +1,11 @@
 //! The service without its sockets: a timeline, its faults, its clock and its records.
+//!
+//! `answer` changes answers as faults demand. `outside` sends messages about changes, and `control_plane` processes requests that come
+//! from outside the machines.
+
+mod answer;
+mod control_plane;
+mod outside;
 
 use std::collections::VecDeque;
 use std::sync::mpsc::Sender;
@@ -8,8 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::json;
 
 use crate::fault::Fault;
-use crate::fault::kind::RetryTime;
-use crate::fault::plan::{AnswerFault, Damage, FaultPlan, FaultPlanner, RequestKind};
+use crate::fault::plan::{AnswerFault, FaultPlan, FaultPlanner, RequestKind};
 use crate::http::instance::{compute, token, vm_id};
 use crate::http::route::{self, Route};
 use crate::http::wire::{self, ApiVersion};
@@ -18,6 +24,9 @@ use crate::report::{RecordedRequest, ReplayEvent};
 use crate::timeline::Timeline;
 use crate::timeline::document::{EventFacts, ReplayDocument, Transition};
 use crate::verdict::{self, Exchange, Verdict};
+
+pub(crate) use answer::{Delivery, ServiceAction};
+pub(crate) use outside::Outside;
 
 /// The most requests remembered. The oldest is dropped first.
 pub const MAX_RECORDED: usize = 10_000;
@@ -31,28 +40,12 @@ pub(crate) struct Service {
     pub(crate) changed: Condvar,
 }
 
-/// What to do with a request.
-pub(crate) enum ServiceAction {
-    /// Close the connection: the server is stopping.
-    Stop,
-    Reset,
-    Silence,
-    NotHttp,
-    Respond(Box<Delivery>),
-}
-
-/// A response and how to send it.
-pub(crate) struct Delivery {
-    pub(crate) response: ReplayResponse,
-    pub(crate) damage: Option<Damage>,
-    pub(crate) slow_headers: Duration,
-    pub(crate) slow_body: Duration,
-}
-
 pub(crate) struct ServiceState {
     pub(crate) timeline: Timeline,
     /// One for each machine.
     pub(crate) lanes: Vec<Lane>,
+    /// The control plane, if there is one.
+    pub(crate) outside: Option<Outside>,
     /// When the service was made, or began again.
     origin: Instant,
     /// Set by the first GET that is answered with a document.
@@ -100,7 +93,12 @@ impl Service {
     }
 
     /// Processes a request to a machine's address, with the delay that its faults demand, and records it.
+    ///
+    /// The number after those of the machines is that of the control plane.
     pub(crate) fn handle(&self, machine: usize, request: &ReplayRequest) -> ServiceAction {
+        if machine == self.names.len() {
+            return self.handle_outside(request);
+        }
         let arrived = Instant::now();
         let mut events = ShownEvents::default();
         let (kind, plan, action) = match route::route(request) {
@@ -133,6 +131,9 @@ impl Service {
         let request = ReplayRequest::default();
         let action = ServiceAction::respond(ReplayResponse::new(status), &FaultPlan::default());
         let plan = FaultPlan::default();
+        if machine == self.names.len() {
+            return self.record_outside(&request, Instant::now(), (&plan, &action));
+        }
         self.record(machine, None, (&request, Instant::now()), (&plan, &action), &ShownEvents::default());
     }
 
@@ -204,25 +205,18 @@ impl Service {
     ) -> ServiceAction {
         let vm_name = &self.names[machine];
         let is_get = matches!(route, Route::EventsGet(_));
-        match &plan.answer {
-            Some(AnswerFault::Reset) => return ServiceAction::Reset,
-            Some(AnswerFault::Silence) => return ServiceAction::Silence,
-            Some(AnswerFault::NotHttp) => return ServiceAction::NotHttp,
-            Some(AnswerFault::Status(code)) => return ServiceAction::respond(status_response(*code), plan),
-            Some(AnswerFault::RetryAfter(value)) => {
-                return ServiceAction::respond(status_response(429).with("Retry-After", retry_after(value)), plan);
-            }
-            Some(AnswerFault::Redirect(code, location)) => {
-                return ServiceAction::respond(ReplayResponse::new(*code).with("Location", location), plan);
-            }
-            // These two have no document, so they do not start the scenario.
+        if let Some(action) = ServiceAction::instead_of_answer(plan, answer::status_response) {
+            return action;
+        }
+        // These two have no document, so they do not start the scenario.
+        match plan.answer {
             Some(AnswerFault::Empty) if is_get => return ServiceAction::respond(ReplayResponse::json(200, ""), plan),
             Some(AnswerFault::NotJson) if is_get => {
                 return ServiceAction::respond(ReplayResponse::json(200, "not json"), plan);
             }
             _ => {}
         }
-        let mut response = match route {
+        let response = match route {
             Route::EventsGet(version) => self.document(machine, version, request, plan, events),
             Route::EventsPost => self.approve(request),
             Route::Name => ReplayResponse::text(200, vm_name.as_bytes()),
@@ -234,29 +228,7 @@ impl Service {
             Route::Compute(version) => ReplayResponse::json(200, compute(vm_name, version).to_string()),
             Route::Token => ReplayResponse::json(200, token(vm_name, &request.target).to_string()),
         };
-        if response.status != 200 {
-            return ServiceAction::respond(response, plan);
-        }
-        let needs_body = !plan.slow_body.is_zero()
-            || matches!(plan.answer, Some(AnswerFault::Damage(_) | AnswerFault::HalfDocument | AnswerFault::Gzip));
-        if response.body.is_empty() && needs_body {
-            response = ReplayResponse::json(200, PLACEHOLDER_BODY);
-        }
-        let response = match plan.answer {
-            Some(AnswerFault::Empty) => response.body(""),
-            Some(AnswerFault::NotJson) => ReplayResponse::json(200, "not json"),
-            Some(AnswerFault::HalfDocument) => {
-                let half = response.body.len() / 2;
-                response.body.truncate(half);
-                response
-            }
-            Some(AnswerFault::Gzip) => {
-                let packed = wire::gzip(&response.body);
-                response.with("Content-Encoding", "gzip").body(packed)
-            }
-            _ => response,
-        };
-        ServiceAction::respond(response, plan)
+        ServiceAction::answer(response, plan)
     }
 
     fn document(
@@ -269,11 +241,7 @@ impl Service {
     ) -> ReplayResponse {
         let mut state = self.lock();
         let begins = state.clock.is_none();
-        let clock =
-            *state.clock.get_or_insert_with(|| ServiceClock { started: Instant::now(), epoch: SystemTime::now() });
-        if begins {
-            state.report(ReplayEvent::ScenarioStarted);
-        }
+        let clock = state.start();
         let now = state.advance();
         let document = match now.checked_sub(plan.stale) {
             Some(then) => state.timeline.document_at(then),
@@ -337,25 +305,11 @@ impl Service {
         (plan, action): (&FaultPlan, &ServiceAction),
         events: &ShownEvents,
     ) {
-        let response = match action {
-            ServiceAction::Respond(delivery) => Some(&delivery.response),
-            _ => None,
-        };
+        let response = action.response();
         let status = response.map(|response| response.status);
         let header = |name| response.and_then(|response| response.headers.iter().find(|(known, _)| *known == name));
         let mut state = self.lock();
-        if state.requests.len() >= MAX_RECORDED {
-            state.requests.pop_front();
-        }
-        state.requests.push_back(RecordedRequest {
-            machine,
-            method: request.method.clone(),
-            target: request.target.clone(),
-            headers: request.headers.clone(),
-            body: request.body.clone(),
-            arrived,
-            status,
-        });
+        state.remember(machine, request, arrived, status);
         let ids = match kind {
             Some(RequestKind::EventsPost) => route::start_requests(&request.body).unwrap_or_default(),
             _ => Vec::new(),
@@ -431,6 +385,7 @@ impl ServiceState {
         Self {
             timeline,
             lanes: names.iter().map(lane).collect(),
+            outside: None,
             origin: Instant::now(),
             clock: None,
             requests: VecDeque::new(),
@@ -451,8 +406,43 @@ impl ServiceState {
         observer: Option<Sender<ReplayEvent>>,
         findings: bool,
     ) {
+        let outside = self.outside.take().map(|outside| outside.again(&faults));
         let new = Self::new(names, timeline, faults, observer, findings);
-        *self = Self { connections: self.connections, stopping: self.stopping, ..new };
+        *self = Self { connections: self.connections, stopping: self.stopping, outside, ..new };
+        self.start_for_queue();
+    }
+
+    /// Starts the scenario if there is a queue: nobody sees when its reader comes.
+    pub(crate) fn start_for_queue(&mut self) {
+        if self.outside.as_ref().is_some_and(Outside::fills_queue) {
+            self.start();
+        }
+    }
+
+    /// The clock, which starts now if it has not yet.
+    fn start(&mut self) -> ServiceClock {
+        if let Some(clock) = self.clock {
+            return clock;
+        }
+        let clock = ServiceClock { started: Instant::now(), epoch: SystemTime::now() };
+        self.clock = Some(clock);
+        self.report(ReplayEvent::ScenarioStarted);
+        clock
+    }
+
+    fn remember(&mut self, machine: usize, request: &ReplayRequest, arrived: Instant, status: Option<u16>) {
+        if self.requests.len() >= MAX_RECORDED {
+            self.requests.pop_front();
+        }
+        self.requests.push_back(RecordedRequest {
+            machine,
+            method: request.method.clone(),
+            target: request.target.clone(),
+            headers: request.headers.clone(),
+            body: request.body.clone(),
+            arrived,
+            status,
+        });
     }
 
     /// Advances the timeline to the present and reports the transitions. Returns zero before the scenario starts.
@@ -474,10 +464,17 @@ impl ServiceState {
                 self.lanes[machine].verdict.transition(&transition, start);
                 self.report_findings(machine);
             }
+            let lost = self.outside.as_mut().and_then(|outside| outside.post(&transition, clock.epoch));
             self.report(to_event(transition, clock.epoch));
+            if let Some(lost) = lost {
+                self.report(lost);
+            }
         }
         if self.timeline.finished() && !self.finish_reported {
             self.finish_reported = true;
+            if let Some(outside) = &mut self.outside {
+                outside.finish();
+            }
             self.report(ReplayEvent::Finished);
         }
     }
@@ -504,30 +501,6 @@ impl ServiceState {
     }
 }
 
-impl Delivery {
-    /// A response sent without faults.
-    pub(crate) fn plain(response: ReplayResponse) -> Self {
-        Self { response, damage: None, slow_headers: Duration::ZERO, slow_body: Duration::ZERO }
-    }
-}
-
-impl ServiceAction {
-    fn respond(mut response: ReplayResponse, plan: &FaultPlan) -> Self {
-        if let Some(content_type) = &plan.content_type {
-            response = response.with("Content-Type", content_type);
-        }
-        let damage = match plan.answer {
-            Some(AnswerFault::Damage(damage)) => Some(damage),
-            _ => None,
-        };
-        let (slow_headers, slow_body) = (plan.slow_headers, plan.slow_body);
-        Self::Respond(Box::new(Delivery { response, damage, slow_headers, slow_body }))
-    }
-}
-
-/// The body of a response to an approval when a fault needs one. The service sends none.
-const PLACEHOLDER_BODY: &str = r#"{"note":"placeholder body, to be damaged by a fault"}"#;
-
 fn to_event(transition: Transition, epoch: SystemTime) -> ReplayEvent {
     match transition {
         Transition::IncarnationReset { incarnation, .. } => ReplayEvent::IncarnationReset { incarnation },
@@ -540,24 +513,6 @@ fn to_event(transition: Transition, epoch: SystemTime) -> ReplayEvent {
             not_before: event.not_before.map(|offset| wire::wall_time(epoch, offset)),
             incarnation,
         },
-    }
-}
-
-/// The response of the service for a status.
-fn status_response(status: u16) -> ReplayResponse {
-    match status {
-        204 | 304 => ReplayResponse::new(status),
-        // Captured in public from a throttled POST.
-        429 => ReplayResponse::text(429, "Throttle Result: Too Many Requests"),
-        200..=399 => ReplayResponse::json(status, "{}"),
-        _ => ReplayResponse::json(status, wire::error_body(crate::http::reason(status))),
-    }
-}
-
-fn retry_after(value: &RetryTime) -> String {
-    match value {
-        RetryTime::Text(text) => text.clone(),
-        RetryTime::DateIn(span) => httpdate::fmt_http_date(wire::wall_time(SystemTime::now(), *span)),
     }
 }
 
@@ -577,14 +532,5 @@ mod tests {
         for header in ["2", "\"22\"", "", "\"2-altered\""] {
             assert!(!matches_etag(header, "\"2\""), "{header}");
         }
-    }
-
-    #[test]
-    fn status_responses_have_the_body_of_the_service() {
-        assert_eq!(status_response(429).body, b"Throttle Result: Too Many Requests");
-        assert_eq!(status_response(410).body, br#"{"error":"Gone"}"#);
-        assert!(status_response(204).body.is_empty());
-        assert_eq!(retry_after(&RetryTime::Text("7".into())), "7");
-        assert!(httpdate::parse_http_date(&retry_after(&RetryTime::DateIn(Duration::from_secs(5)))).is_ok());
     }
 }

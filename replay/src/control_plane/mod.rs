@@ -1,0 +1,19 @@
+//! Stands for Azure's control plane: Resource Manager, Resource Graph and an Event Grid topic that fills a queue, all in preview at Azure.
+//!
+//! It is a fake that nobody could compare with Azure. What holds it are the facts of `docs/wire.md`, section 6, each of which has a test
+//! whose name begins with `fact_`; the models of the package `azure-mgmt-maintenance` 2.2.0b4, which the tests use as a client; and what
+//! Azure PowerShell expects of a list that is approved in part: status 207 and `MultiStatusResponse`. What the sources do not say is
+//! chosen so that a careless client notices: an event is approved at its own resource only, each subscription but that of the machines
+//! is one without rights, and a query that is not understood is refused. A second approval is answered by 200, as inside the machine.
+//!
+//! The same timeline serves the documents inside the machines and everything here.
+//!
+//! Read `error` and `route`; `row`, what an event is outside; `query` and `graph`; `queue` and `delivery`.
+
+pub(crate) mod delivery;
+pub(crate) mod error;
+pub(crate) mod graph;
+mod query;
+pub(crate) mod queue;
+pub(crate) mod route;
+pub(crate) mod row;

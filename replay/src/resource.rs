@@ -1,0 +1,77 @@
+//! Who the machines are at Azure: the same inside, in the instance metadata, and outside, in the control plane.
+//!
+//! The ids follow from the machines' names; the rest is invented and the same for every machine.
+
+/// The subscription of all machines.
+pub(crate) const SUBSCRIPTION: &str = "00000000-0000-0000-0000-000000000000";
+
+/// The resource group of all machines.
+pub(crate) const RESOURCE_GROUP: &str = "replay";
+
+pub(crate) const LOCATION: &str = "westeurope";
+pub(crate) const ZONE: &str = "1";
+pub(crate) const TAGS: [(&str, &str); 2] = [("environment", "test"), ("served-by", "scheduled-events")];
+
+/// What machines that are in no scale set have in common when one event names several of them.
+const AVAILABILITY_SET: &str = "replay";
+
+/// The scale set and the instance id of a machine in a scale set with uniform orchestration, whose names are
+/// `{scale-set}_{instance-id}`.
+pub(crate) fn uniform(vm_name: &str) -> Option<(&str, &str)> {
+    let (set, id) = vm_name.rsplit_once('_')?;
+    (!set.is_empty() && !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit())).then_some((set, id))
+}
+
+/// The id of a resource of `Microsoft.Compute`.
+fn compute_id(resource_type: &str, name: &str) -> String {
+    format!(
+        "/subscriptions/{SUBSCRIPTION}/resourceGroups/{RESOURCE_GROUP}/providers/Microsoft.Compute/{resource_type}/{name}"
+    )
+}
+
+/// The id of a machine, as its instance metadata has it.
+pub(crate) fn machine_id(vm_name: &str) -> String {
+    match uniform(vm_name) {
+        Some((set, id)) => format!("{}/virtualMachines/{id}", scale_set_id(set)),
+        None => compute_id("virtualMachines", vm_name),
+    }
+}
+
+pub(crate) fn scale_set_id(set: &str) -> String {
+    compute_id("virtualMachineScaleSets", set)
+}
+
+/// The resource that an event belongs to outside the machine: the one machine, or the set of all its `Resources`
+/// (`docs/wire.md`, section 6).
+pub(crate) fn target_id(resources: &[String]) -> String {
+    let mut sets = resources.iter().map(|name| uniform(name).map(|(set, _)| set));
+    match (sets.next().flatten(), resources) {
+        (Some(first), _) if sets.all(|set| set == Some(first)) => scale_set_id(first),
+        (None, [only]) => machine_id(only),
+        _ => compute_id("availabilitySets", AVAILABILITY_SET),
+    }
+}
+
+/// The id of an event of this resource.
+pub(crate) fn event_id(target: &str, event_id: &str) -> String {
+    format!("{target}/providers/microsoft.maintenance/scheduledevents/{event_id}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fact_resource_an_event_belongs_to_the_machine_or_to_the_set() {
+        let target = |names: &[&str]| target_id(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        let ends = |names: &[&str], end: &str| assert!(target(names).ends_with(end), "{names:?}: {}", target(names));
+        ends(&["WestNO_0"], "/virtualMachineScaleSets/WestNO");
+        ends(&["WestNO_0", "WestNO_11"], "/virtualMachineScaleSets/WestNO");
+        ends(&["db-node"], "/virtualMachines/db-node");
+        ends(&["db-node", "db-node_1"], "/availabilitySets/replay");
+        ends(&["WestNO_0", "EastNO_0"], "/availabilitySets/replay");
+        ends(&[], "/availabilitySets/replay");
+        assert_eq!(target(&["db-node"]), machine_id("db-node"));
+        assert!(event_id(&target(&["db-node"]), "ID").ends_with("/providers/microsoft.maintenance/scheduledevents/ID"));
+    }
+}

@@ -1,0 +1,74 @@
+//! What a server serves outside the machines: the settings of its control plane, and the thread that fills the queue.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use crate::control_plane::delivery::{Mail, Schedule};
+use crate::control_plane::queue::{QueueAddress, QueueClient};
+use crate::service::Service;
+
+/// How often the thread that delivers looks whether the server stops.
+const TICK: Duration = Duration::from_millis(250);
+
+/// What a server has outside its machines: Azure Resource Manager and Azure Resource Graph, at an address of their own, and Event Grid,
+/// which fills a queue.
+///
+/// ```
+/// use scheduled_events_replay::{ControlPlane, Scenario, Server, ServerConfig};
+///
+/// let scenario = Scenario::builtin("user-reboot").ok_or("a built-in name")?;
+/// let server = Server::start(ServerConfig::new(scenario).vm_name("db").control_plane(ControlPlane::default()))?;
+/// let url = server.control_plane().ok_or("a control plane")?;
+/// let mut answer = ureq::post(format!("{url}/providers/Microsoft.ResourceGraph/resources?api-version=2024-04-01"))
+///     .header("Authorization", "Bearer anything")
+///     .send(r#"{"query": "resources | project id, name"}"#)?;
+/// let answer: serde_json::Value = serde_json::from_str(&answer.body_mut().read_to_string()?)?;
+/// assert_eq!(answer["data"][0]["name"], "db");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ControlPlane {
+    /// The queue that gets a message about each change of an event. It is created if it is missing. With one, the scenario starts with
+    /// the server.
+    pub queue: Option<QueueAddress>,
+}
+
+impl ControlPlane {
+    /// Sets [`queue`](Self::queue).
+    #[must_use]
+    pub fn queue(mut self, address: QueueAddress) -> Self {
+        self.queue = Some(address);
+        self
+    }
+}
+
+/// The thread's end of the queue: creates the queue, and returns what messages are sent to.
+pub(super) fn open(
+    queue: &QueueAddress,
+) -> io::Result<(Sender<Mail>, impl FnOnce(Arc<Service>) + Send + 'static + use<>)> {
+    let client = QueueClient::new(queue.clone());
+    client.create().map_err(io::Error::other)?;
+    let (sender, mail) = mpsc::channel();
+    Ok((sender, move |service: Arc<Service>| deliver(&client, &mail, &service)))
+}
+
+fn deliver(client: &QueueClient, mail: &Receiver<Mail>, service: &Service) {
+    let mut schedule = Schedule::default();
+    while !service.is_stopping() {
+        let due = schedule.next_due().map_or(TICK, |due| due.saturating_duration_since(Instant::now()));
+        if let Ok(mail) = mail.recv_timeout(due.min(TICK)) {
+            schedule.accept(mail, Instant::now());
+        }
+        while let Some(letter) = schedule.take_due(Instant::now()).filter(|_| !service.is_stopping()) {
+            let result = client.send(letter.content.to_string().as_bytes());
+            let is_delivered = result.is_ok();
+            service.report_message(letter.report(result.err()));
+            if !is_delivered {
+                schedule.retry(letter, Instant::now());
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Processes requests to the control plane.
+
+use std::time::Instant;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Service, ServiceAction};
+use crate::control_plane::error::{self, refusal, refusals};
+use crate::control_plane::route::{self, ControlRoute};
+use crate::control_plane::{graph, row};
+use crate::fault::plan::{FaultPlan, RequestKind};
+use crate::http::{ReplayRequest, ReplayResponse};
+use crate::report::ReplayEvent;
+use crate::resource::target_id;
+
+/// The body of an approval of several events.
+#[derive(Deserialize)]
+struct EventList {
+    value: Vec<String>,
+}
+
+impl Service {
+    pub(super) fn handle_outside(&self, request: &ReplayRequest) -> ServiceAction {
+        let arrived = Instant::now();
+        let (plan, action) = match route::route(request) {
+            Err(refusal) => (FaultPlan::default(), ServiceAction::respond(refusal, &FaultPlan::default())),
+            Ok(route) => {
+                let plan = self.plan_outside(route.kind(), arrived);
+                if self.pause(plan.delay) {
+                    return ServiceAction::Stop;
+                }
+                let action = ServiceAction::instead_of_answer(&plan, error::of_status)
+                    .unwrap_or_else(|| ServiceAction::answer(self.answer_outside(&route, request), &plan));
+                (plan, action)
+            }
+        };
+        self.record_outside(request, arrived, (&plan, &action));
+        action
+    }
+
+    fn plan_outside(&self, kind: RequestKind, arrived: Instant) -> FaultPlan {
+        let mut state = self.lock();
+        let Some(outside) = &mut state.outside else { return FaultPlan::default() };
+        let first = *outside.first_request.get_or_insert(arrived);
+        outside.planner.plan(kind, arrived.saturating_duration_since(first))
+    }
+
+    fn answer_outside(&self, route: &ControlRoute, request: &ReplayRequest) -> ReplayResponse {
+        let response = match route {
+            ControlRoute::Graph => graph::answer(&request.body, |table| self.rows(table)),
+            ControlRoute::Acknowledge { resource, event_id } => match self.acknowledge(resource, event_id) {
+                Ok(()) => approved(),
+                Err((code, message)) => refusal(404, code, &message),
+            },
+            ControlRoute::AcknowledgeList { resource } => self.acknowledge_list(resource, &request.body),
+        };
+        self.changed.notify_all();
+        response
+    }
+
+    /// The rows of a table. Asking for them starts the scenario.
+    fn rows(&self, table: &str) -> Vec<Value> {
+        let mut state = self.lock();
+        let clock = state.start();
+        state.advance();
+        if table == "resources" {
+            return row::resource_rows(&self.names);
+        }
+        state.timeline.appeared().map(|(event, status)| row::event_row(&event, status, clock.epoch)).collect()
+    }
+
+    fn acknowledge_list(&self, resource: &str, body: &[u8]) -> ReplayResponse {
+        let invalid = |why: &str| {
+            let message = format!("The request content was invalid and could not be deserialized: '{why}'.");
+            refusal(400, "InvalidRequestContent", &message)
+        };
+        let ids = match serde_json::from_slice(body) {
+            Ok(EventList { value }) if !value.is_empty() => value,
+            Ok(_) => return invalid("value is an empty list"),
+            Err(error) => return invalid(&error.to_string()),
+        };
+        if let Some(id) = ids.iter().find(|id| !route::is_guid(id)) {
+            return route::invalid_id(id);
+        }
+        let refused = ids.iter().filter_map(|id| {
+            let (code, message) = self.acknowledge(resource, id).err()?;
+            Some(json!({"target": id, "code": code, "message": message}))
+        });
+        let details: Vec<_> = refused.collect();
+        match details.len() {
+            0 => approved(),
+            count if count == ids.len() => {
+                refusals(404, "NotFound", "No event of the list was found at this resource.", &details)
+            }
+            _ => {
+                let message = "The operation returned different statuses for the Scheduled Events. Review each event's \
+                               result for details.";
+                refusals(207, "MultiStatusResponse", message, &details)
+            }
+        }
+    }
+
+    /// Approves an event, as a request inside the machine does.
+    fn acknowledge(&self, resource: &str, event_id: &str) -> Result<(), (&'static str, String)> {
+        let mut state = self.lock();
+        let now = state.advance();
+        let is_at_resource = |resources: &[String]| target_id(resources).eq_ignore_ascii_case(resource);
+        if !state.timeline.facts(event_id).is_some_and(|facts| is_at_resource(&facts.resources)) {
+            return Err(("NotFound", "Scheduled event not found".to_owned()));
+        }
+        state.timeline.approve(event_id, now);
+        state.advance();
+        Ok(())
+    }
+
+    pub(super) fn record_outside(
+        &self,
+        request: &ReplayRequest,
+        arrived: Instant,
+        (plan, action): (&FaultPlan, &ServiceAction),
+    ) {
+        let status = action.response().map(|response| response.status);
+        let mut state = self.lock();
+        state.remember(self.names.len(), request, arrived, status);
+        let (method, target, faults) = (request.method.clone(), request.target.clone(), plan.names.clone());
+        state.report(ReplayEvent::ControlPlane { method, target, status, faults });
+    }
+
+    /// Reports what became of a message.
+    pub(crate) fn report_message(&self, event: ReplayEvent) {
+        self.lock().report(event);
+    }
+}
+
+fn approved() -> ReplayResponse {
+    ReplayResponse::json(200, r#"{"value":"Successfully Approved"}"#)
+}
