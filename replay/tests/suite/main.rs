@@ -6,6 +6,7 @@ mod control;
 mod eventually;
 mod faults;
 mod machines;
+mod outside;
 mod rules;
 mod scenarios;
 mod stopping;
