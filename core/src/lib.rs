@@ -121,17 +121,17 @@ pub use json::{MAX_DEPTH, Text};
 pub use members::Members;
 pub use names::VmNames;
 pub use notification::{
-    MachineId, Notification, NotificationCursor, NotificationIter, NotificationState, Notifications, ResourceId,
-    ResourceIdError, ResourceKind,
+    Arrival, EventOrder, MachineId, Notification, NotificationCursor, NotificationIter, NotificationOrder,
+    NotificationState, Notifications, ResourceId, ResourceIdError, ResourceKind,
 };
 pub use policy::{
     Action, Decision, EventKind, EventSources, EventTypes, Leader, MAX_RULES, Policy, Reason, Rule, Scope, SourceKind,
     TooManyRules,
 };
 pub use session::{
-    AnswerOutcome, Cause, GateAnswer, GatePhase, LastCall, Preparation, RecoveryStatus, Report, RequestOutcome,
-    Response, Session, SessionConfig, SessionConfigError, SnapshotError, Step, Untracked, Waiting, WaitsFor, limits,
-    snapshot_length,
+    AnswerOutcome, Cause, GateAnswer, GatePhase, LastCall, NotificationOutcome, Preparation, RecoveryStatus, Report,
+    RequestOutcome, Response, Session, SessionConfig, SessionConfigError, SessionSource, SnapshotError, Step,
+    Untracked, Waiting, WaitsFor, limits, snapshot_length,
 };
 pub use time::{UnixMillis, UnixSeconds};
 pub use tracker::{Change, TrackedEvent, TrackedStatus, Tracker, TrackerFull};

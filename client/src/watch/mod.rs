@@ -477,7 +477,6 @@ fn new_session(options: &WatcherOptions) -> Result<Box<Session<EVENTS_MAX>>, Str
     let names: Vec<&str> = options.vm_names.iter().map(String::as_str).collect();
     let boot_id = platform::boot_id();
     let config = SessionConfig {
-        names: names_for(&names, &options.api_version),
         policy: options.policy.clone(),
         interval_ms: u32::try_from(options.interval.as_millis()).unwrap_or(u32::MAX),
         dry_run: options.dry_run,
@@ -487,6 +486,7 @@ fn new_session(options: &WatcherOptions) -> Result<Box<Session<EVENTS_MAX>>, Str
         seed: seed(),
         machine_id: "",
         boot_id: &boot_id,
+        ..SessionConfig::new(names_for(&names, &options.api_version))
     };
     let session = thread::scope(|scope| match thread::Builder::new().spawn_scoped(scope, || boxed_session(&config)) {
         Ok(maker) => maker.join().unwrap_or_else(|panic| resume_unwind(panic)),

@@ -5,12 +5,13 @@
 //!
 //! - `mod` (this file): the notifications of one body, and what each of them says.
 //! - `message`: finds them in the forms in which Azure writes them; `object` reads the members of one object.
-//! - `state`: how far an event is.
+//! - `state`: how far an event is; `order`: which notifications are news.
 //! - `resource_id`: the id of the resource that an event is of; `machine_id`: the id of each machine that it affects.
 
 mod machine_id;
 mod message;
 mod object;
+mod order;
 mod resource_id;
 mod state;
 
@@ -18,6 +19,7 @@ use core::fmt;
 
 pub use machine_id::MachineId;
 pub use message::NotificationCursor;
+pub use order::{Arrival, EventOrder, NotificationOrder};
 pub(crate) use resource_id::{PROVIDER, is_guid};
 pub use resource_id::{ResourceId, ResourceIdError, ResourceKind};
 pub use state::NotificationState;
@@ -208,7 +210,8 @@ impl ExactSizeIterator for NotificationIter<'_> {
 
 /// One notification: that an event is in some state.
 ///
-/// See [`Notifications`] for an example. Notifications arrive at least once and in any order.
+/// See [`Notifications`] for an example. Notifications arrive at least once and in any order: an
+/// [`EventOrder`] says which of them are news.
 #[derive(Clone, Copy)]
 pub struct Notification<'a> {
     id: Option<Text<'a>>,

@@ -44,6 +44,8 @@ pub struct SessionConfig<'a> {
     /// A number that differs between machines and runs, best a random one. It spreads retries over time, and ids of events
     /// over the tracker's table.
     pub seed: u64,
+    /// Where events come from.
+    pub source: SessionSource,
     /// An id of this machine that a clone does not have, such as `vmId`; empty if it is unknown. A snapshot of another
     /// machine is refused.
     pub machine_id: &'a str,
@@ -63,10 +65,37 @@ impl<'a> SessionConfig<'a> {
             last_call: LastCall::Standard,
             recover_all: false,
             seed: 0,
+            source: SessionSource::Documents,
             machine_id: "",
             boot_id: "",
         }
     }
+}
+
+/// Where the events of a session come from.
+///
+/// ```
+/// use scheduled_events_core::{Session, SessionConfig, SessionSource, Step, UnixMillis, VmNames};
+///
+/// let mut config = SessionConfig::new(VmNames::new(&["vm"]));
+/// assert_eq!(config.source, SessionSource::Documents);
+/// config.source = SessionSource::Notifications;
+/// // There is nothing to poll.
+/// assert!(matches!(Session::<16>::new(&config)?.next(UnixMillis(0)), Step::Wait { .. }));
+/// # Ok::<(), scheduled_events_core::SessionConfigError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SessionSource {
+    /// The documents of the machine's metadata service, which the session polls.
+    #[default]
+    Documents,
+    /// Notifications outside the machine, passed to [`on_notification`](crate::Session::on_notification). The session never
+    /// asks to poll. After a restart, pass the notifications that are known, such as the rows of Resource Graph, before you
+    /// call [`next`](crate::Session::next). A gate that opens for an approval needs no poll to confirm the event.
+    Notifications,
+    /// Documents and notifications: an event is the same one in both. What the document says about an event counts; a
+    /// notification makes an event known before the document has it, and says that it is over.
+    Both,
 }
 
 /// Why a configuration is invalid.

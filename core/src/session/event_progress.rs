@@ -8,7 +8,7 @@ use super::recovery::Recovery;
 use super::step::{Preparation, Report, Step};
 use crate::policy::{Action, Decision, Reason};
 use crate::time::{UnixMillis, UnixSeconds};
-use crate::tracker::{Change, Changes, TrackedEvent, TrackedStatus};
+use crate::tracker::{Change, Changes, Flags, TrackedEvent, TrackedStatus};
 
 /// Everything that a session keeps about one tracked event, in addition to what the tracker keeps.
 #[derive(Clone, Debug)]
@@ -407,6 +407,7 @@ impl EventProgress {
     /// Whether nothing is left to do about the event, so that it can be forgotten.
     pub(super) fn is_finished(&self, event: &TrackedEvent) -> bool {
         event.is_gone()
+            && !event.flags.has(Flags::END_TOLD)
             && self.changes.is_empty()
             && !self.decision_unreported
             && self.ended.is_none()

@@ -56,6 +56,9 @@ pub const LAST_CALL_ANSWER_MS: u32 = 1_000;
 /// gives to any event but a `Preempt`.
 pub const NOTICE_IF_UNKNOWN_S: u32 = 600;
 
+/// The longest wait of a session that does not poll.
+pub const WAIT_MAX_MS: u32 = 3_600_000;
+
 /// How long an event must not name this machine any more until it is over for it.
 pub const LEAVE_MS: u32 = 2_000;
 

@@ -8,7 +8,7 @@
 //! - `mod` (this file): the session, and how the host reports what it did.
 //! - `next_step`: chooses the next step.
 //! - `response`: classifies the answer to a request; `documents` recognises repeated and stale documents.
-//! - `apply`: updates the tracked events from a new document.
+//! - `apply`: updates the tracked events from a new document, and from notifications outside the machine.
 //! - `event_progress`: what the session keeps about one event, and the next step for it; `command` is what the host runs
 //!   for it, `gate` what the host's gate said about it, and `last_call` when the machine prepares although the gate has not answered yes.
 //! - `recovery`: taking a machine back into service.
@@ -33,8 +33,9 @@ mod snapshot;
 mod step;
 mod waiting;
 
+pub use apply::NotificationOutcome;
 pub use command::{AnswerOutcome, GatePhase};
-pub use config::{SessionConfig, SessionConfigError};
+pub use config::{SessionConfig, SessionConfigError, SessionSource};
 pub use gate::GateAnswer;
 pub use last_call::LastCall;
 pub use response::{Cause, RequestOutcome, Response};
@@ -159,6 +160,7 @@ pub struct Session<const N: usize> {
     /// Hashes of the ids of this machine and of its boot; 0 if they are unknown.
     machine_id: u64,
     boot_id: u64,
+    source: SessionSource,
     /// How far the time of day is ahead of the caller's clock.
     time_of_day_ahead_ms: i64,
     pacer: Pacer,
@@ -222,6 +224,7 @@ impl<const N: usize> Session<N> {
             recover_all: config.recover_all,
             machine_id: id_hash(config.machine_id),
             boot_id: id_hash(config.boot_id),
+            source: config.source,
             time_of_day_ahead_ms: 0,
             pacer: Pacer::new(config.interval_ms, config.seed),
             request: Request::None,
@@ -253,7 +256,7 @@ impl<const N: usize> Session<N> {
     }
 
     /// Sets or replaces the names of this machine. The next poll decides about all events again; until then, the
-    /// session does not prepare or approve.
+    /// session does not prepare or approve. Without polls, the next notification of each event does.
     ///
     /// # Errors
     /// [`SessionConfigError`] for names outside the [`limits`]. The previous names are kept then.
@@ -274,7 +277,13 @@ impl<const N: usize> Session<N> {
         }
         self.names = kept;
         self.underscored = names.is_underscored();
-        self.renamed = true;
+        if self.source == SessionSource::Notifications {
+            for progress in &mut self.progress {
+                progress.decision = None;
+            }
+        } else {
+            self.renamed = true;
+        }
         self.documents.apply_again();
         Ok(())
     }
@@ -382,7 +391,14 @@ impl<const N: usize> Session<N> {
     /// ```
     pub fn gate_answered(&mut self, attempt: u32, answer: GateAnswer, now: UnixMillis) -> AnswerOutcome {
         let polls = self.polls;
-        self.each_progress(|progress| progress.gate_answered(attempt, answer, polls, now))
+        let is_polling = self.source != SessionSource::Notifications;
+        self.each_progress(|progress| {
+            let outcome = progress.gate_answered(attempt, answer, polls, now);
+            if !is_polling {
+                progress.confirm(u32::MAX);
+            }
+            outcome
+        })
     }
 
     /// The first outcome other than `Unexpected`.
@@ -440,7 +456,7 @@ impl<const N: usize> Session<N> {
     /// Whether the newest document, read since the start, has no events and nothing is left to report, prepare or
     /// recover. A session is not idle while it cannot tell whether a document is stale.
     pub fn is_idle(&self) -> bool {
-        self.documents.is_settled()
+        (self.documents.is_settled() || self.source == SessionSource::Notifications)
             && self.open_events == 0
             && self.tracker.is_empty()
             && !self.machine.is_due()
@@ -452,6 +468,20 @@ impl<const N: usize> Session<N> {
     fn tracked(&self) -> impl Iterator<Item = (u16, &TrackedEvent, &EventProgress)> {
         let slots = (0..self.tracker.slots_used()).zip(&self.progress);
         slots.filter_map(|(slot, progress)| Some((slot, self.tracker.get(slot)?, progress)))
+    }
+
+    /// Calls `work` with the names of this machine, which are taken out meanwhile, since they are borrowed while the session
+    /// changes.
+    fn with_names<T>(&mut self, work: impl FnOnce(&mut Self, VmNames<'_>) -> T) -> T {
+        let names = core::mem::take(&mut self.names);
+        let mut list = [""; NAMES_MAX];
+        for (place, name) in list.iter_mut().zip(&names) {
+            *place = name;
+        }
+        let known = VmNames::new(list.get(..names.len()).unwrap_or_default());
+        let result = work(self, if self.underscored { known.underscored() } else { known });
+        self.names = names;
+        result
     }
 
     fn time_of_day(&self, now: UnixMillis) -> UnixSeconds {

@@ -2,9 +2,9 @@
 
 use super::approvals::write_start_requests;
 use super::event_progress::Context;
-use super::limits::TIMEOUT_MS;
+use super::limits::{TIMEOUT_MS, WAIT_MAX_MS};
 use super::step::{Report, Step};
-use super::{Request, Session};
+use super::{Request, Session, SessionSource};
 use crate::time::UnixMillis;
 
 impl<const N: usize> Session<N> {
@@ -49,8 +49,9 @@ impl<const N: usize> Session<N> {
             return Step::Wait { until: wake_at.min(now.plus(TIMEOUT_MS)) };
         }
         let post_at = self.approve_at(now).map(|at| at.max(self.pacer.post_at()));
-        let poll_at = self.pacer.poll_at();
-        let poll_has_priority = self.pacer.poll_has_priority(now);
+        let is_polling = self.source != SessionSource::Notifications;
+        let poll_at = if is_polling { self.pacer.poll_at() } else { now.plus(WAIT_MAX_MS) };
+        let poll_has_priority = is_polling && self.pacer.poll_has_priority(now);
         if post_at.is_some_and(|at| at <= now) && !poll_has_priority {
             let slots = self.due_approvals(now);
             if write_start_requests(&self.tracker, &slots, &mut self.body) {
@@ -117,7 +118,8 @@ impl<const N: usize> Session<N> {
     /// Whether nothing keeps this machine out of service. Before the first document after the start, and after the names
     /// changed, that is not known.
     pub(super) fn may_recover(&self) -> bool {
-        let is_known = !self.renamed && self.documents.has_read_one();
+        let has_read = self.documents.has_read_one() || self.source == SessionSource::Notifications;
+        let is_known = !self.renamed && has_read;
         is_known && !self.tracked().any(|(_, event, progress)| progress.keeps_out(event))
     }
 }

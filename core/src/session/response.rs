@@ -3,12 +3,10 @@
 use core::fmt;
 
 use super::documents::DocumentKind;
-use super::limits::NAMES_MAX;
 use super::{Request, Session};
 use crate::document::Document;
 use crate::error::{ParseError, Position};
 use crate::hash::Hash;
-use crate::names::VmNames;
 use crate::time::UnixMillis;
 
 /// An HTTP response.
@@ -285,16 +283,7 @@ impl<const N: usize> Session<N> {
             }
         };
         on_document(&document);
-        // Taken out, since they are borrowed while the session changes.
-        let names = core::mem::take(&mut self.names);
-        let mut list = [""; NAMES_MAX];
-        for (place, name) in list.iter_mut().zip(&names) {
-            *place = name;
-        }
-        let known = VmNames::new(list.get(..names.len()).unwrap_or_default());
-        let known = if self.underscored { known.underscored() } else { known };
-        self.apply_document(&document, known, new, now);
-        self.names = names;
+        self.with_names(|session, names| session.apply_document(&document, names, new, now));
         self.confirm_events();
         RequestOutcome::Document
     }

@@ -88,6 +88,11 @@ impl Changes {
         self.0 |= 1 << change as u8;
     }
 
+    /// Adds these changes.
+    pub(crate) const fn extend(&mut self, others: Self) {
+        self.0 |= others.0;
+    }
+
     /// Whether one of the changes is the end of the event.
     pub(crate) fn has_end(self) -> bool {
         self.iter().any(Change::is_end)

@@ -10,7 +10,7 @@ use core::fmt;
 
 pub use change::Change;
 pub(crate) use change::Changes;
-pub(crate) use tracked::{Difference, Flags, TYPE_MAX};
+pub(crate) use tracked::{Difference, Flags, TYPE_MAX, digest};
 pub use tracked::{TrackedEvent, TrackedStatus};
 
 use crate::document::Document;

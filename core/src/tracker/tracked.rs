@@ -94,10 +94,15 @@ impl Flags {
     pub(crate) const PRESENT: u8 = 16;
     /// The event is gone. Its slot is kept until its end is reported and the host has recovered.
     pub(crate) const GONE: u8 = 32;
-    const ALL: u8 = 63;
+    /// Only notifications have shown the event so far, so that it is not over if a document does not have it.
+    pub(crate) const NOTIFIED: u8 = 64;
+    /// A notification says that the event is over. Its slot is kept until the document does not have it any more either.
+    pub(crate) const END_TOLD: u8 = 128;
 
+    /// The facts of a snapshot; `None` for some that exclude each other.
     pub(crate) const fn from_bits(bits: u8) -> Option<Self> {
-        if bits & !Self::ALL == 0 { Some(Self(bits)) } else { None }
+        let flags = Self(bits);
+        if flags.has(Self::END_TOLD) && !flags.has(Self::GONE) { None } else { Some(flags) }
     }
 
     pub(crate) const fn has(self, bit: u8) -> bool {
@@ -183,7 +188,7 @@ impl TrackedEvent {
     }
 
     /// Updates the event from the document. Returns what changed.
-    pub(super) fn seen_again(&mut self, event: &Event<'_>, names: VmNames<'_>) -> Difference {
+    pub(crate) fn seen_again(&mut self, event: &Event<'_>, names: VmNames<'_>) -> Difference {
         self.flags.set(Flags::PRESENT, true);
         self.note_owner(event, names);
         let mut changes = Changes::default();
@@ -268,7 +273,7 @@ impl TrackedEvent {
 
 /// Hash of the members whose change is reported as `updated`: all but id, status and `NotBefore`, which have changes of
 /// their own.
-fn digest(event: &Event<'_>) -> u32 {
+pub(crate) fn digest(event: &Event<'_>) -> u32 {
     let mut hash = Hash::new();
     let words = [
         event.event_type().map(|word| word.text()),

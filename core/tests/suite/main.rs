@@ -7,6 +7,7 @@ mod corpus;
 mod field_faults;
 mod invariants;
 mod notifications;
+mod notified;
 mod policy_table;
 mod reference;
 mod session;

@@ -194,7 +194,6 @@ pub unsafe extern "C" fn schedev_session_init(
         let place = checked!(memory_for(memory, size));
         let init = |names: VmNames<'_>| {
             let session = Session::new(&SessionConfig {
-                names,
                 policy,
                 interval_ms: config.interval_ms,
                 dry_run: config.dry_run.is_on(),
@@ -208,6 +207,7 @@ pub unsafe extern "C" fn schedev_session_init(
                 seed: config.seed,
                 machine_id,
                 boot_id,
+                ..SessionConfig::new(names)
             })?;
             // SAFETY: `memory_for` returns an aligned place that is large enough.
             unsafe { tagged::write(place, session) };

@@ -189,7 +189,6 @@ impl Pair {
     fn new(u: &mut Unstructured<'_>, setup: Setup) -> Result<Self> {
         let &Setup { ref policies, mine, interval_ms, dry_run, gate, recover_all, machine_id, boot_id } = &setup;
         let config = SessionConfig {
-            names: VmNames::new(mine),
             policy: policies.core.clone(),
             interval_ms,
             dry_run,
@@ -199,6 +198,7 @@ impl Pair {
             seed: 5,
             machine_id,
             boot_id,
+            ..SessionConfig::new(VmNames::new(mine))
         };
         let core = Core::new(&config).unwrap();
         let (names, policy) = (Names::new(mine, false), policies.c());

@@ -134,7 +134,6 @@ impl PySession {
         let names = vm_names.borrowed();
         let clock = Clock::start();
         let config = SessionConfig {
-            names: names_for(&names, &api_version.0),
             policy: PyPolicy::named(policy)?,
             interval_ms: u32::try_from(span(py, interval.0, "interval")?.as_millis()).unwrap_or(u32::MAX),
             dry_run: dry_run.0,
@@ -144,6 +143,7 @@ impl PySession {
             machine_id: machine_id.as_ref().map_or("", |id| &id.0),
             boot_id: boot_id.as_ref().map_or("", |id| &id.0),
             seed: seed.map_or_else(watch::seed, |seed| seed.0),
+            ..SessionConfig::new(names_for(&names, &api_version.0))
         };
         let core = Session::new(&config).map_err(|error| errors::config(py, &error.to_string()))?;
         let inner =

@@ -6,13 +6,13 @@ use core::fmt;
 
 pub use format::snapshot_length;
 
-use super::Session;
 use super::command::Attempts;
 use super::event_progress::{EventProgress, PreparationState};
+use super::{Session, SessionSource};
 use crate::error::BufferTooSmall;
 use crate::hash::Hash;
 use crate::slice_writer::SliceWriter;
-use crate::tracker::TrackedEvent;
+use crate::tracker::{Flags, TrackedEvent};
 use format::{
     APPROVED_ID_BYTES, EVENT_BYTES_MAX, FRAME_BYTES, HEAD_BYTES, MAGIC, PROGRESS_BYTES, Reader, VERSION, Writer,
     known_time,
@@ -230,7 +230,11 @@ impl<const N: usize> Session<N> {
         }
         let count = self.read_head(&mut reader).ok_or(damaged)?;
         for _ in 0..count {
-            let (event, mut progress) = reader.event().zip(reader.progress()).ok_or(damaged)?;
+            let (mut event, mut progress) = reader.event().zip(reader.progress()).ok_or(damaged)?;
+            if self.source != SessionSource::Both {
+                // No document is awaited that lets go of it.
+                event.flags.set(Flags::END_TOLD, false);
+            }
             let repeated = self.tracker.find(&event.event_id).is_some();
             if repeated || progress.changes.has_end() && !event.is_gone() {
                 return Err(damaged);
@@ -303,7 +307,7 @@ mod tests {
     use crate::names::VmNames;
     use crate::session::SessionConfig;
     use crate::time::{UnixMillis, UnixSeconds};
-    use crate::tracker::{Flags, TYPE_MAX, TrackedStatus};
+    use crate::tracker::{TYPE_MAX, TrackedStatus};
 
     /// Offsets in a snapshot of one event whose id is `a` and whose type is empty.
     const VERSION_AT: usize = 4;
@@ -419,8 +423,10 @@ mod tests {
             (STATUS_AT, &[2], Ok(())),
             (STATUS_AT, &[3], damaged),
             (FLAGS_AT, &[63], Ok(())),
-            (FLAGS_AT, &[64], damaged),
+            // An end that was told is an end.
+            (FLAGS_AT, &[64], Ok(())),
             (FLAGS_AT, &[128], damaged),
+            (FLAGS_AT, &[128 + 32], Ok(())),
             (CHANGES_AT, &[0], Ok(())),
             (CHANGES_AT, &[0b1_1111], Ok(())),
             // An end is reported only for a gone event.

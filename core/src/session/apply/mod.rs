@@ -1,8 +1,12 @@
-//! Updates the tracked events from a new document.
+//! Updates the tracked events: this file from a new document, `notified` from notifications outside the machine.
+
+mod notified;
+
+pub use notified::NotificationOutcome;
 
 use super::event_progress::{EventProgress, deadline};
 use super::limits::PROBLEMS_MAX;
-use super::{Session, Untracked};
+use super::{Session, SessionSource, Untracked};
 use crate::document::Document;
 use crate::event::{Event, EventStatus, Member, Problem, ProblemKind};
 use crate::names::VmNames;
@@ -12,7 +16,13 @@ use crate::tracker::{Flags, TrackedStatus, is_over};
 impl<const N: usize> Session<N> {
     /// Applies a document: changes and ends of tracked events, then new events, problems and decisions. Problems are
     /// reported only for a document that is `new`, not for one that is applied again.
-    pub(super) fn apply_document(&mut self, document: &Document<'_>, names: VmNames<'_>, new: bool, now: UnixMillis) {
+    pub(in crate::session) fn apply_document(
+        &mut self,
+        document: &Document<'_>,
+        names: VmNames<'_>,
+        new: bool,
+        now: UnixMillis,
+    ) {
         let time_of_day = self.time_of_day(now);
         let is_out = self.machine.is_due();
         let progress = &mut self.progress;
@@ -25,12 +35,16 @@ impl<const N: usize> Session<N> {
             }
         });
         for slot in 0..self.tracker.slots_used() {
-            if let Some(change) = self.tracker.end_if_absent(slot, time_of_day)
+            if self.is_ended_by_absence(slot)
+                && let Some(change) = self.tracker.end_if_absent(slot, time_of_day)
                 && let Some(progress) = self.progress.get_mut(usize::from(slot))
             {
                 progress.changes.insert(change);
                 progress.gone(is_out, now);
             }
+        }
+        if self.source == SessionSource::Both {
+            self.release_told_ends(document);
         }
         if seen.new > 0 {
             self.track_new_events(document, names, now);
@@ -93,7 +107,7 @@ impl<const N: usize> Session<N> {
         self.set_untracked(untracked);
     }
 
-    fn track(&mut self, event: &Event<'_>, names: VmNames<'_>, now: UnixMillis) {
+    pub(in crate::session) fn track(&mut self, event: &Event<'_>, names: VmNames<'_>, now: UnixMillis) {
         let Some((slot, change)) = self.tracker.insert(event, names) else { return };
         let mut progress = EventProgress::new(now, self.time_of_day(now));
         progress.changes.insert(change);
@@ -107,7 +121,7 @@ impl<const N: usize> Session<N> {
 
     /// Starts anew with a tracked event that was gone and has returned.
     fn renew(&mut self, slot: u16, event: &Event<'_>, names: VmNames<'_>, now: UnixMillis) {
-        if self.tracker.get(slot).is_none_or(|event| !event.is_gone()) {
+        if self.tracker.get(slot).is_none_or(|event| !event.is_gone() || event.flags.has(Flags::END_TOLD)) {
             return;
         }
         let time_of_day = self.time_of_day(now);
@@ -120,7 +134,7 @@ impl<const N: usize> Session<N> {
     }
 
     /// Stops tracking the oldest of the events that ended and would only be named by the next recovery of this machine.
-    pub(super) fn evict_ended(&mut self) -> bool {
+    pub(in crate::session) fn evict_ended(&mut self) -> bool {
         let ended = self
             .tracked()
             .filter(|(_, known, progress)| known.is_gone() && progress.changes.is_empty() && progress.is_at_rest());
@@ -134,7 +148,7 @@ impl<const N: usize> Session<N> {
 
     /// Stops tracking an event in favour of this machine's `event`: one of another machine, else the own event with the
     /// latest deadline if that is later than the deadline of `event`. Gone events are not evicted.
-    fn evict_for(&mut self, event: &Event<'_>) -> bool {
+    pub(in crate::session) fn evict_for(&mut self, event: &Event<'_>) -> bool {
         let candidates = self.tracked().filter(|(_, known, _)| !known.is_gone());
         let ranked = candidates.filter_map(|(slot, known, progress)| Some((progress.dispensability(known)?, slot)));
         match ranked.max_by_key(|(rank, slot)| (*rank, core::cmp::Reverse(*slot))) {
@@ -166,7 +180,6 @@ impl<const N: usize> Session<N> {
         let was_out = self.machine.is_due();
         for event in document.events() {
             let Some(slot) = self.tracker.find_text(&event.event_id()) else { continue };
-            let Some(progress) = self.progress.get_mut(usize::from(slot)) else { continue };
             let Some(tracked) = self.tracker.get_mut(slot).filter(|tracked| !tracked.is_gone()) else { continue };
             if is_over(&event) || !tracked.flags.has(Flags::PRESENT) {
                 if new {
@@ -176,29 +189,47 @@ impl<const N: usize> Session<N> {
                 continue;
             }
             tracked.flags.set(Flags::PRESENT, false);
-            // The clock may have been set back during a restart.
-            progress.first_seen = progress.first_seen.min(now);
-            progress.noticed = progress.noticed.min(time_of_day);
-            // An event whose `Resources` cannot be read, or are empty, may still affect this machine.
-            let is_unclear = event.has_problem(Member::Resources) || event.resources().into_iter().next().is_none();
-            let mine = names.owns(&event).filter(|mine| *mine || !is_unclear);
-            progress.adopt(mine, &mut self.machine, now);
-            apply_again |= progress.named(mine, was_out, now);
-            let has_started = tracked.status == TrackedStatus::Started;
-            if progress.own && has_started && self.recover_all && !self.dry_run && !self.machine.is_due() {
-                self.machine.require(now);
-            }
-            if !has_started || event.event_status() == Some(EventStatus::Started) {
-                let decision = self.policy.decide_noticed(&event, names, time_of_day, progress.noticed);
-                progress.decide(decision);
-            }
-            if progress.is_too_early(time_of_day) && progress.prepare_was_issued() && !tracked.is_approved() {
-                progress.release(now);
-            }
+            tracked.flags.set(Flags::NOTIFIED, false);
+            apply_again |= self.decide_about(slot, &event, names, was_out, time_of_day, now);
         }
         if apply_again {
             self.documents.apply_again();
         }
+    }
+
+    /// Decides about a tracked event. Returns whether that has to be done again although the document does not change.
+    /// `was_out` is whether this machine was out of service before.
+    pub(in crate::session) fn decide_about(
+        &mut self,
+        slot: u16,
+        event: &Event<'_>,
+        names: VmNames<'_>,
+        was_out: bool,
+        time_of_day: UnixSeconds,
+        now: UnixMillis,
+    ) -> bool {
+        let Some(progress) = self.progress.get_mut(usize::from(slot)) else { return false };
+        let Some(tracked) = self.tracker.get(slot) else { return false };
+        // The clock may have been set back during a restart.
+        progress.first_seen = progress.first_seen.min(now);
+        progress.noticed = progress.noticed.min(time_of_day);
+        // An event whose `Resources` cannot be read, or are empty, may still affect this machine.
+        let is_unclear = event.has_problem(Member::Resources) || event.resources().into_iter().next().is_none();
+        let mine = names.owns(event).filter(|mine| *mine || !is_unclear);
+        progress.adopt(mine, &mut self.machine, now);
+        let apply_again = progress.named(mine, was_out, now);
+        let has_started = tracked.status == TrackedStatus::Started;
+        if progress.own && has_started && self.recover_all && !self.dry_run && !self.machine.is_due() {
+            self.machine.require(now);
+        }
+        if !has_started || event.event_status() == Some(EventStatus::Started) {
+            let decision = self.policy.decide_noticed(event, names, time_of_day, progress.noticed);
+            progress.decide(decision);
+        }
+        if progress.is_too_early(time_of_day) && progress.prepare_was_issued() && !tracked.is_approved() {
+            progress.release(now);
+        }
+        apply_again
     }
 }
 
