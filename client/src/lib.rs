@@ -16,7 +16,7 @@
 //! * [`state`]: the state file, which survives restarts. [`hooks`]: the user's commands. [`clock`]: time.
 //! * [`policy_file`]: policies in TOML. [`record`]: what a run reports, as JSON Lines. [`limits`]: all limits.
 //! * [`audit`]: the audit file. [`metrics`]: the metrics file. [`files`]: what makes such files private and safe.
-//! * [`failure_log`] and [`suggest`]: small helpers for messages.
+//! * [`failure_log`] and [`suggest`]: small helpers for messages. [`resource_name`]: names in texts for operators.
 //!
 //! The command `scheduled-events` is the package `scheduled-events-cli`, and a server that plays scenarios, for tests, is
 //! `scheduled-events-replay`.
@@ -36,6 +36,7 @@ pub mod metrics;
 mod platform;
 pub mod policy_file;
 pub mod record;
+pub mod resource_name;
 pub mod state;
 pub mod suggest;
 pub mod watch;

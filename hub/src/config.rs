@@ -13,6 +13,9 @@ use scheduled_events_fleet::toml_file::{self, Invalid, duration, invalid};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 
+/// The file that is read if no other one is given.
+pub const DEFAULT_FILE: &str = "/etc/scheduled-events/hub.toml";
+
 /// How a subscription's id looks.
 const SUBSCRIPTION: &str = "00000000-0000-0000-0000-000000000000";
 
@@ -157,7 +160,7 @@ pub enum IdentityKind {
 }
 
 /// A cloud of Azure.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cloud {
     /// Azure's public cloud.

@@ -43,8 +43,8 @@ const METRICS_INTERVAL: Duration = Duration::from_secs(5);
 pub async fn run(config: Config) -> Result<(), String> {
     let policy = policy_file::load(&config.policy)?;
     warn(&config, policy.rules().iter().any(|rule| rule.action == Action::Prepare));
-    let identity = Identity::new(&config)?;
-    let arm = Arm::new(&config, identity.clone())?;
+    let identity = Identity::new(&config.identity, config.cloud)?;
+    let arm = Arm::new(config.management_url()?, identity.clone())?;
     let queue = config.queue.as_ref().map(|queue| Queue::new(queue, &identity)).transpose()?.map(Rc::new);
     let journal = Rc::new(Journal::open(&config.audit)?);
     let store = Store::open(&config).await?;

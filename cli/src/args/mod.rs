@@ -1,7 +1,6 @@
 //! The command line: subcommands, options and their help.
 
 mod look;
-mod names;
 mod operate;
 #[cfg(unix)]
 mod run;
@@ -17,12 +16,12 @@ mod commands_page;
 use clap::{Parser, Subcommand};
 
 pub(crate) use look::{CheckArgs, DiscoverArgs, Language, ListArgs, StatusArgs, TimelineArgs, WaitArgs};
-pub(crate) use names::Name;
 pub(crate) use operate::{
     ApproveArgs, CompletionsArgs, EvictionTool, ManArgs, ProfileTool, SimulateEvictionArgs, TerminateProfileArgs,
 };
 #[cfg(unix)]
 pub(crate) use run::RunArgs;
+pub(crate) use scheduled_events::resource_name::Name;
 #[cfg(windows)]
 pub(crate) use service::{ServiceCommand, WindowsServiceArgs};
 #[cfg(windows)]

@@ -1,10 +1,10 @@
 //! The arguments of commands for operators: `approve`, `terminate-profile`, `simulate-eviction`, `completions`, `man`.
 
 use clap::{Args, ValueEnum};
+use scheduled_events::resource_name::Name;
 use scheduled_events_core::EventKind;
 use scheduled_events_core::terminate::{NotBeforeTimeout, ProfileRule};
 
-use super::names::Name;
 use super::shared::{MachineArgs, OutputArgs, ServiceArgs};
 use crate::event_filter::event_kind;
 

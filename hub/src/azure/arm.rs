@@ -12,7 +12,6 @@ use serde::Deserialize;
 
 use super::identity::Identity;
 use super::transport::{REQUEST_TIME, client};
-use crate::config::Config;
 
 /// The longest response: a page of Resource Graph has at most 16 MiB.
 const RESPONSE_MAX: usize = 17 * 1024 * 1024;
@@ -103,12 +102,12 @@ impl fmt::Display for ArmError {
 }
 
 impl Arm {
-    /// The client of a configuration.
+    /// The client of the service at this address.
     ///
     /// # Errors
-    /// A sentence: a setting is invalid, or what the identity needs is not there.
-    pub fn new(config: &Config, identity: Identity) -> Result<Self, String> {
-        Ok(Self { client: client(REQUEST_TIME)?, management: config.management_url()?, identity })
+    /// A sentence if HTTP cannot be set up.
+    pub fn new(management: Url, identity: Identity) -> Result<Self, String> {
+        Ok(Self { client: client(REQUEST_TIME)?, management, identity })
     }
 
     /// Approves events of a resource, for all machines that they affect.

@@ -18,7 +18,7 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use super::transport;
-use crate::config::{Cloud, Config, IdentityKind};
+use crate::config::{Cloud, Identity as IdentityConfig, IdentityKind};
 
 /// How long a token may take: the Azure CLI is slow to start.
 const TOKEN_TIME: Duration = Duration::from_secs(60);
@@ -43,19 +43,19 @@ impl std::fmt::Debug for Identity {
 }
 
 impl Identity {
-    /// The identity of a configuration. No token is requested yet.
+    /// An identity in a cloud. No token is requested yet.
     ///
     /// # Errors
     /// A sentence: what the identity needs from the environment is not there.
-    pub fn new(config: &Config) -> Result<Self, String> {
-        let kind = config.identity.kind;
+    pub fn new(config: &IdentityConfig, cloud: Cloud) -> Result<Self, String> {
+        let kind = config.kind;
         let mut options = transport::options()?;
-        options.cloud = Some(Arc::new(match config.cloud {
+        options.cloud = Some(Arc::new(match cloud {
             Cloud::Public => CloudConfiguration::AzurePublic,
             Cloud::UsGovernment => CloudConfiguration::AzureGovernment,
             Cloud::China => CloudConfiguration::AzureChina,
         }));
-        let client_id = config.identity.client_id.clone();
+        let client_id = config.client_id.clone();
         let problem =
             |error: azure_core::Error| format!("cannot use the {}: {}", words(kind), transport::reason(&error));
         let credential: Option<Arc<dyn TokenCredential>> = match kind {

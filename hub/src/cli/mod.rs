@@ -3,23 +3,28 @@
 //! Results go to standard output, diagnostics to standard error. Exit codes: 0 done; 1 something cannot be reached or
 //! refuses; 2 the arguments or the configuration are invalid.
 
+mod access;
+mod approve;
+mod events;
+mod events_policy;
+
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use scheduled_events_fleet::cli::{block_on, exit, manual};
 use scheduled_events_fleet::failure::Failure;
 
-use crate::config::Config;
+use crate::config::{Config, DEFAULT_FILE};
 
 /// Scheduled Events of whole Azure subscriptions, seen, prepared for and approved from outside the machines (preview).
 #[derive(Parser)]
 #[command(name = "scheduled-events-hub", version, max_term_width = 100)]
 struct Cli {
-    /// The configuration
-    #[arg(long, value_name = "FILE", default_value = "/etc/scheduled-events/hub.toml")]
-    config: PathBuf,
+    /// The configuration [default: /etc/scheduled-events/hub.toml]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
@@ -28,6 +33,12 @@ struct Cli {
 enum Command {
     /// Run: read what is announced, run commands, approve
     Run,
+    /// Show what is announced for all machines of the subscriptions, from Azure Resource Graph
+    Events(events::EventsArgs),
+    /// Approve events: lets Azure start them early, on all machines that they affect
+    Approve(approve::ApproveArgs),
+    /// Print what Azure must be told so that events are published outside the machines
+    EventsPolicy(events_policy::PolicyArgs),
     /// Print the manual page
     Man,
 }
@@ -35,11 +46,15 @@ enum Command {
 /// Runs the command with these arguments, of which the first is the program's name, and returns its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     exit(arguments, |cli: Cli| {
+        let file = cli.config.as_deref();
         match &cli.command {
             Command::Run => {
-                let config = Config::load(&cli.config).map_err(Failure::usage)?;
+                let config = Config::load(file.unwrap_or(Path::new(DEFAULT_FILE))).map_err(Failure::usage)?;
                 block_on(crate::run::run(config))?.map_err(Failure::refused)
             }
+            Command::Events(arguments) => block_on(events::events(file, arguments))?,
+            Command::Approve(arguments) => block_on(approve::approve(file, arguments))?,
+            Command::EventsPolicy(arguments) => events_policy::events_policy(arguments),
             Command::Man => manual(Cli::command(), concat!("scheduled-events-hub ", env!("CARGO_PKG_VERSION"))),
         }
         .map(|()| ExitCode::SUCCESS)

@@ -6,8 +6,18 @@ use std::fmt::{self, Write as _};
 ///
 /// Azure allows less in places; what it never allows is refused here, so that no name can contain a quote, a space or anything else
 /// that means something to a shell.
+///
+/// ```
+/// use scheduled_events::resource_name::Name;
+///
+/// let group = Name::parse_group("shop(eu)")?;
+/// assert_eq!(group.az("--resource-group"), "--resource-group 'shop(eu)'");
+/// assert_eq!(group.url(), "shop%28eu%29");
+/// assert!(Name::parse("$(reboot)").is_err());
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Name(String);
+pub struct Name(String);
 
 /// The most characters in the name of a scale set or a machine, and in the name of a resource group.
 const NAME_MAX: usize = 64;
@@ -15,12 +25,18 @@ const GROUP_MAX: usize = 90;
 
 impl Name {
     /// The name of a scale set, a machine or an instance.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// What was found and what Azure allows.
+    pub fn parse(text: &str) -> Result<Self, String> {
         check(text, NAME_MAX, |c| c.is_ascii_alphanumeric() || "_-.".contains(c), "ASCII letters, digits, _, - and .")
     }
 
     /// The name of a resource group. It may have letters of any script and parentheses, and does not end with a full stop.
-    pub(crate) fn parse_group(text: &str) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// What was found and what Azure allows.
+    pub fn parse_group(text: &str) -> Result<Self, String> {
         let allowed = |c: char| c.is_alphanumeric() || "_-.()".contains(c);
         let name = check(text, GROUP_MAX, allowed, "letters, digits, _, -, ., ( and )")?;
         if text.ends_with('.') {
@@ -31,7 +47,7 @@ impl Name {
     }
 
     /// `--option name` for a POSIX shell.
-    pub(crate) fn az(&self, option: &str) -> String {
+    pub fn az(&self, option: &str) -> String {
         let is_plain = self.0.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
         let quoted = if is_plain { self.0.clone() } else { format!("'{}'", self.0) };
         // The Azure CLI would take it for an option otherwise.
@@ -40,12 +56,12 @@ impl Name {
     }
 
     /// A string literal of PowerShell or Bicep. No allowed character is special in it.
-    pub(crate) fn single_quoted(&self) -> String {
+    pub fn single_quoted(&self) -> String {
         format!("'{}'", self.0)
     }
 
     /// A segment of a URL's path.
-    pub(crate) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         let mut url = String::new();
         for byte in self.0.bytes() {
             if byte.is_ascii_alphanumeric() || b"_-.".contains(&byte) {

@@ -1,0 +1,134 @@
+//! `approve`: approves events from outside their machines.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::path::Path;
+
+use scheduled_events::resource_name::Name;
+use scheduled_events_core::record::Printable;
+use scheduled_events_fleet::cli::output::print;
+use scheduled_events_fleet::failure::Failure;
+
+use super::access::{Access, AccessArgs};
+use super::events::ask;
+use crate::azure::arm::{ArmError, approval};
+use crate::azure::graph::Events;
+
+#[derive(clap::Args)]
+#[command(group(clap::ArgGroup::new("resource").args(["vm", "scale_set", "availability_set"]).requires("resource_group")))]
+#[allow(clippy::doc_markdown)] // The doc comments are help texts for terminals.
+pub(super) struct ApproveArgs {
+    #[command(flatten)]
+    access: AccessArgs,
+    /// Name of the resource group
+    #[arg(long, short = 'g', value_name = "NAME", value_parser = Name::parse_group, requires = "resource")]
+    resource_group: Option<Name>,
+    /// Name of the virtual machine that the events are of
+    #[arg(long, value_name = "NAME", value_parser = Name::parse)]
+    vm: Option<Name>,
+    /// Name of the scale set that the events are of
+    #[arg(long, value_name = "NAME", value_parser = Name::parse)]
+    scale_set: Option<Name>,
+    /// Name of the availability set that the events are of
+    #[arg(long, value_name = "NAME", value_parser = Name::parse)]
+    availability_set: Option<Name>,
+    /// Print the request, and send nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask before an approval for more than one machine
+    #[arg(long, short)]
+    yes: bool,
+    /// Ids of the events, after the resource's id unless the resource is named with options
+    #[arg(required = true, value_name = "RESOURCE-ID|EVENT-ID")]
+    ids: Vec<String>,
+}
+
+pub(super) async fn approve(file: Option<&Path>, arguments: &ApproveArgs) -> Result<(), Failure> {
+    let (resource_id, ids) = arguments.target()?;
+    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    let (path, body) = approval(&resource_id, &ids).map_err(Failure::usage)?;
+    if arguments.dry_run {
+        let body = body.map_or(String::new(), |body| format!("\n{}\n", String::from_utf8_lossy(&body)));
+        return print(&format!("POST {path}\n{body}"));
+    }
+    let subscription = resource_id.split('/').nth(2).unwrap_or_default().to_owned();
+    let access = Access::new(file, &AccessArgs { subscriptions: vec![subscription], cloud: arguments.access.cloud })?;
+    if !arguments.yes {
+        confirm(&access, &ids).await?;
+    }
+    match access.arm.acknowledge(&resource_id, &ids).await {
+        Ok(()) => print(&format!("approved: {}\n", ids.join(", "))),
+        Err(ArmError::Refused(refusal)) if !refusal.details.is_empty() => {
+            let of = |id: &&&str| refusal.details.iter().any(|detail| detail.target.eq_ignore_ascii_case(id));
+            let approved: Vec<&str> = ids.iter().filter(|id| !of(id)).copied().collect();
+            if !approved.is_empty() {
+                print(&format!("approved: {}\n", approved.join(", ")))?;
+            }
+            let refused = refusal.details.iter().map(|detail| {
+                let text = format!("{}: {}, {}", detail.target, detail.code, detail.message);
+                Printable(&text).to_string()
+            });
+            Err(Failure::refused(format!("not approved:\n  {}", refused.collect::<Vec<_>>().join("\n  "))))
+        }
+        Err(error) => {
+            let text = format!("not approved, unless the request arrived and only its answer was lost: {error}");
+            Err(Failure::refused(text))
+        }
+    }
+}
+
+/// Asks the user unless the events affect one machine.
+async fn confirm(access: &Access, ids: &[&str]) -> Result<(), Failure> {
+    let ids: Vec<String> = ids.iter().map(|&id| id.to_owned()).collect();
+    let found = ask(access, Events::Named(&ids)).await;
+    let what = match &found {
+        Ok(notices) => {
+            let machines: BTreeSet<&str> =
+                notices.iter().flat_map(|notice| &notice.machines).map(|(_, name)| name.as_str()).collect();
+            let unknown = ids.len() > notices.len();
+            if machines.len() == 1 && !unknown {
+                return Ok(());
+            }
+            let unknown = if unknown { " and machines that are not known" } else { "" };
+            format!("{} machines{unknown}: {}", machines.len(), machines.into_iter().collect::<Vec<_>>().join(", "))
+        }
+        Err(failure) => format!("machines that are not known ({})", failure.message),
+    };
+    let question = Printable(&format!("This lets Azure start the events on {what}.")).to_string();
+    if !std::io::stdin().is_terminal() {
+        return Err(Failure::usage(format!("{question} Add --yes if that is meant")));
+    }
+    let _ = write!(std::io::stderr(), "{question} Continue? [y/N] ");
+    let mut answer = String::new();
+    let _ = std::io::stdin().lock().read_line(&mut answer);
+    let is_yes = matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes");
+    if is_yes { Ok(()) } else { Err(Failure::refused("nothing was approved")) }
+}
+
+impl ApproveArgs {
+    /// The resource, and the ids of the events.
+    fn target(&self) -> Result<(String, &[String]), Failure> {
+        let kinds = [
+            ("virtualMachines", &self.vm),
+            ("virtualMachineScaleSets", &self.scale_set),
+            ("availabilitySets", &self.availability_set),
+        ];
+        let named = kinds.iter().find_map(|(kind, name)| Some((kind, name.as_ref()?)));
+        if let (Some((kind, name)), Some(group)) = (named, &self.resource_group) {
+            let [subscription] = &self.access.subscriptions[..] else {
+                return Err(Failure::usage("expected one --subscription ID, the one of the resource"));
+            };
+            let id = format!(
+                "/subscriptions/{subscription}/resourceGroups/{group}/providers/Microsoft.Compute/{kind}/{name}"
+            );
+            return Ok((id, &self.ids));
+        }
+        match &self.ids[..] {
+            [id, events @ ..] if id.starts_with('/') && !events.is_empty() => Ok((id.clone(), events)),
+            _ => Err(Failure::usage(
+                "expected the resource's id and then ids of events, or --vm, --scale-set or --availability-set with -g and \
+                 --subscription; `events --json` prints both ids",
+            )),
+        }
+    }
+}
