@@ -52,23 +52,23 @@ pub fn azurite(part: &str, mut is_ready: impl FnMut(u16) -> bool) -> (Process, u
     assert!(program.exists(), "{} does not exist; install it: tests/setup fleet", program.display());
     for _ in 0..5 {
         // Another process can take the port before Azurite does; then it ends, and another one is tried.
-        let [port, _] = free_ports();
+        let [free, _] = free_ports();
         let mut command = Command::new("node");
         command.arg(&program).args([
             &format!("--{part}Host"),
             "127.0.0.1",
             &format!("--{part}Port"),
-            &port.to_string(),
+            &free.to_string(),
         ]);
         command.args(["--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry", "--silent"]);
         let nowhere = File::options().write(true).open("/dev/null").expect("a sink");
         let mut process = Process::start(command.stdout(nowhere));
         let has_started = wait::until("Azurite", || {
             let has_ended = process.0.try_wait().expect("its state").is_some();
-            if has_ended { Some(false) } else { is_ready(port).then_some(true) }
+            if has_ended { Some(false) } else { is_ready(free).then_some(true) }
         });
         if has_started {
-            return (process, port);
+            return (process, free);
         }
     }
     panic!("Azurite does not start");
