@@ -102,7 +102,8 @@ impl Model for GateModel {
 fn check(name: &str, setup: Setup, rest_of: u64) {
     let started = Instant::now();
     let names = &["S1", "S2", "S3", "S4", "S5", "L1", "L2", "L3", "no ghosts", "all approved"];
-    let checker = GateModel::new(setup, rest_of, names).checker().threads(2).spawn_bfs().join();
+    // Depth first: that needs the least memory, and no path.
+    let checker = GateModel::new(setup, rest_of, names).checker().threads(2).spawn_dfs().join();
     let (states, transitions) = (checker.unique_state_count(), checker.state_count());
     let seconds = started.elapsed().as_secs_f32();
     println!("{name}: {states} states, {transitions} transitions, depth {}, {seconds:.1} s", checker.max_depth());

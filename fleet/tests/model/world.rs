@@ -3,6 +3,8 @@
 //! Each machine runs the protocol that ships, step by step: between two steps anything else can happen. What the model adds is
 //! the world around it: the metadata service, the registers, the machines' drains and recoveries, and the faults.
 
+use std::hash::{Hash, Hasher};
+
 use scheduled_events_fleet::gate::{EventRegister, GroupChange, GroupRegister};
 use scheduled_events_fleet::names::Name;
 
@@ -10,7 +12,7 @@ use crate::state::{Action, Broken, Involvement, Outcome, Phase, Presence, Regist
 use crate::state::{EVENTS, GROUPS, MACHINES, event_id, name};
 use crate::step::{Kind, Moment, Protocol, Taken};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct World {
     pub(crate) status: [Status; EVENTS],
     pub(crate) event_registers: [Register<EventRegister>; EVENTS],
@@ -27,6 +29,39 @@ pub(crate) struct World {
     losses: u8,
     silences: u8,
     pub(crate) broken: Broken,
+}
+
+impl Hash for World {
+    /// Most of the time goes into this: what is small is packed into one number.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.event_registers.iter().for_each(|register| register.hash(state));
+        self.group_registers.iter().for_each(|register| register.hash(state));
+        let mut packed = 0_u128;
+        let mut pack = |number: u8, bits: u32| packed = packed << bits | u128::from(number);
+        for involved in self.involved.as_flattened() {
+            involved.progress.hash(state);
+            pack(involved.phase as u8, 4);
+            pack(involved.is_ready.into(), 1);
+            pack(involved.is_late.into(), 1);
+        }
+        for status in self.status {
+            pack(
+                match status {
+                    Status::Scheduled => 0,
+                    Status::Approved => 1,
+                    Status::Forced => 2,
+                    Status::Over { approved } => 3 + u8::from(approved),
+                },
+                3,
+            );
+        }
+        self.presence.iter().for_each(|presence| pack(*presence as u8, 2));
+        let Broken { s1, s2, s3, s4, s5, l2, l3 } = self.broken;
+        let flags = [s1, s2, s3, s4, s5, l2, l3].into_iter().chain(self.leaving).chain(self.posted);
+        flags.for_each(|flag| pack(flag.into(), 1));
+        [self.crashes, self.deaths, self.losses, self.silences].iter().for_each(|left| pack(*left, 3));
+        state.write_u128(packed);
+    }
 }
 
 impl World {
