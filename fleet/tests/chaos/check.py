@@ -26,7 +26,8 @@ S5  The same, of machines whose events are over and that have not recovered: the
     who was away for `return_within` after the event may lose its slot.
 L1  An event all of whose machines were ready for long enough before NotBefore is approved.
 L2  Every machine whose watcher runs has begun to prepare by its last call, whatever else fails.
-L3  A slot is not given to a later event while the earliest one that was refused needs it.
+L3  A slot is not given to a later event while the earliest one that was refused needs it. An event becomes the earliest
+    one when another one gets its slots; it reserves the group when its machines ask for the next time.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ GRACE = 20_000
 LAST_CALL_MAX = 300_000
 # From a last call to what others are granted, until the store knows of it.
 KNOWN = 15_000
+# From the time at which an event is the earliest one that waits, until the group is reserved for it.
+RESERVED = 15_000
 
 
 def ready_since(steps: list[Step], event: str, at: int) -> int | None:
@@ -230,9 +233,13 @@ def check_order(run: History) -> Iterator[str]:
         granted = event.granted()
         if granted is None or event.not_before is None:
             continue
-        others = [(one.not_before or 0, name) for name, one in run.events.items() if waiting(one, granted - 1000)]
-        earliest = min(others, default=None)
-        if earliest is None or earliest >= (event.not_before, key):
+
+        def earliest_at(at: int) -> tuple[int, str] | None:
+            others = [(one.not_before or 0, name) for name, one in run.events.items() if waiting(one, at)]
+            return min(others, default=None)
+
+        earliest = earliest_at(granted - 1000)
+        if earliest is None or earliest >= (event.not_before, key) or earliest_at(granted - RESERVED) != earliest:
             continue
         first = run.events[earliest[1]]
         since = min(at for answers in first.asked.values() for at, outcome in answers if outcome == "closed")

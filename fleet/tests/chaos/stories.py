@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-A, B, C = (f"{number:08}-0000-4000-8000-000000000000" for number in range(3))
+A, B, C, D = (f"{number:08}-0000-4000-8000-000000000000" for number in range(4))
 EPOCH = 1_700_000_000_000
 NAMES = ["vm_0", "vm_1", "vm_2", "vm_3"]
 
@@ -374,6 +374,17 @@ def overtaken_while_down(story: Story) -> None:
     story.fault("vm_2", "stopped watcher and daemon", 70, 95)
 
 
+def overtaken_at_a_change(story: Story) -> None:
+    """The same, and the group was reserved for an event before both of them, which has just got its slots."""
+    overtaken(story)
+    story.event(D, ["vm_1"], 30, 400)
+    story.asks("vm_1", D, 31, "closed")
+    story.asks("vm_1", D, 80, "open")
+    story.does("vm_1", "prepare", D, 81, 82)
+    story.approves("vm_1", D, 84)
+    story.does("vm_1", "recover", D, 87, 88)
+
+
 STORIES: list[tuple[Callable[[Story], None], set[str]]] = [
     (again_after, set()),
     (third_after, set()),
@@ -410,6 +421,7 @@ STORIES: list[tuple[Callable[[Story], None], set[str]]] = [
     (both_fit, set()),
     (in_order, set()),
     (overtaken_while_down, set()),
+    (overtaken_at_a_change, set()),
 ]
 
 
