@@ -29,8 +29,8 @@ impl ControlRoute {
 /// The versions of `scheduledevents` of `Microsoft.Maintenance`.
 const ACKNOWLEDGE_VERSIONS: &[&str] = &["2023-10-01-preview", "2025-10-01-preview"];
 
-/// The version of Resource Graph.
-const GRAPH_VERSIONS: &[&str] = &["2024-04-01"];
+/// The versions of Resource Graph that answer with an array of objects. Azure's client for Python still asks for the first.
+const GRAPH_VERSIONS: &[&str] = &["2021-03-01", "2022-10-01", "2024-04-01"];
 
 /// The types of `Microsoft.Compute` that have Scheduled Events.
 const RESOURCE_TYPES: [&str; 3] = ["virtualmachines", "virtualmachinescalesets", "availabilitysets"];
