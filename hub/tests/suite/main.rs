@@ -1,7 +1,9 @@
 //! The hub as it runs: the process, a real Azurite as its queue, and Azure's control plane as an emulator.
 
 mod control;
+mod emulator;
 mod fixture;
+mod operator;
 mod story;
 
 scheduled_events_test_support::nothing_is_left_over!();

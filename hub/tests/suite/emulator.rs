@@ -1,0 +1,144 @@
+//! The hub against `scheduled-events replay --control-plane`, which has one truth for inside and outside, and a real Azurite.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use scheduled_events_test_support::process::Process;
+use scheduled_events_test_support::wait;
+
+use crate::fixture::{Hub, TestQueue};
+
+/// A scenario with its control plane.
+struct Emulator {
+    /// The metadata service of its machine.
+    endpoint: String,
+    /// Resource Manager and Resource Graph.
+    management: String,
+    _process: Process,
+}
+
+/// The command `scheduled-events`, which `make test-hub` builds first.
+fn command() -> PathBuf {
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/debug/scheduled-events");
+    let path = std::env::var_os("SCHEDULED_EVENTS").map_or(built, PathBuf::from);
+    assert!(path.exists(), "{} does not exist; build it: cargo build --package scheduled-events-cli", path.display());
+    path
+}
+
+impl Emulator {
+    fn start(scenario: &str, queue: Option<&TestQueue>, more: &[&str]) -> Self {
+        let mut replay = Command::new(command());
+        replay.args(["replay", scenario, "--control-plane"]).args(more).stdout(Stdio::piped()).stderr(Stdio::null());
+        if let Some(queue) = queue {
+            replay.args(["--control-plane-queue", &queue.url]);
+        }
+        let mut process = Process::start(&mut replay);
+        let mut lines = BufReader::new(process.0.stdout.take().expect("a pipe")).lines();
+        let mut after = |start: &str| {
+            let line = lines.find_map(|line| line.expect("text").strip_prefix(start).map(str::to_owned));
+            line.unwrap_or_else(|| panic!("the emulator prints no line {start:?}"))
+        };
+        let endpoint = after("listening on ");
+        Self { endpoint, management: after("control plane at "), _process: process }
+    }
+}
+
+fn changes(hub: &Hub) -> Vec<String> {
+    let records = hub.records();
+    let changes = records.iter().filter(|record| record["record"] == "change");
+    changes.map(|record| record["change"].as_str().expect("a word").to_owned()).collect()
+}
+
+#[test]
+fn an_event_is_drained_for_approved_and_recovered_from_although_messages_repeat() {
+    let queue = TestQueue::start();
+    let faults = ["--fault", "message.repeated", "--speed", "10"];
+    let emulator = Emulator::start("user-reboot", Some(&queue), &faults);
+    let mut hub = Hub::new(&emulator.management, Some(&queue), "reconcile = \"1s\"");
+    hub.start();
+    hub.await_record("the approval", |record| record["record"] == "approval" && record["status"] == 200);
+    hub.await_record("the recovery", |record| record["record"] == "recover" && record["outcome"] == "done");
+    assert_eq!(changes(&hub), ["scheduled", "started", "completed"]);
+    let prepared =
+        hub.await_record("the drain", |record| record["record"] == "prepare" && record["outcome"] == "ready");
+    assert!(prepared["resource_id"].as_str().expect("an id").contains("/resourceGroups/replay/"), "{prepared}");
+}
+
+#[test]
+fn lost_messages_and_a_quota_cost_time_and_not_the_event() {
+    let queue = TestQueue::start();
+    let faults =
+        ["--fault", "message.lost", "--fault", "graph.status:429@1", "--fault", "arm.status:503@1", "--speed", "10"];
+    let emulator = Emulator::start("user-reboot", Some(&queue), &faults);
+    let mut hub = Hub::new(&emulator.management, Some(&queue), "reconcile = \"1s\"");
+    hub.start();
+    hub.await_record("a refusal", |record| record["record"] == "approval" && record["status"] == 503);
+    hub.await_record("the approval", |record| record["record"] == "approval" && record["status"] == 200);
+    hub.await_record("the recovery", |record| record["record"] == "recover" && record["outcome"] == "done");
+    assert_eq!(changes(&hub), ["scheduled", "started", "completed"]);
+}
+
+/// Starts a watcher inside the machine. Returns it with a function that waits for a text in its records.
+fn watch(hub: &Hub, emulator: &Emulator, policy: &str) -> (Process, impl Fn(&str) + use<>) {
+    let log = hub.path("watcher");
+    let mut watch = Command::new(command());
+    watch.args(["watch", "--endpoint", &emulator.endpoint, "--policy", policy, "--json"]);
+    let watcher = Process::start(watch.stdout(std::fs::File::create(&log).expect("a log")).stderr(Stdio::null()));
+    let await_text = move |text: &str| {
+        wait::until(text, || std::fs::read_to_string(&log).is_ok_and(|log| log.contains(text)).then_some(()));
+    };
+    (watcher, await_text)
+}
+
+#[test]
+fn an_approval_inside_counts_outside_and_the_other_way_round() {
+    let queue = TestQueue::start();
+    // The watcher approves at once; the hub only watches until then.
+    let emulator = Emulator::start("user-reboot", Some(&queue), &["--speed", "10"]);
+    let mut hub = Hub::new(&emulator.management, Some(&queue), "");
+    let config = hub.read("hub.toml").replace("approve = \"arm\"", "approve = \"never\"");
+    std::fs::write(hub.path("hub.toml"), config).expect("written");
+    hub.start();
+    let (_watcher, await_text) = watch(&hub, &emulator, "sample");
+    await_text("\"record\":\"approval\"");
+    await_text("\"change\":\"completed\"");
+    hub.await_record("the end", |record| record["record"] == "change" && record["change"] == "completed");
+    assert_eq!(changes(&hub), ["scheduled", "started", "completed"]);
+    assert!(!hub.records().iter().any(|record| record["record"] == "approval" || record["record"] == "prepare"));
+
+    // The hub approves; the watcher only watches.
+    let queue = TestQueue::start();
+    let emulator = Emulator::start("user-reboot", Some(&queue), &["--speed", "10"]);
+    let mut hub = Hub::new(&emulator.management, Some(&queue), "");
+    let (_watcher, await_text) = watch(&hub, &emulator, "observe");
+    hub.start();
+    hub.await_record("the approval", |record| record["record"] == "approval" && record["status"] == 200);
+    await_text("\"change\":\"started\"");
+    hub.await_record("the recovery", |record| record["record"] == "recover" && record["outcome"] == "done");
+    await_text("\"change\":\"completed\"");
+}
+
+#[test]
+fn an_eviction_whose_message_is_late_is_reported_as_what_it_is() {
+    let queue = TestQueue::start();
+    // Thirty seconds of notice, of which none is left.
+    let emulator = Emulator::start("preempt", Some(&queue), &["--fault", "message.late:5@1", "--speed", "10"]);
+    // Resource Graph would know.
+    let mut hub = Hub::new(&emulator.management, Some(&queue), "reconcile = \"1h\"");
+    wait::until("the late messages", || (queue.length() > 1).then_some(()));
+    hub.start();
+    hub.await_record("the end", |record| record["record"] == "change" && record["change"] == "completed");
+    let approvals = hub.records().into_iter().filter(|record| record["record"] == "approval").count();
+    assert_eq!((changes(&hub), approvals), (vec!["started-without-notice".to_owned(), "completed".to_owned()], 0));
+}
+
+#[test]
+fn a_subscription_without_rights_is_named() {
+    let emulator = Emulator::start("user-reboot", None, &[]);
+    let mut hub = Hub::new(&emulator.management, None, "");
+    let config = hub.read("hub.toml").replace("00000000-0000", "11111111-0000");
+    std::fs::write(hub.path("hub.toml"), config).expect("written");
+    hub.start();
+    wait::until("the refusal", || hub.read("log").contains("cannot ask Resource Graph: status 403").then_some(()));
+}

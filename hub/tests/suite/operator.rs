@@ -1,0 +1,160 @@
+//! The commands for people.
+
+use std::fs;
+use std::process::Command;
+
+use scheduled_events_test_support::wait;
+use serde_json::{Value, json};
+
+use crate::control::Control;
+use crate::fixture::{Hub, SUBSCRIPTION, event_id, resource, row};
+
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
+
+/// With this variable in the environment, the files are written instead of compared.
+const WRITE: &str = "SCHEDULED_EVENTS_WRITE_GOLDEN";
+
+/// Runs a command to its end: the exit code, and what it prints.
+fn run(command: &mut Command) -> (i32, String, String) {
+    let output = wait::output(command);
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    (output.status.code().expect("a code"), text(output.stdout), text(output.stderr))
+}
+
+fn hub(arguments: &[&str]) -> (i32, String, String) {
+    run(Command::new(env!("CARGO_BIN_EXE_scheduled-events-hub")).args(arguments))
+}
+
+#[test]
+fn what_is_announced_is_a_table_or_records_and_filtered() {
+    let control = Control::start();
+    let (db, set) = (resource("virtualMachines", "db"), resource("virtualMachineScaleSets", "front"));
+    let machines = ["front_0", "front_1", "front_2", "front_3", "front_4"];
+    control.with(|world| {
+        world.rows =
+            vec![row(&db, &event_id(1), "Completed", &["db"]), row(&set, &event_id(2), "Scheduled", &machines)];
+        world.rows[1]["properties"]["Description"] = json!("\u{1b}[2J");
+    });
+    let configured = Hub::new(&control.url(), None, "");
+    let events = |more: &[&str]| {
+        let (code, text, problem) = run(configured.command().arg("events").args(more));
+        assert_eq!((code, problem.as_str()), (0, ""));
+        text
+    };
+    let expected = format!(
+        "TYPE    STATE      NOT BEFORE            GROUP  MACHINES                             EVENT\n\
+         Reboot  scheduled  2039-09-19T18:29:47Z  web    front_0, front_1, front_2 and 2 more  {}\n",
+        event_id(2)
+    );
+    let columns = |text: &str| {
+        text.lines()
+            .map(|line| line.split("  ").filter(|cell| !cell.is_empty()).map(str::trim).map(str::to_owned).collect())
+            .collect::<Vec<Vec<_>>>()
+    };
+    assert_eq!(columns(&events(&[])), columns(&expected));
+    let lines = events(&["--json", "--history"]);
+    let records: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(
+        records.iter().map(|record| record["state"].as_str().expect("a word")).collect::<Vec<_>>(),
+        ["scheduled", "completed"]
+    );
+    assert_eq!(records[0]["machines"][4], format!("{set}/virtualMachines/4"));
+    assert!(!lines.contains('\u{1b}') && records[0]["description"] == "\u{1b}[2J");
+    for none in [&["--group", "db"][..], &["--type", "freeze"], &["--state", "started"], &["--within", "2h"]] {
+        assert_eq!(events(none), "no events\n", "{none:?}");
+    }
+    assert!(events(&["--group", "WEB", "--type", "reboot,freeze", "--state", "scheduled"]).contains(&event_id(2)));
+    let (code, _, problem) = run(configured.command().args(["events", "--type", "restart"]));
+    assert!(code == 2 && problem.contains("expected one of Freeze"), "{problem}");
+}
+
+#[test]
+fn an_approval_for_several_machines_takes_a_yes() {
+    let control = Control::start();
+    let set = resource("virtualMachineScaleSets", "front");
+    let (one, two) = (event_id(1), event_id(2));
+    control.with(|world| world.rows = vec![row(&set, &one, "Scheduled", &["front_0"])]);
+    let configured = Hub::new(&control.url(), None, "");
+    let approve = |more: &[&str]| run(configured.command().arg("approve").args(more));
+    let sent = || control.with(|world| std::mem::take(&mut world.approvals));
+
+    let (code, text, _) = approve(&["--dry-run", &set, &one, &two]);
+    assert!(code == 0 && text.starts_with("POST /subscriptions/") && text.contains("{\"value\":["), "{text}");
+    assert!(sent().is_empty());
+    // One machine.
+    let (code, text, problem) = approve(&[&set, &one]);
+    assert_eq!((code, text, problem.as_str()), (0, format!("approved: {one}\n"), ""));
+    assert_eq!(sent().len(), 1);
+    control.with(|world| world.rows = vec![row(&set, &one, "Scheduled", &["front_0", "front_1"])]);
+    let named = ["--subscription", SUBSCRIPTION, "-g", "web", "--scale-set", "front", &one];
+    let (code, _, problem) = approve(&named);
+    assert!(code == 2 && problem.contains("2 machines: front_0, front_1") && problem.contains("--yes"), "{problem}");
+    assert!(sent().is_empty());
+    let (code, ..) = approve(&[&["--yes"], &named[..]].concat());
+    assert_eq!((code, sent().len()), (0, 1));
+    // What is refused is named, and what is not, was approved.
+    let details = json!([{"target": two, "code": "NotFound", "message": "no such event"}]);
+    control.with(|world| {
+        world.refusals.push((207, "", json!({"error": {"code": "MultiStatusResponse", "details": details}})))
+    });
+    let (code, text, problem) = approve(&["--yes", &set, &one, &two]);
+    assert_eq!((code, text), (1, format!("approved: {one}\n")));
+    assert!(problem.contains(&format!("{two}: NotFound, no such event")), "{problem}");
+    // Nothing else can get into the path.
+    for wrong in [&[set.as_str(), "../x"][..], &["/subscriptions/x", &one], &[&one], &["--vm", "db", &one]] {
+        let (code, _, problem) = approve(wrong);
+        assert!(code == 2 && !problem.is_empty(), "{wrong:?}");
+    }
+    assert!(sent().is_empty());
+}
+
+#[test]
+fn what_azure_must_be_told_is_printed_for_each_tool() {
+    let enable = [
+        "events-policy",
+        "--scale-set",
+        "web",
+        "-g",
+        "shop",
+        "--subscription",
+        SUBSCRIPTION,
+        "--storage-account",
+        "shopevents",
+    ];
+    let disable = ["events-policy", "--vm", "db", "-g", "shop(eu)", "--disable"];
+    for tool in ["az", "powershell", "rest", "bicep", "terraform"] {
+        for (name, arguments) in [("events-policy", &enable[..]), ("events-policy-disable", &disable)] {
+            let (code, printed, problem) = hub(&[arguments, &["--as", tool]].concat());
+            assert_eq!((code, problem.as_str()), (0, ""));
+            let path = format!("{GOLDEN}/{name}-{tool}.txt");
+            if std::env::var_os(WRITE).is_some() {
+                fs::write(path, printed).expect("the file can be written");
+                continue;
+            }
+            let golden = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+            assert_eq!(printed, golden, "{path}: set {WRITE} to write it");
+        }
+    }
+}
+
+/// A shell runs the text with a command `az` that prints its arguments; the policy is JSON with every switch.
+#[test]
+fn a_shell_passes_the_policy_on_as_it_is() {
+    let switches = ["--approve-user-events", "--announce-all-instances-down"];
+    let arguments = ["events-policy", "--availability-set", "-x", "-g", "größe(1)", "--as", "az"];
+    let (_, script, _) = hub(&[&arguments[..], &switches].concat());
+    let script = format!("az() {{ for word; do printf '%s|' \"$word\"; done; echo; }}\n{script}");
+    let (code, text, problem) = run(Command::new("sh").args(["-euc", &script]));
+    assert_eq!((code, problem.as_str()), (0, ""));
+    assert_eq!(text.lines().filter(|line| line.contains("|größe(1)|")).count(), 3, "{text}");
+    let policy = text.split("scheduledEventsPolicy=").nth(1).and_then(|rest| rest.split('|').next()).expect("a policy");
+    let policy: Value = serde_json::from_str(policy).expect("JSON");
+    assert_eq!(policy["allInstancesDown"]["automaticallyApprove"], false);
+    assert_eq!(policy["userInitiatedReboot"]["automaticallyApprove"], true);
+    let targets = &policy["scheduledEventsAdditionalPublishingTargets"]["eventGridAndResourceGraph"];
+    assert_eq!(targets, &json!({"enable": true, "scheduledEventsApiVersion": "2020-07-01"}));
+    for name in ["a'b", "$(reboot)", "a b", "a\nb"] {
+        let (code, text, _) = hub(&["events-policy", "--vm", name, "-g", "x", "--as", "az"]);
+        assert_eq!((code, text.as_str()), (2, ""), "{name:?}");
+    }
+}
