@@ -4,6 +4,7 @@ mod control;
 mod emulator;
 mod fixture;
 mod operator;
+mod stand_by;
 mod story;
 
 scheduled_events_test_support::nothing_is_left_over!();

@@ -1,0 +1,128 @@
+//! Two hubs on one store: the second takes over, whatever the first was doing when it was killed.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use scheduled_events_test_support::wait;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::control::Control;
+use crate::fixture::{Hub, TestQueue, event_id, message, resource};
+
+/// Two hubs that share a store and everything around it.
+struct Pair {
+    hubs: [Hub; 2],
+    shared: TempDir,
+    control: Control,
+    queue: TestQueue,
+}
+
+impl Pair {
+    /// Each command waits for a file with its name.
+    fn new() -> Self {
+        let (control, queue, shared) = (Control::start(), TestQueue::start(), TempDir::new().expect("a folder"));
+        let path = |name: &str| shared.path().join(name);
+        fs::create_dir(path("registers")).expect("a folder");
+        let store = format!("engine = \"folder\"\nfolder = {{ path = \"{}\" }}\n", path("registers").display());
+        fs::write(path("fleet.toml"), store).expect("written");
+        fs::write(
+            path("hook"),
+            "#!/bin/sh\ncd $(dirname $0)\necho x >>$1.runs\nuntil test -e $1.go; do sleep 0.05; done\n",
+        )
+        .expect("written");
+        fs::set_permissions(path("hook"), fs::Permissions::from_mode(0o755)).expect("set");
+        let more = format!("store = \"{}\"\ntake_over_after = \"3s\"", path("fleet.toml").display());
+        let hubs = [(); 2].map(|()| {
+            let hub = Hub::new(&control.url(), Some(&queue), &more);
+            let mut config = hub.read("hub.toml");
+            for name in ["prepare", "recover"] {
+                let (own, shared) =
+                    (format!("{} {name}", hub.path("hook").display()), format!("{} {name}", path("hook").display()));
+                config = config.replace(&own, &shared);
+            }
+            fs::write(hub.path("hub.toml"), config).expect("written");
+            hub
+        });
+        Self { hubs, shared, control, queue }
+    }
+
+    fn runs(&self, name: &str) -> usize {
+        fs::read_to_string(self.shared.path().join(format!("{name}.runs"))).unwrap_or_default().lines().count()
+    }
+
+    fn let_end(&self, name: &str) {
+        fs::write(self.shared.path().join(format!("{name}.go")), "").expect("written");
+    }
+
+    fn await_runs(&self, name: &str, runs: usize) {
+        wait::until(name, || (self.runs(name) == runs).then_some(()));
+    }
+}
+
+fn is(record: &str, outcome: &str) -> impl Fn(&Value) -> bool {
+    move |found| found["record"] == record && (found["outcome"] == outcome || found["status"] == 200)
+}
+
+#[test]
+fn the_second_hub_takes_over_at_each_step() {
+    let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
+    let mut pair = Pair::new();
+    pair.hubs[0].start();
+    wait::until("the first hub", || pair.hubs[0].read("log").contains("this hub works").then_some(()));
+    pair.hubs[1].start();
+    wait::until("the second hub", || pair.hubs[1].read("log").contains("standing by").then_some(()));
+    pair.queue.send(&message(&machine, &id, "Scheduled", &["db"]));
+    pair.await_runs("prepare", 1);
+
+    // Killed while it prepares: the other one prepares again.
+    pair.hubs[0].kill();
+    pair.await_runs("prepare", 2);
+    pair.let_end("prepare");
+    pair.hubs[1].await_record("the approval", is("approval", ""));
+
+    // Killed after the approval: nothing is repeated. The end arrives at the one that works by then.
+    pair.hubs[0].start();
+    wait::until("the first hub again", || pair.hubs[0].read("log").contains("standing by").then_some(()));
+    pair.hubs[1].kill();
+    pair.queue.send(&message(&machine, &id, "Started", &["db"]));
+    pair.queue.send(&message(&machine, &id, "Completed", &["db"]));
+    pair.await_runs("recover", 1);
+
+    // Killed while it recovers: the other one recovers again.
+    pair.hubs[1].start();
+    wait::until("the second hub again", || {
+        (pair.hubs[1].read("log").matches("standing by").count() == 2).then_some(())
+    });
+    pair.hubs[0].kill();
+    pair.await_runs("recover", 2);
+    pair.let_end("recover");
+    pair.hubs[1].await_record("the recovery", is("recover", "done"));
+    assert_eq!((pair.runs("prepare"), pair.runs("recover")), (2, 2));
+    assert_eq!(pair.control.with(|world| world.approvals.len()), 1);
+    wait::until("the end of all messages", || (pair.queue.length() == 0).then_some(()));
+}
+
+#[test]
+fn a_hub_that_was_replaced_stops_before_it_acts() {
+    let mut pair = Pair::new();
+    pair.hubs[0].start();
+    wait::until("the first hub", || pair.hubs[0].read("log").contains("this hub works").then_some(()));
+    pair.hubs[1].start();
+    wait::until("the second hub", || pair.hubs[1].read("log").contains("standing by").then_some(()));
+    // It hangs, as a machine that is frozen does, and then goes on.
+    let process = pair.hubs[0].process.as_ref().expect("it runs").0.id().to_string();
+    let signal = |name: &str| {
+        let status = wait::output(std::process::Command::new("kill").args([name, &process])).status;
+        assert!(status.success());
+    };
+    signal("-STOP");
+    wait::until("the take-over", || pair.hubs[1].read("log").contains("this hub works").then_some(()));
+    signal("-CONT");
+    wait::until("its end", || {
+        let ended = pair.hubs[0].process.as_mut().expect("it runs").0.try_wait().expect("its state");
+        ended.map(|status| assert_eq!(status.code(), Some(1)))
+    });
+    let log = pair.hubs[0].read("log");
+    assert!(log.contains("error: another hub has taken over") || log.contains("another hub may take over"), "{log}");
+}
