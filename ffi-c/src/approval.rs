@@ -2,12 +2,12 @@
 
 use std::ffi::c_char;
 
-use scheduled_events_core::{StartRequests, WriteDecoded};
+use scheduled_events_core::StartRequests;
 
 use crate::abi::pointers::{list, output_buffer};
 use crate::boundary::boundary;
 use crate::status::schedev_status::{self, SCHEDEV_ERROR_ARGUMENT, SCHEDEV_ERROR_INTERNAL};
-use crate::text::{core_text, schedev_text};
+use crate::text::{ReadableText, schedev_text};
 
 /// Writes the POST body that approves events: {"StartRequests":[{"EventId":"..."}]}. An approval lets Azure start the
 /// events now, for all machines in their Resources.
@@ -35,26 +35,10 @@ pub unsafe extern "C" fn schedev_start_requests(
         if ids.is_empty() {
             return Err(SCHEDEV_ERROR_ARGUMENT);
         }
-        for id in ids {
-            checked!(core_text(id));
-        }
-        // SAFETY: `ReadableId` is transparent, and every id was just checked to be readable.
-        let ids = unsafe { core::slice::from_raw_parts(ids.as_ptr().cast::<ReadableId>(), ids.len()) };
+        // SAFETY: the ids do not outlive this call.
+        let ids = unsafe { ReadableText::checked(ids) }?;
         let approval = StartRequests::new(ids);
         let buffer = checked!(output_buffer(buffer, capacity, needed));
         buffer.fill_text(approval.len(), |target| approval.write(target).map_err(|_| SCHEDEV_ERROR_INTERNAL))
     })
-}
-
-/// An id that was checked to be readable. It must not outlive the call that checked it.
-#[repr(transparent)]
-struct ReadableId(schedev_text);
-
-impl WriteDecoded for ReadableId {
-    fn write_decoded(&self, write: impl FnMut(&str)) {
-        // SAFETY: this call has checked the view, and the caller keeps it unchanged.
-        if let Ok(text) = unsafe { core_text(&self.0) } {
-            text.write_decoded(write);
-        }
-    }
 }

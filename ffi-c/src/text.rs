@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char};
 
-use scheduled_events_core::{EventId, Text};
+use scheduled_events_core::{EventId, Text, WriteDecoded};
 
 use crate::abi::pointers::{Flag, bytes, output_buffer, utf8};
 use crate::boundary::{Result, boundary, value_boundary};
@@ -43,6 +43,33 @@ impl schedev_text {
 /// The conventions of the header.
 pub(crate) unsafe fn core_text<'a>(text: &schedev_text) -> Result<Text<'a>> {
     Ok(Text::from_raw(checked!(utf8(text.data, text.len)), text.escaped.is_on()))
+}
+
+/// A text that was checked to be readable. It must not outlive the call that checked it.
+#[repr(transparent)]
+pub(crate) struct ReadableText(schedev_text);
+
+impl ReadableText {
+    /// Checks that all of the texts are readable.
+    ///
+    /// # Safety
+    /// The conventions of the header.
+    pub(crate) unsafe fn checked(texts: &[schedev_text]) -> Result<&[Self]> {
+        for text in texts {
+            checked!(core_text(text));
+        }
+        // SAFETY: `ReadableText` is transparent, and every text was just checked to be readable.
+        Ok(unsafe { core::slice::from_raw_parts(texts.as_ptr().cast::<Self>(), texts.len()) })
+    }
+}
+
+impl WriteDecoded for ReadableText {
+    fn write_decoded(&self, write: impl FnMut(&str)) {
+        // SAFETY: this call has checked the view, and the caller keeps it unchanged.
+        if let Ok(text) = unsafe { core_text(&self.0) } {
+            text.write_decoded(write);
+        }
+    }
 }
 
 /// Core's event id for one that C passed.

@@ -5,14 +5,15 @@ import pathlib
 import subprocess
 
 CORPUS = pathlib.Path(__file__).resolve().parent.parent / "corpus"
+NOTIFICATIONS = CORPUS / "notifications"
 READ = ("incarnation", "events", "problems", "decisions", "error")
 
 
-def cases():
+def cases(folder=CORPUS):
     """The names of the cases; fails if a document or its expected file is missing."""
     suffix = ".expected.json"
-    expected = {path.name[: -len(suffix)] for path in CORPUS.glob("*" + suffix)}
-    documents = {path.stem for path in CORPUS.glob("*.json") if not path.name.endswith(suffix)}
+    expected = {path.name[: -len(suffix)] for path in folder.glob("*" + suffix)}
+    documents = {path.stem for path in folder.glob("*.json") if not path.name.endswith(suffix)}
     if not expected or expected != documents:
         raise SystemExit(f"error: the corpus is incomplete: {sorted(expected ^ documents)}")
     return sorted(expected)
@@ -30,10 +31,17 @@ def request(case):
     return request_bytes + body, {key: expected[key] for key in READ if key in expected}
 
 
-def differences(program):
+def notification_request(case):
+    """The same for a case of notifications."""
+    expected = json.loads((NOTIFICATIONS / f"{case}.expected.json").read_text("utf-8"))
+    del expected["about"]
+    return (NOTIFICATIONS / f"{case}.json").read_bytes(), expected
+
+
+def differences(program, folder=CORPUS, request=request):
     """The number of cases, and the differences."""
     wrong = []
-    names = cases()
+    names = cases(folder)
     for case in names:
         request_bytes, expected = request(case)
         ran = subprocess.run(program, input=request_bytes, capture_output=True, timeout=60)

@@ -38,7 +38,7 @@ from toolbox import (CXX_HEADERS, HEADER, HERE, INCLUDE, LIBRARY, POSIX, PROGRAM
 CHECKS = {}
 MUTATIONS = 20_000
 MANY_MUTATIONS = 1_000_000
-SIZE_MAX = 252_000
+SIZE_MAX = 286_000
 BOOT_ID = "0d3f8c5e-6f0e-4a55-9a0c-7d2b7d3f1c11"
 # C++17 is needed, so what C++98 lacks does not matter, and structs are padded as those of any C program.
 EVERYTHING = ["-Weverything", "-Wno-c++98-compat", "-Wno-c++98-compat-pedantic", "-Wno-padded"]
@@ -160,6 +160,21 @@ def corpus_in_c():
 def corpus_in_cxx():
     """The shared corpus is read as expected through C++."""
     return corpus_through([compile("reading.cc")])
+
+
+@check
+def notifications_in_c():
+    """The corpus' notifications are read as expected through C."""
+    program = [str(compile("notifications.c"))]
+    count, wrong = corpus.differences(program, corpus.NOTIFICATIONS, corpus.notification_request)
+    expect(not wrong, f"{len(wrong)} differences in {count} cases\n    " + "\n    ".join(wrong[:10]))
+    return f"{count} cases"
+
+
+@check
+def outside():
+    """Notifications and requests outside the machine are written and refused."""
+    return run(compile("outside.c")).strip()
 
 
 @check

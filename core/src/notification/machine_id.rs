@@ -167,12 +167,13 @@ impl<'a> ResourceId<'a> {
 
 /// The number of the machine of this name in a uniform scale set, if it can be one.
 fn number_in<'a>(set: &Text<'_>, name: &'a str) -> Option<Text<'a>> {
-    let at = name.bytes().rev().position(|byte| byte == b'_')?;
-    let (start, number) = name.split_at_checked(name.len().checked_sub(at)?)?;
-    let is_number = (1..=NUMBER_MAX).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());
-    let is_canonical = number == "0" || !number.starts_with('0');
-    let is_in_set = set.eq_ignore_ascii_case(start.strip_suffix('_')?);
-    (is_number && is_canonical && is_in_set).then_some(Text::plain(number))
+    // The provided count could overflow as far as the compiler knows.
+    let digits = name.bytes().rev().take_while(u8::is_ascii_digit).fold(0_usize, |count, _| count.saturating_add(1));
+    let (start, number) = name.split_at_checked(name.len().checked_sub(digits)?)?;
+    let (mark, set_name) = start.as_bytes().split_last()?;
+    let is_in_set = *mark == b'_' && set.eq_ignore_ascii_case(core::str::from_utf8(set_name).ok()?);
+    let is_canonical = matches!(number.as_bytes(), [b'0'] | [b'1'..=b'9', ..]);
+    (is_in_set && is_canonical && digits <= NUMBER_MAX).then_some(Text::plain(number))
 }
 
 impl<'a> MachineName<'a> {

@@ -133,6 +133,7 @@ impl<'a> Notifications<'a> {
     }
 
     /// Reads what follows the cursor.
+    #[inline(never)] // It has two callers.
     fn next_item(&self, cursor: &mut NotificationCursor) -> Result<Option<Item<'a>>, ParseError> {
         loop {
             if let Some(batch) = &mut cursor.batch {
@@ -271,6 +272,7 @@ impl<'a> Notifications<'a> {
     }
 
     /// Reads the event in `properties`. It is left out if it cannot be identified, or is not of a machine.
+    #[inline(never)] // It has two callers.
     fn notification(
         &self,
         message: Message,

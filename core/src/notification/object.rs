@@ -27,7 +27,14 @@ pub(super) fn read<const N: usize>(
     names: &[&str; N],
 ) -> Result<[Option<Member>; N], ParseError> {
     let mut members = [None; N];
-    let mut seen = [false; N];
+    read_into(scanner, names, &mut members)?;
+    Ok(members)
+}
+
+#[inline(never)] // Once for all numbers of names.
+fn read_into(scanner: &mut Scanner<'_>, names: &[&str], members: &mut [Option<Member>]) -> Result<(), ParseError> {
+    // One bit for each name: there are at most eight.
+    let mut seen: u32 = 0;
     let mut first = true;
     scanner.open_object()?;
     while let Some((name_offset, name)) = scanner.next_member(&mut first)? {
@@ -37,15 +44,19 @@ pub(super) fn read<const N: usize>(
             Some(b'"') => text = Some(scanner.string_here()?),
             _ => drop(scanner.value()?),
         }
-        let places = names.iter().zip(members.iter_mut().zip(&mut seen));
-        for (_, (place, seen)) in places.filter(|(known, _)| name == **known) {
-            if core::mem::replace(seen, true) {
-                return Err(ParseError::new(ParseErrorKind::RepeatedMember, name_offset));
+        let mut bit: u32 = 1;
+        for (known, member) in names.iter().zip(&mut *members) {
+            if name == **known {
+                if seen & bit != 0 {
+                    return Err(ParseError::new(ParseErrorKind::RepeatedMember, name_offset));
+                }
+                seen |= bit;
+                if !scanner.since(at).starts_with('n') {
+                    *member = Some(Member { at, text });
+                }
             }
-            if !scanner.since(at).starts_with('n') {
-                *place = Some(Member { at, text });
-            }
+            bit = bit.wrapping_shl(1);
         }
     }
-    Ok(members)
+    Ok(())
 }

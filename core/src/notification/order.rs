@@ -88,7 +88,7 @@ impl EventOrder {
             NotificationState::Started => Stage::Started,
             NotificationState::Completed | NotificationState::Canceled => Stage::Over,
             // Azure may add a state. It takes the event no further.
-            NotificationState::Other(_) => self.stage.clamp(Stage::Scheduled, Stage::Started),
+            NotificationState::Other(_) => self.stage.max(Stage::Scheduled).min(Stage::Started),
         };
         let time = notification.time().map_or(i64::MIN, |time| time.0);
         let known = *self;

@@ -64,6 +64,7 @@ impl<'a> ResourceId<'a> {
     /// # Errors
     /// [`ResourceIdError`], the first part that is not as expected. Subscriptions are GUIDs. Names consist of letters, digits
     /// and `-_.()`, and end with no point, so that nothing else can get into the path of a request.
+    #[inline(never)] // It has several callers.
     pub fn parse(id: Text<'a>) -> Result<Self, ResourceIdError> {
         let mut segments = Segments { rest: id.raw(), escaped: id.as_str().is_none() };
         let is_subscription = segments.next_is("subscriptions");
@@ -211,21 +212,23 @@ struct Segments<'a> {
 }
 
 impl<'a> Segments<'a> {
+    #[inline(never)]
     fn next(&mut self) -> Option<Text<'a>> {
         // JSON may escape a slash.
         let unescaped = if self.escaped { self.rest.strip_prefix('\\').unwrap_or(self.rest) } else { self.rest };
         let rest = unescaped.strip_prefix('/')?;
-        let end = rest.bytes().position(|byte| byte == b'/').unwrap_or(rest.len());
+        let end = rest.bytes().take_while(|byte| *byte != b'/').fold(0_usize, |end, _| end.saturating_add(1));
         let (mut segment, after) = rest.split_at_checked(end)?;
-        let backslashes = segment.bytes().rev().take_while(|byte| *byte == b'\\').count();
-        if self.escaped && backslashes % 2 == 1 {
+        let is_odd = segment.bytes().rev().take_while(|byte| *byte == b'\\').fold(false, |is_odd, _| !is_odd);
+        if self.escaped && is_odd {
             // The last one belongs to the slash.
             segment = segment.get(..end.saturating_sub(1))?;
         }
         self.rest = after;
-        Some(Text::from_raw(segment, self.escaped && segment.contains('\\')))
+        Some(Text::from_raw(segment, self.escaped && segment.bytes().any(|byte| byte == b'\\')))
     }
 
+    #[inline(never)]
     fn next_is(&mut self, word: &str) -> bool {
         self.next().is_some_and(|segment| segment.eq_ignore_ascii_case(word))
     }
@@ -247,8 +250,10 @@ pub(crate) fn is_guid(text: &Text<'_>) -> bool {
 
 /// Whether a resource can have this name. Beyond ASCII, all but control characters and spaces are taken for letters: a path
 /// has them percent-encoded.
+#[inline(never)]
 pub(super) fn is_name(text: &Text<'_>, longest: usize) -> bool {
-    let is_letter = |char: char| char.is_ascii_alphanumeric() || "-_.()".contains(char) || char > '\u{a0}';
+    let is_letter =
+        |char: char| matches!(char, '0'..='9' | 'A'..='Z' | 'a'..='z' | '-' | '_' | '.' | '(' | ')' | '\u{a1}'..);
     let (mut length, mut last) = (0_usize, '.');
     for char in text.chars() {
         if !is_letter(char) || length >= longest {

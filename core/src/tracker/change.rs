@@ -80,12 +80,17 @@ impl Changes {
         self.0
     }
 
+    /// Not every compiler knows how many changes there are.
+    const fn bit(change: Change) -> u8 {
+        1_u8.wrapping_shl(change as u32)
+    }
+
     pub(crate) const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
     pub(crate) const fn insert(&mut self, change: Change) {
-        self.0 |= 1 << change as u8;
+        self.0 |= Self::bit(change);
     }
 
     /// Adds these changes.
@@ -101,12 +106,12 @@ impl Changes {
     /// Takes out the change to report next.
     pub(crate) fn take_first(&mut self) -> Option<Change> {
         let first = self.iter().next()?;
-        self.0 &= !(1 << first as u8);
+        self.0 &= !Self::bit(first);
         Some(first)
     }
 
     /// The changes, in the order in which they are reported.
     pub(crate) fn iter(self) -> impl Iterator<Item = Change> {
-        Self::ORDER.into_iter().filter(move |&change| self.0 & 1 << change as u8 != 0)
+        Self::ORDER.into_iter().filter(move |&change| self.0 & Self::bit(change) != 0)
     }
 }

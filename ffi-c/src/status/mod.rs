@@ -51,13 +51,17 @@ pub enum schedev_status {
     SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE = 18,
     /// Azure refuses the notification profile or its time-out. The schedev_error has the schedev_profile_rule.
     SCHEDEV_ERROR_PROFILE = 19,
+    /// The text is not the id of a machine, a scale set or an availability set in Azure Resource Manager.
+    SCHEDEV_ERROR_RESOURCE_ID = 20,
+    /// The id of an event is not a GUID.
+    SCHEDEV_ERROR_EVENT_ID = 21,
     /// A bug in this library was caught. Initialise the objects that were passed again.
     SCHEDEV_ERROR_INTERNAL = 255,
 }
 
 use schedev_status::*;
 
-pub(crate) const ALL: [schedev_status; 21] = [
+pub(crate) const ALL: [schedev_status; 23] = [
     SCHEDEV_OK,
     SCHEDEV_END,
     SCHEDEV_ERROR_NULL,
@@ -78,6 +82,8 @@ pub(crate) const ALL: [schedev_status; 21] = [
     SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS,
     SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE,
     SCHEDEV_ERROR_PROFILE,
+    SCHEDEV_ERROR_RESOURCE_ID,
+    SCHEDEV_ERROR_EVENT_ID,
     SCHEDEV_ERROR_INTERNAL,
 ];
 
@@ -104,6 +110,8 @@ impl schedev_status {
             SCHEDEV_ERROR_SNAPSHOT_TOO_MANY_EVENTS => c"the snapshot has more pending events than a session can hold",
             SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE => c"the snapshot is of another machine",
             SCHEDEV_ERROR_PROFILE => c"Azure refuses the notification profile or its time-out",
+            SCHEDEV_ERROR_RESOURCE_ID => c"not the id of a machine or a set in Azure Resource Manager",
+            SCHEDEV_ERROR_EVENT_ID => c"the id of an event is not a GUID",
             SCHEDEV_ERROR_INTERNAL => c"internal error",
         }
     }

@@ -289,6 +289,10 @@ typedef enum schedev_status {
   SCHEDEV_ERROR_SNAPSHOT_OTHER_MACHINE = 18,
   /** Azure refuses the notification profile or its time-out. The schedev_error has the schedev_profile_rule. */
   SCHEDEV_ERROR_PROFILE = 19,
+  /** The text is not the id of a machine, a scale set or an availability set in Azure Resource Manager. */
+  SCHEDEV_ERROR_RESOURCE_ID = 20,
+  /** The id of an event is not a GUID. */
+  SCHEDEV_ERROR_EVENT_ID = 21,
   /** A bug in this library was caught. Initialise the objects that were passed again. */
   SCHEDEV_ERROR_INTERNAL = 255,
 } schedev_status;
@@ -1575,6 +1579,171 @@ SCHEDEV_API const char *schedev_action_word(uint32_t action);
 SCHEDEV_MUST_USE
 SCHEDEV_API schedev_status schedev_start_requests(const schedev_text *ids, size_t count, char *buffer, size_t capacity,
                                                   size_t *needed);
+
+/* ---- Outside the machine ----------------------------------------------------------------------------------------- */
+
+/**
+ * Parsed notifications: a view of the caller's bytes, which must stay unchanged while it is used. Opaque. It may be copied,
+ * and there is nothing to free.
+ */
+typedef struct schedev_notifications {
+  /** Private. */
+  uint64_t opaque[24];
+} schedev_notifications;
+
+/**
+ * Parses notifications: a message of Event Grid in its own schema or in that of CloudEvents 1.0, an array of them, a row of
+ * Resource Graph, or its answer with an array of rows. A Storage queue holds messages in Base64, which the program decodes.
+ *
+ * The body must be valid JSON (RFC 8259, UTF-8, with or without a byte order mark), an object or an array, and must not
+ * repeat a known member of an object. What is no Scheduled Event of a machine is left out and counted. The time is linear in
+ * the length, and nothing is allocated. Azure publishes these in preview.
+ *
+ * @param data           the body. It must outlive the notifications and all that is read from them.
+ * @param len            its length in bytes.
+ * @param notifications  receives the notifications.
+ * @param error          receives what is wrong and where if the body is refused; may be NULL.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_PARSE; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT.
+ */
+SCHEDEV_MUST_USE
+SCHEDEV_API schedev_status schedev_notifications_parse(const char *data, size_t len,
+                                                       schedev_notifications *notifications, schedev_error *error);
+
+/**
+ * Returns how many messages and rows are left out: other topics, the maintenance of AKS, a validation, and what has no event
+ * that can be identified.
+ *
+ * @param notifications  the notifications.
+ * @return the number; 0 if notifications is NULL or not initialised.
+ */
+SCHEDEV_API size_t schedev_notifications_left_out(const schedev_notifications *notifications);
+
+/**
+ * Returns the code of Event Grid's validation. A web hook answers {"validationResponse": code}.
+ *
+ * @param notifications  the notifications.
+ * @param code           receives the code.
+ * @return SCHEDEV_OK; SCHEDEV_END if there is none; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if notifications is not
+ *         initialised.
+ */
+SCHEDEV_MUST_USE
+SCHEDEV_API schedev_status schedev_notifications_validation_code(const schedev_notifications *notifications,
+                                                                 schedev_text *code);
+
+/** How far an event is, as a notification says. */
+typedef enum schedev_notification_state {
+  /** The event has no status. */
+  SCHEDEV_NOTIFICATION_STATE_NONE = 0,
+  /** Announced. It can be approved. */
+  SCHEDEV_NOTIFICATION_STATE_SCHEDULED = 1,
+  /** In progress. */
+  SCHEDEV_NOTIFICATION_STATE_STARTED = 2,
+  /** Over. */
+  SCHEDEV_NOTIFICATION_STATE_COMPLETED = 3,
+  /** Over, and it did not start. */
+  SCHEDEV_NOTIFICATION_STATE_CANCELED = 4,
+  /** A word that this library does not know. See event_status_text of the event. */
+  SCHEDEV_NOTIFICATION_STATE_OTHER = 255,
+} schedev_notification_state;
+
+/**
+ * One notification: that an event is in some state. The struct may be copied; its texts are views of the caller's bytes.
+ *
+ * Notifications arrive at least once and in any order. An event goes from Scheduled to Started to Completed or Canceled,
+ * never back: ignore a notification of an earlier state, and one that is older than what is known of the same state.
+ */
+typedef struct schedev_notification {
+  /** The event, with the members that it has in a document. */
+  schedev_event event;
+  /** The id of the message, if has_id. A message that is delivered again has the same one; a row of Resource Graph has none. */
+  schedev_text id;
+  /**
+   * The resource that the event is of, as received: a machine, or the set that its machines are in, with or without the
+   * event after it. Empty if it is absent.
+   */
+  schedev_text resource_id;
+  /**
+   * When the event changed, or if that is unknown, when the message was sent: milliseconds since 1970-01-01T00:00:00Z, if
+   * has_time. A row of Resource Graph has no time.
+   */
+  int64_t time_ms;
+  /** A schedev_notification_state. */
+  uint32_t state;
+  /** Whether there is an id. */
+  bool has_id;
+  /** Whether there is a time. */
+  bool has_time;
+  /** For later versions: zero. */
+  uint64_t reserved[4];
+} schedev_notification;
+
+/**
+ * A position among notifications. Opaque; initialise it with SCHEDEV_CURSOR_INIT. It may be copied. Start a new cursor for
+ * each body.
+ */
+typedef struct schedev_notification_cursor {
+  /** Private. */
+  uint64_t opaque[24];
+} schedev_notification_cursor;
+
+/**
+ * Gives the next notification, in the order of the body.
+ *
+ * @param notifications  the notifications.
+ * @param cursor         the position, which moves to the next one. Start with SCHEDEV_CURSOR_INIT.
+ * @param notification   receives the notification.
+ * @return SCHEDEV_OK; SCHEDEV_END after the last one; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the notifications or the
+ *         cursor are not initialised, or if the cursor belongs to others.
+ */
+SCHEDEV_MUST_USE
+SCHEDEV_API schedev_status schedev_notifications_next(const schedev_notifications *notifications,
+                                                      schedev_notification_cursor *cursor,
+                                                      schedev_notification *notification);
+
+/**
+ * Writes the id of one of an event's machines, as Azure Resource Manager has it. Compare such ids ignoring ASCII case.
+ *
+ * To get the size first, pass NULL and 0.
+ *
+ * @param resource_id  the resource that the event is of: resource_id of a schedev_notification.
+ * @param name         a name from the Resources of the event.
+ * @param buffer       receives the id, and a NUL after it if a byte is left; NULL if capacity is 0.
+ * @param capacity     the size of the buffer in bytes.
+ * @param needed       receives the length of the id in bytes, without the NUL, even if the buffer is too small.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_BUFFER_TOO_SMALL, and the buffer is unchanged; SCHEDEV_ERROR_RESOURCE_ID if resource_id
+ *         is not the id of a machine or a set, or no machine can have the name; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_UTF8.
+ */
+SCHEDEV_MUST_USE
+SCHEDEV_API schedev_status schedev_machine_id(schedev_text resource_id, schedev_text name, char *buffer,
+                                              size_t capacity, size_t *needed);
+
+/** The longest path that schedev_acknowledge_request() writes for names in ASCII, and a NUL. */
+#define SCHEDEV_ACKNOWLEDGE_PATH_MAX_BYTES 512
+
+/**
+ * Writes the request to Azure Resource Manager that approves events outside the machine: POST, to the path after
+ * https://management.azure.com, with the body, which is empty for one event and JSON for several. An approval lets Azure
+ * start the events now, for all machines in their Resources. In preview at Azure.
+ *
+ * To get the sizes first, pass NULL and 0 for both buffers.
+ *
+ * @param resource_id    the resource that the events are of: resource_id of a schedev_notification.
+ * @param ids            the ids of the events, GUIDs.
+ * @param count          the number of ids, at least 1.
+ * @param path           receives the path with its query, and a NUL after it if a byte is left; NULL if path_capacity is 0.
+ * @param path_capacity  the size of path in bytes.
+ * @param path_needed    receives the length of the path, without the NUL, even if a buffer is too small.
+ * @param body           receives the body, and a NUL after it if a byte is left; NULL if body_capacity is 0.
+ * @param body_capacity  the size of body in bytes.
+ * @param body_needed    receives the length of the body, without the NUL, even if a buffer is too small.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_BUFFER_TOO_SMALL; SCHEDEV_ERROR_RESOURCE_ID if resource_id is not the id of a machine or a
+ *         set; SCHEDEV_ERROR_EVENT_ID if an id is not a GUID; SCHEDEV_ERROR_ARGUMENT if count is 0; SCHEDEV_ERROR_NULL;
+ *         SCHEDEV_ERROR_UTF8.
+ */
+SCHEDEV_MUST_USE
+SCHEDEV_API schedev_status schedev_acknowledge_request(schedev_text resource_id, const schedev_text *ids, size_t count,
+                                                       char *path, size_t path_capacity, size_t *path_needed,
+                                                       char *body, size_t body_capacity, size_t *body_needed);
 
 /* ---- Trackers ---------------------------------------------------------------------------------------------------- */
 
