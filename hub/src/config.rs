@@ -418,6 +418,22 @@ mod tests {
     }
 
     #[test]
+    fn the_guide_has_a_configuration_and_the_defaults() {
+        let page = include_str!("../../docs/outside.md");
+        let block = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a block");
+        let config = Config::parse(block).expect("a configuration");
+        let stated = |key: &str| {
+            let row = page.lines().find(|line| line.starts_with(&format!("| `{key}` |"))).expect("a row");
+            row.split('`').nth(3).expect("a default").to_owned()
+        };
+        for (key, default) in [("reconcile", config.reconcile), ("take_over_after", config.take_over_after)] {
+            assert_eq!(humantime::parse_duration(&stated(key)).expect("a duration"), default, "{key}");
+        }
+        assert_eq!(stated("policy"), default_policy());
+        assert!(page.contains(&format!("`at_once` ({})", config.hooks.at_once)));
+    }
+
+    #[test]
     fn each_cloud_has_its_own_management() {
         for (cloud, url) in [
             ("public", "https://management.azure.com/"),

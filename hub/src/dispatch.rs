@@ -77,7 +77,7 @@ impl Dispatch {
                     self.start(&id, machine, sender);
                 }
                 Err(why) => {
-                    log::printable(&format!("error: the state of {id} cannot be used: {why}; it is left as it is"))
+                    log::printable(&format!("error: the state of {id} cannot be used: {why}; it is left as it is"));
                 }
             }
         }

@@ -17,6 +17,7 @@ use scheduled_events_fleet::engine::folder::FolderEngine;
 use scheduled_events_fleet::engine::{self, Engine, EngineError, Revision, Swap};
 use scheduled_events_fleet::gate::store;
 use scheduled_events_fleet::log;
+use scheduled_events_fleet::relay::hexadecimal::hexadecimal;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
@@ -152,12 +153,9 @@ impl Store {
         if ended > 0 {
             log::line(&format!("ended {ended} commands that an earlier process left running; they are run again"));
         }
-        let (engine, take_over_after): (Box<dyn Engine>, _) = match &config.store {
-            None => (Box::new(FolderEngine::new(folder)), None),
-            Some(file) => (engine::open(&FleetConfig::load(file)?).await?, Some(config.take_over_after)),
-        };
+        let take_over_after = config.store.as_ref().map(|_| config.take_over_after);
         Ok(Self {
-            engine,
+            engine: engine_of(config).await?,
             writer: format!("{:016x}-{}", scheduled_events::watch::seed(), std::process::id()),
             requests: Semaphore::new(REQUESTS_AT_ONCE),
             holder: RefCell::default(),
@@ -318,11 +316,28 @@ impl Store {
     }
 }
 
+/// What the hub that works has kept, for people. Nothing is locked or changed.
+///
+/// # Errors
+/// A sentence: the engine does not answer, or its configuration is invalid.
+pub async fn look(config: &Config) -> Result<Vec<Saved>, String> {
+    let found = engine_of(config).await?.list(MACHINES).await.map_err(|why| why.to_string())?;
+    let decoded = found.into_iter().map(|(key, register)| store::decode(&key, &register.value));
+    decoded.collect::<Result<_, _>>().map_err(|why| why.to_string())
+}
+
+/// The engine of a configuration: a folder of this machine, or the store.
+async fn engine_of(config: &Config) -> Result<Box<dyn Engine>, String> {
+    match &config.store {
+        None => Ok(Box::new(FolderEngine::new(&config.state))),
+        Some(file) => engine::open(&FleetConfig::load(file)?).await,
+    }
+}
+
 /// The key of a machine's register. ARM compares ids without case.
 fn key(resource_id: &str) -> String {
     let digest = Sha256::digest(resource_id.to_ascii_lowercase());
-    let digits: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    format!("{MACHINES}{digits}")
+    format!("{MACHINES}{}", hexadecimal(&digest[..16]))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 /// Bytes as hexadecimal digits.
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+pub fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut digits, byte| {
         // Writing to a string does not fail.
         let _ = write!(digits, "{byte:02x}");

@@ -89,7 +89,7 @@ pub(super) async fn events(file: Option<&Path>, arguments: &EventsArgs) -> Resul
     if found.is_empty() {
         return print("no events\n");
     }
-    print(&table(&found))
+    print(&lines(&found))
 }
 
 /// The events of all subscriptions, the one that starts first at the top. What cannot be read is logged.
@@ -125,14 +125,14 @@ impl EventsArgs {
     }
 }
 
-fn table(found: &[Notice]) -> String {
-    let mut rows = vec![["TYPE", "STATE", "NOT BEFORE", "GROUP", "MACHINES", "EVENT"].map(str::to_owned)];
+fn lines(found: &[Notice]) -> String {
+    let mut rows = vec![["TYPE", "STATE", "NOT BEFORE", "GROUP", "MACHINES", "EVENT"].map(str::to_owned).to_vec()];
     for notice in found {
         let text = |text: Option<&str>| Printable(text.unwrap_or_default()).to_string();
         let names: Vec<_> = notice.machines.iter().take(NAMES_SHOWN).map(|(_, name)| name.as_str()).collect();
         let more = notice.machines.len() - names.len();
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        rows.push([
+        rows.push(vec![
             text(notice.event.event_type.as_deref()),
             text(Some(&notice.state)),
             notice.event.not_before.map_or(String::new(), |at| at.to_string()),
@@ -141,21 +141,5 @@ fn table(found: &[Notice]) -> String {
             text(Some(&notice.event.event_id)),
         ]);
     }
-    let mut widths = [0; 6];
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
-    }
-    let mut table = String::new();
-    for row in &rows {
-        let mut line = String::new();
-        for (cell, width) in row.iter().zip(widths) {
-            line += cell;
-            line += &" ".repeat(width + 2 - cell.chars().count());
-        }
-        table += line.trim_end();
-        table.push('\n');
-    }
-    table
+    super::table::table(&rows)
 }

@@ -89,7 +89,7 @@ pub(super) fn events_policy(arguments: &PolicyArgs) -> Result<(), Failure> {
         Tool::Bicep => plan.bicep(),
         Tool::Terraform => plan.terraform(),
     };
-    let comment = |lines: Vec<String>| lines.into_iter().map(|line| format!("{mark} {line}\n")).collect::<String>();
+    let comment = |lines: Vec<String>| format!("{mark} {}\n", lines.join(&format!("\n{mark} ")));
     print(&format!("{}\n{text}\n{}", comment(plan.summary()), comment(plan.remarks())))
 }
 
@@ -320,23 +320,17 @@ impl<'a> Plan<'a> {
 
     /// The policy in the notation of Bicep and of HCL, which differ in what is between a name and a value.
     fn members(&self, between: &str, indent: usize) -> String {
-        fn write(value: &serde_json::Value, between: &str, indent: usize, text: &mut String) {
+        fn text(value: &serde_json::Value, between: &str, indent: usize) -> String {
+            let quote = if between == ": " { "'" } else { "\"" };
             let Some(members) = value.as_object() else {
-                let quote = if between == ": " { "'" } else { "\"" };
-                *text += &value.as_str().map_or(value.to_string(), |value| format!("{quote}{value}{quote}"));
-                return;
+                return value.as_str().map_or(value.to_string(), |value| format!("{quote}{value}{quote}"));
             };
-            text.push_str("{\n");
-            for (name, value) in members {
-                *text += &format!("{}{name}{between}", " ".repeat(indent + 2));
-                write(value, between, indent + 2, text);
-                text.push('\n');
-            }
-            *text += &format!("{}}}", " ".repeat(indent));
+            let space = " ".repeat(indent);
+            let line = |(name, value)| format!("{space}  {name}{between}{}\n", text(value, between, indent + 2));
+            let lines: Vec<String> = members.iter().map(line).collect();
+            format!("{{\n{}{space}}}", lines.concat())
         }
-        let mut text = String::new();
-        write(&self.policy(), between, indent, &mut text);
-        text
+        text(&self.policy(), between, indent)
     }
 
     fn bicep(&self) -> String {

@@ -5,8 +5,11 @@
 
 mod access;
 mod approve;
+mod check;
 mod events;
 mod events_policy;
+mod status;
+mod table;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -33,6 +36,14 @@ struct Cli {
 enum Command {
     /// Run: read what is announced, run commands, approve
     Run,
+    /// Check the configuration and the access to Azure, and print what gives a missing right; nothing is changed
+    Check,
+    /// Show the machines that have an open event or are out of service, and what each waits for
+    Status {
+        /// Print one JSON object per line
+        #[arg(long)]
+        json: bool,
+    },
     /// Show what is announced for all machines of the subscriptions, from Azure Resource Graph
     Events(events::EventsArgs),
     /// Approve events: lets Azure start them early, on all machines that they affect
@@ -47,11 +58,14 @@ enum Command {
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     exit(arguments, |cli: Cli| {
         let file = cli.config.as_deref();
+        let configured = file.unwrap_or(Path::new(DEFAULT_FILE));
         match &cli.command {
             Command::Run => {
-                let config = Config::load(file.unwrap_or(Path::new(DEFAULT_FILE))).map_err(Failure::usage)?;
+                let config = Config::load(configured).map_err(Failure::usage)?;
                 block_on(crate::run::run(config))?.map_err(Failure::refused)
             }
+            Command::Check => block_on(check::check(configured))?,
+            Command::Status { json } => block_on(status::status(configured, *json))?,
             Command::Events(arguments) => block_on(events::events(file, arguments))?,
             Command::Approve(arguments) => block_on(approve::approve(file, arguments))?,
             Command::EventsPolicy(arguments) => events_policy::events_policy(arguments),

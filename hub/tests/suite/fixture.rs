@@ -128,9 +128,10 @@ impl Hub {
         fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    /// The records of the audit file.
+    /// The records of the audit file, and of those that it was renamed to.
     pub(crate) fn records(&self) -> Vec<Value> {
-        let lines = self.read("audit");
+        let lines: String = (1..9).rev().map(|number| self.read(&format!("audit.{number}"))).collect();
+        let lines = lines + &self.read("audit");
         lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 

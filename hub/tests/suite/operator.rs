@@ -76,26 +76,26 @@ fn an_approval_for_several_machines_takes_a_yes() {
     control.with(|world| world.rows = vec![row(&set, &one, "Scheduled", &["front_0"])]);
     let configured = Hub::new(&control.url(), None, "");
     let approve = |more: &[&str]| run(configured.command().arg("approve").args(more));
-    let sent = || control.with(|world| std::mem::take(&mut world.approvals));
+    let approvals = || control.with(|world| std::mem::take(&mut world.approvals));
 
     let (code, text, _) = approve(&["--dry-run", &set, &one, &two]);
     assert!(code == 0 && text.starts_with("POST /subscriptions/") && text.contains("{\"value\":["), "{text}");
-    assert!(sent().is_empty());
+    assert!(approvals().is_empty());
     // One machine.
     let (code, text, problem) = approve(&[&set, &one]);
     assert_eq!((code, text, problem.as_str()), (0, format!("approved: {one}\n"), ""));
-    assert_eq!(sent().len(), 1);
+    assert_eq!(approvals().len(), 1);
     control.with(|world| world.rows = vec![row(&set, &one, "Scheduled", &["front_0", "front_1"])]);
     let named = ["--subscription", SUBSCRIPTION, "-g", "web", "--scale-set", "front", &one];
     let (code, _, problem) = approve(&named);
     assert!(code == 2 && problem.contains("2 machines: front_0, front_1") && problem.contains("--yes"), "{problem}");
-    assert!(sent().is_empty());
+    assert!(approvals().is_empty());
     let (code, ..) = approve(&[&["--yes"], &named[..]].concat());
-    assert_eq!((code, sent().len()), (0, 1));
+    assert_eq!((code, approvals().len()), (0, 1));
     // What is refused is named, and what is not, was approved.
     let details = json!([{"target": two, "code": "NotFound", "message": "no such event"}]);
     control.with(|world| {
-        world.refusals.push((207, "", json!({"error": {"code": "MultiStatusResponse", "details": details}})))
+        world.refusals.push((207, "", json!({"error": {"code": "MultiStatusResponse", "details": details}})));
     });
     let (code, text, problem) = approve(&["--yes", &set, &one, &two]);
     assert_eq!((code, text), (1, format!("approved: {one}\n")));
@@ -105,7 +105,7 @@ fn an_approval_for_several_machines_takes_a_yes() {
         let (code, _, problem) = approve(wrong);
         assert!(code == 2 && !problem.is_empty(), "{wrong:?}");
     }
-    assert!(sent().is_empty());
+    assert!(approvals().is_empty());
 }
 
 #[test]

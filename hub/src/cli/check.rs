@@ -1,0 +1,131 @@
+//! `check`: whether the hub has access to what it needs, and the command that gives it. Nothing is changed.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use scheduled_events::policy_file;
+use scheduled_events_core::record::Printable;
+use scheduled_events_fleet::cli::output::print;
+use scheduled_events_fleet::config::Config as FleetConfig;
+use scheduled_events_fleet::failure::Failure;
+
+use crate::azure::arm::{Arm, ArmError};
+use crate::azure::graph::Events;
+use crate::azure::identity::Identity;
+use crate::azure::queue::Queue;
+use crate::config::{Approve, Config, IdentityKind};
+use crate::notice;
+
+/// What was checked, and how it is.
+#[derive(Default)]
+struct Report {
+    text: String,
+    failed: usize,
+}
+
+impl Report {
+    /// Adds a line: what was checked, and what it is or why it fails with what to type.
+    fn add(&mut self, what: &str, result: Result<String, (String, String)>) {
+        // Writing to a string does not fail.
+        let _ = match result {
+            Ok(found) => writeln!(self.text, "ok      {what}: {}", Printable(&found)),
+            Err((why, remedy)) => {
+                self.failed += 1;
+                writeln!(self.text, "failed  {what}: {}\n        {remedy}", Printable(&why))
+            }
+        };
+    }
+}
+
+pub(super) async fn check(file: &Path) -> Result<(), Failure> {
+    let config = Config::load(file).map_err(Failure::usage)?;
+    let mut report = Report::default();
+    let rules = policy_file::load(&config.policy).map(|policy| format!("{} rules", policy.rules().len()));
+    report.add("policy", rules.map_err(|why| (why, "Correct the file that `policy` names.".into())));
+    for (name, file) in [("gate", &config.gate), ("store", &config.store)] {
+        if let Some(file) = file {
+            let loaded = FleetConfig::load(file).map(|_| "valid".to_owned());
+            report.add(name, loaded.map_err(|why| (why, format!("Correct the file that `{name}` names."))));
+        }
+    }
+    for (name, command) in [("hooks.prepare", &config.hooks.prepare), ("hooks.recover", &config.hooks.recover)] {
+        if let Some(command) = command {
+            let program = command.words()[0].clone();
+            let found = if command.program_exists() { Ok(program) } else { Err(program) };
+            let remedy = || "The program does not exist. Commands are run without a shell.".to_owned();
+            report.add(name, found.map_err(|program| (program, remedy())));
+        }
+    }
+    let identity = Identity::new(&config.identity, config.cloud).map_err(Failure::refused)?;
+    let management = config.management_url().map_err(Failure::usage)?;
+    let arm = Arm::new(management.clone(), identity.clone()).map_err(Failure::refused)?;
+    let token = identity.token(management.as_str()).await.map(|_| "given".to_owned());
+    let has_token = token.is_ok();
+    report.add("token", token.map_err(|why| (why, login(config.identity.kind).into())));
+    if has_token {
+        check_graph(&config, &arm, &mut report).await;
+    }
+    if let Some(queue) = &config.queue {
+        let place = scheduled_events_fleet::address::shown(queue.url.as_str());
+        let found = match Queue::new(queue, &identity) {
+            Ok(queue) => queue.length().await.map(|length| format!("{place}, about {length} messages")),
+            Err(why) => Err(why),
+        };
+        report.add("queue", found.map_err(|why| (why, queue_remedy(queue.url.path()))));
+    }
+    if config.approve == Approve::Never {
+        report.add("approve", Ok("never: nothing is prepared for or approved".into()));
+    }
+    let failed = report.failed;
+    print(&report.text)?;
+    if failed == 0 { Ok(()) } else { Err(Failure::refused(format!("{failed} of these fail"))) }
+}
+
+/// Whether each subscription can be read, and whether anything was ever published.
+async fn check_graph(config: &Config, arm: &Arm, report: &mut Report) {
+    for subscription in &config.subscriptions {
+        let one = std::slice::from_ref(subscription);
+        let mut pages = Vec::new();
+        let asked = arm.query(one, &Events::All.query(), |page| pages.push(page.to_owned())).await;
+        let events: usize =
+            pages.iter().filter_map(|page| notice::read(page.as_bytes()).ok()).map(|read| read.notices.len()).sum();
+        let found = match asked {
+            Ok(()) if events > 0 => Ok(format!("{events} events, those that are over included")),
+            Ok(()) => Ok(format!(
+                "no event yet: nothing was announced, or no machine publishes its events (scheduled-events-hub events-policy \
+                 --vm NAME -g GROUP --subscription {subscription} --as az)"
+            )),
+            Err(error) => Err((error.to_string(), graph_remedy(&error, subscription))),
+        };
+        report.add(&format!("subscription {subscription}"), found);
+    }
+}
+
+fn graph_remedy(error: &ArmError, subscription: &str) -> String {
+    match error.status() {
+        Some(401 | 403) => format!(
+            "az role assignment create --assignee PRINCIPAL --role ScheduledEventContributor --scope /subscriptions/{subscription}"
+        ),
+        Some(404) => "Is the id of the subscription right, and `cloud` its cloud?".into(),
+        _ => "Can this machine reach `management`?".into(),
+    }
+}
+
+fn queue_remedy(path: &str) -> String {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    format!(
+        "az storage queue create --name {name} --account-name ACCOUNT --auth-mode login; \
+         az role assignment create --assignee PRINCIPAL --role 'Storage Queue Data Contributor' --scope ACCOUNT-ID"
+    )
+}
+
+const fn login(kind: IdentityKind) -> &'static str {
+    match kind {
+        IdentityKind::Managed => "az vm identity assign --resource-group GROUP --name VM",
+        IdentityKind::Workload => {
+            "Give the pod's service account a federated credential, and the pod the label azure.workload.identity/use."
+        }
+        IdentityKind::Az => "az login",
+        IdentityKind::Emulator => "Is the emulator running?",
+    }
+}

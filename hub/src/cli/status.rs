@@ -1,0 +1,94 @@
+//! `status`: the machines that have an open event or are out of service, and what each waits for.
+//!
+//! It reads the registers of the hub that works, from this machine's folder or from the store, and asks nobody else.
+
+use std::path::Path;
+
+use scheduled_events::record::{EventRecord, write_json};
+use scheduled_events_core::record::Printable;
+use scheduled_events_core::{UnixSeconds, VmNames};
+use scheduled_events_fleet::cli::output::print;
+use scheduled_events_fleet::failure::Failure;
+use serde::Serialize;
+
+use super::table::table;
+use crate::config::Config;
+use crate::notice::with_notification;
+use crate::store::{Saved, look};
+
+/// A machine, for programs.
+#[derive(Serialize)]
+struct MachineStatus<'a> {
+    record: &'static str,
+    resource_id: &'a str,
+    machine: &'a str,
+    location: &'a str,
+    zone: &'a str,
+    has_agent: bool,
+    in_service: bool,
+    since: Option<UnixSeconds>,
+    events: Vec<EventRecord>,
+    waits_for: &'a [String],
+}
+
+pub(super) async fn status(file: &Path, json: bool) -> Result<(), Failure> {
+    let config = Config::load(file).map_err(Failure::usage)?;
+    let mut machines = look(&config).await.map_err(Failure::refused)?;
+    machines.sort_by(|one, other| one.machine.resource_id.cmp(&other.machine.resource_id));
+    if json {
+        let mut lines = Vec::new();
+        for saved in &machines {
+            // Writing to memory does not fail.
+            let _ = write_json(&of(saved), &mut lines);
+        }
+        return print(&String::from_utf8_lossy(&lines));
+    }
+    if machines.is_empty() {
+        return print("no open events, all machines are in service\n");
+    }
+    let mut rows = vec![["MACHINE", "GROUP", "SERVICE", "EVENT", "TYPE", "WAITS FOR"].map(str::to_owned).to_vec()];
+    for saved in &machines {
+        let text = |text: &str| Printable(text).to_string();
+        let service = match (saved.machine.has_agent, saved.out_of_service_since) {
+            (true, _) => "agent",
+            (false, Some(_)) => "out",
+            (false, None) => "in",
+        };
+        let group = text(saved.machine.resource_id.split('/').nth(4).unwrap_or_default());
+        for (index, event) in events(saved).iter().enumerate() {
+            rows.push(vec![
+                text(&saved.machine.name),
+                group.clone(),
+                service.to_owned(),
+                text(&event.event_id),
+                text(event.event_type.as_deref().unwrap_or_default()),
+                saved.waits_for.get(index).cloned().unwrap_or_default(),
+            ]);
+        }
+    }
+    print(&table(&rows))
+}
+
+fn of(saved: &Saved) -> MachineStatus<'_> {
+    MachineStatus {
+        record: "machine",
+        resource_id: &saved.machine.resource_id,
+        machine: &saved.machine.name,
+        location: &saved.machine.location,
+        zone: &saved.machine.zone,
+        has_agent: saved.machine.has_agent,
+        in_service: saved.out_of_service_since.is_none(),
+        since: saved.out_of_service_since.map(UnixSeconds),
+        events: events(saved),
+        waits_for: &saved.waits_for,
+    }
+}
+
+fn events(saved: &Saved) -> Vec<EventRecord> {
+    let record = |event: &crate::store::SavedEvent| {
+        with_notification(&event.message, &event.key, |notification| {
+            EventRecord::new(notification.event(), VmNames::new(&[&saved.machine.name]))
+        })
+    };
+    saved.events.iter().filter_map(record).collect()
+}

@@ -1,0 +1,47 @@
+//! Ten thousand open events in one process. It takes a minute in a debug build, so it runs by name.
+
+use scheduled_events_test_support::wait;
+use serde_json::Value;
+
+use crate::control::Control;
+use crate::fixture::{Hub, event_id, resource, row};
+
+const SETS: u32 = 100;
+const MACHINES: u32 = 100;
+
+#[test]
+#[ignore = "by name: make scale-hub"]
+fn ten_thousand_events_are_approved_in_lists_and_forgotten() {
+    let control = Control::start();
+    let rows = |status: &str| -> Vec<Value> {
+        let all = (0..SETS).flat_map(|set| (0..MACHINES).map(move |machine| (set, machine)));
+        let row = |(set, machine)| {
+            let name = format!("set{set}");
+            let id = event_id(set * MACHINES + machine);
+            row(&resource("virtualMachineScaleSets", &name), &id, status, &[&format!("{name}_{machine}")])
+        };
+        all.map(row).collect()
+    };
+    let mut hub = Hub::new(&control.url(), None, "reconcile = \"5s\"");
+    std::fs::write(hub.path("policy.toml"), "[[rule]]\naction = \"approve\"\nscope = \"mine\"\n").expect("written");
+    control.with(|world| world.rows = rows("Scheduled"));
+    hub.start();
+    let metric = |name: &str| {
+        let text = hub.read("hub.prom");
+        let line = text.lines().find(|line| line.starts_with(&format!("scheduled_events_hub_{name} ")))?.to_owned();
+        line.rsplit(' ').next()?.parse::<u64>().ok()
+    };
+    let all = u64::from(SETS * MACHINES);
+    wait::until("all approvals", || (metric("approvals_total{result=\"approved\"}") == Some(all)).then_some(()));
+    let requests = metric("approval_requests_total").expect("a metric");
+    let process = hub.process.as_ref().expect("it runs").0.id();
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("its status");
+    let peak = |line: &str| line.split_whitespace().nth(1)?.parse::<u64>().ok();
+    let peak = status.lines().find(|line| line.starts_with("VmHWM:")).and_then(peak).expect("a size");
+    println!("{all} events: {requests} requests to approve, at most {} KiB a machine", peak / all);
+    assert!(requests <= all / 5, "{requests} requests for {all} events");
+    control.with(|world| world.rows = rows("Completed"));
+    wait::until("no machine", || (metric("machines") == Some(0)).then_some(()));
+    let records = hub.records().into_iter().filter(|record| record["change"] == "completed").count();
+    assert_eq!(records as u64, all);
+}
