@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDateTime, PyString, PyTzInfo};
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDateTime, PyDict, PyString, PyTzInfo};
 use scheduled_events::clock::Clock;
 use scheduled_events_core::{GateAnswer, UnixMillis, UnixSeconds};
 
@@ -148,6 +148,14 @@ pub(crate) fn datetime(py: Python<'_>, moment: UnixSeconds) -> PyResult<Option<B
         .get_or_try_init(py, || py.get_type::<PyDateTime>().getattr("fromtimestamp").map(Bound::unbind))?
         .bind(py);
     make.call1((moment.0, PyTzInfo::utc(py)?)).map(Some)
+}
+
+/// The same for a time in milliseconds, exactly.
+pub(crate) fn datetime_of_millis(py: Python<'_>, moment: UnixMillis) -> PyResult<Option<Bound<'_, PyAny>>> {
+    let Some(second) = datetime(py, moment.seconds())? else { return Ok(None) };
+    let fields = PyDict::new(py);
+    fields.set_item("microsecond", moment.millis_since(moment.seconds().into()) * 1000)?;
+    second.call_method("replace", (), Some(&fields)).map(Some)
 }
 
 /// The names that an argument is, checked; none for None.

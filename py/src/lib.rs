@@ -15,6 +15,7 @@ mod errors;
 mod event;
 mod ids;
 mod imds;
+mod notification;
 mod policy;
 mod replay;
 mod session;
@@ -34,7 +35,7 @@ mod _native {
 
     use pyo3::exceptions::PyImportError;
     use pyo3::prelude::*;
-    use pyo3::types::PyMapping;
+    use pyo3::types::{PyMapping, PySequence};
 
     #[pymodule_export]
     use crate::command::run;
@@ -46,6 +47,8 @@ mod _native {
     use crate::event::{PyEvent, event_of_record, unpickle_event};
     #[pymodule_export]
     use crate::imds::{PyImds, start_requests};
+    #[pymodule_export]
+    use crate::notification::{PyNotification, PyNotifications, PyRequest, acknowledge_request, parse_notifications};
     #[pymodule_export]
     use crate::policy::{PyPolicy, PyRule, unpickle_policy};
     #[pymodule_export]
@@ -73,6 +76,7 @@ mod _native {
         }
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         PyMapping::register::<PyEvent>(module.py())?;
-        PyMapping::register::<PyDocument>(module.py())
+        PyMapping::register::<PyDocument>(module.py())?;
+        PySequence::register::<PyNotifications>(module.py())
     }
 }

@@ -122,7 +122,7 @@ def test_the_example_of_the_readme_runs(environment: "dict[str, str]") -> None:
 
 
 def test_the_examples_of_the_guide_run(environment: "dict[str, str]", tmp_path: Path) -> None:
-    watching, draining, testing, stepping, reading = blocks("docs/python.md")
+    watching, draining, outside, testing, stepping, reading = blocks("docs/python.md")
     assert blocks("py/README.md") == [watching]
     (states,) = blocks("docs/spot.md")
     exec(states, {})
@@ -150,6 +150,12 @@ def test_the_examples_of_the_guide_run(environment: "dict[str, str]", tmp_path: 
     assert "1 passed" in done.stdout
     done = run("-c", stepping, environment=environment)
     assert (done.returncode, done.stdout, done.stderr) == (0, "Started\n", "")
+    message = ROOT / "tests/corpus/notifications/cloud-event.json"
+    (tmp_path / "message.json").write_bytes(message.read_bytes())
+    done = run("-c", outside, environment=environment, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    for printed in ("scheduled Freeze ('/subscriptions/", "POST https://management.azure.com/subscriptions/"):
+        assert printed in done.stdout
     names: dict[str, Any] = {}
     exec(reading, names)
     assert names["json"].loads('{"Events":[]}')["Events"] == []

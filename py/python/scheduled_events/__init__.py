@@ -1,8 +1,9 @@
 """Azure Scheduled Events: read them, track them, decide about them and approve them.
 
-``parse`` reads a document. ``Tracker``, ``Policy`` and ``Session`` need no network. ``Client`` talks to the metadata
-service; ``aio`` does so for asyncio. ``replay`` imitates the service, for tests. What is refused raises ``Error`` at
-the call. Watchers log to ``logging.getLogger("scheduled_events")``.
+``parse`` reads a document, ``parse_notifications`` what Azure publishes outside the machine. ``Tracker``, ``Policy``
+and ``Session`` need no network. ``Client`` talks to the metadata service; ``aio`` does so for asyncio. ``replay``
+imitates the service, for tests. What is refused raises ``Error`` at the call. Watchers log to
+``logging.getLogger("scheduled_events")``.
 """
 
 from __future__ import annotations
@@ -26,13 +27,18 @@ from ._json import JSONDecodeError, dump, dumps, load, loads
 from ._native import (
     Document,
     Event,
+    Notification,
+    Notifications,
     Policy,
     Replay,
+    Request,
     Rule,
     Session,
     Tracker,
     __version__,
+    acknowledge_request,
     parse,
+    parse_notifications,
     replay,
     scenarios,
 )
@@ -106,6 +112,8 @@ __all__ = [
     "GateDue",
     "Get",
     "JSONDecodeError",
+    "Notification",
+    "Notifications",
     "ParseError",
     "Policy",
     "PolicyError",
@@ -119,6 +127,7 @@ __all__ = [
     "RecoverDue",
     "Replay",
     "Report",
+    "Request",
     "Rule",
     "Session",
     "SnapshotError",
@@ -129,12 +138,14 @@ __all__ = [
     "Wait",
     "Watch",
     "__version__",
+    "acknowledge_request",
     "aio",
     "dump",
     "dumps",
     "load",
     "loads",
     "parse",
+    "parse_notifications",
     "replay",
     "scenarios",
     "start_requests",

@@ -471,6 +471,94 @@ class Session:
     def is_idle(self) -> bool:
         """Whether the newest document has no events, and nothing is left to do."""
 
+# --- outside the machine
+
+def parse_notifications(data: bytes | bytearray | memoryview | str, /) -> Notifications:
+    """Parse notifications of Event Grid or Resource Graph. Raises ParseError if the input is not JSON.
+
+    The input is one message, in Event Grid's schema or in that of CloudEvents 1.0, an array of them, a row of Resource
+    Graph, or its answer. What is no Scheduled Event of a machine is left out and counted. In preview at Azure.
+    """
+
+@final
+class Notifications(Sequence[Notification]):
+    """The notifications in one body: a sequence of Notification, in the order of the body."""
+
+    @property
+    def left_out(self) -> int:
+        """How many messages and rows are left out: other topics, the maintenance of AKS, a validation."""
+    @property
+    def validation_code(self) -> str | None:
+        """The code of Event Grid's validation. A web hook returns ``{"validationResponse": code}``."""
+    @overload
+    def __getitem__(self, index: int, /) -> Notification: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> tuple[Notification, ...]: ...
+    def __contains__(self, value: object, /) -> bool: ...
+    def __iter__(self) -> Iterator[Notification]: ...
+    def __reversed__(self) -> Iterator[Notification]: ...
+    def __len__(self) -> int: ...
+    def index(self, value: Any) -> int: ...  # type: ignore[override]
+    def count(self, value: Any) -> int: ...
+
+@final
+class Notification:
+    """One notification: that an event is in some state.
+
+    Notifications arrive at least once and in any order. An event goes from ``scheduled`` to ``started`` to
+    ``completed`` or ``canceled``, never back: ignore one of an earlier state.
+    """
+
+    __match_args__ = ("state", "event", "resource_id")
+    @property
+    def id(self) -> str | None:
+        """The id of the message, the same if it is delivered again; None for a row of Resource Graph."""
+    @property
+    def time(self) -> datetime | None:
+        """When the event changed, or the message was sent: an aware datetime in UTC; None if neither is known."""
+    @property
+    def resource_id(self) -> str:
+        """The machine, or the set that the machines are in, as received; empty if it is absent."""
+    @property
+    def state(self) -> str:
+        """``scheduled``, ``started``, ``completed``, ``canceled``, or another word; empty if there is none."""
+    @property
+    def event(self) -> Event:
+        """The event, with the members that it has in a document."""
+    @property
+    def machines(self) -> tuple[str, ...]:
+        """The id of each machine of the event in Azure Resource Manager; compare them without ASCII case.
+
+        Names that no machine can have are left out, and it is empty if resource_id is not the id of a machine or a set.
+        """
+    def __eq__(self, value: object, /) -> bool: ...
+    __hash__: None  # type: ignore[assignment]
+
+def acknowledge_request(resource_id: str, event_ids: _EventId | Iterable[_EventId]) -> Request:
+    """Return the request to Azure Resource Manager that approves these events: ids, events, or what has one.
+
+    ``resource_id`` is the machine or the set that the events are of, as a Notification has it. Raises ConfigError if
+    that is no such id, or if the id of an event is not a GUID. In preview at Azure.
+    """
+
+@final
+class Request:
+    """A request to Azure Resource Manager.
+
+    The path follows ``https://management.azure.com``, or another cloud's address.
+    """
+
+    __match_args__ = ("method", "path", "body")
+    @property
+    def method(self) -> str:
+        """``POST``."""
+    @property
+    def path(self) -> str:
+        """The path with its query."""
+    @property
+    def body(self) -> bytes:
+        """The body: empty for one event, JSON for several."""
+
 # --- doing
 # Without docstrings: editors show those of the Python source.
 
@@ -609,6 +697,8 @@ __all__ = [
     "GateDue",
     "Get",
     "JSONDecodeError",
+    "Notification",
+    "Notifications",
     "ParseError",
     "Policy",
     "PolicyError",
@@ -622,6 +712,7 @@ __all__ = [
     "RecoverDue",
     "Replay",
     "Report",
+    "Request",
     "Rule",
     "Session",
     "SnapshotError",
@@ -632,12 +723,14 @@ __all__ = [
     "Wait",
     "Watch",
     "__version__",
+    "acknowledge_request",
     "aio",
     "dump",
     "dumps",
     "load",
     "loads",
     "parse",
+    "parse_notifications",
     "replay",
     "scenarios",
     "start_requests",

@@ -9,13 +9,18 @@ from typing_extensions import Self
 
 from . import Document as Document
 from . import Event as Event
+from . import Notification as Notification
+from . import Notifications as Notifications
 from . import Policy as Policy
 from . import Record
 from . import Replay as Replay
+from . import Request as Request
 from . import Rule as Rule
 from . import Session as Session
 from . import Tracker as Tracker
+from . import acknowledge_request as acknowledge_request
 from . import parse as parse
+from . import parse_notifications as parse_notifications
 from . import replay as replay
 from . import scenarios as scenarios
 
