@@ -105,13 +105,13 @@ test-fleet: ## test the fleet's gate with a real etcd and Azurite, and three mac
 	cd fleet && SCHEDULED_EVENTS='$(CURDIR)'/"$${CARGO_TARGET_DIR:-target}"/debug/scheduled-events $(CARGO) test --locked
 	@fleet/tests/chaos/check.py --self-test
 	fleet/tests/chaos/run etcd --seconds 10 --machines 12
+
+##@ Steps of `make verify`
 test-hub: ## test the hub with a real Azurite and an emulator of the control plane
 	@tests/setup rust fleet
 	$(CARGO) build --locked --package scheduled-events-cli
 	cd fleet && $(CARGO) clippy --locked --package scheduled-events-hub --all-targets -- -D warnings
 	cd fleet && SCHEDULED_EVENTS='$(CURDIR)'/"$${CARGO_TARGET_DIR:-target}"/debug/scheduled-events $(CARGO) test --locked --package scheduled-events-hub
-
-##@ Steps of `make verify`
 scale-hub: ## let the hub follow ten thousand events at a time; 4 min
 	cd fleet && $(CARGO) test --locked --package scheduled-events-hub --test suite ten_thousand -- --ignored --nocapture
 model-fleet: ## check the fleet's gate in every order of its steps, and that its defects are found; 3 min

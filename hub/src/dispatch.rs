@@ -85,13 +85,19 @@ impl Dispatch {
 
     /// Passes notices on, and waits until the machines have kept them.
     pub async fn pass_on(self: &Rc<Self>, notices: Notices) {
+        // Nothing is ever sent: the channel ends once nobody has a sender.
+        let _ = self.deliver(notices).recv().await;
+    }
+
+    /// Passes notices on, at once and in their order. The channel ends once the machines have kept them.
+    pub fn deliver(self: &Rc<Self>, notices: Notices) -> mpsc::Receiver<()> {
         let metrics = &self.shared.metrics;
         for problem in &notices.problems {
             metrics.notice("invalid");
             log::printable(&format!("warning: {problem}"));
         }
         // Each machine drops its sender once the notice is kept.
-        let (done, mut all_done) = mpsc::channel::<()>(1);
+        let (done, all_done) = mpsc::channel::<()>(1);
         for notice in notices.notices {
             if !self.is_ours(&notice) {
                 metrics.notice("other-subscription");
@@ -113,9 +119,7 @@ impl Dispatch {
                 let _ = sender.send(message);
             }
         }
-        drop(done);
-        // Nothing is ever sent: the channel ends once nobody has a sender.
-        let _ = all_done.recv().await;
+        all_done
     }
 
     /// The machine that an event affects. One that is not followed is started, unless the event is over.

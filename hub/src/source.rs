@@ -9,14 +9,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use scheduled_events_fleet::log;
-use tokio::sync::Semaphore;
-use tokio::time::{interval, sleep};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::{Instant, interval_at, sleep};
 
 use crate::azure::arm::{Arm, ArmError};
 use crate::azure::graph::{AGENTS, Events, tagged};
 use crate::azure::queue::{BATCH, INVISIBLE, Message, Queue};
 use crate::dispatch::Dispatch;
 use crate::notice;
+use crate::shared::Shared;
 
 /// How many messages are worked on at a time.
 const MESSAGES_AT_ONCE: usize = 512;
@@ -53,9 +54,15 @@ pub async fn read_queue(queue: Rc<Queue>, dispatch: Rc<Dispatch>) {
         let is_empty = messages.is_empty();
         let mut permit = permit;
         for message in messages {
-            let (queue, dispatch, slot) = (queue.clone(), dispatch.clone(), permit.split(1));
+            let slot = permit.split(1);
+            // In the order of the queue: what was sent first is known first.
+            let kept = deliver(&dispatch, &message);
+            let (queue, dispatch) = (queue.clone(), dispatch.clone());
             tokio::task::spawn_local(async move {
-                keep(&queue, &dispatch, message).await;
+                match kept {
+                    Ok(kept) => delete_once_kept(&queue, &dispatch, message, kept).await,
+                    Err(why) => set_aside(&queue, &dispatch, &message, &why).await,
+                }
                 drop(slot);
             });
         }
@@ -66,49 +73,45 @@ pub async fn read_queue(queue: Rc<Queue>, dispatch: Rc<Dispatch>) {
     }
 }
 
-/// Keeps what a message says, and deletes it.
-async fn keep(queue: &Queue, dispatch: &Rc<Dispatch>, mut message: Message) {
-    let read = match &message.content {
-        _ if message.received > RECEIVED_MAX => {
-            Err(format!("it was received {} times and never kept", message.received))
-        }
-        Ok(content) => notice::read(content),
-        Err(why) => Err(why.clone()),
-    };
-    let journal = dispatch.shared.journal.clone();
+/// Passes on what a message says. The channel ends once it is kept. Or why the message cannot be read.
+fn deliver(dispatch: &Rc<Dispatch>, message: &Message) -> Result<mpsc::Receiver<()>, String> {
+    if message.received > RECEIVED_MAX {
+        return Err(format!("it was received {} times and never kept", message.received));
+    }
+    let notices = notice::read(message.content.as_ref().map_err(Clone::clone)?)?;
+    dispatch.shared.metrics.message(if notices.notices.is_empty() { "left-out" } else { "applied" });
+    Ok(dispatch.deliver(notices))
+}
+
+async fn set_aside(queue: &Queue, dispatch: &Dispatch, message: &Message, why: &str) {
+    let Shared { journal, metrics, clock, .. } = &*dispatch.shared;
+    log::printable(&format!("warning: a message of the queue is set aside: {why}"));
+    journal.set_aside(why, message.content.as_deref().unwrap_or_default(), clock.time_of_day().seconds());
+    journal.sync().await;
+    metrics.message("set-aside");
+    if let Err(why) = queue.set_aside(message).await {
+        metrics.problem("queue");
+        log::printable(&format!("warning: {why}"));
+    }
+}
+
+/// Deletes a message once what it says is kept and in the audit file. Until then its time is renewed.
+async fn delete_once_kept(queue: &Queue, dispatch: &Dispatch, mut message: Message, mut kept: mpsc::Receiver<()>) {
     let metrics = &dispatch.shared.metrics;
-    let notices = match read {
-        Ok(notices) => notices,
-        Err(why) => {
-            log::printable(&format!("warning: a message of the queue is set aside: {why}"));
-            let content = message.content.as_deref().unwrap_or_default();
-            journal.set_aside(&why, content, dispatch.shared.clock.time_of_day().seconds());
-            journal.sync().await;
-            metrics.message("set-aside");
-            if let Err(why) = queue.set_aside(&message).await {
-                metrics.problem("queue");
-                log::printable(&format!("warning: {why}"));
-            }
-            return;
-        }
-    };
-    metrics.message(if notices.notices.is_empty() { "left-out" } else { "applied" });
     let work = async {
-        dispatch.pass_on(notices).await;
-        journal.sync().await;
+        let _ = kept.recv().await;
+        dispatch.shared.journal.sync().await;
     };
     tokio::pin!(work);
-    let mut renewals = interval(INVISIBLE / 2);
-    renewals.tick().await;
+    let mut renewals = interval_at(Instant::now() + INVISIBLE / 2, INVISIBLE / 2);
     loop {
-        tokio::select! {
+        let renewed = tokio::select! {
             () = &mut work => break,
-            _ = renewals.tick() => {
-                if let Err(why) = queue.renew(&mut message).await {
-                    metrics.problem("queue");
-                    log::printable(&format!("warning: {why}"));
-                }
-            }
+            _ = renewals.tick() => queue.renew(&mut message).await,
+        };
+        if let Err(why) = renewed {
+            metrics.problem("queue");
+            log::printable(&format!("warning: {why}"));
         }
     }
     // If that fails, the message appears again, and says nothing new.

@@ -11,7 +11,7 @@ pub mod config;
 pub mod delivery;
 pub mod events;
 pub mod file;
-pub(crate) mod hexadecimal;
+pub mod hexadecimal;
 pub mod message;
 pub mod record;
 pub mod secret;

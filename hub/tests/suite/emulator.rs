@@ -100,6 +100,7 @@ fn an_approval_inside_counts_outside_and_the_other_way_round() {
     let config = hub.read("hub.toml").replace("approve = \"arm\"", "approve = \"never\"");
     std::fs::write(hub.path("hub.toml"), config).expect("written");
     hub.start();
+    hub.await_record("the announcement", |record| record["record"] == "change");
     let (_watcher, await_text) = watch(&hub, &emulator, "sample");
     await_text("\"record\":\"approval\"");
     await_text("\"change\":\"completed\"");

@@ -3,6 +3,8 @@
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -16,17 +18,32 @@ use tempfile::TempDir;
 
 pub(crate) const SUBSCRIPTION: &str = "00000000-0000-0000-0000-000000000000";
 
-/// The queue of a test, in an Azurite of its own.
+/// A queue of a test's own. The tests that run at a time share one Azurite.
 pub(crate) struct TestQueue {
     pub(crate) url: String,
+    _azurite: Arc<Azurite>,
+}
+
+struct Azurite {
+    port: u16,
     _process: Process,
 }
 
 impl TestQueue {
     pub(crate) fn start() -> Self {
-        let url = |port: u16| format!("http://127.0.0.1:{port}/devstoreaccount1/events");
-        let (process, port) = azurite("queue", |port| request("PUT", &url(port), None).is_some());
-        Self { url: url(port), _process: process }
+        static RUNNING: Mutex<Weak<Azurite>> = Mutex::new(Weak::new());
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let url = |port: u16, name: &str| format!("http://127.0.0.1:{port}/devstoreaccount1/{name}");
+        let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+        let azurite = running.upgrade().unwrap_or_else(|| {
+            let (process, port) = azurite("queue", |port| request("PUT", &url(port, "first"), None).is_some());
+            Arc::new(Azurite { port, _process: process })
+        });
+        *running = Arc::downgrade(&azurite);
+        drop(running);
+        let url = url(azurite.port, &format!("events{}", NUMBER.fetch_add(1, Ordering::Relaxed)));
+        request("PUT", &url, None).expect("an answer");
+        Self { url, _azurite: azurite }
     }
 
     /// Sends a message as Event Grid does: its JSON in Base64.
