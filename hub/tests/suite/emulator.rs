@@ -53,7 +53,7 @@ fn changes(hub: &Hub) -> Vec<String> {
 #[test]
 fn an_event_is_drained_for_approved_and_recovered_from_although_messages_repeat() {
     let queue = TestQueue::start();
-    let faults = ["--fault", "message.repeated", "--speed", "30"];
+    let faults = ["--fault", "message.repeated", "--speed", "5"];
     let emulator = Emulator::start("user-reboot", Some(&queue), &faults);
     let mut hub = Hub::new(&emulator.management, Some(&queue), "reconcile = \"1s\"");
     hub.start();
@@ -69,7 +69,7 @@ fn an_event_is_drained_for_approved_and_recovered_from_although_messages_repeat(
 fn lost_messages_and_a_quota_cost_time_and_not_the_event() {
     let queue = TestQueue::start();
     let faults =
-        ["--fault", "message.lost", "--fault", "graph.status:429@1", "--fault", "arm.status:503@1", "--speed", "30"];
+        ["--fault", "message.lost", "--fault", "graph.status:429@1", "--fault", "arm.status:503@1", "--speed", "5"];
     let emulator = Emulator::start("user-reboot", Some(&queue), &faults);
     let mut hub = Hub::new(&emulator.management, Some(&queue), "reconcile = \"1s\"");
     hub.start();
@@ -95,7 +95,7 @@ fn watch(hub: &Hub, emulator: &Emulator, policy: &str) -> (Process, impl Fn(&str
 fn an_approval_inside_counts_outside_and_the_other_way_round() {
     let queue = TestQueue::start();
     // The watcher approves at once; the hub only watches until then.
-    let emulator = Emulator::start("user-reboot", Some(&queue), &["--speed", "30"]);
+    let emulator = Emulator::start("user-reboot", Some(&queue), &["--speed", "5"]);
     let mut hub = Hub::new(&emulator.management, Some(&queue), "");
     let config = hub.read("hub.toml").replace("approve = \"arm\"", "approve = \"never\"");
     std::fs::write(hub.path("hub.toml"), config).expect("written");
@@ -110,7 +110,7 @@ fn an_approval_inside_counts_outside_and_the_other_way_round() {
 
     // The hub approves; the watcher only watches.
     let queue = TestQueue::start();
-    let emulator = Emulator::start("user-reboot", Some(&queue), &["--speed", "30"]);
+    let emulator = Emulator::start("user-reboot", Some(&queue), &["--speed", "5"]);
     let mut hub = Hub::new(&emulator.management, Some(&queue), "");
     let (_watcher, await_text) = watch(&hub, &emulator, "observe");
     hub.start();
@@ -124,7 +124,7 @@ fn an_approval_inside_counts_outside_and_the_other_way_round() {
 fn an_eviction_whose_message_is_late_is_reported_as_what_it_is() {
     let queue = TestQueue::start();
     // Thirty seconds of notice, of which none is left.
-    let emulator = Emulator::start("preempt", Some(&queue), &["--fault", "message.late:5@1", "--speed", "30"]);
+    let emulator = Emulator::start("preempt", Some(&queue), &["--fault", "message.late:5@1", "--speed", "5"]);
     // Resource Graph would know.
     let mut hub = Hub::new(&emulator.management, Some(&queue), "reconcile = \"1h\"");
     wait::until("the late messages", || (queue.length() > 1).then_some(()));
