@@ -30,6 +30,7 @@ import agents
 import bare_metal
 import collectd
 import corpus
+import documented
 import kept_abi
 import packages
 from toolbox import (CXX_HEADERS, HEADER, HERE, INCLUDE, LIBRARY, POSIX, PROGRAMS, ROOT, TARGET, WARNINGS, WORK, Failed, abi, compile,
@@ -495,48 +496,14 @@ def old_programs():
 @check
 def readme():
     """The programs of docs/c.md and the snippets of README.md compile, and print what is expected."""
-    def block(page, language):
-        return re.search(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), re.S).group(1)
-
-    def prints(name, compiler, program, expected):
-        source, prefix = WORK / name, installed()
-        source.write_text(program)
-        run(*compiler, *WARNINGS, source, "-o", WORK / "readme", *pkg_config(prefix), f"-Wl,-rpath,{prefix}/lib")
-        printed = run(WORK / "readme")
-        expect(printed == expected, printed)
-
-    c, cpp = ("gcc", "-std=c99"), ("g++", "-std=c++17")
-    prints("readme.c", c, block("docs/c.md", "c"), "C7061BAC: approve, short interruption\n")
-    prints("readme.cc", cpp, block("docs/c.md", "cpp"), "C7061BAC\n")
-    body = r'"{\"Events\":[{\"EventId\":\"a\"}]}"'
-    prints("readme.c", c, "#include <scheduled_events.h>\n#include <stdio.h>\n#include <string.h>\nint main(void) {\n"
-           f"const char *body = {body};\nsize_t body_len = strlen(body);\nschedev_document document;\n"
-           "schedev_event_cursor cursor = SCHEDEV_CURSOR_INIT;\nschedev_event event;\nschedev_error error;\n"
-           f"{block('README.md', 'c')}}}\n", "a\n")
-    prints("readme.cc", cpp, "#include <scheduled_events_document.hpp>\n#include <iostream>\nint main() {\n"
-           f"const char *body = {body};\n{block('README.md', 'cpp')}}}\n", "a\n")
-    return "as documented"
+    prefix = installed()
+    return documented.check_pages(pkg_config(prefix), prefix)
 
 
 @check
 def header_examples():
     """The two programs in the header's opening comment compile."""
-    opening = HEADER.read_text().partition("*/")[0]
-    blocks = re.findall(r"^ \*\n((?: \*     .*\n)+)", opening, re.M)
-    expect(len(blocks) == 2, f"{len(blocks)} examples")
-    agent, reader = (re.sub(r"^ \*     ", "  ", block, flags=re.M) for block in blocks)
-    own = ("int64_t now_ms(void);\nvoid sleep_until_ms(int64_t);\nvoid drain(void);\nvoid return_to_service(void);\n"
-           "void report(const schedev_step *);\nbool exchange(const schedev_step *, schedev_response *);\n")
-    source = WORK / "opening.c"
-    source.write_text(f"#include <scheduled_events.h>\n#include <stdio.h>\n{own}"
-                      "schedev_status agent(void *, schedev_names, schedev_response);\n"
-                      "schedev_status agent(void *memory, schedev_names names, schedev_response response) {\n"
-                      f"{agent}  return status;\n}}\n"
-                      "int reader(const char *, size_t);\n"
-                      f"int reader(const char *body, size_t body_len) {{\n{reader}  return 0;\n}}\n")
-    for compiler in ("gcc", "clang"):
-        run(compiler, "-std=c99", *WARNINGS, f"-I{INCLUDE}", "-c", source, "-o", "/dev/null")
-    return "2 examples"
+    return documented.check_header()
 
 
 def bench():
