@@ -65,7 +65,8 @@ fn pass_time(protocol: &Protocol, world: &mut World, event: usize) {
             // A machine that ended for good before the decision is never ready.
             let lives = |machine: &usize| world.presence[*machine].is_alive();
             let is_decided = world.event_registers[event].current.go.is_some();
-            if !machines.iter().all(lives) && !(is_decided && machines.iter().any(lives)) {
+            let can_be_approved = machines.iter().all(lives) || is_decided && machines.iter().any(lives);
+            if !can_be_approved {
                 world.apply(protocol, Action::NotBefore(event));
             }
         }

@@ -161,7 +161,7 @@ impl Protocol {
                 let register = moment.group_registers[self.group_of(part, index)].read(moment.outcome);
                 progress.saw_group(index, self.shown(register));
             }
-            Step::LookAtMembers => progress.saw_members(self.seen(part, &moment.silent)),
+            Step::LookAtMembers => progress.saw_members(self.seen(part, moment.silent)),
             Step::ChangeEvent(_) | Step::ChangeGroup(..) | Step::Answer(_) => {}
         }
     }
@@ -229,7 +229,7 @@ impl Protocol {
             let is_new = matches!(change, GroupChange::Claim { event_id, slots, .. } if !before.has(event_id, slots));
             // Between a look and a swap that are apart a machine can fall silent.
             if is_new && self.setup.atomic {
-                taken.exceeds = self.exceeds(part, at, &register.current, &moment.silent);
+                taken.exceeds = self.exceeds(part, at, &register.current, moment.silent);
                 taken.overtakes = self.overtaken(moment, at, &before);
             }
         }
@@ -281,7 +281,7 @@ impl Protocol {
     }
 
     /// What is seen of the machines of each of a part's groups.
-    fn seen(&self, part: &Part, silent: &[bool; MACHINES]) -> Arc<[Seen]> {
+    fn seen(&self, part: &Part, silent: [bool; MACHINES]) -> Arc<[Seen]> {
         let seen = |index: usize| {
             let (members, limit) = &self.setup.groups[self.group_of(part, index)];
             let counts = |machine: &&usize| silent[**machine] && self.setup.has(Rule::SilenceCounts);
@@ -291,7 +291,7 @@ impl Protocol {
     }
 
     /// Whether more machines hold slots or are silent than may, and others than those of this part's event.
-    fn exceeds(&self, part: &Part, at: usize, register: &GroupRegister, silent: &[bool; MACHINES]) -> bool {
+    fn exceeds(&self, part: &Part, at: usize, register: &GroupRegister, silent: [bool; MACHINES]) -> bool {
         let (members, limit) = &self.setup.groups[at];
         let held = register.held();
         let is_out = |machine: &&usize| silent[**machine] || held.contains(&name(**machine));

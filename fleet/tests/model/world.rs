@@ -8,6 +8,7 @@ use std::hash::{Hash, Hasher};
 use scheduled_events_fleet::gate::{EventRegister, GroupChange, GroupRegister};
 use scheduled_events_fleet::names::Name;
 
+use crate::kept::Kept;
 use crate::state::{Action, Broken, Involvement, Outcome, Phase, Presence, Register, Rule, Setup, Status};
 use crate::state::{EVENTS, GROUPS, MACHINES, event_id, name};
 use crate::step::{Kind, Moment, Protocol, Taken};
@@ -59,7 +60,9 @@ impl Hash for World {
         let Broken { s1, s2, s3, s4, s5, l2, l3 } = self.broken;
         let flags = [s1, s2, s3, s4, s5, l2, l3].into_iter().chain(self.leaving).chain(self.posted);
         flags.for_each(|flag| pack(flag.into(), 1));
-        [self.crashes, self.deaths, self.losses, self.silences].iter().for_each(|left| pack(*left, 3));
+        for left in [self.crashes, self.deaths, self.losses, self.silences] {
+            pack(left, 3);
+        }
         state.write_u128(packed);
     }
 }
@@ -171,9 +174,8 @@ impl World {
             actions.push(Action::ReleaseEarly(machine, event));
         }
         match involved.phase {
-            Phase::NotConcerned | Phase::Done => {}
             Phase::Releasing if has_daemon => actions.push(Action::Step(machine, event, Outcome::Usual)),
-            Phase::Releasing => {}
+            Phase::NotConcerned | Phase::Releasing | Phase::Done => {}
             Phase::Lost if is_over && !setup.has(Rule::NoGhosts) => {}
             // The watcher ends what it does about an event that is over.
             _ if is_over => actions.push(Action::Recover(machine, event)),
@@ -322,7 +324,7 @@ impl World {
     /// The processes of a machine are started again. The application stays as it is, until it is prepared again.
     fn restart(&mut self, machine: usize, state_kept: bool, phase: Phase) {
         for involved in &mut self.involved[machine] {
-            involved.progress = Default::default();
+            involved.progress = Kept::default();
             involved.phase = match involved.phase {
                 Phase::NotConcerned | Phase::Done => involved.phase,
                 // The audit file shows that the machine has recovered.
