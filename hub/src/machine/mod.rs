@@ -2,65 +2,41 @@
 //! own, so that none waits for another one's command.
 //!
 //! The session is the one of the command: the same policy, the same decisions, the same records. It gets notifications where a
-//! watcher's gets documents.
+//! watcher's gets documents. `commands` has what runs for the machine.
+
+mod commands;
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use scheduled_events::hooks::{CommandEvent, CommandLine, CommandOutcome, RunningCommand, log_refused};
+use scheduled_events::hooks::CommandOutcome;
 use scheduled_events::limits::COMMAND_TIME;
 use scheduled_events::record::{EventRecord, GateOutcome, HookOutcome, Record, event_key};
 use scheduled_events_core::{
     AnswerOutcome, Arrival, Cause, Change, Decision, EventOrder, GateAnswer, GatePhase, NotificationOutcome,
     Preparation, Report, RequestOutcome, Response, Session, SessionConfig, SessionSource, Step, TrackedEvent,
-    UnixMillis, UnixSeconds, VmNames, Waiting,
+    UnixMillis, VmNames, Waiting,
 };
 use scheduled_events_fleet::log;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use crate::azure::arm::ArmError;
 use crate::config::Approve;
-use crate::hooks::Permit;
 use crate::message::{Done, Message};
 use crate::notice::{Notice, with_notification};
 use crate::shared::Shared;
 use crate::store::{Entry, MachineFacts, Saved, SavedEvent, StoreError};
+use commands::{Cancelled, Commands, Hook, Kind};
 
 /// How many events of one machine are tracked at a time. Azure was never seen to announce more than two.
 pub const EVENTS: usize = 8;
 
 /// The session of one machine.
 type MachineSession = Session<EVENTS>;
-
-/// What runs for an attempt.
-enum Running {
-    /// A command that waits for its turn.
-    Waiting { hook: Hook, task: JoinHandle<()> },
-    /// A command.
-    Command { hook: Hook, command: RunningCommand, _permit: Permit },
-    /// A question to the gate.
-    Question { phase: GatePhase, event: EventRecord, task: JoinHandle<()> },
-}
-
-/// A command to be run.
-#[derive(Clone)]
-struct Hook {
-    kind: Kind,
-    /// The event that it is for, and the others that ended, for a recovery.
-    events: Vec<EventRecord>,
-    deadline: Option<Duration>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Prepare { by_last_call: bool },
-    Recover,
-}
 
 /// A machine.
 pub struct Machine {
@@ -70,7 +46,7 @@ pub struct Machine {
     /// The open events, and those that the machine is not recovered from, by their keys.
     events: BTreeMap<String, Known>,
     entry: Entry,
-    running: HashMap<u32, Running>,
+    commands: Commands,
     /// The ids in the approval in progress.
     posted: Vec<String>,
     gate_answers: HashMap<(String, GatePhase), GateAnswer>,
@@ -98,11 +74,11 @@ impl Machine {
         let (sender, inbox) = mpsc::unbounded_channel();
         let machine = Self {
             session: new_session(&shared, &facts)?,
+            commands: Commands::new(shared.clone(), sender.clone()),
             shared,
             facts,
             events: BTreeMap::new(),
             entry: Entry::default(),
-            running: HashMap::new(),
             posted: Vec::new(),
             gate_answers: HashMap::new(),
             pending: Vec::new(),
@@ -165,7 +141,7 @@ impl Machine {
                 }
                 return self.shared.store.remove(&mut self.entry, &self.facts.resource_id).await;
             }
-            if self.is_stopping && self.running.is_empty() {
+            if self.is_stopping && self.commands.is_empty() {
                 return Ok(());
             }
             let wait = Duration::from_millis(until.millis_since(self.shared.clock.now()));
@@ -177,7 +153,7 @@ impl Machine {
     }
 
     fn is_over(&self) -> bool {
-        self.running.is_empty()
+        self.commands.is_empty()
             && self.session.is_idle()
             && !self.session.awaits_answer()
             && self.events.values().all(|known| known.order.is_over())
@@ -245,9 +221,17 @@ impl Machine {
                 }
                 Step::Gate { event, phase, attempt } => {
                     let event = event_of(&self.events, event);
-                    self.ask(phase, event, attempt);
+                    self.commands.ask(phase, event, attempt, &self.facts);
                 }
-                Step::Cancel { attempt } => self.cancel(attempt).await?,
+                Step::Cancel { attempt } => match self.commands.cancel(attempt) {
+                    Some(Cancelled::Hook(hook)) => {
+                        self.ended(attempt, &hook, &CommandOutcome::Cancelled, now).await?;
+                    }
+                    Some(Cancelled::Question) => {
+                        let _ = self.session.gate_answered(attempt, GateAnswer::Closed, now);
+                    }
+                    None => {}
+                },
                 Step::Post { .. } => {
                     self.posted = self.session.posted().map(ToString::to_string).collect();
                     self.save().await?;
@@ -265,20 +249,18 @@ impl Machine {
                 self.on_notice(&notice, arrival, now);
                 self.pending.extend(done);
             }
-            Message::Permit { attempt, permit } => self.on_permit(attempt, permit),
-            Message::Command { attempt, event } => self.on_command(attempt, event, now).await?,
+            Message::Permit { attempt, permit } => self.commands.on_permit(attempt, permit, &self.facts),
+            Message::Command { attempt, event } => {
+                if let Some((hook, ended)) = self.commands.on_event(attempt, event, &self.facts) {
+                    self.ended(attempt, &hook, &ended, now).await?;
+                }
+            }
             Message::Gate { attempt, answer } => self.on_gate(attempt, answer, now),
             Message::Approved(result) => self.on_approval(&result, now).await?,
             Message::Agent(has_agent) => self.set_agent(has_agent),
             Message::Stop => {
                 self.is_stopping = true;
-                for running in self.running.values() {
-                    match running {
-                        Running::Command { command, .. } => command.terminate(),
-                        Running::Waiting { task, .. } | Running::Question { task, .. } => task.abort(),
-                    }
-                }
-                self.running.retain(|_, running| matches!(running, Running::Command { .. }));
+                self.commands.stop();
             }
         }
         Ok(())
@@ -318,94 +300,24 @@ impl Machine {
         self.facts.has_agent = has_agent;
         // What this hub has prepared for it still recovers from: only a machine that is in service changes hands.
         if self.session.out_of_service_since().is_none()
-            && self.running.is_empty()
+            && self.commands.is_empty()
             && let Ok(session) = new_session(&self.shared, &self.facts)
         {
             self.session = session;
         }
     }
 
-    /// Starts a command once it is its turn.
+    /// Starts a command, if there is one for this.
     async fn start(&mut self, hook: Hook, attempt: u32) -> Result<(), StoreError> {
-        if self.command(hook.kind).is_none() {
-            let outcome = HookOutcome::NoCommand;
-            let (is_preparation, now) = (hook.kind != Kind::Recover, self.shared.clock.now());
-            let answer = if is_preparation {
-                self.session.prepared(attempt, Preparation::Failed)
-            } else {
-                self.session.recovered(attempt, true, now)
-            };
-            return self.answered(answer, outcome, &hook).await;
+        if self.commands.has(hook.kind) {
+            self.commands.start(hook, attempt);
+            return Ok(());
         }
-        // A recovery waits for all preparations that wait.
-        let due =
-            if hook.kind == Kind::Recover { None } else { Some(hook.events[0].not_before.unwrap_or(UnixSeconds(0))) };
-        let (pool, sender) = (self.shared.pool.clone(), self.sender.clone());
-        let task = tokio::task::spawn_local(async move {
-            let permit = pool.enter(due).await;
-            let _ = sender.send(Message::Permit { attempt, permit });
-        });
-        self.running.insert(attempt, Running::Waiting { hook, task });
-        Ok(())
-    }
-
-    fn command(&self, kind: Kind) -> Option<&CommandLine> {
-        let hooks = &self.shared.config.hooks;
-        if kind == Kind::Recover { hooks.recover.as_ref() } else { hooks.prepare.as_ref() }
-    }
-
-    fn on_permit(&mut self, attempt: u32, permit: Permit) {
-        let Some(Running::Waiting { hook, .. }) = self.running.remove(&attempt) else { return };
-        let Some(command) = self.command(hook.kind).cloned() else { return };
-        let MachineFacts { resource_id, name, location, zone, .. } = &self.facts;
-        let place = [("resource_id", resource_id), ("machine", name), ("location", location), ("zone", zone)];
-        let members = place.map(|(name, value)| (name, value.as_str()));
-        let names = place.map(|(name, _)| format!("SCHEDULED_EVENTS_{}", name.to_ascii_uppercase()));
-        let mut variables: Vec<(&str, &str)> =
-            names.iter().zip(members).map(|(name, (_, value))| (name.as_str(), value)).collect();
-        let attempt_text = attempt.to_string();
-        variables.push(("SCHEDULED_EVENTS_ATTEMPT", &attempt_text));
-        let printable = |event: &EventRecord| scheduled_events_core::record::Printable(&event.event_id).to_string();
-        let ids = hook.events.iter().map(printable).collect::<Vec<_>>().join("\n");
-        match hook.kind {
-            Kind::Recover => variables.push(("SCHEDULED_EVENTS_EVENT_IDS", &ids)),
-            Kind::Prepare { by_last_call: true } => variables.push(("SCHEDULED_EVENTS_LAST_CALL", "1")),
-            Kind::Prepare { by_last_call: false } => {}
-        }
-        let deadline = hook.deadline.and_then(|time| Instant::now().checked_add(time));
-        // It reports from threads of its own.
-        let (reports, mut reported) = mpsc::unbounded_channel();
-        let sender = self.sender.clone();
-        tokio::task::spawn_local(async move {
-            while let Some(event) = reported.recv().await {
-                let _ = sender.send(Message::Command { attempt, event });
-            }
-        });
-        let on_event = move |event| drop(reports.send(event));
-        let command = command.start_with_members(&hook.events[0], &members, &variables, deadline, on_event);
-        self.running.insert(attempt, Running::Command { hook, command, _permit: permit });
-    }
-
-    async fn on_command(&mut self, attempt: u32, event: CommandEvent, now: UnixMillis) -> Result<(), StoreError> {
-        let Some(Running::Command { hook, .. }) = self.running.get(&attempt) else { return Ok(()) };
-        let label = format!("{} {}", hook.kind.word(), self.facts.name);
-        let diagnose = |severity: &str, text: &str| log::printable(&format!("{severity}: {text}"));
-        let ended = match event {
-            CommandEvent::Ended(ended) => ended,
-            CommandEvent::Line(line) => {
-                log::printable(&format!("{label}: {line}"));
-                return Ok(());
-            }
-            CommandEvent::Refused(why) => {
-                log_refused(&label, &why, diagnose);
-                return Ok(());
-            }
+        let answer = match hook.kind {
+            Kind::Recover => self.session.recovered(attempt, true, self.shared.clock.now()),
+            Kind::Prepare { .. } => self.session.prepared(attempt, Preparation::Failed),
         };
-        ended.log(&label, diagnose);
-        match self.running.remove(&attempt) {
-            Some(Running::Command { hook, .. }) => self.ended(attempt, &hook, &ended, now).await,
-            _ => Ok(()),
-        }
+        self.answered(answer, HookOutcome::NoCommand, &hook).await
     }
 
     async fn ended(
@@ -453,18 +365,8 @@ impl Machine {
         Ok(())
     }
 
-    fn ask(&mut self, phase: GatePhase, event: EventRecord, attempt: u32) {
-        let (gates, facts, sender) = (self.shared.gates.clone(), self.facts.clone(), self.sender.clone());
-        let question = event.clone();
-        let task = tokio::task::spawn_local(async move {
-            let answer = gates.ask(phase, &facts, &question).await;
-            let _ = sender.send(Message::Gate { attempt, answer });
-        });
-        self.running.insert(attempt, Running::Question { phase, event, task });
-    }
-
     fn on_gate(&mut self, attempt: u32, answer: GateAnswer, now: UnixMillis) {
-        let Some(Running::Question { phase, event, .. }) = self.running.remove(&attempt) else { return };
+        let Some((phase, event)) = self.commands.answered(attempt) else { return };
         if self.session.gate_answered(attempt, answer, now) != AnswerOutcome::Accepted {
             return;
         }
@@ -473,27 +375,6 @@ impl Machine {
         if self.gate_answers.insert(key, answer) != Some(answer) {
             self.report(&Reported::Gate(phase, answer.into(), event));
         }
-    }
-
-    async fn cancel(&mut self, attempt: u32) -> Result<(), StoreError> {
-        let now = self.shared.clock.now();
-        if let Some(Running::Command { command, .. }) = self.running.get(&attempt) {
-            // Its end is reported by itself.
-            command.cancel();
-            return Ok(());
-        }
-        match self.running.remove(&attempt) {
-            Some(Running::Waiting { hook, task }) => {
-                task.abort();
-                self.ended(attempt, &hook, &CommandOutcome::Cancelled, now).await?;
-            }
-            Some(Running::Question { task, .. }) => {
-                task.abort();
-                let _ = self.session.gate_answered(attempt, GateAnswer::Closed, now);
-            }
-            Some(Running::Command { .. }) | None => {}
-        }
-        Ok(())
     }
 
     /// Sends the approval in progress.
@@ -625,15 +506,6 @@ impl Known {
     fn saved(&self) -> SavedEvent {
         let (message, resource_id) = (self.message.to_string(), self.resource_id.clone());
         SavedEvent { key: event_key(&self.event.event_id), message, resource_id, order: self.order }
-    }
-}
-
-impl Kind {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Prepare { .. } => "prepare",
-            Self::Recover => "recover",
-        }
     }
 }
 

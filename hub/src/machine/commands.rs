@@ -1,0 +1,213 @@
+//! What runs for a machine: its commands, those that wait for their turn, and its questions to the gate.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use scheduled_events::hooks::{CommandEvent, CommandLine, CommandOutcome, RunningCommand, log_refused};
+use scheduled_events::record::EventRecord;
+use scheduled_events_core::record::Printable;
+use scheduled_events_core::{GatePhase, UnixSeconds};
+use scheduled_events_fleet::log;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::hooks::Permit;
+use crate::message::Message;
+use crate::shared::Shared;
+use crate::store::MachineFacts;
+
+/// What runs for a machine, by attempt.
+pub(super) struct Commands {
+    shared: Rc<Shared>,
+    sender: mpsc::UnboundedSender<Message>,
+    running: HashMap<u32, Running>,
+}
+
+/// What runs for an attempt.
+enum Running {
+    /// A command that waits for its turn.
+    Waiting { hook: Hook, task: JoinHandle<()> },
+    /// A command.
+    Command { hook: Hook, command: RunningCommand, _permit: Permit },
+    /// A question to the gate.
+    Question { phase: GatePhase, event: EventRecord, task: JoinHandle<()> },
+}
+
+/// A command to be run.
+#[derive(Clone)]
+pub(super) struct Hook {
+    pub(super) kind: Kind,
+    /// The event that it is for, and the others that ended, for a recovery.
+    pub(super) events: Vec<EventRecord>,
+    pub(super) deadline: Option<Duration>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Prepare { by_last_call: bool },
+    Recover,
+}
+
+impl Kind {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Prepare { .. } => "prepare",
+            Self::Recover => "recover",
+        }
+    }
+}
+
+/// What was ended at once.
+pub(super) enum Cancelled {
+    /// A command that had not begun.
+    Hook(Hook),
+    /// A question.
+    Question,
+}
+
+impl Commands {
+    pub(super) fn new(shared: Rc<Shared>, sender: mpsc::UnboundedSender<Message>) -> Self {
+        Self { shared, sender, running: HashMap::new() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.running.is_empty()
+    }
+
+    /// Whether the configuration has a command of this kind.
+    pub(super) fn has(&self, kind: Kind) -> bool {
+        self.command(kind).is_some()
+    }
+
+    fn command(&self, kind: Kind) -> Option<&CommandLine> {
+        let hooks = &self.shared.config.hooks;
+        if kind == Kind::Recover { hooks.recover.as_ref() } else { hooks.prepare.as_ref() }
+    }
+
+    /// Waits for the command's turn, which is reported.
+    pub(super) fn start(&mut self, hook: Hook, attempt: u32) {
+        // A recovery waits for all preparations that wait.
+        let first = hook.events.first().and_then(|event| event.not_before);
+        let due = if hook.kind == Kind::Recover { None } else { Some(first.unwrap_or(UnixSeconds(0))) };
+        let (pool, sender) = (self.shared.pool.clone(), self.sender.clone());
+        let task = tokio::task::spawn_local(async move {
+            let permit = pool.enter(due).await;
+            let _ = sender.send(Message::Permit { attempt, permit });
+        });
+        self.running.insert(attempt, Running::Waiting { hook, task });
+    }
+
+    /// Starts the command, whose turn it is.
+    pub(super) fn on_permit(&mut self, attempt: u32, permit: Permit, facts: &MachineFacts) {
+        let Some(Running::Waiting { hook, .. }) = self.running.remove(&attempt) else { return };
+        let (Some(command), Some(event)) = (self.command(hook.kind).cloned(), hook.events.first()) else { return };
+        let MachineFacts { resource_id, name, location, zone, .. } = facts;
+        let place = [("resource_id", resource_id), ("machine", name), ("location", location), ("zone", zone)];
+        let members = place.map(|(name, value)| (name, value.as_str()));
+        let names = place.map(|(name, _)| format!("SCHEDULED_EVENTS_{}", name.to_ascii_uppercase()));
+        let mut variables: Vec<(&str, &str)> =
+            names.iter().zip(members).map(|(name, (_, value))| (name.as_str(), value)).collect();
+        let attempt_text = attempt.to_string();
+        variables.push(("SCHEDULED_EVENTS_ATTEMPT", &attempt_text));
+        let ids: Vec<_> = hook.events.iter().map(|event| Printable(&event.event_id).to_string()).collect();
+        let ids = ids.join("\n");
+        match hook.kind {
+            Kind::Recover => variables.push(("SCHEDULED_EVENTS_EVENT_IDS", &ids)),
+            Kind::Prepare { by_last_call: true } => variables.push(("SCHEDULED_EVENTS_LAST_CALL", "1")),
+            Kind::Prepare { by_last_call: false } => {}
+        }
+        let deadline = hook.deadline.and_then(|time| Instant::now().checked_add(time));
+        // It reports from threads of its own.
+        let (reports, mut reported) = mpsc::unbounded_channel();
+        let sender = self.sender.clone();
+        tokio::task::spawn_local(async move {
+            while let Some(event) = reported.recv().await {
+                let _ = sender.send(Message::Command { attempt, event });
+            }
+        });
+        let on_event = move |event| drop(reports.send(event));
+        let command = command.start_with_members(event, &members, &variables, deadline, on_event);
+        self.running.insert(attempt, Running::Command { hook, command, _permit: permit });
+    }
+
+    /// Logs what a command did. Returns it once it has ended.
+    pub(super) fn on_event(
+        &mut self,
+        attempt: u32,
+        event: CommandEvent,
+        facts: &MachineFacts,
+    ) -> Option<(Hook, CommandOutcome)> {
+        let Some(Running::Command { hook, .. }) = self.running.get(&attempt) else { return None };
+        let label = format!("{} {}", hook.kind.word(), facts.name);
+        let diagnose = |severity: &str, text: &str| log::printable(&format!("{severity}: {text}"));
+        match event {
+            CommandEvent::Line(line) => log::printable(&format!("{label}: {line}")),
+            CommandEvent::Refused(why) => log_refused(&label, &why, diagnose),
+            CommandEvent::Ended(ended) => {
+                ended.log(&label, diagnose);
+                if let Some(Running::Command { hook, .. }) = self.running.remove(&attempt) {
+                    return Some((hook, ended));
+                }
+            }
+        }
+        None
+    }
+
+    /// Asks the gate, whose answer is reported.
+    pub(super) fn ask(&mut self, phase: GatePhase, event: EventRecord, attempt: u32, facts: &MachineFacts) {
+        let (gates, facts, sender) = (self.shared.gates.clone(), facts.clone(), self.sender.clone());
+        let question = event.clone();
+        let task = tokio::task::spawn_local(async move {
+            let answer = gates.ask(phase, &facts, &question).await;
+            let _ = sender.send(Message::Gate { attempt, answer });
+        });
+        self.running.insert(attempt, Running::Question { phase, event, task });
+    }
+
+    /// The question that was answered, if it was not cancelled meanwhile.
+    pub(super) fn answered(&mut self, attempt: u32) -> Option<(GatePhase, EventRecord)> {
+        match self.running.remove(&attempt)? {
+            Running::Question { phase, event, .. } => Some((phase, event)),
+            other => {
+                self.running.insert(attempt, other);
+                None
+            }
+        }
+    }
+
+    /// Ends what runs for an attempt. The end of a command that runs is reported later.
+    pub(super) fn cancel(&mut self, attempt: u32) -> Option<Cancelled> {
+        match self.running.remove(&attempt)? {
+            Running::Waiting { hook, task } => {
+                task.abort();
+                Some(Cancelled::Hook(hook))
+            }
+            Running::Question { task, .. } => {
+                task.abort();
+                Some(Cancelled::Question)
+            }
+            running @ Running::Command { .. } => {
+                if let Running::Command { command, .. } = &running {
+                    command.cancel();
+                }
+                self.running.insert(attempt, running);
+                None
+            }
+        }
+    }
+
+    /// Ends everything: the hub stops.
+    pub(super) fn stop(&mut self) {
+        self.running.retain(|_, running| match running {
+            Running::Command { command, .. } => {
+                command.terminate();
+                true
+            }
+            Running::Waiting { task, .. } | Running::Question { task, .. } => {
+                task.abort();
+                false
+            }
+        });
+    }
+}
