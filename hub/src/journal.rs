@@ -1,12 +1,15 @@
 //! The audit file of all machines, and the log.
 
 use std::cell::{Cell, RefCell};
-use std::path::Path;
+use std::collections::HashMap;
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use scheduled_events::audit::Audit;
-use scheduled_events::record::{EventRecord, Record, TimedRecord};
+use scheduled_events::record::{EventRecord, Record, TimedRecord, write_json};
 use scheduled_events_core::UnixSeconds;
 use scheduled_events_core::record::EventMembers;
 use scheduled_events_fleet::log;
@@ -19,6 +22,8 @@ pub struct Journal {
     /// Who waits for a sync that has not begun.
     waiting: RefCell<Vec<oneshot::Sender<()>>>,
     is_syncing: Cell<bool>,
+    /// The machines whose records are also in a file of their own, and that file.
+    copies: RefCell<HashMap<String, PathBuf>>,
 }
 
 /// A record of one machine.
@@ -48,13 +53,35 @@ impl Journal {
     /// A sentence about the file.
     pub fn open(path: &Path) -> Result<Self, String> {
         let audit = Audit::open(path, |note| log::printable(&format!("{}: {note}", note.severity().word())))?;
-        Ok(Self { audit: Arc::new(audit), waiting: RefCell::default(), is_syncing: Cell::default() })
+        Ok(Self {
+            audit: Arc::new(audit),
+            waiting: RefCell::default(),
+            is_syncing: Cell::default(),
+            copies: RefCell::default(),
+        })
     }
 
     /// Keeps a record of a machine.
     pub fn record(&self, resource_id: &str, record: Record<'_>, time: UnixSeconds) {
         let record = record.at(time);
         self.audit.record_as(&OfMachine { record: &record, resource_id }, time);
+        if let Some(path) = self.copies.borrow().get(resource_id) {
+            let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
+            let written = file.and_then(|file| write_json(&record, file));
+            if let Err(error) = written {
+                log::printable(&format!("error: cannot write {}: {error}", path.display()));
+            }
+        }
+    }
+
+    /// Keeps the records of a machine in this file, too, from now on.
+    pub fn copy(&self, resource_id: &str, path: &Path) {
+        self.copies.borrow_mut().insert(resource_id.to_owned(), path.to_owned());
+    }
+
+    /// Keeps them there no longer.
+    pub fn end_copy(&self, resource_id: &str) {
+        self.copies.borrow_mut().remove(resource_id);
     }
 
     /// Keeps a record about an event of a machine.

@@ -63,7 +63,7 @@ pub async fn run(config: Config) -> Result<(), String> {
     let shared = Rc::new(Shared {
         pool: Pool::new(config.hooks.at_once),
         approvals: Approvals::new(arm.clone()),
-        gates: Gates::new(),
+        gates: Gates::new(&config, &journal)?,
         metrics: Metrics::default(),
         clock: Clock::start(),
         machines: std::cell::RefCell::default(),

@@ -253,6 +253,23 @@ impl Daemon {
         answer
     }
 
+    /// Deletes this machine's register, if it holds no slot: it is a member of the fleet no more. Stop [`Self::maintain`] then, which would
+    /// make it one again. Returns whether that was done.
+    ///
+    /// # Errors
+    /// The engine does not answer.
+    pub async fn leave(&self) -> Result<bool, EngineError> {
+        // The groups are looked at for as long as there may be a slot.
+        if self.has_claimed.get() || self.next_look.get().is_some() {
+            return Ok(false);
+        }
+        let found = self.engine.read(&machine_key(&self.machine)).await?;
+        match found {
+            Some(register) => self.engine.delete(&machine_key(&self.machine), &register.revision).await,
+            None => Ok(true),
+        }
+    }
+
     /// An event that was over came back under its id. What was decided does not count: machines have recovered since.
     async fn forget_decision(&self, id: &str, key: &str) -> Result<(), EngineError> {
         let (register, revision) = store::read::<EventRegister>(&*self.engine, key).await?;

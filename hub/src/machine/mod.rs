@@ -139,6 +139,8 @@ impl Machine {
                     self.on_message(message).await?;
                     continue;
                 }
+                let (gates, id) = (self.shared.gates.clone(), self.facts.resource_id.clone());
+                tokio::task::spawn_local(async move { gates.leave(&id).await });
                 return self.shared.store.remove(&mut self.entry, &self.facts.resource_id).await;
             }
             if self.is_stopping && self.commands.is_empty() {

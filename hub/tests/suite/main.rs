@@ -3,6 +3,7 @@
 mod control;
 mod emulator;
 mod fixture;
+mod gate;
 mod operator;
 mod scale;
 mod stand_by;

@@ -2,10 +2,13 @@
 //!
 //! An approval counts for all machines of an event. So an event is approved once each of its machines is ready: each one has asked for
 //! the approval of the event as it is, and asks again every few seconds for as long as it is ready. The machine that completes them
-//! approves; the others would only repeat it.
+//! approves; the others would only repeat it. With a fleet's gate, that decides: `fleet`.
+
+mod fleet;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -13,7 +16,10 @@ use scheduled_events::record::{EventRecord, event_key};
 use scheduled_events_core::{GateAnswer, GatePhase};
 use tokio::time::Instant;
 
+use crate::config::Config;
+use crate::journal::Journal;
 use crate::store::MachineFacts;
+use fleet::Fleet;
 
 /// A machine that is ready asks again after five seconds. One that has not asked for so long is not ready any more.
 const READY_FOR: Duration = Duration::from_secs(15);
@@ -22,9 +28,10 @@ const READY_FOR: Duration = Duration::from_secs(15);
 const TAKE_OVER_AFTER: Duration = Duration::from_secs(20);
 
 /// The gates of all events.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Gates {
     ready: RefCell<HashMap<String, Ready>>,
+    fleet: Option<Fleet>,
 }
 
 /// The machines of an event that are ready for it, as it is.
@@ -39,17 +46,29 @@ struct Ready {
 }
 
 impl Gates {
-    /// The gates of a hub.
-    pub fn new() -> Rc<Self> {
-        Rc::default()
+    /// The gates of a configuration.
+    ///
+    /// # Errors
+    /// A sentence: the fleet's configuration is invalid.
+    pub fn new(config: &Config, journal: &Rc<Journal>) -> Result<Rc<Self>, String> {
+        let open = |file: &PathBuf| Fleet::open(file, &config.state.join("gate"), journal.clone());
+        let fleet = config.gate.as_ref().map(open).transpose()?;
+        Ok(Rc::new(Self { ready: RefCell::default(), fleet }))
     }
 
     /// Whether a machine may prepare for an event, or the event may be approved as far as this machine is concerned.
-    #[allow(clippy::unused_async)] // A fleet's gate is asked over a network.
     pub async fn ask(&self, phase: GatePhase, machine: &MachineFacts, event: &EventRecord) -> GateAnswer {
-        match phase {
-            GatePhase::Prepare => GateAnswer::Open,
-            GatePhase::Approve => self.ask_others(&machine.name, event),
+        match (&self.fleet, phase) {
+            (Some(fleet), _) => fleet.ask(phase, machine, event).await,
+            (None, GatePhase::Prepare) => GateAnswer::Open,
+            (None, GatePhase::Approve) => self.ask_others(&machine.name, event),
+        }
+    }
+
+    /// A machine has no event any more, and is in service.
+    pub async fn leave(&self, resource_id: &str) {
+        if let Some(fleet) = &self.fleet {
+            fleet.leave(resource_id).await;
         }
     }
 
