@@ -41,7 +41,7 @@ impl Hash {
         hash.state ^= seed;
         match id.as_str() {
             Some(id) => hash.caseless_bytes(id.as_bytes()),
-            None => hash.pieces(id, true),
+            None => hash.chars(id, true),
         }
         hash.finish()
     }
@@ -93,24 +93,18 @@ impl Hash {
     pub(crate) fn text(&mut self, text: &Text<'_>) {
         match text.as_str() {
             Some(text) => self.bytes(text.as_bytes()),
-            None => self.pieces(text, false),
+            None => self.chars(text, false),
         }
         self.byte(0xff);
     }
 
     #[cold]
-    fn pieces(&mut self, text: &Text<'_>, caseless: bool) {
-        for (run, escaped) in text.pieces() {
-            self.piece(run, caseless);
-            if let Some(char) = escaped {
-                self.piece(char.encode_utf8(&mut [0; 4]), caseless);
+    fn chars(&mut self, text: &Text<'_>, caseless: bool) {
+        for char in text.chars() {
+            for byte in char.encode_utf8(&mut [0; 4]).bytes() {
+                self.byte(if caseless { byte | 0x20 } else { byte });
             }
         }
-    }
-
-    #[inline(never)] // It has two callers, and its loops are large.
-    fn piece(&mut self, piece: &str, caseless: bool) {
-        if caseless { self.caseless_bytes(piece.as_bytes()) } else { self.bytes(piece.as_bytes()) }
     }
 
     pub(crate) const fn finish(mut self) -> u64 {

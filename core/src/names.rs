@@ -2,7 +2,7 @@
 
 use crate::event::Event;
 use crate::hash::Hash;
-use crate::json::Text;
+use crate::json::{Text, lower_case};
 
 /// The names of this virtual machine in an event's `Resources`.
 ///
@@ -110,10 +110,7 @@ impl<'a> VmNames<'a> {
             resource.eq_ignore_ascii_case(name)
                 || self.underscored && {
                     let mut chars = resource.chars();
-                    chars.next() == Some('_')
-                        && chars
-                            .map(|char| char.to_ascii_lowercase())
-                            .eq(name.chars().map(|char| char.to_ascii_lowercase()))
+                    chars.next() == Some('_') && lower_case(chars).eq(lower_case(name.chars()))
                 }
         })
     }

@@ -100,12 +100,7 @@ impl WriteDecoded for Text<'_> {
     fn write_decoded(&self, mut write: impl FnMut(&str)) {
         match self.as_str() {
             Some(text) => write(text),
-            None => self.pieces().for_each(|(run, escaped)| {
-                write(run);
-                if let Some(char) = escaped {
-                    write(char.encode_utf8(&mut [0; 4]));
-                }
-            }),
+            None => self.chars().for_each(|char| write(char.encode_utf8(&mut [0; 4]))),
         }
     }
 }

@@ -37,7 +37,7 @@ impl<'a> Scanner<'a> {
         let mut end = plain_end(self.text.as_bytes(), start);
         let escaped = self.text.as_bytes().get(end) != Some(&b'"');
         if escaped {
-            end = escaped_string_end(self.text, end)?;
+            end = escaped_string_end(self.text.as_bytes(), end)?;
         }
         self.at = end.wrapping_add(1);
         Ok(Quoted { start, end, escaped })
@@ -101,13 +101,12 @@ impl<'a> Scanner<'a> {
 /// The closing quote of the string that is plain up to byte `at` and continues there with an escape or an error.
 #[cold]
 #[inline(never)] // Without a scanner as its argument, so that callers can keep theirs in registers.
-fn escaped_string_end(text: &str, mut at: usize) -> Result<usize> {
-    let bytes = text.as_bytes();
+fn escaped_string_end(bytes: &[u8], mut at: usize) -> Result<usize> {
     loop {
         let rest = bytes.get(at..).unwrap_or_default();
         let length = match rest.split_first() {
             Some((b'"', _)) => return Ok(at),
-            Some((b'\\', escape)) => escape::decode(escape).ok_or_else(|| escape::error(text, at))?.1,
+            Some((b'\\', escape)) => escape::decode(escape).ok_or_else(|| escape::error(bytes, at))?.1,
             Some((byte, _)) => return Err(ParseError::found(ParseErrorKind::ControlCharacter, at, Some(*byte))),
             None => return Err(ParseError::new(ParseErrorKind::UnexpectedEnd, at).expected(ExpectedToken::StringEnd)),
         };

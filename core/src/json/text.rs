@@ -4,7 +4,6 @@ use core::fmt;
 
 use serde::{Serialize, Serializer};
 
-use super::block::plain_end;
 use super::escape;
 use crate::error::BufferTooSmall;
 
@@ -105,23 +104,14 @@ impl<'a> Text<'a> {
     /// assert!(Text::from_raw(r"caf\u00e9", true).chars().eq("café".chars()));
     /// ```
     pub fn chars(&self) -> impl Iterator<Item = char> + Clone + use<'a> {
-        // `flat_map` would take three times the stack.
-        Chars { run: "".chars(), escape: None, pieces: Pieces { rest: self.raw, escaped: self.escaped } }
-    }
-
-    /// The decoded text in parts: characters without an escape, and the character of the escape after them.
-    pub(crate) fn pieces(&self) -> impl Iterator<Item = (&'a str, Option<char>)> + Clone + 'a {
-        Pieces { rest: self.raw, escaped: self.escaped }
+        Chars { rest: self.raw.chars(), escaped: self.escaped }
     }
 
     /// The length of the decoded text in UTF-8 bytes.
-    #[inline(never)] // It has several callers.
     pub fn decoded_len(&self) -> usize {
         match self.as_str() {
             Some(text) => text.len(),
-            None => self.pieces().fold(0, |length: usize, (run, escaped)| {
-                length.wrapping_add(run.len()).wrapping_add(escaped.map_or(0, char::len_utf8))
-            }),
+            None => self.chars().fold(0, |length: usize, char| length.wrapping_add(char.len_utf8())),
         }
     }
 
@@ -134,7 +124,10 @@ impl<'a> Text<'a> {
     /// assert!(!Text::plain("WestNO_0").eq_ignore_ascii_case("westno_01"));
     /// ```
     pub fn eq_ignore_ascii_case(&self, other: &str) -> bool {
-        self.equals(other, true)
+        match self.as_str() {
+            Some(text) => text.eq_ignore_ascii_case(other),
+            None => self.folded().eq(lower_case(other.chars())),
+        }
     }
 
     /// Whether both decoded texts are equal, ASCII case ignored.
@@ -147,20 +140,7 @@ impl<'a> Text<'a> {
 
     /// The decoded characters, ASCII letters in lower case.
     pub(crate) fn folded(&self) -> impl Iterator<Item = char> + Clone + use<'a> {
-        self.chars().map(|char| char.to_ascii_lowercase())
-    }
-
-    /// Whether each part of the decoded text is the same as that of `other` in its place.
-    #[inline(never)]
-    fn equals(&self, other: &str, ignore_case: bool) -> bool {
-        if let Some(text) = self.as_str() {
-            return is_same(text, other, ignore_case);
-        }
-        let rest = self.pieces().try_fold(other, |rest, (run, escaped)| {
-            let rest = after(rest, run, ignore_case)?;
-            escaped.map_or(Some(rest), |char| after(rest, char.encode_utf8(&mut [0; 4]), ignore_case))
-        });
-        rest.is_some_and(str::is_empty)
+        lower_case(self.chars())
     }
 
     /// Copies the decoded text to the front of `buffer`.
@@ -181,19 +161,12 @@ impl<'a> Text<'a> {
         if needed > buffer.len() {
             return Err(BufferTooSmall { needed });
         }
-        let mut length: usize = 0;
-        let mut put = |text: &str| {
-            let end = length.wrapping_add(text.len());
-            let place = buffer.get_mut(length..end).unwrap_or_default();
-            place.iter_mut().zip(text.bytes()).for_each(|(to, from)| *to = from);
-            length = end;
+        let length = if self.escaped {
+            copy_decoded(self.raw.as_bytes(), buffer)
+        } else {
+            buffer.iter_mut().zip(self.raw.bytes()).for_each(|(to, from)| *to = from);
+            self.raw.len()
         };
-        for (run, escaped) in self.pieces() {
-            put(run);
-            if let Some(char) = escaped {
-                put(char.encode_utf8(&mut [0; 4]));
-            }
-        }
         // Whole characters were copied, so this is UTF-8.
         core::str::from_utf8(buffer.get(..length).unwrap_or_default()).map_err(|_| BufferTooSmall { needed: length })
     }
@@ -204,10 +177,7 @@ impl fmt::Display for Text<'_> {
         use fmt::Write;
         match self.as_str() {
             Some(text) => f.pad(text),
-            None => self.pieces().try_for_each(|(run, escaped)| {
-                f.write_str(run)?;
-                escaped.map_or(Ok(()), |char| f.write_char(char))
-            }),
+            None => self.chars().try_for_each(|char| f.write_char(char)),
         }
     }
 }
@@ -224,9 +194,8 @@ impl fmt::Debug for Text<'_> {
 impl PartialEq for Text<'_> {
     fn eq(&self, other: &Text<'_>) -> bool {
         match (self.as_str(), other.as_str()) {
-            (_, Some(that)) => self.equals(that, false),
-            (Some(this), None) => other.equals(this, false),
-            (None, None) => self.chars().eq(other.chars()),
+            (Some(this), Some(that)) => this == that,
+            _ => self.chars().eq(other.chars()),
         }
     }
 }
@@ -254,70 +223,76 @@ impl Serialize for Text<'_> {
     }
 }
 
-/// What follows in `text` after a part that is the same.
-#[inline(never)]
-fn after<'a>(text: &'a str, part: &str, ignore_case: bool) -> Option<&'a str> {
-    let (start, rest) = text.split_at_checked(part.len())?;
-    is_same(start, part, ignore_case).then_some(rest)
+/// Characters for a comparison without ASCII case.
+pub(crate) fn lower_case<C: Iterator<Item = char> + Clone>(chars: C) -> impl Iterator<Item = char> + Clone + use<C> {
+    chars.map(|char| char.to_ascii_lowercase())
 }
 
-fn is_same(one: &str, other: &str, ignore_case: bool) -> bool {
-    if ignore_case { one.eq_ignore_ascii_case(other) } else { one == other }
+/// Copies the decoded characters to the front of the buffer and returns their length.
+///
+/// Byte by byte, because the processor predicts where escapes are, and does not wait for a search.
+fn copy_decoded(raw: &[u8], buffer: &mut [u8]) -> usize {
+    let mut rest = raw;
+    let mut length: usize = 0;
+    while let Some(places) = buffer.get_mut(length..) {
+        let plain = places.iter_mut().zip(rest).take_while(|(_, byte)| **byte != b'\\');
+        let run = plain.map(|(place, byte)| *place = *byte).count();
+        length = length.wrapping_add(run);
+        // Each of these is a branch, which is predicted.
+        let Some(special) = rest.get(run..) else { break };
+        let Some((_, escape)) = special.split_first() else { break };
+        rest = escape;
+        if let Some((char, letters)) = escape::decode(escape)
+            && let Some(after) = escape.get(letters..)
+            && let Some(places) = buffer.get_mut(length..)
+        {
+            rest = after;
+            length = length.wrapping_add(put(char, places));
+        }
+    }
+    length
+}
+
+/// Copies a character to the front of the buffer and returns its length.
+#[inline]
+fn put(char: char, places: &mut [u8]) -> usize {
+    if let (Ok(byte @ ..0x80), [place, ..]) = (u8::try_from(u32::from(char)), &mut *places) {
+        *place = byte;
+        return 1;
+    }
+    let mut utf8 = [0; 4];
+    let bytes = char.encode_utf8(&mut utf8).as_bytes();
+    places.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+    bytes.len()
 }
 
 /// Iterator over the decoded characters.
 #[derive(Clone)]
 struct Chars<'a> {
-    run: core::str::Chars<'a>,
-    escape: Option<char>,
-    pieces: Pieces<'a>,
+    rest: core::str::Chars<'a>,
+    escaped: bool,
 }
 
 impl Iterator for Chars<'_> {
     type Item = char;
 
-    #[inline(never)] // It has many callers, all for texts with escapes.
+    #[inline]
     fn next(&mut self) -> Option<char> {
-        loop {
-            if let Some(char) = self.run.next().or_else(|| self.escape.take()) {
-                return Some(char);
-            }
-            let (run, escape) = self.pieces.next()?;
-            (self.run, self.escape) = (run.chars(), escape);
+        match self.rest.next() {
+            Some('\\') if self.escaped => self.next_escaped(),
+            char => char,
         }
     }
 }
 
-/// Iterator over the parts of a text.
-#[derive(Clone)]
-struct Pieces<'a> {
-    rest: &'a str,
-    escaped: bool,
-}
-
-impl<'a> Iterator for Pieces<'a> {
-    type Item = (&'a str, Option<char>);
-
-    fn next(&mut self) -> Option<(&'a str, Option<char>)> {
-        let text = self.rest;
-        if text.is_empty() {
-            return None;
-        }
-        if !self.escaped {
-            return Some((core::mem::take(&mut self.rest), None));
-        }
-        let end = plain_end(text.as_bytes(), 0);
-        let (run, special) = text.split_at_checked(end).unwrap_or_default();
-        let (escaped, length) = match special.as_bytes() {
-            [] => (None, 0),
-            [b'\\', escape @ ..] => {
-                escape::decode(escape).map_or((None, 1), |(char, length)| (Some(char), length.wrapping_add(1)))
-            }
-            // Texts of a document have none of these.
-            [byte, ..] => (Some(char::from(*byte)), 1),
-        };
-        self.rest = special.get(length..).unwrap_or_default();
-        Some((run, escaped))
+impl Chars<'_> {
+    /// The character after a backslash.
+    #[inline(never)] // It has many callers, all for texts with escapes.
+    fn next_escaped(&mut self) -> Option<char> {
+        let escape = self.rest.as_str();
+        let Some((char, length)) = escape::decode(escape.as_bytes()) else { return self.rest.next() };
+        self.rest = escape.get(length..).unwrap_or_default().chars();
+        Some(char)
     }
 }
 
