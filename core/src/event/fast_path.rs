@@ -7,7 +7,7 @@ use super::layout::Span;
 use super::read::id_problem;
 use super::{Event, Member, MemberSet, NameBuffer};
 use crate::json::fast_path::{Expected, PlainEnds, Separator, is_enabled, plain_string, short_integer, value};
-use crate::json::{Quoted, Scanner, Text};
+use crate::json::{Quoted, Scanner};
 
 impl Member {
     /// The text after the member's name and its colon. The opening quote of the name is before `text`. A constant member
@@ -104,8 +104,8 @@ impl<'a> Event<'a> {
         Some(())
     }
 
-    /// Reads a member if it is this one and its value is a string without escapes. `name` starts after the opening quote of
-    /// the member's name; the result is the same for the next member.
+    /// Reads a member if it is this one and its value is a string. `name` starts after the opening quote of the member's
+    /// name; the result is the same for the next member.
     #[inline(always)]
     #[allow(clippy::inline_always)] // So that the rest of the text stays in registers.
     fn read_expected_text(
@@ -117,7 +117,9 @@ impl<'a> Event<'a> {
         seen: &mut MemberSet,
     ) -> Option<&'a [u8]> {
         let inside = value(b'"', member.strip_name(name)?)?.get(1..)?;
-        let (length, after) = plain_string(member.expected(), inside)?;
+        let Some((length, after)) = plain_string(member.expected(), inside) else {
+            return self.read_escaped_text(member, inside, separator, scanner, seen);
+        };
         let start = scanner.offset_of(inside);
         scanner.step_to(after);
         seen.insert(member);
@@ -129,7 +131,29 @@ impl<'a> Event<'a> {
         separator.strip_any(after)
     }
 
-    /// Does the same for `Resources`, if they are an array of strings.
+    /// Reads the member's text, which has escapes, or is near the end of the document.
+    #[cold]
+    #[inline(never)]
+    fn read_escaped_text(
+        &mut self,
+        member: Member,
+        inside: &'a [u8],
+        separator: &Separator,
+        scanner: &mut Scanner<'a>,
+        seen: &mut MemberSet,
+    ) -> Option<&'a [u8]> {
+        let quote = scanner.offset_of(inside).wrapping_sub(1);
+        let mut ahead = Scanner::new(scanner.text(), quote, 0);
+        let string = ahead.string_here().ok()?;
+        scanner.step_to(ahead.rest());
+        seen.insert(member);
+        if self.set_text(member, scanner, string).is_some() {
+            self.layout.problems.insert(member);
+        }
+        separator.strip_any(scanner.rest())
+    }
+
+    /// Reads `Resources`, if they are an array of strings.
     #[inline(always)]
     #[allow(clippy::inline_always)] // It has one caller.
     fn read_expected_names(
@@ -155,22 +179,30 @@ impl<'a> Event<'a> {
 }
 
 impl<'a> NameBuffer<'_, 'a> {
-    /// Reads strings without escapes from the start of the array on, separated by a comma alone or all alike. Returns whether
-    /// that was the whole array, and leaves the scanner after the last name if not.
+    /// Reads strings from the start of the array on, separated by a comma alone, or without escapes and separated alike.
+    /// Returns whether that was the whole array, and leaves the scanner after the last name if not.
     #[inline]
     pub(super) fn read_plain_names(&mut self, scanner: &mut Scanner<'a>) -> bool {
         if !is_enabled() {
             return false;
         }
-        // Measured: one loop for both takes a fifth longer.
-        scanner.peek() == Some(b'"') && self.read_compact_names(scanner) || self.read_spaced_names(scanner)
+        // Measured: one loop for compact and spaced names takes a fifth longer.
+        scanner.peek() == Some(b'"') && (self.read_compact_names(scanner) || self.read_escaped_names(scanner))
+            || self.read_spaced_names(scanner)
     }
 
     #[inline(always)]
     #[allow(clippy::inline_always)] // It has one caller.
     fn read_compact_names(&mut self, scanner: &mut Scanner<'a>) -> bool {
         let first = scanner.rest_of_text().strip_prefix('"');
-        self.read_separated_names(scanner, first, 2, |after| after.strip_prefix(",\""))
+        self.read_separated_names::<false>(scanner, first, 2, |after| after.strip_prefix(",\""))
+    }
+
+    /// Reads on, names with escapes included.
+    #[inline(never)] // So that it takes no registers from plain names.
+    fn read_escaped_names(&mut self, scanner: &mut Scanner<'a>) -> bool {
+        let first = scanner.rest_of_text().strip_prefix(if self.count == 0 { "\"" } else { ",\"" });
+        self.read_separated_names::<true>(scanner, first, 2, |after| after.strip_prefix(",\""))
     }
 
     #[inline(never)] // So that it takes no registers from compact names.
@@ -178,13 +210,13 @@ impl<'a> NameBuffer<'_, 'a> {
         let separator = scanner.separator();
         let rest = scanner.rest_of_text();
         let first = if self.count == 0 { rest.strip_prefix('"') } else { separator.strip(rest) };
-        self.read_separated_names(scanner, first, separator.len(), |after| separator.strip(after))
+        self.read_separated_names::<false>(scanner, first, separator.len(), |after| separator.strip(after))
     }
 
     /// Reads names from `next` on, which starts after the opening quote. `strip` removes what separates them, `length` bytes.
     #[inline(always)]
     #[allow(clippy::inline_always)] // So that each caller has a loop of its own.
-    fn read_separated_names(
+    fn read_separated_names<const ESCAPES: bool>(
         &mut self,
         scanner: &mut Scanner<'a>,
         mut next: Option<&'a str>,
@@ -195,10 +227,10 @@ impl<'a> NameBuffer<'_, 'a> {
         let mut ends = PlainEnds::new(next.unwrap_or_default());
         let mut count = self.count;
         while let Some(inside) = next
-            && let Some((name, after)) = ends.split(inside)
+            && let Some((name, after)) = ends.split::<ESCAPES>(inside)
         {
             if let Some(entry) = self.buffer.get_mut(count) {
-                *entry = Text::plain(name);
+                *entry = name;
             }
             count = count.wrapping_add(1);
             ends.skip(length);
@@ -225,6 +257,7 @@ mod tests {
 
     use super::*;
     use crate::document::Document;
+    use crate::json::Text;
     use crate::json::fast_path::DISABLED;
 
     /// Everything that can be read from the document, as text.

@@ -125,7 +125,7 @@ impl<'a> Event<'a> {
 
     /// Sets the text of a member and returns its problem, if any.
     #[inline]
-    fn set_text(&mut self, member: Member, scanner: &Scanner<'a>, string: Quoted) -> Option<ProblemKind> {
+    pub(super) fn set_text(&mut self, member: Member, scanner: &Scanner<'a>, string: Quoted) -> Option<ProblemKind> {
         let length = string.end.wrapping_sub(string.start);
         let span = Span::new(string.start.wrapping_sub(self.offset), length, string.escaped);
         self.set_span(member, span).or_else(|| match member {

@@ -6,7 +6,7 @@
 use core::slice;
 
 use super::block::{BLOCK, WIDE, masks};
-use super::{Integer, Scanner};
+use super::{Integer, Scanner, Text, escape};
 
 /// Whether this path is used. Tests disable it to compare it with the plain one.
 #[cfg(not(test))]
@@ -173,10 +173,26 @@ impl<'a> PlainEnds<'a> {
     }
 
     /// Splits `rest`, which starts after an opening quote, into the string and the text after its closing quote. `None` for
-    /// a long string, for one with escapes, and near the end of the text.
+    /// a long string, near the end of the text, and for one with escapes unless `ESCAPES`.
     #[inline(always)]
     #[allow(clippy::inline_always)] // As for `plain_string`.
-    pub(crate) fn split(&mut self, rest: &'a str) -> Option<(&'a str, &'a str)> {
+    pub(crate) fn split<const ESCAPES: bool>(&mut self, rest: &'a str) -> Option<(Text<'a>, &'a str)> {
+        let mut length = self.next()?;
+        let mut escaped = false;
+        while ESCAPES && let [b'\\', escape @ ..] = rest.as_bytes().get(length..)? {
+            let (_, letters) = escape::decode(escape)?;
+            self.skip(letters);
+            length = length.wrapping_add(1).wrapping_add(letters).wrapping_add(self.next()?);
+            escaped = true;
+        }
+        let (string, after) = rest.split_at_checked(length)?;
+        Some((Text::from_raw(string, escaped), after.strip_prefix('"')?))
+    }
+
+    /// Moves to the next special byte, and returns how far away it was.
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // As for `plain_string`.
+    fn next(&mut self) -> Option<usize> {
         let ends = self.ends.wrapping_shr(self.position);
         let length = if ends == 0 {
             let before = u64::BITS.wrapping_sub(self.position);
@@ -191,16 +207,15 @@ impl<'a> PlainEnds<'a> {
             self.position = self.position.wrapping_add(length);
             length
         };
-        let (string, after) = rest.split_at_checked(length as usize)?;
-        Some((string, after.strip_prefix('"')?))
+        Some(length as usize)
     }
 
-    /// Steps over the closing quote and a separator of at most 16 bytes.
+    /// Steps over a special byte and at most 16 bytes after it: the separator after a closing quote, or the rest of an escape.
     #[inline(always)]
     #[allow(clippy::inline_always)] // As for `plain_string`.
-    pub(crate) fn skip(&mut self, separator: usize) {
-        let [separator, ..] = separator.to_le_bytes();
-        self.position = self.position.wrapping_add(1).wrapping_add(separator.into());
+    pub(crate) fn skip(&mut self, after: usize) {
+        let [after, ..] = after.to_le_bytes();
+        self.position = self.position.wrapping_add(1).wrapping_add(after.into());
         if self.position >= u64::BITS {
             self.position = self.position.wrapping_sub(u64::BITS);
             self.ends = self.blocks.next().map_or(0, special);
@@ -367,25 +382,39 @@ mod tests {
         }
 
         #[test]
-        fn short_strings_end_where_reading_single_bytes_says(bytes in near_bytes(), steps in prop::collection::vec(0_usize..17, 200)) {
-            let steps: Vec<usize> = steps;
+        fn short_strings_end_where_the_scanner_says(
+            parts in prop::collection::vec(prop_oneof![near_bytes(), escapes()], 0..6),
+            steps in prop::collection::vec(0_usize..17, 200),
+        ) {
+            let (parts, steps): (Vec<Vec<u8>>, Vec<usize>) = (parts, steps);
+            let bytes = parts.concat();
             let text = std::string::String::from_utf8_lossy(&bytes);
             let (mut ends, mut rest) = (PlainEnds::new(&text), &*text);
             for step in steps {
-                let end = rest.bytes().position(is_special);
-                let expected = end.filter(|&end| rest.as_bytes()[end] == b'"').map(|end| (&rest[..end], &rest[end + 1..]));
-                let fresh = PlainEnds::new(rest).split(rest);
-                let Some(split) = ends.split(rest) else {
-                    // Long strings and those near the end may be left to the scanner.
-                    prop_assert!(expected.is_none() || rest.len() < 2 * WIDE || end > Some(WIDE - 1));
+                let quoted = format!("\"{rest}");
+                let mut scanner = Scanner::new(&quoted, 0, 0);
+                let expected = scanner.string().ok().map(|string| (string, scanner.rest_of_text()));
+                let raw = |split: Option<(Text<'_>, &str)>| {
+                    split.map(|(string, after)| (string.raw().len(), string.as_str().is_some(), after.len()))
+                };
+                // Long strings and those near the end may be left to the scanner.
+                let must = expected.is_some_and(|(string, _)| string.raw().len() < WIDE) && rest.len() >= 2 * WIDE;
+                let fresh = PlainEnds::new(rest).split::<true>(rest);
+                prop_assert!(fresh.is_none() && !must || raw(fresh) == raw(expected));
+                let Some(split) = ends.split::<true>(rest) else {
+                    prop_assert!(!must);
                     break;
                 };
-                prop_assert_eq!(Some(split), expected);
-                prop_assert!(fresh.is_none() && rest.len() < WIDE || fresh == expected);
+                prop_assert_eq!(raw(Some(split)), raw(expected));
                 let Some(after) = split.1.get(step..) else { break };
                 ends.skip(step);
                 rest = after;
             }
         }
+    }
+
+    fn escapes() -> impl Strategy<Value = Vec<u8>> {
+        let escape = prop::sample::select([r"\n", r"\\", r#"\""#, r"\u0022", r"\ud83d\ude00", "\"", "ab"].to_vec());
+        prop::collection::vec(escape, 0..40).prop_map(|escapes| escapes.concat().into_bytes())
     }
 }
