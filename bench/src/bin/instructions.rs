@@ -18,10 +18,12 @@ const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.toml");
 /// The calls of the longer of two runs. The shorter makes one call, and the difference excludes the program's start.
 const CALLS: u64 = 101;
 
-const READ: [(&str, Size, Form); 6] = [
+const READ: [(&str, Size, Form); 8] = [
     ("read S", Size::S, Form::Compact),
     ("read S, pretty", Size::S, Form::Pretty),
     ("read S, with escapes", Size::S, Form::Escapes),
+    ("read L, with escapes", Size::L, Form::Escapes),
+    ("read X, with escapes", Size::X, Form::Escapes),
     ("read S, shuffled", Size::S, Form::Shuffled),
     ("read L", Size::L, Form::Compact),
     ("read L, pretty", Size::L, Form::Pretty),

@@ -41,8 +41,9 @@ pub fn read(body: &[u8]) -> Option<u64> {
 #[inline(never)]
 fn read_once<const NAMES: usize>(body: &[u8]) -> Option<u64> {
     let mut sum = 0;
+    let mut buffer = [0; DECODED];
     let document = Document::parse_each(body, &mut [Text::plain(""); NAMES], |event, _, names| {
-        sum = record(event, names).fold_into(sum);
+        sum = record(event, names, &mut buffer).fold_into(sum);
     });
     Some(fold(sum, number(document.ok()?.incarnation())))
 }
@@ -50,12 +51,14 @@ fn read_once<const NAMES: usize>(body: &[u8]) -> Option<u64> {
 #[inline(never)]
 fn read_twice(body: &[u8]) -> Option<u64> {
     let document = Document::parse(body).ok()?;
-    let sum = document.events().fold(0, |sum, event| record(&event, None).fold_into(sum));
+    let mut buffer = [0; DECODED];
+    let sum = document.events().fold(0, |sum, event| record(&event, None, &mut buffer).fold_into(sum));
     Some(fold(sum, number(document.incarnation())))
 }
 
 #[inline(always)]
-fn record(event: &Event<'_>, names: Option<&[Text<'_>]>) -> Record {
+fn record(event: &Event<'_>, names: Option<&[Text<'_>]>, buffer: &mut [u8; DECODED]) -> Record {
+    let mut decoded = |text| decoded(text, buffer);
     let mut record = Record::default();
     record.keep(Member::EventId, decoded(Some(event.event_id())));
     record.keep(Member::EventType, decoded(event.event_type().map(|word| word.text())));
@@ -77,17 +80,14 @@ fn number(incarnation: Incarnation<'_>) -> u64 {
     if let Incarnation::Number(number) = incarnation { number } else { 0 }
 }
 
+/// The capacity for a decoded text.
+const DECODED: usize = 256;
+
 /// A checksum of the decoded text. The other parsers decode while they parse.
-fn decoded(text: Option<Text<'_>>) -> u64 {
+fn decoded(text: Option<Text<'_>>, buffer: &mut [u8; DECODED]) -> u64 {
     let Some(text) = text else { return 0 };
     match text.as_str() {
         Some(plain) => digest(plain.as_bytes()),
-        None => decode(text),
+        None => text.copy_to(buffer).map_or(0, |text| digest(text.as_bytes())),
     }
-}
-
-#[inline(never)]
-fn decode(text: Text<'_>) -> u64 {
-    thread_local!(static BUFFER: std::cell::RefCell<[u8; 512]> = const { std::cell::RefCell::new([0; 512]) });
-    BUFFER.with_borrow_mut(|buffer| text.copy_to(buffer).map_or(0, |text| digest(text.as_bytes())))
 }
