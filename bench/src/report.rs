@@ -153,6 +153,8 @@ impl Report {
             (Form::Compact, &[Size::S, Size::L, Size::X, Size::Xl], "serde_json borrowed", 3.0),
             (Form::Compact, &[Size::S, Size::L, Size::X, Size::Xl], "jiter", 1.9),
             (Form::Pretty, &[Size::S, Size::M, Size::L, Size::X, Size::Xl], "yyjson", 1.1),
+            (Form::Escapes, &[Size::S, Size::M, Size::L, Size::X, Size::Xl], "yyjson", 0.8),
+            (Form::Escapes, &[Size::S, Size::M, Size::L, Size::X, Size::Xl], "jiter", 1.2),
         ] {
             for &size in sizes {
                 let Some(ratio) = self.ratio(form, size, competitor) else { continue };
