@@ -14,7 +14,7 @@ targets=$(cargo fuzz list)
 [ -n "$targets" ] || { echo "error: \`cargo fuzz list\` names no target" >&2; exit 1; }
 fuzz/corpora.py unpack
 for target in $targets; do
-    for file in tests/corpus/*.json fuzz/regressions/"$target"/*; do
+    for file in tests/corpus/*.json tests/corpus/notifications/*.json fuzz/regressions/"$target"/*; do
         case $file in *.expected.json) continue ;; esac
         # Large seeds slow every run down.
         if [ -f "$file" ] && [ "$(wc -c <"$file")" -le 4096 ]; then cp "$file" "fuzz/corpus/$target/seed-$(basename "$file")"; fi
