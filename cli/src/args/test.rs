@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use scheduled_events_replay::server::MAX_MACHINES;
-use scheduled_events_replay::{Fault, QueueAddress, fault};
+use scheduled_events_replay::{Fault, fault};
 
 use super::shared::{LogArgs, OutputArgs, speed, timeout};
 
@@ -72,11 +72,11 @@ pub(crate) struct ReplayArgs {
     /// Send Event Grid's messages to this queue of Azurite, http://HOST:PORT/devstoreaccount1/QUEUE, or to another account's with a SAS
     /// token after `?`. Implies --control-plane, and the scenario starts at once
     #[arg(long, value_name = "URL")]
-    pub(crate) control_plane_queue: Option<QueueAddress>,
+    pub(crate) control_plane_queue: Option<String>,
     /// Approve a user's reboot or redeploy automatically, as a scheduledEventsPolicy does: `reboot`, `redeploy` or both. These events
     /// appear as Started
-    #[arg(long, value_name = "TYPES", value_delimiter = ',', value_enum)]
-    pub(crate) automatically_approve: Vec<UserInitiated>,
+    #[arg(long, value_name = "TYPES", default_value = "", hide_default_value = true)]
+    pub(crate) automatically_approve: String,
     /// The same number gives the events the same EventIds [default: different ones each time]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) seed: Option<u64>,
@@ -94,23 +94,6 @@ pub(crate) struct ReplayArgs {
     /// SCHEDULED_EVENTS_MACHINE. SCHEDULED_EVENTS_CONTROL_PLANE and SCHEDULED_EVENTS_QUEUE have the addresses outside the machines
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
-}
-
-/// What a user may have Azure do to a machine, and Azure may approve by itself.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum UserInitiated {
-    Reboot,
-    Redeploy,
-}
-
-impl UserInitiated {
-    /// `EventType`.
-    pub(crate) fn event_type(self) -> &'static str {
-        match self {
-            Self::Reboot => "Reboot",
-            Self::Redeploy => "Redeploy",
-        }
-    }
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {

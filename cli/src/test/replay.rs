@@ -24,7 +24,9 @@ use crate::platform;
 use scheduled_events::record::Record;
 use scheduled_events_replay::verdict::report::{ReportFormat, TimelineLine, VerdictReport, measures};
 use scheduled_events_replay::verdict::{Outcome, Rule};
-use scheduled_events_replay::{ControlPlane, Machine, ReplayEvent, Scenario, Server, ServerConfig, Verdict};
+use scheduled_events_replay::{
+    ControlPlane, Machine, QueueAddress, ReplayEvent, Scenario, Server, ServerConfig, Verdict,
+};
 
 pub(crate) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
     let scenario = load(&args.scenario)?;
@@ -36,13 +38,24 @@ pub(crate) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
     for fault in args.fault {
         config = config.fault(fault);
     }
-    for approved in args.automatically_approve {
-        config = config.automatically_approved(approved.event_type());
+    for approved in args.automatically_approve.split(',').filter(|approved| !approved.is_empty()) {
+        config = config.automatically_approved(match approved {
+            "reboot" => "Reboot",
+            "redeploy" => "Redeploy",
+            _ => {
+                let message = format!("found {approved:?} to approve automatically, expected reboot, redeploy or both");
+                return Err(CommandError::usage(message));
+            }
+        });
     }
-    config.control_plane = match args.control_plane_queue {
-        Some(queue) => Some(ControlPlane::default().queue(queue)),
-        None => args.control_plane.then(ControlPlane::default),
-    };
+    if args.control_plane || args.control_plane_queue.is_some() {
+        let mut control_plane = ControlPlane::default();
+        if let Some(queue) = args.control_plane_queue {
+            let queue = queue.parse::<QueueAddress>();
+            control_plane = control_plane.queue(queue.map_err(|error| CommandError::usage(error.to_string()))?);
+        }
+        config = config.control_plane(control_plane);
+    }
     let started = SystemTime::now();
     let server = Server::start(config).map_err(|error| {
         let advice = match error.kind() {

@@ -11,6 +11,8 @@ mod operate;
 mod output;
 mod pages;
 #[cfg(unix)]
+mod replay_outside;
+#[cfg(unix)]
 mod run;
 mod security;
 mod support;

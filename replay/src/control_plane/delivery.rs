@@ -4,10 +4,6 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
-use crate::fault::plan::MessagePlan;
-
 /// The pause after the first failure to deliver. It doubles, up to a minute.
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
@@ -18,21 +14,20 @@ pub(crate) struct Letter {
     pub(crate) event_id: String,
     /// `EventStatus`.
     pub(crate) status: &'static str,
-    pub(crate) content: Value,
+    pub(crate) content: String,
     /// The faults that apply to it, as they are written.
     pub(crate) faults: Vec<String>,
-    failures: u32,
+    pub(crate) failures: u32,
 }
 
 /// What the server passes on to the thread that delivers.
 pub(crate) enum Mail {
-    /// A message.
-    Letter {
-        letter: Box<Letter>,
+    /// The message about one change, or several that a fault makes of it.
+    Letters {
+        letters: Vec<Letter>,
         delay: Duration,
-        faults: MessagePlan,
-        /// The outer id of a second delivery, if a fault wants one.
-        second_id: String,
+        /// They are held until so many are, and then delivered in reverse order.
+        reversed: Option<usize>,
     },
     /// The scenario is over: nothing more is held back.
     Finished,
@@ -47,35 +42,21 @@ pub(crate) struct Schedule {
     held: Vec<(Duration, Letter)>,
 }
 
-impl Letter {
-    pub(crate) fn new(event_id: String, status: &'static str, content: Value, faults: Vec<String>) -> Self {
-        Self { event_id, status, content, faults, failures: 0 }
-    }
-}
-
 impl Schedule {
     pub(crate) fn accept(&mut self, mail: Mail, now: Instant) {
-        match mail {
-            Mail::Finished => self.release(now),
-            Mail::Letter { letter, delay, faults, second_id } => {
-                let mut copies = vec![*letter];
-                if faults.is_repeated {
-                    copies.push(copies[0].clone());
-                }
-                if faults.has_new_id {
-                    let mut copy = copies[0].clone();
-                    copy.content["id"] = Value::String(second_id);
-                    copies.push(copy);
-                }
-                match faults.reversed {
-                    None => copies.into_iter().for_each(|copy| self.add(now + delay, copy)),
-                    Some(count) => {
-                        self.held.extend(copies.into_iter().map(|copy| (delay, copy)));
-                        if self.held.len() >= count {
-                            self.release(now);
-                        }
-                    }
-                }
+        let (letters, delay, reversed) = match mail {
+            Mail::Letters { letters, delay, reversed } => (letters, delay, reversed),
+            Mail::Finished => (Vec::new(), Duration::ZERO, Some(0)),
+        };
+        for letter in letters {
+            match reversed {
+                None => self.add(now + delay, letter),
+                Some(_) => self.held.push((delay, letter)),
+            }
+        }
+        if reversed.is_some_and(|count| self.held.len() >= count) {
+            while let Some((delay, letter)) = self.held.pop() {
+                self.add(now + delay, letter);
             }
         }
     }
@@ -98,12 +79,6 @@ impl Schedule {
         self.add(now + pause, letter);
     }
 
-    fn release(&mut self, now: Instant) {
-        for (delay, letter) in std::mem::take(&mut self.held).into_iter().rev() {
-            self.add(now + delay, letter);
-        }
-    }
-
     fn add(&mut self, due: Instant, letter: Letter) {
         let place = self.waiting.partition_point(|(other, _)| *other <= due);
         self.waiting.insert(place, (due, letter));
@@ -113,58 +88,45 @@ impl Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fault::plan::{FaultPlanner, RequestKind};
-    use serde_json::json;
 
-    /// The outer ids in the order of their delivery, of as many messages as `count`, with the second of each.
-    fn delivered(faults: &[&str], count: u64, is_finished: bool) -> Vec<(u64, String)> {
-        let mut planner = FaultPlanner::new(faults.iter().map(|text| text.parse().expect(text)).collect());
-        let (mut schedule, start) = (Schedule::default(), Instant::now());
-        let mut sent = Vec::new();
-        for second in 0..count + 100 {
-            let now = start + Duration::from_secs(second);
-            if second < count {
-                let plan = planner.plan(RequestKind::Message, Duration::from_secs(second));
-                let letter = Letter::new(String::new(), "Started", json!({"id": second.to_string()}), Vec::new());
-                if !plan.message.is_lost {
-                    let (letter, second_id) = (Box::new(letter), format!("{second}'"));
-                    let (delay, faults) = (plan.delay, plan.message);
-                    schedule.accept(Mail::Letter { letter, delay, faults, second_id }, now);
-                }
-            } else if second == count && is_finished {
-                schedule.accept(Mail::Finished, now);
-            }
-            while let Some(letter) = schedule.take_due(now) {
-                sent.push((second, letter.content["id"].as_str().expect("an id").to_owned()));
-            }
-        }
-        sent
+    fn letter(content: &str) -> Letter {
+        Letter { event_id: String::new(), status: "Started", content: content.into(), faults: Vec::new(), failures: 0 }
     }
 
-    fn ids(faults: &[&str], count: u64) -> String {
-        let ids: Vec<_> = delivered(faults, count, true).into_iter().map(|(_, id)| id).collect();
-        ids.join(" ")
+    fn mail(content: &str, delay: u64, reversed: Option<usize>) -> Mail {
+        Mail::Letters { letters: vec![letter(content)], delay: Duration::from_secs(delay), reversed }
+    }
+
+    /// What is delivered, each with its second, of mail that comes a second apart.
+    fn delivered(mails: Vec<Mail>) -> String {
+        let (mut schedule, start, mut sent) = (Schedule::default(), Instant::now(), Vec::new());
+        let mut mails = mails.into_iter();
+        for second in 0..100 {
+            let now = start + Duration::from_secs(second);
+            mails.next().into_iter().for_each(|mail| schedule.accept(mail, now));
+            while let Some(letter) = schedule.take_due(now) {
+                sent.push(format!("{}@{second}", letter.content));
+            }
+        }
+        sent.join(" ")
     }
 
     #[test]
-    fn fact_messages_may_be_repeated_lost_late_and_out_of_order() {
-        assert_eq!(ids(&[], 3), "0 1 2");
-        assert_eq!(ids(&["message.lost@2"], 3), "0 2");
-        assert_eq!(ids(&["message.repeated@1", "message.new-id@2"], 3), "0 0 1 1' 2");
-        assert_eq!(ids(&["message.late:5@1"], 3), "1 2 0");
-        assert_eq!(delivered(&["message.late:5@1"], 1, true), [(5, "0".to_owned())]);
-        assert_eq!(ids(&["message.reversed:3"], 4), "2 1 0 3");
-        assert_eq!(ids(&["message.reversed:9"], 3), "2 1 0");
-        assert_eq!(delivered(&["message.reversed:9"], 3, false), []);
-        assert_eq!(ids(&["message.lost@1s-2s"], 3), "0 2");
+    fn messages_keep_their_order_unless_they_are_late_or_reversed() {
+        let three = |delay, reversed| ["a", "b", "c"].map(|name| mail(name, delay, reversed));
+        assert_eq!(delivered(three(0, None).into()), "a@0 b@1 c@2");
+        assert_eq!(delivered(vec![mail("a", 5, None), mail("b", 0, None)]), "b@1 a@5");
+        assert_eq!(delivered(three(0, Some(3)).into()), "c@2 b@2 a@2");
+        assert_eq!(delivered(three(4, Some(2)).into()), "b@5 a@5");
+        // What is held is delivered when the scenario is over.
+        let mails = three(0, Some(9)).into_iter().chain([Mail::Finished]);
+        assert_eq!(delivered(mails.collect()), "c@3 b@3 a@3");
     }
 
     #[test]
     fn what_cannot_be_delivered_is_tried_again_later_each_time() {
         let (mut schedule, start) = (Schedule::default(), Instant::now());
-        let letter = Letter::new(String::new(), "Started", json!({"id": "x"}), Vec::new());
-        let (delay, faults) = (Duration::ZERO, MessagePlan::default());
-        schedule.accept(Mail::Letter { letter: Box::new(letter), delay, faults, second_id: String::new() }, start);
+        schedule.accept(mail("a", 0, None), start);
         let mut now = start;
         let mut pauses = Vec::new();
         for _ in 0..8 {

@@ -1,6 +1,6 @@
 //! Errors in the form of Azure Resource Manager: `{"error": {"code", "message", "details"}}`.
 
-use serde_json::{Value, json};
+use std::fmt::Write as _;
 
 use crate::http::{ReplayResponse, reason};
 
@@ -12,12 +12,21 @@ pub(crate) const QUOTA_WINDOW: &str = "00:00:05";
 
 /// A refusal.
 pub(crate) fn refusal(status: u16, code: &str, message: &str) -> ReplayResponse {
-    respond(status, &json!({"code": code, "message": message}))
+    refusals(status, code, message, &[])
 }
 
-/// A refusal of several things, each with its reason: `target`, `code` and `message`.
-pub(crate) fn refusals(status: u16, code: &str, message: &str, details: &[Value]) -> ReplayResponse {
-    respond(status, &json!({"code": code, "message": message, "details": details}))
+/// A refusal of several things, each with its target, its code and its message.
+pub(crate) fn refusals(status: u16, code: &str, message: &str, details: &[(&str, &str, &str)]) -> ReplayResponse {
+    // A text cannot fail.
+    let text = |text: &str| serde_json::to_string(text).unwrap_or_default();
+    let mut body = format!(r#"{{"error":{{"code":"{code}","message":{}"#, text(message));
+    for (number, (target, code, message)) in details.iter().enumerate() {
+        body += if number == 0 { r#","details":["# } else { "," };
+        // Writing to a string does not fail.
+        let _ = write!(body, r#"{{"target":{},"code":"{code}","message":"{message}"}}"#, text(target));
+    }
+    body += if details.is_empty() { "}}" } else { "]}}" };
+    ReplayResponse::json(status, body)
 }
 
 /// The refusal that a fault wants.
@@ -44,12 +53,10 @@ pub(crate) fn of_status(status: u16) -> ReplayResponse {
     }
 }
 
-fn respond(status: u16, error: &Value) -> ReplayResponse {
-    ReplayResponse::json(status, json!({"error": error}).to_string())
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     #[test]

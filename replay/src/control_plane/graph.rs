@@ -2,41 +2,16 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::error::{QUOTA_RESETS_AFTER, QUOTA_WINDOW, refusal};
+use super::json;
 use super::query::Query;
 use super::route::is_accessible;
 use crate::http::ReplayResponse;
 
 /// The most rows of a page, and how many it has unless the request says so.
 const PAGE_MAX: usize = 1000;
-
-/// The body of a request. Other members are ignored, but what would change the rows is refused.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct GraphRequest {
-    /// `None` asks about all subscriptions.
-    subscriptions: Option<Vec<String>>,
-    management_groups: Option<Vec<String>>,
-    query: String,
-    #[serde(default)]
-    options: GraphOptions,
-    facets: Option<Vec<Value>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct GraphOptions {
-    #[serde(rename = "$top")]
-    top: Option<usize>,
-    #[serde(rename = "$skip")]
-    skip: Option<usize>,
-    #[serde(rename = "$skipToken")]
-    skip_token: Option<String>,
-    result_format: Option<String>,
-}
 
 /// Answers the request with rows of the tables, which `rows` makes by their names.
 pub(crate) fn answer(body: &[u8], rows: impl FnOnce(&str) -> Vec<Value>) -> ReplayResponse {
@@ -45,48 +20,54 @@ pub(crate) fn answer(body: &[u8], rows: impl FnOnce(&str) -> Vec<Value>) -> Repl
 }
 
 fn page(body: &[u8], rows: impl FnOnce(&str) -> Vec<Value>) -> Result<ReplayResponse, ReplayResponse> {
-    let invalid = |message: &str| refusal(400, "BadRequest", message);
-    let request: GraphRequest =
-        serde_json::from_slice(body).map_err(|error| invalid(&format!("The body is not a query: {error}.")))?;
-    if request.management_groups.is_some_and(|groups| !groups.is_empty())
-        || request.facets.is_some_and(|all| !all.is_empty())
-    {
-        return Err(invalid("This emulator has no management groups and no facets: name subscriptions."));
+    let request = json(body);
+    let options = &request["options"];
+    let is_empty = |member: &Value| member.as_array().is_none_or(Vec::is_empty);
+    let text = request["query"].as_str().ok_or_else(|| invalid("expected a JSON object with a `query`"))?;
+    if !is_empty(&request["managementGroups"]) || !is_empty(&request["facets"]) {
+        return Err(invalid("this emulator has no management groups and no facets: name subscriptions"));
     }
-    let options = request.options;
-    if options.result_format.is_some_and(|format| !format.eq_ignore_ascii_case("objectArray")) {
-        return Err(invalid("This emulator has the result format objectArray only."));
+    if options["resultFormat"].as_str().is_some_and(|format| !format.eq_ignore_ascii_case("objectArray")) {
+        return Err(invalid("this emulator has the result format objectArray only"));
     }
-    let top = options.top.unwrap_or(PAGE_MAX);
-    if !(1..=PAGE_MAX).contains(&top) {
-        return Err(invalid(&format!("$top must be between 1 and {PAGE_MAX}, found {top}.")));
-    }
-    if request.subscriptions.is_some_and(|all| !all.iter().any(|subscription| is_accessible(subscription))) {
+    let number = |name: &str, default: usize| match &options[name] {
+        Value::Null => Some(default),
+        number => number.as_u64().and_then(|number| usize::try_from(number).ok()),
+    };
+    let top = number("$top", PAGE_MAX).filter(|top| (1..=PAGE_MAX).contains(top));
+    let top = top.ok_or_else(|| invalid("$top must be between 1 and 1000"))?;
+    let is_refused = |all: &Vec<Value>| !all.iter().any(|id| id.as_str().is_some_and(is_accessible));
+    if request["subscriptions"].as_array().is_some_and(is_refused) {
         let message = "The client has no read permission to any of the subscriptions.";
         return Err(refusal(403, "AccessDenied", message));
     }
-    let query = Query::parse(&request.query).map_err(|error| invalid(&format!("Invalid query: {error}.")))?;
-    let all = query.apply(rows(query.table())).map_err(|error| invalid(&format!("Invalid query: {error}.")))?;
-    let begin = match options.skip_token {
-        Some(token) => offset(&token, &request.query)
-            .ok_or_else(|| invalid("The $skipToken is not one of this query: send it as the last page had it."))?,
-        None => options.skip.unwrap_or(0),
+    let query = Query::parse(text).map_err(|error| invalid(&error.to_string()))?;
+    let all = query.apply(rows(query.table())).map_err(|error| invalid(&error.to_string()))?;
+    let begin = match options["$skipToken"].as_str() {
+        Some(token) => offset(token, text),
+        None => number("$skip", 0),
     };
-    let rows: Vec<_> = all.iter().skip(begin).take(top).cloned().collect();
-    let end = begin.saturating_add(rows.len());
-    let has_more = end < all.len();
-    let mut answer = json!({
-        "totalRecords": all.len(),
-        "count": rows.len(),
-        // Only rows that have an id can be continued.
-        "resultTruncated": if has_more && all[0].get("id").is_none() { "true" } else { "false" },
-        "facets": [],
-    });
-    if has_more && all[0].get("id").is_some() {
-        answer["$skipToken"] = json!(token(end, &request.query));
-    }
-    answer["data"] = Value::Array(rows);
-    Ok(ReplayResponse::json(200, answer.to_string()))
+    let begin =
+        begin.ok_or_else(|| invalid("$skip is no number, or $skipToken is not that of this query's last page"))?;
+    let page = all.get(begin..).unwrap_or_default();
+    let page = page.get(..top).unwrap_or(page);
+    // Only rows that have an id can be continued.
+    let (end, total, count) = (begin.saturating_add(page.len()), all.len(), page.len());
+    let (more, is_truncated) = match all.first().and_then(|row| row.get("id")) {
+        _ if end >= total => (String::new(), false),
+        Some(_) => (format!(r#","$skipToken":"{}""#, token(end, text)), false),
+        None => (String::new(), true),
+    };
+    // Rows cannot fail.
+    let data = serde_json::to_string(page).unwrap_or_default();
+    let answer = format!(
+        r#"{{"totalRecords":{total},"count":{count},"facets":[],"resultTruncated":"{is_truncated}","data":{data}{more}}}"#
+    );
+    Ok(ReplayResponse::json(200, answer))
+}
+
+fn invalid(why: &str) -> ReplayResponse {
+    refusal(400, "BadRequest", &format!("Invalid query: {why}."))
 }
 
 /// A token for the rows from `offset` on. It is a text that belongs to the query and has no other meaning for the client.
@@ -103,6 +84,8 @@ fn offset(text: &str, query: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::resource::SUBSCRIPTION;
 

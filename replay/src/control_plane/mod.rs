@@ -8,6 +8,8 @@
 //!
 //! The same timeline serves the documents inside the machines and everything here.
 //!
+//! Texts from requests need no escaping here, since they reach a client within JSON only.
+//!
 //! Read `error` and `route`; `row`, what an event is outside; `query` and `graph`; `queue` and `delivery`.
 
 pub(crate) mod delivery;
@@ -17,3 +19,10 @@ mod query;
 pub(crate) mod queue;
 pub(crate) mod route;
 pub(crate) mod row;
+
+use serde_json::Value;
+
+/// The body of a request; null if it is not JSON.
+pub(crate) fn json(body: &[u8]) -> Value {
+    std::str::from_utf8(body).ok().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+}

@@ -4,10 +4,10 @@
 //! access signature is part of the address. For Azurite's well-known account it is a constant.
 
 use std::fmt;
+use std::io::{self, Read as _, Write as _};
+use std::net::{TcpStream, ToSocketAddrs as _};
 use std::str::FromStr;
-use std::time::Duration;
-
-use ureq::Agent;
+use std::time::{Duration, Instant};
 
 /// The account that every Azurite has.
 const EMULATOR_ACCOUNT: &str = "devstoreaccount1";
@@ -20,7 +20,8 @@ const EMULATOR_SAS: &str = "sv=2021-08-06&ss=q&srt=sco&sp=rwdlacup&se=2099-01-01
 /// The version of the protocol.
 const VERSION: &str = "2021-08-06";
 
-/// How long a request may take.
+/// How long connecting to an address may take, and the rest of a request.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The address of a Storage queue, with what gives access to it.
@@ -67,9 +68,8 @@ impl FromStr for QueueAddress {
         let (url, query) = text.split_once('?').unwrap_or((text, ""));
         let url = url.trim_end_matches('/');
         let found = |what: &str| {
-            let shown: String = url.escape_debug().collect();
             QueueAddressError(format!(
-                "found the queue {shown}, expected {what}, such as http://127.0.0.1:10001/{EMULATOR_ACCOUNT}/QUEUE"
+                "found the queue {url:?}, expected {what}, such as http://127.0.0.1:10001/{EMULATOR_ACCOUNT}/QUEUE"
             ))
         };
         let path = url.strip_prefix("http://").ok_or_else(|| found("an address with http"))?;
@@ -109,47 +109,69 @@ impl fmt::Display for QueueAddressError {
 
 impl std::error::Error for QueueAddressError {}
 
-/// Sends messages to a queue.
-pub(crate) struct QueueClient {
-    agent: Agent,
-    address: QueueAddress,
-}
+/// The longest header of an answer that is read; only its first line matters.
+const ANSWER_MAX: usize = 4096;
 
-impl QueueClient {
-    pub(crate) fn new(address: QueueAddress) -> Self {
-        let config = Agent::config_builder()
-            .proxy(None)
-            .max_redirects(0)
-            .http_status_as_error(false)
-            .timeout_global(Some(TIMEOUT))
-            .build();
-        Self { agent: config.new_agent(), address }
-    }
-
+impl QueueAddress {
     /// Creates the queue, unless it is there or the signature does not allow it.
     pub(crate) fn create(&self) -> Result<(), String> {
-        let request = self.agent.put(self.address.with_access()).header("x-ms-version", VERSION);
-        match self.status(request.send_empty())? {
+        match self.request("PUT", "", "")? {
             201 | 204 | 403 | 409 => Ok(()),
-            status => Err(format!("the queue {} answers {status} when it is created", self.address)),
+            status => Err(format!("the queue {self} answers {status} when it is created")),
         }
     }
 
     /// Adds a message: any bytes, encoded in Base64.
     pub(crate) fn send(&self, message: &[u8]) -> Result<(), String> {
-        let url = format!("{}/messages?{}", self.address.url, self.address.query);
         let body = format!("<QueueMessage><MessageText>{}</MessageText></QueueMessage>", base64(message));
-        let request = self.agent.post(url).header("x-ms-version", VERSION).content_type("application/xml");
-        match self.status(request.send(body))? {
+        match self.request("POST", "/messages", &body)? {
             201 => Ok(()),
-            status => Err(format!("the queue {} answers {status}", self.address)),
+            status => Err(format!("the queue {self} answers {status}")),
         }
     }
 
-    fn status(&self, sent: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Result<u16, String> {
-        let response = sent.map_err(|error| format!("the queue {} cannot be reached: {error}", self.address))?;
-        Ok(response.status().as_u16())
+    /// Sends a request, and returns the status of its answer.
+    fn request(&self, method: &str, suffix: &str, body: &str) -> Result<u16, String> {
+        let (host, path) = self.url.strip_prefix("http://").and_then(|rest| rest.split_once('/')).unwrap_or_default();
+        let (query, length) = (&self.query, body.len());
+        let request = format!(
+            "{method} /{path}{suffix}?{query} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nx-ms-version: {VERSION}\r\n\
+             Content-Type: application/xml\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
+        exchange(host, request.as_bytes()).map_err(|error| format!("the queue {self} cannot be reached: {error}"))
     }
+}
+
+/// Sends a request on a connection of its own, and returns the status of the answer.
+fn exchange(host: &str, request: &[u8]) -> io::Result<u16> {
+    let deadline = Instant::now() + TIMEOUT;
+    let left = || Some(deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1)));
+    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    let place = if has_port { host.to_owned() } else { format!("{host}:80") };
+    let mut connected = Err(io::ErrorKind::NotFound.into());
+    for address in place.to_socket_addrs()? {
+        connected = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT);
+        if connected.is_ok() {
+            break;
+        }
+    }
+    let mut stream = connected?;
+    stream.set_write_timeout(left())?;
+    stream.write_all(request)?;
+    let (mut answer, mut part) = (Vec::new(), [0; 1024]);
+    while answer.len() < ANSWER_MAX && !answer.windows(4).any(|end| end == b"\r\n\r\n") {
+        stream.set_read_timeout(left())?;
+        match stream.read(&mut part) {
+            Ok(0) => break,
+            Ok(length) => answer.extend_from_slice(&part[..length]),
+            // A status that has come is enough.
+            Err(error) if answer.is_empty() => return Err(error),
+            Err(_) => break,
+        }
+    }
+    let status = answer.strip_prefix(b"HTTP/1.").and_then(|rest| rest.get(2..5));
+    let status = status.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
+    status.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP"))
 }
 
 /// The standard alphabet of Base64, with padding (RFC 4648, section 4).

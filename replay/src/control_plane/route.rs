@@ -119,7 +119,7 @@ fn acknowledgement(segments: &[&str]) -> Result<ControlRoute, ReplayResponse> {
 }
 
 pub(crate) fn invalid_id(event_id: &str) -> ReplayResponse {
-    refusal(400, "BadRequest", &format!("The id of an event must be a GUID, found '{}'.", event_id.escape_debug()))
+    refusal(400, "BadRequest", &format!("The id of an event must be a GUID, found '{event_id}'."))
 }
 
 /// Whether a text is a GUID, as the ids of events are.
@@ -133,9 +133,8 @@ pub(crate) fn is_guid(text: &str) -> bool {
 
 fn unknown_path(path: &str) -> ReplayResponse {
     let message = format!(
-        "No resource or action is at '{}'. This emulator of the control plane has the acknowledgement of Scheduled Events and \
-         the queries of Resource Graph only.",
-        path.escape_debug()
+        "No resource or action is at '{path}'. This emulator of the control plane has the acknowledgement of Scheduled Events and \
+         the queries of Resource Graph only."
     );
     refusal(404, "InvalidResourceType", &message)
 }
@@ -149,11 +148,8 @@ fn check_version(query: &str, versions: &[&str]) -> Result<(), ReplayResponse> {
     if versions.contains(&version.as_str()) {
         return Ok(());
     }
-    let message = format!(
-        "The api-version '{}' is invalid. The supported versions are '{}'.",
-        version.escape_debug(),
-        versions.join(", ")
-    );
+    let message =
+        format!("The api-version '{version}' is invalid. The supported versions are '{}'.", versions.join(", "));
     Err(refusal(400, "InvalidApiVersionParameter", &message))
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::http::instance::vm_id;
 use crate::http::wire;
@@ -10,95 +10,80 @@ use crate::resource::{
     LOCATION, RESOURCE_GROUP, SUBSCRIPTION, TAGS, ZONE, event_id, machine_id, scale_set_id, target_id, uniform,
 };
 use crate::timeline::document::{DocumentEvent, EventStatus};
-
-/// The type of an event, as a resource.
-const EVENT_TYPE: &str = "microsoft.maintenance/scheduledevents";
-
-/// The type of a message about an event.
-const MESSAGE_TYPE: &str = "Microsoft.ResourceNotifications.MaintenanceResources.ScheduledEventEmitted";
+use scheduled_events_core::UnixSeconds;
 
 /// The row of an event in the table `maintenanceresources`.
 pub(crate) fn event_row(event: &DocumentEvent, status: EventStatus, epoch: SystemTime) -> Value {
-    let target = target_id(&event.facts.resources);
-    let mut properties = wire::properties(event, status, epoch);
-    properties["TargetResourceId"] = json!(target);
-    json!({
-        "id": event_id(&target, &event.facts.event_id),
-        "name": event.facts.event_id,
-        "type": EVENT_TYPE,
-        "location": LOCATION,
-        "resourceGroup": RESOURCE_GROUP,
-        "subscriptionId": SUBSCRIPTION,
-        "zones": [ZONE],
-        "properties": properties,
-    })
+    let (target, name) = (target_id(&event.facts.resources), &event.facts.event_id);
+    let id = text(&event_id(&target, name));
+    let properties = wire::properties(event, status, epoch, Some(&target));
+    row(&id, &text(name), "microsoft.maintenance/scheduledevents", &format!(r#""properties":{properties}"#))
 }
 
 /// The rows of the table `resources`: machines that are in no scale set, and the scale sets of the others, whose machines are no
 /// resources of their own there.
 pub(crate) fn resource_rows(machines: &[String]) -> Vec<Value> {
-    let row = |id: String, name: &str, resource_type: &str, properties: Value| {
-        json!({
-            "id": id,
-            "name": name,
-            "type": resource_type,
-            "location": LOCATION,
-            "resourceGroup": RESOURCE_GROUP,
-            "subscriptionId": SUBSCRIPTION,
-            "zones": [ZONE],
-            "tags": TAGS.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect::<serde_json::Map<_, _>>(),
-            "properties": properties,
-        })
-    };
-    let mut rows: Vec<Value> = Vec::new();
-    for name in machines {
-        let found = match uniform(name) {
-            Some((set, _)) => row(scale_set_id(set), set, "microsoft.compute/virtualmachinescalesets", json!({})),
-            None => row(machine_id(name), name, "microsoft.compute/virtualmachines", json!({"vmId": vm_id(name)})),
+    let mut sets = Vec::new();
+    let mut rows = Vec::new();
+    let tags = TAGS.map(|(name, value)| format!(r#""{name}":"{value}""#)).join(",");
+    for machine in machines {
+        let (id, name, resource_type, properties) = match uniform(machine) {
+            Some((set, _)) if sets.contains(&set) => continue,
+            Some((set, _)) => {
+                sets.push(set);
+                (scale_set_id(set), set, "microsoft.compute/virtualmachinescalesets", String::new())
+            }
+            None => {
+                let properties = format!(r#""vmId":"{}""#, vm_id(machine));
+                (machine_id(machine), machine.as_str(), "microsoft.compute/virtualmachines", properties)
+            }
         };
-        if !rows.iter().any(|row| row["id"] == found["id"]) {
-            rows.push(found);
-        }
+        let more = format!(r#""tags":{{{tags}}},"properties":{{{properties}}}"#);
+        rows.push(row(&text(&id), &text(name), resource_type, &more));
     }
     rows
 }
 
-/// A message in the schema of Event Grid. Its outer id is that of the delivery, not of the event.
+/// A row from the JSON of its id, its name and its other columns.
+fn row(id: &str, name: &str, resource_type: &str, more: &str) -> Value {
+    let row = format!(
+        r#"{{"id":{id},"name":{name},"type":"{resource_type}","location":"{LOCATION}","resourceGroup":"{RESOURCE_GROUP}",
+        "subscriptionId":"{SUBSCRIPTION}","zones":["{ZONE}"],{more}}}"#
+    );
+    // It is valid JSON: all texts in it are escaped, or have nothing to escape.
+    serde_json::from_str(&row).unwrap_or_default()
+}
+
+/// A message in the schema of Event Grid. Its outer id is that of the message, not of the event.
 pub(crate) fn message(
     outer_id: &str,
     event: &DocumentEvent,
     status: EventStatus,
     epoch: SystemTime,
     changed: SystemTime,
-) -> Value {
-    let id = event_id(&target_id(&event.facts.resources), &event.facts.event_id);
-    let time = humantime::format_rfc3339_micros(changed).to_string();
-    json!({
-        "id": outer_id,
-        "topic": format!("/subscriptions/{SUBSCRIPTION}"),
-        "subject": id,
-        "eventType": MESSAGE_TYPE,
-        "eventTime": time,
-        "dataVersion": "1",
-        "metadataVersion": "1",
-        "data": {
-            "resourceInfo": {
-                "id": id,
-                "name": event.facts.event_id,
-                "type": EVENT_TYPE,
-                "location": LOCATION,
-                "tags": {},
-                "properties": wire::properties(event, status, epoch),
-            },
-            "operationalInfo": { "resourceEventTime": time },
-            "apiVersion": "2020-03-01",
-        },
-    })
+) -> String {
+    let name = &event.facts.event_id;
+    let id = text(&event_id(&target_id(&event.facts.resources), name));
+    let since = changed.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let seconds = UnixSeconds(i64::try_from(since.as_secs()).unwrap_or_default()).to_string();
+    let time = format!("{}.{:06}Z", seconds.trim_end_matches('Z'), since.subsec_micros());
+    let properties = wire::properties(event, status, epoch, None);
+    format!(
+        r#"{{"id":"{outer_id}","topic":"/subscriptions/{SUBSCRIPTION}","subject":{id},"eventType":"Microsoft.ResourceNotifications.MaintenanceResources.ScheduledEventEmitted","eventTime":"{time}","dataVersion":"1","metadataVersion":"1","data":{{"resourceInfo":{{"id":{id},"name":"{name}","type":"microsoft.maintenance/scheduledevents","location":"{LOCATION}","tags":{{}},"properties":{properties}}},"operationalInfo":{{"resourceEventTime":"{time}"}},"apiVersion":"2020-03-01"}}}}"#
+    )
+}
+
+/// A text as JSON.
+fn text(text: &str) -> String {
+    // A text cannot fail.
+    serde_json::to_string(text).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use serde_json::json;
 
     use super::*;
     use crate::{Scenario, Timeline};
@@ -113,7 +98,8 @@ mod tests {
     #[test]
     fn fact_a_message_has_the_members_of_event_grid_and_of_a_document() {
         let (event, epoch) = (event(), SystemTime::UNIX_EPOCH);
-        let message = message("outer", &event, EventStatus::Scheduled, epoch, epoch + Duration::from_millis(1500));
+        let text = message("outer", &event, EventStatus::Scheduled, epoch, epoch + Duration::from_millis(1500));
+        let message: Value = serde_json::from_str(&text).expect("JSON");
         let info = &message["data"]["resourceInfo"];
         assert_eq!((&message["id"], &message["subject"]), (&json!("outer"), &info["id"]));
         assert_eq!(message["eventTime"], "1970-01-01T00:00:01.500000Z");
@@ -144,7 +130,8 @@ mod tests {
             (EventStatus::Completed, "Completed"),
             (EventStatus::Canceled, "Canceled"),
         ] {
-            let properties = wire::properties(&event(), status, SystemTime::UNIX_EPOCH);
+            let text = wire::properties(&event(), status, SystemTime::UNIX_EPOCH, None);
+            let properties: Value = serde_json::from_str(&text).expect("JSON");
             assert_eq!(properties["EventStatus"], word);
             let not_before = properties["NotBefore"].as_str().expect("a text");
             assert_eq!(!not_before.is_empty(), status == EventStatus::Scheduled, "{word}: {not_before}");
@@ -154,7 +141,10 @@ mod tests {
     #[test]
     fn fact_a_row_has_the_columns_of_resource_graph() {
         let row = event_row(&event(), EventStatus::Completed, SystemTime::UNIX_EPOCH);
-        assert_eq!((&row["name"], &row["type"]), (&row["properties"]["EventId"], &json!(EVENT_TYPE)));
+        assert_eq!(
+            (&row["name"], &row["type"]),
+            (&row["properties"]["EventId"], &json!("microsoft.maintenance/scheduledevents"))
+        );
         let target = row["properties"]["TargetResourceId"].as_str().expect("a text");
         assert!(row["id"].as_str().is_some_and(|id| id.starts_with(target) && id.len() > target.len()));
         assert_eq!((&row["resourceGroup"], &row["zones"]), (&json!(RESOURCE_GROUP), &json!([ZONE])));

@@ -85,11 +85,18 @@ pub(crate) fn render(document: &ReplayDocument, version: ApiVersion, epoch: Syst
     serde_json::to_string(&body).unwrap_or_default()
 }
 
-/// An event as it is outside the machine: the members of a document of the newest version, and a status that may be the end.
-pub(crate) fn properties(event: &DocumentEvent, status: EventStatus, epoch: SystemTime) -> serde_json::Value {
-    let newest = ApiVersion(API_VERSION);
+/// An event as it is outside the machine, as JSON: the members of a document of the newest version, a status that may be the end, and in
+/// a row of Resource Graph the id of the resource that it belongs to.
+pub(crate) fn properties(
+    event: &DocumentEvent,
+    status: EventStatus,
+    epoch: SystemTime,
+    target: Option<&str>,
+) -> String {
+    let event =
+        WireEvent { target_resource_id: target, ..WireEvent::new(event, status, ApiVersion(API_VERSION), epoch) };
     // As above.
-    serde_json::to_value(WireEvent::new(event, status, newest, epoch)).unwrap_or_default()
+    serde_json::to_string(&event).unwrap_or_default()
 }
 
 /// A time of the timeline as wall time.
@@ -122,6 +129,8 @@ struct WireEvent<'a> {
     event_source: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     duration_in_seconds: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target_resource_id: Option<&'a str>,
 }
 
 impl<'a> WireEvent<'a> {
@@ -141,6 +150,7 @@ impl<'a> WireEvent<'a> {
             description: version.has(Feature::Description).then_some(&*facts.description),
             event_source: version.has(Feature::EventSource).then_some(&*facts.event_source),
             duration_in_seconds: version.has(Feature::DurationInSeconds).then_some(facts.duration_in_seconds),
+            target_resource_id: None,
         }
     }
 }

@@ -70,9 +70,6 @@ pub struct ServerConfig {
     pub findings: bool,
     /// What is served outside the machines. By default nothing.
     pub control_plane: Option<ControlPlane>,
-    /// The `EventType`s whose events Azure approves itself if a user started them: `Reboot` and `Redeploy` have such a switch in the
-    /// property `scheduledEventsPolicy`. These events are never Scheduled: they appear as Started, inside and outside. By default none.
-    pub automatically_approved: Vec<String>,
 }
 
 /// A running replay server. Dropping it closes its connections, frees its port and ends its threads.
@@ -179,7 +176,6 @@ impl ServerConfig {
             observer: None,
             findings: false,
             control_plane: None,
-            automatically_approved: Vec::new(),
         }
     }
 
@@ -291,7 +287,8 @@ impl ServerConfig {
         self
     }
 
-    /// Adds to [`automatically_approved`](Self::automatically_approved).
+    /// Has Azure approve the events of the scenario that have this `EventType` and that a user started: `Reboot` and `Redeploy` have such
+    /// a switch in the property `scheduledEventsPolicy`. These events are never Scheduled: they appear as Started, inside and outside.
     ///
     /// ```
     /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
@@ -305,8 +302,10 @@ impl ServerConfig {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn automatically_approved(mut self, event_type: impl Into<String>) -> Self {
-        self.automatically_approved.push(event_type.into());
+    pub fn automatically_approved(mut self, event_type: &str) -> Self {
+        for event in self.scenario.events.iter_mut().filter(|event| event.event_source == "User") {
+            event.without_notice |= event.event_type == event_type;
+        }
         self
     }
 
@@ -337,11 +336,7 @@ impl ServerConfig {
 
     pub(crate) fn timeline(&self) -> Timeline {
         let seed = self.seed.unwrap_or_else(random);
-        let mut scenario = self.scenario.clone();
-        for event in scenario.events.iter_mut().filter(|event| event.event_source == "User") {
-            event.without_notice |= self.automatically_approved.contains(&event.event_type);
-        }
-        Timeline::new(&scenario, &self.vm_name, self.speed, seed)
+        Timeline::new(&self.scenario, &self.vm_name, self.speed, seed)
     }
 }
 
@@ -372,12 +367,14 @@ impl Server {
             listeners.push(listener);
         }
         let queue = config.control_plane.as_ref().and_then(|control_plane| control_plane.queue.clone());
-        let (mail, deliver) = queue.as_ref().map(outside::open).transpose()?.unzip();
+        if let Some(queue) = &queue {
+            queue.create().map_err(io::Error::other)?;
+        }
         let timeline = config.timeline();
         let observed = config.observer.is_some();
         let names = machines.iter().map(|machine| machine.name.clone()).collect();
-        let outside =
-            control_plane.map(|_| Outside::new(&config.faults, config.seed.map_or_else(random, |seed| !seed), mail));
+        let outside = control_plane
+            .map(|_| Outside::new(&config.faults, config.seed.map_or_else(random, |seed| !seed), queue.is_some()));
         let service = Arc::new(Service::new(names, timeline, config.faults, config.observer, config.findings));
         {
             let mut state = service.lock();
@@ -390,13 +387,13 @@ impl Server {
             let (service, connections) = (server.service.clone(), server.connections.clone());
             move || accept(&listeners, &service, &connections)
         })?;
-        if observed || deliver.is_some() {
+        if observed || server.queue.is_some() {
             let service = server.service.clone();
             server.spawn(move || service.run_clock())?;
         }
-        if let Some(deliver) = deliver {
+        if let Some(queue) = server.queue.clone() {
             let service = server.service.clone();
-            server.spawn(move || deliver(service))?;
+            server.spawn(move || outside::deliver(&queue, &service))?;
         }
         Ok(server)
     }

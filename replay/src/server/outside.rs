@@ -1,12 +1,9 @@
 //! What a server serves outside the machines: the settings of its control plane, and the thread that fills the queue.
 
-use std::io;
-use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
-use crate::control_plane::delivery::{Mail, Schedule};
-use crate::control_plane::queue::{QueueAddress, QueueClient};
+use crate::control_plane::delivery::Schedule;
+use crate::control_plane::queue::QueueAddress;
 use crate::service::Service;
 
 /// How often the thread that delivers looks whether the server stops.
@@ -45,25 +42,16 @@ impl ControlPlane {
     }
 }
 
-/// The thread's end of the queue: creates the queue, and returns what messages are sent to.
-pub(super) fn open(
-    queue: &QueueAddress,
-) -> io::Result<(Sender<Mail>, impl FnOnce(Arc<Service>) + Send + 'static + use<>)> {
-    let client = QueueClient::new(queue.clone());
-    client.create().map_err(io::Error::other)?;
-    let (sender, mail) = mpsc::channel();
-    Ok((sender, move |service: Arc<Service>| deliver(&client, &mail, &service)))
-}
-
-fn deliver(client: &QueueClient, mail: &Receiver<Mail>, service: &Service) {
+/// Delivers messages, until the server stops.
+pub(super) fn deliver(queue: &QueueAddress, service: &Service) {
     let mut schedule = Schedule::default();
     while !service.is_stopping() {
         let due = schedule.next_due().map_or(TICK, |due| due.saturating_duration_since(Instant::now()));
-        if let Ok(mail) = mail.recv_timeout(due.min(TICK)) {
+        for mail in service.collect_mail(due.min(TICK)) {
             schedule.accept(mail, Instant::now());
         }
         while let Some(letter) = schedule.take_due(Instant::now()).filter(|_| !service.is_stopping()) {
-            let result = client.send(letter.content.to_string().as_bytes());
+            let result = queue.send(letter.content.as_bytes());
             let is_delivered = result.is_ok();
             service.report_message(letter.report(result.err()));
             if !is_delivered {

@@ -1,24 +1,19 @@
 //! Processes requests to the control plane.
 
-use std::time::Instant;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
 
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{Service, ServiceAction};
+use super::{Outside, Service, ServiceAction};
+use crate::control_plane::delivery::Mail;
 use crate::control_plane::error::{self, refusal, refusals};
 use crate::control_plane::route::{self, ControlRoute};
-use crate::control_plane::{graph, row};
+use crate::control_plane::{graph, json, row};
 use crate::fault::plan::{FaultPlan, RequestKind};
 use crate::http::{ReplayRequest, ReplayResponse};
 use crate::report::ReplayEvent;
 use crate::resource::target_id;
-
-/// The body of an approval of several events.
-#[derive(Deserialize)]
-struct EventList {
-    value: Vec<String>,
-}
 
 impl Service {
     pub(super) fn handle_outside(&self, request: &ReplayRequest) -> ServiceAction {
@@ -51,7 +46,7 @@ impl Service {
             ControlRoute::Graph => graph::answer(&request.body, |table| self.rows(table)),
             ControlRoute::Acknowledge { resource, event_id } => match self.acknowledge(resource, event_id) {
                 Ok(()) => approved(),
-                Err((code, message)) => refusal(404, code, &message),
+                Err((code, message)) => refusal(404, code, message),
             },
             ControlRoute::AcknowledgeList { resource } => self.acknowledge_list(resource, &request.body),
         };
@@ -71,23 +66,23 @@ impl Service {
     }
 
     fn acknowledge_list(&self, resource: &str, body: &[u8]) -> ReplayResponse {
-        let invalid = |why: &str| {
-            let message = format!("The request content was invalid and could not be deserialized: '{why}'.");
-            refusal(400, "InvalidRequestContent", &message)
-        };
-        let ids = match serde_json::from_slice(body) {
-            Ok(EventList { value }) if !value.is_empty() => value,
-            Ok(_) => return invalid("value is an empty list"),
-            Err(error) => return invalid(&error.to_string()),
+        // The body is `{"value": ["ID", …]}`.
+        let body = json(body);
+        let ids = body.get("value").and_then(Value::as_array).map(|ids| ids.iter().map(Value::as_str));
+        let ids: Option<Vec<&str>> = ids.and_then(Iterator::collect);
+        let Some(ids) = ids.filter(|ids| !ids.is_empty()) else {
+            let message = "The request content was invalid and could not be deserialized: 'value is no list of ids'.";
+            return refusal(400, "InvalidRequestContent", message);
         };
         if let Some(id) = ids.iter().find(|id| !route::is_guid(id)) {
             return route::invalid_id(id);
         }
-        let refused = ids.iter().filter_map(|id| {
-            let (code, message) = self.acknowledge(resource, id).err()?;
-            Some(json!({"target": id, "code": code, "message": message}))
-        });
-        let details: Vec<_> = refused.collect();
+        let mut details = Vec::new();
+        for id in &ids {
+            if let Err((code, message)) = self.acknowledge(resource, id) {
+                details.push((*id, code, message));
+            }
+        }
         match details.len() {
             0 => approved(),
             count if count == ids.len() => {
@@ -102,12 +97,12 @@ impl Service {
     }
 
     /// Approves an event, as a request inside the machine does.
-    fn acknowledge(&self, resource: &str, event_id: &str) -> Result<(), (&'static str, String)> {
+    fn acknowledge(&self, resource: &str, event_id: &str) -> Result<(), (&'static str, &'static str)> {
         let mut state = self.lock();
         let now = state.advance();
         let is_at_resource = |resources: &[String]| target_id(resources).eq_ignore_ascii_case(resource);
         if !state.timeline.facts(event_id).is_some_and(|facts| is_at_resource(&facts.resources)) {
-            return Err(("NotFound", "Scheduled event not found".to_owned()));
+            return Err(("NotFound", "Scheduled event not found"));
         }
         state.timeline.approve(event_id, now);
         state.advance();
@@ -125,6 +120,19 @@ impl Service {
         state.remember(self.names.len(), request, arrived, status);
         let (method, target, faults) = (request.method.clone(), request.target.clone(), plan.names.clone());
         state.report(ReplayEvent::ControlPlane { method, target, status, faults });
+    }
+
+    /// Waits for messages, at most for a time.
+    pub(crate) fn collect_mail(&self, wait: Duration) -> Vec<Mail> {
+        let mut state = self.lock();
+        for is_last in [false, true] {
+            let mail = state.outside.as_mut().map(Outside::take_mail).unwrap_or_default();
+            if is_last || !mail.is_empty() || state.stopping {
+                return mail;
+            }
+            state = self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        Vec::new()
     }
 
     /// Reports what became of a message.

@@ -152,6 +152,8 @@ impl Service {
         let mut state = self.lock();
         while !state.stopping {
             let now = state.advance();
+            // For messages about what has happened.
+            self.changed.notify_all();
             state = match state.clock.and(state.timeline.next_due()) {
                 Some(due) => {
                     let left = due.saturating_sub(now);

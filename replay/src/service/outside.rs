@@ -1,6 +1,6 @@
 //! What a service keeps for its control plane, and the messages about changes that it sends.
 
-use std::sync::mpsc::Sender;
+use std::mem;
 use std::time::{Instant, SystemTime};
 
 use crate::control_plane::delivery::{Letter, Mail};
@@ -18,24 +18,24 @@ pub(crate) struct Outside {
     pub(crate) first_request: Option<Instant>,
     /// The outer ids of messages.
     ids: EventIds,
-    /// The thread that delivers messages, if there is a queue.
-    mail: Option<Sender<Mail>>,
+    /// What the thread that delivers has not taken yet; `None` without a queue.
+    mail: Option<Vec<Mail>>,
 }
 
 impl Outside {
-    pub(crate) fn new(faults: &[Fault], seed: u64, mail: Option<Sender<Mail>>) -> Self {
+    pub(crate) fn new(faults: &[Fault], seed: u64, has_queue: bool) -> Self {
         let planner = FaultPlanner::new(faults.into());
-        Self { planner, first_request: None, ids: EventIds(seed), mail }
+        Self { planner, first_request: None, ids: EventIds(seed), mail: has_queue.then(Vec::new) }
     }
 
     /// The same, from the beginning.
     pub(super) fn again(self, faults: &[Fault]) -> Self {
-        Self { ids: self.ids, ..Self::new(faults, 0, self.mail) }
+        Self { ids: self.ids, ..Self::new(faults, 0, self.mail.is_some()) }
     }
 
     /// Sends a message about a change. Returns the report of one that a fault has lost.
     pub(super) fn post(&mut self, transition: &Transition, epoch: SystemTime) -> Option<ReplayEvent> {
-        let (Some(mail), Transition::Event { at, kind, event, .. }) = (&self.mail, transition) else { return None };
+        let (Some(mail), Transition::Event { at, kind, event, .. }) = (&mut self.mail, transition) else { return None };
         let status = match kind {
             TransitionKind::Approved => return None,
             TransitionKind::Cancelled => EventStatus::Canceled,
@@ -43,16 +43,30 @@ impl Outside {
             TransitionKind::Appeared | TransitionKind::Rescheduled | TransitionKind::Started => event.status(),
         };
         let plan = self.planner.plan(RequestKind::Message, *at);
-        let mut next = || self.ids.next().to_ascii_lowercase();
-        let (id, second_id) = (next(), next());
-        let content = row::message(&id, event, status, epoch, wall_time(epoch, *at));
-        let letter = Letter::new(event.facts.event_id.clone(), status.word(), content, plan.names.clone());
-        if plan.message.is_lost {
+        let faults = &plan.message;
+        let mut letter = Letter {
+            event_id: event.facts.event_id.clone(),
+            status: status.word(),
+            content: String::new(),
+            faults: plan.names,
+            failures: 0,
+        };
+        if faults.is_lost {
             return Some(letter.report(Some("it is lost".to_owned())));
         }
-        // The thread ends only when the server stops.
-        let _ =
-            mail.send(Mail::Letter { letter: Box::new(letter), delay: plan.delay, faults: plan.message, second_id });
+        let mut write = || {
+            let id = self.ids.next().to_ascii_lowercase();
+            row::message(&id, event, status, epoch, wall_time(epoch, *at))
+        };
+        letter.content = write();
+        let mut letters = vec![letter.clone()];
+        if faults.is_repeated {
+            letters.push(letter.clone());
+        }
+        if faults.has_new_id {
+            letters.push(Letter { content: write(), ..letter });
+        }
+        mail.push(Mail::Letters { letters, delay: plan.delay, reversed: faults.reversed });
         None
     }
 
@@ -61,9 +75,14 @@ impl Outside {
         self.mail.is_some()
     }
 
+    /// What is to be delivered since the last call.
+    pub(super) fn take_mail(&mut self) -> Vec<Mail> {
+        self.mail.as_mut().map(mem::take).unwrap_or_default()
+    }
+
     pub(super) fn finish(&mut self) {
-        if let Some(mail) = &self.mail {
-            let _ = mail.send(Mail::Finished);
+        if let Some(mail) = &mut self.mail {
+            mail.push(Mail::Finished);
         }
     }
 }

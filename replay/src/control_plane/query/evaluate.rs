@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::QueryError;
 use super::parse::{Comparison, Expression, Function, Query, Stage};
@@ -30,41 +30,49 @@ impl Stage {
                 }
                 return Ok(kept);
             }
-            Self::Project(columns) => {
+            Self::Project(columns) | Self::Extend(columns) => {
                 for row in &mut rows {
-                    let values = columns.iter().map(|(name, value)| Ok((name.clone(), value.of(row)?.into_owned())));
-                    *row = Value::Object(values.collect::<Result<Map<_, _>, QueryError>>()?);
-                }
-            }
-            Self::Extend(columns) => {
-                for row in &mut rows {
+                    let mut values = if matches!(self, Self::Extend(_)) { row.as_object().cloned() } else { None };
                     for (name, value) in columns {
                         let value = value.of(row)?.into_owned();
-                        row[name.as_str()] = value;
+                        values.get_or_insert_default().insert(name.clone(), value);
                     }
+                    *row = Value::Object(values.unwrap_or_default());
                 }
             }
             Self::Order(keys) => {
-                let mut keyed = Vec::new();
+                // Rows of equal keys keep their order. There are few rows, so each is inserted at its place.
+                let mut ordered: Vec<(Vec<Value>, Value)> = Vec::new();
                 for row in rows {
-                    let values = keys.iter().map(|(key, _)| Ok(key.of(&row)?.into_owned()));
-                    keyed.push((values.collect::<Result<Vec<_>, QueryError>>()?, row));
+                    let mut values = Vec::new();
+                    for (key, _) in keys {
+                        values.push(key.of(&row)?.into_owned());
+                    }
+                    let place = ordered.partition_point(|(before, _)| !comes_before(&values, before, keys));
+                    ordered.insert(place, (values, row));
                 }
-                keyed.sort_by(|(left, _), (right, _)| {
-                    let pairs = left.iter().zip(right).zip(keys);
-                    let orders = pairs.map(|((left, right), (_, ascends))| {
-                        let order = order(left, right);
-                        if *ascends { order } else { order.reverse() }
-                    });
-                    orders.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
-                });
-                return Ok(keyed.into_iter().map(|(_, row)| row).collect());
+                return Ok(ordered.into_iter().map(|(_, row)| row).collect());
             }
             Self::Take(number) => rows.truncate(*number),
-            Self::Count => return Ok(vec![json!({"Count": rows.len()})]),
+            Self::Count => {
+                let mut count = Map::new();
+                count.insert("Count".to_owned(), rows.len().into());
+                return Ok(vec![Value::Object(count)]);
+            }
         }
         Ok(rows)
     }
+}
+
+/// Whether a row with the keys `left` comes before one with the keys `right`.
+fn comes_before(left: &[Value], right: &[Value], keys: &[(Expression, bool)]) -> bool {
+    for ((left, right), (_, ascends)) in left.iter().zip(right).zip(keys) {
+        match order(left, right) {
+            Ordering::Equal => {}
+            order => return (order == Ordering::Less) == *ascends,
+        }
+    }
+    false
 }
 
 impl Expression {
@@ -72,24 +80,24 @@ impl Expression {
         Ok(match self {
             Self::Path(path) => {
                 let (column, members) = path.split_first().ok_or_else(|| QueryError("found an empty path".into()))?;
-                let column = row.get(column).ok_or_else(|| {
-                    QueryError(format!("there is no column `{}`; names compare with case", column.escape_debug()))
-                })?;
+                let column = row
+                    .get(column)
+                    .ok_or_else(|| QueryError(format!("there is no column `{column}`; names compare with case")))?;
                 let member = members.iter().try_fold(column, |value, member| value.get(member));
                 Cow::Borrowed(member.unwrap_or(&Value::Null))
             }
-            Self::Text(text) => Cow::Owned(json!(text)),
-            Self::Number(number) => Cow::Owned(json!(number)),
+            Self::Text(text) => Cow::Owned(text.as_str().into()),
+            Self::Number(number) => Cow::Owned((*number).into()),
             Self::Call(function, inner) => {
                 let inner = inner.of(row)?;
                 Cow::Owned(match function {
-                    Function::ToString => json!(text(&inner)),
-                    Function::ToLower => json!(text(&inner).to_lowercase()),
-                    Function::IsEmpty => json!(text(&inner).is_empty()),
-                    Function::IsNotEmpty => json!(!text(&inner).is_empty()),
+                    Function::ToString => text(&inner).into(),
+                    Function::ToLower => text(&inner).to_lowercase().into(),
+                    Function::IsEmpty => text(&inner).is_empty().into(),
+                    Function::IsNotEmpty => (!text(&inner).is_empty()).into(),
                 })
             }
-            _ => Cow::Owned(json!(self.holds(row)?)),
+            _ => Cow::Owned(self.holds(row)?.into()),
         })
     }
 

@@ -341,7 +341,7 @@ impl Parser {
 
 fn shown(token: &Token) -> String {
     match token {
-        Token::Word(word) => format!("`{}`", word.escape_debug()),
+        Token::Word(word) => format!("`{word}`"),
         Token::Text(text) => format!("the text {text:?}"),
         Token::Number(number) => format!("the number {number}"),
         Token::Sign(sign) => format!("`{sign}`"),
@@ -349,5 +349,5 @@ fn shown(token: &Token) -> String {
 }
 
 fn unsupported(what: &str, name: &str, known: impl Display) -> QueryError {
-    QueryError(format!("this emulator has no {what} `{}`; it has: {known}", name.escape_debug()))
+    QueryError(format!("this emulator has no {what} `{name}`; it has: {known}"))
 }

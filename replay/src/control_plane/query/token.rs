@@ -78,5 +78,5 @@ fn quoted(rest: &str, mark: char) -> Option<(String, usize)> {
 
 fn unexpected(rest: &str, at: usize) -> QueryError {
     let found = rest.chars().next().unwrap_or_default();
-    QueryError(format!("found `{}` at character {at}, which this emulator does not support", found.escape_debug()))
+    QueryError(format!("found `{found}` at character {at}, which this emulator does not support"))
 }
