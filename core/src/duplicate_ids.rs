@@ -7,7 +7,7 @@
 //! linear in the document's length even if all hashes are equal.
 
 use crate::hash::Hash;
-use crate::json::{Text, lower_case};
+use crate::json::Text;
 
 /// How many ids of a document are compared with each other: those of the first 64 events that have an id. A
 /// [`Document`](crate::Document) does not detect that a later event repeats an id.
@@ -97,7 +97,7 @@ pub(crate) fn resolve<'a, I: Iterator<Item = Text<'a>>>(suspects: DuplicateIds, 
     let mut duplicates = DuplicateIds::NONE;
     for position in (0..DUPLICATE_ID_WINDOW).filter(|position| suspects.contains(*position)) {
         if let Some(id) = ids().nth(position)
-            && ids().take(position).any(|earlier| lower_case(earlier.chars()).eq(lower_case(id.chars())))
+            && ids().take(position).any(|earlier| earlier.is_same_name(&id))
         {
             duplicates.insert(position);
         }

@@ -1,8 +1,10 @@
 //! The names of this virtual machine, as in an event's `Resources`.
 
+use core::iter;
+
 use crate::event::Event;
 use crate::hash::Hash;
-use crate::json::{Text, lower_case};
+use crate::json::Text;
 
 /// The names of this virtual machine in an event's `Resources`.
 ///
@@ -108,10 +110,7 @@ impl<'a> VmNames<'a> {
     fn contains(&self, resource: &Text<'_>) -> bool {
         self.names.iter().any(|name| {
             resource.eq_ignore_ascii_case(name)
-                || self.underscored && {
-                    let mut chars = resource.chars();
-                    chars.next() == Some('_') && lower_case(chars).eq(lower_case(name.chars()))
-                }
+                || self.underscored && resource.folded().eq(iter::once('_').chain(Text::plain(name).folded()))
         })
     }
 

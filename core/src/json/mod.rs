@@ -17,4 +17,3 @@ pub(crate) use scalar::Quoted;
 pub use scan::MAX_DEPTH;
 pub(crate) use scan::{Scanner, Value};
 pub use text::Text;
-pub(crate) use text::lower_case;

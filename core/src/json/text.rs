@@ -126,7 +126,7 @@ impl<'a> Text<'a> {
     pub fn eq_ignore_ascii_case(&self, other: &str) -> bool {
         match self.as_str() {
             Some(text) => text.eq_ignore_ascii_case(other),
-            None => self.folded().eq(lower_case(other.chars())),
+            None => self.folded().eq(Text::plain(other).folded()),
         }
     }
 
@@ -140,7 +140,7 @@ impl<'a> Text<'a> {
 
     /// The decoded characters, ASCII letters in lower case.
     pub(crate) fn folded(&self) -> impl Iterator<Item = char> + Clone + use<'a> {
-        lower_case(self.chars())
+        self.chars().map(|char| char.to_ascii_lowercase())
     }
 
     /// Copies the decoded text to the front of `buffer`.
@@ -221,11 +221,6 @@ impl Serialize for Text<'_> {
             None => serializer.collect_str(self),
         }
     }
-}
-
-/// Characters for a comparison without ASCII case.
-pub(crate) fn lower_case<C: Iterator<Item = char> + Clone>(chars: C) -> impl Iterator<Item = char> + Clone + use<C> {
-    chars.map(|char| char.to_ascii_lowercase())
 }
 
 /// Copies the decoded characters to the front of the buffer and returns their length.
