@@ -152,7 +152,7 @@ fn event(node: &Node, resource: Option<String>, outer: Option<String>, read: &mu
 fn check_consistency(notifications: &Notifications<'_>) {
     assert_eq!(
         (notifications.iter().count(), notifications.is_empty()),
-        (notifications.len(), notifications.len() == 0)
+        (notifications.len(), notifications.iter().next().is_none())
     );
     let mut cursor = NotificationCursor::default();
     let mut order = NotificationOrder::<4>::new();
