@@ -21,7 +21,7 @@ from azure.functions import eventgrid, meta, queue  # noqa: E402
 class Azure(BaseHTTPRequestHandler):
     """A stand-in for Azure Resource Manager and for the managed identity."""
 
-    requests: "ClassVar[list[tuple[str, str, dict[str, str], bytes]]]" = []
+    requests: "ClassVar[list[tuple[str, str, dict[str, str], bytes]]]"
     status = 200
 
     def answer(self) -> None:

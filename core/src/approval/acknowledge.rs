@@ -58,6 +58,20 @@ pub fn acknowledge<'a, Id: WriteDecoded>(
 }
 
 /// The request that [`acknowledge`] makes.
+///
+/// ```
+/// use scheduled_events_core::approval::acknowledge;
+/// use scheduled_events_core::{ResourceId, Text};
+///
+/// let set = "/subscriptions/62d72a8a-5a42-4a28-a1cc-70a836ae7955/resourceGroups/web/providers/Microsoft.Compute/virtualMachineScaleSets/front";
+/// let ids = ["743c15d8-a994-46fc-93af-b84ee33f9a14", "3da1b9aa-5204-4335-8c33-c54e315dcffe"];
+/// let request = acknowledge(ResourceId::parse(Text::plain(set))?, &ids)?;
+/// let (mut path, mut body) = (vec![0; request.path_len()], vec![0; request.body_len()]);
+/// request.write_body(&mut body)?;
+/// let line = format!("{} {}", request.method(), request.write_path(&mut path)?);
+/// assert!(line.ends_with("/front/providers/Microsoft.Maintenance/scheduledevents?api-version=2025-10-01-preview"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct AcknowledgeRequest<'a, Id> {
     resource: ResourceId<'a>,

@@ -24,6 +24,7 @@ use crate::slice_writer::SliceWriter;
 /// assert_eq!(machine.to_string(), in_set);
 /// assert_eq!(machine.name().to_string(), "front_3");
 /// assert!(machine.is_named("Front_3"));
+/// assert!(machine.subscription() == "62d72a8a-5a42-4a28-a1cc-70a836ae7955" && machine.resource_group() == "web");
 /// # Ok::<(), scheduled_events_core::ResourceIdError>(())
 /// ```
 #[derive(Clone, Copy, Debug)]

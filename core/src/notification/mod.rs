@@ -212,6 +212,23 @@ impl ExactSizeIterator for NotificationIter<'_> {
 ///
 /// See [`Notifications`] for an example. Notifications arrive at least once and in any order: an
 /// [`EventOrder`] says which of them are news.
+///
+/// ```
+/// use scheduled_events_core::{NotificationState, Notifications};
+///
+/// let body = br#"{"id":"6e9f8439","type":"microsoft.maintenance/scheduledevents/write","time":"2024-12-04T18:01:13Z",
+///     "subject":"/subscriptions/62d72a8a-5a42-4a28-a1cc-70a836ae7955/resourceGroups/web/providers/Microsoft.Compute/virtualMachines/db",
+///     "data":{"resourceInfo":{"properties":{"EventId":"743c15d8","EventStatus":"Scheduled","Resources":["db"]}}}}"#;
+/// let notification = Notifications::parse(body)?.iter().next().unwrap();
+/// assert!(notification.id().is_some_and(|id| id == "6e9f8439"));
+/// assert_eq!(notification.time().map(|time| time.seconds().to_string()).as_deref(), Some("2024-12-04T18:01:13Z"));
+/// assert_eq!(notification.state(), NotificationState::Scheduled);
+/// assert!(notification.event().event_id() == "743c15d8");
+/// for machine in notification.machines()? {
+///     assert_eq!(machine?.to_string(), notification.resource_id().to_string());
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Notification<'a> {
     id: Option<Text<'a>>,

@@ -157,6 +157,7 @@ impl fmt::Display for ResourceId<'_> {
 ///
 /// let id = "/subscriptions/62d72a8a-5a42-4a28-a1cc-70a836ae7955/resourceGroups/aks/providers/Microsoft.ContainerService/managedClusters/c";
 /// let error = ResourceId::parse(Text::plain(id)).unwrap_err();
+/// assert_eq!(error.message(), "expected `/providers/Microsoft.Compute` after the resource group");
 /// assert_eq!(error.to_string(), "not the id of a resource with Scheduled Events: expected `/providers/Microsoft.Compute` after the resource group");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use crate::json::Text;
 /// let body = br#"{"type":"microsoft.maintenance/scheduledevents","properties":{"EventId":"a","EventStatus":"Completed"}}"#;
 /// let notification = Notifications::parse(body)?.iter().next().unwrap();
 /// assert_eq!(notification.state(), NotificationState::Completed);
-/// assert_eq!(notification.state().to_string(), "completed");
+/// assert!(notification.state().word() == "completed");
 /// assert!(notification.state().is_end());
 /// # Ok::<(), scheduled_events_core::ParseError>(())
 /// ```
