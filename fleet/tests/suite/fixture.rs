@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+#[cfg(feature = "blob")]
 use std::time::Duration;
 
 use scheduled_events_fleet::config::EtcdConfig;
