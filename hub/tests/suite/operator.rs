@@ -158,3 +158,65 @@ fn a_shell_passes_the_policy_on_as_it_is() {
         assert_eq!((code, text.as_str()), (2, ""), "{name:?}");
     }
 }
+
+#[test]
+fn a_missing_right_is_named_with_the_command_that_gives_it() {
+    let control = Control::start();
+    let configured = Hub::new(&control.url(), None, "");
+    let check = || run(configured.command().arg("check"));
+    let (code, text, problem) = check();
+    assert_eq!((code, problem.as_str()), (0, ""), "{text}");
+    assert!(
+        text.contains("ok      token: given\n") && text.contains(": no event yet: nothing was announced"),
+        "{text}"
+    );
+    control.with(|world| {
+        world.refusals.push((403, "", json!({"error": {"code": "AuthorizationFailed", "message": "no rights"}})));
+    });
+    let (code, text, problem) = check();
+    let remedy = format!("--role ScheduledEventContributor --scope /subscriptions/{SUBSCRIPTION}");
+    assert!(text.contains("status 403, AuthorizationFailed, no rights\n") && text.contains(&remedy), "{text}");
+    assert_eq!((code, problem.as_str()), (1, "error: 1 of these fail\n"));
+    // A queue that nobody answers for, and a program that does not exist.
+    let config = configured.read("hub.toml").replace("prepare = \"sh", "prepare = \"/no/such/program");
+    let queue = "\n[queue]\nurl = \"http://127.0.0.1:1/devstoreaccount1/events\"\nemulator = true\n";
+    fs::write(configured.path("hub.toml"), config + queue).expect("written");
+    let (code, text, _) = check();
+    assert!(
+        text.contains("failed  hooks.prepare: /no/such/program\n")
+            && text.contains("az storage queue create --name events"),
+        "{text}"
+    );
+    assert_eq!(code, 1);
+    assert!(control.with(|world| world.approvals.is_empty()));
+}
+
+#[test]
+fn the_state_shows_which_machine_waits_for_what() {
+    let control = Control::start();
+    let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
+    control.with(|world| world.rows = vec![row(&machine, &id, "Scheduled", &["db"])]);
+    let mut configured = Hub::new(&control.url(), None, "reconcile = \"1s\"");
+    let status = |hub: &Hub, more: &[&str]| {
+        let (code, text, problem) = run(hub.command().arg("status").args(more));
+        assert_eq!((code, problem.as_str()), (0, ""), "{text}");
+        text
+    };
+    fs::create_dir(configured.path("state")).expect("a folder");
+    assert_eq!(status(&configured, &[]), "no open events, all machines are in service\n");
+    fs::write(configured.path("hook"), "until test -e $(dirname $0)/go; do sleep 0.05; done\n").expect("written");
+    configured.start();
+    configured.await_record("the preparation", |record| record["record"] == "prepare" && record["outcome"] == "begun");
+    let line = wait::until("the preparation", || {
+        status(&configured, &[]).lines().find(|line| line.ends_with("preparation")).map(str::to_owned)
+    });
+    let cells: Vec<_> = line.split_whitespace().collect();
+    assert_eq!(cells, ["db", "web", "out", &id, "Reboot", "preparation"]);
+    let record: Value = serde_json::from_str(&status(&configured, &["--json"])).expect("one record");
+    assert_eq!(
+        (&record["in_service"], &record["zone"], &record["events"][0]["event_id"]),
+        (&json!(false), &json!("2"), &json!(id))
+    );
+    fs::write(configured.path("go"), "").expect("written");
+    configured.await_record("the approval", |record| record["record"] == "approval");
+}
