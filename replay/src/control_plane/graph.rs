@@ -41,8 +41,8 @@ fn page(body: &[u8], rows: impl FnOnce(&str) -> Vec<Value>) -> Result<ReplayResp
         let message = "The client has no read permission to any of the subscriptions.";
         return Err(refusal(403, "AccessDenied", message));
     }
-    let query = Query::parse(text).map_err(|error| invalid(&error.to_string()))?;
-    let all = query.apply(rows(query.table())).map_err(|error| invalid(&error.to_string()))?;
+    let query = Query::parse(text).map_err(|error| invalid(&error))?;
+    let all = query.apply(rows(query.table())).map_err(|error| invalid(&error))?;
     let begin = match options["$skipToken"].as_str() {
         Some(token) => offset(token, text),
         None => number("$skip", 0),
