@@ -56,6 +56,13 @@ impl Name {
     }
 
     /// A string literal of PowerShell or Bicep. No allowed character is special in it.
+    ///
+    /// ```
+    /// use scheduled_events::resource_name::Name;
+    ///
+    /// assert_eq!(Name::parse("db-1")?.single_quoted(), "'db-1'");
+    /// # Ok::<(), String>(())
+    /// ```
     pub fn single_quoted(&self) -> String {
         format!("'{}'", self.0)
     }

@@ -281,6 +281,15 @@ impl ServerConfig {
     }
 
     /// Sets [`control_plane`](Self::control_plane).
+    ///
+    /// ```
+    /// use scheduled_events_replay::{ControlPlane, Scenario, Server, ServerConfig};
+    ///
+    /// let config = ServerConfig::new(Scenario::builtin("preempt").expect("a built-in name"));
+    /// let server = Server::start(config.control_plane(ControlPlane::default()))?;
+    /// assert!(server.control_plane().expect("an address").starts_with("http://127.0.0.1:"));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn control_plane(mut self, control_plane: ControlPlane) -> Self {
         self.control_plane = Some(control_plane);
@@ -414,11 +423,27 @@ impl Server {
     }
 
     /// The address of the control plane, such as `http://127.0.0.1:40124`, if there is one.
+    ///
+    /// ```
+    /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
+    ///
+    /// let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").expect("a built-in name")))?;
+    /// assert_eq!(server.control_plane(), None);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn control_plane(&self) -> Option<String> {
         self.control_plane.map(|address| format!("http://{address}"))
     }
 
     /// The queue that the control plane fills, if there is one.
+    ///
+    /// ```
+    /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
+    ///
+    /// let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").expect("a built-in name")))?;
+    /// assert!(server.queue().is_none());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn queue(&self) -> Option<&QueueAddress> {
         self.queue.as_ref()
     }

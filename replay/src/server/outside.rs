@@ -35,6 +35,14 @@ pub struct ControlPlane {
 
 impl ControlPlane {
     /// Sets [`queue`](Self::queue).
+    ///
+    /// ```
+    /// use scheduled_events_replay::ControlPlane;
+    ///
+    /// let control_plane = ControlPlane::default().queue("http://127.0.0.1:10001/devstoreaccount1/events".parse()?);
+    /// assert!(control_plane.queue.is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn queue(mut self, address: QueueAddress) -> Self {
         self.queue = Some(address);
