@@ -35,14 +35,11 @@ pub(crate) fn of_status(status: u16) -> ReplayResponse {
         204 | 304 => return ReplayResponse::new(status),
         200..=399 => return ReplayResponse::json(status, "{}"),
         401 => ("InvalidAuthenticationToken", "The access token is invalid."),
-        403 => (
-            "AuthorizationFailed",
-            "The client does not have authorization to perform this action over this scope, or the scope is invalid.",
-        ),
+        403 => {
+            ("AuthorizationFailed", "The client does not have authorization to perform this action over this scope.")
+        }
         409 => ("Conflict", "The event cannot be acknowledged."),
-        429 => ("TooManyRequests", "The request was throttled: too many requests."),
-        500 => ("InternalServerError", "The server has encountered an internal error."),
-        503 => ("ServiceUnavailable", "The service is unavailable. Try again later."),
+        429 => ("TooManyRequests", reason(status)),
         _ => ("Error", reason(status)),
     };
     let response = refusal(status, code, message);

@@ -100,9 +100,8 @@ impl Query {
                 Stage::Order(keys) => rows = ordered(rows, keys)?,
                 Stage::Take(number) => rows.truncate(*number),
                 Stage::Count => {
-                    let mut count = Map::new();
-                    count.insert("Count".to_owned(), rows.len().into());
-                    rows = vec![Value::Object(count)];
+                    // It is valid JSON.
+                    rows = serde_json::from_str(&format!(r#"[{{"Count":{}}}]"#, rows.len())).unwrap_or_default();
                 }
             }
         }

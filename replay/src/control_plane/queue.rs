@@ -103,8 +103,8 @@ impl fmt::Display for QueueAddressError {
 
 impl std::error::Error for QueueAddressError {}
 
-/// The longest header of an answer that is read; only its first line matters.
-const ANSWER_MAX: usize = 4096;
+/// Where the status ends in an answer, such as `HTTP/1.1 201`. The rest does not matter.
+const STATUS_END: usize = 12;
 
 impl QueueAddress {
     /// Creates the queue, unless it is there or the signature does not allow it.
@@ -153,14 +153,11 @@ fn exchange(host: &str, request: &[u8]) -> io::Result<u16> {
     stream.set_write_timeout(left())?;
     stream.write_all(request)?;
     let (mut answer, mut part) = (Vec::new(), [0; 1024]);
-    while answer.len() < ANSWER_MAX && !answer.windows(4).any(|end| end == b"\r\n\r\n") {
+    while answer.len() < STATUS_END {
         stream.set_read_timeout(left())?;
-        match stream.read(&mut part) {
-            Ok(0) => break,
-            Ok(length) => answer.extend_from_slice(&part[..length]),
-            // A status that has come is enough.
-            Err(error) if answer.is_empty() => return Err(error),
-            Err(_) => break,
+        match stream.read(&mut part)? {
+            0 => break,
+            length => answer.extend_from_slice(&part[..length]),
         }
     }
     let status = answer.strip_prefix(b"HTTP/1.").and_then(|rest| rest.get(2..5));

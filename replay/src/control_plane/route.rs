@@ -45,8 +45,8 @@ pub(crate) fn route(request: &ReplayRequest) -> Result<ControlRoute, ReplayRespo
     }
     authorize(request)?;
     let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
-    let segments: Vec<_> = path.trim_matches('/').split('/').map(|part| decode(part).to_ascii_lowercase()).collect();
-    let segments: Vec<_> = segments.iter().map(String::as_str).collect();
+    let lower = decode(path).to_ascii_lowercase();
+    let segments: Vec<_> = lower.trim_matches('/').split('/').collect();
     let (subscription, route) = match segments[..] {
         ["providers", "microsoft.resourcegraph", "resources"] => (None, ControlRoute::Graph),
         ["subscriptions", subscription, ..] => (Some(subscription), acknowledgement(&segments)?),

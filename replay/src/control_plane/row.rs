@@ -4,7 +4,6 @@ use std::time::SystemTime;
 
 use serde_json::Value;
 
-use crate::http::instance::vm_id;
 use crate::http::wire;
 use crate::resource::{
     LOCATION, RESOURCE_GROUP, SUBSCRIPTION, TAGS, ZONE, event_id, machine_id, scale_set_id, target_id, uniform,
@@ -23,23 +22,17 @@ pub(crate) fn event_row(event: &DocumentEvent, status: EventStatus, epoch: Syste
 /// The rows of the table `resources`: machines that are in no scale set, and the scale sets of the others, whose machines are no
 /// resources of their own there.
 pub(crate) fn resource_rows(machines: &[String]) -> Vec<Value> {
-    let mut sets = Vec::new();
-    let mut rows = Vec::new();
+    let mut rows: Vec<Value> = Vec::new();
     let tags = TAGS.map(|(name, value)| format!(r#""{name}":"{value}""#)).join(",");
     for machine in machines {
-        let (id, name, resource_type, properties) = match uniform(machine) {
-            Some((set, _)) if sets.contains(&set) => continue,
-            Some((set, _)) => {
-                sets.push(set);
-                (scale_set_id(set), set, "microsoft.compute/virtualmachinescalesets", String::new())
-            }
-            None => {
-                let properties = format!(r#""vmId":"{}""#, vm_id(machine));
-                (machine_id(machine), machine.as_str(), "microsoft.compute/virtualmachines", properties)
-            }
-        };
-        let more = format!(r#""tags":{{{tags}}},"properties":{{{properties}}}"#);
-        rows.push(row(&text(&id), &text(name), resource_type, &more));
+        let (id, name, resource_type) = uniform(machine).map_or_else(
+            || (machine_id(machine), machine.as_str(), "microsoft.compute/virtualmachines"),
+            |(set, _)| (scale_set_id(set), set, "microsoft.compute/virtualmachinescalesets"),
+        );
+        let more = format!(r#""tags":{{{tags}}},"properties":{{}}"#);
+        if !rows.iter().any(|row| row["id"] == id) {
+            rows.push(row(&text(&id), &text(name), resource_type, &more));
+        }
     }
     rows
 }

@@ -380,6 +380,7 @@ pub(crate) fn reason(status: u16) -> &'static str {
     match status {
         200 => "OK",
         204 => "No Content",
+        207 => "Multi-Status",
         301 => "Moved Permanently",
         302 => "Found",
         303 => "See Other",
@@ -392,6 +393,7 @@ pub(crate) fn reason(status: u16) -> &'static str {
         404 => "Not Found",
         405 => "Method Not Allowed",
         408 => "Request Timeout",
+        409 => "Conflict",
         410 => "Gone",
         413 => "Content Too Large",
         429 => "Too Many Requests",

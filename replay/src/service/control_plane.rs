@@ -18,27 +18,27 @@ use crate::resource::target_id;
 impl Service {
     pub(super) fn handle_outside(&self, request: &ReplayRequest) -> ServiceAction {
         let arrived = Instant::now();
-        let (plan, action) = match route::route(request) {
-            Err(refusal) => (FaultPlan::default(), ServiceAction::respond(refusal, &FaultPlan::default())),
+        let mut plan = FaultPlan::default();
+        let action = match route::route(request) {
+            Err(refusal) => ServiceAction::respond(refusal, &plan),
             Ok(route) => {
-                let plan = self.plan_outside(route.kind(), arrived);
+                self.plan_outside(route.kind(), arrived, &mut plan);
                 if self.pause(plan.delay) {
                     return ServiceAction::Stop;
                 }
-                let action = ServiceAction::instead_of_answer(&plan, error::of_status)
-                    .unwrap_or_else(|| ServiceAction::answer(self.answer_outside(&route, request), &plan));
-                (plan, action)
+                ServiceAction::instead_of_answer(&plan, error::of_status)
+                    .unwrap_or_else(|| ServiceAction::answer(self.answer_outside(&route, request), &plan))
             }
         };
         self.record_outside(request, arrived, (&plan, &action));
         action
     }
 
-    fn plan_outside(&self, kind: RequestKind, arrived: Instant) -> FaultPlan {
-        let mut state = self.lock();
-        let Some(outside) = &mut state.outside else { return FaultPlan::default() };
-        let first = *outside.first_request.get_or_insert(arrived);
-        outside.planner.plan(kind, arrived.saturating_duration_since(first))
+    fn plan_outside(&self, kind: RequestKind, arrived: Instant, plan: &mut FaultPlan) {
+        if let Some(outside) = &mut self.lock().outside {
+            let first = *outside.first_request.get_or_insert(arrived);
+            *plan = outside.planner.plan(kind, arrived.saturating_duration_since(first));
+        }
     }
 
     fn answer_outside(&self, route: &ControlRoute, request: &ReplayRequest) -> ReplayResponse {
