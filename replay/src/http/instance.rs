@@ -62,20 +62,20 @@ fn value(vm_name: &str, member: &str) -> Value {
 
 /// A token of the machine's managed identity, for the resource that the request's target names. It opens nothing: it is a text
 /// that names the machine. All members are texts.
-pub(crate) fn token(vm_name: &str, target: &str) -> Value {
+pub(crate) fn token(vm_name: &str, target: &str) -> String {
     const LIFE: u64 = 24 * 60 * 60;
     let parameters = parameters(target.split_once('?').map_or("", |(_, query)| query));
-    let value = |wanted: &str| parameters.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
+    let value = |wanted: &str| parameters.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone());
+    // A text cannot fail.
+    let text = |text: String| serde_json::to_string(&text).unwrap_or_default();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    json!({
-        "access_token": format!("token-of-{vm_name}"),
-        "client_id": value("client_id").map_or_else(|| vm_id(vm_name), str::to_owned),
-        "expires_in": LIFE.to_string(),
-        "expires_on": (now + LIFE).to_string(),
-        "not_before": now.to_string(),
-        "resource": value("resource"),
-        "token_type": "Bearer",
-    })
+    format!(
+        r#"{{"access_token":{},"client_id":{},"expires_in":"{LIFE}","expires_on":"{}","not_before":"{now}","resource":{},"token_type":"Bearer"}}"#,
+        text(format!("token-of-{vm_name}")),
+        text(value("client_id").unwrap_or_else(|| vm_id(vm_name))),
+        now + LIFE,
+        text(value("resource").unwrap_or_default()),
+    )
 }
 
 #[cfg(test)]
@@ -104,6 +104,7 @@ mod tests {
     #[test]
     fn a_token_names_its_machine_and_is_for_what_was_asked() {
         let token = token("WestNO_7", "/x?resource=https%3A%2F%2Fstorage.azure.com%2F&client_id=c");
+        let token: Value = serde_json::from_str(&token).expect("JSON");
         assert_eq!(token["access_token"], "token-of-WestNO_7");
         assert_eq!((&token["resource"], &token["client_id"]), (&json!("https://storage.azure.com/"), &json!("c")));
         let number = |name: &str| token[name].as_str().and_then(|text| text.parse::<u64>().ok());

@@ -228,7 +228,7 @@ impl Service {
                 ReplayResponse::json(200, instance.to_string())
             }
             Route::Compute(version) => ReplayResponse::json(200, compute(vm_name, version).to_string()),
-            Route::Token => ReplayResponse::json(200, token(vm_name, &request.target).to_string()),
+            Route::Token => ReplayResponse::json(200, token(vm_name, &request.target)),
         };
         ServiceAction::answer(response, plan)
     }
