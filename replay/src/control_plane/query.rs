@@ -7,6 +7,8 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::iter::Peekable;
+use std::vec::IntoIter;
 
 use serde_json::{Map, Value};
 
@@ -59,11 +61,11 @@ const SUPPORTED: &str = "this emulator has the tables maintenanceresources and r
 impl Query {
     /// Parses a query. The error says what was expected, where, and what is supported.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let mut parser = Parser { tokens: tokens(text)?, next: 0 };
+        let mut parser = Parser(tokens(text)?.into_iter().peekable());
         let name = parser.word("a table")?;
         let table = TABLES.into_iter().find(|table| table.eq_ignore_ascii_case(&name));
         let mut query = Self { table: table.ok_or_else(|| unsupported(&name))?, stages: Vec::new() };
-        while parser.next < parser.tokens.len() {
+        while parser.0.peek().is_some() {
             parser.expect("|")?;
             parser.stage(&mut query.stages)?;
         }
@@ -170,35 +172,35 @@ fn text(value: &Value) -> Cow<'_, str> {
     }
 }
 
-struct Parser {
-    tokens: Vec<(usize, Token)>,
-    next: usize,
+impl Token {
+    /// Whether it is this sign, or this word that means something.
+    fn is(&self, wanted: &str) -> bool {
+        match self {
+            Self::Word(word) => word == wanted,
+            Self::Sign(sign) => *sign == wanted,
+            Self::Text(_) => false,
+        }
+    }
 }
 
-impl Parser {
-    fn peek(&self) -> Option<&Token> {
-        self.tokens.get(self.next).map(|(_, token)| token)
-    }
+/// The tokens that are left, with their offsets.
+struct Parser(Peekable<IntoIter<(usize, Token)>>);
 
+impl Parser {
     /// Takes a sign, or a word that means something, if it is next.
     fn takes(&mut self, wanted: &str) -> bool {
-        let found = match self.peek() {
-            Some(Token::Sign(sign)) => *sign == wanted,
-            Some(Token::Word(word)) => word == wanted,
-            _ => false,
-        };
-        self.next += usize::from(found);
-        found
+        self.0.next_if(|(_, token)| token.is(wanted)).is_some()
     }
 
     fn expect(&mut self, wanted: &str) -> Result<(), String> {
-        if self.takes(wanted) { Ok(()) } else { Err(self.expected(wanted)) }
+        if self.takes(wanted) { Ok(()) } else { Err(expected(wanted, self.0.next())) }
     }
 
     fn word(&mut self, what: &str) -> Result<String, String> {
-        let Some(Token::Word(word)) = self.peek().cloned() else { return Err(self.expected(what)) };
-        self.next += 1;
-        Ok(word)
+        match self.0.next() {
+            Some((_, Token::Word(word))) => Ok(word),
+            found => Err(expected(what, found)),
+        }
     }
 
     fn stage(&mut self, stages: &mut Vec<Stage>) -> Result<(), String> {
@@ -251,27 +253,25 @@ impl Parser {
             }
         }
         let member = self.path()?;
-        let operator = match self.peek() {
-            Some(Token::Sign(sign)) => (*sign).to_owned(),
-            Some(Token::Word(word)) if word == "in" => word.clone(),
-            _ => return Err(self.expected("a comparison")),
+        let operator = match self.0.next() {
+            Some((_, Token::Sign(sign))) => sign,
+            Some((_, Token::Word(word))) if word == "in" => "in",
+            found => return Err(expected("a comparison", found)),
         };
-        self.next += 1;
-        let is_list = match operator.as_str() {
+        let is_list = match operator {
             "==" | "!=" | "=~" | "!~" => false,
             "in" | "in~" | "!in" | "!in~" => true,
-            _ => return Err(unsupported(&operator)),
+            _ => return Err(unsupported(operator)),
         };
         let mut values = Vec::new();
         if is_list {
             self.expect("(")?;
         }
         while values.is_empty() || is_list && self.takes(",") {
-            let Some(Token::Text(value) | Token::Word(value)) = self.peek().cloned() else {
-                return Err(self.expected("a value"));
-            };
-            self.next += 1;
-            values.push(value);
+            match self.0.next() {
+                Some((_, Token::Text(value) | Token::Word(value))) => values.push(value),
+                found => return Err(expected("a value", found)),
+            }
         }
         if is_list {
             self.expect(")")?;
@@ -281,36 +281,36 @@ impl Parser {
 
     /// A column, with `.member` or `["member"]` after it, and alone or as the argument of `tostring`.
     fn path(&mut self) -> Result<Path, String> {
-        let mut path = vec![self.word("the name of a column")?];
-        if path[0] == "tostring" && self.takes("(") {
+        let column = self.word("the name of a column")?;
+        if column == "tostring" && self.takes("(") {
             let path = self.path()?;
             self.expect(")")?;
             return Ok(path);
         }
+        let mut path = vec![column];
         loop {
             if self.takes(".") {
                 path.push(self.word("a member")?);
             } else if self.takes("[") {
-                let Some(Token::Text(name)) = self.peek().cloned() else {
-                    return Err(self.expected("a member's name in quotation marks"));
-                };
-                self.next += 1;
-                path.push(name);
+                match self.0.next() {
+                    Some((_, Token::Text(name))) => path.push(name),
+                    found => return Err(expected("a member's name in quotation marks", found)),
+                }
                 self.expect("]")?;
             } else {
                 return Ok(path);
             }
         }
     }
+}
 
-    fn expected(&self, what: &str) -> String {
-        let (place, found) = match self.tokens.get(self.next) {
-            Some((at, Token::Word(word) | Token::Text(word))) => (*at, word.as_str()),
-            Some((at, Token::Sign(sign))) => (*at, *sign),
-            None => (self.tokens.last().map_or(0, |(at, _)| *at), "the end"),
-        };
-        format!("expected {what} at or after character {place}, found `{found}`; {SUPPORTED}")
-    }
+fn expected(what: &str, found: Option<(usize, Token)>) -> String {
+    let found = match found {
+        Some((at, Token::Word(found) | Token::Text(found))) => format!("`{found}` at character {at}"),
+        Some((at, Token::Sign(sign))) => format!("`{sign}` at character {at}"),
+        None => "the end".to_owned(),
+    };
+    format!("expected {what}, found {found}; {SUPPORTED}")
 }
 
 fn unsupported(what: &str) -> String {
@@ -321,30 +321,30 @@ fn unsupported(what: &str) -> String {
 fn tokens(query: &str) -> Result<Vec<(usize, Token)>, String> {
     let is_part = |char: char| char.is_alphanumeric() || matches!(char, '_' | '-');
     let mut tokens = Vec::new();
-    let mut at = 0;
-    while let Some(first) = query[at..].chars().next() {
-        let rest = &query[at..];
-        let word = rest.find(|char| !is_part(char)).unwrap_or(rest.len());
-        let mut length = first.len_utf8();
-        if rest.starts_with("//") {
-            length = rest.find('\n').unwrap_or(rest.len());
-        } else if matches!(first, '"' | '\'') {
-            let text = rest[1..].split(first).next().unwrap_or_default();
-            length = text.len() + 2;
-            if rest.len() < length || text.contains('\\') {
-                return Err(format!("found a text without an end, or with an escape, at character {at}"));
-            }
-            tokens.push((at, Token::Text(text.to_owned())));
-        } else if let Some(sign) = SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
-            length = sign.len();
-            tokens.push((at, Token::Sign(sign)));
-        } else if word > 0 {
-            length = word;
-            tokens.push((at, Token::Word(rest[..word].to_owned())));
-        } else if !first.is_whitespace() {
+    let mut rest = query;
+    while let Some(first) = rest.chars().next() {
+        let at = query.len() - rest.len();
+        let end = |found: Option<usize>| rest.split_at_checked(found.unwrap_or(rest.len())).unwrap_or((rest, ""));
+        let (word, after_word) = end(rest.find(|char| !is_part(char)));
+        let (token, left) = if rest.starts_with("//") {
+            (None, end(rest.find('\n')).1)
+        } else if let Some(text) = rest.strip_prefix(['"', '\'']) {
+            let (text, left) = text
+                .split_once(first)
+                .filter(|(text, _)| !text.contains('\\'))
+                .ok_or_else(|| format!("found a text without an end, or with an escape, at character {at}"))?;
+            (Some(Token::Text(text.to_owned())), left)
+        } else if let Some((sign, left)) = SIGNS.iter().find_map(|sign| Some((*sign, rest.strip_prefix(*sign)?))) {
+            (Some(Token::Sign(sign)), left)
+        } else if !word.is_empty() {
+            (Some(Token::Word(word.to_owned())), after_word)
+        } else if first.is_whitespace() {
+            (None, rest.trim_start())
+        } else {
             return Err(format!("found `{first}` at character {at}; {SUPPORTED}"));
-        }
-        at += length;
+        };
+        tokens.extend(token.map(|token| (at, token)));
+        rest = left;
     }
     Ok(tokens)
 }
@@ -436,10 +436,10 @@ mod tests {
             ("resources | summarize count() by type", "`summarize`"),
             ("resources | where", "expected the name of a column"),
             ("resources | where name", "expected a comparison"),
-            ("resources | where name =~", "expected a value at or after character 23, found `the end`"),
+            ("resources | where name =~", "expected a value, found the end"),
             ("resources | where name == \"x", "without an end"),
             ("resources | where strlen(name) == 3", "`(` is not supported"),
-            ("resources | where name matches regex 'x'", "found `matches`"),
+            ("resources | where name matches regex 'x'", "found `matches` at character 23"),
             ("resources | where name == 'x' or name == 'y'", "expected |"),
             ("resources | where name in ()", "expected a value"),
             ("resources | project", "a column"),
