@@ -396,6 +396,21 @@ mod tests {
     }
 
     #[test]
+    fn the_queries_of_the_hub_are_answered() {
+        let columns = "| project id, name, type, resourceGroup, zones, properties | order by id asc";
+        let events = "| where type == \"microsoft.maintenance/scheduledevents\"";
+        for (filter, expected) in [
+            ("| where properties.EventStatus in~ (\"Scheduled\", \"Started\")", "ab"),
+            ("", "abc"),
+            ("| where name in~ (\"A\", \"C\")", "ac"),
+        ] {
+            assert_eq!(ids(&format!("{events} {filter} {columns}")), expected, "{filter}");
+        }
+        let tagged = "| where type =~ \"Microsoft.Maintenance/scheduledevents\" | where isnotempty(tags[\"a-b\"]) | project id, tags";
+        assert_eq!(ids(&format!("{tagged} | order by id asc")), "abc");
+    }
+
+    #[test]
     fn rows_are_filtered_and_sorted() {
         for (query, expected) in [
             ("| where type == 'Microsoft.Maintenance/ScheduledEvents'", ""),

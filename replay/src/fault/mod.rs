@@ -120,6 +120,11 @@ impl Fault {
 }
 
 impl Fault {
+    /// Whether the fault applies outside the machines.
+    pub(crate) fn is_outside(&self) -> bool {
+        matches!(self.scope, FaultScope::Arm | FaultScope::Graph | FaultScope::Message)
+    }
+
     fn is_first_call_delay(&self) -> bool {
         matches!(self.action, FaultAction::Request(FaultKind::FirstCallDelay(_)))
     }

@@ -16,9 +16,9 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::fault::Fault;
+use crate::fault::{Fault, FaultScope};
 use crate::scenario::{EventScript, MAX_EVENTS, Scenario};
 use crate::server::{Server, ServerConfig, check_speed};
 use crate::service::ServiceState;
@@ -132,21 +132,34 @@ impl Server {
         self.control(|state, now| state.timeline.approve_manually(event_id, now))
     }
 
-    /// Adds a fault of a machine with precedence over its others. The fault's window counts from now on: `post.status:503@1` is the
-    /// next approval.
+    /// Adds a fault of a machine with precedence over its others, or of the control plane, whatever the machine. The fault's window counts
+    /// from now on: `post.status:503@1` is the next approval.
     ///
     /// # Errors
-    /// `first-call-delay` after the first request.
+    /// `first-call-delay` after the first request, and a fault of a control plane that the server does not have.
     ///
     /// # Panics
     /// When there is no machine with this number.
     pub fn inject_fault(&self, machine: usize, fault: Fault) -> Result<(), ControlError> {
-        let is_injected = self.control(|state, _| {
-            let lane = &mut state.lanes[machine];
-            lane.planner.inject(fault, lane.first_request.map_or(Duration::ZERO, |first| first.elapsed()))
+        let since = |first: Option<Instant>| first.map_or(Duration::ZERO, |first| first.elapsed());
+        let is_injected = self.control(|state, now| {
+            if !fault.is_outside() {
+                let lane = &mut state.lanes[machine];
+                return Some(lane.planner.inject(fault, since(lane.first_request)));
+            }
+            let outside = state.outside.as_mut()?;
+            // The time of messages counts from the start of the scenario.
+            let since = if fault.scope == FaultScope::Message { now } else { since(outside.first_request) };
+            Some(outside.planner.inject(fault, since))
         });
-        let message = "found first-call-delay after the first request: delay the next one with slow-headers:SECONDS@1";
-        is_injected.then_some(()).ok_or_else(|| ControlError(message.to_owned()))
+        let message = match is_injected {
+            Some(true) => return Ok(()),
+            Some(false) => {
+                "found first-call-delay after the first request: delay the next one with slow-headers:SECONDS@1"
+            }
+            None => "found a fault of the control plane, and the server has none",
+        };
+        Err(ControlError(message.to_owned()))
     }
 
     /// Removes all faults of a machine.

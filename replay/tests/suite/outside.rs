@@ -273,6 +273,17 @@ fn faults_of_requests_outside_meet_nothing_inside() {
 }
 
 #[test]
+fn a_fault_of_the_control_plane_is_injected_where_there_is_one() {
+    let server = outside(steady());
+    let id = event_id(&document(&server), 0);
+    assert_eq!(graph(&server, EVENT_ROWS).status, 200);
+    server.inject_fault(0, "arm.status:503@1".parse().expect("a fault")).expect("it is injected");
+    assert_eq!((acknowledge(&server, SET, &id).status, acknowledge(&server, SET, &id).status), (503, 200));
+    let error = start(steady()).inject_fault(0, "arm.status:503@1".parse().expect("a fault")).expect_err("nowhere");
+    assert!(error.to_string().contains("the server has none"), "{error}");
+}
+
+#[test]
 fn fact_a_queue_gets_a_message_for_each_change() {
     for (scenario, expected) in [
         ("user-reboot", &["Scheduled", "Started", "Completed"][..]),
