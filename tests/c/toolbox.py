@@ -56,16 +56,20 @@ def abi():
     return re.search(r"soname: \[libscheduled_events\.so\.([0-9.]+)\]", run("readelf", "-d", LIBRARY / "libscheduled_events.so"))[1]
 
 
+def program(source):
+    """The path of a program of `programs` or `cpp`."""
+    return (HERE / "cpp" if str(source).endswith(".cc") else PROGRAMS) / source
+
+
 def compile(source, *flags, compiler=None, std=None, name=None):
     """Compiles a program of `programs` or `cpp` with the shared library; warnings are errors."""
     source = pathlib.Path(source)
     cxx = source.suffix == ".cc"
-    folder = HERE / "cpp" if cxx else PROGRAMS
     compiler = compiler or ("g++" if cxx else "gcc")
     std = std or ("c++17" if cxx else "c11")
     out = WORK / (name or source.name.replace(".", "-"))
     library()
-    run(compiler, f"-std={std}", "-O1", "-g", *WARNINGS, POSIX, f"-I{INCLUDE}", f"-I{PROGRAMS}", folder / source, "-o", out, *flags,
+    run(compiler, f"-std={std}", "-O1", "-g", *WARNINGS, POSIX, f"-I{INCLUDE}", f"-I{PROGRAMS}", program(source), "-o", out, *flags,
         *([] if any(str(flag).endswith(".a") for flag in flags) else
           [f"-L{LIBRARY}", "-lscheduled_events", f"-Wl,-rpath,{LIBRARY}"]), cwd=ROOT)
     return out
