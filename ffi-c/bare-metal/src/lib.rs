@@ -25,6 +25,8 @@ mod document;
 mod json;
 #[path = "../../src/names.rs"]
 mod names;
+#[path = "../../src/notification.rs"]
+mod notification;
 #[path = "../../src/policy.rs"]
 mod policy;
 #[path = "../../src/record.rs"]
