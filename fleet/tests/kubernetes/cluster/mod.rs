@@ -179,7 +179,7 @@ impl Cluster {
     }
 
     /// The node, once its controller has tainted it if it is cordoned, and only then.
-    pub(crate) fn settled_node(&self) -> Node {
+    fn settled_node(&self) -> Node {
         self.wait_for("the taint of a cordoned node", || {
             let node = self.node();
             let spec = node.spec.as_ref()?;
