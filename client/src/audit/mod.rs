@@ -382,11 +382,13 @@ mod tests {
     }
 
     /// Windows removes no folder with open files.
-    fn close(audit: &Audit) {
+    fn close(audit: Audit) {
         audit.finish();
         if let Some(writer) = lock(&audit.writer).take() {
             writer.join().unwrap();
         }
+        // Windows removes no file that is open.
+        drop(audit);
     }
 
     fn read(path: &Path) -> Vec<Value> {
@@ -407,7 +409,7 @@ mod tests {
         for (line, number) in read(&path).iter().zip(0..) {
             assert_eq!((&line["about"], &line["sequence"]), (&number.to_string().into(), &(number + 1).into()));
         }
-        close(&audit);
+        close(audit);
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
     }
 
@@ -444,7 +446,7 @@ mod tests {
         let gaps = [Note::AuditGap { lost: 3 }, Note::AuditGap { lost: 1 }];
         assert_eq!([next(&notes), next(&notes)], gaps);
         drop(file);
-        close(&audit);
+        close(audit);
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
     }
 
@@ -470,7 +472,7 @@ mod tests {
         add(&audit, 1, "x");
         flush(&audit);
         assert_eq!(read(&path).len(), 3);
-        close(&audit);
+        close(audit);
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
     }
 
