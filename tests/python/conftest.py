@@ -2,8 +2,10 @@
 
 import os
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 VM = "WestNO_0"
+# No test reaches this many seconds unless it fails.
+PATIENCE = 60.0
 
 DOCUMENT = b"""{"DocumentIncarnation":2,"Events":[{"EventId":"C7061BAC-AFDC-4513-B24B-AA5F13A16123",
 "EventStatus":"Scheduled","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["WestNO_0","WestNO_1"],
@@ -40,3 +44,13 @@ def environment() -> "dict[str, str]":
 def has_prepared(record: object) -> "TypeGuard[se.Prepare]":
     """Whether it is the end of a preparation."""
     return isinstance(record, se.Prepare) and record.outcome != "begun"
+
+
+def eventually(what: str, condition: "Callable[[], Any]") -> Any:
+    """Wait until a condition returns something true, and return it."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        if found := condition():
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"{what} did not happen")

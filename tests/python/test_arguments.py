@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import DOCUMENT, VM, has_prepared
-from test_queue import eventually
+from conftest import DOCUMENT, VM, eventually, has_prepared
 
 import scheduled_events as se
 
@@ -195,7 +194,7 @@ def test_a_task_is_cancelled_when_its_event_ends_or_the_watcher_stops(scenario: 
         if scenario == "cancelled":
             assert [record.outcome for record in watch if has_prepared(record)] == ["cancelled"]
         else:
-            eventually(lambda: given)
+            eventually("the preparation", lambda: given)
             watch.close()
         assert given[0].cancelled.wait(60)
         assert "cancelled>" in repr(given[0])

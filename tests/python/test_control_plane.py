@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import urllib.parse
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,13 +23,12 @@ from azure.eventgrid import EventGridEvent
 from azure.mgmt.maintenance import MaintenanceManagementClient
 from azure.mgmt.resourcegraph import ResourceGraphClient
 from azure.storage.queue import QueueClient
-from conftest import ROOT
+from conftest import PATIENCE, ROOT, eventually
 
 SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
 EVENTS = 'maintenanceresources | where type == "microsoft.maintenance/scheduledevents"'
 # The key of Azurite's account, which is the same everywhere.
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
-PATIENCE = 60.0
 # Two events that start once both are approved.
 PAIR = """about = "Two machines are deleted."
 [[event]]
@@ -69,15 +68,6 @@ def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     finally:
         azurite.kill()
         azurite.wait()
-
-
-def eventually(what: str, condition: Callable[[], Any]) -> Any:
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        if found := condition():
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"{what} did not happen")
 
 
 class Outside:

@@ -12,7 +12,6 @@ import socket
 import subprocess
 import tempfile
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -21,14 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, VM
+from conftest import PATIENCE, ROOT, VM, eventually
 from test_agents import SCENARIOS, STAND_INS, Cluster, agent, effects
 
 import scheduled_events as se
 
 AGENTS = ROOT / "examples/agents"
 POLICY = '[[rule]]\naction = "prepare"\nevent = ["Reboot", "Redeploy", "Preempt", "Terminate"]\n'
-PATIENCE = 60.0
 DONE = ["prepare ready", "approval 200", "recover done"]
 
 
@@ -38,15 +36,6 @@ def test_each_agent_has_at_most_sixty_lines_and_a_test() -> None:
         assert len(path.read_text().splitlines()) <= 60, path.name
         assert os.access(path, os.X_OK), path.name
         assert tested.count(path.name) > 0, path.name
-
-
-def eventually(what: str, condition: Callable[[], Any]) -> Any:
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        if found := condition():
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"{what} did not happen")
 
 
 class Machine:

@@ -5,26 +5,15 @@ import logging
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import VM
+from conftest import VM, eventually
 
 import scheduled_events as se
 
 PREPARE = se.Policy([se.Rule("prepare")])
-
-
-def eventually(condition: Callable[[], Any]) -> Any:
-    """Wait for what is to come, at most a minute."""
-    deadline = time.monotonic() + 60
-    while not (result := condition()):
-        assert time.monotonic() < deadline, "it did not come"
-        time.sleep(0.05)
-    return result
 
 
 def posts(server: se.Replay) -> "list[dict[str, Any]]":
@@ -42,7 +31,7 @@ def test_a_watcher_that_nobody_reads_polls_approves_recovers_and_logs(caplog: py
         watch = client.watch(PREPARE, prepare=lambda _: True, recover=lambda _: recovered.set(), interval=0.2)
         assert recovered.wait(60)
         assert len(posts(server)) == 1
-        eventually(lambda: f"this machine is {VM}" in caplog.text)
+        eventually("the name", lambda: f"this machine is {VM}" in caplog.text)
         watch.close()
         assert watch.closed
         kinds = [record.record for record in watch]
@@ -57,9 +46,9 @@ def test_changes_that_were_not_read_are_reported_again_after_a_restart(tmp_path:
         scheduled = next(first)
         assert scheduled.change == "scheduled"
         # The decision and the later changes are not read.
-        eventually(lambda: server.finished)
+        eventually("the end", lambda: server.finished)
         at = len(server.requests())
-        eventually(lambda: len(server.requests()) > at + 2)
+        eventually("more requests", lambda: len(server.requests()) > at + 2)
         first.close()
         second = client.watch("observe", state=tmp_path / "state", interval=0.2)
         again = [next(second), next(second)]
@@ -84,9 +73,9 @@ time.sleep(600)
     server = se.replay("user-reboot", speed=60)
     with server as url:
         with subprocess.Popen([sys.executable, "-c", script, url, str(state)], env=environment) as program:
-            eventually(lambda: server.finished)
+            eventually("the end", lambda: server.finished)
             at = len(server.requests())
-            eventually(lambda: len(server.requests()) > at + 2)
+            eventually("more requests", lambda: len(server.requests()) > at + 2)
             program.kill()
         with se.Client(url, vm_names=VM).watch(state=state, interval=0.2, max_polls=2) as watch:
             assert changes(list(watch)) == ["scheduled", "started", "completed"]
@@ -96,7 +85,7 @@ def test_failed_polls_of_one_cause_are_one_record() -> None:
     server = se.replay("preempt", faults=["status:503@1-3", "empty@4-"])
     with server as url, se.Client(url, vm_names=VM) as client:
         watch = client.watch(interval=0.2)
-        eventually(lambda: len(server.requests()) >= 6)
+        eventually("more requests", lambda: len(server.requests()) >= 6)
         watch.close()
         failed = [(record.cause, record.repeated) for record in watch]
     assert failed[0] == ("status-503", 2)
@@ -130,9 +119,9 @@ def test_records_beyond_the_limit_are_dropped_and_counted(tmp_path: Path) -> Non
     server = se.replay(scenario, speed=10)
     with server as url, se.Client(url, vm_names=VM) as client:
         watch = client.watch("observe", interval=0.2)
-        eventually(lambda: server.finished)
+        eventually("the end", lambda: server.finished)
         at = len(server.requests())
-        eventually(lambda: len(server.requests()) > at + 3)
+        eventually("more requests", lambda: len(server.requests()) > at + 3)
         watch.close()
         records = list(watch)
     dropped = records[0]
@@ -174,9 +163,11 @@ def test_an_asynchronous_reader_takes_only_what_it_gets(tmp_path: Path) -> None:
     async def first(url: str) -> "list[Any]":
         watch = se.aio.watch(url, vm_names=VM, state=tmp_path / "state", interval=0.2)
         records = [await watch.__anext__()]
-        await asyncio.get_running_loop().run_in_executor(None, eventually, lambda: server.finished)
+        await asyncio.get_running_loop().run_in_executor(None, eventually, "the end", lambda: server.finished)
         at = len(server.requests())
-        await asyncio.get_running_loop().run_in_executor(None, eventually, lambda: len(server.requests()) > at + 2)
+        await asyncio.get_running_loop().run_in_executor(
+            None, eventually, "more requests", lambda: len(server.requests()) > at + 2
+        )
         await watch.aclose()
         again = se.aio.watch(url, vm_names=VM, state=tmp_path / "state", interval=0.2, max_polls=2)
         records += [record async for record in again]
