@@ -1,4 +1,4 @@
-//! Stands for Azure Resource Manager and Resource Graph where a test says row by row what they have, and how they refuse: approvals are
+//! Imitates Azure Resource Manager and Resource Graph where a test says row by row what they have, and how they refuse: approvals are
 //! kept as they come, and every query is answered with all rows. The emulator of `scheduled-events replay --control-plane` has the
 //! lives of events, and is what the other tests use.
 

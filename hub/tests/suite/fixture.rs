@@ -102,8 +102,6 @@ impl Hub {
              { env | grep ^SCHEDULED_EVENTS_ | sort; cat; echo; } >>\"$f.new\"; mv \"$f.new\" \"$f\"\n",
         )
         .expect("written");
-        #[cfg(unix)]
-        std::os::unix::fs::PermissionsExt::set_mode(&mut fs::metadata(&hook).expect("a file").permissions(), 0o755);
         fs::write(
             folder.path().join("hub.toml"),
             format!(
@@ -125,6 +123,14 @@ impl Hub {
         let mut command = Command::new(env!("CARGO_BIN_EXE_scheduled-events-hub"));
         command.arg("--config").arg(self.path("hub.toml"));
         command
+    }
+
+    /// Has this script of the shell prepare in place of the hook.
+    pub(crate) fn prepare_with(&self, script: &str) {
+        fs::write(self.path("slow"), script).expect("written");
+        let hook = |name: &str| self.path(name).display().to_string();
+        let config = self.read("hub.toml").replace(&format!("{} prepare", hook("hook")), &hook("slow"));
+        fs::write(self.path("hub.toml"), config).expect("written");
     }
 
     pub(crate) fn start(&mut self) {

@@ -61,15 +61,9 @@ fn three_machines_of_one_event_are_approved_once_when_all_are_ready() {
     let mut hub = Hub::new(&control.url(), Some(&queue), "");
     let (set, id) = (resource("virtualMachineScaleSets", "front"), event_id(1));
     // One of them takes long.
-    fs::write(
-        hub.path("slow"),
-        "#!/bin/sh\ntest $SCHEDULED_EVENTS_MACHINE = front_2 && until test -e $(dirname $0)/go; do sleep 0.05; done\nexit 0\n",
-    )
-    .expect("written");
-    let config = hub
-        .read("hub.toml")
-        .replace(&format!("{} prepare", hub.path("hook").display()), &hub.path("slow").display().to_string());
-    fs::write(hub.path("hub.toml"), config).expect("written");
+    hub.prepare_with(
+        "test $SCHEDULED_EVENTS_MACHINE = front_2 && until test -e $(dirname $0)/go; do sleep 0.05; done\nexit 0\n",
+    );
     hub.start();
     queue.send(&message(&set, &id, "Scheduled", &["front_0", "front_1", "front_2"]));
     let is_ready = |record: &&Value| record["record"] == "prepare" && record["outcome"] == "ready";
@@ -132,15 +126,7 @@ fn a_killed_hub_forgets_nothing_and_repeats_only_what_it_was_doing() {
     let (control, queue) = (Control::start(), TestQueue::start());
     let mut hub = Hub::new(&control.url(), Some(&queue), "");
     let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
-    fs::write(
-        hub.path("slow"),
-        "#!/bin/sh\necho x >>$(dirname $0)/runs\nuntil test -e $(dirname $0)/go; do sleep 0.05; done\n",
-    )
-    .expect("written");
-    let config = hub
-        .read("hub.toml")
-        .replace(&format!("{} prepare", hub.path("hook").display()), &hub.path("slow").display().to_string());
-    fs::write(hub.path("hub.toml"), config).expect("written");
+    hub.prepare_with("echo x >>$(dirname $0)/runs\nuntil test -e $(dirname $0)/go; do sleep 0.05; done\n");
     hub.start();
     queue.send(&message(&machine, &id, "Scheduled", &["db"]));
     let runs = |hub: &Hub| hub.read("runs").lines().count();
