@@ -1,4 +1,4 @@
-//! What a machine is told.
+//! What a machine receives.
 
 use std::rc::Rc;
 
@@ -10,7 +10,7 @@ use crate::azure::arm::ArmError;
 use crate::hooks::Permit;
 use crate::notice::Notice;
 
-/// What a machine is told.
+/// What a machine receives.
 pub enum Message {
     /// An event of it changed. `done` is dropped once that is kept.
     Notice {

@@ -110,7 +110,7 @@ pub async fn run(config: Config) -> Result<(), String> {
     result
 }
 
-/// Reports that this process works while it stands by.
+/// Reports that this process works while it is on standby.
 async fn keep_alive(supervisor: &Supervisor) {
     loop {
         supervisor.keep_alive(Duration::ZERO);

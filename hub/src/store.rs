@@ -1,7 +1,7 @@
 //! Where the hub keeps what a restart must know: a register for each machine, on one of the fleet's engines.
 //!
 //! Without a store of their own these are in a folder of this machine, and a lock allows one hub. With a store that several hubs
-//! share, one of them works and the others stand by: the one that works writes the register `hub/holder` again and again, and
+//! share, one of them works and the others are on standby: the one that works writes the register `hub/holder` again and again, and
 //! another one takes over once that was silent for long enough by its own clock. Each register names its writer. Before a hub acts on
 //! a machine it writes the machine's register, which is refused once another hub has written it: so a hub that was only thought to be
 //! dead stops before it does anything else.

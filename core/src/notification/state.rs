@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 
 use crate::json::Text;
 
-/// How far an event is, as a notification says. Outside the machine the end of an event is told, too.
+/// How far an event is. Outside the machine, the end of an event is reported, too.
 ///
 /// ```
 /// use scheduled_events_core::{NotificationState, Notifications};

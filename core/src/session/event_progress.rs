@@ -407,7 +407,7 @@ impl EventProgress {
     /// Whether nothing is left to do about the event, so that it can be forgotten.
     pub(super) fn is_finished(&self, event: &TrackedEvent) -> bool {
         event.is_gone()
-            && !event.flags.has(Flags::END_TOLD)
+            && !event.flags.has(Flags::END_NOTIFIED)
             && self.changes.is_empty()
             && !self.decision_unreported
             && self.ended.is_none()

@@ -97,12 +97,12 @@ impl Flags {
     /// Only notifications have shown the event so far, so that it is not over if a document does not have it.
     pub(crate) const NOTIFIED: u8 = 64;
     /// A notification says that the event is over. Its slot is kept until the document does not have it any more either.
-    pub(crate) const END_TOLD: u8 = 128;
+    pub(crate) const END_NOTIFIED: u8 = 128;
 
     /// The facts of a snapshot; `None` for some that exclude each other.
     pub(crate) const fn from_bits(bits: u8) -> Option<Self> {
         let flags = Self(bits);
-        if flags.has(Self::END_TOLD) && !flags.has(Self::GONE) { None } else { Some(flags) }
+        if flags.has(Self::END_NOTIFIED) && !flags.has(Self::GONE) { None } else { Some(flags) }
     }
 
     pub(crate) const fn has(self, bit: u8) -> bool {

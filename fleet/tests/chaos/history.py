@@ -1,4 +1,4 @@
-"""Reads what a run left behind, for check.py. Times are in milliseconds since 1970."""
+"""Reads the files of a run, for check.py. Times are in milliseconds since 1970."""
 
 from __future__ import annotations
 

@@ -20,10 +20,10 @@ class Proxy:
     """Listens on a port of its own, and passes on what it gets, both ways."""
 
     def __init__(self, port: int) -> None:
-        """Stands before this port of the loopback interface."""
+        """A proxy for this port of the loopback interface."""
         if not LOOP.is_running():
             threading.Thread(target=LOOP.run_forever, daemon=True).start()
-        self.behind = port
+        self.target = port
         self.port = 0
         self.server: asyncio.Server | None = None
         self.passes: asyncio.Event | None = None
@@ -40,7 +40,7 @@ class Proxy:
     async def connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.writers.add(writer)
         try:
-            there, back = await asyncio.open_connection("127.0.0.1", self.behind)
+            there, back = await asyncio.open_connection("127.0.0.1", self.target)
         except OSError:
             self.end(writer)
             return

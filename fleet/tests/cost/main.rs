@@ -4,7 +4,7 @@
 //! `make cost-fleet` runs it, and `bench/tables.py fleet` writes the tables of `docs/performance.md`. Requests and bytes are counted,
 //! and no times are measured, so a busy machine makes no difference.
 //!
-//! `meter`: counts. `stores`: the stores, each behind a meter. `fleet`: the machines.
+//! `meter`: counts. `stores`: the stores, each with a meter in front. `fleet`: the machines.
 
 #[path = "../suite/fixture.rs"]
 #[allow(dead_code)]

@@ -1,4 +1,4 @@
-//! The stores, each behind a meter.
+//! The stores, each with a meter in front.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -131,11 +131,11 @@ impl Store {
     async fn open(&self, is_counted: bool) -> Box<dyn Engine> {
         match &self.server {
             Server::Etcd(server, port) => {
-                let url = behind(&server.url, is_counted.then_some(*port));
+                let url = through(&server.url, is_counted.then_some(*port));
                 Box::new(EtcdEngine::new(&EtcdServer::config_of(&[&url])).expect("an engine"))
             }
             Server::Blob(server, port) => {
-                let url = behind(&server.url, is_counted.then_some(*port));
+                let url = through(&server.url, is_counted.then_some(*port));
                 let config =
                     BlobConfig { url, emulator: true, client_id: None, sas_file: None, identity_endpoint: None };
                 Box::new(BlobEngine::new(&config).expect("an engine"))
@@ -144,7 +144,7 @@ impl Store {
                 let mut config = server.config();
                 let address = config.clusters[0].cluster.as_mut().and_then(|cluster| cluster.server.as_mut());
                 let address = address.expect("an address");
-                *address = behind(address, is_counted.then_some(*port));
+                *address = through(address, is_counted.then_some(*port));
                 Box::new(KubernetesEngine::new(client(&config).await, Some(namespace.clone())))
             }
             Server::Folder(folder) => Box::new(FolderEngine::new(folder.path())),
@@ -158,7 +158,7 @@ fn off_this_thread<T: Send>(start: impl FnOnce() -> T + Send) -> T {
 }
 
 /// The address with the port of the proxy, if there is to be one.
-fn behind(url: &str, proxy: Option<u16>) -> String {
+fn through(url: &str, proxy: Option<u16>) -> String {
     proxy.map_or(url.to_owned(), |port| url.replacen(&format!(":{}", port_of(url)), &format!(":{port}"), 1))
 }
 

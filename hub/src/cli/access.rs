@@ -14,7 +14,7 @@ pub(super) struct Access {
     pub(super) subscriptions: Vec<String>,
 }
 
-/// How a command was told to access Azure.
+/// How a command accesses Azure.
 #[derive(clap::Args)]
 pub(super) struct AccessArgs {
     /// Id of a subscription (repeatable) [default: those of the configuration]

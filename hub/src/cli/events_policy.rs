@@ -1,4 +1,4 @@
-//! `events-policy`: what Azure must be told so that events are published outside the machines, for the tool that the operator uses.
+//! `events-policy`: the settings with which events are published outside the machines, for the tool that the operator uses.
 //!
 //! Everything is idempotent: typed a second time it changes nothing.
 

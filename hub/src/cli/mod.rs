@@ -48,7 +48,7 @@ enum Command {
     Events(events::EventsArgs),
     /// Approve events: lets Azure start them early, on all machines that they affect
     Approve(approve::ApproveArgs),
-    /// Print what Azure must be told so that events are published outside the machines
+    /// Print the settings with which Azure publishes events outside the machines
     EventsPolicy(events_policy::PolicyArgs),
     /// Print the manual page
     Man,

@@ -132,7 +132,7 @@ impl Machine {
             self.save().await?;
             self.pending.clear();
             if self.is_over() {
-                // What was told meanwhile is lost with the inbox, so nobody can tell anything any more.
+                // What was sent meanwhile is lost with the inbox, so nobody can send anything any more.
                 self.shared.forget(&self.facts.resource_id);
                 if let Ok(message) = self.inbox.try_recv() {
                     self.shared.remember(&self.facts.resource_id, self.sender.clone());

@@ -108,7 +108,7 @@ pub enum Transition {
     },
 }
 
-/// `EventStatus`. Documents have the first two words; outside the machine, the end of an event is told as well.
+/// `EventStatus`. Documents have the first two words; outside the machine, the end of an event is reported as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventStatus {
     Scheduled,

@@ -87,7 +87,7 @@ impl EventTimeline {
         DocumentEvent { facts: self.facts.clone(), started, not_before: (!started).then_some(self.shown_not_before) }
     }
 
-    /// `EventStatus` outside the machine, where the end is told (`docs/wire.md`, section 6); `None` before the event appears.
+    /// `EventStatus` outside the machine, where the end is reported (`docs/wire.md`, section 6); `None` before the event appears.
     pub(crate) fn status(&self) -> Option<EventStatus> {
         match self.phase {
             Phase::Pending => None,

@@ -44,7 +44,7 @@ impl<const N: usize> Session<N> {
             }
         }
         if self.source == SessionSource::Both {
-            self.release_told_ends(document);
+            self.release_notified_ends(document);
         }
         if seen.new > 0 {
             self.track_new_events(document, names, now);
@@ -121,7 +121,7 @@ impl<const N: usize> Session<N> {
 
     /// Starts anew with a tracked event that was gone and has returned.
     fn renew(&mut self, slot: u16, event: &Event<'_>, names: VmNames<'_>, now: UnixMillis) {
-        if self.tracker.get(slot).is_none_or(|event| !event.is_gone() || event.flags.has(Flags::END_TOLD)) {
+        if self.tracker.get(slot).is_none_or(|event| !event.is_gone() || event.flags.has(Flags::END_NOTIFIED)) {
             return;
         }
         let time_of_day = self.time_of_day(now);

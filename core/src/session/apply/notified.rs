@@ -1,6 +1,6 @@
 //! Updates the tracked events from notifications: what Event Grid and Resource Graph say outside the machine.
 //!
-//! They feed the same events, decisions and steps as documents do. Two things differ: the end of an event is told, and an
+//! They feed the same events, decisions and steps as documents do. Two things differ: the end of an event is reported, and an
 //! event that is not mentioned is not over. With both sources, the document decides what an event is, since it is newer than
 //! any notification, and the first of the two says that it is over.
 
@@ -102,7 +102,7 @@ impl<const N: usize> Session<N> {
             // Events do not return outside.
             Some((_, event)) if event.is_gone() => NotificationOutcome::Ignored,
             Some((slot, _)) if notification.state().is_end() => {
-                self.end_told(slot, notification.state(), now);
+                self.end_notified(slot, notification.state(), now);
                 NotificationOutcome::Applied
             }
             Some((_, event)) if self.source == SessionSource::Both && !event.flags.has(Flags::NOTIFIED) => {
@@ -157,7 +157,7 @@ impl<const N: usize> Session<N> {
     }
 
     /// Records the end of the event in this slot.
-    fn end_told(&mut self, slot: u16, state: NotificationState<'_>, now: UnixMillis) {
+    fn end_notified(&mut self, slot: u16, state: NotificationState<'_>, now: UnixMillis) {
         let is_out = self.machine.is_due();
         let may_return = self.source == SessionSource::Both;
         if let Some(event) = self.tracker.get_mut(slot)
@@ -166,7 +166,7 @@ impl<const N: usize> Session<N> {
             let is_canceled = state == NotificationState::Canceled && event.status != TrackedStatus::Started;
             let end = if is_canceled { Change::Cancelled } else { Change::Completed };
             event.flags.set(Flags::GONE, true);
-            event.flags.set(Flags::END_TOLD, may_return);
+            event.flags.set(Flags::END_NOTIFIED, may_return);
             progress.changes.insert(end);
             progress.gone(is_out, now);
             // An unchanged document, too, may not have the event.
@@ -180,21 +180,21 @@ impl<const N: usize> Session<N> {
             || self.tracker.get(slot).is_some_and(|event| !event.flags.has(Flags::NOTIFIED))
     }
 
-    /// Lets go of the events whose end was told, once the document does not have them any more: it may still show them for a
+    /// Lets go of the events whose end was reported, once the document does not have them any more: it may still show them for a
     /// while, and they have not returned then.
     #[cold]
-    pub(super) fn release_told_ends(&mut self, document: &Document<'_>) {
+    pub(super) fn release_notified_ends(&mut self, document: &Document<'_>) {
         for event in document.events() {
             if let Some(slot) = self.tracker.find_text(&event.event_id())
-                && let Some(known) = self.tracker.get_mut(slot).filter(|known| known.flags.has(Flags::END_TOLD))
+                && let Some(known) = self.tracker.get_mut(slot).filter(|known| known.flags.has(Flags::END_NOTIFIED))
             {
                 known.flags.set(Flags::PRESENT, true);
             }
         }
         for slot in 0..self.tracker.slots_used() {
-            if let Some(known) = self.tracker.get_mut(slot).filter(|known| known.flags.has(Flags::END_TOLD)) {
+            if let Some(known) = self.tracker.get_mut(slot).filter(|known| known.flags.has(Flags::END_NOTIFIED)) {
                 let is_present = known.flags.has(Flags::PRESENT);
-                known.flags.set(Flags::END_TOLD, is_present);
+                known.flags.set(Flags::END_NOTIFIED, is_present);
                 known.flags.set(Flags::PRESENT, false);
             }
         }

@@ -233,7 +233,7 @@ impl<const N: usize> Session<N> {
             let (mut event, mut progress) = reader.event().zip(reader.progress()).ok_or(damaged)?;
             if self.source != SessionSource::Both {
                 // No document is awaited that lets go of it.
-                event.flags.set(Flags::END_TOLD, false);
+                event.flags.set(Flags::END_NOTIFIED, false);
             }
             let repeated = self.tracker.find(&event.event_id).is_some();
             if repeated || progress.changes.has_end() && !event.is_gone() {
@@ -423,7 +423,7 @@ mod tests {
             (STATUS_AT, &[2], Ok(())),
             (STATUS_AT, &[3], damaged),
             (FLAGS_AT, &[63], Ok(())),
-            // An end that was told is an end.
+            // An end that was reported is an end.
             (FLAGS_AT, &[64], Ok(())),
             (FLAGS_AT, &[128], damaged),
             (FLAGS_AT, &[128 + 32], Ok(())),
