@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use crate::machine::Machine;
 use crate::message::Message;
-use crate::notice::{Notice, Notices, with_notification};
+use crate::notice::{Notice, Notices, subscription_of, with_notification};
 use crate::shared::Shared;
 use crate::store::{Entry, MachineFacts, Saved, StoreError};
 
@@ -165,7 +165,7 @@ impl Dispatch {
 
     /// Whether the event is of a subscription of the configuration.
     fn is_ours(&self, notice: &Notice) -> bool {
-        let found = notice.resource_id.split('/').nth(2).unwrap_or_default();
+        let found = subscription_of(&notice.resource_id);
         self.shared.config.subscriptions.iter().any(|subscription| subscription.eq_ignore_ascii_case(found))
     }
 

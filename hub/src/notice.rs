@@ -110,6 +110,16 @@ impl Notice {
     }
 }
 
+/// The subscription in the id of a resource, as core writes it: `/subscriptions/ID/resourceGroups/NAME/…`.
+pub fn subscription_of(resource_id: &str) -> &str {
+    resource_id.split('/').nth(2).unwrap_or_default()
+}
+
+/// The resource group in the id of a resource.
+pub fn group_of(resource_id: &str) -> &str {
+    resource_id.split('/').nth(4).unwrap_or_default()
+}
+
 /// Passes what a message says about an event, if it says anything about it.
 pub fn with_notification<T>(message: &str, key: &str, work: impl FnOnce(&Notification<'_>) -> T) -> Option<T> {
     let notifications = Notifications::parse(message.as_bytes()).ok()?;

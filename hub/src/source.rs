@@ -4,6 +4,7 @@
 //! Until then its time is renewed; after a crash it appears again. Resource Graph has what a lost message would have said. It is asked at
 //! the start and from time to time: about all open events, and then about those that are followed and were not among them.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -143,22 +144,17 @@ pub async fn ask_graph(arm: Arm, dispatch: Rc<Dispatch>, every: Duration) {
 pub async fn reconcile(arm: &Arm, dispatch: &Rc<Dispatch>) -> Result<(), ArmError> {
     let subscriptions = &dispatch.shared.config.subscriptions;
     if let Some(tag) = &dispatch.shared.config.agents.tag {
-        let mut agents = Vec::new();
-        let query = AGENTS.replace("TAG", tag);
-        arm.query(subscriptions, &query, |page| agents.extend(tagged(page, tag))).await?;
-        dispatch.set_agents(agents);
+        let pages = arm.query(subscriptions, &AGENTS.replace("TAG", tag)).await?;
+        dispatch.set_agents(pages.iter().flat_map(|page| tagged(page, tag)).collect());
     }
-    let mut pages = Vec::new();
-    arm.query(subscriptions, &Events::Open.query(), |page| pages.push(page.to_owned())).await?;
-    let mut seen = std::collections::HashSet::new();
-    for page in pages {
+    let mut seen = HashSet::new();
+    for page in arm.query(subscriptions, &Events::Open.query()).await? {
         seen.extend(pass_on(dispatch, &page).await?);
     }
-    let missing: Vec<String> = dispatch.open_events().into_iter().filter(|key| !seen.contains(key)).collect();
+    let mut missing = dispatch.open_events();
+    missing.retain(|key| !seen.contains(key));
     for ids in missing.chunks(NAMED_MAX) {
-        let mut pages = Vec::new();
-        arm.query(subscriptions, &Events::Named(ids).query(), |page| pages.push(page.to_owned())).await?;
-        for page in pages {
+        for page in arm.query(subscriptions, &Events::Named(ids).query()).await? {
             pass_on(dispatch, &page).await?;
         }
     }

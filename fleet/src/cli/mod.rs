@@ -9,6 +9,7 @@ mod free;
 pub mod output;
 mod probe;
 mod status;
+pub mod table;
 
 use std::ffi::OsString;
 use std::future::Future;

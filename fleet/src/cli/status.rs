@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::output::print;
+use super::table::Table;
 use crate::config::{Config, GroupConfig};
 use crate::daemon::message;
 use crate::engine::{self, Aged, Engine, EngineError, StoreTime};
@@ -328,38 +329,6 @@ fn ago(at: Option<Stamp>) -> String {
     let Some(at) = at else { return String::new() };
     let seconds = Duration::from_secs(now().saturating_sub(at));
     format!("{} ago", humantime::format_duration(seconds))
-}
-
-/// Cells below each other.
-struct Table {
-    rows: Vec<Vec<String>>,
-}
-
-impl Table {
-    fn new(heads: &[&str]) -> Self {
-        Self { rows: vec![heads.iter().map(|&head| head.to_owned()).collect()] }
-    }
-
-    fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(cells.into());
-    }
-
-    fn write(&self, text: &mut String, without_rows: &str) {
-        if self.rows.len() == 1 {
-            let _ = writeln!(text, "{without_rows}");
-            return;
-        }
-        let columns = self.rows[0].len();
-        let width = |column: usize| self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        let widths: Vec<_> = (0..columns).map(width).collect();
-        for row in &self.rows {
-            let mut line = String::new();
-            for (cell, width) in row.iter().zip(&widths) {
-                let _ = write!(line, "{cell:width$}  ");
-            }
-            let _ = writeln!(text, "{}", line.trim_end());
-        }
-    }
 }
 
 #[cfg(test)]

@@ -50,19 +50,23 @@ pub enum Events<'a> {
 }
 
 impl Events<'_> {
-    /// The query, in Kusto's language. Ids are GUIDs or are left out.
+    /// The query, in Kusto's language. Ids that are not [GUIDs](is_guid) are left out.
     pub fn query(&self) -> String {
         let filter = match self {
             Self::Open => " | where properties.EventStatus in~ (\"Scheduled\", \"Started\")".to_owned(),
             Self::All => String::new(),
             Self::Named(ids) => {
-                let is_guid = |id: &&String| id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
-                let ids: Vec<_> = ids.iter().filter(is_guid).map(|id| format!("\"{id}\"")).collect();
+                let ids: Vec<_> = ids.iter().filter(|id| is_guid(id)).map(|id| format!("\"{id}\"")).collect();
                 format!(" | where name in~ ({})", ids.join(", "))
             }
         };
         format!("{EVENTS}{filter}{EVENT_COLUMNS}")
     }
+}
+
+/// Whether an event's id may be one of Azure's, which consist of hexadecimal digits and hyphens. Others are never in Resource Graph.
+pub fn is_guid(id: &str) -> bool {
+    id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
 /// The ids in rows of [`AGENTS`] whose tag does not say `false`.
@@ -107,16 +111,12 @@ struct Page {
 }
 
 impl Arm {
-    /// Asks Resource Graph, and passes each page's rows to `on_page`: a JSON array. Quotas are obeyed.
+    /// Asks Resource Graph. Returns the rows of each page: a JSON array. Quotas are obeyed.
     ///
     /// # Errors
     /// The service refuses, or answers with something else than rows.
-    pub async fn query(
-        &self,
-        subscriptions: &[String],
-        query: &str,
-        mut on_page: impl FnMut(&str),
-    ) -> Result<(), ArmError> {
+    pub async fn query(&self, subscriptions: &[String], query: &str) -> Result<Vec<String>, ArmError> {
+        let mut pages = Vec::new();
         for subscriptions in subscriptions.chunks(SUBSCRIPTIONS_MAX) {
             let mut skip_token: Option<String> = None;
             for page in 1.. {
@@ -125,7 +125,7 @@ impl Arm {
                 let body = serde_json::to_vec(&Request { subscriptions, query, options });
                 let body = body.map_err(|error| ArmError::NotSent(error.to_string()))?;
                 let found = self.page(&body).await?;
-                on_page(found.data.get());
+                pages.push(found.data.get().to_owned());
                 match found.skip_token.filter(|token| !token.is_empty()) {
                     Some(token) if page < PAGES_MAX && skip_token.as_deref() != Some(&token) => {
                         skip_token = Some(token);
@@ -135,7 +135,7 @@ impl Arm {
                 }
             }
         }
-        Ok(())
+        Ok(pages)
     }
 
     async fn page(&self, body: &[u8]) -> Result<Page, ArmError> {

@@ -13,6 +13,7 @@ use super::access::{Access, AccessArgs};
 use super::events::ask;
 use crate::azure::arm::{ArmError, approval};
 use crate::azure::graph::Events;
+use crate::notice::subscription_of;
 
 #[derive(clap::Args)]
 #[command(group(clap::ArgGroup::new("resource").args(["vm", "scale_set", "availability_set"]).requires("resource_group")))]
@@ -51,7 +52,7 @@ pub(super) async fn approve(file: Option<&Path>, arguments: &ApproveArgs) -> Res
         let body = body.map_or(String::new(), |body| format!("\n{}\n", String::from_utf8_lossy(&body)));
         return print(&format!("POST {path}\n{body}"));
     }
-    let subscription = resource_id.split('/').nth(2).unwrap_or_default().to_owned();
+    let subscription = subscription_of(&resource_id).to_owned();
     let access = Access::new(file, &AccessArgs { subscriptions: vec![subscription], cloud: arguments.access.cloud })?;
     if !arguments.yes {
         confirm(&access, &ids).await?;

@@ -85,13 +85,12 @@ pub(super) async fn check(file: &Path) -> Result<(), Failure> {
 async fn check_graph(config: &Config, arm: &Arm, report: &mut Report) {
     for subscription in &config.subscriptions {
         let one = std::slice::from_ref(subscription);
-        let mut pages = Vec::new();
-        let asked = arm.query(one, &Events::All.query(), |page| pages.push(page.to_owned())).await;
-        let events: usize =
-            pages.iter().filter_map(|page| notice::read(page.as_bytes()).ok()).map(|read| read.notices.len()).sum();
-        let found = match asked {
-            Ok(()) if events > 0 => Ok(format!("{events} events, those that are over included")),
-            Ok(()) => Ok(format!(
+        let count = |pages: Vec<String>| -> usize {
+            pages.iter().filter_map(|page| notice::read(page.as_bytes()).ok()).map(|read| read.notices.len()).sum()
+        };
+        let found = match arm.query(one, &Events::All.query()).await.map(count) {
+            Ok(events @ 1..) => Ok(format!("{events} events, those that are over included")),
+            Ok(0) => Ok(format!(
                 "no event yet: nothing was announced, or no machine publishes its events (scheduled-events-hub events-policy \
                  --vm NAME -g GROUP --subscription {subscription} --as az)"
             )),

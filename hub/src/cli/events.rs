@@ -8,13 +8,14 @@ use scheduled_events::record::{Record, write_json};
 use scheduled_events_core::record::Printable;
 use scheduled_events_core::{EventKind, UnixSeconds};
 use scheduled_events_fleet::cli::output::print;
+use scheduled_events_fleet::cli::table::Table;
 use scheduled_events_fleet::failure::Failure;
 use scheduled_events_fleet::log;
 use serde::Serialize;
 
 use super::access::{Access, AccessArgs};
 use crate::azure::graph::Events;
-use crate::notice::{self, Notice};
+use crate::notice::{self, Notice, group_of};
 
 /// How many names of machines a row of the table has at most.
 const NAMES_SHOWN: usize = 3;
@@ -86,17 +87,13 @@ pub(super) async fn events(file: Option<&Path>, arguments: &EventsArgs) -> Resul
         }
         return print(&String::from_utf8_lossy(&lines));
     }
-    if found.is_empty() {
-        return print("no events\n");
-    }
     print(&lines(&found))
 }
 
 /// The events of all subscriptions, the one that starts first at the top. What cannot be read is logged.
 pub(super) async fn ask(access: &Access, events: Events<'_>) -> Result<Vec<Notice>, Failure> {
-    let mut pages = Vec::new();
-    let asked = access.arm.query(&access.subscriptions, &events.query(), |page| pages.push(page.to_owned())).await;
-    asked.map_err(|error| Failure::refused(format!("cannot ask Resource Graph: {error}")))?;
+    let pages = access.arm.query(&access.subscriptions, &events.query()).await;
+    let pages = pages.map_err(|error| Failure::refused(format!("cannot ask Resource Graph: {error}")))?;
     let mut found = Vec::new();
     for page in pages {
         let read = notice::read(page.as_bytes());
@@ -112,7 +109,7 @@ pub(super) async fn ask(access: &Access, events: Events<'_>) -> Result<Vec<Notic
 
 impl EventsArgs {
     fn wants(&self, notice: &Notice, now: UnixSeconds) -> bool {
-        let group = notice.resource_id.split('/').nth(4).unwrap_or_default();
+        let group = group_of(&notice.resource_id);
         let event_type = notice.event.event_type.as_deref().unwrap_or_default();
         let is_near = |within: Duration| {
             let left = notice.event.not_before.map_or(0, |at| at.since(now));
@@ -126,20 +123,22 @@ impl EventsArgs {
 }
 
 fn lines(found: &[Notice]) -> String {
-    let mut rows = vec![["TYPE", "STATE", "NOT BEFORE", "GROUP", "MACHINES", "EVENT"].map(str::to_owned).to_vec()];
+    let mut table = Table::new(&["TYPE", "STATE", "NOT BEFORE", "GROUP", "MACHINES", "EVENT"]);
     for notice in found {
         let text = |text: Option<&str>| Printable(text.unwrap_or_default()).to_string();
         let names: Vec<_> = notice.machines.iter().take(NAMES_SHOWN).map(|(_, name)| name.as_str()).collect();
         let more = notice.machines.len() - names.len();
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        rows.push(vec![
+        table.row([
             text(notice.event.event_type.as_deref()),
             text(Some(&notice.state)),
             notice.event.not_before.map_or(String::new(), |at| at.to_string()),
-            text(notice.resource_id.split('/').nth(4)),
+            text(Some(group_of(&notice.resource_id))),
             text(Some(&names.join(", "))) + &more,
             text(Some(&notice.event.event_id)),
         ]);
     }
-    super::table::table(&rows)
+    let mut lines = String::new();
+    table.write(&mut lines, "no events");
+    lines
 }

@@ -9,7 +9,6 @@ mod check;
 mod events;
 mod events_policy;
 mod status;
-mod table;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -8,12 +8,12 @@ use scheduled_events::record::{EventRecord, write_json};
 use scheduled_events_core::record::Printable;
 use scheduled_events_core::{UnixSeconds, VmNames};
 use scheduled_events_fleet::cli::output::print;
+use scheduled_events_fleet::cli::table::Table;
 use scheduled_events_fleet::failure::Failure;
 use serde::Serialize;
 
-use super::table::table;
 use crate::config::Config;
-use crate::notice::with_notification;
+use crate::notice::{group_of, with_notification};
 use crate::store::{Saved, look};
 
 /// A machine, for programs.
@@ -46,7 +46,7 @@ pub(super) async fn status(file: &Path, json: bool) -> Result<(), Failure> {
     if machines.is_empty() {
         return print("no open events, all machines are in service\n");
     }
-    let mut rows = vec![["MACHINE", "GROUP", "SERVICE", "EVENT", "TYPE", "WAITS FOR"].map(str::to_owned).to_vec()];
+    let mut table = Table::new(&["MACHINE", "GROUP", "SERVICE", "EVENT", "TYPE", "WAITS FOR"]);
     for saved in &machines {
         let text = |text: &str| Printable(text).to_string();
         let service = match (saved.machine.has_agent, saved.out_of_service_since) {
@@ -54,9 +54,9 @@ pub(super) async fn status(file: &Path, json: bool) -> Result<(), Failure> {
             (false, Some(_)) => "out",
             (false, None) => "in",
         };
-        let group = text(saved.machine.resource_id.split('/').nth(4).unwrap_or_default());
+        let group = text(group_of(&saved.machine.resource_id));
         for (index, event) in events(saved).iter().enumerate() {
-            rows.push(vec![
+            table.row([
                 text(&saved.machine.name),
                 group.clone(),
                 service.to_owned(),
@@ -66,7 +66,9 @@ pub(super) async fn status(file: &Path, json: bool) -> Result<(), Failure> {
             ]);
         }
     }
-    print(&table(&rows))
+    let mut lines = String::new();
+    table.write(&mut lines, "no open events");
+    print(&lines)
 }
 
 fn of(saved: &Saved) -> MachineStatus<'_> {
