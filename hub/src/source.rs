@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, interval_at, sleep};
 
 use crate::azure::arm::{Arm, ArmError};
-use crate::azure::graph::{AGENTS, Events, tagged};
+use crate::azure::graph::{AGENTS, Events, is_guid, tagged};
 use crate::azure::queue::{BATCH, INVISIBLE, Message, Queue};
 use crate::dispatch::Dispatch;
 use crate::notice;
@@ -152,7 +152,7 @@ pub async fn reconcile(arm: &Arm, dispatch: &Rc<Dispatch>) -> Result<(), ArmErro
         seen.extend(pass_on(dispatch, &page).await?);
     }
     let mut missing = dispatch.open_events();
-    missing.retain(|key| !seen.contains(key));
+    missing.retain(|key| !seen.contains(key) && is_guid(key));
     for ids in missing.chunks(NAMED_MAX) {
         for page in arm.query(subscriptions, &Events::Named(ids).query()).await? {
             pass_on(dispatch, &page).await?;
