@@ -123,8 +123,8 @@ fn an_approval_inside_counts_outside_and_the_other_way_round() {
 #[test]
 fn an_eviction_whose_message_is_late_is_reported_as_what_it_is() {
     let queue = TestQueue::start();
-    // Thirty seconds of notice, of which none is left.
-    let emulator = Emulator::start("preempt", Some(&queue), &["--fault", "message.late:5@1", "--speed", "5"]);
+    // Thirty seconds of notice, of which none is left: the first message comes after the one that says that it has started.
+    let emulator = Emulator::start("preempt", Some(&queue), &["--fault", "message.late:40@1", "--speed", "5"]);
     // Resource Graph would know.
     let mut hub = Hub::new(&emulator.management, Some(&queue), "reconcile = \"1h\"");
     wait::until("the late messages", || (queue.length() > 1).then_some(()));
