@@ -78,17 +78,18 @@ impl Approvals {
             if let Some(pause) = result.as_ref().err().and_then(ArmError::pause) {
                 self.paused_until.set(Some(Instant::now() + pause.min(PAUSE_MAX)));
             }
+            // Some may have been approved: those that are not named.
+            let in_part = result.as_ref().err().and_then(ArmError::refusal).filter(|refusal| refusal.is_in_part(&ids));
             for (id, sender) in batch {
-                let result = match &result {
-                    // Some may have been approved: those that are not named.
-                    Err(ArmError::Refused(refusal)) if !refusal.details.is_empty() => {
+                let result = match in_part {
+                    Some(refusal) => {
                         let detail = refusal.details.iter().find(|detail| detail.target.eq_ignore_ascii_case(&id));
                         detail.map_or(Ok(()), |detail| {
                             let (code, message) = (detail.code.clone(), detail.message.clone());
                             Err(ArmError::Refused(crate::azure::arm::Refusal { code, message, ..refusal.clone() }))
                         })
                     }
-                    result => result.clone(),
+                    None => result.clone(),
                 };
                 let _ = sender.send(result);
             }

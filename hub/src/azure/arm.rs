@@ -69,18 +69,29 @@ pub struct Detail {
 impl ArmError {
     /// The status, if there was a response.
     pub fn status(&self) -> Option<u16> {
-        match self {
-            Self::NotSent(_) => None,
-            Self::Refused(refusal) => Some(refusal.status),
-        }
+        Some(self.refusal()?.status)
     }
 
     /// How long to wait before the next request, if the service says so.
     pub fn pause(&self) -> Option<Duration> {
+        self.refusal()?.pause
+    }
+
+    /// What the service said, if there was a response.
+    pub fn refusal(&self) -> Option<&Refusal> {
         match self {
             Self::NotSent(_) => None,
-            Self::Refused(refusal) => refusal.pause,
+            Self::Refused(refusal) => Some(refusal),
         }
+    }
+}
+
+impl Refusal {
+    /// Whether it says which of these events were refused: each detail names one of them, so that the others were approved. Other
+    /// errors of ARM have details, too, with other targets or without one: they refuse everything.
+    pub fn is_in_part(&self, event_ids: &[&str]) -> bool {
+        let names_one = |detail: &Detail| event_ids.iter().any(|id| detail.target.eq_ignore_ascii_case(id));
+        !self.details.is_empty() && self.details.iter().all(names_one)
     }
 }
 

@@ -59,7 +59,7 @@ pub(super) async fn approve(file: Option<&Path>, arguments: &ApproveArgs) -> Res
     }
     match access.arm.acknowledge(&resource_id, &ids).await {
         Ok(()) => print(&format!("approved: {}\n", ids.join(", "))),
-        Err(ArmError::Refused(refusal)) if !refusal.details.is_empty() => {
+        Err(ArmError::Refused(refusal)) if refusal.is_in_part(&ids) => {
             let of = |id: &&&str| refusal.details.iter().any(|detail| detail.target.eq_ignore_ascii_case(id));
             let approved: Vec<&str> = ids.iter().filter(|id| !of(id)).copied().collect();
             if !approved.is_empty() {

@@ -4,6 +4,7 @@ mod control;
 mod emulator;
 mod fixture;
 mod gate;
+mod hostile;
 mod operator;
 mod scale;
 mod stand_by;

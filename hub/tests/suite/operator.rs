@@ -100,6 +100,12 @@ fn an_approval_for_several_machines_takes_a_yes() {
     let (code, text, problem) = approve(&["--yes", &set, &one, &two]);
     assert_eq!((code, text), (1, format!("approved: {one}\n")));
     assert!(problem.contains(&format!("{two}: NotFound, no such event")), "{problem}");
+    // Other errors have details as well, which are of no event.
+    let details = json!([{"target": "scope", "code": "Inner", "message": "no rights"}]);
+    control.with(|world| world.refusals.push((403, "", json!({"error": {"code": "No", "details": details}}))));
+    let (code, text, problem) = approve(&["--yes", &set, &one]);
+    assert_eq!((code, text.as_str()), (1, ""));
+    assert!(problem.contains("not approved, unless the request arrived") && problem.contains("status 403, No"));
     // Nothing else can get into the path.
     for wrong in [&[set.as_str(), "../x"][..], &["/subscriptions/x", &one], &[&one], &["--vm", "db", &one]] {
         let (code, _, problem) = approve(wrong);

@@ -1,0 +1,33 @@
+//! What others do wrong: services, messages, disks and people.
+
+use scheduled_events_test_support::wait;
+use serde_json::{Value, json};
+
+use crate::control::Control;
+use crate::fixture::{Hub, TestQueue, event_id, message, resource};
+
+fn approval(status: u16) -> impl Fn(&Value) -> bool {
+    move |record| record["record"] == "approval" && record["status"] == status
+}
+
+/// Waits for the first query, so that a refusal that comes next is the one of an approval.
+fn await_query(control: &Control) {
+    wait::until("a query", || (!control.with(|world| world.queries.is_empty())).then_some(()));
+}
+
+#[test]
+fn a_refusal_whose_details_name_no_event_approves_nothing() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let mut hub = Hub::new(&control.url(), Some(&queue), "");
+    hub.start();
+    await_query(&control);
+    let details = json!([{"code": "Inner", "target": "scheduledEvent", "message": "locked"}]);
+    control.with(|world| {
+        world.refusals.push((409, "", json!({"error": {"code": "Conflict", "message": "", "details": details}})));
+    });
+    let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
+    queue.send(&message(&machine, &id, "Scheduled", &["db"]));
+    hub.await_record("the refusal", approval(409));
+    hub.await_record("the approval", approval(200));
+    assert_eq!(control.with(|world| world.approvals.len()), 1);
+}
