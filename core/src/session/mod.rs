@@ -438,6 +438,11 @@ impl<const N: usize> Session<N> {
         slots.iter().filter_map(|&slot| self.tracker.get(slot)).map(TrackedEvent::event_id)
     }
 
+    /// Whether the POST in progress approves the event in this slot: the slot is not used for another one then.
+    fn is_being_approved(&self, slot: u16) -> bool {
+        matches!(&self.request, Request::Post(slots) if slots.contains(&slot))
+    }
+
     /// Whether a request is in progress, so that its result must be passed to the session.
     pub const fn awaits_answer(&self) -> bool {
         !matches!(self.request, Request::None)

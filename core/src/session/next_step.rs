@@ -104,11 +104,13 @@ impl<const N: usize> Session<N> {
         events.chain(retry).min().unwrap_or(UnixMillis(i64::MAX))
     }
 
-    /// Forgets the gone events whose end was reported and which need no recovery.
+    /// Forgets the gone events whose end was reported and which need no recovery. One that is being approved is kept for the
+    /// answer.
     fn forget_finished_events(&mut self) {
         for slot in 0..self.tracker.slots_used() {
             if let (Some(event), Some(progress)) = (self.tracker.get(slot), self.progress.get(usize::from(slot)))
                 && progress.is_finished(event)
+                && !self.is_being_approved(slot)
             {
                 self.forget_event(slot);
             }

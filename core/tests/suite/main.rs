@@ -6,6 +6,7 @@ mod conformance;
 mod corpus;
 mod field_faults;
 mod invariants;
+mod meanwhile;
 mod notifications;
 mod notified;
 mod policy_table;

@@ -8,11 +8,11 @@ use scheduled_events_core::{
     Preparation, Report, Response, Rule, Session, SessionConfig, SessionSource, Step, UnixMillis, VmNames, limits,
 };
 
-const START: UnixMillis = UnixMillis(1_600_000_000_000);
+pub(crate) const START: UnixMillis = UnixMillis(1_600_000_000_000);
 const NAMES: &[&str] = &["vm"];
 
 /// A message of Event Grid; `minute` is when the event changed, and how far its `NotBefore` is.
-fn message(id: &str, status: &str, minute: u32, not_before: u32) -> String {
+pub(crate) fn message(id: &str, status: &str, minute: u32, not_before: u32) -> String {
     let not_before = if status == "Scheduled" { format!("2020-09-13T13:{not_before:02}:00Z") } else { String::new() };
     format!(
         r#"{{"id":"m","eventType":"microsoft.maintenance/scheduledevents/write","eventTime":"2020-09-13T12:{minute:02}:00Z",
@@ -21,7 +21,7 @@ fn message(id: &str, status: &str, minute: u32, not_before: u32) -> String {
     )
 }
 
-fn document(incarnation: u32, events: &[(&str, &str)]) -> String {
+pub(crate) fn document(incarnation: u32, events: &[(&str, &str)]) -> String {
     let events: Vec<_> = events
         .iter()
         .map(|(id, status)| {
@@ -34,25 +34,25 @@ fn document(incarnation: u32, events: &[(&str, &str)]) -> String {
     format!(r#"{{"DocumentIncarnation":{incarnation},"Events":[{}]}}"#, events.join(","))
 }
 
-fn config(source: SessionSource, action: Action) -> SessionConfig<'static> {
+pub(crate) fn config(source: SessionSource, action: Action) -> SessionConfig<'static> {
     let policy = Policy::new(&[Rule::new(action)]).unwrap();
     SessionConfig { policy, source, ..SessionConfig::new(VmNames::new(NAMES)) }
 }
 
 /// A session, its host, and what the host was asked to do.
-struct Host {
-    session: Box<Session<8>>,
+pub(crate) struct Host {
+    pub(crate) session: Box<Session<8>>,
     order: NotificationOrder<8>,
-    now: UnixMillis,
+    pub(crate) now: UnixMillis,
     /// What the service answers; without one, polls fail.
     document: Option<String>,
-    changes: Vec<Change>,
+    pub(crate) changes: Vec<Change>,
     steps: Vec<&'static str>,
-    posts: usize,
+    pub(crate) posts: usize,
 }
 
 impl Host {
-    fn new(config: &SessionConfig<'_>) -> Self {
+    pub(crate) fn new(config: &SessionConfig<'_>) -> Self {
         Self {
             session: Box::new(Session::new(config).unwrap()),
             order: NotificationOrder::new(),
@@ -64,7 +64,7 @@ impl Host {
         }
     }
 
-    fn notify(&mut self, message: &str) -> NotificationOutcome {
+    pub(crate) fn notify(&mut self, message: &str) -> NotificationOutcome {
         let notifications = Notifications::parse(message.as_bytes()).unwrap();
         let notification = notifications.iter().next().unwrap();
         let arrival = self.order.observe(&notification);
@@ -72,7 +72,7 @@ impl Host {
     }
 
     /// Does what is due.
-    fn work(&mut self) {
+    pub(crate) fn work(&mut self) {
         for _ in 0..200 {
             match self.session.next(self.now) {
                 Step::Get { .. } => {
@@ -115,12 +115,12 @@ impl Host {
         panic!("the session asks for ever: {:?}", self.steps);
     }
 
-    fn count(&self, step: &str) -> usize {
+    pub(crate) fn count(&self, step: &str) -> usize {
         self.steps.iter().filter(|known| **known == step).count()
     }
 
     /// Serves this document and waits until it was read.
-    fn poll(&mut self, document: String) {
+    pub(crate) fn poll(&mut self, document: String) {
         self.document = Some(document);
         let polls = self.count("get");
         while self.count("get") == polls {

@@ -137,7 +137,8 @@ impl<const N: usize> Session<N> {
     pub(in crate::session) fn evict_ended(&mut self) -> bool {
         let ended = self
             .tracked()
-            .filter(|(_, known, progress)| known.is_gone() && progress.changes.is_empty() && progress.is_at_rest());
+            .filter(|(_, known, progress)| known.is_gone() && progress.changes.is_empty() && progress.is_at_rest())
+            .filter(|(slot, _, _)| !self.is_being_approved(*slot));
         let Some((_, slot)) = ended.filter_map(|(slot, _, progress)| Some((progress.ended?, slot))).min() else {
             return false;
         };
@@ -147,9 +148,10 @@ impl<const N: usize> Session<N> {
     }
 
     /// Stops tracking an event in favour of this machine's `event`: one of another machine, else the own event with the
-    /// latest deadline if that is later than the deadline of `event`. Gone events are not evicted.
+    /// latest deadline if that is later than the deadline of `event`. Neither gone events are evicted nor those that are being
+    /// approved.
     pub(in crate::session) fn evict_for(&mut self, event: &Event<'_>) -> bool {
-        let candidates = self.tracked().filter(|(_, known, _)| !known.is_gone());
+        let candidates = self.tracked().filter(|(slot, known, _)| !known.is_gone() && !self.is_being_approved(*slot));
         let ranked = candidates.filter_map(|(slot, known, progress)| Some((progress.dispensability(known)?, slot)));
         match ranked.max_by_key(|(rank, slot)| (*rank, core::cmp::Reverse(*slot))) {
             Some(((is_foreign, _, latest), slot)) if is_foreign || deadline(event.not_before().moment()) < latest => {

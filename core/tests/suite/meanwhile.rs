@@ -1,0 +1,58 @@
+//! Notifications that arrive while a request is under way, beside documents, and in a session that is full.
+
+use scheduled_events_core::{Action, NotificationOutcome, Response, SessionSource, Step};
+
+use crate::notified::{Host, START, config, message};
+
+/// Notifications arrive while a request is under way: what it answers is about the events that it was sent for.
+#[test]
+fn an_approval_is_of_the_event_that_it_was_sent_for_although_that_is_over_and_another_has_come() {
+    for works_between in [true, false] {
+        for status in [200, 503] {
+            let mut host = Host::new(&config(SessionSource::Notifications, Action::Approve));
+            let _ = host.notify(&message("a", "Scheduled", 0, 0));
+            while !matches!(host.session.next(START), Step::Post { .. }) {}
+            let _ = host.notify(&message("a", "Completed", 1, 0));
+            if works_between {
+                host.work();
+            }
+            for number in 0..8 {
+                let _ = host.notify(&message(&format!("b{number}"), "Scheduled", 2, number));
+                if works_between {
+                    host.work();
+                }
+            }
+            let posted: Vec<_> = host.session.posted().map(|id| id.as_str().to_owned()).collect();
+            assert_eq!(posted, ["a"], "{works_between}");
+            let _ = host.session.on_response(&Response { status, ..Response::default() }, START);
+            let approved = host.session.events().filter(|event| event.is_approved());
+            assert!(approved.map(|event| event.event_id().as_str()).all(|id| id == "a"), "{works_between}");
+            host.work();
+            // The last one finds no room before the session has reported the end of the first.
+            let _ = host.notify(&message("b7", "Scheduled", 2, 7));
+            for _ in 0..60 {
+                host.now = host.now.plus(1000);
+                host.work();
+            }
+            assert_eq!(host.posts, 8, "{works_between} {status}: each of the others is approved");
+        }
+    }
+}
+
+/// An own event takes the place of another one, but not while an answer about that is awaited: an approval is remembered.
+#[test]
+fn an_event_whose_approval_is_under_way_is_not_evicted() {
+    let mut host = Host::new(&config(SessionSource::Notifications, Action::Approve));
+    for number in 0..8 {
+        let _ = host.notify(&message(&format!("a{number}"), "Scheduled", 0, 30 + number));
+    }
+    while !matches!(host.session.next(START), Step::Post { .. }) {}
+    let mut posted: Vec<_> = host.session.posted().map(|id| id.as_str().to_owned()).collect();
+    assert_eq!(host.notify(&message("sooner", "Scheduled", 0, 1)), NotificationOutcome::Untracked);
+    let _ = host.session.on_response(&Response { status: 200, ..Response::default() }, START);
+    posted.sort_unstable();
+    let mut approved: Vec<_> =
+        host.session.events().filter(|event| event.is_approved()).map(|event| event.event_id().as_str()).collect();
+    approved.sort_unstable();
+    assert_eq!(approved, posted);
+}
