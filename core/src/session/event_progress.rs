@@ -249,9 +249,10 @@ impl EventProgress {
         self.decision = Some(decision);
     }
 
-    /// Applies what a document changed about the event.
+    /// Applies what a document or a notification changed about the event. One may come before the changes of the other are
+    /// reported.
     pub(super) fn changed(&mut self, changes: Changes, voids_preparation: bool, time_of_day: UnixSeconds) {
-        self.changes = changes;
+        self.changes.extend(changes);
         if changes.iter().any(|change| change == Change::Rescheduled) {
             self.noticed = time_of_day;
         }

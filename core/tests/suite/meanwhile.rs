@@ -1,8 +1,8 @@
 //! Notifications that arrive while a request is under way, beside documents, and in a session that is full.
 
-use scheduled_events_core::{Action, NotificationOutcome, Response, SessionSource, Step};
+use scheduled_events_core::{Action, Change, NotificationOutcome, Response, SessionSource, Step};
 
-use crate::notified::{Host, START, config, message};
+use crate::notified::{Host, START, config, document, message};
 
 /// Notifications arrive while a request is under way: what it answers is about the events that it was sent for.
 #[test]
@@ -55,4 +55,26 @@ fn an_event_whose_approval_is_under_way_is_not_evicted() {
         host.session.events().filter(|event| event.is_approved()).map(|event| event.event_id().as_str()).collect();
     approved.sort_unstable();
     assert_eq!(approved, posted);
+}
+
+/// The answer to a poll may come right after a notification: the changes of both are reported.
+#[test]
+fn a_document_that_comes_before_a_notification_is_reported_loses_no_change() {
+    let ends: [&[(&str, &str)]; 4] = [&[("a", "Started")], &[("a", "Completed")], &[("a", "Canceled")], &[]];
+    for shown in ends {
+        let mut host = Host::new(&config(SessionSource::Both, Action::Hold));
+        assert!(matches!(host.session.next(START), Step::Get { .. }));
+        let _ = host.notify(&message("a", "Scheduled", 0, 30));
+        let body = document(1, shown);
+        let _ =
+            host.session.on_response(&Response { status: 200, body: body.as_bytes(), ..Response::default() }, START);
+        host.work();
+        let mut expected = vec![Change::Scheduled];
+        expected.extend(shown.first().map(|(_, status)| match *status {
+            "Started" => Change::Started,
+            "Completed" => Change::Completed,
+            _ => Change::Cancelled,
+        }));
+        assert_eq!(host.changes, expected, "{shown:?}");
+    }
 }

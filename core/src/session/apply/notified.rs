@@ -131,10 +131,7 @@ impl<const N: usize> Session<N> {
             {
                 let difference = tracked.seen_again(event, names);
                 if !difference.changes.is_empty() || difference.voids_preparation {
-                    // Several notifications may come before the host asks what to do next.
-                    let unreported = progress.changes;
                     progress.changed(difference.changes, difference.voids_preparation, time_of_day);
-                    progress.changes.extend(unreported);
                 }
             }
         } else {
