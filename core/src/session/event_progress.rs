@@ -407,8 +407,12 @@ impl EventProgress {
 
     /// Whether nothing is left to do about the event, so that it can be forgotten.
     pub(super) fn is_finished(&self, event: &TrackedEvent) -> bool {
+        self.is_over(event) && !event.flags.has(Flags::END_NOTIFIED)
+    }
+
+    /// Whether nothing is left to do about the event, though a document may still have it.
+    pub(super) fn is_over(&self, event: &TrackedEvent) -> bool {
         event.is_gone()
-            && !event.flags.has(Flags::END_NOTIFIED)
             && self.changes.is_empty()
             && !self.decision_unreported
             && self.ended.is_none()

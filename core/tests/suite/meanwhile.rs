@@ -78,3 +78,31 @@ fn a_document_that_comes_before_a_notification_is_reported_loses_no_change() {
         assert_eq!(host.changes, expected, "{shown:?}");
     }
 }
+
+/// Events of others whose end was reported are kept until the document does not have them any more, but not at the cost of an own
+/// event.
+#[test]
+fn ends_that_a_document_has_not_confirmed_leave_room_for_an_own_event() {
+    for by_document in [true, false] {
+        for name in if by_document { &["another", "vm"][..] } else { &["another"] } {
+            let mut host = Host::new(&config(SessionSource::Both, Action::Hold));
+            for status in ["Scheduled", "Completed"] {
+                for number in 0..8 {
+                    let old = message(&format!("old-{number}"), status, 0, 0).replace("\"vm\"", &format!("{name:?}"));
+                    assert_eq!(host.notify(&old), NotificationOutcome::Applied);
+                }
+            }
+            host.work();
+            let ends = host.changes.iter().filter(|change| change.is_end()).count();
+            assert_eq!(ends, 8);
+            if by_document {
+                host.poll(document(1, &[("own", "Scheduled"), ("old-1", "Started")]));
+            } else {
+                assert_eq!(host.notify(&message("own", "Scheduled", 0, 0)), NotificationOutcome::Applied);
+            }
+            host.work();
+            assert!(host.session.events().any(|event| event.event_id().as_str() == "own"), "{by_document} {name}");
+            assert_eq!(host.changes.len(), 17, "{by_document} {name}: {:?}", host.changes);
+        }
+    }
+}

@@ -133,12 +133,19 @@ impl<const N: usize> Session<N> {
         }
     }
 
-    /// Stops tracking the oldest of the events that ended and would only be named by the next recovery of this machine.
+    /// Stops tracking an event that ended: one about which nothing is left to do, else the oldest of those that would only be
+    /// named by the next recovery of this machine.
     pub(in crate::session) fn evict_ended(&mut self) -> bool {
+        let is_free = |slot| !self.is_being_approved(slot);
+        let finished = self.tracked().find(|(slot, known, progress)| progress.is_finished(known) && is_free(*slot));
+        if let Some((slot, _, _)) = finished {
+            self.forget_event(slot);
+            return true;
+        }
         let ended = self
             .tracked()
             .filter(|(_, known, progress)| known.is_gone() && progress.changes.is_empty() && progress.is_at_rest())
-            .filter(|(slot, _, _)| !self.is_being_approved(*slot));
+            .filter(|(slot, _, _)| is_free(*slot));
         let Some((_, slot)) = ended.filter_map(|(slot, _, progress)| Some((progress.ended?, slot))).min() else {
             return false;
         };
@@ -147,19 +154,25 @@ impl<const N: usize> Session<N> {
         true
     }
 
-    /// Stops tracking an event in favour of this machine's `event`: one of another machine, else the own event with the
-    /// latest deadline if that is later than the deadline of `event`. Neither gone events are evicted nor those that are being
-    /// approved.
+    /// Stops tracking an event in favour of this machine's `event`: one of another machine, open ones first, else the own event with
+    /// the latest deadline if that is later than the deadline of `event`. Own events that are gone are not evicted, nor are those
+    /// that are being approved.
     pub(in crate::session) fn evict_for(&mut self, event: &Event<'_>) -> bool {
-        let candidates = self.tracked().filter(|(slot, known, _)| !known.is_gone() && !self.is_being_approved(*slot));
-        let ranked = candidates.filter_map(|(slot, known, progress)| Some((progress.dispensability(known)?, slot)));
-        match ranked.max_by_key(|(rank, slot)| (*rank, core::cmp::Reverse(*slot))) {
-            Some(((is_foreign, _, latest), slot)) if is_foreign || deadline(event.not_before().moment()) < latest => {
-                self.forget_event(slot);
-                true
-            }
-            _ => false,
+        let candidates = || self.tracked().filter(|(slot, _, _)| !self.is_being_approved(*slot));
+        let open = candidates().filter(|(_, known, _)| !known.is_gone());
+        let ranked = open.filter_map(|(slot, known, progress)| Some((progress.dispensability(known)?, slot)));
+        let dispensable = ranked.max_by_key(|(rank, slot)| (*rank, core::cmp::Reverse(*slot)));
+        // A document may still have it, and it is not new then unless there is room.
+        let end = candidates().find(|(_, known, progress)| known.mine() != Some(true) && progress.is_over(known));
+        let slot = match (dispensable, end) {
+            (Some(((true, ..), slot)), _) | (_, Some((slot, ..))) => Some(slot),
+            (Some(((_, _, latest), slot)), None) if deadline(event.not_before().moment()) < latest => Some(slot),
+            _ => None,
+        };
+        if let Some(slot) = slot {
+            self.forget_event(slot);
         }
+        slot.is_some()
     }
 
     fn set_untracked(&mut self, untracked: Untracked) {
