@@ -12,9 +12,10 @@ use tokio::time::Instant;
 pub struct StoreTime(pub u64);
 
 impl StoreTime {
-    /// How long ago a time was; `None` if it is later than this one.
+    /// How long ago a time was. One that is later by no more than `JUMP_MIN` is now; `None`: it is later by more.
     pub fn since(self, earlier: Self) -> Option<Duration> {
-        self.0.checked_sub(earlier.0).map(Duration::from_millis)
+        let is_ahead = Duration::from_millis(earlier.0.saturating_sub(self.0)) > JUMP_MIN;
+        (!is_ahead).then(|| Duration::from_millis(self.0.saturating_sub(earlier.0)))
     }
 }
 
@@ -35,7 +36,7 @@ pub struct Clock {
 }
 
 /// What the clock may be off without a jump: a `Date` has whole seconds, and the servers of one store have clocks of their own.
-pub const JUMP_MIN: Duration = Duration::from_secs(30);
+const JUMP_MIN: Duration = Duration::from_secs(30);
 
 /// The store's clock as its last answer showed it. Between two answers this process's own clock goes on, which never jumps.
 #[derive(Debug, Default)]
@@ -109,5 +110,14 @@ mod tests {
         answer("Mon, 07 Nov 1994 08:49:36 GMT");
         shows(86_399_000, 0);
         assert_eq!(first.since(clock.now().expect("a time").now), None, "a later time");
+    }
+
+    /// A store's `Date` can be of the second before that of what it has just written.
+    #[test]
+    fn what_was_written_just_now_is_not_of_a_later_time() {
+        let now = StoreTime(784_111_777_000);
+        for (written, age) in [(-2000, Some(2000)), (0, Some(0)), (1000, Some(0)), (30_000, Some(0)), (30_001, None)] {
+            assert_eq!(now.since(StoreTime(now.0.saturating_add_signed(written))), age.map(Duration::from_millis));
+        }
     }
 }

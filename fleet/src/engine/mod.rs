@@ -19,7 +19,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use crate::config::{Config, EngineKind};
-pub use clock::{Clock, JUMP_MIN, StoreTime};
+pub use clock::{Clock, StoreTime};
 
 /// The longest value of a register. It keeps the marks of a thousand machines.
 pub const VALUE_MAX: usize = 256 * 1024;

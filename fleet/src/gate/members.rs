@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::register::MachineRegister;
-use crate::engine::{Clock, JUMP_MIN, Revision, StoreTime};
+use crate::engine::{Clock, Revision, StoreTime};
 use crate::names::Name;
 
 /// How long a machine may be silent.
@@ -56,12 +56,9 @@ pub fn presence(
 ) -> Presence {
     let written = written.or(register.written.map(StoreTime));
     let (Some(written), Some(Clock { now, steady_for })) = (written, clock) else { return Presence::Silent };
-    let is_ahead = written.since(now).is_some_and(|ahead| ahead > JUMP_MIN);
-    let age = now.since(written).unwrap_or_default();
-    match age {
-        _ if is_ahead => Presence::Silent,
-        age if age < patience.silent_after => Presence::Beating,
-        age if register.leaving || age.min(steady_for) >= patience.forget_after => Presence::Gone,
+    match now.since(written) {
+        Some(age) if age < patience.silent_after => Presence::Beating,
+        Some(age) if register.leaving || age.min(steady_for) >= patience.forget_after => Presence::Gone,
         _ => Presence::Silent,
     }
 }
