@@ -4,14 +4,13 @@
 fuzz/corpora.py unpack        adds the archives' inputs to fuzz/corpus, where cargo-fuzz looks for them
 fuzz/corpora.py pack          minimises fuzz/corpus, and writes the archives
 
-An archive has the inputs that reach all that the corpus reaches, named by their hash, and at most 300 KB: if they are more, the
-largest are left out. Packing needs the nightly compiler and cargo-fuzz.
+An archive has the inputs that reach all that the corpus reaches, named by their hash, and at most 300 KB: if they are more, those
+that reach no code of their own are left out, the largest first. Packing needs the nightly compiler and cargo-fuzz.
 """
 
 import hashlib
 import io
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -35,16 +34,20 @@ def unpack(target):
         return f"{len(archive.namelist())} inputs"
 
 
-def pack(target):
+def merge(target, *flags):
+    """The inputs of the corpus that together reach what all of them reach, the smallest first."""
     with tempfile.TemporaryDirectory() as folder:
-        # With a copy, so that a run that is interrupted loses nothing.
-        minimised = pathlib.Path(folder) / target
-        shutil.copytree(CORPUS / target, minimised)
-        command = ["cargo", "+nightly", "fuzz", "cmin", target, minimised]
+        command = ["cargo", "+nightly", "fuzz", "run", target, folder, CORPUS / target, "--", "-set_cover_merge=1", *flags]
         run = subprocess.run(command, cwd=FUZZ, capture_output=True, text=True)
         if run.returncode:
             sys.exit(f"error: {target}: {run.stderr}")
-        inputs = sorted((path.read_bytes() for path in minimised.iterdir()), key=lambda data: (len(data), data))
+        return sorted((path.read_bytes() for path in pathlib.Path(folder).iterdir()), key=lambda data: (len(data), data))
+
+
+def pack(target):
+    # First what reaches all code, then what reaches it more often.
+    inputs = merge(target, "-use_counters=0")
+    inputs += [data for data in merge(target) if data not in inputs]
     count = len(inputs)
     while len(packed := archive_of(inputs)) > LIMIT:
         inputs = inputs[: len(inputs) * 9 // 10]

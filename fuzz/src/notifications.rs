@@ -1,20 +1,25 @@
-//! Any bytes as notifications, compared with a second reader over `serde_json`, put in order, and fed to sessions.
+//! Any bytes as notifications, compared with a second reader over `serde_json`, put in order, and fed to sessions, beside the document
+//! that follows them after a NUL.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use scheduled_events_core::approval::acknowledge;
 use scheduled_events_core::{
-    Action, MachineId, Notification, NotificationCursor, NotificationOrder, NotificationOutcome, Notifications,
-    ParseErrorKind, Policy, Preparation, Report, Response, Rule, Session, SessionConfig, SessionSource, Step, Text,
-    UnixMillis, VmNames,
+    Action, Document, MachineId, Notification, NotificationCursor, NotificationOrder, NotificationOutcome,
+    Notifications, ParseErrorKind, Policy, Preparation, Report, ResourceId, Response, Rule, Session, SessionConfig,
+    SessionSource, Step, Text, UnixMillis, VmNames,
 };
 
 use crate::oracle::{NUMBER_TOKEN, Node};
 
 pub fn run(input: &[u8]) {
+    let (input, document) = input.split_at(input.iter().position(|byte| *byte == 0).unwrap_or(input.len()));
+    let document = document.get(1..).unwrap_or(br#"{"Events":[]}"#);
     let ours = Notifications::parse(input);
     if let Ok(notifications) = &ours {
         check_consistency(notifications);
         for source in [SessionSource::Notifications, SessionSource::Both] {
-            check_session(notifications, source);
+            check_session(notifications, document, source);
         }
     }
     check_ids(input);
@@ -167,6 +172,9 @@ fn check_consistency(notifications: &Notifications<'_>) {
                 let (id, upper) = (machine.to_string(), machine.to_string().to_ascii_uppercase());
                 assert_eq!(MachineId::parse(Text::plain(&id)), Ok(machine), "{id}");
                 assert_eq!(MachineId::parse(Text::plain(&upper)), Ok(machine), "{id}");
+                assert_eq!(hash(MachineId::parse(Text::plain(&upper)).ok()), hash(Some(machine)), "{id}");
+                assert_eq!(machine.write(&mut vec![0; id.len()]), Ok(id.as_str()));
+                assert!(machine.is_named(&machine.name().to_string().to_ascii_uppercase()), "{id}");
             }
         } else {
             assert!(notification.machines().is_err());
@@ -183,14 +191,28 @@ fn check_ids(input: &[u8]) {
         "/subscriptions/62d72a8a-5a42-4a28-a1cc-70a836ae7955/resourceGroups/g/providers/Microsoft.Compute/virtualMachines/{text}"
     );
     for id in [text, &name] {
-        if let Ok(resource) = scheduled_events_core::ResourceId::parse(Text::plain(id)) {
-            check_request(resource, Text::plain("743c15d8-a994-46fc-93af-b84ee33f9a14"));
+        match ResourceId::parse(Text::plain(id)) {
+            Ok(resource) => {
+                let lower = resource.to_string().to_ascii_lowercase();
+                assert_eq!(ResourceId::parse(Text::plain(&lower)), Ok(resource), "{id}");
+                check_request(resource, Text::plain("743c15d8-a994-46fc-93af-b84ee33f9a14"));
+            }
+            Err(error) => {
+                assert_eq!(MachineId::parse(Text::plain(id)), Err(error), "{id}");
+                assert!(error.to_string().ends_with(error.message()));
+            }
         }
     }
 }
 
+fn hash(value: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
 /// A path has the characters of one, and its form.
-fn check_request(resource: scheduled_events_core::ResourceId<'_>, id: Text<'_>) {
+fn check_request(resource: ResourceId<'_>, id: Text<'_>) {
     for ids in [&[id][..], &[id, id]] {
         let Ok(request) = acknowledge(resource, ids) else { continue };
         let (mut path, mut body) = (vec![0; request.path_len()], vec![0; request.body_len()]);
@@ -204,13 +226,13 @@ fn check_request(resource: scheduled_events_core::ResourceId<'_>, id: Text<'_>) 
 }
 
 /// Each event's changes come in a legal order, whatever arrives, and nothing is asked for ever.
-fn check_session(notifications: &Notifications<'_>, source: SessionSource) {
+fn check_session(notifications: &Notifications<'_>, document: &[u8], source: SessionSource) {
     let policy = Policy::new(&[Rule::new(Action::Prepare)]).expect("one rule");
     let config = SessionConfig { policy, source, ..SessionConfig::new(VmNames::new(&["vm", "db-1", "front_1"])) };
     let mut session = Session::<4>::new(&config).expect("a configuration");
     let mut order = NotificationOrder::<64>::new();
     let mut now = UnixMillis(1_600_000_000_000);
-    let mut ended = Vec::new();
+    let (mut ended, mut polls) = (Vec::new(), 0);
     for notification in notifications {
         let outcome = session.on_notification(&notification, order.observe(&notification), now);
         assert!(outcome != NotificationOutcome::Untracked || session.events().count() == 4);
@@ -218,8 +240,9 @@ fn check_session(notifications: &Notifications<'_>, source: SessionSource) {
             assert!(step < 200, "a session asks for ever");
             match session.next(now) {
                 Step::Get { .. } => {
-                    let response = Response { status: 200, body: br#"{"Events":[]}"#, ..Response::default() };
-                    let _ = session.on_response(&response, now);
+                    let body = if polls < 2 { document } else { br#"{"Events":[]}"# };
+                    polls += 1;
+                    let _ = session.on_response(&Response { status: 200, body, ..Response::default() }, now);
                 }
                 Step::Post { .. } => {
                     let _ = session.on_response(&Response { status: 200, ..Response::default() }, now);
@@ -232,7 +255,10 @@ fn check_session(notifications: &Notifications<'_>, source: SessionSource) {
                 }
                 Step::Report(Report::Change { change, event }) => {
                     let id = event.event_id().as_str().to_ascii_lowercase();
-                    assert!(!ended.contains(&id) || order_is_small(notifications), "{id} {change} after its end");
+                    assert!(
+                        !ended.contains(&id) || are_too_many(notifications, document, source),
+                        "{id} {change} after its end"
+                    );
                     if change.is_end() {
                         order.end(event.event_id());
                         ended.push(id);
@@ -249,7 +275,12 @@ fn check_session(notifications: &Notifications<'_>, source: SessionSource) {
     }
 }
 
-/// Whether there are more events than an order remembers.
-fn order_is_small(notifications: &Notifications<'_>) -> bool {
-    notifications.len() > 64
+/// Whether there are more events than an order remembers, or than a session tracks beside documents, which may have an event whose
+/// end it has forgotten.
+fn are_too_many(notifications: &Notifications<'_>, document: &[u8], source: SessionSource) -> bool {
+    let shown = || Document::parse(document).map_or(0, |document| document.events().into_iter().count());
+    match source {
+        SessionSource::Both => notifications.len() + shown() > 4,
+        _ => notifications.len() > 64,
+    }
 }
