@@ -77,7 +77,7 @@ def test_the_command_runs_and_has_its_exit_codes(environment: "dict[str, str]", 
 def test_an_example_runs(
     name: str, scenario: str, words: "list[str]", environment: "dict[str, str]", tmp_path: Path
 ) -> None:
-    with se.replay(scenario, speed=60) as url:
+    with se.replay(scenario, speed=20) as url:
         environment = {**environment, "SCHEDULED_EVENTS_ENDPOINT": url}
         done = run(str(EXAMPLES / f"{name}.py"), environment=environment, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -126,7 +126,7 @@ def test_the_examples_of_the_guide_run(environment: "dict[str, str]", tmp_path: 
     assert blocks("py/README.md") == [watching]
     (states,) = blocks("docs/spot.md")
     exec(states, {})
-    with se.replay("user-reboot", speed=60) as url:
+    with se.replay("user-reboot", speed=20) as url:
         environment = {**environment, "SCHEDULED_EVENTS_ENDPOINT": url}
         # It watches until it is killed.
         command = [sys.executable, "-c", watching]
@@ -138,7 +138,7 @@ def test_the_examples_of_the_guide_run(environment: "dict[str, str]", tmp_path: 
             timer.cancel()
             program.kill()
         assert approved
-    with se.replay("user-reboot", speed=60) as url:
+    with se.replay("user-reboot", speed=20) as url:
         environment = {**environment, "SCHEDULED_EVENTS_ENDPOINT": url}
         done = run("-c", draining, environment=environment, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
@@ -241,7 +241,7 @@ print(scheduled_events.parse(b'{"Events":[]}'))
 def test_a_forked_child_can_read_and_watch(environment: "dict[str, str]") -> None:
     script = f"""
 import os, scheduled_events as se
-with se.replay("user-reboot", speed=60) as url:
+with se.replay("user-reboot", speed=20) as url:
     client = se.Client(url)
     client.poll()
     child = os.fork()
