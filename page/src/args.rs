@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use clap::Parser;
-use scheduled_events_replay::Fault;
 use scheduled_events_replay::server::MAX_MACHINES;
+use scheduled_events_replay::{ControlPlane, Fault, QueueAddress};
 
 use crate::settings::Settings;
 
@@ -42,6 +42,12 @@ pub(crate) struct Args {
     /// Misbehave (repeatable), as `scheduled-events replay --fault` does: `status:503@2-4`, `post.reset@1`
     #[arg(long, value_name = "KIND[:ARG][@FROM-TO]")]
     fault: Vec<Fault>,
+    /// Serve Azure Resource Manager and Azure Resource Graph as well, at an address of their own (in preview at Azure)
+    #[arg(long)]
+    control_plane: bool,
+    /// Send Event Grid's messages to this queue, as `scheduled-events replay --control-plane-queue` does. Implies --control-plane
+    #[arg(long, value_name = "URL")]
+    control_plane_queue: Option<QueueAddress>,
 }
 
 impl Args {
@@ -56,6 +62,14 @@ impl Args {
         }
         settings.faults.extend(self.fault.iter().map(ToString::to_string));
         Ok(settings)
+    }
+
+    /// What is served outside the machines, if anything is. No link has it: the queue is on this machine, or has a secret.
+    pub(crate) fn outside(&self) -> Option<ControlPlane> {
+        match self.control_plane_queue.clone() {
+            Some(queue) => Some(ControlPlane::default().queue(queue)),
+            None => self.control_plane.then(ControlPlane::default),
+        }
     }
 }
 

@@ -60,7 +60,12 @@ pub(crate) enum Entry<'a> {
         faults: &'a [String],
         approves: &'a [String],
     },
-    /// The first document was requested.
+    /// The control plane answered a request, or a message was sent.
+    Outside {
+        text: &'a str,
+        failed: bool,
+    },
+    /// The scenario starts.
     Start,
     /// An event appeared, was approved, changed or ended.
     Event {
@@ -140,8 +145,16 @@ impl Journal {
         let is_routine = matches!(event, ReplayEvent::Answered { method, status: Some(200 | 304), faults, .. }
             if method == "GET" && faults.is_empty());
         let line = (!is_routine).then(|| TimelineLine { at, machine, text: event.to_string() });
-        let known;
+        let (known, text);
         let entry = match event {
+            ReplayEvent::ControlPlane { status, faults, .. } => {
+                text = event.to_string();
+                Entry::Outside { text: &text, failed: !faults.is_empty() || status.is_none_or(|status| status >= 400) }
+            }
+            ReplayEvent::Message { failure, faults, .. } => {
+                text = event.to_string();
+                Entry::Outside { text: &text, failed: !faults.is_empty() || failure.is_some() }
+            }
             ReplayEvent::Answered { machine, method, target, approves, status, faults } => {
                 Entry::Request { machine: *machine, method, target, status: *status, faults, approves }
             }

@@ -58,7 +58,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn serve(args: &Args) -> Result<(), String> {
     let settings = args.settings()?;
-    let player = Arc::new(Player::new(settings, args.listen)?);
+    let player = Arc::new(Player::new(settings, args.listen, args.outside())?);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -89,11 +89,18 @@ fn serve(args: &Args) -> Result<(), String> {
 /// The machines' addresses as `scheduled-events replay` prints them, and the page's.
 fn print_addresses(player: &Player, control: &Control) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    for (number, machine) in player.current().server.machines().iter().enumerate() {
+    let server = &player.current().server;
+    for (number, machine) in server.machines().iter().enumerate() {
         match number {
             0 => writeln!(out, "listening on {}", machine.url())?,
             _ => writeln!(out, "listening on {} as {}", machine.url(), machine.name)?,
         }
+    }
+    if let Some(url) = server.control_plane() {
+        writeln!(out, "control plane at {url}")?;
+    }
+    if let Some(queue) = server.queue() {
+        writeln!(out, "queue at {queue}")?;
     }
     writeln!(out, "page at {}", control.link())?;
     out.flush()

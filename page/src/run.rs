@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use scheduled_events_replay::{ReplayEvent, Scenario, Server};
+use scheduled_events_replay::{ControlPlane, ReplayEvent, Scenario, Server};
 use tokio::sync::watch;
 
 use crate::journal::Journal;
@@ -17,6 +17,8 @@ use crate::settings::Settings;
 pub(crate) struct Player {
     /// The first machine's address, as it was chosen.
     listen: SocketAddr,
+    /// What every run serves outside the machines.
+    outside: Option<ControlPlane>,
     current: Mutex<Arc<Run>>,
     /// Held while a run begins: one after the other.
     beginning: Mutex<()>,
@@ -41,10 +43,11 @@ const FREE_MAX: Duration = Duration::from_secs(2);
 
 impl Player {
     /// Starts to play. The first machine listens on `listen`.
-    pub(crate) fn new(settings: Settings, listen: SocketAddr) -> Result<Self, String> {
-        let run = start(1, settings, listen)?;
+    pub(crate) fn new(settings: Settings, listen: SocketAddr, outside: Option<ControlPlane>) -> Result<Self, String> {
+        let run = start(1, settings, listen, outside.clone())?;
         Ok(Self {
             listen,
+            outside,
             current: Mutex::new(Arc::new(run)),
             beginning: Mutex::default(),
             number: watch::Sender::new(1),
@@ -70,11 +73,12 @@ impl Player {
             let last = current.server.addr();
             free(&current.server);
             // The first machine's client keeps its address, if the next ports are free.
-            let next = start(number, settings.clone(), last).or_else(|_| start(number, settings, self.listen));
+            let start = |settings, listen| start(number, settings, listen, self.outside.clone());
+            let next = start(settings.clone(), last).or_else(|_| start(settings, self.listen));
             next.or_else(|error| {
                 // The run before has stopped. Without it, there would be nothing to begin again.
                 failed = Some(error.clone());
-                start(number, current.settings.clone(), last).map_err(|_| error)
+                start(current.settings.clone(), last).map_err(|_| error)
             })?
         };
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(run);
@@ -96,12 +100,14 @@ impl Run {
     }
 }
 
-fn start(number: u64, settings: Settings, listen: SocketAddr) -> Result<Run, String> {
+fn start(number: u64, settings: Settings, listen: SocketAddr, outside: Option<ControlPlane>) -> Result<Run, String> {
     let (observer, events) = mpsc::channel();
-    let config = settings.config(listen)?.observer(observer);
+    let mut config = settings.config(listen)?.observer(observer);
+    config.control_plane = outside;
     let scenario = config.scenario.clone();
     let server = Server::start(config).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidInput => error.to_string(),
+        io::ErrorKind::Other => format!("{error}; start Azurite first: npx azurite-queue"),
         io::ErrorKind::AddrInUse => format!("cannot listen on {listen}: {error}; port 0 takes a free port"),
         _ => format!("cannot listen on {listen}: {error}"),
     })?;
@@ -166,7 +172,7 @@ mod tests {
     #[test]
     fn what_cannot_begin_leaves_a_run_that_answers() {
         let good = Settings::load("preempt").expect("a built-in name");
-        let player = Player::new(good.clone(), ([127, 0, 0, 1], 0).into()).expect("a run");
+        let player = Player::new(good.clone(), ([127, 0, 0, 1], 0).into(), None).expect("a run");
         let refused = [
             Settings { machines: 0, ..good.clone() },
             Settings { machines: 1001, ..good.clone() },
@@ -188,7 +194,7 @@ mod tests {
         let good = Settings::load("preempt").expect("a built-in name");
         // The port after the first machine's is taken, so that there is no room for a second machine.
         let (player, _taken) = loop {
-            let player = Player::new(good.clone(), ([127, 0, 0, 1], 0).into()).expect("a run");
+            let player = Player::new(good.clone(), ([127, 0, 0, 1], 0).into(), None).expect("a run");
             let mut next = player.current().server.addr();
             next.set_port(next.port().saturating_add(1));
             if let Ok(taken) = TcpListener::bind(next) {

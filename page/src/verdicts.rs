@@ -77,7 +77,7 @@ mod tests {
 
     fn run() -> Arc<Run> {
         let settings = Settings::load("preempt").expect("a built-in name");
-        Player::new(settings, ([127, 0, 0, 1], 0).into()).expect("a run").current()
+        Player::new(settings, ([127, 0, 0, 1], 0).into(), None).expect("a run").current()
     }
 
     /// The rules that a client has broken after it sent these requests, too.

@@ -49,6 +49,7 @@ async function load() {
   $("details").replaceChildren(Object.assign(document.createElement("p"), { textContent: "Nothing is selected." }));
   $("verdict").replaceChildren();
   panels.connect(model, selected);
+  panels.outside(model);
   forms.machines(model);
   timeline.show(model);
 }
@@ -117,7 +118,7 @@ function set(element, text) {
 
 function statusText(status) {
   const dropped = model.dropped ? ` The first ${model.dropped} entries are not kept.` : "";
-  if (!status.started) return `Waiting: the scenario starts with the first poll of a client.${status.paused ? " It is paused." : ""}${dropped}`;
+  if (!status.started) return `Waiting: the scenario starts with the first poll of a client${model.control_plane ? " or query of Resource Graph" : ""}.${status.paused ? " It is paused." : ""}${dropped}`;
   if (status.finished) return `The scenario is over.${dropped}`;
   if (status.paused) return `Paused.${dropped}`;
   const open = [...model.events.values()].filter((event) => !event.ended).length;

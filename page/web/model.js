@@ -42,7 +42,8 @@ export class Model {
     switch (entry.kind) {
       case "request": return this.request(lane, entry);
       case "event": return this.event(entry);
-      case "start": return this.note(entry, "The scenario starts: the first document was requested.");
+      case "start": return this.note(entry, "The scenario starts.");
+      case "outside": return this.note(entry, `Outside: ${entry.text}`, entry.failed ? "bad" : "");
       case "finish": return this.note(entry, "The scenario is over: every event has ended.");
       case "incarnation-reset": return this.note(entry, `The incarnation starts again at ${entry.incarnation}.`);
       case "action": return this.note(entry, `You ${entry.text}.`);

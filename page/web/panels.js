@@ -37,6 +37,14 @@ export function connect(model, machine) {
   );
 }
 
+// Where a client outside the machines finds what it needs, if that is served.
+export function outside(model) {
+  const addresses = [["Resource Manager and Resource Graph", model.control_plane], ["Event Grid's queue", model.queue]];
+  const parts = addresses.filter(([, address]) => address).flatMap(([name, address]) => [`${name}: `, h("code", {}, address), ". "]);
+  $("outside").replaceChildren(...(parts.length ? ["Outside the machines. ", ...parts] : []));
+  $("outside").hidden = !parts.length;
+}
+
 // The verdict, unless there is nothing to go by. A client whose every request is refused has no poll, but findings.
 export const known = (verdict) => (verdict && (verdict.polls || !verdict.clean) ? verdict : null);
 

@@ -42,13 +42,16 @@ export async function startPage(...args) {
   const options = typeof args.at(-1) === "object" ? args.pop() : {};
   const child = start(program, args, options);
   const machines = [];
+  let controlPlane = null;
   for await (const line of createInterface({ input: child.stdout })) {
     const [, url] = line.match(/^listening on (\S+)/) ?? [];
     if (url) machines.push(url);
+    const [, outside] = line.match(/^control plane at (\S+)/) ?? [];
+    controlPlane ??= outside;
     const [, link] = line.match(/^page at (\S+)/) ?? [];
     if (link) {
       const { origin, port } = new URL(link);
-      return { child, machines, link, origin, port, token: link.split("token=")[1], stop: () => child.kill("SIGTERM") };
+      return { child, machines, controlPlane, link, origin, port, token: link.split("token=")[1], stop: () => child.kill("SIGTERM") };
     }
   }
   throw new Error(`the page did not start: ${child.output}`);

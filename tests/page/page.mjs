@@ -74,6 +74,32 @@ run({
     equal((await poll(program.machines[0])).status, 200, "the machine keeps its address");
   },
 
+  async "queries and approvals outside the machines"({ page: start, open }) {
+    const program = await start("user-reboot", "--control-plane", "--fault", "arm.status:503@1");
+    const page = await open(program.link);
+    await has(page, "#outside", program.controlPlane);
+    check((await text(page, "#status")).includes("or query of Resource Graph"), "it waits for a query, too");
+    const ask = async (target, body) => {
+      const headers = { Authorization: "Bearer anything", "Content-Type": "application/json" };
+      return send(new URL(program.controlPlane).port, target, { method: "POST", headers, body: body && JSON.stringify(body) });
+    };
+    const graph = "/providers/Microsoft.ResourceGraph/resources?api-version=2024-04-01";
+    equal((await ask(graph, { query: "maintenanceresources" })).status, 200, "a query");
+    await has(page, "#status", "Playing");
+    await page.click("#step");
+    await has(page, "#events", "Scheduled");
+    const [row] = JSON.parse((await ask(graph, { query: "maintenanceresources" })).text).data;
+    const acknowledge = () => ask(`${row.id}/acknowledge?api-version=2025-10-01-preview`);
+    equal((await acknowledge()).status, 503, "the first approval");
+    equal((await acknowledge()).status, 200, "the second one");
+    await until("the approval", async () => (await options(page).first().getAttribute("aria-label")).includes("approved at"));
+    await has(page, "#log", "/acknowledge?api-version=2025-10-01-preview -> 503");
+    await has(page, "#log", "/acknowledge?api-version=2025-10-01-preview -> 200");
+    await page.click("#again");
+    await has(page, "#status", "Waiting");
+    equal((await ask(graph, { query: "resources" })).status, 200, "the control plane keeps its address");
+  },
+
   async "every fault can be injected and removed"({ page: start, open }) {
     const program = await start("preempt", "--machines", "2");
     const page = await open(program.link);

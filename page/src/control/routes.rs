@@ -96,6 +96,8 @@ async fn describe(State(control): State<Control>) -> Json<Value> {
         "settings": run.settings,
         "about": run.scenario.about,
         "machines": machines,
+        "control_plane": run.server.control_plane(),
+        "queue": run.server.queue().map(ToString::to_string),
         "records": records,
     }))
 }
