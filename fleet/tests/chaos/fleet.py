@@ -93,7 +93,8 @@ def scenario(fates: list[Fate], limit: int, seconds: int, timings: Timings, chan
         size = limit + 2 if chance.random() < 0.1 else chance.randint(1, max(1, limit // 2))
         peers = chance.sample(there, min(len(there), size))
         event_type = "Reboot"
-        if timings.ends_machines and chance.random() < 0.08:
+        # However long the run, most machines stay.
+        if timings.ends_machines and chance.random() < 0.08 and 2 * len(there) > len(fates):
             event_type, peers = "Terminate", peers[:1]
             fates[peers[0]].ends = at
         names = ", ".join(f'"{{peer:{peer}}}"' for peer in peers)
