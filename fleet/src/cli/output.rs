@@ -1,6 +1,6 @@
 //! The output of the commands.
 
-use std::io::{ErrorKind, Write as _};
+use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
 
 use crate::failure::Failure;
 
@@ -14,4 +14,11 @@ pub fn print(text: &str) -> Result<(), Failure> {
         ErrorKind::BrokenPipe => Failure::refused(""),
         _ => Failure::refused(format!("cannot write to standard output: {error}")),
     })
+}
+
+/// The columns of the terminal that standard output is, if it is one.
+pub fn output_width() -> Option<usize> {
+    let output = io::stdout();
+    let (columns, _) = output.is_terminal().then(|| terminal_size::terminal_size_of(&output))??;
+    Some(usize::from(columns.0)).filter(|columns| *columns > 0)
 }

@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::output::print;
+use super::output::{output_width, print};
 use super::table::Table;
 use crate::config::{Config, GroupConfig};
 use crate::daemon::message;
@@ -59,13 +58,6 @@ pub(super) async fn status(config: &Config, json: bool) -> Result<(), Failure> {
     let registers = Registers::read(&*engine, config).await.map_err(|error| Failure::refused(error.to_string()))?;
     print(&if json { registers.json(&config.groups) } else { registers.text(&config.groups, output_width()) })?;
     if registers.problems.is_empty() { Ok(()) } else { Err(Failure::refused(registers.problems.join("; "))) }
-}
-
-/// The columns of the terminal that standard output is, if it is one.
-fn output_width() -> Option<usize> {
-    let output = io::stdout();
-    let (columns, _) = output.is_terminal().then(|| terminal_size::terminal_size_of(&output))??;
-    Some(usize::from(columns.0)).filter(|columns| *columns > 0)
 }
 
 impl Registers {

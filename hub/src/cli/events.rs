@@ -7,7 +7,7 @@ use scheduled_events::clock::Clock;
 use scheduled_events::record::{Record, write_json};
 use scheduled_events_core::record::Printable;
 use scheduled_events_core::{EventKind, UnixSeconds};
-use scheduled_events_fleet::cli::output::print;
+use scheduled_events_fleet::cli::output::{output_width, print};
 use scheduled_events_fleet::cli::table::Table;
 use scheduled_events_fleet::failure::Failure;
 use scheduled_events_fleet::log;
@@ -87,7 +87,7 @@ pub(super) async fn events(file: Option<&Path>, arguments: &EventsArgs) -> Resul
         }
         return print(&String::from_utf8_lossy(&lines));
     }
-    print(&lines(&found))
+    print(&lines(&found, now))
 }
 
 /// The events of all subscriptions, the one that starts first at the top. What cannot be read is logged.
@@ -122,7 +122,19 @@ impl EventsArgs {
     }
 }
 
-fn lines(found: &[Notice]) -> String {
+/// When something is, such as `2026-11-25 22:26 UTC, in 14m`.
+fn moment(at: UnixSeconds, now: UnixSeconds) -> String {
+    let written = at.to_string();
+    let minute = written.get(..16).unwrap_or(&written).replace('T', " ");
+    let left = u64::try_from(at.since(now)).unwrap_or_default();
+    // In whole minutes or days, once it is longer than one.
+    let unit = [86_400, 60].into_iter().find(|unit| left > *unit).unwrap_or(1);
+    let left = Duration::from_secs(left / unit * unit);
+    let ahead = if left.is_zero() { String::new() } else { format!(", in {}", humantime::format_duration(left)) };
+    format!("{minute} UTC{ahead}")
+}
+
+fn lines(found: &[Notice], now: UnixSeconds) -> String {
     let mut table = Table::new(&["TYPE", "STATE", "NOT BEFORE", "GROUP", "MACHINES", "EVENT"]);
     for notice in found {
         let text = |text: Option<&str>| Printable(text.unwrap_or_default()).to_string();
@@ -132,13 +144,13 @@ fn lines(found: &[Notice]) -> String {
         table.row([
             text(notice.event.event_type.as_deref()),
             text(Some(&notice.state)),
-            notice.event.not_before.map_or(String::new(), |at| at.to_string()),
+            notice.event.not_before.map_or(String::new(), |at| moment(at, now)),
             text(Some(group_of(&notice.resource_id))),
             text(Some(&names.join(", "))) + &more,
             text(Some(&notice.event.event_id)),
         ]);
     }
     let mut lines = String::new();
-    table.write(&mut lines, "no events");
+    table.write_within(output_width(), &mut lines, "no events");
     lines
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use scheduled_events::record::{EventRecord, write_json};
 use scheduled_events_core::record::Printable;
 use scheduled_events_core::{UnixSeconds, VmNames};
-use scheduled_events_fleet::cli::output::print;
+use scheduled_events_fleet::cli::output::{output_width, print};
 use scheduled_events_fleet::cli::table::Table;
 use scheduled_events_fleet::failure::Failure;
 use serde::Serialize;
@@ -67,7 +67,7 @@ pub(super) async fn status(file: &Path, json: bool) -> Result<(), Failure> {
         }
     }
     let mut lines = String::new();
-    table.write(&mut lines, "no open events");
+    table.write_within(output_width(), &mut lines, "no open events");
     print(&lines)
 }
 
