@@ -13,7 +13,7 @@ use scheduled_events_fleet::engine::etcd::EtcdEngine;
 pub(crate) use scheduled_events_test_support::process::Process;
 #[cfg(feature = "blob")]
 use scheduled_events_test_support::process::azurite;
-use scheduled_events_test_support::process::free_ports;
+use scheduled_events_test_support::process::free_port;
 #[cfg(feature = "blob")]
 use scheduled_events_test_support::wait;
 pub(crate) use scheduled_events_test_support::wait::until as wait_for;
@@ -41,8 +41,8 @@ impl EtcdServer {
     /// The same with more arguments, and how it is reached then.
     pub(crate) fn start_with(scheme: &str, arguments: &[&OsStr], config: &dyn Fn(&str) -> EtcdConfig) -> Self {
         for _ in 0..5 {
-            // Another process can take the ports before etcd does; then it ends, and others are tried.
-            let [client, peer] = free_ports();
+            // Another process can still take the ports before etcd does; then it ends, and others are tried.
+            let [client, peer] = [free_port(), free_port()];
             let folder = TempDir::new().expect("a folder");
             let (url, peer) = (format!("{scheme}://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
             let log = std::fs::File::create(folder.path().join("log")).expect("a log");

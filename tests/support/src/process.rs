@@ -4,6 +4,7 @@ use std::fs::File;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use crate::wait;
 
@@ -30,14 +31,18 @@ impl Drop for Process {
     }
 }
 
-/// Ports of the loopback interface that nothing uses at this moment.
+/// A port of the loopback interface that stays free until a server of this test takes it: systems choose the ports of others above
+/// these.
 ///
 /// # Panics
 /// There is none.
 #[must_use]
-pub fn free_ports() -> [u16; 2] {
-    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
-    listeners.map(|listener| listener.local_addr().expect("an address").port())
+pub fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    // Where other runs of the tests hardly begin.
+    let first = 10_000 + u16::try_from(std::process::id() % 200).expect("a small number") * 100;
+    let mut ports = std::iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::Relaxed));
+    ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).expect("a port")
 }
 
 /// Starts a part of Azurite, Microsoft's emulator of Azure Storage: `blob` or `queue`. `is_ready` is asked with its port until it
@@ -51,8 +56,8 @@ pub fn azurite(part: &str, mut is_ready: impl FnMut(u16) -> bool) -> (Process, u
     let program = package.join(format!("dist/src/{part}/main.js"));
     assert!(program.exists(), "{} does not exist; install it: tests/setup fleet", program.display());
     for _ in 0..5 {
-        // Another process can take the port before Azurite does; then it ends, and another one is tried.
-        let [free, _] = free_ports();
+        // Another process can still take the port before Azurite does; then it ends, and another one is tried.
+        let free = free_port();
         let mut command = Command::new("node");
         command.arg(&program).args([
             &format!("--{part}Host"),

@@ -15,10 +15,9 @@ mod helper;
 mod terminal;
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -40,6 +39,7 @@ pub use fake_service::{FakeService, Reply, Request};
 #[allow(unused_imports)]
 pub(crate) use helper::helper;
 #[allow(unused_imports)]
+pub use scheduled_events_test_support::process::free_port;
 pub use scheduled_events_test_support::wait;
 #[cfg(unix)]
 #[allow(unused_imports)]
@@ -210,13 +210,4 @@ pub fn assert_well_behaved(requests: &[Request]) {
         let span = six[5].arrived.duration_since(six[0].arrived);
         assert!(span > Duration::from_millis(700), "six requests within {span:?}");
     }
-}
-
-/// A port that stays free until a server of this test takes it: systems choose the ports of others above these.
-pub fn free_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    // Where other runs of the tests hardly begin.
-    let first = 10_000 + u16::try_from(std::process::id() % 200).expect("a small number") * 100;
-    let mut ports = std::iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::Relaxed));
-    ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).expect("a port")
 }
