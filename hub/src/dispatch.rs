@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 
-use scheduled_events_core::{Arrival, EventOrder};
+use scheduled_events_core::{Arrival, EventOrder, MachineId, Text};
 use scheduled_events_fleet::log;
 use scheduled_events_fleet::names::Name;
 use tokio::sync::mpsc;
@@ -133,7 +133,7 @@ impl Dispatch {
         let facts = MachineFacts {
             resource_id: id.to_owned(),
             name: name.to_owned(),
-            has_agent: self.has_agent(id, name),
+            has_agent: self.has_agent(id),
             ..MachineFacts::default()
         };
         match Machine::new(self.shared.clone(), facts) {
@@ -169,19 +169,21 @@ impl Dispatch {
         self.shared.config.subscriptions.iter().any(|subscription| subscription.eq_ignore_ascii_case(found))
     }
 
-    /// Whether a machine's own watcher acts.
-    fn has_agent(&self, id: &str, name: &str) -> bool {
-        let name = Name::from(name);
+    /// Whether a machine's own watcher acts: it is named, or it has the tag, or the scale set that it is a number of.
+    fn has_agent(&self, id: &str) -> bool {
+        let name = MachineId::parse(Text::plain(id)).map(|machine| machine.name().to_string()).unwrap_or_default();
+        let name = Name::from(name.as_str());
         let is_listed = self.shared.config.agents.machines.iter().any(|pattern| name.matches(pattern));
-        is_listed || self.tagged.borrow().contains(&id.to_ascii_lowercase())
+        let (id, tagged) = (id.to_ascii_lowercase(), self.tagged.borrow());
+        let set = id.rsplit_once("/virtualmachines/").map_or("", |(set, _)| set);
+        is_listed || tagged.contains(&id) || tagged.contains(set)
     }
 
     /// The machines that have the agents' tag now.
     pub fn set_agents(&self, ids: Vec<String>) {
         self.tagged.replace(ids.into_iter().map(|id| id.to_ascii_lowercase()).collect());
         for (id, sender) in &*self.shared.machines.borrow() {
-            let name = id.rsplit('/').next().unwrap_or_default();
-            let _ = sender.send(Message::Agent(self.has_agent(id, name)));
+            let _ = sender.send(Message::Agent(self.has_agent(id)));
         }
     }
 
