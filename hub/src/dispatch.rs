@@ -25,8 +25,8 @@ pub struct Dispatch {
     /// What all machines share.
     pub shared: Rc<Shared>,
     orders: RefCell<Orders>,
-    /// The ids of machines with the agents' tag, in lower case.
-    tagged: RefCell<HashSet<String>>,
+    /// The ids of machines with the agents' tag, in lower case; `None` until Resource Graph has said which.
+    tagged: RefCell<Option<HashSet<String>>>,
     /// Reports why the hub must stop.
     stop: mpsc::Sender<String>,
     /// When Resource Graph answered last, in seconds since 1970.
@@ -176,12 +176,17 @@ impl Dispatch {
         let is_listed = self.shared.config.agents.machines.iter().any(|pattern| name.matches(pattern));
         let (id, tagged) = (id.to_ascii_lowercase(), self.tagged.borrow());
         let set = id.rsplit_once("/virtualmachines/").map_or("", |(set, _)| set);
-        is_listed || tagged.contains(&id) || tagged.contains(set)
+        is_listed || tagged.as_ref().is_some_and(|tagged| tagged.contains(&id) || tagged.contains(set))
+    }
+
+    /// Whether it is known whose own watcher acts.
+    pub fn knows_agents(&self) -> bool {
+        self.shared.config.agents.tag.is_none() || self.tagged.borrow().is_some()
     }
 
     /// The machines that have the agents' tag now.
     pub fn set_agents(&self, ids: Vec<String>) {
-        self.tagged.replace(ids.into_iter().map(|id| id.to_ascii_lowercase()).collect());
+        self.tagged.borrow_mut().replace(ids.into_iter().map(|id| id.to_ascii_lowercase()).collect());
         for (id, sender) in &*self.shared.machines.borrow() {
             let _ = sender.send(Message::Agent(self.has_agent(id)));
         }

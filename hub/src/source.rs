@@ -40,6 +40,10 @@ const NAMED_MAX: usize = 200;
 pub async fn read_queue(queue: Rc<Queue>, dispatch: Rc<Dispatch>) {
     let slots = Arc::new(Semaphore::new(MESSAGES_AT_ONCE));
     let mut problem = Problem::new("queue");
+    // Until then the hub could act for a machine whose own watcher does.
+    while !dispatch.knows_agents() {
+        sleep(EMPTY).await;
+    }
     loop {
         // No more are received than are worked on: the others stay visible to a stand-by.
         let Ok(permit) = slots.clone().acquire_many_owned(u32::try_from(BATCH).unwrap_or(1)).await else { return };
@@ -144,8 +148,11 @@ pub async fn ask_graph(arm: Arm, dispatch: Rc<Dispatch>, every: Duration) {
 pub async fn reconcile(arm: &Arm, dispatch: &Rc<Dispatch>) -> Result<(), ArmError> {
     let subscriptions = &dispatch.shared.config.subscriptions;
     if let Some(tag) = &dispatch.shared.config.agents.tag {
-        let pages = arm.query(subscriptions, &AGENTS.replace("TAG", tag)).await?;
-        dispatch.set_agents(pages.iter().flat_map(|page| tagged(page, tag)).collect());
+        let mut agents = Vec::new();
+        for page in arm.query(subscriptions, &AGENTS.replace("TAG", tag)).await? {
+            agents.extend(tagged(&page, tag)?);
+        }
+        dispatch.set_agents(agents);
     }
     let mut seen = HashSet::new();
     for page in arm.query(subscriptions, &Events::Open.query()).await? {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use reqwest::Method;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::time::sleep;
 
@@ -70,19 +71,23 @@ pub fn is_guid(id: &str) -> bool {
 }
 
 /// The ids in rows of [`AGENTS`] whose tag does not say `false`.
-pub fn tagged(page: &str, tag: &str) -> Vec<String> {
+///
+/// # Errors
+/// They are other rows. Machines whose watcher acts would be taken for others.
+pub fn tagged(page: &str, tag: &str) -> Result<Vec<String>, ArmError> {
     #[derive(Deserialize)]
     struct Row {
         id: String,
         #[serde(default)]
-        tags: std::collections::BTreeMap<String, String>,
+        tags: std::collections::BTreeMap<String, Value>,
     }
-    let rows: Vec<Row> = serde_json::from_str(page).unwrap_or_default();
+    let rows: Vec<Row> = serde_json::from_str(page)
+        .map_err(|error| ArmError::NotSent(format!("Resource Graph answers with something else than tags: {error}")))?;
     let is_agent = |row: &Row| {
         let value = row.tags.iter().find(|(name, _)| name.eq_ignore_ascii_case(tag)).map(|(_, value)| value);
-        value.is_some_and(|value| !value.eq_ignore_ascii_case("false"))
+        value.is_some_and(|value| value.as_str().is_none_or(|value| !value.eq_ignore_ascii_case("false")))
     };
-    rows.into_iter().filter(is_agent).map(|row| row.id).collect()
+    Ok(rows.into_iter().filter(is_agent).map(|row| row.id).collect())
 }
 
 #[derive(Serialize)]

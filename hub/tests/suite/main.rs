@@ -1,5 +1,6 @@
 //! The hub as it runs: the process, a real Azurite as its queue, and Azure's control plane as an emulator.
 
+mod agents;
 mod control;
 mod emulator;
 mod fixture;
