@@ -39,6 +39,8 @@ struct Orders {
     known: HashMap<String, EventOrder>,
     /// The keys of those that are over, the oldest first.
     ended: VecDeque<String>,
+    /// The machines that an open event has named, by their ids in lower case. It may name fewer later on.
+    named: HashMap<String, HashSet<String>>,
 }
 
 impl Orders {
@@ -55,6 +57,18 @@ impl Orders {
             }
         }
         Some(arrival)
+    }
+
+    /// The machines that the event has named and names no longer. They must know that, and when it ends.
+    fn no_longer_named(&mut self, notice: &Notice) -> Vec<String> {
+        let named: HashSet<_> = notice.machines.iter().map(|(id, _)| id.to_ascii_lowercase()).collect();
+        let all = self.named.entry(notice.key.clone()).or_default();
+        let others = all.difference(&named).cloned().collect();
+        all.extend(named);
+        if notice.is_end {
+            self.named.remove(&notice.key);
+        }
+        others
     }
 }
 
@@ -73,7 +87,12 @@ impl Dispatch {
             orders.extend(saved.events.iter().map(|event| (event.key.clone(), event.order)));
             match Machine::restore(self.shared.clone(), saved, entry) {
                 Ok((machine, sender)) => {
-                    self.orders.borrow_mut().known.extend(orders);
+                    let mut all = self.orders.borrow_mut();
+                    for (key, order) in orders {
+                        all.named.entry(key.clone()).or_default().insert(id.to_ascii_lowercase());
+                        all.known.insert(key, order);
+                    }
+                    drop(all);
                     self.start(&id, machine, sender);
                 }
                 Err(why) => {
@@ -113,8 +132,10 @@ impl Dispatch {
                 continue;
             }
             let notice = Rc::new(notice);
-            for (id, name) in &notice.machines {
-                let Some(sender) = self.machine(id, name, &notice) else { continue };
+            let others = self.orders.borrow_mut().no_longer_named(&notice);
+            let others = others.iter().filter_map(|id| self.shared.machine(id));
+            let named = notice.machines.iter().filter_map(|(id, name)| self.machine(id, name, &notice));
+            for sender in named.chain(others) {
                 let message = Message::Notice { notice: notice.clone(), arrival, done: Some(done.clone()) };
                 let _ = sender.send(message);
             }

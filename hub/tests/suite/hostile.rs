@@ -31,3 +31,18 @@ fn a_refusal_whose_details_name_no_event_approves_nothing() {
     hub.await_record("the approval", approval(200));
     assert_eq!(control.with(|world| world.approvals.len()), 1);
 }
+
+#[test]
+fn a_machine_that_an_event_no_longer_names_is_put_back() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let mut hub = Hub::new(&control.url(), Some(&queue), "");
+    let (set, id) = (resource("virtualMachineScaleSets", "front"), event_id(1));
+    hub.start();
+    queue.send(&message(&set, &id, "Scheduled", &["front_0", "front_1"]));
+    hub.await_record("the approval", approval(200));
+    for status in ["Started", "Completed"] {
+        queue.send(&message(&set, &id, status, &["front_0"]));
+    }
+    hub.await_hook(&format!("recover-front_0-{id}"));
+    hub.await_hook(&format!("recover-front_1-{id}"));
+}
