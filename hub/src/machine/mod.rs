@@ -99,20 +99,37 @@ impl Machine {
         entry: Entry,
     ) -> Result<(Self, mpsc::UnboundedSender<Message>), String> {
         let (mut machine, sender) = Self::new(shared, saved.machine)?;
-        let snapshot = BASE64_STANDARD.decode(&saved.session).map_err(|error| error.to_string())?;
-        machine.session.restore(&snapshot).map_err(|error| error.to_string())?;
-        let now = machine.set_time();
+        let snapshot = BASE64_STANDARD.decode(&saved.session).unwrap_or_default();
+        if let Err(error) = machine.session.restore(&snapshot) {
+            let id = &machine.facts.resource_id;
+            log::printable(&format!(
+                "error: the state of {id} cannot be used: {error}; its events are taken for new ones"
+            ));
+        }
         for SavedEvent { key, message, resource_id, order } in saved.events {
             let event = with_notification(&message, &key, |notification| {
-                // As after each start: nothing is approved before its event was seen.
-                let _ = machine.session.on_notification(notification, Arrival::Repeated, now);
                 EventRecord::new(notification.event(), VmNames::new(&[&machine.facts.name]))
             });
-            let event = event.ok_or_else(|| format!("a message that does not name its event {key}"))?;
-            machine.events.insert(key, Known { message: message.into(), event, resource_id, order });
+            match event {
+                Some(event) => {
+                    drop(machine.events.insert(key, Known { message: message.into(), event, resource_id, order }))
+                }
+                None => log::printable(&format!("error: a message that is kept does not name its event {key}")),
+            }
         }
+        machine.show_events();
         machine.entry = entry;
         Ok((machine, sender))
+    }
+
+    /// Shows the session the events that are known. As after each start: nothing is approved before its event was seen.
+    fn show_events(&mut self) {
+        let now = self.set_time();
+        for (key, known) in &self.events {
+            with_notification(&known.message, key, |notification| {
+                let _ = self.session.on_notification(notification, Arrival::Repeated, now);
+            });
+        }
     }
 
     /// Does what there is to do until the machine is in service and has no open event.

@@ -7,6 +7,7 @@ mod fixture;
 mod gate;
 mod hostile;
 mod operator;
+mod restart;
 mod scale;
 mod stand_by;
 mod story;
