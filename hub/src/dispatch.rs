@@ -93,6 +93,9 @@ impl Dispatch {
                         all.known.insert(key, order);
                     }
                     drop(all);
+                    if self.knows_agents() || self.has_agent(&id) {
+                        let _ = sender.send(Message::Agent(self.has_agent(&id)));
+                    }
                     self.start(&id, machine, sender);
                 }
                 Err(why) => {

@@ -313,16 +313,17 @@ impl Machine {
     }
 
     fn set_agent(&mut self, has_agent: bool) {
-        if self.facts.has_agent == has_agent {
+        // What this hub has prepared for it still recovers from: only a machine that is in service changes hands.
+        if self.facts.has_agent == has_agent
+            || self.session.out_of_service_since().is_some()
+            || !self.commands.is_empty()
+        {
             return;
         }
-        self.facts.has_agent = has_agent;
-        // What this hub has prepared for it still recovers from: only a machine that is in service changes hands.
-        if self.session.out_of_service_since().is_none()
-            && self.commands.is_empty()
-            && let Ok(session) = new_session(&self.shared, &self.facts)
-        {
-            self.session = session;
+        let facts = MachineFacts { has_agent, ..self.facts.clone() };
+        if let Ok(session) = new_session(&self.shared, &facts) {
+            (self.session, self.facts) = (session, facts);
+            self.show_events();
         }
     }
 

@@ -61,3 +61,19 @@ fn nothing_is_done_before_the_tags_are_known() {
     assert!(!hub.path("hooks").join(format!("prepare-db-{}", event_id(1))).exists());
     assert_eq!(control.with(|world| world.approvals.len()), 1);
 }
+
+#[test]
+fn an_open_event_of_a_machine_whose_tag_is_removed_is_acted_upon() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
+    control.with(|world| world.rows = vec![tagged(&machine)]);
+    let mut hub = Hub::new(&control.url(), Some(&queue), "reconcile = \"1s\"\nagents = { tag = \"agent\" }");
+    hub.start();
+    queue.send(&message(&machine, &id, "Scheduled", &["db"]));
+    hub.await_record("the event", |record| record["record"] == "change");
+    await_tags(&control, 2);
+    assert_nothing_was_done(&hub, &control);
+    // Resource Graph does not have the event yet.
+    control.with(|world| world.rows.clear());
+    hub.await_hook(&format!("prepare-db-{id}"));
+}

@@ -16,6 +16,14 @@ fn states(hub: &Hub) -> Vec<PathBuf> {
     folders.filter_map(|folder| newest(folder.path())).collect()
 }
 
+/// Starts the hub with another setting.
+fn start_with(hub: &mut Hub, old: &str, new: &str) {
+    let config = hub.read("hub.toml");
+    assert!(config.contains(old), "{old}");
+    fs::write(hub.path("hub.toml"), config.replace(old, new)).expect("written");
+    hub.start();
+}
+
 #[test]
 fn a_state_that_cannot_be_used_costs_neither_the_event_nor_the_hub() {
     let (control, queue) = (Control::start(), TestQueue::start());
@@ -36,4 +44,23 @@ fn a_state_that_cannot_be_used_costs_neither_the_event_nor_the_hub() {
     queue.send(&message(&machine, &id, "Completed", &["db"]));
     hub.await_hook(&format!("recover-db-{id}"));
     assert_eq!(hub.process.as_mut().expect("it runs").0.try_wait().expect("its state"), None, "{}", hub.read("log"));
+}
+
+#[test]
+fn a_machine_that_has_an_agent_by_now_is_left_to_it() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let mut hub = Hub::new(&control.url(), Some(&queue), "");
+    fs::write(hub.path("policy.toml"), "[[rule]]\naction = \"approve\"\nscope = \"mine\"\n").expect("written");
+    let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
+    hub.start();
+    wait::until("a query", || (!control.with(|world| world.queries.is_empty())).then_some(()));
+    control.with(|world| world.refusals = vec![(503, "", serde_json::Value::Null); 1000]);
+    queue.send(&message(&machine, &id, "Scheduled", &["db"]));
+    hub.await_record("a refusal", |record| record["record"] == "approval" && record["status"] == 503);
+    hub.kill();
+    control.with(|world| world.refusals.clear());
+    start_with(&mut hub, "[hooks]", "agents = { machines = [\"db\"] }\n[hooks]");
+    queue.send(&message(&machine, &id, "Started", &["db"]));
+    hub.await_record("the start", |record| record["change"] == "started");
+    assert_eq!(control.with(|world| world.approvals.len()), 0);
 }
