@@ -90,7 +90,11 @@ impl Dispatch {
                     let mut all = self.orders.borrow_mut();
                     for (key, order) in orders {
                         all.named.entry(key.clone()).or_default().insert(id.to_ascii_lowercase());
-                        all.known.insert(key, order);
+                        // A crash may have come between the machines of an event: what one of them missed is still news.
+                        let known = all.known.entry(key).or_insert(order);
+                        if known.is_over() {
+                            *known = order;
+                        }
                     }
                     drop(all);
                     if self.knows_agents() || self.has_agent(&id) {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use scheduled_events_test_support::wait;
 
 use crate::control::Control;
-use crate::fixture::{Hub, TestQueue, event_id, message, resource};
+use crate::fixture::{Hub, TestQueue, event_id, message, resource, row};
 
 /// The files of the machines' states, the newest version of each.
 fn states(hub: &Hub) -> Vec<PathBuf> {
@@ -44,6 +44,37 @@ fn a_state_that_cannot_be_used_costs_neither_the_event_nor_the_hub() {
     queue.send(&message(&machine, &id, "Completed", &["db"]));
     hub.await_hook(&format!("recover-db-{id}"));
     assert_eq!(hub.process.as_mut().expect("it runs").0.try_wait().expect("its state"), None, "{}", hub.read("log"));
+}
+
+#[test]
+fn each_machine_of_an_event_learns_of_its_end_although_one_of_them_knew_it_before_a_crash() {
+    for late in ["front_0", "front_1"] {
+        let control = Control::start();
+        let mut hub = Hub::new(&control.url(), None, "reconcile = \"1s\"");
+        let (set, id, machines) = (resource("virtualMachineScaleSets", "front"), event_id(1), ["front_0", "front_1"]);
+        // Recoveries take long.
+        let config = hub.read("hub.toml").replace(&format!("sh {} recover", hub.path("hook").display()), "sleep 1000");
+        fs::write(hub.path("hub.toml"), config).expect("written");
+        control.with(|world| world.rows = vec![row(&set, &id, "Scheduled", &machines)]);
+        hub.start();
+        hub.await_record("the approval", |record| record["record"] == "approval" && record["status"] == 200);
+        let name = format!("\"name\":\"{late}\"");
+        let state = |hub: &Hub| {
+            let of = |path: PathBuf| Some((path.clone(), fs::read_to_string(path).ok()?));
+            states(hub).into_iter().filter_map(of).find(|(_, text)| text.contains(&name))
+        };
+        let (_, before) = wait::until("its state", || state(&hub));
+        control.with(|world| world.rows = vec![row(&set, &id, "Completed", &machines)]);
+        let ends = |hub: &Hub| hub.records().iter().filter(|record| record["change"] == "completed").count();
+        wait::until("both ends", || (ends(&hub) == 2).then_some(()));
+        let is_over = |path: &PathBuf| fs::read_to_string(path).is_ok_and(|text| text.contains("\"over\""));
+        wait::until("both states", || (states(&hub).into_iter().filter(is_over).count() == 2).then_some(()));
+        hub.kill();
+        // It was killed before this machine's state was written.
+        fs::write(wait::until("its state", || state(&hub)).0, before).expect("written");
+        hub.start();
+        wait::until("its end", || (ends(&hub) == 3).then_some(()));
+    }
 }
 
 #[test]
