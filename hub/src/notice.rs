@@ -41,7 +41,7 @@ pub struct Notices {
     pub notices: Vec<Notice>,
     /// How many messages and rows are not about events of machines.
     pub left_out: usize,
-    /// Why events are not acted upon: what is wrong with the ids of their resources.
+    /// Why events are not acted upon: what is wrong with the ids of their resources, or with one of several messages or rows.
     pub problems: Vec<String>,
 }
 
@@ -56,8 +56,15 @@ pub fn read(body: &[u8]) -> Result<Notices, String> {
     if text.starts_with('[') {
         let messages: Vec<&RawValue> =
             serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
-        for message in messages {
-            found.read(message.get())?;
+        // One that cannot be read must not hide the others.
+        for (index, message) in messages.into_iter().enumerate() {
+            if let Err(why) = found.read(message.get()) {
+                found.problems.push(format!(
+                    "row or message {} of {} bytes cannot be read: {why}",
+                    index + 1,
+                    message.get().len()
+                ));
+            }
         }
     } else {
         found.read(text)?;

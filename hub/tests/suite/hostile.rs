@@ -4,7 +4,7 @@ use scheduled_events_test_support::wait;
 use serde_json::{Value, json};
 
 use crate::control::Control;
-use crate::fixture::{Hub, TestQueue, event_id, message, resource};
+use crate::fixture::{Hub, TestQueue, event_id, message, resource, row};
 
 fn approval(status: u16) -> impl Fn(&Value) -> bool {
     move |record| record["record"] == "approval" && record["status"] == status
@@ -45,4 +45,21 @@ fn a_machine_that_an_event_no_longer_names_is_put_back() {
     }
     hub.await_hook(&format!("recover-front_0-{id}"));
     hub.await_hook(&format!("recover-front_1-{id}"));
+}
+
+#[test]
+fn one_row_that_cannot_be_read_does_not_hide_the_others() {
+    let control = Control::start();
+    let mut hub = Hub::new(&control.url(), None, "");
+    let (machine, id) = (resource("virtualMachines", "db"), event_id(2));
+    let mut deep = json!([]);
+    for _ in 0..100 {
+        deep = json!([deep]);
+    }
+    control.with(|world| {
+        world.rows = vec![row(&machine, &event_id(1), "Scheduled", &["db"]), row(&machine, &id, "Scheduled", &["db"])];
+        world.rows[0]["properties"]["Description"] = deep;
+    });
+    hub.start();
+    hub.await_hook(&format!("prepare-db-{id}"));
 }
