@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 pub struct Journal {
     audit: Arc<Audit>,
     /// Who waits for a sync that has not begun.
-    waiting: RefCell<Vec<oneshot::Sender<()>>>,
+    waiting: RefCell<Vec<oneshot::Sender<bool>>>,
     is_syncing: Cell<bool>,
     /// The machines whose records are also in a file of their own, and that file.
     copies: RefCell<HashMap<String, PathBuf>>,
@@ -102,8 +102,9 @@ impl Journal {
         self.audit.record_as(&SetAside { record: "set-aside", why, content: &content, time }, time);
     }
 
-    /// Waits until all records so far are on disk, or for two seconds if the disk hangs. All that wait share one sync.
-    pub async fn sync(self: &Rc<Self>) {
+    /// Waits until all records so far are on disk, or for two seconds if the disk hangs. All that wait share one sync. Returns whether
+    /// they are.
+    pub async fn sync(self: &Rc<Self>) -> bool {
         let (sender, synced) = oneshot::channel();
         self.waiting.borrow_mut().push(sender);
         if !self.is_syncing.replace(true) {
@@ -117,14 +118,16 @@ impl Journal {
                     }
                     let audit = journal.audit.clone();
                     // A thread that panics leaves nothing to wait for.
-                    let _ = tokio::task::spawn_blocking(move || audit.sync_unless_stalled()).await;
-                    // Dropping a sender says so.
-                    drop(waiting);
+                    let synced = tokio::task::spawn_blocking(move || audit.sync_unless_stalled()).await;
+                    let synced = synced.unwrap_or_default();
+                    for waiting in waiting {
+                        let _ = waiting.send(synced);
+                    }
                 }
                 journal.is_syncing.set(false);
             });
         }
-        let _ = synced.await;
+        synced.await.unwrap_or_default()
     }
 
     /// How many records the file lacks.

@@ -91,33 +91,40 @@ fn deliver(dispatch: &Rc<Dispatch>, message: &Message) -> Result<mpsc::Receiver<
 async fn set_aside(queue: &Queue, dispatch: &Dispatch, message: &Message, why: &str) {
     let Shared { journal, metrics, clock, .. } = &*dispatch.shared;
     log::printable(&format!("warning: a message of the queue is set aside: {why}"));
-    journal.set_aside(why, message.content.as_deref().unwrap_or_default(), clock.time_of_day().seconds());
-    journal.sync().await;
+    let content = message.content.as_deref().unwrap_or(message.text.as_bytes());
+    journal.set_aside(why, content, clock.time_of_day().seconds());
     metrics.message("set-aside");
+    if !journal.sync().await {
+        return;
+    }
     if let Err(why) = queue.set_aside(message).await {
         metrics.problem("queue");
         log::printable(&format!("warning: {why}"));
     }
 }
 
-/// Deletes a message once what it says is kept and in the audit file. Until then its time is renewed.
+/// Deletes a message once what it says is kept and in the audit file. Until it is kept, its time is renewed. While the audit file cannot
+/// be written, it appears again and again.
 async fn delete_once_kept(queue: &Queue, dispatch: &Dispatch, mut message: Message, mut kept: mpsc::Receiver<()>) {
     let metrics = &dispatch.shared.metrics;
     let work = async {
         let _ = kept.recv().await;
-        dispatch.shared.journal.sync().await;
+        dispatch.shared.journal.sync().await
     };
     tokio::pin!(work);
     let mut renewals = interval_at(Instant::now() + INVISIBLE / 2, INVISIBLE / 2);
-    loop {
+    let is_in_audit = loop {
         let renewed = tokio::select! {
-            () = &mut work => break,
+            is_in_audit = &mut work => break is_in_audit,
             _ = renewals.tick() => queue.renew(&mut message).await,
         };
         if let Err(why) = renewed {
             metrics.problem("queue");
             log::printable(&format!("warning: {why}"));
         }
+    };
+    if !is_in_audit {
+        return;
     }
     // If that fails, the message appears again, and says nothing new.
     if let Err(why) = queue.delete(&message).await {

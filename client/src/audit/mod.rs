@@ -190,8 +190,8 @@ impl Audit {
         self.shared.queue().lost
     }
 
-    /// Waits until all records so far are durable: until they cannot be written, or for [`AUDIT_WAIT`] at most.
-    pub fn sync(&self) {
+    /// Waits until all records so far are durable: until they cannot be written, or for [`AUDIT_WAIT`] at most. Returns whether they are.
+    pub fn sync(&self) -> bool {
         let shared = Arc::clone(&self.shared);
         let deadline = Instant::now() + AUDIT_WAIT;
         let mut queue = shared.queue();
@@ -205,22 +205,21 @@ impl Audit {
                 *lock(&self.stalled_at) = Some(queue.durable);
                 drop(queue);
                 (shared.report)(&Note::AuditNotSynced);
-                return;
+                return false;
             }
             let started = self.start_writer();
             let wait = if started { left } else { left.min(THREAD_RETRY) };
             queue = shared.changed.wait_timeout(queue, wait).unwrap_or_else(PoisonError::into_inner).0;
         }
+        queue.durable >= needed
     }
 
     /// The same, but returns at once while the disk hangs: if nothing has become durable since a wait was in vain. Many preparations
     /// that begin together wait once.
-    pub fn sync_unless_stalled(&self) {
+    pub fn sync_unless_stalled(&self) -> bool {
         let durable = self.shared.queue().durable;
         let is_stalled = *lock(&self.stalled_at) == Some(durable);
-        if !is_stalled {
-            self.sync();
-        }
+        !is_stalled && self.sync()
     }
 
     /// Writes what is left, as [`sync`](Self::sync) does, and reports what cannot be written.

@@ -33,7 +33,7 @@ pub struct Message {
     /// What it says: bytes that Event Grid has encoded in Base64, or why they cannot be read.
     pub content: Result<Vec<u8>, String>,
     /// As it is in the queue.
-    text: String,
+    pub text: String,
 }
 
 /// A queue.

@@ -220,7 +220,7 @@ impl Machine {
                     self.save().await?;
                     self.report(&Reported::Prepare(HookOutcome::Begun, event.clone()));
                     // A machine that is out of service is known to be so, whatever ends the hub meanwhile.
-                    self.shared.journal.sync().await;
+                    let _ = self.shared.journal.sync().await;
                     let unknown = if event.not_before.is_some() { None } else { Some(COMMAND_TIME) };
                     let deadline = self.shared.config.hooks.prepare_timeout.or(unknown);
                     let hook = Hook { kind: Kind::Prepare { by_last_call }, events: vec![event], deadline };
@@ -254,7 +254,7 @@ impl Machine {
                 Step::Post { .. } => {
                     self.posted = self.session.posted().map(ToString::to_string).collect();
                     self.save().await?;
-                    self.shared.journal.sync().await;
+                    let _ = self.shared.journal.sync().await;
                     self.post();
                 }
             }

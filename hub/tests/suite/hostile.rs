@@ -1,5 +1,8 @@
 //! What others do wrong: services, messages, disks and people.
 
+use std::fs;
+use std::time::Duration;
+
 use scheduled_events_test_support::wait;
 use serde_json::{Value, json};
 
@@ -62,4 +65,26 @@ fn one_row_that_cannot_be_read_does_not_hide_the_others() {
     });
     hub.start();
     hub.await_hook(&format!("prepare-db-{id}"));
+}
+
+#[test]
+fn a_message_stays_in_the_queue_until_the_audit_file_has_it() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let mut hub = Hub::new(&control.url(), Some(&queue), "");
+    fs::create_dir(hub.path("kept")).expect("a folder");
+    let config = hub.read("hub.toml");
+    let old = hub.path("audit").display().to_string();
+    fs::write(hub.path("hub.toml"), config.replace(&old, &hub.path("kept/audit").display().to_string()))
+        .expect("written");
+    hub.start();
+    wait::until("a query", || (!control.with(|world| world.queries.is_empty())).then_some(()));
+    // As on a disk that is full, nothing can be written.
+    fs::rename(hub.path("kept"), hub.path("away")).expect("renamed");
+    queue.send_text("not Base64!");
+    queue.send(&message(&resource("virtualMachines", "db"), &event_id(1), "Scheduled", &["db"]));
+    // What must not wait does not.
+    wait::until("the approval", || control.with(|world| world.approvals.len() == 1).then_some(()));
+    wait::until("both messages", || hub.read("hub.prom").contains("result=\"set-aside\"} 1").then_some(()));
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(queue.length(), 2, "{}", hub.read("log"));
 }

@@ -181,7 +181,8 @@ fn what_cannot_be_read_is_set_aside_and_what_is_not_ours_left_out() {
         wait::until(line, || hub.read("hub.prom").contains(line).then_some(()));
     }
     let kept: Vec<_> = hub.records().into_iter().filter(|record| record["record"] == "set-aside").collect();
-    assert!(kept.len() == 2 && kept.iter().any(|record| record["content"] == "not JSON"), "{kept:?}");
+    let has = |content: &str| kept.iter().any(|record| record["content"] == content);
+    assert!(kept.len() == 2 && has("not JSON") && has("not Base64!"), "{kept:?}");
 }
 
 #[test]
