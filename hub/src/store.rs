@@ -21,7 +21,7 @@ use scheduled_events_fleet::relay::hexadecimal::hexadecimal;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::config::Config;
 
@@ -200,28 +200,43 @@ impl Store {
     pub async fn hold(&self) -> String {
         let Some(patience) = self.take_over_after else { return std::future::pending().await };
         for beat in 1.. {
-            sleep(patience / BEATS).await;
-            let next = Holder { writer: self.writer.clone(), beat };
-            let expected = self.holder.borrow().clone();
-            match self.request(store::swap(&*self.engine, HOLDER, expected.as_ref(), &next)).await {
-                Ok(Swap::Done(revision)) => {
-                    self.holder.replace(Some(revision));
-                    self.last_beat.set(Instant::now());
-                }
-                Ok(Swap::Conflict) => match self.request(store::read::<Holder>(&*self.engine, HOLDER)).await {
-                    // An earlier write was carried out although its answer was lost.
-                    Ok((holder, revision)) if holder.writer == self.writer => drop(self.holder.replace(revision)),
-                    Ok(_) => return "another hub has taken over".into(),
-                    Err(why) => log::printable(&format!("warning: the store does not answer: {why}")),
-                },
-                Err(why) => log::printable(&format!("warning: the store does not answer: {why}")),
-            }
-            // Another one may take over from now on.
-            if self.last_beat.get().elapsed() >= patience * (BEATS - 1) / BEATS {
-                return "the store has not answered for so long that another hub may take over".into();
+            // Another one may take over soon after.
+            let until = self.last_beat.get() + patience * (BEATS - 1) / BEATS;
+            match timeout_at(until, self.beat(beat, patience / BEATS)).await {
+                Ok(Some(why)) => return why,
+                Ok(None) => {}
+                Err(_) => return "the store has not answered for so long that another hub may take over".into(),
             }
         }
         unreachable!("the loop has no end")
+    }
+
+    /// Says once that this hub works, and repeats that until the store answers. Returns why this hub must stop, if it must. What is
+    /// written of machines is not waited for, however much it is.
+    async fn beat(&self, beat: u64, pause: Duration) -> Option<String> {
+        let next = Holder { writer: self.writer.clone(), beat };
+        loop {
+            sleep(pause).await;
+            let expected = self.holder.borrow().clone();
+            let why = match in_time(pause, store::swap(&*self.engine, HOLDER, expected.as_ref(), &next)).await {
+                Ok(Swap::Done(revision)) => {
+                    self.holder.replace(Some(revision));
+                    self.last_beat.set(Instant::now());
+                    return None;
+                }
+                Ok(Swap::Conflict) => match in_time(pause, store::read::<Holder>(&*self.engine, HOLDER)).await {
+                    // An earlier write was carried out although its answer was lost.
+                    Ok((holder, revision)) if holder.writer == self.writer => {
+                        self.holder.replace(revision);
+                        continue;
+                    }
+                    Ok(_) => return Some("another hub has taken over".into()),
+                    Err(why) => why,
+                },
+                Err(why) => why,
+            };
+            log::printable(&format!("warning: the store does not answer: {why}"));
+        }
     }
 
     /// Gives up the work, so that another hub need not wait.
@@ -312,8 +327,12 @@ impl Store {
     async fn request<T>(&self, reply: impl Future<Output = Result<T, EngineError>>) -> Result<T, EngineError> {
         // The semaphore is never closed.
         let _permit = self.requests.acquire().await;
-        timeout(REQUEST_TIME, reply).await.unwrap_or_else(|_| Err(EngineError("no answer".into())))
+        in_time(REQUEST_TIME, reply).await
     }
+}
+
+async fn in_time<T>(time: Duration, reply: impl Future<Output = Result<T, EngineError>>) -> Result<T, EngineError> {
+    timeout(time, reply).await.unwrap_or_else(|_| Err(EngineError("no answer".into())))
 }
 
 /// What the hub that works has kept, for people. Nothing is locked or changed.
@@ -342,6 +361,8 @@ fn key(resource_id: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use scheduled_events_fleet::engine::{Reply, Versioned};
+
     use super::*;
 
     fn open(folder: &std::path::Path) -> Store {
@@ -380,6 +401,60 @@ mod tests {
             assert_eq!(first.remove(&mut entry, "/a").await, Err(StoreError::Taken));
             second.remove(&mut taken, "/a").await.expect("removed");
             assert!(second.load().await.expect("an answer").is_empty());
+        });
+    }
+
+    /// An engine that answers late to what it is asked to write or delete.
+    struct Slow(FolderEngine, Duration);
+
+    impl Engine for Slow {
+        fn read<'a>(&'a self, key: &'a str) -> Reply<'a, Option<Versioned>> {
+            self.0.read(key)
+        }
+
+        fn swap<'a>(&'a self, key: &'a str, expected: Option<&'a Revision>, value: &'a str) -> Reply<'a, Swap> {
+            Box::pin(async move {
+                sleep(self.1).await;
+                self.0.swap(key, expected, value).await
+            })
+        }
+
+        fn delete<'a>(&'a self, key: &'a str, expected: &'a Revision) -> Reply<'a, bool> {
+            self.0.delete(key, expected)
+        }
+
+        fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>> {
+            self.0.list(prefix)
+        }
+
+        fn clock(&self) -> Option<engine::Clock> {
+            self.0.clock()
+        }
+    }
+
+    #[test]
+    fn a_hub_that_works_says_so_however_much_it_writes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        block_on(async {
+            let store = open(folder.path());
+            store.await_turn().await;
+            let _all = store.requests.acquire_many(16).await;
+            let held = timeout(Duration::from_secs(4), store.hold()).await;
+            assert!(held.is_err(), "{held:?}");
+            let (holder, _) = store::read::<Holder>(&*store.engine, HOLDER).await.expect("an answer");
+            assert!(holder.beat > 2, "{holder:?}");
+        });
+    }
+
+    #[test]
+    fn a_hub_whose_store_hangs_stops_before_another_one_takes_over() {
+        let folder = tempfile::tempdir().expect("a folder");
+        block_on(async {
+            let mut store = open(folder.path());
+            store.await_turn().await;
+            store.engine = Box::new(Slow(FolderEngine::new(folder.path()), Duration::from_secs(60)));
+            let why = timeout(Duration::from_secs(3), store.hold()).await.expect("it stops in time");
+            assert!(why.contains("another hub may take over"), "{why}");
         });
     }
 }
