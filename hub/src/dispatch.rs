@@ -231,3 +231,80 @@ impl Dispatch {
         self.reconciled_at.set(self.shared.clock.time_of_day().seconds().0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use scheduled_events::clock::Clock;
+    use scheduled_events_core::Policy;
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::approvals::Approvals;
+    use crate::azure::arm::Arm;
+    use crate::azure::identity::Identity;
+    use crate::config::Config;
+    use crate::gates::Gates;
+    use crate::hooks::Pool;
+    use crate::journal::Journal;
+    use crate::metrics::Metrics;
+    use crate::notice::read;
+    use crate::store::tests::slow;
+
+    const SUBSCRIPTION: &str = "00000000-0000-0000-0000-000000000000";
+
+    #[test]
+    fn an_event_that_comes_while_the_state_of_the_last_one_is_removed_is_followed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        let config = format!(
+            "source = \"graph\"\nsubscriptions = [\"{SUBSCRIPTION}\"]\naudit = \"{}\"\nstate = \"{}\"\n\
+             management = \"http://127.0.0.1:1\"\nidentity = {{ kind = \"emulator\" }}\n",
+            path("audit"),
+            path("state"),
+        );
+        let config = Config::parse(&config).expect("valid");
+        let row = |id: &str, status: &str| {
+            let machine = format!(
+                "/subscriptions/{SUBSCRIPTION}/resourceGroups/web/providers/Microsoft.Compute/virtualMachines/db"
+            );
+            let row = format!(
+                r#"{{"id":"{machine}/providers/microsoft.maintenance/scheduledevents/{id}","type":"microsoft.maintenance/scheduledevents",
+                "properties":{{"EventId":"{id}","EventStatus":"{status}","Resources":["db"]}}}}"#
+            );
+            read(row.as_bytes()).expect("it can be read")
+        };
+        let done = scheduled_events_fleet::cli::block_on(async {
+            let identity = Identity::new(&config.identity, config.cloud).expect("an identity");
+            let arm = Arm::new(config.management_url().expect("an address"), identity).expect("a client");
+            let journal = Rc::new(Journal::open(&config.audit).expect("an audit file"));
+            let shared = Rc::new(Shared {
+                policy: Policy::observe(),
+                store: slow(folder.path(), Duration::from_millis(200)),
+                approvals: Approvals::new(arm),
+                pool: Pool::new(1),
+                gates: Gates::new(&config, &journal).expect("a gate"),
+                metrics: Metrics::default(),
+                clock: Clock::start(),
+                machines: RefCell::default(),
+                journal,
+                config,
+            });
+            let (stop, mut stopped) = mpsc::channel(1);
+            let dispatch = Dispatch::new(shared, stop);
+            dispatch.pass_on(row("a", "Scheduled")).await;
+            dispatch.pass_on(row("a", "Completed")).await;
+            sleep(Duration::from_millis(100)).await;
+            dispatch.pass_on(row("b", "Scheduled")).await;
+            assert_eq!(stopped.try_recv().ok(), None);
+            let kept = dispatch.shared.store.load().await.expect("an answer");
+            assert_eq!(kept[0].0.events[0].key, "b");
+            dispatch.pass_on(row("b", "Completed")).await;
+            sleep(Duration::from_secs(1)).await;
+            assert!(dispatch.shared.store.load().await.expect("an answer").is_empty());
+            assert!(dispatch.shared.machines.borrow().is_empty());
+        });
+        done.unwrap_or_else(|failure| panic!("{}", failure.message));
+    }
+}

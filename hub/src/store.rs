@@ -360,10 +360,15 @@ fn key(resource_id: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use scheduled_events_fleet::engine::{Reply, Versioned};
 
     use super::*;
+
+    /// A store whose engine answers so late to what it is asked to write or delete.
+    pub(crate) fn slow(folder: &std::path::Path, time: Duration) -> Store {
+        Store { engine: Box::new(Slow(FolderEngine::new(folder), time)), ..open(folder) }
+    }
 
     fn open(folder: &std::path::Path) -> Store {
         let lock = FileLock::acquire_at(&folder.join("lock"), &folder.join("lock"), "lock");
@@ -404,7 +409,6 @@ mod tests {
         });
     }
 
-    /// An engine that answers late to what it is asked to write or delete.
     struct Slow(FolderEngine, Duration);
 
     impl Engine for Slow {
@@ -420,7 +424,10 @@ mod tests {
         }
 
         fn delete<'a>(&'a self, key: &'a str, expected: &'a Revision) -> Reply<'a, bool> {
-            self.0.delete(key, expected)
+            Box::pin(async move {
+                sleep(self.1 * 2).await;
+                self.0.delete(key, expected).await
+            })
         }
 
         fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>> {

@@ -149,16 +149,16 @@ impl Machine {
             self.save().await?;
             self.pending.clear();
             if self.is_over() {
-                // What was sent meanwhile is lost with the inbox, so nobody can send anything any more.
-                self.shared.forget(&self.facts.resource_id);
+                self.shared.store.remove(&mut self.entry, &self.facts.resource_id).await?;
+                // What was sent meanwhile is done next. What is sent from now on starts another task for this machine.
                 if let Ok(message) = self.inbox.try_recv() {
-                    self.shared.remember(&self.facts.resource_id, self.sender.clone());
                     self.on_message(message).await?;
                     continue;
                 }
+                self.shared.forget(&self.facts.resource_id);
                 let (gates, id) = (self.shared.gates.clone(), self.facts.resource_id.clone());
                 tokio::task::spawn_local(async move { gates.leave(&id).await });
-                return self.shared.store.remove(&mut self.entry, &self.facts.resource_id).await;
+                return Ok(());
             }
             if self.is_stopping && self.commands.is_empty() {
                 return Ok(());
