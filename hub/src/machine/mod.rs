@@ -110,11 +110,10 @@ impl Machine {
             let event = with_notification(&message, &key, |notification| {
                 EventRecord::new(notification.event(), VmNames::new(&[&machine.facts.name]))
             });
-            match event {
-                Some(event) => {
-                    drop(machine.events.insert(key, Known { message: message.into(), event, resource_id, order }))
-                }
-                None => log::printable(&format!("error: a message that is kept does not name its event {key}")),
+            if let Some(event) = event {
+                machine.events.insert(key, Known { message: message.into(), event, resource_id, order });
+            } else {
+                log::printable(&format!("error: a message that is kept does not name its event {key}"));
             }
         }
         machine.show_events();
