@@ -3,6 +3,7 @@
 #
 #   x86_64 aarch64   the command as a static program for this processor: .tar.gz, .deb and .rpm
 #   fleet-x86_64 fleet-aarch64   the same of scheduled-events-fleet
+#   hub-x86_64 hub-aarch64       the same of scheduled-events-hub
 #   c-library        libscheduled-events and its -dev package for this machine's processor: .deb
 #   wheel            the Python wheel for this machine's processor, and the source distribution
 #   wheel-aarch64    the wheel for glibc and ARM64
@@ -22,7 +23,6 @@ cd "$(dirname "$0")/.."
 root=$PWD
 out=$(realpath -m "${PACKAGES:-target/packages}")
 stage=$root/target/package-stage # cli/Cargo.toml names it
-fleet_stage=$root/target/fleet-package-stage # Cargo.toml of the fleet names it
 work=$root/target/package-work
 export PATH=$root/target/tools/bin:$PATH
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}
@@ -109,49 +109,59 @@ lay_out() { # PROCESSOR
     find "$stage" -exec touch --date="@$SOURCE_DATE_EPOCH" {} +
 }
 
-# The fleet's program, built like the command. Its TLS provider has C and assembly, which clang compiles for every processor.
-compile_fleet() { # PROCESSOR
-    local name=$1_unknown_linux_musl
-    env "CC_$name=clang" "AR_$name=llvm-ar" \
+# The pages of the guide that the packages of these programs have.
+declare -A pages=([fleet]="fleet kubernetes notifications" [hub]=outside)
+
+# A program of fleet's workspace, built like the command: `fleet` or `hub`. Its TLS provider has C and assembly, which clang compiles
+# for every processor.
+compile_service() { # NAME PROCESSOR
+    local triple=$2_unknown_linux_musl
+    env "CC_$triple=clang" "AR_$triple=llvm-ar" \
         CARGO_ENCODED_RUSTFLAGS="$(flags -Clinker=rust-lld -Clink-self-contained=yes)" \
-        cargo build --quiet --locked --release --manifest-path fleet/Cargo.toml --target "$1-unknown-linux-musl"
+        cargo build --quiet --locked --release --manifest-path "$1/Cargo.toml" --target "$2-unknown-linux-musl"
 }
 
-fleet() { # PROCESSOR
-    log "scheduled-events-fleet for $1"
-    compile_fleet "$1"
-    lay_out_fleet "$1"
-    log ".deb, .rpm and .tar.gz for $1"
-    cargo-deb --quiet --manifest-path fleet/Cargo.toml --target "$1-unknown-linux-musl" --no-build --no-strip \
+service() { # NAME PROCESSOR
+    local folder=$root/target/$1-package-stage # Cargo.toml of the program names it
+    log "scheduled-events-$1 for $2"
+    compile_service "$1" "$2"
+    lay_out_service "$1" "$2" "$folder"
+    log ".deb, .rpm and .tar.gz for $2"
+    cargo-deb --quiet --manifest-path "$1/Cargo.toml" --target "$2-unknown-linux-musl" --no-build --no-strip \
         --maintainer "$maintainer" --output "$out/" >"$work/cargo-deb"
-    cargo-generate-rpm --package fleet --target "$1-unknown-linux-musl" --source-date "$SOURCE_DATE_EPOCH" \
-        --payload-compress gzip --output "$out/"
+    # It looks for the workspace where it runs.
+    (cd fleet && cargo-generate-rpm --package "../$1" --target "$2-unknown-linux-musl" --source-date "$SOURCE_DATE_EPOCH" \
+        --payload-compress gzip --output "$out/")
     rm -rf "$work/archive"
     mkdir -p "$work/archive"
-    cp -r "$fleet_stage"/{bin,fleet.toml,systemd,man,doc,examples} LICENSE-* CHANGELOG.md packaging/container/fleet/Containerfile \
-        "$work/archive/"
-    archive "scheduled-events-fleet-$version-linux-$1" "$work/archive"
+    cp -r "$folder"/{bin,"$1.toml",systemd,man,doc,examples} LICENSE-* CHANGELOG.md "$work/archive/"
+    [[ $1 != fleet ]] || cp packaging/container/fleet/Containerfile "$work/archive/"
+    archive "scheduled-events-$1-$version-linux-$2" "$work/archive"
 }
 
-lay_out_fleet() { # PROCESSOR
-    rm -rf "$fleet_stage"
-    mkdir -p "$fleet_stage"/{bin,systemd,sysusers,man,doc,examples,licenses}
-    cp "$CARGO_TARGET_DIR/$1-unknown-linux-musl/release/scheduled-events-fleet" "$fleet_stage/bin/"
-    [[ $1 == "$(uname -m)" ]] || compile_fleet "$(uname -m)"
-    "$CARGO_TARGET_DIR/$(uname -m)-unknown-linux-musl/release/scheduled-events-fleet" man >"$fleet_stage/man/scheduled-events-fleet.1"
-    local name
-    for name in scheduled-events-fleet.service scheduled-events-fleet.socket scheduled-events-relay.service; do
-        sed -e 's|/usr/local/bin/|/usr/bin/|g' -e '/^#   install /d' "fleet/systemd/$name" >"$fleet_stage/systemd/$name"
+lay_out_service() { # NAME PROCESSOR FOLDER
+    local program=scheduled-events-$1 file page
+    rm -rf "$3"
+    mkdir -p "$3"/{bin,systemd,sysusers,man,doc,examples,licenses}
+    cp "$CARGO_TARGET_DIR/$2-unknown-linux-musl/release/$program" "$3/bin/"
+    [[ $2 == "$(uname -m)" ]] || compile_service "$1" "$(uname -m)"
+    "$CARGO_TARGET_DIR/$(uname -m)-unknown-linux-musl/release/$program" man >"$3/man/$program.1"
+    for file in "$1"/systemd/*.{service,socket}; do
+        [[ ! -e $file ]] || sed -e 's|/usr/local/bin/|/usr/bin/|g' -e '/^#   install /d' "$file" >"$3/systemd/$(basename "$file")"
     done
-    sed 's|/usr/local/bin/|/usr/bin/|g' fleet/systemd/watcher.conf >"$fleet_stage/examples/watcher.conf"
-    cp packaging/system/fleet.toml "$fleet_stage/"
-    cp packaging/system/fleet-sysusers.conf "$fleet_stage/sysusers/scheduled-events-fleet.conf"
-    cp docs/{fleet,kubernetes,notifications}.md "$fleet_stage/doc/"
-    packaging/licenses.py fleet/Cargo.toml scheduled-events-fleet "$1-unknown-linux-musl" >"$fleet_stage/doc/THIRD-PARTY"
-    cp LICENSE-* "$fleet_stage/licenses/"
-    cp CHANGELOG.md "$fleet_stage/"
-    debian_texts scheduled-events-fleet "$fleet_stage"
-    find "$fleet_stage" -exec touch --date="@$SOURCE_DATE_EPOCH" {} +
+    for file in "$1"/systemd/*.conf; do
+        sed 's|/usr/local/bin/|/usr/bin/|g' "$file" >"$3/examples/$(basename "$file")"
+    done
+    cp "packaging/system/$1.toml" "$3/"
+    cp "packaging/system/$1-sysusers.conf" "$3/sysusers/$program.conf"
+    for page in ${pages[$1]}; do
+        cp "docs/$page.md" "$3/doc/"
+    done
+    packaging/licenses.py "$1/Cargo.toml" "$program" "$2-unknown-linux-musl" >"$3/doc/THIRD-PARTY"
+    cp LICENSE-* "$3/licenses/"
+    cp CHANGELOG.md "$3/"
+    debian_texts "$program" "$3"
+    find "$3" -exec touch --date="@$SOURCE_DATE_EPOCH" {} +
 }
 
 # The copyright and the changelog of a package in Debian's formats.
@@ -279,9 +289,10 @@ sbom() {
     git ls-files -z | xargs -0 cp --parents --no-dereference --target-directory "$work/source"
     cargo-cyclonedx cyclonedx --quiet --format json --spec-version 1.5 --no-build-deps --target x86_64-unknown-linux-musl \
         --manifest-path "$work/source/cli/Cargo.toml"
+    # It writes for each member of the workspace.
     cargo-cyclonedx cyclonedx --quiet --format json --spec-version 1.5 --no-build-deps --target x86_64-unknown-linux-musl \
         --manifest-path "$work/source/fleet/Cargo.toml"
-    for member in cli ffi-c py fleet; do
+    for member in cli ffi-c py fleet hub; do
         name=$(basename "$work/source/$member"/*.cdx.json .cdx.json)
         sed "s|file://$work/source/|file:///scheduled-events/|g" "$work/source/$member/$name.cdx.json" >"$out/${name%-cli}-$version.cdx.json"
     done
@@ -292,14 +303,14 @@ sums() {
 }
 
 if [[ $# -eq 0 ]]; then
-    set -- x86_64 aarch64 fleet-x86_64 fleet-aarch64 c-library wheels windows source sbom
+    set -- x86_64 aarch64 fleet-x86_64 fleet-aarch64 hub-x86_64 hub-aarch64 c-library wheels windows source sbom
     rm -rf "$out"
 fi
 mkdir -p "$out" "$work"
 for part; do
     case $part in
     x86_64 | aarch64) program "$part" ;;
-    fleet-x86_64 | fleet-aarch64) fleet "${part#fleet-}" ;;
+    fleet-x86_64 | fleet-aarch64 | hub-x86_64 | hub-aarch64) service "${part%-*}" "${part#*-}" ;;
     c-library) c_library ;;
     wheel)
         python_tools

@@ -434,6 +434,21 @@ mod tests {
     }
 
     #[test]
+    fn the_file_of_the_packages_lacks_a_source_and_all_that_it_shows_is_valid() {
+        let file = include_str!("../../packaging/system/hub.toml");
+        assert!(error(file).contains("missing field `source`"), "{}", error(file));
+        let shown = |line| match str::strip_prefix(line, "# ") {
+            Some(setting) if setting.starts_with('[') || setting.contains(" = ") => setting,
+            _ => line,
+        };
+        let config = Config::parse(&file.lines().map(shown).collect::<Vec<_>>().join("\n")).expect("a configuration");
+        let queue = config.queue.expect("a queue");
+        assert!(queue.poison.is_some() && queue.sas_file.is_some());
+        assert!(config.hooks.prepare.is_some() && config.hooks.recover.is_some());
+        assert_eq!(config.approve, Approve::Arm);
+    }
+
+    #[test]
     fn each_cloud_has_its_own_management() {
         for (cloud, url) in [
             ("public", "https://management.azure.com/"),
