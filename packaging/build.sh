@@ -134,8 +134,8 @@ service() { # NAME PROCESSOR
         --payload-compress gzip --output "$out/")
     rm -rf "$work/archive"
     mkdir -p "$work/archive"
-    cp -r "$folder"/{bin,"$1.toml",systemd,man,doc,examples} LICENSE-* CHANGELOG.md "$work/archive/"
-    [[ $1 != fleet ]] || cp packaging/container/fleet/Containerfile "$work/archive/"
+    cp -r "$folder"/{bin,"$1.toml",systemd,man,doc,examples} LICENSE-* CHANGELOG.md "packaging/container/$1/Containerfile" "$work/archive/"
+    [[ $1 == fleet ]] || mkdir "$work/archive/state" # for the Containerfile; the fleet's image has the command's
     archive "scheduled-events-$1-$version-linux-$2" "$work/archive"
 }
 
