@@ -449,6 +449,23 @@ mod tests {
     }
 
     #[test]
+    fn the_chart_writes_a_configuration_and_a_store() {
+        let chart = include_str!("../../packaging/kubernetes/hub/hub.yaml");
+        let file = |name: &str| {
+            let rest = chart.split(&format!("\n  {name}: |\n")).nth(1).expect("a file");
+            let lines =
+                rest.lines().map_while(|line| line.strip_prefix("    ").or_else(|| line.is_empty().then_some("")));
+            lines.collect::<Vec<_>>().join("\n")
+        };
+        let config = Config::parse(&file("hub.toml")).expect("a configuration");
+        assert_eq!(config.identity.kind, IdentityKind::Workload);
+        let words = config.hooks.prepare.expect("a command").words().to_vec();
+        assert_eq!(words, ["/etc/scheduled-events-hooks/drain", "out"]);
+        assert_eq!(config.store.expect("a store"), Path::new("/etc/scheduled-events/fleet.toml"));
+        assert!(scheduled_events_fleet::config::Config::parse(&file("fleet.toml")).expect("a store").blob.is_some());
+    }
+
+    #[test]
     fn each_cloud_has_its_own_management() {
         for (cloud, url) in [
             ("public", "https://management.azure.com/"),

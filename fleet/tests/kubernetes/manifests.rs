@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
-use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, PodSpec, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
@@ -15,7 +15,7 @@ use scheduled_events_fleet::relay::file::RelayFile;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::cluster::chart::{objects, of_kind, own_evictions};
+use crate::cluster::chart::{hub, objects, of_kind, own_evictions};
 use crate::cluster::{Cluster, event, text};
 use crate::fake::rbac::Right;
 
@@ -44,7 +44,7 @@ fn assert_same(known: &Value, given: &Value, path: &str) {
 #[test]
 fn every_object_is_valid() {
     let mut kinds = BTreeSet::new();
-    for object in objects().into_iter().chain(own_evictions()) {
+    for object in objects().into_iter().chain(own_evictions()).chain(hub()) {
         let kind = object["kind"].as_str().unwrap().to_owned();
         match kind.as_str() {
             "Namespace" => check::<Namespace>(&object),
@@ -55,6 +55,7 @@ fn every_object_is_valid() {
             "RoleBinding" => check::<RoleBinding>(&object),
             "ConfigMap" => check::<ConfigMap>(&object),
             "DaemonSet" => check::<DaemonSet>(&object),
+            "Deployment" => check::<Deployment>(&object),
             "NetworkPolicy" => check::<NetworkPolicy>(&object),
             "ValidatingAdmissionPolicy" => check::<ValidatingAdmissionPolicy>(&object),
             "ValidatingAdmissionPolicyBinding" => check::<ValidatingAdmissionPolicyBinding>(&object),
@@ -62,13 +63,26 @@ fn every_object_is_valid() {
         }
         kinds.insert(kind);
     }
-    assert_eq!(kinds.len(), 11, "{kinds:?}");
+    assert_eq!(kinds.len(), 12, "{kinds:?}");
 }
 
 #[test]
 fn the_pods_run_as_nobody_and_write_nothing_but_their_volumes() {
     let set: DaemonSet = of_kind("DaemonSet").remove(0);
-    let pod: PodSpec = set.spec.unwrap().template.spec.unwrap();
+    check_pod(set.spec.unwrap().template.spec.unwrap());
+}
+
+#[test]
+fn the_hub_has_no_rights_in_the_cluster_and_its_pods_are_as_confined() {
+    let kinds: Vec<_> = hub().into_iter().map(|object| object["kind"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(kinds, ["NetworkPolicy", "ServiceAccount", "ConfigMap", "ConfigMap", "Deployment"]);
+    let deployment: Deployment = serde_json::from_value(hub().pop().unwrap()).unwrap();
+    let pod = deployment.spec.unwrap().template.spec.unwrap();
+    assert_eq!(pod.automount_service_account_token, Some(false));
+    check_pod(pod);
+}
+
+fn check_pod(pod: PodSpec) {
     let context = pod.security_context.unwrap();
     assert_eq!(context.run_as_non_root, Some(true));
     assert!(context.run_as_user > Some(0));

@@ -43,6 +43,11 @@ pub(crate) fn own_evictions() -> Vec<Value> {
     objects_of(&["own-evictions/policy.yaml"])
 }
 
+/// The hub's objects, with the chart's example of values.
+pub(crate) fn hub() -> Vec<Value> {
+    objects_of(&["hub/hub.yaml"])
+}
+
 fn objects_of(files: &[&str]) -> Vec<Value> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../packaging/kubernetes");
     let mut objects = Vec::new();

@@ -3,14 +3,33 @@
 {{- end -}}
 
 {{- define "scheduled-events.labels" -}}
-app.kubernetes.io/name: scheduled-events
-app.kubernetes.io/instance: {{ .Release.Name }}
+{{ include "scheduled-events.selector" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end -}}
 
 {{- define "scheduled-events.selector" -}}
 app.kubernetes.io/name: scheduled-events
 app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "scheduled-events.hubLabels" -}}
+{{ include "scheduled-events.hubSelector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- end -}}
+
+{{- define "scheduled-events.hubSelector" -}}
+app.kubernetes.io/name: scheduled-events-hub
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- /* Whether each node has its pod; empty if not. The values of an earlier version do not say so. */ -}}
+{{- define "scheduled-events.agents" -}}
+{{- if ne (toString (.Values.agents).enabled) "false" -}}true{{- end -}}
+{{- end -}}
+
+{{- /* Whether there is a hub; empty without one. */ -}}
+{{- define "scheduled-events.hub" -}}
+{{- if eq (toString (.Values.hub).enabled) "true" -}}true{{- end -}}
 {{- end -}}
 
 {{- define "scheduled-events.image" -}}
@@ -79,4 +98,43 @@ capabilities:
 {{- define "scheduled-events.metricsImage" -}}
 {{- $image := dig "image" dict (.Values.metrics | default dict) -}}
 {{ dig "repository" "prom/node-exporter" $image }}:{{ dig "tag" "v1.9.1" $image }}
+{{- end -}}
+
+{{- define "scheduled-events.metricsContainer" -}}
+- name: metrics
+  image: {{ include "scheduled-events.metricsImage" . | quote }}
+  imagePullPolicy: {{ .Values.image.pullPolicy }}
+  args:
+    - --collector.disable-defaults
+    - --collector.textfile
+    - --collector.textfile.directory=/run/scheduled-events-metrics
+    - --web.disable-exporter-metrics
+    - --web.listen-address=:{{ include "scheduled-events.metricsPort" . }}
+  ports:
+    - name: metrics
+      containerPort: {{ include "scheduled-events.metricsPort" . }}
+  securityContext: {{- include "scheduled-events.security" . | nindent 4 }}
+  resources: {{- toYaml .Values.resources | nindent 4 }}
+  volumeMounts:
+    - name: metrics
+      mountPath: /run/scheduled-events-metrics
+      readOnly: true
+{{- end -}}
+
+{{- define "scheduled-events.metricsVolume" -}}
+- name: metrics
+  emptyDir:
+    medium: Memory
+    sizeLimit: 1Mi
+{{- end -}}
+
+{{- define "scheduled-events.metricsIngress" -}}
+{{- if include "scheduled-events.metricsPort" . -}}
+ingress:
+  - ports:
+      - port: {{ include "scheduled-events.metricsPort" . }}
+        protocol: TCP
+{{- else -}}
+ingress: []
+{{- end -}}
 {{- end -}}
