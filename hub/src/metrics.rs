@@ -11,7 +11,7 @@ use scheduled_events_fleet::daemon::supervision::replace;
 use scheduled_events_fleet::log;
 
 /// Counters since the start. Labels are words of this program, never of an event.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Metrics {
     counters: RefCell<BTreeMap<(&'static str, String), u64>>,
     has_failed: Cell<bool>,
@@ -43,6 +43,29 @@ const COUNTERS: [(&str, &str, &str); 6] = [
     ("notices_total", "arrival", "What messages and rows say about events."),
     ("problems_total", "where", "Requests that failed."),
 ];
+
+/// What counts from 0: Prometheus sees no increase in a counter that appears with 1.
+const FROM_ZERO: [(&str, &str); 12] = [
+    ("commands_total", "command=\"prepare\",outcome=\"ready\""),
+    ("commands_total", "command=\"prepare\",outcome=\"failed\""),
+    ("commands_total", "command=\"prepare\",outcome=\"timed-out\""),
+    ("commands_total", "command=\"recover\",outcome=\"done\""),
+    ("commands_total", "command=\"recover\",outcome=\"failed\""),
+    ("approvals_total", "result=\"approved\""),
+    ("approvals_total", "result=\"failed\""),
+    ("messages_total", "result=\"applied\""),
+    ("messages_total", "result=\"left-out\""),
+    ("messages_total", "result=\"set-aside\""),
+    ("problems_total", "where=\"queue\""),
+    ("problems_total", "where=\"graph\""),
+];
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let counters = FROM_ZERO.map(|(name, labels)| ((name, labels.to_owned()), 0));
+        Self { counters: RefCell::new(counters.into()), has_failed: Cell::default() }
+    }
+}
 
 impl Metrics {
     /// An event of a machine changed.
@@ -115,5 +138,66 @@ impl Metrics {
             let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n");
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PREFIX: &str = "scheduled_events_hub_";
+
+    #[test]
+    fn the_page_has_every_metric_and_the_alerts_have_no_other_ones() {
+        let text = Metrics::default().text(Gauges::default());
+        let page = include_str!("../../docs/outside.md");
+        let mut metrics = 0;
+        for name in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()) {
+            assert!(page.contains(&format!("\n| `{}` | ", name.trim_start_matches(PREFIX))), "outside.md lacks {name}");
+            metrics += 1;
+        }
+        let rules = include_str!("../../packaging/prometheus/rules.yml");
+        let mut alerts = 0;
+        for rest in rules.split(PREFIX).skip(1) {
+            // With its first label, if it has one.
+            let end = rest.find(|c: char| !c.is_ascii_lowercase() && c != '_').unwrap_or(rest.len());
+            let labels = rest[end..].starts_with('{').then(|| rest[end..].split('"').nth(1)).flatten();
+            let end = labels.map_or(end, |label| end + rest[end..].find('"').unwrap_or(0) + label.len() + 2);
+            assert!(text.contains(&format!("\n{PREFIX}{}", &rest[..end])), "no metric {PREFIX}{}", &rest[..end]);
+            alerts += 1;
+        }
+        assert!(metrics > 10 && alerts > 6, "{metrics} metrics, {alerts} in alerts");
+    }
+
+    #[test]
+    fn what_is_counted_continues_what_begins_with_zero() {
+        let metrics = Metrics::default();
+        let count = |labels: &str| {
+            let text = metrics.text(Gauges::default());
+            let line =
+                text.lines().find_map(|line| line.strip_prefix(&format!("{PREFIX}{labels} ")).map(str::to_owned));
+            line.and_then(|value| value.parse::<u64>().ok())
+        };
+        metrics.command(false, HookOutcome::TimedOut);
+        metrics.command(false, HookOutcome::Stopped);
+        metrics.command(true, HookOutcome::Failed);
+        metrics.approval(false);
+        metrics.message("set-aside");
+        metrics.problem("graph");
+        for (labels, expected) in [
+            ("commands_total{command=\"prepare\",outcome=\"timed-out\"}", Some(1)),
+            ("commands_total{command=\"prepare\",outcome=\"failed\"}", Some(0)),
+            ("commands_total{command=\"prepare\",outcome=\"stopped\"}", Some(1)),
+            ("commands_total{command=\"recover\",outcome=\"failed\"}", Some(1)),
+            ("approvals_total{result=\"failed\"}", Some(1)),
+            ("messages_total{result=\"set-aside\"}", Some(1)),
+            ("problems_total{where=\"graph\"}", Some(1)),
+            ("problems_total{where=\"queue\"}", Some(0)),
+            ("problems_total{where=\"nowhere\"}", None),
+        ] {
+            assert_eq!(count(labels), expected, "{labels}");
+        }
+        let started: Vec<_> = FROM_ZERO.iter().map(|(name, labels)| count(&format!("{name}{{{labels}}}"))).collect();
+        assert!(started.iter().all(Option::is_some), "{started:?}");
     }
 }
