@@ -289,12 +289,15 @@ sbom() {
     git ls-files -z | xargs -0 cp --parents --no-dereference --target-directory "$work/source"
     cargo-cyclonedx cyclonedx --quiet --format json --spec-version 1.5 --no-build-deps --target x86_64-unknown-linux-musl \
         --manifest-path "$work/source/cli/Cargo.toml"
-    # It writes for each member of the workspace.
+    # It writes for each member of the workspace, and accepts none outside of the workspace's folder.
+    mv "$work/source/hub" "$work/source/fleet/hub"
+    sed -i 's|"\.\./hub"|"hub"|' "$work/source/fleet/Cargo.toml"
+    sed -i -e 's|"\.\./fleet"|".."|' -e 's|"\.\./client"|"../../client"|' "$work/source/fleet/hub/Cargo.toml"
     cargo-cyclonedx cyclonedx --quiet --format json --spec-version 1.5 --no-build-deps --target x86_64-unknown-linux-musl \
         --manifest-path "$work/source/fleet/Cargo.toml"
-    for member in cli ffi-c py fleet hub; do
+    for member in cli ffi-c py fleet fleet/hub; do
         name=$(basename "$work/source/$member"/*.cdx.json .cdx.json)
-        sed "s|file://$work/source/|file:///scheduled-events/|g" "$work/source/$member/$name.cdx.json" >"$out/${name%-cli}-$version.cdx.json"
+        sed -e "s|file://$work/source/|file:///scheduled-events/|g" -e 's|/fleet/hub|/hub|g' "$work/source/$member/$name.cdx.json" >"$out/${name%-cli}-$version.cdx.json"
     done
 }
 
