@@ -22,8 +22,11 @@ const REQUESTS_AT_ONCE: usize = 16;
 /// A service that asks for a pause gets it, but no longer than this: events start without an approval otherwise.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
-/// Approvals that were not sent yet, by resource.
-type Due = HashMap<String, Vec<(String, oneshot::Sender<Result<(), ArmError>>)>>;
+/// Approvals that were not sent yet: by resource, each id with those that wait for its answer. Machines of one event may approve it
+/// together.
+type Due = HashMap<String, Vec<(String, Vec<Answer>)>>;
+
+type Answer = oneshot::Sender<Result<(), ArmError>>;
 
 /// Sends approvals.
 pub struct Approvals {
@@ -52,8 +55,12 @@ impl Approvals {
         let is_first = {
             let mut due = self.due.borrow_mut();
             let list = due.entry(key.clone()).or_default();
-            list.push((event_id.to_owned(), sender));
-            list.len() == 1
+            let is_first = list.is_empty();
+            match list.iter_mut().find(|(id, _)| id.eq_ignore_ascii_case(event_id)) {
+                Some((_, waiting)) => waiting.push(sender),
+                None => list.push((event_id.to_owned(), vec![sender])),
+            }
+            is_first
         };
         if is_first {
             tokio::task::spawn_local(self.clone().send(key));
@@ -80,7 +87,7 @@ impl Approvals {
             }
             // Some may have been approved: those that are not named.
             let in_part = result.as_ref().err().and_then(ArmError::refusal).filter(|refusal| refusal.is_in_part(&ids));
-            for (id, sender) in batch {
+            for (id, waiting) in batch {
                 let result = match in_part {
                     Some(refusal) => {
                         let detail = refusal.details.iter().find(|detail| detail.target.eq_ignore_ascii_case(&id));
@@ -91,7 +98,9 @@ impl Approvals {
                     }
                     None => result.clone(),
                 };
-                let _ = sender.send(result);
+                for sender in waiting {
+                    let _ = sender.send(result.clone());
+                }
             }
         }
     }

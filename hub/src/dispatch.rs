@@ -284,6 +284,7 @@ mod tests {
                 store: slow(folder.path(), Duration::from_millis(200)),
                 approvals: Approvals::new(arm),
                 pool: Pool::new(1),
+                reserve: Pool::new(1),
                 gates: Gates::new(&config, &journal).expect("a gate"),
                 metrics: Metrics::default(),
                 clock: Clock::start(),

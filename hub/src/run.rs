@@ -59,9 +59,14 @@ pub async fn run(config: Config) -> Result<(), String> {
         _ = terminate.recv() => return Ok(()),
         _ = interrupt.recv() => return Ok(()),
     }
-    let kept = store.load().await.map_err(|why| format!("cannot read the states of machines: {why}"))?;
+    let kept = tokio::select! {
+        kept = store.load() => kept.map_err(|why| format!("cannot read the states of machines: {why}"))?,
+        why = store.hold() => return Err(why),
+        () = keep_alive(&supervisor) => return Ok(()),
+    };
     let shared = Rc::new(Shared {
         pool: Pool::new(config.hooks.at_once),
+        reserve: Pool::new(config.hooks.at_once),
         approvals: Approvals::new(arm.clone()),
         gates: Gates::new(&config, &journal)?,
         metrics: Metrics::default(),
@@ -110,7 +115,7 @@ pub async fn run(config: Config) -> Result<(), String> {
     result
 }
 
-/// Reports that this process works while it is on standby.
+/// Reports that this process works while it is on standby, or begins.
 async fn keep_alive(supervisor: &Supervisor) {
     loop {
         supervisor.keep_alive(Duration::ZERO);

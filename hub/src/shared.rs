@@ -31,6 +31,8 @@ pub struct Shared {
     pub approvals: Rc<Approvals>,
     /// How many commands run.
     pub pool: Rc<Pool>,
+    /// As many more may run for events that start soon.
+    pub reserve: Rc<Pool>,
     /// Who waits for whom.
     pub gates: Rc<Gates>,
     /// What is counted.

@@ -196,13 +196,21 @@ impl Store {
         }
     }
 
+    /// Until when this hub may work unless the store answers. Another one may take over soon after.
+    fn turn_ends(&self, patience: Duration) -> Instant {
+        self.last_beat.get() + patience * (BEATS - 1) / BEATS
+    }
+
+    /// Whether this hub still works: it may have been stopped for so long that another one has taken over.
+    pub fn has_turn(&self) -> bool {
+        self.take_over_after.is_none_or(|patience| Instant::now() < self.turn_ends(patience))
+    }
+
     /// Says again and again that this hub works. Returns why it must stop.
     pub async fn hold(&self) -> String {
         let Some(patience) = self.take_over_after else { return std::future::pending().await };
         for beat in 1.. {
-            // Another one may take over soon after.
-            let until = self.last_beat.get() + patience * (BEATS - 1) / BEATS;
-            match timeout_at(until, self.beat(beat, patience / BEATS)).await {
+            match timeout_at(self.turn_ends(patience), self.beat(beat, patience / BEATS)).await {
                 Ok(Some(why)) => return why,
                 Ok(None) => {}
                 Err(_) => return "the store has not answered for so long that another hub may take over".into(),
@@ -450,6 +458,10 @@ pub(crate) mod tests {
             assert!(held.is_err(), "{held:?}");
             let (holder, _) = store::read::<Holder>(&*store.engine, HOLDER).await.expect("an answer");
             assert!(holder.beat > 2, "{holder:?}");
+            assert!(store.has_turn());
+            // As after SIGSTOP and SIGCONT.
+            store.last_beat.set(Instant::now() - store.take_over_after.expect("a time"));
+            assert!(!store.has_turn());
         });
     }
 

@@ -96,6 +96,10 @@ impl Fleet {
         let config = Config { audit: self.audit(&machine.resource_id), ..self.config.clone() };
         self.journal.copy(&machine.resource_id, &config.audit);
         let engine = engine::open(&config).await?;
+        // Another event of this machine may have asked meanwhile.
+        if let Some(member) = self.members.borrow().get(&machine.resource_id) {
+            return Ok(member.clone());
+        }
         let zone = Some(machine.zone.clone()).filter(|zone| !zone.is_empty());
         let daemon = Daemon::new(config, Name::from(machine.name.as_str()), zone, engine);
         let running = daemon.clone();

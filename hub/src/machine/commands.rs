@@ -1,6 +1,7 @@
 //! What runs for a machine: its commands, those that wait for their turn, and its questions to the gate.
 
 use std::collections::HashMap;
+use std::future::pending;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -11,11 +12,15 @@ use scheduled_events_core::{GatePhase, UnixSeconds};
 use scheduled_events_fleet::log;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 
 use crate::hooks::Permit;
 use crate::message::Message;
 use crate::shared::Shared;
 use crate::store::MachineFacts;
+
+/// A command whose event starts so soon runs beside those that take long for later ones.
+const SOON: Duration = Duration::from_secs(5 * 60);
 
 /// What runs for a machine, by attempt.
 pub(super) struct Commands {
@@ -90,9 +95,18 @@ impl Commands {
         // A recovery waits for all preparations that wait.
         let first = hook.events.first().and_then(|event| event.not_before);
         let due = if hook.kind == Kind::Recover { None } else { Some(first.unwrap_or(UnixSeconds(0))) };
-        let (pool, sender) = (self.shared.pool.clone(), self.sender.clone());
+        let (shared, sender) = (self.shared.clone(), self.sender.clone());
+        let now = shared.clock.time_of_day().seconds();
         let task = tokio::task::spawn_local(async move {
-            let permit = pool.enter(due).await;
+            let soon = async {
+                let Some(due) = due else { return pending().await };
+                sleep(Duration::from_secs(u64::try_from(due.since(now)).unwrap_or(0)).saturating_sub(SOON)).await;
+                shared.reserve.enter(Some(due)).await
+            };
+            let permit = tokio::select! {
+                permit = shared.pool.enter(due) => permit,
+                permit = soon => permit,
+            };
             let _ = sender.send(Message::Permit { attempt, permit });
         });
         self.running.insert(attempt, Running::Waiting { hook, task });
@@ -101,6 +115,10 @@ impl Commands {
     /// Starts the command, whose turn it is.
     pub(super) fn on_permit(&mut self, attempt: u32, permit: Permit, facts: &MachineFacts) {
         let Some(Running::Waiting { hook, .. }) = self.running.remove(&attempt) else { return };
+        if !self.shared.store.has_turn() {
+            // Another hub runs it. This one is about to stop.
+            return;
+        }
         let (Some(command), Some(event)) = (self.command(hook.kind).cloned(), hook.events.first()) else { return };
         let MachineFacts { resource_id, name, location, zone, .. } = facts;
         let place = [("resource_id", resource_id), ("machine", name), ("location", location), ("zone", zone)];

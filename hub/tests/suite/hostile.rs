@@ -88,3 +88,27 @@ fn a_message_stays_in_the_queue_until_the_audit_file_has_it() {
     std::thread::sleep(Duration::from_secs(3));
     assert_eq!(queue.length(), 2, "{}", hub.read("log"));
 }
+
+/// A command for an event days ahead hangs, and only one may run.
+#[test]
+fn a_preempt_does_not_wait_for_the_command_of_a_later_event() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let mut hub = Hub::new(&control.url(), Some(&queue), "");
+    hub.prepare_with(
+        "test $SCHEDULED_EVENTS_MACHINE = slow && until test -e $(dirname $0)/go; do sleep 0.05; done\n\
+         exec sh $(dirname $0)/hook prepare\n",
+    );
+    let config = hub.read("hub.toml").replace("[hooks]", "[hooks]\nat_once = 1");
+    fs::write(hub.path("hub.toml"), config).expect("written");
+    hub.start();
+    queue.send(&message(&resource("virtualMachines", "slow"), &event_id(1), "Scheduled", &["slow"]));
+    hub.await_record("its command", |record| record["record"] == "prepare" && record["outcome"] == "begun");
+    let (machine, id) = (resource("virtualMachines", "spot"), event_id(2));
+    let mut preempt = message(&machine, &id, "Scheduled", &["spot"]);
+    let properties = &mut preempt["data"]["resourceInfo"]["properties"];
+    (properties["EventType"], properties["NotBefore"]) = (json!("Preempt"), json!("Mon, 19 Sep 2016 18:29:47 GMT"));
+    queue.send(&preempt);
+    hub.await_hook(&format!("prepare-spot-{id}"));
+    fs::write(hub.path("go"), "").expect("written");
+    hub.await_hook(&format!("prepare-slow-{}", event_id(1)));
+}
