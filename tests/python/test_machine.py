@@ -396,8 +396,8 @@ def test_a_watch_waits_for_a_cancelled_function_and_ignores_its_result() -> None
 
 
 def test_a_watch_asks_its_gate(caplog: pytest.LogCaptureFixture) -> None:
-    # The gate is asked again after five seconds, whatever the speed of the scenario. The notice takes longer than a minute: a last call
-    # comes at once otherwise.
+    # The gate is asked again after five seconds, whatever the speed of the scenario. With less than a minute of notice,
+    # the last call comes at once.
     answers: dict[str, list[Any]] = {"prepare": [OSError("no quorum"), True], "approve": ["another-approves", True]}
     asked: list[tuple[str, str, str]] = []
 
