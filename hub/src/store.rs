@@ -15,7 +15,7 @@ use scheduled_events_core::EventOrder;
 use scheduled_events_fleet::config::Config as FleetConfig;
 use scheduled_events_fleet::engine::folder::FolderEngine;
 use scheduled_events_fleet::engine::{self, Engine, EngineError, Revision, Swap};
-use scheduled_events_fleet::gate::store;
+use scheduled_events_fleet::gate::store::{self, Invalid};
 use scheduled_events_fleet::log;
 use scheduled_events_fleet::relay::hexadecimal::hexadecimal;
 use serde::{Deserialize, Serialize};
@@ -321,14 +321,32 @@ impl Store {
         Ok(())
     }
 
-    /// A write was refused. That may be because of this process's own earlier write, whose answer was lost.
+    /// A write was refused. That may be because of this process's own earlier write, whose answer was lost, or because what is kept is
+    /// damaged: nobody can use that, so it is written anew.
     async fn adopt(&self, entry: &mut Entry, key: &str) -> Result<(), StoreError> {
-        let found = self.request(store::read::<Saved>(&*self.engine, key)).await;
-        let (saved, revision) = found.map_err(|why| StoreError::Engine(why.to_string()))?;
-        if !(entry.is_uncertain && (revision.is_none() || saved.writer == self.writer)) {
+        let found = loop {
+            match self.request(self.engine.read(key)).await {
+                Ok(found) => break found,
+                Err(why) => log::printable(&format!("error: cannot read the state of a machine: {why}")),
+            }
+            sleep(RETRY).await;
+        };
+        let is_own = match found.as_ref().map(|register| store::check::<Saved>(&register.value)) {
+            None => entry.is_uncertain,
+            Some(Ok(saved)) => entry.is_uncertain && saved.writer == self.writer,
+            Some(Err(Invalid::Damaged(error))) => {
+                log::printable(&format!("error: the register {key} is damaged, and is written anew: {error}"));
+                true
+            }
+            Some(Err(Invalid::Format(_))) => {
+                let why = "another version of this program has written it: run the same version everywhere";
+                return Err(StoreError::Engine(why.to_owned()));
+            }
+        };
+        if !is_own {
             return Err(StoreError::Taken);
         }
-        *entry = Entry { revision, saved: None, is_uncertain: false };
+        *entry = Entry { revision: found.map(|register| register.revision), saved: None, is_uncertain: false };
         Ok(())
     }
 
@@ -343,14 +361,19 @@ async fn in_time<T>(time: Duration, reply: impl Future<Output = Result<T, Engine
     timeout(time, reply).await.unwrap_or_else(|_| Err(EngineError("no answer".into())))
 }
 
-/// What the hub that works has kept, for people. Nothing is locked or changed.
+/// What the hub that works has kept, for people, and why some of it cannot be read. Nothing is locked or changed.
 ///
 /// # Errors
 /// A sentence: the engine does not answer, or its configuration is invalid.
-pub async fn look(config: &Config) -> Result<Vec<Saved>, String> {
-    let found = engine_of(config).await?.list(MACHINES).await.map_err(|why| why.to_string())?;
-    let decoded = found.into_iter().map(|(key, register)| store::decode(&key, &register.value));
-    decoded.collect::<Result<_, _>>().map_err(|why| why.to_string())
+pub async fn look(config: &Config) -> Result<(Vec<Saved>, Vec<String>), String> {
+    let (mut machines, mut problems) = (Vec::new(), Vec::new());
+    for (key, register) in engine_of(config).await?.list(MACHINES).await.map_err(|why| why.to_string())? {
+        match store::decode(&key, &register.value) {
+            Ok(saved) => machines.push(saved),
+            Err(why) => problems.push(why.to_string()),
+        }
+    }
+    Ok((machines, problems))
 }
 
 /// The engine of a configuration: a folder of this machine, or the store.

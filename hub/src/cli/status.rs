@@ -33,7 +33,7 @@ struct MachineStatus<'a> {
 
 pub(super) async fn status(file: &Path, json: bool) -> Result<(), Failure> {
     let config = Config::load(file).map_err(Failure::usage)?;
-    let mut machines = look(&config).await.map_err(Failure::refused)?;
+    let (mut machines, problems) = look(&config).await.map_err(Failure::refused)?;
     machines.sort_by(|one, other| one.machine.resource_id.cmp(&other.machine.resource_id));
     if json {
         let mut lines = Vec::new();
@@ -41,13 +41,18 @@ pub(super) async fn status(file: &Path, json: bool) -> Result<(), Failure> {
             // Writing to memory does not fail.
             let _ = write_json(&of(saved), &mut lines);
         }
-        return print(&String::from_utf8_lossy(&lines));
+        print(&String::from_utf8_lossy(&lines))?;
+    } else if !machines.is_empty() {
+        print(&table(&machines))?;
+    } else if problems.is_empty() {
+        print("no open events, all machines are in service\n")?;
     }
-    if machines.is_empty() {
-        return print("no open events, all machines are in service\n");
-    }
+    if problems.is_empty() { Ok(()) } else { Err(Failure::refused(problems.join("; "))) }
+}
+
+fn table(machines: &[Saved]) -> String {
     let mut table = Table::new(&["MACHINE", "GROUP", "SERVICE", "EVENT", "TYPE", "WAITS FOR"]);
-    for saved in &machines {
+    for saved in machines {
         let text = |text: &str| Printable(text).to_string();
         let service = match (saved.machine.has_agent, saved.out_of_service_since) {
             (true, _) => "agent",
@@ -68,7 +73,7 @@ pub(super) async fn status(file: &Path, json: bool) -> Result<(), Failure> {
     }
     let mut lines = String::new();
     table.write_within(output_width(), &mut lines, "no open events");
-    print(&lines)
+    lines
 }
 
 fn of(saved: &Saved) -> MachineStatus<'_> {

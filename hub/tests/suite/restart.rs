@@ -46,6 +46,30 @@ fn a_state_that_cannot_be_used_costs_neither_the_event_nor_the_hub() {
     assert_eq!(hub.process.as_mut().expect("it runs").0.try_wait().expect("its state"), None, "{}", hub.read("log"));
 }
 
+/// Such a file is what a disk that is broken leaves.
+#[test]
+fn a_register_that_is_damaged_does_not_end_the_hub() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let mut hub = Hub::new(&control.url(), Some(&queue), "");
+    let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
+    hub.start();
+    queue.send(&message(&machine, &id, "Scheduled", &["db"]));
+    hub.await_record("the approval", |record| record["record"] == "approval");
+    wait::until("the end of all messages", || (queue.length() == 0).then_some(()));
+    hub.kill();
+    let [state] = &states(&hub)[..] else { panic!("one state") };
+    fs::write(state, "{").expect("written");
+    let status = wait::output(hub.command().arg("status"));
+    let problem = String::from_utf8_lossy(&status.stderr);
+    assert!(status.status.code() == Some(1) && problem.contains("cannot be read"), "{problem}");
+    hub.start();
+    queue.send(&message(&machine, &id, "Started", &["db"]));
+    hub.await_record("the start", |record| record["change"] == "started");
+    queue.send(&message(&machine, &event_id(2), "Scheduled", &["db"]));
+    hub.await_record("the next event", |record| record["record"] == "prepare" && record["event_id"] == event_id(2).as_str());
+    assert_eq!(hub.process.as_mut().expect("it runs").0.try_wait().expect("its state"), None, "{}", hub.read("log"));
+}
+
 #[test]
 fn each_machine_of_an_event_learns_of_its_end_although_one_of_them_knew_it_before_a_crash() {
     for late in ["front_0", "front_1"] {
