@@ -31,7 +31,7 @@ pub(crate) fn pages() -> Vec<String> {
 
 /// Pages whose blocks of commands and of TOML other tests run, or that are written from the tests themselves.
 const TESTED_ELSEWHERE: [(&str, &str); 6] = [
-    ("docs/coming-from.md", "tests/python/test_coming_from.py"),
+    ("docs/coming-from.md", "tests/python/programs/test_coming_from.py"),
     ("docs/faults.md", "cli/tests/suite/http_faults/page.rs"),
     ("docs/fleet.md", "fleet/src/config.rs, fleet/tests/suite/three_machines.rs, fleet/tests/suite/by_hand.rs"),
     ("docs/kubernetes.md", "fleet/tests/kubernetes/manifests.rs"),
@@ -98,7 +98,7 @@ fn each_block_of_a_programming_language_is_run_by_a_test() {
         ("rust", "client/src/lib.rs"),
         ("c", "tests/c/run.py"),
         ("cpp", "tests/c/run.py"),
-        ("python", "tests/python/test_package.py"),
+        ("python", "tests/python/package/test_package.py"),
     ];
     for block in all_blocks() {
         let elsewhere = TESTED_ELSEWHERE.iter().any(|(page, _)| *page == block.page);
