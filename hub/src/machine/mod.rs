@@ -73,7 +73,7 @@ impl Machine {
     pub fn new(shared: Rc<Shared>, facts: MachineFacts) -> Result<(Self, mpsc::UnboundedSender<Message>), String> {
         let (sender, inbox) = mpsc::unbounded_channel();
         let machine = Self {
-            session: new_session(&shared, &facts)?,
+            session: new_session(&shared, &facts, false)?,
             commands: Commands::new(shared.clone(), sender.clone()),
             shared,
             facts,
@@ -105,6 +105,8 @@ impl Machine {
             log::printable(&format!(
                 "error: the state of {id} cannot be used: {error}; its events are taken for new ones"
             ));
+            // It may have been prepared: its end must put it back, even if that comes before it is prepared again.
+            machine.session = new_session(&machine.shared, &machine.facts, true)?;
         }
         for SavedEvent { key, message, resource_id, order } in saved.events {
             let event = with_notification(&message, &key, |notification| {
@@ -320,7 +322,7 @@ impl Machine {
             return;
         }
         let facts = MachineFacts { has_agent, ..self.facts.clone() };
-        if let Ok(session) = new_session(&self.shared, &facts) {
+        if let Ok(session) = new_session(&self.shared, &facts, false) {
             (self.session, self.facts) = (session, facts);
             self.show_events();
         }
@@ -540,7 +542,7 @@ fn event_of(events: &BTreeMap<String, Known>, event: &TrackedEvent) -> EventReco
     }
 }
 
-fn new_session(shared: &Shared, facts: &MachineFacts) -> Result<Box<MachineSession>, String> {
+fn new_session(shared: &Shared, facts: &MachineFacts, recover_all: bool) -> Result<Box<MachineSession>, String> {
     let names = [facts.name.as_str()];
     let config = SessionConfig {
         policy: shared.policy.clone(),
@@ -548,6 +550,7 @@ fn new_session(shared: &Shared, facts: &MachineFacts) -> Result<Box<MachineSessi
         dry_run: shared.config.approve == Approve::Never || facts.has_agent,
         // An event may affect several machines, which are all ready before one request approves it.
         gate: true,
+        recover_all,
         seed: scheduled_events::watch::seed(),
         machine_id: &facts.resource_id,
         ..SessionConfig::new(VmNames::new(&names))

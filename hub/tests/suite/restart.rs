@@ -118,6 +118,6 @@ fn a_machine_that_has_an_agent_by_now_is_left_to_it() {
     control.with(|world| world.refusals.clear());
     start_with(&mut hub, "[hooks]", "agents = { machines = [\"db\"] }\n[hooks]");
     queue.send(&message(&machine, &id, "Started", &["db"]));
-    hub.await_record("the start", |record| record["change"] == "started-without-notice");
+    hub.await_record("the start", |record| record["change"] == "started");
     assert_eq!(control.with(|world| world.approvals.len()), 0);
 }
