@@ -112,7 +112,8 @@ test-hub: ## test the hub with a real Azurite and an emulator of the control pla
 	$(CARGO) build --locked --package scheduled-events-cli
 	cd fleet && $(CARGO) clippy --locked --package scheduled-events-hub --all-targets -- -D warnings
 	cd fleet && SCHEDULED_EVENTS='$(CURDIR)'/"$${CARGO_TARGET_DIR:-target}"/debug/scheduled-events $(CARGO) test --locked --package scheduled-events-hub
-scale-hub: ## let the hub follow ten thousand events at a time; 4 min
+scale-hub: ## let the hub follow ten thousand events at a time; 2 min
+	@tests/setup rust fleet
 	cd fleet && $(CARGO) test --locked --package scheduled-events-hub --test suite ten_thousand -- --ignored --nocapture
 model-fleet: ## check the fleet's gate in every order of its steps, and that its defects are found; 3 min
 	@tests/setup rust
