@@ -89,19 +89,7 @@ fn serve(args: &Args) -> Result<(), String> {
 /// The machines' addresses as `scheduled-events replay` prints them, and the page's.
 fn print_addresses(player: &Player, control: &Control) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    let server = &player.current().server;
-    for (number, machine) in server.machines().iter().enumerate() {
-        match number {
-            0 => writeln!(out, "listening on {}", machine.url())?,
-            _ => writeln!(out, "listening on {} as {}", machine.url(), machine.name)?,
-        }
-    }
-    if let Some(url) = server.control_plane() {
-        writeln!(out, "control plane at {url}")?;
-    }
-    if let Some(queue) = server.queue() {
-        writeln!(out, "queue at {queue}")?;
-    }
+    out.write_all(player.current().server.addresses().as_bytes())?;
     writeln!(out, "page at {}", control.link())?;
     out.flush()
 }

@@ -106,8 +106,7 @@ fn start(number: u64, settings: Settings, listen: SocketAddr, outside: Option<Co
     config.control_plane = outside;
     let scenario = config.scenario.clone();
     let server = Server::start(config).map_err(|error| match error.kind() {
-        io::ErrorKind::InvalidInput => error.to_string(),
-        io::ErrorKind::Other => format!("{error}; start Azurite first: npx azurite-queue"),
+        io::ErrorKind::InvalidInput | io::ErrorKind::Other => error.to_string(),
         io::ErrorKind::AddrInUse => format!("cannot listen on {listen}: {error}; port 0 takes a free port"),
         _ => format!("cannot listen on {listen}: {error}"),
     })?;

@@ -24,9 +24,7 @@ use crate::platform;
 use scheduled_events::record::Record;
 use scheduled_events_replay::verdict::report::{ReportFormat, TimelineLine, VerdictReport, measures};
 use scheduled_events_replay::verdict::{Outcome, Rule};
-use scheduled_events_replay::{
-    ControlPlane, Machine, QueueAddress, ReplayEvent, Scenario, Server, ServerConfig, Verdict,
-};
+use scheduled_events_replay::{ControlPlane, QueueAddress, ReplayEvent, Scenario, Server, ServerConfig, Verdict};
 
 pub(crate) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
     let scenario = load(&args.scenario)?;
@@ -61,14 +59,14 @@ pub(crate) fn replay(args: ReplayArgs) -> Result<(), CommandError> {
         let advice = match error.kind() {
             io::ErrorKind::AddrInUse => "; another program uses this port, port 0 takes a free one",
             io::ErrorKind::Other => {
-                return CommandError::endpoint(format!("{error}; start Azurite first: npx azurite-queue"));
+                return CommandError::endpoint(error.to_string());
             }
             _ => "",
         };
         CommandError::usage(format!("cannot listen on {}: {error}{advice}", args.listen))
     })?;
     // A script needs this line, so --quiet does not suppress it, and without it nobody knows the port.
-    print(addresses(&server).as_bytes()).and_then(|()| check_written())?;
+    print(server.addresses().as_bytes()).and_then(|()| check_written())?;
     let mut run = ReplayRun { server, timeline: Vec::new(), has_started: false, is_over: None };
     if args.command.is_empty() && report.is_none() {
         for event in events {
@@ -243,22 +241,6 @@ fn summary(verdict: &Verdict) -> String {
         let _ = writeln!(text, "  {style}{word}{style:#} at {}{more}", printable(&first));
     }
     text
-}
-
-/// A line for each machine, of which those after the first end with the machine's name, and then what is outside the machines.
-fn addresses(server: &Server) -> String {
-    let line = |(number, machine): (usize, &Machine)| match number {
-        0 => format!("listening on {}\n", machine.url()),
-        _ => format!("listening on {} as {}\n", machine.url(), printable(&machine.name)),
-    };
-    let mut lines: String = server.machines().iter().enumerate().map(line).collect();
-    if let Some(url) = server.control_plane() {
-        let _ = writeln!(lines, "control plane at {url}");
-    }
-    if let Some(queue) = server.queue() {
-        let _ = writeln!(lines, "queue at {queue}");
-    }
-    lines
 }
 
 /// The variables with the addresses outside the machines.

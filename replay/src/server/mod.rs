@@ -16,6 +16,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use scheduled_events_core::record::Printable;
+
 use crate::control_plane::queue::QueueAddress;
 use crate::fault::Fault;
 use crate::report::{RecordedRequest, ReplayEvent};
@@ -377,7 +379,8 @@ impl Server {
         }
         let queue = config.control_plane.as_ref().and_then(|control_plane| control_plane.queue.clone());
         if let Some(queue) = &queue {
-            queue.create().map_err(io::Error::other)?;
+            let advice = |error| io::Error::other(format!("{error}; start Azurite first: npx azurite-queue"));
+            queue.create().map_err(advice)?;
         }
         let timeline = config.timeline();
         let observed = config.observer.is_some();
@@ -422,30 +425,24 @@ impl Server {
         &self.machines
     }
 
-    /// The address of the control plane, such as `http://127.0.0.1:40124`, if there is one.
+    /// All addresses, a line each, as `scheduled-events replay` prints them. Names are escaped.
     ///
     /// ```
     /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
     ///
-    /// let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").expect("a built-in name")))?;
-    /// assert_eq!(server.control_plane(), None);
+    /// let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").expect("a built-in name")).machines(2))?;
+    /// let [first, second] = server.machines() else { panic!("two machines") };
+    /// assert_eq!(server.addresses(), format!("listening on {}\nlistening on {} as WestNO_1\n", first.url(), second.url()));
     /// # Ok::<(), std::io::Error>(())
     /// ```
-    pub fn control_plane(&self) -> Option<String> {
-        self.control_plane.map(|address| format!("http://{address}"))
-    }
-
-    /// The queue that the control plane fills, if there is one.
-    ///
-    /// ```
-    /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
-    ///
-    /// let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").expect("a built-in name")))?;
-    /// assert!(server.queue().is_none());
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    pub fn queue(&self) -> Option<&QueueAddress> {
-        self.queue.as_ref()
+    pub fn addresses(&self) -> String {
+        let line = |(number, machine): (usize, &Machine)| match number {
+            0 => format!("listening on {}\n", machine.url()),
+            _ => format!("listening on {} as {}\n", machine.url(), Printable(&machine.name)),
+        };
+        let control_plane = self.control_plane().map(|url| format!("control plane at {url}\n"));
+        let queue = self.queue().map(|queue| format!("queue at {queue}\n"));
+        self.machines.iter().enumerate().map(line).chain(control_plane).chain(queue).collect()
     }
 
     /// Whether every event of the scenario has ended.

@@ -61,7 +61,7 @@ const OTHERS: [(&str, &str); 23] = [
 ];
 
 /// Texts that are no message: output, or a part of a message that is on the page as a whole.
-const NO_MESSAGES: [&str; 18] = [
+const NO_MESSAGES: [&str; 19] = [
     " (did you mean `…`?)",
     "; another program uses this port, port 0 takes a free one",
     "…; start Azurite first: npx azurite-queue",
@@ -77,6 +77,7 @@ const NO_MESSAGES: [&str; 18] = [
     "watching … every …, policy …",
     "…; press Ctrl-C to stop",
     "listening on … as … ",
+    "control plane at … ",
     " …: …; … kept, … broken, … with a warning, … did not apply ",
     "…; the last poll failed: …",
     "… (times in UTC)… ",
