@@ -24,18 +24,25 @@ fn start_with(hub: &mut Hub, old: &str, new: &str) {
     hub.start();
 }
 
-#[test]
-fn a_state_that_cannot_be_used_costs_neither_the_event_nor_the_hub() {
-    let (control, queue) = (Control::start(), TestQueue::start());
-    let mut hub = Hub::new(&control.url(), Some(&queue), "");
-    let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
+/// A hub that was killed once the first event of a machine was approved, and the file of that machine's state.
+fn killed_after_an_approval(control: &Control, queue: &TestQueue) -> (Hub, PathBuf) {
+    let mut hub = Hub::new(&control.url(), Some(queue), "");
     hub.start();
-    queue.send(&message(&machine, &id, "Scheduled", &["db"]));
+    queue.send(&message(&resource("virtualMachines", "db"), &event_id(1), "Scheduled", &["db"]));
     hub.await_record("the approval", |record| record["record"] == "approval");
     wait::until("the end of all messages", || (queue.length() == 0).then_some(()));
     hub.kill();
     let [state] = &states(&hub)[..] else { panic!("one state") };
-    let text = fs::read_to_string(state).expect("text");
+    let state = state.clone();
+    (hub, state)
+}
+
+#[test]
+fn a_state_that_cannot_be_used_costs_neither_the_event_nor_the_hub() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let (mut hub, state) = killed_after_an_approval(&control, &queue);
+    let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
+    let text = fs::read_to_string(&state).expect("text");
     let (before, rest) = text.split_once("\"session\":\"").expect("a session");
     let (_, after) = rest.split_once('"').expect("its end");
     fs::write(state, format!("{before}\"session\":\"c2V2AgAAAA==\"{after}")).expect("written");
@@ -50,14 +57,8 @@ fn a_state_that_cannot_be_used_costs_neither_the_event_nor_the_hub() {
 #[test]
 fn a_register_that_is_damaged_does_not_end_the_hub() {
     let (control, queue) = (Control::start(), TestQueue::start());
-    let mut hub = Hub::new(&control.url(), Some(&queue), "");
+    let (mut hub, state) = killed_after_an_approval(&control, &queue);
     let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
-    hub.start();
-    queue.send(&message(&machine, &id, "Scheduled", &["db"]));
-    hub.await_record("the approval", |record| record["record"] == "approval");
-    wait::until("the end of all messages", || (queue.length() == 0).then_some(()));
-    hub.kill();
-    let [state] = &states(&hub)[..] else { panic!("one state") };
     fs::write(state, "{").expect("written");
     let status = wait::output(hub.command().arg("status"));
     let problem = String::from_utf8_lossy(&status.stderr);
