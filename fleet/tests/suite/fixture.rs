@@ -10,10 +10,10 @@ use std::time::Duration;
 use scheduled_events_fleet::config::EtcdConfig;
 use scheduled_events_fleet::engine::Engine;
 use scheduled_events_fleet::engine::etcd::EtcdEngine;
+use scheduled_events_test_support::port::free_port;
 pub(crate) use scheduled_events_test_support::process::Process;
 #[cfg(feature = "blob")]
 use scheduled_events_test_support::process::azurite;
-use scheduled_events_test_support::process::free_port;
 #[cfg(feature = "blob")]
 use scheduled_events_test_support::wait;
 pub(crate) use scheduled_events_test_support::wait::until as wait_for;

@@ -1,11 +1,12 @@
 //! What the tests of all crates share: [servers](TestServer) and processes that end with their test, [waits](wait) with a limit,
-//! [clocks](clock) that a test sets, and a check at the
+//! [ports](port) that stay free, [clocks](clock) that a test sets, and a check at the
 //! end of each test program that [nothing is left](left_over).
 //!
 //! A test program uses it with [`nothing_is_left_over!`](crate::nothing_is_left_over), once.
 
 pub mod clock;
 pub mod left_over;
+pub mod port;
 #[cfg(unix)]
 pub mod process;
 mod server;

@@ -1,11 +1,10 @@
 //! Processes of tests, which end with their test.
 
 use std::fs::File;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 
+use crate::port::free_port;
 use crate::wait;
 
 /// A process that is killed at the end.
@@ -29,20 +28,6 @@ impl Drop for Process {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// A port of the loopback interface that stays free until a server of this test takes it: systems choose the ports of others above
-/// these.
-///
-/// # Panics
-/// There is none.
-#[must_use]
-pub fn free_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    // Where other runs of the tests hardly begin.
-    let first = 10_000 + u16::try_from(std::process::id() % 200).expect("a small number") * 100;
-    let mut ports = std::iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::Relaxed));
-    ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).expect("a port")
 }
 
 /// Starts a part of Azurite, Microsoft's emulator of Azure Storage: `blob` or `queue`. `is_ready` is asked with its port until it

@@ -39,7 +39,7 @@ pub use fake_service::{FakeService, Reply, Request};
 #[allow(unused_imports)]
 pub(crate) use helper::helper;
 #[allow(unused_imports)]
-pub use scheduled_events_test_support::process::free_port;
+pub use scheduled_events_test_support::port::free_port;
 pub use scheduled_events_test_support::wait;
 #[cfg(unix)]
 #[allow(unused_imports)]
