@@ -45,7 +45,11 @@ class Proxy:
             self.end(writer)
             return
         self.writers.add(back)
-        await asyncio.gather(self.pump(reader, back), self.pump(there, writer))
+        pumps = {asyncio.create_task(self.pump(reader, back)), asyncio.create_task(self.pump(there, writer))}
+        # HTTP has no use for one direction alone, and half of a connection that nobody ends keeps two files open.
+        await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        for pump in pumps:
+            pump.cancel()
         self.end(writer)
         self.end(back)
 
