@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Iterable
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/performance.md"
@@ -190,8 +191,10 @@ def fleet_idle() -> str:
             number(row["machines"]),
             *(f"{row[kind] / per_machine * 60:.1f}" for kind in ("writes", "reads", "lists")),
             f"{row['bytes'] / per_machine:.1f}",
+            *(f"{row[key] / per_machine * 60:.1f} ms" for key in ("daemons_ms", "store_ms")),
         ])  # fmt: skip
     head = ["store", "machines", "writes per machine and minute", "reads", "lists", "bytes per machine and second"]
+    head += ["processor, daemon, per minute", "store, per machine and minute"]
     return f"Measured on {report['date']}.\n\n{table(head, rows)}"
 
 
@@ -201,9 +204,9 @@ def fleet_events() -> str:
     for row in figures("fleet")["events"]:
         cells = [f"{row[kind] / row['machines']:.1f}" for kind in ("writes", "reads", "lists")]
         kilobytes = row["bytes"] / row["machines"] / 1000
-        rows.append([STORES[row["engine"]], number(row["machines"]), *cells, f"{kilobytes:.0f} KB"])
-    group = number(max(row["group"] for row in figures("fleet")["events"]))
-    head = ["store", f"machines of {group}", "writes per machine", "reads", "lists", "bytes per machine"]
+        names = [STORES[row["engine"]], number(row["group"]), number(row["machines"])]
+        rows.append([*names, *cells, f"{kilobytes:,.0f} KB"])
+    head = ["store", "group", "machines", "writes per machine", "reads", "lists", "bytes per machine"]
     return table(head, rows)
 
 
@@ -220,7 +223,7 @@ def fleet_price() -> str:
         for seconds in (HEARTBEAT, 2 * HEARTBEAT, 4 * HEARTBEAT)
     ]
     rows += [
-        [f"one event of {row['machines']} of {row['group']} machines", f"{price(row) / row['machines']:.5f} USD"]
+        [f"one event of {number(row['machines'])} of {number(row['group'])} machines", f"{price(row) / row['machines']:.5f} USD"]
         for row in events
     ]
     return table(["on Blob storage", "price per machine"], rows)

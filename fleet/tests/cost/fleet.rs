@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use scheduled_events_fleet::config::Config;
 use scheduled_events_fleet::daemon::Daemon;
-use scheduled_events_fleet::engine::Engine;
+use scheduled_events_fleet::engine::{Engine, Swap};
 use scheduled_events_fleet::gate::driver::Question;
 use scheduled_events_fleet::gate::{Answer, Event, GroupRegister, store};
 use serde_json::{Value, json};
@@ -24,13 +24,16 @@ const SETTLE_TIME: Duration = Duration::from_secs(25);
 
 const START_PAUSE: Duration = Duration::from_millis(20);
 
+/// So many registers are written at a time.
+const BATCH: usize = 64;
+
 /// So often a watcher asks a gate again.
 const ASK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Preparations take up to so long, each machine's another time.
 const PREPARE_TIME: Duration = Duration::from_secs(10);
 
-/// Idle machines of one group, all of which may be out of service together.
+/// Idle machines of one group, as many of which as there are daemons may be out of service together.
 pub(crate) struct Fleet {
     machines: Vec<Machine>,
     /// Counts nothing.
@@ -72,6 +75,22 @@ impl Fleet {
         sleep(SETTLE_TIME).await;
         let observer = store.observer().await;
         Self { machines, observer, events: Cell::default(), _running: running, _folder: folder }
+    }
+
+    /// Gives the group more machines, up to so many, which are registers only: no event concerns them.
+    pub(crate) async fn add_registers(&self, group: usize) {
+        let first = &self.machines[0].name;
+        let found = self.observer.read(&format!("machines/{first}")).await.expect("read").expect("a register");
+        let names: Vec<_> = (self.machines.len()..group).map(|number| format!("cost-vmss_{number}")).collect();
+        for batch in names.chunks(BATCH) {
+            let writes = batch.iter().map(async |name| {
+                let value = found.value.replace(&format!("\"{first}\""), &format!("\"{name}\""));
+                let key = format!("machines/{name}");
+                let swap = self.observer.swap(&key, None, &value).await.expect("an answer");
+                assert!(matches!(swap, Swap::Done(_)), "{name} is there already");
+            });
+            join_all(writes).await;
+        }
     }
 
     /// One event of the first so many machines, from the first question until all slots are free.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
@@ -22,6 +23,7 @@ use tempfile::TempDir;
 
 use crate::fixture::{Azurite, EtcdServer};
 use crate::meter::{Asked, Count, Meter, Metered, proxy};
+use crate::processor;
 
 /// A kind of store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +113,16 @@ impl Store {
     /// What was asked for so far.
     pub(crate) fn count(&self) -> Count {
         self.meter.count()
+    }
+
+    /// What its processes have taken of the processor so far.
+    pub(crate) fn processor_time(&self) -> Duration {
+        match &self.server {
+            Server::Etcd(server, _) => processor::of_process(server.process.0.id()),
+            Server::Blob(server, _) => processor::of_process(server.process.0.id()),
+            Server::Kubernetes(server, ..) => processor::of_process(server.process.id()),
+            Server::Folder(_) => Duration::ZERO,
+        }
     }
 
     /// An engine of one machine, with connections of its own, which are counted.

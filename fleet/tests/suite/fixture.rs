@@ -102,7 +102,7 @@ pub(crate) const FLEET_COMMAND: &str = env!("CARGO_BIN_EXE_scheduled-events-flee
 pub(crate) struct Azurite {
     /// The address of a container.
     pub(crate) url: String,
-    _process: Process,
+    pub(crate) process: Process,
 }
 
 #[cfg(feature = "blob")]
@@ -110,7 +110,7 @@ impl Azurite {
     pub(crate) fn start() -> Self {
         let container = |port: u16| format!("http://127.0.0.1:{port}/devstoreaccount1/fleet");
         let (process, port) = azurite("blob", |port| block_on(create_container(&container(port))));
-        Self { url: container(port), _process: process }
+        Self { url: container(port), process }
     }
 }
 
