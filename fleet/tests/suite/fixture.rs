@@ -102,14 +102,20 @@ pub(crate) const FLEET_COMMAND: &str = env!("CARGO_BIN_EXE_scheduled-events-flee
 pub(crate) struct Azurite {
     /// The address of a container.
     pub(crate) url: String,
+    #[allow(dead_code)] // Its processor time is measured elsewhere.
     pub(crate) process: Process,
 }
 
 #[cfg(feature = "blob")]
 impl Azurite {
     pub(crate) fn start() -> Self {
+        Self::start_with(|_| {})
+    }
+
+    /// The same with a changed command.
+    pub(crate) fn start_with(change: impl Fn(&mut Command)) -> Self {
         let container = |port: u16| format!("http://127.0.0.1:{port}/devstoreaccount1/fleet");
-        let (process, port) = azurite("blob", |port| block_on(create_container(&container(port))));
+        let (process, port) = azurite("blob", change, |port| block_on(create_container(&container(port))));
         Self { url: container(port), process }
     }
 }

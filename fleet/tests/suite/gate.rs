@@ -10,9 +10,11 @@ use tempfile::TempDir;
 
 use crate::fixture::{FLEET_COMMAND, Process, wait_for};
 
-/// Machines that share registers in a folder.
+/// Machines that share registers, in a folder unless the test chooses another store.
 pub(crate) struct Fleet {
     root: TempDir,
+    /// The store, as in the configuration.
+    store: String,
     /// The groups, as in the configuration.
     groups: String,
 }
@@ -37,7 +39,14 @@ impl Fleet {
     pub(crate) fn new(groups: &str) -> Self {
         let root = TempDir::new().expect("a folder");
         std::fs::create_dir(root.path().join("registers")).expect("a folder");
-        Self { root, groups: groups.to_owned() }
+        let store = format!("engine = \"folder\"\nfolder.path = \"{}\"", root.path().join("registers").display());
+        Self { root, store, groups: groups.to_owned() }
+    }
+
+    /// The same in Azurite.
+    #[cfg(feature = "blob")]
+    pub(crate) fn on_blob(groups: &str, url: &str) -> Self {
+        Self { store: format!("engine = \"blob\"\nblob = {{ url = {url:?}, emulator = true }}"), ..Self::new(groups) }
     }
 
     /// Machines that are started from now on have other groups.
@@ -67,9 +76,9 @@ impl Fleet {
         let folder = self.path().join(machine);
         std::fs::create_dir_all(&folder).expect("a folder");
         let text = format!(
-            "machine = {machine:?}\nengine = \"folder\"\nfolder.path = \"{registers}\"\nsocket = \"{socket}\"\n\
-             audit = \"{audit}\"\nmetadata = {metadata:?}\n{lines}\n{groups}\n",
-            registers = self.path().join("registers").display(),
+            "machine = {machine:?}\n{store}\nsocket = \"{socket}\"\naudit = \"{audit}\"\nmetadata = {metadata:?}\n\
+             {lines}\n{groups}\n",
+            store = self.store,
             socket = folder.join("socket").display(),
             audit = folder.join("audit").display(),
             groups = self.groups,

@@ -1,10 +1,10 @@
 //! Machines that die, are replaced, are renamed, or whose clock jumps: real daemons on a shared folder.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use scheduled_events_fleet::engine::Engine;
 use scheduled_events_fleet::engine::folder::FolderEngine;
+use scheduled_events_fleet::engine::{Engine, Swap};
 use scheduled_events_test_support::clock::control_wall_clock;
 use serde_json::{Value, json};
 
@@ -121,34 +121,133 @@ fn a_machine_that_is_renamed_leaves_no_place_behind() {
     });
 }
 
+/// The places of the group, as its register has them.
+fn has_place(fleet: &Fleet, machine: &str) -> bool {
+    registers(fleet, "groups/").iter().any(|(_, value)| value.contains("slots") && value.contains(machine))
+}
+
 #[test]
-fn the_clock_of_a_machine_may_jump_by_a_day() {
+fn a_place_that_comes_back_from_a_backup_is_given_back_again() {
     let fleet = Fleet::new(&group(1));
-    let mut gates = ["web_1", "web_2"].map(|machine| fleet.start_with(machine, None, QUICK));
-    let shift = fleet.path().join("shift");
-    let set = |seconds: &str| {
+    let gate = fleet.start_with("web_1", None, QUICK);
+    assert_eq!(gate.ask("prepare", &event("e", "Reboot", &["web_1"])), Asked::Yes);
+    gate.prepared("e");
+    // An idle machine reads nothing: that its own register is another one shows it that it has to look.
+    let backup = ["groups/", "machines/"].map(|prefix| registers(&fleet, prefix)).concat();
+    assert!(has_place(&fleet, "web_1"));
+    gate.recovered("e");
+    wait_for("a free place", || (!has_place(&fleet, "web_1")).then_some(()));
+    let engine = engine(&fleet);
+    for (key, value) in backup {
+        wait_for("the restore", || {
+            let now = block_on(engine.read(&key)).expect("read").map(|register| register.revision);
+            (block_on(engine.swap(&key, now.as_ref(), &value)).expect("an answer") != Swap::Conflict).then_some(())
+        });
+    }
+    wait_for("a free place", || (!has_place(&fleet, "web_1")).then_some(()));
+}
+
+#[test]
+fn a_place_of_a_machine_that_never_comes_back_is_freed() {
+    let fleet = Fleet::new(&group(1));
+    let [mut gone, other] = ["web_1", "web_2"].map(|machine| fleet.start_with(machine, None, QUICK));
+    let last = event("e", "Reboot", &["web_1"]);
+    gone.wait_for_yes("prepare", &last);
+    gone.prepared("e");
+    gone.wait_for_yes("approve", &last);
+    gone.daemon = None;
+    wait_for_state(&other, "web_1", "silent");
+    // It may still run, so that silence alone frees nothing.
+    std::thread::sleep(Duration::from_secs(3));
+    assert!(has_place(&fleet, "web_1"));
+    other.record(json!({ "record": "change", "change": "completed", "event_id": "e", "mine": false }));
+    wait_for("a free place", || (!has_place(&fleet, "web_1")).then_some(()));
+    // It counts as out of service until it is forgotten.
+    other.wait_for_yes("prepare", &event("next", "Reboot", &["web_2"]));
+}
+
+#[test]
+fn a_machine_that_prepares_at_its_last_call_counts_as_out_of_service() {
+    let fleet = Fleet::new(&group(1));
+    let [a, b, c] = ["web_1", "web_2", "web_3"].map(|machine| fleet.start_with(machine, None, QUICK));
+    a.wait_for_yes("prepare", &event("e", "Reboot", &["web_1"]));
+    let (late, next) = (event("late", "Reboot", &["web_2"]), event("next", "Reboot", &["web_3"]));
+    assert_ne!(b.ask("prepare", &late), Asked::Yes);
+    b.record(json!({ "record": "gate", "event_id": "late", "event_type": "Reboot", "phase": "prepare", "outcome": "last-call" }));
+    b.record(json!({ "record": "prepare", "event_id": "late", "outcome": "begun" }));
+    wait_for("its place", || has_place(&fleet, "web_2").then_some(()));
+    assert_ne!(b.ask("prepare", &late), Asked::Yes, "no place is free all the same");
+    a.prepared("e");
+    a.recovered("e");
+    wait_for("the end of the first event", || (!has_place(&fleet, "web_1")).then_some(()));
+    match c.ask("prepare", &next) {
+        Asked::NotYet(why) => assert!(why.contains("web_2"), "{why}"),
+        answer => panic!("found {answer:?}, expected not yet"),
+    }
+    b.prepared("late");
+    b.recovered("late");
+    c.wait_for_yes("prepare", &next);
+}
+
+/// The wall clock of a process, which the test sets.
+struct WallClock(PathBuf);
+
+impl WallClock {
+    fn new(folder: &Path) -> Self {
+        let clock = Self(folder.join("shift"));
+        clock.set("+0");
+        clock
+    }
+
+    /// How many seconds it is off.
+    fn set(&self, seconds: &str) {
         // Atomically, since the clock is read at any moment.
-        let new = fleet.path().join("new");
+        let new = self.0.with_extension("new");
         std::fs::write(&new, seconds).expect("written");
-        std::fs::rename(&new, &shift).expect("renamed");
-    };
-    set("+0");
-    gates[1].daemon = None;
-    gates[1].start_daemon_with(|command| control_wall_clock(command, Path::new(&shift)));
-    wait_for_state(&gates[0], "web_2", "beating");
+        std::fs::rename(&new, &self.0).expect("renamed");
+    }
+}
+
+/// Nobody is taken for silent or is forgotten while the clock jumps, and events go on.
+fn jumps_by_a_day(gates: &[Gate; 2], clock: &WallClock) {
+    let [a, b] = gates;
     for (round, seconds) in ["+86400", "-86400", "+0"].into_iter().enumerate() {
-        set(seconds);
+        clock.set(seconds);
+        wait_for_state(a, "web_2", "beating");
+        wait_for_state(b, "web_1", "beating");
         // Longer than a machine may be silent, and forgotten.
         let begin = Instant::now();
         while begin.elapsed() < Duration::from_secs(4) {
-            assert_eq!(state_of(&gates[0], "web_2").as_deref(), Some("beating"), "{seconds}");
-            assert_eq!(state_of(&gates[1], "web_1").as_deref(), Some("beating"), "{seconds}");
+            assert_eq!(state_of(a, "web_2").as_deref(), Some("beating"), "{seconds}");
+            assert_eq!(state_of(b, "web_1").as_deref(), Some("beating"), "{seconds}");
         }
-        for (gate, machine) in gates.iter().zip(["web_1", "web_2"]) {
+        for (gate, machine) in [(a, "web_1"), (b, "web_2")] {
             let id = format!("{machine}-{round}");
             gate.wait_for_yes("prepare", &event(&id, "Reboot", &[machine]));
             gate.prepared(&id);
             gate.recovered(&id);
         }
     }
+}
+
+#[test]
+fn the_clock_of_a_machine_may_jump_by_a_day() {
+    let fleet = Fleet::new(&group(1));
+    let mut gates = ["web_1", "web_2"].map(|machine| fleet.start_with(machine, None, QUICK));
+    let clock = WallClock::new(fleet.path());
+    gates[1].daemon = None;
+    gates[1].start_daemon_with(|command| control_wall_clock(command, &clock.0));
+    wait_for_state(&gates[0], "web_2", "beating");
+    jumps_by_a_day(&gates, &clock);
+}
+
+#[cfg(feature = "blob")]
+#[test]
+fn the_clock_of_the_store_may_jump_by_a_day() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let clock = WallClock::new(folder.path());
+    let azurite = crate::fixture::Azurite::start_with(|command| control_wall_clock(command, &clock.0));
+    let fleet = Fleet::on_blob(&group(1), &azurite.url);
+    let gates = ["web_1", "web_2"].map(|machine| fleet.start_with(machine, None, QUICK));
+    jumps_by_a_day(&gates, &clock);
 }

@@ -58,6 +58,37 @@ fn a_large_event_has_its_turn_among_small_ones() {
     gates[3].wait_for_yes("prepare", &after);
 }
 
+/// While a large event waits for its places, an earlier one goes first, and a later one does not.
+#[test]
+fn events_are_taken_in_the_order_of_not_before() {
+    let fleet = Fleet::new("[[group]]\nname = \"web\"\nmachines = [\"web_*\"]\nmax_unavailable = 3\n");
+    let gates: Vec<_> = (0..6).map(|number| fleet.start_with(&format!("web_{number}"), None, QUICK)).collect();
+    let of = |id: &str, machines: &[&str], hours: i64| starts_in(event(id, "Reboot", machines), hours);
+    let (first, large) = (of("first", &["web_0"], 2), of("large", &["web_1", "web_2", "web_3"], 2));
+    let (later, earlier) = (of("later", &["web_4"], 3), of("earlier", &["web_5"], 1));
+    gates[0].wait_for_yes("prepare", &first);
+    wait_for("a reservation", || {
+        let _ = gates[1].ask("prepare", &large);
+        not_yet(gates[4].ask("prepare", &later)).contains("is reserved for an earlier event: large").then_some(())
+    });
+    gates[5].wait_for_yes("prepare", &earlier);
+    for (gate, id) in [(&gates[0], "first"), (&gates[5], "earlier")] {
+        assert_ne!(gates[4].ask("prepare", &later), Asked::Yes);
+        gate.prepared(id);
+        gate.recovered(id);
+    }
+    wait_for("the large event", || {
+        assert_ne!(gates[4].ask("prepare", &later), Asked::Yes);
+        (gates[1].ask("prepare", &large) == Asked::Yes).then_some(())
+    });
+    for gate in &gates[1..=3] {
+        gate.wait_for_yes("prepare", &large);
+        gate.prepared("large");
+        gate.recovered("large");
+    }
+    gates[4].wait_for_yes("prepare", &later);
+}
+
 #[test]
 fn a_mark_is_for_the_event_as_it_is() {
     let fleet = Fleet::new("");

@@ -36,7 +36,7 @@ impl TestQueue {
         let url = |port: u16, name: &str| format!("http://127.0.0.1:{port}/devstoreaccount1/{name}");
         let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
         let azurite = running.upgrade().unwrap_or_else(|| {
-            let (process, port) = azurite("queue", |port| request("PUT", &url(port, "first"), None).is_some());
+            let (process, port) = azurite("queue", |_| {}, |port| request("PUT", &url(port, "first"), None).is_some());
             Arc::new(Azurite { port, _process: process })
         });
         *running = Arc::downgrade(&azurite);

@@ -31,11 +31,11 @@ impl Drop for Process {
 }
 
 /// Starts a part of Azurite, Microsoft's emulator of Azure Storage: `blob` or `queue`. `is_ready` is asked with its port until it
-/// says so. `tests/setup fleet` installs it.
+/// says so. `change` may change its command. `tests/setup fleet` installs it.
 ///
 /// # Panics
 /// It is not installed, or does not start.
-pub fn azurite(part: &str, mut is_ready: impl FnMut(u16) -> bool) -> (Process, u16) {
+pub fn azurite(part: &str, change: impl Fn(&mut Command), mut is_ready: impl FnMut(u16) -> bool) -> (Process, u16) {
     let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/npm/azurite/node_modules/azurite");
     let package = std::env::var_os("AZURITE").map_or(installed, PathBuf::from);
     let program = package.join(format!("dist/src/{part}/main.js"));
@@ -52,7 +52,8 @@ pub fn azurite(part: &str, mut is_ready: impl FnMut(u16) -> bool) -> (Process, u
         ]);
         command.args(["--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry", "--silent"]);
         let nowhere = File::options().write(true).open("/dev/null").expect("a sink");
-        let mut process = Process::start(command.stdout(nowhere));
+        change(command.stdout(nowhere));
+        let mut process = Process::start(&mut command);
         let has_started = wait::until("Azurite", || {
             let has_ended = process.0.try_wait().expect("its state").is_some();
             if has_ended { Some(false) } else { is_ready(free).then_some(true) }
