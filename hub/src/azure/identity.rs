@@ -9,6 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use azure_core::cloud::CloudConfiguration;
 use azure_core::credentials::{AccessToken, Secret, TokenCredential, TokenRequestOptions};
+use azure_core::http::ClientOptions;
 use azure_core::time::OffsetDateTime;
 use azure_identity::{
     AzureCliCredential, ClientAssertionCredentialOptions, ManagedIdentityCredential, ManagedIdentityCredentialOptions,
@@ -48,8 +49,17 @@ impl Identity {
     /// # Errors
     /// A sentence: what the identity needs from the environment is not there.
     pub fn new(config: &IdentityConfig, cloud: Cloud) -> Result<Self, String> {
+        Self::with(config, cloud, transport::options()?, WorkloadIdentityCredentialOptions::default())
+    }
+
+    /// The same with a client for HTTP, and with what a workload identity does not take from the environment.
+    fn with(
+        config: &IdentityConfig,
+        cloud: Cloud,
+        mut options: ClientOptions,
+        workload: WorkloadIdentityCredentialOptions,
+    ) -> Result<Self, String> {
         let kind = config.kind;
-        let mut options = transport::options()?;
         options.cloud = Some(Arc::new(match cloud {
             Cloud::Public => CloudConfiguration::AzurePublic,
             Cloud::UsGovernment => CloudConfiguration::AzureGovernment,
@@ -68,7 +78,7 @@ impl Identity {
                 let options = WorkloadIdentityCredentialOptions {
                     credential_options: ClientAssertionCredentialOptions { client_options: options },
                     client_id,
-                    ..WorkloadIdentityCredentialOptions::default()
+                    ..workload
                 };
                 Some(WorkloadIdentityCredential::new(Some(options)).map_err(problem)?)
             }
@@ -141,5 +151,78 @@ const fn words(kind: IdentityKind) -> &'static str {
         IdentityKind::Workload => "workload identity",
         IdentityKind::Az => "Azure CLI",
         IdentityKind::Emulator => "emulator",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use azure_core::http::headers::Headers;
+    use azure_core::http::{AsyncRawResponse, HttpClient, Request, RetryOptions, StatusCode, Transport};
+
+    use super::*;
+
+    /// Stands for Microsoft Entra ID and for the metadata service: it keeps what it is asked, and gives a token.
+    #[derive(Debug, Default)]
+    struct Issuer(Mutex<Vec<(String, String)>>);
+
+    #[async_trait]
+    impl HttpClient for Issuer {
+        async fn execute_request(&self, request: &Request) -> azure_core::Result<AsyncRawResponse> {
+            let body: azure_core::Bytes = request.body().into();
+            let body = String::from_utf8(body.to_vec()).expect("text");
+            self.0.lock().expect("the requests").push((request.url().to_string(), body));
+            let token = r#"{"access_token":"a-token","expires_in":86400,"expires_on":"4102444800","resource":"r","token_type":"Bearer"}"#;
+            Ok(AsyncRawResponse::from_bytes(StatusCode::Ok, Headers::new(), token))
+        }
+    }
+
+    /// Asks twice for a token in a cloud. Returns the requests that this took.
+    async fn ask(kind: IdentityKind, cloud: Cloud) -> Vec<(String, String)> {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), "the-assertion").expect("written");
+        let config = IdentityConfig { kind, client_id: Some("the-client".into()) };
+        let issuer = Arc::new(Issuer::default());
+        let (transport, retry) = (Some(Transport::new(issuer.clone())), RetryOptions::none());
+        let workload = WorkloadIdentityCredentialOptions {
+            tenant_id: Some("the-tenant".into()),
+            token_file_path: Some(file.path().into()),
+            ..WorkloadIdentityCredentialOptions::default()
+        };
+        let options = ClientOptions { transport, retry, ..ClientOptions::default() };
+        let identity = Identity::with(&config, cloud, options, workload).expect("an identity");
+        for _ in 0..2 {
+            assert_eq!(identity.token(cloud.management()).await.expect("a token").secret(), "a-token");
+        }
+        let requests = issuer.0.lock().expect("the requests");
+        requests.clone()
+    }
+
+    #[tokio::test]
+    async fn a_workload_identity_gets_its_token_where_its_cloud_gives_them() {
+        for (cloud, host, audience) in [
+            (Cloud::Public, "login.microsoftonline.com", "management.azure.com"),
+            (Cloud::UsGovernment, "login.microsoftonline.us", "management.usgovcloudapi.net"),
+            (Cloud::China, "login.chinacloudapi.cn", "management.chinacloudapi.cn"),
+        ] {
+            let requests = ask(IdentityKind::Workload, cloud).await;
+            let [(url, body)] = requests.as_slice() else { panic!("found {requests:?}, expected one request") };
+            assert_eq!(*url, format!("https://{host}/the-tenant/oauth2/v2.0/token"));
+            for part in ["client_assertion=the-assertion", "client_id=the-client", &format!("{audience}%2F.default")] {
+                assert!(body.contains(part), "{body} has no {part}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_managed_identity_gets_its_token_from_the_metadata_service() {
+        for cloud in [Cloud::Public, Cloud::UsGovernment, Cloud::China] {
+            let requests = ask(IdentityKind::Managed, cloud).await;
+            let [(url, _)] = requests.as_slice() else { panic!("found {requests:?}, expected one request") };
+            assert!(url.starts_with("http://169.254.169.254/metadata/identity/oauth2/token?"), "{url}");
+            let audience = cloud.management().trim_start_matches("https://");
+            assert!(url.contains(audience) && url.contains("client_id=the-client"), "{url}");
+        }
     }
 }

@@ -81,6 +81,8 @@ pub fn reason(error: &Error) -> String {
         (Some(status), _) => format!("status {}", u16::from(status)),
         _ => http::reason(error),
     };
-    let short: String = scheduled_events_fleet::address::without_secrets(&text).chars().take(400).collect();
+    // azure_identity adds where to read more about it.
+    let text = text.split("\nTo troubleshoot, ").next().unwrap_or_default();
+    let short: String = scheduled_events_fleet::address::without_secrets(text).chars().take(400).collect();
     short.escape_debug().to_string()
 }

@@ -81,8 +81,9 @@ fn request(method: &str, url: &str, body: Option<String>) -> Option<reqwest::hea
 
 /// A hub with its files. Its hooks write what they get below `hooks/`.
 pub(crate) struct Hub {
-    pub(crate) folder: TempDir,
+    /// It ends before its folder is removed.
     pub(crate) process: Option<Process>,
+    pub(crate) folder: TempDir,
 }
 
 impl Hub {
