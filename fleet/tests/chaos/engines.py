@@ -25,6 +25,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent.parent
 FLEET = HERE.parent.parent
 PATIENCE = 120  # seconds within which something has to happen
+# The address of a kubeconfig, in YAML or JSON, and its port.
+SERVER = re.compile(r"""(server"?:\s*\S+?:)(\d+)\b""")
 
 
 def program(variable: str, usual: Path) -> Path:
@@ -190,9 +192,9 @@ class Kubernetes(Engine):
             self.process = start(words, self.log, cwd=FLEET, env=environment)
             wait_for("the imitated API server", self.kubeconfig.exists, 600)
         self.text = self.kubeconfig.read_text()
-        server = re.search(r"server:\s*\S+?:(\d+)\b", self.text)
+        server = SERVER.search(self.text)
         assert server, f"{self.kubeconfig} has no server"
-        self.port = int(server[1])
+        self.port = int(server[2])
 
     def create_namespace(self) -> None:
         text = self.kubeconfig.read_text()
@@ -225,7 +227,7 @@ class Kubernetes(Engine):
 
     def environment(self, folder: Path, port: int) -> dict[str, str]:
         path = folder / "kubeconfig"
-        path.write_text(re.sub(r"(server:\s*\S+?:)\d+", rf"\g<1>{port}", self.text))
+        path.write_text(SERVER.sub(rf"\g<1>{port}", self.text))
         return {"KUBECONFIG": str(path)}
 
 
