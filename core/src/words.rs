@@ -61,7 +61,7 @@ mod tests {
     use serde::Serialize;
     use serde::de::DeserializeOwned;
 
-    use crate::{Action, Change, EventKind, Scope, SourceKind};
+    use crate::{Action, Change, EventKind, NotificationOutcome, Scope, SessionSource, SourceKind};
 
     fn check<T: Copy + Debug + Display + PartialEq + Serialize + DeserializeOwned>(
         all: &[T],
@@ -81,7 +81,9 @@ mod tests {
         check(&Action::ALL, Action::word);
         check(&Change::ALL, Change::word);
         check(&EventKind::ALL, EventKind::word);
+        check(&NotificationOutcome::ALL, NotificationOutcome::word);
         check(&Scope::ALL, Scope::word);
+        check(&SessionSource::ALL, SessionSource::word);
         check(&SourceKind::ALL, SourceKind::word);
     }
 

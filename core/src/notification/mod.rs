@@ -238,6 +238,24 @@ pub struct Notification<'a> {
 }
 
 impl<'a> Notification<'a> {
+    /// A notification that is not from a body: the event as it was at this time, without an id and of no known resource.
+    ///
+    /// A host that keeps events rather than messages makes one for [`NotificationOrder::observe`] and
+    /// [`Session::on_notification`](crate::Session::on_notification), which need no more.
+    ///
+    /// ```
+    /// use scheduled_events_core::{Document, Notification, NotificationState};
+    ///
+    /// let document = Document::parse(br#"{"Events":[{"EventId":"a","EventStatus":"Started"}]}"#)?;
+    /// let notification = Notification::new(document.events().next().unwrap(), None);
+    /// assert_eq!(notification.state(), NotificationState::Started);
+    /// assert!(notification.id().is_none() && notification.resource().is_err());
+    /// # Ok::<(), scheduled_events_core::ParseError>(())
+    /// ```
+    pub const fn new(event: Event<'a>, time: Option<UnixMillis>) -> Self {
+        Self { id: None, time, resource_id: Text::plain(""), event }
+    }
+
     /// The id of the message. A message that is delivered again has the same one. `None` for a row of Resource Graph.
     pub const fn id(&self) -> Option<Text<'a>> {
         self.id

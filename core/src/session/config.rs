@@ -6,6 +6,7 @@ use super::last_call::LastCall;
 use super::limits::{INTERVAL_MIN_MS, INTERVAL_MS, NAME_MAX, NAMES_MAX};
 use crate::names::VmNames;
 use crate::policy::Policy;
+use crate::words::words;
 
 /// The configuration of a [`Session`](crate::Session).
 ///
@@ -79,6 +80,7 @@ impl<'a> SessionConfig<'a> {
 ///
 /// let mut config = SessionConfig::new(VmNames::new(&["vm"]));
 /// assert_eq!(config.source, SessionSource::Documents);
+/// assert_eq!(SessionSource::ALL.map(SessionSource::word), ["documents", "notifications", "both"]);
 /// config.source = SessionSource::Notifications;
 /// // There is nothing to poll.
 /// assert!(matches!(Session::<16>::new(&config)?.next(UnixMillis(0)), Step::Wait { .. }));
@@ -97,6 +99,12 @@ pub enum SessionSource {
     /// notification makes an event known before the document has it, and says that it is over.
     Both,
 }
+
+words!(SessionSource {
+    Documents => "documents",
+    Notifications => "notifications",
+    Both => "both",
+});
 
 /// Why a configuration is invalid.
 ///

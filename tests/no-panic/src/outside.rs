@@ -37,7 +37,9 @@ pub(crate) fn the_notifications(input: &[u8], text: &str, names: VmNames<'_>, nu
             for notification in &notifications {
                 let arrival = order.observe(&notification);
                 the_notification(&notification, text);
-                reach((arrival.is_news(), session.on_notification(&notification, arrival, UnixMillis(number))));
+                let made = Notification::new(*notification.event(), notification.time());
+                let outcome = session.on_notification(black_box(&made), arrival, UnixMillis(number));
+                reach((arrival.is_news(), outcome.word(), shown(&outcome), source.word(), shown(&source)));
                 for _ in 0..black_box(8) {
                     step(&mut session, input, &mut UnixMillis(number), &mut Counts::default());
                 }

@@ -11,6 +11,7 @@ use crate::notification::{Arrival, Notification, NotificationState};
 use crate::session::{Session, SessionSource};
 use crate::time::UnixMillis;
 use crate::tracker::{Change, Flags, TrackedStatus};
+use crate::words::words;
 
 /// What a session made of a notification.
 ///
@@ -27,6 +28,7 @@ use crate::tracker::{Change, Flags, TrackedStatus};
 /// let notification = Notifications::parse(body)?.iter().next().unwrap();
 /// let outcome = session.on_notification(&notification, order.observe(&notification), UnixMillis(0));
 /// assert_eq!(outcome, NotificationOutcome::Ignored);
+/// assert_eq!(outcome.word(), "ignored");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +42,12 @@ pub enum NotificationOutcome {
     /// The session tracks as many events as it can. Pass the notification again when one of them is over.
     Untracked,
 }
+
+words!(NotificationOutcome {
+    Applied => "applied",
+    Ignored => "ignored",
+    Untracked => "untracked",
+});
 
 impl<const N: usize> Session<N> {
     /// Applies a notification, if the session's [`source`](crate::SessionConfig::source) includes notifications. Then call
