@@ -1939,6 +1939,24 @@ SCHEDEV_API schedev_status schedev_tracker_event(const schedev_tracker *tracker,
  */
 typedef struct schedev_session schedev_session;
 
+/** Where the events of a session come from. */
+typedef enum schedev_session_source {
+  /** The documents of the machine's metadata service, which the session polls. */
+  SCHEDEV_SESSION_SOURCE_DOCUMENTS = 0,
+  /**
+   * Notifications outside the machine, for schedev_session_on_notification(). The session never polls. Send what
+   * schedev_acknowledge_request() writes for the ids of schedev_session_posted() in place of the body of
+   * SCHEDEV_STEP_POST, and pass its response on. After a restart, pass the notifications that are known, such as the rows of
+   * Resource Graph, before you call schedev_session_next().
+   */
+  SCHEDEV_SESSION_SOURCE_NOTIFICATIONS = 1,
+  /**
+   * Documents and notifications: an event is the same one in both. A notification makes an event known before the document
+   * has it, and reports its end; in between, the document counts.
+   */
+  SCHEDEV_SESSION_SOURCE_BOTH = 2,
+} schedev_session_source;
+
 /**
  * The configuration of a session. Initialise it with SCHEDEV_SESSION_CONFIG_INIT: a policy that only observes, unknown
  * names and ids, one poll per second, no gate.
@@ -1983,13 +2001,17 @@ typedef struct schedev_session_config {
    * Approving still takes the gate's yes.
    */
   uint32_t last_call_seconds;
+  /** Not read: the end of the second version of this struct. */
+  uint32_t padding;
+  /** Where events come from: a schedev_session_source. */
+  uint32_t source;
 } schedev_session_config;
 
 /** Initialises a configuration. */
 #define SCHEDEV_SESSION_CONFIG_INIT                                                                                    \
   {                                                                                                                    \
     sizeof(schedev_session_config), NULL, NULL, 0, SCHEDEV_INTERVAL_MS, false, false, false, {NULL, 0, false},         \
-        {NULL, 0, false}, SCHEDEV_LAST_CALL_STANDARD                                                                   \
+        {NULL, 0, false}, SCHEDEV_LAST_CALL_STANDARD, 0, SCHEDEV_SESSION_SOURCE_DOCUMENTS                              \
   }
 
 /** Returns the size of memory that a session needs, in bytes, whatever the alignment of the memory. */
@@ -2311,6 +2333,74 @@ SCHEDEV_API schedev_status schedev_session_on_response(schedev_session *session,
 SCHEDEV_API schedev_status schedev_session_on_failure(schedev_session *session, uint32_t cause, int64_t now_ms,
                                                       schedev_outcome *outcome);
 
+/**
+ * What is known of the last SCHEDEV_SESSION_EVENTS_MAX events from their notifications, which arrive at least once and in any
+ * order. It recognises those that are late, also after the end of their event. Opaque; initialise it with
+ * SCHEDEV_NOTIFICATION_ORDER_INIT. It may be copied, and sessions of several machines may share one.
+ *
+ * If there are more events, those that are over are forgotten first. After a restart, start with a new one.
+ */
+typedef struct schedev_notification_order {
+  /** Private. */
+  uint64_t opaque[1024];
+} schedev_notification_order;
+
+/** Initialises an order. */
+#define SCHEDEV_NOTIFICATION_ORDER_INIT                                                                                \
+  {                                                                                                                    \
+    { 0 }                                                                                                              \
+  }
+
+/** What a session made of a notification. */
+typedef enum schedev_notification_outcome {
+  /** The session follows the event, which is as the notification says. If it is over, its end is reported next. */
+  SCHEDEV_NOTIFICATION_OUTCOME_APPLIED = 1,
+  /**
+   * The notification is late, its event is over or was never followed, a document says more about it, or the source of the
+   * session is documents alone.
+   */
+  SCHEDEV_NOTIFICATION_OUTCOME_IGNORED = 2,
+  /** The session follows as many events as it can. Pass the notification again when one of them is over. */
+  SCHEDEV_NOTIFICATION_OUTCOME_UNTRACKED = 3,
+} schedev_notification_outcome;
+
+/**
+ * Returns a schedev_notification_outcome as a word, such as "applied".
+ *
+ * @param outcome  a schedev_notification_outcome, or any other number.
+ * @return a static string; "other" if the number has no word.
+ */
+SCHEDEV_API const char *schedev_notification_outcome_word(uint32_t outcome);
+
+/**
+ * Applies a notification, if the session's source includes notifications. Then call schedev_session_next(), as after each
+ * result. Pass repeated notifications, too: after a restart, nothing is approved before its event was seen again.
+ *
+ * @param session       the session.
+ * @param order         what is known of events from the notifications before it.
+ * @param notification  the notification, as schedev_notifications_next() gave it; its event and its time count. It is not needed
+ *                      after the call.
+ * @param now_ms        the time, as for schedev_session_next().
+ * @param outcome       receives a schedev_notification_outcome; may be NULL.
+ * @return SCHEDEV_OK, also if the notification is ignored; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the session or the
+ *         notification is not initialised, or if the order is neither initialised nor zeroed.
+ */
+SCHEDEV_API schedev_status schedev_session_on_notification(schedev_session *session, schedev_notification_order *order,
+                                                           const schedev_notification *notification, int64_t now_ms,
+                                                           uint32_t *outcome);
+
+/**
+ * Records that an event is over, as a document says that does not have it any more. With SCHEDEV_SESSION_SOURCE_BOTH, call
+ * it for each SCHEDEV_STEP_CHANGE with SCHEDEV_CHANGE_COMPLETED, SCHEDEV_CHANGE_CANCELLED or SCHEDEV_CHANGE_ENDED, so that a
+ * late notification does not start the event again.
+ *
+ * @param order     the order.
+ * @param event_id  the event's id.
+ * @return SCHEDEV_OK; SCHEDEV_ERROR_NULL; SCHEDEV_ERROR_ARGUMENT if the order is neither initialised nor zeroed;
+ *         SCHEDEV_ERROR_UTF8.
+ */
+SCHEDEV_API schedev_status schedev_notification_order_end(schedev_notification_order *order, schedev_text event_id);
+
 /** The result of a preparation, for schedev_session_prepared(). */
 typedef enum schedev_preparation {
   /** The host is ready for the event. */
@@ -2455,7 +2545,7 @@ SCHEDEV_API bool schedev_session_has_seen_event(const schedev_session *session);
 
 /**
  * Whether nothing is left to do: a document was read since the start, the newest one has no events, and nothing waits to
- * be reported, prepared or recovered.
+ * be reported, prepared or recovered. With SCHEDEV_SESSION_SOURCE_NOTIFICATIONS, documents do not count.
  *
  * @param session  the session.
  * @return whether it is idle; false if session is NULL or not initialised.

@@ -123,6 +123,20 @@ enum class gate_answer : std::uint32_t {
   closed = SCHEDEV_GATE_ANSWER_CLOSED,
 };
 
+/// Where the events of a session come from.
+enum class session_source : std::uint32_t {
+  documents = SCHEDEV_SESSION_SOURCE_DOCUMENTS,
+  notifications = SCHEDEV_SESSION_SOURCE_NOTIFICATIONS,
+  both = SCHEDEV_SESSION_SOURCE_BOTH,
+};
+
+/// What a session made of a notification.
+enum class notification_outcome : std::uint32_t {
+  applied = SCHEDEV_NOTIFICATION_OUTCOME_APPLIED,
+  ignored = SCHEDEV_NOTIFICATION_OUTCOME_IGNORED,
+  untracked = SCHEDEV_NOTIFICATION_OUTCOME_UNTRACKED,
+};
+
 /// The words that records use, such as "approve" and "started-without-notice".
 inline std::string_view word(action value) { return schedev_action_word(static_cast<std::uint32_t>(value)); }
 inline std::string_view word(scope value) { return schedev_scope_word(static_cast<std::uint32_t>(value)); }
@@ -136,6 +150,9 @@ inline std::string_view word(outcome_kind value) {
 inline std::string_view word(preparation value) { return schedev_preparation_word(static_cast<std::uint32_t>(value)); }
 inline std::string_view word(gate_phase value) { return schedev_gate_phase_word(static_cast<std::uint32_t>(value)); }
 inline std::string_view word(gate_answer value) { return schedev_gate_answer_word(static_cast<std::uint32_t>(value)); }
+inline std::string_view word(notification_outcome value) {
+  return schedev_notification_outcome_word(static_cast<std::uint32_t>(value));
+}
 
 /// What a session made of a result that was reported to it.
 enum class answer {
@@ -502,6 +519,8 @@ public:
     std::string_view boot_id{};
     /// How many seconds before NotBefore the machine prepares although the gate has not answered yes; SCHEDEV_LAST_CALL_NEVER.
     std::uint32_t last_call_seconds = SCHEDEV_LAST_CALL_STANDARD;
+    /// Where events come from.
+    session_source source = session_source::documents;
   };
 
 #if SCHEDEV_EXCEPTIONS
@@ -518,6 +537,10 @@ public:
   /// that was moved from is not known.
   result<step::any> try_next(millis_point now) {
     const schedev_status status = schedev_session_next(c_.get(), detail::millis(now), &step_);
+    if (order_ && status == SCHEDEV_OK && step_.kind == SCHEDEV_STEP_CHANGE &&
+        step_.change >= SCHEDEV_CHANGE_COMPLETED && step_.change <= SCHEDEV_CHANGE_ENDED) {
+      (void)schedev_notification_order_end(order_.get(), step_.event.event_id);
+    }
     return detail::value_if(status, status == SCHEDEV_OK ? last_step() : step::any(step::unknown{}));
   }
   /// The last step as a JSON object on one line: a record as `scheduled-events watch --json` emits it; nothing if the
@@ -554,6 +577,17 @@ public:
     const schedev_status status =
         schedev_session_on_failure(c_.get(), static_cast<std::uint32_t>(why), detail::millis(now), &made);
     return detail::value_if(status, outcome(made));
+  }
+  /// Applies a notification that schedev_notifications_next() gave, if the source of the session includes notifications. Late
+  /// ones are ignored: the session keeps the order of its events.
+  result<notification_outcome> try_on_notification(const schedev_notification &received, millis_point now) {
+    if (!order_) {
+      order_ = std::make_unique<schedev_notification_order>();
+    }
+    std::uint32_t made = 0;
+    const schedev_status status =
+        schedev_session_on_notification(c_.get(), order_.get(), &received, detail::millis(now), &made);
+    return detail::value_if(status, static_cast<notification_outcome>(made));
   }
   /// The results of step::prepare, step::recover and step::gate.
   result<answer> try_prepared(std::uint32_t attempt, preparation done) {
@@ -633,6 +667,9 @@ public:
     return detail::checked(try_on_response(received, now));
   }
   outcome on_failure(cause why, millis_point now) { return detail::checked(try_on_failure(why, now)); }
+  notification_outcome on_notification(const schedev_notification &received, millis_point now) {
+    return detail::checked(try_on_notification(received, now));
+  }
   answer prepared(std::uint32_t attempt, preparation done) { return detail::checked(try_prepared(attempt, done)); }
   answer recovered(std::uint32_t attempt, bool done, millis_point now) {
     return detail::checked(try_recovered(attempt, done, now));
@@ -669,9 +706,13 @@ private:
     c.machine_id = detail::view(options.machine_id);
     c.boot_id = detail::view(options.boot_id);
     c.last_call_seconds = options.last_call_seconds;
+    c.source = static_cast<std::uint32_t>(options.source);
     schedev_session *made = nullptr;
     const schedev_status status = schedev_session_init(memory_.get(), schedev_session_size(), &c, &made);
     c_.reset(made);
+    if (options.source != session_source::documents) {
+      order_ = std::make_unique<schedev_notification_order>();
+    }
     return status;
   }
 
@@ -728,6 +769,8 @@ private:
 
   std::unique_ptr<unsigned char[]> memory_;
   std::unique_ptr<schedev_session, detail::no_delete> c_;
+  /// What is known of events from notifications; nothing if there were none.
+  std::unique_ptr<schedev_notification_order> order_;
   schedev_step step_{};
 };
 

@@ -48,6 +48,7 @@ pub use names::*;
 pub use notification::*;
 pub use policy::*;
 pub use record::*;
+pub use session::notified::*;
 pub use session::snapshot::*;
 pub use session::step::*;
 pub use session::*;

@@ -8,6 +8,7 @@ use crate::document::event::schedev_event_type::*;
 use crate::policy::schedev_leader::*;
 use crate::policy::schedev_reason::*;
 use crate::policy::schedev_scope::*;
+use crate::session::notified::schedev_notification_outcome::*;
 use crate::session::schedev_gate_answer::*;
 use crate::session::schedev_preparation::*;
 use crate::session::step::schedev_gate_phase::*;
@@ -199,6 +200,21 @@ pub extern "C" fn schedev_gate_answer_word(answer: u32) -> *const c_char {
     word(&ANSWERS, answer, c"unknown")
 }
 
+static NOTIFICATION_OUTCOMES: [(u32, Word); 3] = [
+    (SCHEDEV_NOTIFICATION_OUTCOME_APPLIED as u32, padded(c"applied")),
+    (SCHEDEV_NOTIFICATION_OUTCOME_IGNORED as u32, padded(c"ignored")),
+    (SCHEDEV_NOTIFICATION_OUTCOME_UNTRACKED as u32, padded(c"untracked")),
+];
+
+/// Returns a schedev_notification_outcome as a word, such as "applied".
+///
+/// @param outcome  a schedev_notification_outcome, or any other number.
+/// @return a static string; "other" if the number has no word.
+#[unsafe(no_mangle)]
+pub extern "C" fn schedev_notification_outcome_word(outcome: u32) -> *const c_char {
+    word(&NOTIFICATION_OUTCOMES, outcome, c"other")
+}
+
 static PROFILE_RULES: [(u32, Word); 6] = [
     (SCHEDEV_PROFILE_RULE_ISO_8601_DURATION as u32, padded(c"iso-8601-duration")),
     (SCHEDEV_PROFILE_RULE_AT_LEAST_5_MINUTES as u32, padded(c"at-least-5-minutes")),
@@ -220,7 +236,7 @@ pub extern "C" fn schedev_profile_rule_word(rule: u32) -> *const c_char {
 #[cfg(test)]
 mod tests {
     use scheduled_events_core::terminate::ProfileRule;
-    use scheduled_events_core::{EventKind, GateAnswer, GatePhase, Scope, SourceKind};
+    use scheduled_events_core::{EventKind, GateAnswer, GatePhase, NotificationOutcome, Scope, SourceKind};
 
     use super::*;
 
@@ -238,6 +254,7 @@ mod tests {
         assert_eq!(all(&PHASES), [GatePhase::Prepare, GatePhase::Approve].map(GatePhase::word));
         let answers = [GateAnswer::Open, GateAnswer::AnotherApproves, GateAnswer::Closed];
         assert_eq!(all(&ANSWERS), answers.map(GateAnswer::word));
+        assert_eq!(all(&NOTIFICATION_OUTCOMES), NotificationOutcome::ALL.map(NotificationOutcome::word));
         assert_eq!(all(&PROFILE_RULES), ProfileRule::ALL.map(ProfileRule::word));
     }
 

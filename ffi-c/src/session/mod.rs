@@ -1,5 +1,6 @@
 //! Sessions: the whole client as a state machine.
 
+pub(crate) mod notified;
 mod object;
 pub(crate) mod snapshot;
 pub(crate) mod step;
@@ -25,6 +26,8 @@ use crate::status::schedev_status::{
 use crate::text::{core_text, schedev_text};
 use crate::tracker::schedev_tracked_event;
 
+use notified::core_source;
+use notified::schedev_session_source::SCHEDEV_SESSION_SOURCE_DOCUMENTS;
 pub use object::{SCHEDEV_SESSION_EVENTS_MAX, schedev_session};
 use step::{reported_cause, schedev_outcome, schedev_step};
 
@@ -75,11 +78,20 @@ pub struct schedev_session_config {
     /// SCHEDEV_LAST_CALL_STANDARD, or SCHEDEV_LAST_CALL_NEVER. Azure starts an event at NotBefore whether it was approved or not.
     /// Approving still takes the gate's yes.
     pub last_call_seconds: u32,
+    /// Not read: the end of the second version of this struct.
+    pub padding: u32,
+    /// Where events come from: a schedev_session_source.
+    pub source: u32,
 }
 
-// SAFETY: pointers, integers and flags, those of the texts included; the second version added last_call_seconds.
+// SAFETY: pointers, integers and flags, those of the texts included; the second version added last_call_seconds, and the
+// third one source.
 unsafe impl Growing for schedev_session_config {
-    const SIZES: &'static [usize] = &[offset_of!(Self, last_call_seconds), size_of::<Self>()];
+    const SIZES: &'static [usize] = &[
+        offset_of!(Self, last_call_seconds),
+        offset_of!(Self, padding).next_multiple_of(align_of::<Self>()),
+        size_of::<Self>(),
+    ];
     const INIT: Self = Self {
         struct_size: size_of::<Self>(),
         policy: core::ptr::null(),
@@ -92,6 +104,8 @@ unsafe impl Growing for schedev_session_config {
         machine_id: schedev_text::NONE,
         boot_id: schedev_text::NONE,
         last_call_seconds: SCHEDEV_LAST_CALL_STANDARD,
+        padding: 0,
+        source: SCHEDEV_SESSION_SOURCE_DOCUMENTS as u32,
     };
 }
 
@@ -185,7 +199,7 @@ pub unsafe extern "C" fn schedev_session_init(
 ) -> schedev_status {
     boundary(|| {
         let config: schedev_session_config = checked!(sized(config));
-        let output = checked!(output(session));
+        let (output, source) = (checked!(output(session)), core_source(config.source)?);
         let policy = if config.policy.is_null() { Policy::observe() } else { checked!(core_policy(config.policy)) };
         let (machine_id, boot_id) = (&config.machine_id, &config.boot_id);
         let (machine_id, boot_id) = (checked!(core_text(machine_id)), checked!(core_text(boot_id)));
@@ -205,6 +219,7 @@ pub unsafe extern "C" fn schedev_session_init(
                 },
                 recover_all: config.recover_all.is_on(),
                 seed: config.seed,
+                source,
                 machine_id,
                 boot_id,
                 ..SessionConfig::new(names)
@@ -531,7 +546,7 @@ pub unsafe extern "C" fn schedev_session_has_seen_event(session: *const schedev_
 }
 
 /// Whether nothing is left to do: a document was read since the start, the newest one has no events, and nothing waits to
-/// be reported, prepared or recovered.
+/// be reported, prepared or recovered. With SCHEDEV_SESSION_SOURCE_NOTIFICATIONS, documents do not count.
 ///
 /// @param session  the session.
 /// @return whether it is idle; false if session is NULL or not initialised.

@@ -110,6 +110,7 @@ void words() {
   EXPECT(se::word(se::leader::first_resource) == "first-resource" && se::word(se::change::ended) == "ended");
   EXPECT(se::word(se::cause::empty_body) == "empty-body" && se::word(se::outcome_kind::stale) == "stale");
   EXPECT(se::word(se::preparation::failed) == "failed" && se::word(se::gate_phase::approve) == "approve");
+  EXPECT(se::word(se::notification_outcome::untracked) == "untracked");
   EXPECT(se::word(se::gate_answer::another_approves) == "another-approves");
   EXPECT(se::word(se::answer::cancelled) == "cancelled" && se::message(SCHEDEV_OK) == "success");
 }
