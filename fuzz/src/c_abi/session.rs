@@ -11,17 +11,20 @@ use scheduled_events_c_abi::schedev_status::{
 use scheduled_events_c_abi::schedev_step_kind::SCHEDEV_STEP_RECOVER;
 use scheduled_events_c_abi::{
     Flag, SCHEDEV_LAST_CALL_STANDARD, SCHEDEV_SESSION_EVENTS_MAX, SCHEDEV_SNAPSHOT_MAX_BYTES,
-    SCHEDEV_STEP_JSON_MAX_BYTES, schedev_cause_word, schedev_change_word, schedev_outcome, schedev_parse_error_word,
+    SCHEDEV_STEP_JSON_MAX_BYTES, schedev_cause_word, schedev_change_word, schedev_notification_cursor,
+    schedev_notification_order, schedev_notification_order_end, schedev_notification_outcome_word,
+    schedev_notifications_next, schedev_notifications_parse, schedev_outcome, schedev_parse_error_word,
     schedev_response, schedev_session, schedev_session_config, schedev_session_event, schedev_session_gate_answered,
     schedev_session_has_seen_event, schedev_session_init, schedev_session_is_idle, schedev_session_next,
-    schedev_session_on_failure, schedev_session_on_response, schedev_session_out_of_service_since,
-    schedev_session_posted, schedev_session_prepared, schedev_session_recovered, schedev_session_recovering,
-    schedev_session_restore, schedev_session_set_machine_id, schedev_session_set_names, schedev_session_size,
-    schedev_session_snapshot, schedev_step, schedev_step_json,
+    schedev_session_on_failure, schedev_session_on_notification, schedev_session_on_response,
+    schedev_session_out_of_service_since, schedev_session_posted, schedev_session_prepared, schedev_session_recovered,
+    schedev_session_recovering, schedev_session_restore, schedev_session_set_machine_id, schedev_session_set_names,
+    schedev_session_size, schedev_session_snapshot, schedev_step, schedev_step_json,
 };
 use scheduled_events_core::{
-    AnswerOutcome, Cause, GateAnswer, GatePhase, LastCall, Preparation, Report, RequestOutcome, Response, Session,
-    SessionConfig, SnapshotError, Step, UnixMillis, VmNames,
+    AnswerOutcome, Cause, Document, EventId, GateAnswer, GatePhase, LastCall, NotificationOrder, Notifications,
+    Preparation, Report, RequestOutcome, Response, Session, SessionConfig, SessionSource, SnapshotError, Step,
+    UnixMillis, VmNames,
 };
 
 use super::{
@@ -30,6 +33,26 @@ use super::{
 use crate::grammar::{self, rarely};
 
 type Core = Session<SCHEDEV_SESSION_EVENTS_MAX>;
+
+/// A row of Resource Graph, or a message of Event Grid, with this event.
+fn row_of(u: &mut Unstructured<'_>, event: &str) -> Result<String> {
+    let ends = ["Completed", "Canceled", "Started"];
+    let event = match u.int_in_range(0..=5_usize)? {
+        number if number < ends.len() => event
+            .replace("Scheduled\"", &format!("{}\"", ends[number]))
+            .replace("Started\"", &format!("{}\"", ends[number])),
+        _ => event.to_owned(),
+    };
+    let minute = u.int_in_range(0..=59_u8)?;
+    Ok(if rarely(u, 2)? {
+        format!(r#"{{"type":"microsoft.maintenance/scheduledevents","properties":{event}}}"#)
+    } else {
+        format!(
+            r#"{{"id":"m","eventType":"microsoft.maintenance/scheduledevents/write","eventTime":"2023-11-14T22:{minute:02}:00Z",
+            "data":{{"resourceInfo":{{"properties":{event}}}}}}}"#
+        )
+    })
+}
 
 /// The body of a POST.
 fn body_of(step: &schedev_step) -> String {
@@ -140,6 +163,7 @@ struct Setup {
     recover_all: bool,
     machine_id: &'static str,
     boot_id: &'static str,
+    source: SessionSource,
 }
 
 /// Both sessions, and the memory of the C one.
@@ -148,6 +172,8 @@ struct Pair {
     c: *mut schedev_session,
     core: Core,
     _memory: Vec<u8>,
+    c_order: Box<schedev_notification_order>,
+    order: NotificationOrder<SCHEDEV_SESSION_EVENTS_MAX>,
     now: UnixMillis,
     incarnation: u64,
     /// The highest attempt number so far.
@@ -164,19 +190,21 @@ pub(super) fn live(u: &mut Unstructured<'_>) -> Result<()> {
         recover_all: rarely(u, 3)?,
         machine_id: u.choose(&["", "this machine"])?,
         boot_id: u.choose(&["", "first boot"])?,
+        source: *u.choose(&SessionSource::ALL)?,
     };
     let mut pair = Pair::new(u, setup)?;
     for _ in 0..u.int_in_range(1..=80)? {
         if u.is_empty() {
             break;
         }
-        match u.int_in_range(0..=15_u8)? {
+        match u.int_in_range(0..=17_u8)? {
             0..=6 => drop(pair.next()),
             7..=10 => pair.answer(u)?,
             11 => pair.fail(u)?,
             12 => pair.host_answers(u)?,
             13 => pair.now = pair.now.plus(u.int_in_range(0..=100_000)?),
             14 => pair.restart(u)?,
+            15 | 16 => pair.notify(u)?,
             _ if rarely(u, 4)? => pair.identify(u)?,
             _ => pair.rename(u)?,
         }
@@ -187,7 +215,8 @@ pub(super) fn live(u: &mut Unstructured<'_>) -> Result<()> {
 
 impl Pair {
     fn new(u: &mut Unstructured<'_>, setup: Setup) -> Result<Self> {
-        let &Setup { ref policies, mine, interval_ms, dry_run, gate, recover_all, machine_id, boot_id } = &setup;
+        let &Setup { ref policies, mine, interval_ms, dry_run, gate, recover_all, machine_id, boot_id, source } =
+            &setup;
         let config = SessionConfig {
             policy: policies.core.clone(),
             interval_ms,
@@ -196,6 +225,7 @@ impl Pair {
             last_call: LastCall::Standard,
             recover_all,
             seed: 5,
+            source,
             machine_id,
             boot_id,
             ..SessionConfig::new(VmNames::new(mine))
@@ -215,6 +245,8 @@ impl Pair {
             machine_id: plain(machine_id),
             boot_id: plain(boot_id),
             last_call_seconds: SCHEDEV_LAST_CALL_STANDARD,
+            padding: u32::MAX,
+            source: source as u32,
         };
         // At any alignment, with memory of exactly the required size.
         let (size, shift) = (schedev_session_size(), u.int_in_range(0..=7_usize)?);
@@ -227,7 +259,9 @@ impl Pair {
         };
         assert_eq!(status, SCHEDEV_OK);
         let now = UnixMillis(1_700_000_000_000);
-        Ok(Self { setup, c, core, _memory: memory, now, incarnation: 0, newest_attempt: 0 })
+        let c_order = Box::new(schedev_notification_order { opaque: [0; 1024] });
+        let order = NotificationOrder::new();
+        Ok(Self { setup, c, core, _memory: memory, c_order, order, now, incarnation: 0, newest_attempt: 0 })
     }
 
     /// Compares the next steps. After a wait, the time is its end.
@@ -294,6 +328,41 @@ impl Pair {
         };
         let response = Response { status, retry_after, body: &body };
         assert_eq!(outcome, outcome_of_core(&self.core.on_response(&response, self.now)));
+        Ok(())
+    }
+
+    /// Passes notifications, rows of Resource Graph with the events of a document, to both sessions.
+    fn notify(&mut self, u: &mut Unstructured<'_>) -> Result<()> {
+        let specs = grammar::specs(u, 5)?;
+        let document = grammar::document(u, None, &specs)?;
+        let rows: Vec<_> = Document::parse(document.as_bytes())
+            .map(|document| document.events().map(|event| row_of(u, event.object())).collect::<Result<_>>())
+            .unwrap_or_else(|_| Ok(Vec::new()))?;
+        let body = format!("[{}]", rows.join(","));
+        let Ok(notifications) = Notifications::parse(body.as_bytes()) else { return Ok(()) };
+        let mut parsed = MaybeUninit::uninit();
+        let mut cursor = schedev_notification_cursor { opaque: [0; 24] };
+        // SAFETY: the body outlives all that is parsed from it, and the outputs are written, since all is sound.
+        unsafe {
+            let (data, error) = (body.as_ptr().cast(), core::ptr::null_mut());
+            assert_eq!(schedev_notifications_parse(data, body.len(), parsed.as_mut_ptr(), error), SCHEDEV_OK);
+            for notification in &notifications {
+                let mut c = MaybeUninit::uninit();
+                let status = schedev_notifications_next(parsed.as_ptr(), &raw mut cursor, c.as_mut_ptr());
+                assert_eq!(status, SCHEDEV_OK);
+                let (order, mut outcome) = (&raw mut *self.c_order, 0);
+                let status = schedev_session_on_notification(self.c, order, c.as_ptr(), self.now.0, &raw mut outcome);
+                assert_eq!(status, SCHEDEV_OK);
+                let arrival = self.order.observe(&notification);
+                let expected = self.core.on_notification(&notification, arrival, self.now);
+                assert_eq!(word(schedev_notification_outcome_word(outcome)), expected.word());
+                if rarely(u, 8)? {
+                    self.order.end(&EventId::new(&notification.event().event_id()));
+                    let id = (*c.as_ptr()).event.event_id;
+                    assert_eq!(schedev_notification_order_end(order, id), SCHEDEV_OK);
+                }
+            }
+        }
         Ok(())
     }
 
