@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt, PyIterator, PyTuple};
 use scheduled_events_core::approval::acknowledge;
-use scheduled_events_core::{Notification, Notifications, ResourceId, Text};
+use scheduled_events_core::{Notification, Notifications, ResourceId, Text, UnixMillis};
 
 use crate::convert::{Arg, datetime_of_millis};
 use crate::document::body::Body;
@@ -109,6 +109,8 @@ pub(crate) struct PyNotification {
     /// can have are left out, and it is empty if resource_id is not the id of a machine or a set.
     #[pyo3(get)]
     machines: Py<PyTuple>,
+    /// The time as it was received, also outside of the years that Python has.
+    moment: Option<UnixMillis>,
 }
 
 impl PyNotification {
@@ -123,7 +125,13 @@ impl PyNotification {
             state: notification.state().to_string(),
             event: Py::new(py, PyEvent::new(py, body, notification.event()))?,
             machines: PyTuple::new(py, machines)?.unbind(),
+            moment: notification.time(),
         })
+    }
+
+    /// The notification as a core type, without its id and its resource.
+    pub(crate) fn core(&self) -> Notification<'_> {
+        Notification::new(self.event.get().core(), self.moment)
     }
 }
 

@@ -66,7 +66,7 @@ impl PyTracker {
         let observed = {
             let State { core, ignored } = &mut *self.lock();
             let observed = core.observe(&document, names, now, |change, event| {
-                let event = members_of(Some(&document), event);
+                let event = members_of(&[Some(document)], event);
                 records.push(words::json(&Record::Change { change, event }.at(now)));
             });
             observed.map(|count| *ignored = count)

@@ -54,6 +54,8 @@ _TypeWord: TypeAlias = Literal["Freeze", "Reboot", "Redeploy", "Preempt", "Termi
 _SourceWord: TypeAlias = Literal["Platform", "User"]
 _ScopeWord: TypeAlias = Literal["mine", "others", "any"]
 _LeaderWord: TypeAlias = Literal["first-resource", "everyone", "rank"]
+_SessionSource: TypeAlias = Literal["documents", "notifications", "both"]
+_NotificationOutcome: TypeAlias = Literal["applied", "ignored", "untracked"]
 _CauseWord: TypeAlias = Literal["timeout", "unreachable", "connection-lost", "too-large"]
 
 # --- words
@@ -381,6 +383,10 @@ class Session:
     when it prepares although the gate has not answered yes, as for Client.watch. With ``recover_all``, it recovers
     after every event of this machine that started, prepared for or not. ``machine_id`` is an id that a clone of this
     machine does not have, such as its vmId, and ``boot_id`` one that changes at each boot.
+
+    With the ``source`` "notifications" or "both", on_notification() feeds it what Azure says outside the machine. With
+    notifications alone it never polls, and a Post is sent as ``acknowledge_request(resource_id, step.event_ids)``.
+    After a restart, pass the notifications that are known, such as the rows of Resource Graph, before you call next().
     """
 
     def __new__(
@@ -396,6 +402,7 @@ class Session:
         seed: int | None = None,
         machine_id: str | None = None,
         boot_id: str | None = None,
+        source: _SessionSource = "documents",
         api_version: str = "2020-07-01",
     ) -> Self: ...
     def next(
@@ -414,6 +421,13 @@ class Session:
         """Note that the request failed.
 
         ``cause`` is "timeout", "unreachable", "connection-lost", "too-large", or an exception.
+        """
+    def on_notification(self, notification: Notification, now: _Moment | None = None) -> _NotificationOutcome:
+        """Apply a notification, if the source has them; then call next().
+
+        The result is "applied" if the event is followed and is as the notification says. It is "ignored" if the
+        notification is late, its event is over or was never followed, or a document says more about it. It is
+        "untracked" if too many events are followed: pass the notification again when one of them is over.
         """
     def prepared(self, event_id: _EventId, ready: bool = True, attempt: int | None = None) -> bool:
         """Complete a PrepareDue, also one that was cancelled. Without ``attempt``, it is the one in progress.

@@ -1,6 +1,7 @@
 //! `Session`: the whole client without I/O.
 
 mod attempts;
+mod notified;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -16,16 +17,18 @@ use scheduled_events::watch;
 use scheduled_events_core::record::{CauseWord, EventMembers, Record};
 use scheduled_events_core::{
     AnswerOutcome, Cause, Document, EventId, GateAnswer, GatePhase, Preparation, Report, RequestOutcome, Response,
-    Session, SessionConfig, Step, Text, TrackedEvent, UnixMillis, UnixSeconds, VmNames,
+    Session, SessionConfig, SessionSource, Step, Text, TrackedEvent, UnixMillis, UnixSeconds, VmNames,
 };
 
 use crate::convert::{Arg, Moment, Names, datetime, gate_answer, span};
 use crate::document::body::Body;
 use crate::event::{PyEvent, event_object};
 use crate::ids::EventIdArgument;
+use crate::notification::PyNotification;
 use crate::policy::{PyPolicy, last_call_of};
 use crate::{errors, words};
 use attempts::{Attempts, Task};
+use notified::{Notified, source_of};
 
 /// The whole client without I/O: ask next() what to do, do it, and feed the result back.
 ///
@@ -36,6 +39,8 @@ use attempts::{Attempts, Task};
 /// when it prepares although the gate has not answered yes, as for Client.watch. With ``recover_all``, it recovers
 /// after every event of this machine that started, prepared for or not. ``machine_id`` is an id that a clone of this
 /// machine does not have, such as its vmId, and ``boot_id`` one that changes at each boot.
+///
+/// With the ``source`` ``notifications`` or ``both``, on_notification() feeds it what Azure says outside the machine.
 #[pyclass(frozen, name = "Session", module = "scheduled_events")]
 pub(crate) struct PySession {
     inner: Mutex<Inner>,
@@ -49,6 +54,7 @@ struct Inner {
     body: Vec<u8>,
     posted: Vec<String>,
     attempts: Attempts,
+    notified: Notified,
 }
 
 /// A step that borrows nothing. Python code may call the session again while the step becomes a Python object, so the
@@ -112,9 +118,10 @@ impl PySession {
     #[new]
     #[pyo3(signature = (policy=None, vm_names=None, *, interval=Arg(1.0), dry_run=Arg(false), gate=Arg(false),
                         last_call=None, recover_all=Arg(false), seed=None, machine_id=None, boot_id=None,
+                        source=Arg(SessionSource::Documents.word().to_owned()),
                         api_version=Arg(API_VERSION.to_owned())),
            text_signature = "(policy=None, vm_names=None, *, interval=1.0, dry_run=False, gate=False, last_call=None, recover_all=False, \
-                             seed=None, machine_id=None, boot_id=None, api_version='2020-07-01')")]
+                             seed=None, machine_id=None, boot_id=None, source='documents', api_version='2020-07-01')")]
     #[allow(clippy::fn_params_excessive_bools)] // Python passes them by name.
     fn new(
         py: Python<'_>,
@@ -128,11 +135,12 @@ impl PySession {
         seed: Option<Arg<u64>>,
         machine_id: Option<Arg<String>>,
         boot_id: Option<Arg<String>>,
+        source: Arg<String>,
         api_version: Arg<String>,
     ) -> PyResult<Self> {
         let vm_names = vm_names.unwrap_or_default();
         let names = vm_names.borrowed();
-        let clock = Clock::start();
+        let (clock, source) = (Clock::start(), source_of(py, &source.0)?);
         let config = SessionConfig {
             policy: PyPolicy::named(policy)?,
             interval_ms: u32::try_from(span(py, interval.0, "interval")?.as_millis()).unwrap_or(u32::MAX),
@@ -140,14 +148,21 @@ impl PySession {
             gate: gate.0,
             last_call: last_call_of(last_call)?,
             recover_all: recover_all.0,
+            source,
             machine_id: machine_id.as_ref().map_or("", |id| &id.0),
             boot_id: boot_id.as_ref().map_or("", |id| &id.0),
             seed: seed.map_or_else(watch::seed, |seed| seed.0),
             ..SessionConfig::new(names_for(&names, &api_version.0))
         };
         let core = Session::new(&config).map_err(|error| errors::config(py, &error.to_string()))?;
-        let inner =
-            Inner { core: Box::new(core), clock, body: Vec::new(), posted: Vec::new(), attempts: Attempts::default() };
+        let inner = Inner {
+            core: Box::new(core),
+            clock,
+            body: Vec::new(),
+            posted: Vec::new(),
+            attempts: Attempts::default(),
+            notified: Notified::new(source),
+        };
         Ok(Self { inner: Mutex::new(inner), api_version: api_version.0 })
     }
 
@@ -234,6 +249,16 @@ impl PySession {
         record.map(|json| words::record(py, &json)).transpose()
     }
 
+    /// Applies a notification, if the source has them; then call next(). Returns ``applied``; ``ignored`` if it is late, its
+    /// event is over or was never followed, or a document says more; ``untracked`` if too many events are followed.
+    #[pyo3(signature = (notification, now=None))]
+    fn on_notification(&self, notification: Arg<Bound<'_, PyNotification>>, now: Option<Moment>) -> &'static str {
+        let mut inner = self.lock();
+        let now = inner.now(now);
+        let Inner { core, notified, .. } = &mut *inner;
+        notified.apply(core, &notification.0.get().core(), now).word()
+    }
+
     /// Completes a PrepareDue, also one that was cancelled. False if the answer counts for nothing: no preparation for this
     /// event is in progress, it was cancelled, or ``attempt`` is the number of another one.
     #[pyo3(signature = (event_id, ready=Arg(true), attempt=None),
@@ -314,8 +339,8 @@ impl PySession {
     fn events<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let members: Vec<String> = {
             let inner = self.lock();
-            let document = Document::parse(&inner.body).ok();
-            inner.core.events().map(|event| words::json(&members_of(document.as_ref(), event))).collect()
+            let known = known(&inner.body, &inner.notified);
+            inner.core.events().map(|event| words::json(&members_of(&known, event))).collect()
         };
         let class = words::record_class(py, "event_record")?;
         let records = members.iter().map(|members| class.call1((words::loads(py, members)?,)));
@@ -360,7 +385,7 @@ impl Inner {
 
     fn next(&mut self, now: Option<Moment>) -> OwnedStep {
         let now = self.now(now);
-        let document = || Document::parse(&self.body).ok();
+        let known = || known(&self.body, &self.notified);
         match self.core.next(now) {
             Step::Get { timeout_ms } => OwnedStep::Get { timeout_ms },
             Step::Post { body, timeout_ms } => {
@@ -372,43 +397,47 @@ impl Inner {
             Step::Wait { until } => OwnedStep::Wait { until, seconds: until.millis_since(now) as f64 / 1000.0 },
             Step::Prepare { event, attempt } => {
                 self.attempts.issued(attempt, Task::Prepare, event.event_id());
-                OwnedStep::Prepare { event: OwnedEvent::new(document().as_ref(), event), attempt }
+                OwnedStep::Prepare { event: OwnedEvent::new(&known(), event), attempt }
             }
             Step::Recover { event, own, attempt } => {
                 self.attempts.issued(attempt, Task::Recover, event.event_id());
-                let document = document();
-                let mut events = vec![OwnedEvent::new(document.as_ref(), event)];
+                let known = known();
+                let mut events = vec![OwnedEvent::new(&known, event)];
                 if own {
                     let last = event.event_id().clone();
                     let others = self.core.recovering().filter(|event| *event.event_id() != last);
-                    events.extend(others.map(|event| OwnedEvent::new(document.as_ref(), event)));
+                    events.extend(others.map(|event| OwnedEvent::new(&known, event)));
                 }
                 OwnedStep::Recover { events, own, attempt }
             }
             Step::Gate { event, phase, attempt } => {
                 self.attempts.issued(attempt, Task::Gate, event.event_id());
-                OwnedStep::Gate { event: OwnedEvent::new(document().as_ref(), event), phase, attempt }
+                OwnedStep::Gate { event: OwnedEvent::new(&known(), event), phase, attempt }
             }
             Step::Cancel { attempt } => {
                 OwnedStep::Cancel { attempt, event_id: self.attempts.event_id(attempt).map(ToString::to_string) }
             }
             Step::Report(report) => {
-                let document = document();
+                let known = known();
                 let record = match &report {
                     Report::Change { change, event } => {
-                        Record::Change { change: *change, event: members_of(document.as_ref(), event) }
+                        Record::Change { change: *change, event: members_of(&known, event) }
                     }
-                    Report::Decision { decision, event } => {
-                        Record::from_decision(decision, members_of(document.as_ref(), event))
-                    }
-                    Report::LastCall { event } => Record::last_call(members_of(document.as_ref(), event)),
+                    Report::Decision { decision, event } => Record::from_decision(decision, members_of(&known, event)),
+                    Report::LastCall { event } => Record::last_call(members_of(&known, event)),
                     _ => Record::from_report(&report, Some(&self.body)),
                 };
                 let act_from = match &report {
                     Report::Decision { decision, .. } => decision.act_from,
                     _ => None,
                 };
-                OwnedStep::Report { json: words::json(&record.at(now.seconds())), act_from }
+                let json = words::json(&record.at(now.seconds()));
+                if let Report::Change { change, event } = &report
+                    && change.is_end()
+                {
+                    self.notified.end(event.event_id());
+                }
+                OwnedStep::Report { json, act_from }
             }
         }
     }
@@ -435,12 +464,12 @@ impl Inner {
                 line(Record::PollFailed { cause: CauseWord(cause), retry_in_ms })
             }
             RequestOutcome::Approved | RequestOutcome::ApprovalFailed { .. } => {
-                let document = Document::parse(&self.body).ok();
+                let known = known(&self.body, &self.notified);
                 let tracked: Vec<_> = self.core.events().chain(self.core.recovering()).collect();
                 let events: Vec<_> = posted
                     .iter()
                     .map(|id| match tracked.iter().find(|event| event.event_id().as_str() == id) {
-                        Some(event) => members_of(document.as_ref(), event),
+                        Some(event) => members_of(&known, event),
                         None => EventMembers::unknown(Text::plain(id)),
                     })
                     .collect();
@@ -452,8 +481,8 @@ impl Inner {
 }
 
 impl OwnedEvent {
-    fn new(document: Option<&Document<'_>>, event: &TrackedEvent) -> Self {
-        let members = members_of(document, event);
+    fn new(known: &[Option<Document<'_>>], event: &TrackedEvent) -> Self {
+        let members = members_of(known, event);
         let object = event_object(&EventRecord::from(&members));
         Self { event_id: event.event_id().to_string(), object, members: words::json(&members) }
     }
@@ -470,10 +499,15 @@ impl OwnedEvent {
     }
 }
 
-/// All that is known of an event: its members in the document, if it has the event, and what is tracked of it.
-pub(crate) fn members_of<'a>(document: Option<&Document<'a>>, tracked: &'a TrackedEvent) -> EventMembers<'a> {
+/// The documents that have the members of events: the newest one, then that of the notifications.
+fn known<'a>(body: &'a [u8], notified: &'a Notified) -> [Option<Document<'a>>; 2] {
+    [Document::parse(body).ok(), notified.document()]
+}
+
+/// All that is known of an event: its members in the first document that has the event, and what is tracked of it.
+pub(crate) fn members_of<'a>(documents: &[Option<Document<'a>>], tracked: &'a TrackedEvent) -> EventMembers<'a> {
     let known = EventMembers::from_tracked(tracked);
-    let mut events = document.into_iter().flat_map(Document::events);
+    let mut events = documents.iter().flatten().flat_map(Document::events);
     match events.find(|event| EventId::new(&event.event_id()) == *tracked.event_id()) {
         Some(event) => {
             let members = EventMembers::from_event(&event, VmNames::UNKNOWN);

@@ -122,7 +122,7 @@ def test_the_example_of_the_readme_runs(environment: "dict[str, str]") -> None:
 
 
 def test_the_examples_of_the_guide_run(environment: "dict[str, str]", tmp_path: Path) -> None:
-    watching, draining, outside, testing, stepping, reading = blocks("docs/python.md")
+    watching, draining, outside, following, testing, stepping, reading = blocks("docs/python.md")
     assert blocks("py/README.md") == [watching]
     (states,) = blocks("docs/spot.md")
     exec(states, {})
@@ -155,6 +155,10 @@ def test_the_examples_of_the_guide_run(environment: "dict[str, str]", tmp_path: 
     done = run("-c", outside, environment=environment, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     for printed in ("scheduled Freeze ('/subscriptions/", "POST https://management.azure.com/subscriptions/"):
+        assert printed in done.stdout
+    done = run("-c", following, environment=environment, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    for printed in ("applied\n", "change='scheduled'", "POST /subscriptions/"):
         assert printed in done.stdout
     names: dict[str, Any] = {}
     exec(reading, names)

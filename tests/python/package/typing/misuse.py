@@ -22,6 +22,13 @@ def rules() -> None:
     se.Policy(leader="first")  # error
 
 
+def sessions(notification: se.Notification) -> None:
+    session = se.Session(source="notifications")
+    if session.on_notification(notification) == "late":  # error
+        se.Session(source="queue")  # error
+    session.on_notification(notification.event)  # error
+
+
 def requests(client: se.Client) -> None:
     assert_type(client.poll(), se.Document)
     client.approve("id")
