@@ -7,8 +7,8 @@ from toolbox import HEADER, INCLUDE, ROOT, WARNINGS, WORK, expect, run
 
 def check_pages(flags, prefix):
     """The programs of docs/c.md and the snippets of README.md, built with these flags against what is installed at `prefix`."""
-    def block(page, language):
-        return re.search(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), re.S).group(1)
+    def blocks(page, language):
+        return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), re.S)
 
     def prints(name, compiler, program, expected):
         source = WORK / name
@@ -18,15 +18,17 @@ def check_pages(flags, prefix):
         expect(printed == expected, printed)
 
     c, cpp = ("gcc", "-std=c99"), ("g++", "-std=c++17")
-    prints("readme.c", c, block("docs/c.md", "c"), "C7061BAC: approve, short interruption\n")
-    prints("readme.cc", cpp, block("docs/c.md", "cpp"), "C7061BAC\n")
+    reading, outside = blocks("docs/c.md", "c")
+    prints("readme.c", c, reading, "C7061BAC: approve, short interruption\n")
+    prints("readme.c", c, outside, "applied\nC7061BAC: scheduled\n")
+    prints("readme.cc", cpp, *blocks("docs/c.md", "cpp"), "C7061BAC\n")
     body = r'"{\"Events\":[{\"EventId\":\"a\"}]}"'
     prints("readme.c", c, "#include <scheduled_events.h>\n#include <stdio.h>\n#include <string.h>\nint main(void) {\n"
            f"const char *body = {body};\nsize_t body_len = strlen(body);\nschedev_document document;\n"
            "schedev_event_cursor cursor = SCHEDEV_CURSOR_INIT;\nschedev_event event;\nschedev_error error;\n"
-           f"{block('README.md', 'c')}}}\n", "a\n")
+           f"{blocks('README.md', 'c')[0]}}}\n", "a\n")
     prints("readme.cc", cpp, "#include <scheduled_events_document.hpp>\n#include <iostream>\nint main() {\n"
-           f"const char *body = {body};\n{block('README.md', 'cpp')}}}\n", "a\n")
+           f"const char *body = {body};\n{blocks('README.md', 'cpp')[0]}}}\n", "a\n")
     return "as documented"
 
 
