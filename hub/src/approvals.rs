@@ -105,3 +105,45 @@ impl Approvals {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::sync::{Arc, Mutex};
+
+    use scheduled_events_test_support::TestServer;
+
+    use super::*;
+    use crate::azure::identity::Identity;
+    use crate::config::{Cloud, Identity as IdentityConfig, IdentityKind};
+
+    #[test]
+    fn machines_of_one_event_approve_it_with_one_request() {
+        let paths = Arc::<Mutex<Vec<String>>>::default();
+        let seen = paths.clone();
+        let server = TestServer::start(move |connection| {
+            let mut lines = BufReader::new(&**connection).lines().map_while(Result::ok);
+            while let Some(first) = lines.next() {
+                seen.lock().expect("no panic").push(first);
+                lines.by_ref().take_while(|line| !line.is_empty()).for_each(drop);
+                let _ = (&**connection).write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+            }
+        });
+        let identity = IdentityConfig { kind: IdentityKind::Emulator, client_id: None };
+        let identity = Identity::new(&identity, Cloud::Public).expect("an identity");
+        let arm = Arm::new(server.url().parse().expect("an address"), identity).expect("a client");
+        let set = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/web/providers/Microsoft.Compute\
+                   /virtualMachineScaleSets/front";
+        let id = "c7061bac-afdc-4513-b24b-aa5f13a16123";
+        let done = scheduled_events_fleet::cli::block_on(async {
+            let approvals = Approvals::new(arm);
+            let (upper_set, upper_id) = (set.to_uppercase(), id.to_uppercase());
+            let both = tokio::join!(approvals.approve(set, id), approvals.approve(&upper_set, &upper_id));
+            (both, approvals.sent.get())
+        });
+        let done = done.unwrap_or_else(|failure| panic!("{}", failure.message));
+        assert_eq!(done, ((Ok(()), Ok(())), 1));
+        let paths = paths.lock().expect("no panic");
+        assert!(paths.len() == 1 && paths[0].contains("/scheduledevents/c7061bac"), "{paths:?}");
+    }
+}
