@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use scheduled_events_fleet::cli::block_on;
@@ -17,20 +18,43 @@ use serde_json::Value;
 use crate::control::Control;
 use crate::fixture::{Hub, TestQueue, event_id, message, resource};
 
-#[test]
-fn the_hub_takes_part_in_a_fleets_gate_for_a_machine_without_an_agent() {
-    let (control, queue) = (Control::start(), TestQueue::start());
-    let folder = tempfile::TempDir::new().expect("a folder");
-    let registers = folder.path().join("registers");
+/// Writes the configuration of a fleet with the group `front`.
+fn fleet(folder: &Path) -> PathBuf {
+    let registers = folder.join("registers");
     fs::create_dir(&registers).expect("a folder");
-    let file = folder.path().join("fleet.toml");
     let group = "[[group]]\nname = \"front\"\nmachines = [\"front_*\"]\nmax_unavailable = 2\n";
     let text = format!(
         "engine = \"folder\"\nfolder = {{ path = \"{}\" }}\naudit = \"{}\"\nheartbeat = \"1s\"\nsilent_after = \"10s\"\n{group}",
         registers.display(),
-        folder.path().join("audit").display(),
+        folder.join("audit").display(),
     );
+    let file = folder.join("fleet.toml");
     fs::write(&file, text).expect("written");
+    file
+}
+
+/// Waits until `front_1` has given back its place and is a member of the fleet no more.
+fn await_leave(hub: &Hub, file: &Path) {
+    let is_member = || {
+        let read = block_on(async {
+            let engine = engine::open(&Config::load(file).expect("valid")).await.expect("an engine");
+            engine.read("machines/front_1").await
+        });
+        read.unwrap_or_else(|failure| panic!("{}", failure.message)).expect("an answer").is_some()
+    };
+    wait::until("the end of its membership", || {
+        std::thread::sleep(Duration::from_millis(200));
+        (!is_member()).then_some(())
+    });
+    let copies = || fs::read_dir(hub.path("state").join("gate")).expect("a folder").count();
+    wait::until("the end of its audit file", || (copies() == 0).then_some(()));
+}
+
+#[test]
+fn the_hub_takes_part_in_a_fleets_gate_for_a_machine_without_an_agent() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let file = fleet(folder.path());
     let more = format!("gate = \"{}\"\nagents = {{ machines = [\"front_0\"] }}", file.display());
     let mut hub = Hub::new(&control.url(), Some(&queue), &more);
     let (set, id) = (resource("virtualMachineScaleSets", "front"), event_id(1));
@@ -62,16 +86,28 @@ fn the_hub_takes_part_in_a_fleets_gate_for_a_machine_without_an_agent() {
     // After the recovery the place is given back, and the machine is a member no more.
     queue.send(&message(&set, &id, "Completed", &names));
     hub.await_record("the recovery", |record| record["record"] == "recover" && record["outcome"] == "done");
-    let is_member = || {
-        let read = block_on(async {
-            let engine = engine::open(&Config::load(&file).expect("valid")).await.expect("an engine");
-            engine.read("machines/front_1").await
-        });
-        read.unwrap_or_else(|failure| panic!("{}", failure.message)).expect("an answer").is_some()
+    await_leave(&hub, &file);
+}
+
+#[test]
+fn two_events_of_a_machine_pass_the_gate_side_by_side() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let file = fleet(folder.path());
+    let mut hub = Hub::new(&control.url(), Some(&queue), &format!("gate = \"{}\"", file.display()));
+    let (set, ids) = (resource("virtualMachineScaleSets", "front"), [event_id(1), event_id(2)]);
+    hub.start();
+    let send = |status: &str| {
+        queue.send(&Value::from(ids.each_ref().map(|id| message(&set, id, status, &["front_1"])).to_vec()));
     };
-    wait::until("the end of its membership", || {
-        std::thread::sleep(Duration::from_millis(200));
-        (!is_member()).then_some(())
-    });
-    assert_eq!(fs::read_dir(hub.path("state").join("gate")).expect("a folder").count(), 0);
+    send("Scheduled");
+    let is_approved = |record: &&Value| record["record"] == "approval" && record["status"] == 200;
+    let approved = || -> usize {
+        let ids = |record: Value| record["event_ids"].as_array().map_or(0, Vec::len);
+        hub.records().iter().filter(is_approved).cloned().map(ids).sum()
+    };
+    wait::until("both approvals", || (approved() == 2).then_some(()));
+    send("Completed");
+    hub.await_record("the recovery", |record| record["record"] == "recover" && record["outcome"] == "done");
+    await_leave(&hub, &file);
 }
