@@ -51,18 +51,28 @@ pub async fn run(config: Config) -> Result<(), String> {
     let (stop, mut stopped) = mpsc::channel(1);
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
+    let is_asked_to_stop = async {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
+    tokio::pin!(is_asked_to_stop);
     let mut supervisor = Supervisor::new();
     supervisor.show("waiting for its turn");
     tokio::select! {
         () = store.await_turn() => {}
         () = keep_alive(&supervisor) => {}
-        _ = terminate.recv() => return Ok(()),
-        _ = interrupt.recv() => return Ok(()),
+        () = &mut is_asked_to_stop => return Ok(()),
     }
     let kept = tokio::select! {
         kept = store.load() => kept.map_err(|why| format!("cannot read the states of machines: {why}"))?,
         why = store.hold() => return Err(why),
         () = keep_alive(&supervisor) => return Ok(()),
+        () = &mut is_asked_to_stop => {
+            store.release().await;
+            return Ok(());
+        }
     };
     let shared = Rc::new(Shared {
         pool: Pool::new(config.hooks.at_once),
@@ -95,8 +105,7 @@ pub async fn run(config: Config) -> Result<(), String> {
         () = supervise(&dispatch, &mut supervisor) => Ok(()),
         why = shared.store.hold() => Err(why),
         Some(why) = stopped.recv() => Err(why),
-        _ = terminate.recv() => Ok(()),
-        _ = interrupt.recv() => Ok(()),
+        () = &mut is_asked_to_stop => Ok(()),
     };
     notify_stopping();
     let machines: Vec<_> = shared.machines.borrow().values().cloned().collect();

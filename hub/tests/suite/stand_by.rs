@@ -126,3 +126,24 @@ fn a_hub_that_was_replaced_stops_before_it_acts() {
     let log = pair.hubs[0].read("log");
     assert!(log.contains("error: another hub has taken over") || log.contains("another hub may take over"), "{log}");
 }
+
+/// A register is a pipe, so that reading it hangs as a network's file system can.
+#[test]
+fn a_hub_that_still_reads_the_states_stays_the_one_that_works_and_can_be_stopped() {
+    let mut pair = Pair::new();
+    let folder = pair.shared.path().join("registers/hub/machines/x");
+    fs::create_dir_all(&folder).expect("a folder");
+    assert!(wait::output(std::process::Command::new("mkfifo").arg(folder.join(".1"))).status.success());
+    pair.hubs[0].start();
+    wait::until("the first hub", || pair.hubs[0].read("log").contains("this hub works").then_some(()));
+    pair.hubs[1].start();
+    wait::until("the second hub", || pair.hubs[1].read("log").contains("standing by").then_some(()));
+    std::thread::sleep(std::time::Duration::from_secs(5));
+    assert!(!pair.hubs[1].read("log").contains("this hub works"), "{}", pair.hubs[1].read("log"));
+    assert!(!pair.hubs[0].read("log").contains("running"), "{}", pair.hubs[0].read("log"));
+    let process = &mut pair.hubs[0].process.as_mut().expect("it runs").0;
+    let status = wait::output(std::process::Command::new("kill").args(["-TERM", &process.id().to_string()])).status;
+    assert!(status.success());
+    assert!(wait::ended(process).success());
+    wait::until("the take-over", || pair.hubs[1].read("log").contains("this hub works").then_some(()));
+}
