@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use reqwest::Method;
+use scheduled_events_fleet::log;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -154,9 +155,13 @@ impl Arm {
                 }
                 Err(error) => error,
             };
-            let may_pass = matches!(error.status(), None | Some(408 | 429 | 500..=599));
+            // Whoever cannot be reached is asked again by the caller, who knows what to do meanwhile.
+            let may_pass = matches!(error.status(), Some(408 | 429 | 500..=599));
             if attempt >= ATTEMPTS || !may_pass {
                 return Err(error);
+            }
+            if attempt == 1 {
+                log::printable(&format!("warning: cannot ask Resource Graph: {error}; this is tried again"));
             }
             sleep(error.pause().unwrap_or(wait)).await;
             wait *= 2;

@@ -25,6 +25,8 @@ pub(crate) struct World {
     pub(crate) queries: Vec<String>,
     /// How the next requests are refused: the status, one more header, and the body.
     pub(crate) refusals: Vec<(u16, &'static str, Value)>,
+    /// The status with which all queries are refused.
+    pub(crate) queries_refused: Option<u16>,
 }
 
 impl Control {
@@ -82,7 +84,11 @@ fn answer(world: &mut World, path: &str, body: Value, has_token: bool) -> (u16, 
         let header = if header.is_empty() { String::new() } else { format!("{header}\r\n") };
         return (status, header, body);
     }
-    if path.starts_with("/providers/Microsoft.ResourceGraph/resources?api-version=2024-04-01") {
+    let is_query = path.starts_with("/providers/Microsoft.ResourceGraph/resources?api-version=2024-04-01");
+    if let Some(status) = world.queries_refused.filter(|_| is_query) {
+        return (status, String::new(), json!({}));
+    }
+    if is_query {
         let query = body["query"].as_str().unwrap_or_default().to_owned();
         let is_open = |row: &&Value| {
             let status = row["properties"]["EventStatus"].as_str().unwrap_or_default();

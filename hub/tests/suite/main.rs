@@ -8,6 +8,7 @@ mod gate;
 mod hostile;
 mod operator;
 mod restart;
+mod rows;
 mod scale;
 mod stand_by;
 mod story;

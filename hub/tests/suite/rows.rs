@@ -1,0 +1,21 @@
+//! Resource Graph as it can be: refused, in part, and with rows that nobody expects.
+
+use std::time::{Duration, Instant};
+
+use scheduled_events_test_support::wait;
+
+use crate::control::Control;
+use crate::fixture::Hub;
+
+#[test]
+fn a_refusal_is_logged_at_once() {
+    let control = Control::start();
+    control.with(|world| world.queries_refused = Some(503));
+    for management in ["http://127.0.0.1:1", &control.url()] {
+        let mut hub = Hub::new(management, None, "");
+        let begin = Instant::now();
+        hub.start();
+        wait::until("a warning", || hub.read("log").contains("cannot ask Resource Graph").then_some(()));
+        assert!(begin.elapsed() < Duration::from_secs(10), "{:?}: {}", begin.elapsed(), hub.read("log"));
+    }
+}
