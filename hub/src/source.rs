@@ -161,27 +161,27 @@ pub async fn reconcile(arm: &Arm, dispatch: &Rc<Dispatch>) -> Result<(), ArmErro
         }
         dispatch.set_agents(agents);
     }
-    let mut seen = HashSet::new();
-    for page in arm.query(subscriptions, &Events::Open.query()).await? {
-        seen.extend(pass_on(dispatch, &page).await?);
-    }
+    let seen = ask_about(arm, dispatch, Events::Open).await?;
     let mut missing = dispatch.open_events();
     missing.retain(|key| !seen.contains(key) && is_guid(key));
     for ids in missing.chunks(NAMED_MAX) {
-        for page in arm.query(subscriptions, &Events::Named(ids).query()).await? {
-            pass_on(dispatch, &page).await?;
-        }
+        ask_about(arm, dispatch, Events::Named(ids)).await?;
     }
     Ok(())
 }
 
-/// Passes a page of rows on. Returns the keys of their events.
-async fn pass_on(dispatch: &Rc<Dispatch>, page: &str) -> Result<Vec<String>, ArmError> {
-    let notices = notice::read(page.as_bytes());
-    let notices = notices.map_err(|why| ArmError::NotSent(format!("Resource Graph answers with a row that {why}")))?;
-    let keys = notices.notices.iter().map(|notice| notice.key.clone()).collect();
-    dispatch.pass_on(notices).await;
-    Ok(keys)
+/// Asks about events, and passes on the rows of all pages that were read. Returns the keys of their events.
+async fn ask_about(arm: &Arm, dispatch: &Rc<Dispatch>, events: Events<'_>) -> Result<HashSet<String>, ArmError> {
+    let (mut pages, mut keys) = (Vec::new(), HashSet::new());
+    let asked = arm.query_into(&mut pages, &dispatch.shared.config.subscriptions, &events.query()).await;
+    for page in pages {
+        let notices = notice::read(page.as_bytes());
+        let notices =
+            notices.map_err(|why| ArmError::NotSent(format!("Resource Graph answers with a row that {why}")))?;
+        keys.extend(notices.notices.iter().map(|notice| notice.key.clone()));
+        dispatch.pass_on(notices).await;
+    }
+    asked.map(|()| keys)
 }
 
 /// What fails again and again is logged once, and tried after longer and longer pauses.

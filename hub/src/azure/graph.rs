@@ -123,6 +123,19 @@ impl Arm {
     /// The service refuses, or answers with something else than rows.
     pub async fn query(&self, subscriptions: &[String], query: &str) -> Result<Vec<String>, ArmError> {
         let mut pages = Vec::new();
+        self.query_into(&mut pages, subscriptions, query).await.map(|()| pages)
+    }
+
+    /// The same, and adds the pages to `pages`: those before an error, too.
+    ///
+    /// # Errors
+    /// The service refuses, or answers with something else than rows.
+    pub async fn query_into(
+        &self,
+        pages: &mut Vec<String>,
+        subscriptions: &[String],
+        query: &str,
+    ) -> Result<(), ArmError> {
         for subscriptions in subscriptions.chunks(SUBSCRIPTIONS_MAX) {
             let mut skip_token: Option<String> = None;
             for page in 1.. {
@@ -141,7 +154,7 @@ impl Arm {
                 }
             }
         }
-        Ok(pages)
+        Ok(())
     }
 
     async fn page(&self, body: &[u8]) -> Result<Page, ArmError> {

@@ -27,6 +27,8 @@ pub(crate) struct World {
     pub(crate) refusals: Vec<(u16, &'static str, Value)>,
     /// The status with which all queries are refused.
     pub(crate) queries_refused: Option<u16>,
+    /// Whether each page has one row, and all but the first are refused.
+    pub(crate) later_pages_refused: bool,
 }
 
 impl Control {
@@ -94,8 +96,15 @@ fn answer(world: &mut World, path: &str, body: Value, has_token: bool) -> (u16, 
             let status = row["properties"]["EventStatus"].as_str().unwrap_or_default();
             !query.contains("EventStatus in~") || ["Scheduled", "Started"].contains(&status)
         };
-        let data: Vec<_> = world.rows.iter().filter(is_open).cloned().collect();
+        let mut data: Vec<_> = world.rows.iter().filter(is_open).cloned().collect();
         world.queries.push(query);
+        if world.later_pages_refused {
+            if body["options"]["$skipToken"].is_string() {
+                return (400, String::new(), json!({"error": {"code": "BadRequest", "message": "no such page"}}));
+            }
+            data.truncate(1);
+            return (200, String::new(), json!({"data": data, "$skipToken": "next"}));
+        }
         return (200, String::new(), json!({"totalRecords": data.len(), "count": data.len(), "data": data}));
     }
     world.approvals.push((path.to_owned(), body));

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use scheduled_events_test_support::wait;
 
 use crate::control::Control;
-use crate::fixture::Hub;
+use crate::fixture::{Hub, event_id, resource, row};
 
 #[test]
 fn a_refusal_is_logged_at_once() {
@@ -18,4 +18,20 @@ fn a_refusal_is_logged_at_once() {
         wait::until("a warning", || hub.read("log").contains("cannot ask Resource Graph").then_some(()));
         assert!(begin.elapsed() < Duration::from_secs(10), "{:?}: {}", begin.elapsed(), hub.read("log"));
     }
+}
+
+#[test]
+fn the_pages_before_one_that_is_refused_count() {
+    let control = Control::start();
+    let mut hub = Hub::new(&control.url(), None, "");
+    let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
+    control.with(|world| {
+        world.rows = vec![
+            row(&machine, &id, "Scheduled", &["db"]),
+            row(&resource("virtualMachines", "web"), &event_id(2), "Scheduled", &["web"]),
+        ];
+        world.later_pages_refused = true;
+    });
+    hub.start();
+    hub.await_hook(&format!("prepare-db-{id}"));
 }
