@@ -82,7 +82,7 @@ impl Notices {
         let message: Rc<str> = message.into();
         let places = Places::of(&message);
         for notification in &notifications {
-            match Notice::new(&notification, &message, &places) {
+            match Notice::new(&notification, &message, &places, &mut self.problems) {
                 Ok(notice) => self.notices.push(notice),
                 Err(why) => self.problems.push(why),
             }
@@ -92,7 +92,12 @@ impl Notices {
 }
 
 impl Notice {
-    fn new(notification: &Notification<'_>, message: &Rc<str>, places: &Places) -> Result<Self, String> {
+    fn new(
+        notification: &Notification<'_>,
+        message: &Rc<str>,
+        places: &Places,
+        problems: &mut Vec<String>,
+    ) -> Result<Self, String> {
         let event = EventRecord::new(notification.event(), VmNames::UNKNOWN);
         let problem = |why: &dyn std::fmt::Display| {
             format!("event {} of {:?}: {why}", event.event_id, notification.resource_id().to_string())
@@ -100,8 +105,11 @@ impl Notice {
         let resource = notification.resource().map_err(|why| problem(&why))?;
         let mut machines = Vec::new();
         for machine in notification.machines().map_err(|why| problem(&why))? {
-            let machine = machine.map_err(|why| problem(&why))?;
-            machines.push((machine.to_string(), machine.name().to_string()));
+            match machine {
+                Ok(machine) => machines.push((machine.to_string(), machine.name().to_string())),
+                // The others are followed. The event is not approved, since this one is never ready.
+                Err(why) => problems.push(problem(&why)),
+            }
         }
         Ok(Self {
             message: message.clone(),

@@ -35,3 +35,15 @@ fn the_pages_before_one_that_is_refused_count() {
     hub.start();
     hub.await_hook(&format!("prepare-db-{id}"));
 }
+
+#[test]
+fn a_name_that_no_machine_can_have_does_not_hide_the_other_machines_of_its_event() {
+    let control = Control::start();
+    let mut hub = Hub::new(&control.url(), None, "");
+    let (set, id) = (resource("virtualMachineScaleSets", "front"), event_id(1));
+    control.with(|world| world.rows = vec![row(&set, &id, "Scheduled", &["no name", "front_0"])]);
+    hub.start();
+    hub.await_hook(&format!("prepare-front_0-{id}"));
+    hub.await_record("the gate", |record| record["record"] == "gate" && record["outcome"] == "closed");
+    assert!(control.with(|world| world.approvals.is_empty()), "nobody knows whether the other one is ready");
+}
