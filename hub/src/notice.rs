@@ -142,6 +142,9 @@ pub fn with_notification<T>(message: &str, key: &str, work: impl FnOnce(&Notific
     notifications.iter().find(is_it).map(|notification| work(&notification))
 }
 
+/// No name of a region or a zone is longer than so many bytes.
+const PLACE_MAX: usize = 100;
+
 /// Where the machines of a message are.
 #[derive(Debug, Default)]
 struct Places {
@@ -163,7 +166,9 @@ impl Places {
         if let Some(info) = data.get_mut("resourceInfo") {
             (location, zones) = (info["location"].take(), info["zones"].take());
         }
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        // Hooks get it as a variable, and one that is too long or has a zero byte would keep them from starting.
+        let is_place = |text: &&str| text.len() <= PLACE_MAX && !text.contains(char::is_control);
+        let text = |value: &Value| value.as_str().filter(is_place).unwrap_or_default().to_owned();
         Self { location: text(&location), zone: text(zones.get(0).unwrap_or(&zones)) }
     }
 }

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use scheduled_events_test_support::wait;
+use serde_json::json;
 
 use crate::control::Control;
 use crate::fixture::{Hub, event_id, resource, row};
@@ -46,4 +47,22 @@ fn a_name_that_no_machine_can_have_does_not_hide_the_other_machines_of_its_event
     hub.await_hook(&format!("prepare-front_0-{id}"));
     hub.await_record("the gate", |record| record["record"] == "gate" && record["outcome"] == "closed");
     assert!(control.with(|world| world.approvals.is_empty()), "nobody knows whether the other one is ready");
+}
+
+#[test]
+fn a_place_that_no_variable_can_hold_is_left_out() {
+    let control = Control::start();
+    let mut hub = Hub::new(&control.url(), None, "");
+    let ids = [event_id(1), event_id(2)];
+    let of = |name: &str, id: &str, location: &str| {
+        let mut row = row(&resource("virtualMachines", name), id, "Scheduled", &[name]);
+        row["location"] = json!(location);
+        row
+    };
+    control.with(|world| {
+        world.rows = vec![of("zero", &ids[0], "west\0europe"), of("long", &ids[1], &"x".repeat(200_000))];
+    });
+    hub.start();
+    hub.await_hook(&format!("prepare-zero-{}", ids[0]));
+    hub.await_hook(&format!("prepare-long-{}", ids[1]));
 }
