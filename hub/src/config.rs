@@ -101,7 +101,7 @@ pub struct Hooks {
     /// Puts it back.
     #[serde(default, deserialize_with = "command")]
     pub recover: Option<CommandLine>,
-    /// How many commands run side by side.
+    /// How many preparations run side by side, and how many recoveries.
     #[serde(default = "default_at_once", deserialize_with = "at_once")]
     pub at_once: u32,
     /// How long a preparation may run; without it, until the event starts, or 15 minutes if that is unknown.

@@ -285,6 +285,7 @@ mod tests {
                 approvals: Approvals::new(arm),
                 pool: Pool::new(1),
                 reserve: Pool::new(1),
+                recoveries: Pool::new(1),
                 gates: Gates::new(&config, &journal).expect("a gate"),
                 metrics: Metrics::default(),
                 clock: Clock::start(),

@@ -26,8 +26,8 @@ impl Pool {
         Rc::new(Self { free: Cell::new(at_once), waiting: RefCell::default(), next: Cell::new(0) })
     }
 
-    /// Waits for the permission to run a command. `due` is when its event starts; without it, all that have one go first.
-    pub async fn enter(self: &Rc<Self>, due: Option<UnixSeconds>) -> Permit {
+    /// Waits for the permission to run a command. `due` is when its event starts.
+    pub async fn enter(self: &Rc<Self>, due: UnixSeconds) -> Permit {
         let free = self.free.get();
         if free > 0 {
             self.free.set(free - 1);
@@ -35,7 +35,7 @@ impl Pool {
         }
         let (sender, permit) = oneshot::channel();
         let number = self.next.replace(self.next.get() + 1);
-        self.waiting.borrow_mut().insert((due.map_or(i64::MAX, |due| due.0), number), sender);
+        self.waiting.borrow_mut().insert((due.0, number), sender);
         // A sender is dropped with the pool only, which this call keeps.
         permit.await.unwrap_or_else(|_| Permit(Some(self.clone())))
     }
@@ -73,16 +73,16 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         tokio::task::LocalSet::new().block_on(&runtime, async {
             let pool = Pool::new(1);
-            let first = pool.enter(None).await;
+            let first = pool.enter(UnixSeconds(0)).await;
             let order = Rc::new(RefCell::new(Vec::new()));
-            let wait = |due: Option<i64>| {
+            let wait = |due: i64| {
                 let (pool, order) = (pool.clone(), order.clone());
                 tokio::task::spawn_local(async move {
-                    let _permit = pool.enter(due.map(UnixSeconds)).await;
+                    let _permit = pool.enter(UnixSeconds(due)).await;
                     order.borrow_mut().push(due);
                 })
             };
-            let waits = [wait(None), wait(Some(300)), wait(Some(30)), wait(Some(20))];
+            let waits = [wait(900), wait(300), wait(30), wait(20)];
             tokio::task::yield_now().await;
             assert_eq!(pool.waiting(), 4);
             waits[3].abort();
@@ -91,7 +91,7 @@ mod tests {
             for wait in waits {
                 let _ = wait.await;
             }
-            assert_eq!(*order.borrow(), [Some(30), Some(300), None]);
+            assert_eq!(*order.borrow(), [30, 300, 900]);
             assert_eq!((pool.free.get(), pool.waiting()), (1, 0));
         });
     }

@@ -77,6 +77,7 @@ pub async fn run(config: Config) -> Result<(), String> {
     let shared = Rc::new(Shared {
         pool: Pool::new(config.hooks.at_once),
         reserve: Pool::new(config.hooks.at_once),
+        recoveries: Pool::new(config.hooks.at_once),
         approvals: Approvals::new(arm.clone()),
         gates: Gates::new(&config, &journal)?,
         metrics: Metrics::default(),
@@ -140,7 +141,7 @@ async fn supervise(dispatch: &Rc<Dispatch>, supervisor: &mut Supervisor) {
         let gauges = Gauges {
             machines: shared.machines.borrow().len(),
             events: dispatch.open_events().len(),
-            waiting: shared.pool.waiting(),
+            waiting: shared.pool.waiting() + shared.recoveries.waiting(),
             lost: shared.journal.lost(),
             requests: shared.approvals.sent.get(),
             reconciled: dispatch.reconciled_at.get(),

@@ -29,10 +29,12 @@ pub struct Shared {
     pub journal: Rc<Journal>,
     /// Where approvals are sent.
     pub approvals: Rc<Approvals>,
-    /// How many commands run.
+    /// How many preparations run.
     pub pool: Rc<Pool>,
     /// As many more may run for events that start soon.
     pub reserve: Rc<Pool>,
+    /// How many recoveries run. They wait for no preparation: one that hangs ends with its event, which can be days later.
+    pub recoveries: Rc<Pool>,
     /// Who waits for whom.
     pub gates: Rc<Gates>,
     /// What is counted.

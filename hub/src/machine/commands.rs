@@ -1,7 +1,6 @@
 //! What runs for a machine: its commands, those that wait for their turn, and its questions to the gate.
 
 use std::collections::HashMap;
-use std::future::pending;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -92,20 +91,21 @@ impl Commands {
 
     /// Waits for the command's turn, which is reported.
     pub(super) fn start(&mut self, hook: Hook, attempt: u32) {
-        // A recovery waits for all preparations that wait.
-        let first = hook.events.first().and_then(|event| event.not_before);
-        let due = if hook.kind == Kind::Recover { None } else { Some(first.unwrap_or(UnixSeconds(0))) };
-        let (shared, sender) = (self.shared.clone(), self.sender.clone());
+        let due = hook.events.first().and_then(|event| event.not_before).unwrap_or(UnixSeconds(0));
+        let (shared, sender, kind) = (self.shared.clone(), self.sender.clone(), hook.kind);
         let now = shared.clock.time_of_day().seconds();
         let task = tokio::task::spawn_local(async move {
             let soon = async {
-                let Some(due) = due else { return pending().await };
                 sleep(Duration::from_secs(u64::try_from(due.since(now)).unwrap_or(0)).saturating_sub(SOON)).await;
-                shared.reserve.enter(Some(due)).await
+                shared.reserve.enter(due).await
             };
-            let permit = tokio::select! {
-                permit = shared.pool.enter(due) => permit,
-                permit = soon => permit,
+            let permit = if kind == Kind::Recover {
+                shared.recoveries.enter(due).await
+            } else {
+                tokio::select! {
+                    permit = shared.pool.enter(due) => permit,
+                    permit = soon => permit,
+                }
             };
             let _ = sender.send(Message::Permit { attempt, permit });
         });

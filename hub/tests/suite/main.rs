@@ -1,6 +1,7 @@
 //! The hub as it runs: the process, a real Azurite as its queue, and Azure's control plane as an emulator.
 
 mod agents;
+mod commands;
 mod control;
 mod emulator;
 mod fixture;
