@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use scheduled_events::hooks::CommandEvent;
+use scheduled_events::hooks::CommandOutcome;
 use scheduled_events_core::{Arrival, GateAnswer};
 use tokio::sync::mpsc;
 
@@ -28,12 +28,12 @@ pub enum Message {
         /// Dropped when the command has ended.
         permit: Permit,
     },
-    /// A command did something.
-    Command {
+    /// A command has ended.
+    Ended {
         /// Its attempt.
         attempt: u32,
-        /// What it did.
-        event: CommandEvent,
+        /// How.
+        ended: CommandOutcome,
     },
     /// The gate answered.
     Gate {

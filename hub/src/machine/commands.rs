@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use scheduled_events::hooks::{CommandEvent, CommandLine, CommandOutcome, RunningCommand, log_refused};
+use scheduled_events::hooks::{CommandEvent, CommandLine, RunningCommand, log_refused};
 use scheduled_events::record::EventRecord;
 use scheduled_events_core::record::Printable;
 use scheduled_events_core::{GatePhase, UnixSeconds};
 use scheduled_events_fleet::log;
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
@@ -20,6 +20,9 @@ use crate::store::MachineFacts;
 
 /// A command whose event starts so soon runs beside those that take long for later ones.
 const SOON: Duration = Duration::from_secs(5 * 60);
+
+/// So many lines of a command wait for the log.
+const LINES_MAX: usize = 1024;
 
 /// What runs for a machine, by attempt.
 pub(super) struct Commands {
@@ -137,39 +140,41 @@ impl Commands {
         }
         let deadline = hook.deadline.and_then(|time| Instant::now().checked_add(time));
         // It reports from threads of its own.
-        let (reports, mut reported) = mpsc::unbounded_channel();
-        let sender = self.sender.clone();
+        let (reports, mut reported) = mpsc::channel(LINES_MAX);
+        let (sender, label) = (self.sender.clone(), format!("{} {name}", hook.kind.word()));
         tokio::task::spawn_local(async move {
+            let diagnose = |severity: &str, text: &str| log::printable(&format!("{severity}: {text}"));
             while let Some(event) = reported.recv().await {
-                let _ = sender.send(Message::Command { attempt, event });
+                match event {
+                    CommandEvent::Line(line) => log::printable(&format!("{label}: {line}")),
+                    CommandEvent::Refused(why) => log_refused(&label, &why, diagnose),
+                    CommandEvent::Ended(ended) => {
+                        ended.log(&label, diagnose);
+                        let _ = sender.send(Message::Ended { attempt, ended });
+                    }
+                }
             }
         });
-        let on_event = move |event| drop(reports.send(event));
+        let on_event = move |event| {
+            // What prints faster than the log takes it waits. This thread would report a command that cannot be started, and nothing
+            // precedes that.
+            if let Err(TrySendError::Full(event)) = reports.try_send(event) {
+                let _ = reports.blocking_send(event);
+            }
+        };
         let command = command.start_with_members(event, &members, &variables, deadline, on_event);
         self.running.insert(attempt, Running::Command { hook, command, _permit: permit });
     }
 
-    /// Logs what a command did. Returns it once it has ended.
-    pub(super) fn on_event(
-        &mut self,
-        attempt: u32,
-        event: CommandEvent,
-        facts: &MachineFacts,
-    ) -> Option<(Hook, CommandOutcome)> {
-        let Some(Running::Command { hook, .. }) = self.running.get(&attempt) else { return None };
-        let label = format!("{} {}", hook.kind.word(), facts.name);
-        let diagnose = |severity: &str, text: &str| log::printable(&format!("{severity}: {text}"));
-        match event {
-            CommandEvent::Line(line) => log::printable(&format!("{label}: {line}")),
-            CommandEvent::Refused(why) => log_refused(&label, &why, diagnose),
-            CommandEvent::Ended(ended) => {
-                ended.log(&label, diagnose);
-                if let Some(Running::Command { hook, .. }) = self.running.remove(&attempt) {
-                    return Some((hook, ended));
-                }
+    /// The command that has ended.
+    pub(super) fn ended(&mut self, attempt: u32) -> Option<Hook> {
+        match self.running.remove(&attempt)? {
+            Running::Command { hook, .. } => Some(hook),
+            other => {
+                self.running.insert(attempt, other);
+                None
             }
         }
-        None
     }
 
     /// Asks the gate, whose answer is reported.

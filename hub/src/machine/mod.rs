@@ -270,8 +270,8 @@ impl Machine {
                 self.pending.extend(done);
             }
             Message::Permit { attempt, permit } => self.commands.on_permit(attempt, permit, &self.facts),
-            Message::Command { attempt, event } => {
-                if let Some((hook, ended)) = self.commands.on_event(attempt, event, &self.facts) {
+            Message::Ended { attempt, ended } => {
+                if let Some(hook) = self.commands.ended(attempt) {
                     self.ended(attempt, &hook, &ended, now).await?;
                 }
             }

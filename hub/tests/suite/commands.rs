@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use scheduled_events_test_support::wait;
+
 use crate::control::Control;
 use crate::fixture::{Hub, TestQueue, event_id, message, resource};
 
@@ -23,4 +25,22 @@ fn a_machine_is_put_back_although_the_preparation_of_another_one_hangs() {
     });
     queue.send(&message(&machine, &id, "Completed", &["db"]));
     hub.await_hook(&format!("recover-db-{id}"));
+}
+
+#[test]
+fn a_command_that_prints_without_end_costs_no_memory_and_holds_up_nobody() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let mut hub = Hub::new(&control.url(), Some(&queue), "");
+    hub.prepare_with("test $SCHEDULED_EVENTS_MACHINE = db || exec yes\n");
+    hub.start();
+    queue.send(&message(&resource("virtualMachines", "loud"), &event_id(1), "Scheduled", &["loud"]));
+    let log = || fs::metadata(hub.path("log")).map_or(0, |file| file.len());
+    wait::until("its output", || (log() > 10_000_000).then_some(()));
+    queue.send(&message(&resource("virtualMachines", "db"), &event_id(2), "Scheduled", &["db"]));
+    hub.await_record("the approval", |record| record["record"] == "approval" && record["status"] == 200);
+    let process = hub.process.as_ref().expect("it runs").0.id();
+    let status = fs::read_to_string(format!("/proc/{process}/status")).expect("its status");
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse().ok());
+    let peak: u64 = peak.expect("a size");
+    assert!(peak < 200_000, "{peak} KiB");
 }
