@@ -2,7 +2,7 @@
 //!
 //! It knows how far each event is, so that a late notice changes nothing, and which events are over, so that no late notice wakes one.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 
@@ -29,8 +29,6 @@ pub struct Dispatch {
     tagged: RefCell<Option<HashSet<String>>>,
     /// Reports why the hub must stop.
     stop: mpsc::Sender<String>,
-    /// When Resource Graph answered last, in seconds since 1970.
-    pub reconciled_at: Cell<i64>,
 }
 
 /// How far each event is, by its key.
@@ -76,7 +74,7 @@ impl Dispatch {
     /// Passes notices on to machines, which it starts. A reason to stop is sent to `stop`.
     pub fn new(shared: Rc<Shared>, stop: mpsc::Sender<String>) -> Rc<Self> {
         let (orders, tagged) = (RefCell::default(), RefCell::default());
-        Rc::new(Self { shared, orders, tagged, stop, reconciled_at: Cell::default() })
+        Rc::new(Self { shared, orders, tagged, stop })
     }
 
     /// Starts the machines that an earlier process has kept. One that cannot be read is logged and left as it is.
@@ -228,12 +226,13 @@ impl Dispatch {
 
     /// Resource Graph has answered.
     pub fn reconciled(&self) {
-        self.reconciled_at.set(self.shared.clock.time_of_day().seconds().0);
+        self.shared.reconciled_at.set(self.shared.clock.time_of_day().seconds().0);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::time::Duration;
 
     use scheduled_events::clock::Clock;
@@ -289,6 +288,7 @@ mod tests {
                 gates: Gates::new(&config, &journal).expect("a gate"),
                 metrics: Metrics::default(),
                 clock: Clock::start(),
+                reconciled_at: Cell::default(),
                 machines: RefCell::default(),
                 journal,
                 config,

@@ -82,6 +82,7 @@ pub async fn run(config: Config) -> Result<(), String> {
         gates: Gates::new(&config, &journal)?,
         metrics: Metrics::default(),
         clock: Clock::start(),
+        reconciled_at: Cell::default(),
         machines: std::cell::RefCell::default(),
         policy,
         store,
@@ -144,7 +145,7 @@ async fn supervise(dispatch: &Rc<Dispatch>, supervisor: &mut Supervisor) {
             waiting: shared.pool.waiting() + shared.recoveries.waiting(),
             lost: shared.journal.lost(),
             requests: shared.approvals.sent.get(),
-            reconciled: dispatch.reconciled_at.get(),
+            reconciled: shared.reconciled_at.get(),
         };
         supervisor.show(&format!("{} events, {} machines", gauges.events, gauges.machines));
         // The loop runs on the thread of everything else: that it comes round shows that nothing hangs.

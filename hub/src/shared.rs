@@ -1,6 +1,6 @@
 //! What all machines share.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -41,6 +41,8 @@ pub struct Shared {
     pub metrics: Metrics,
     /// The time.
     pub clock: Clock,
+    /// When Resource Graph answered last, in seconds since 1970; 0 before the first answer.
+    pub reconciled_at: Cell<i64>,
     /// The machines that are followed, by their ids in lower case.
     pub machines: RefCell<HashMap<String, UnboundedSender<Message>>>,
 }

@@ -63,6 +63,8 @@ struct Known {
     event: EventRecord,
     resource_id: String,
     order: EventOrder,
+    /// Whether an earlier process has seen it, and this one has not yet.
+    is_restored: bool,
 }
 
 impl Machine {
@@ -113,7 +115,8 @@ impl Machine {
                 EventRecord::new(notification.event(), VmNames::new(&[&machine.facts.name]))
             });
             if let Some(event) = event {
-                machine.events.insert(key, Known { message: message.into(), event, resource_id, order });
+                let message = message.into();
+                machine.events.insert(key, Known { message, event, resource_id, order, is_restored: true });
             } else {
                 log::printable(&format!("error: a message that is kept does not name its event {key}"));
             }
@@ -123,7 +126,7 @@ impl Machine {
         Ok((machine, sender))
     }
 
-    /// Shows the session the events that are known. As after each start: nothing is approved before its event was seen.
+    /// Shows the session the events that are known, as after each start.
     fn show_events(&mut self) {
         let now = self.set_time();
         for (key, known) in &self.events {
@@ -241,7 +244,11 @@ impl Machine {
                 }
                 Step::Gate { event, phase, attempt } => {
                     let event = event_of(&self.events, event);
-                    self.commands.ask(phase, event, attempt, &self.facts);
+                    if phase == GatePhase::Approve && self.may_have_changed(&event) {
+                        let _ = self.session.gate_answered(attempt, GateAnswer::Closed, now);
+                    } else {
+                        self.commands.ask(phase, event, attempt, &self.facts);
+                    }
                 }
                 Step::Cancel { attempt } => match self.commands.cancel(attempt) {
                     Some(Cancelled::Hook(hook)) => {
@@ -260,6 +267,13 @@ impl Machine {
                 }
             }
         }
+    }
+
+    /// Whether the event may be another one by now: it was seen before the start, and Resource Graph has not answered since. To prepare
+    /// for it does no harm.
+    fn may_have_changed(&self, event: &EventRecord) -> bool {
+        let known = self.events.get(&event_key(&event.event_id));
+        self.shared.reconciled_at.get() == 0 && known.is_none_or(|known| known.is_restored)
     }
 
     async fn on_message(&mut self, message: Message) -> Result<(), StoreError> {
@@ -303,7 +317,8 @@ impl Machine {
         match outcome {
             NotificationOutcome::Applied => {
                 let (message, resource_id) = (notice.message.clone(), notice.resource_id.clone());
-                self.events.insert(notice.key.clone(), Known { message, event, resource_id, order });
+                let known = Known { message, event, resource_id, order, is_restored: false };
+                self.events.insert(notice.key.clone(), known);
             }
             NotificationOutcome::Ignored => {}
             NotificationOutcome::Untracked => log::printable(&format!(

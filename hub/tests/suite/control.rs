@@ -25,8 +25,11 @@ pub(crate) struct World {
     pub(crate) queries: Vec<String>,
     /// How the next requests are refused: the status, one more header, and the body.
     pub(crate) refusals: Vec<(u16, &'static str, Value)>,
-    /// The status with which all queries are refused.
+    /// The status with which all approvals are refused.
+    pub(crate) approvals_refused: Option<u16>,
+    /// The status with which all queries are refused, and how many were.
     pub(crate) queries_refused: Option<u16>,
+    pub(crate) refused_queries: usize,
     /// Whether each page has one row, and all but the first are refused.
     pub(crate) later_pages_refused: bool,
 }
@@ -87,7 +90,9 @@ fn answer(world: &mut World, path: &str, body: Value, has_token: bool) -> (u16, 
         return (status, header, body);
     }
     let is_query = path.starts_with("/providers/Microsoft.ResourceGraph/resources?api-version=2024-04-01");
-    if let Some(status) = world.queries_refused.filter(|_| is_query) {
+    let refused = if is_query { world.queries_refused } else { world.approvals_refused };
+    if let Some(status) = refused {
+        world.refused_queries += usize::from(is_query);
         return (status, String::new(), json!({}));
     }
     if is_query {

@@ -122,3 +122,33 @@ fn a_machine_that_has_an_agent_by_now_is_left_to_it() {
     hub.await_record("the start", |record| record["change"] == "started");
     assert_eq!(control.with(|world| world.approvals.len()), 0);
 }
+
+/// While the hub does not run, an event that a machine is ready for may become another one.
+#[test]
+fn an_event_of_an_earlier_run_is_not_approved_before_it_is_seen_again() {
+    let control = Control::start();
+    let mut hub = Hub::new(&control.url(), None, "reconcile = \"1s\"");
+    let (set, id) = (resource("virtualMachineScaleSets", "front"), event_id(1));
+    hub.prepare_with("test $SCHEDULED_EVENTS_MACHINE = front_0\n");
+    control.with(|world| {
+        world.rows = vec![row(&set, &id, "Scheduled", &["front_0"])];
+        world.approvals_refused = Some(503);
+    });
+    hub.start();
+    hub.await_record("a refusal", |record| record["record"] == "approval" && record["status"] == 503);
+    hub.kill();
+    control.with(|world| {
+        world.rows = vec![row(&set, &id, "Scheduled", &["front_0", "front_1"])];
+        (world.approvals_refused, world.queries_refused) = (None, Some(503));
+    });
+    hub.start();
+    let approvals = || control.with(|world| world.approvals.len());
+    wait::until("two queries", || (control.with(|world| world.refused_queries) >= 2).then_some(()));
+    assert_eq!(approvals(), 0, "nobody knows what the event is");
+    control.with(|world| world.queries_refused = None);
+    hub.await_record("the other machine", |record| record["record"] == "prepare" && record["outcome"] == "failed");
+    assert_eq!(approvals(), 0, "the other machine is not ready");
+    // As it was before.
+    control.with(|world| world.rows = vec![row(&set, &id, "Scheduled", &["front_0"])]);
+    hub.await_record("the approval", |record| record["record"] == "approval" && record["status"] == 200);
+}
