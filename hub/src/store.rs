@@ -285,13 +285,18 @@ impl Store {
             return Ok(());
         }
         let key = key(&saved.machine.resource_id);
+        let mut shortened = None;
         loop {
-            match self.request(store::swap(&*self.engine, &key, entry.revision.as_ref(), &saved)).await {
+            let kept = shortened.as_ref().unwrap_or(&saved);
+            match self.request(store::swap(&*self.engine, &key, entry.revision.as_ref(), kept)).await {
                 Ok(Swap::Done(revision)) => {
                     *entry = Entry { revision: Some(revision), saved: Some(saved), is_uncertain: false };
                     return Ok(());
                 }
                 Ok(Swap::Conflict) => self.adopt(entry, &key).await?,
+                Err(_) if store::encode(&key, kept).is_err() && shortened.is_none() => {
+                    shortened = Some(shorten(&key, saved.clone()));
+                }
                 Err(why) => {
                     entry.is_uncertain = true;
                     log::printable(&format!("error: cannot keep the state of a machine: {why}"));
@@ -384,6 +389,17 @@ async fn engine_of(config: &Config) -> Result<Box<dyn Engine>, String> {
     }
 }
 
+/// Leaves out the longest messages until a register can hold the rest. After a restart, Resource Graph says again what the event is.
+fn shorten(key: &str, mut saved: Saved) -> Saved {
+    while store::encode(key, &saved).is_err()
+        && let Some(longest) = saved.events.iter_mut().max_by_key(|event| event.message.len())
+        && !longest.message.is_empty()
+    {
+        longest.message.clear();
+    }
+    saved
+}
+
 /// The key of a machine's register. ARM compares ids without case.
 fn key(resource_id: &str) -> String {
     let digest = Sha256::digest(resource_id.to_ascii_lowercase());
@@ -437,6 +453,28 @@ pub(crate) mod tests {
             assert_eq!(first.remove(&mut entry, "/a").await, Err(StoreError::Taken));
             second.remove(&mut taken, "/a").await.expect("removed");
             assert!(second.load().await.expect("an answer").is_empty());
+        });
+    }
+
+    #[test]
+    fn a_message_that_is_too_long_for_a_register_is_left_out_of_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        block_on(async {
+            let store = open(folder.path());
+            let event = |key: &str, length| SavedEvent {
+                key: key.into(),
+                message: "x".repeat(length),
+                resource_id: "/r".into(),
+                order: EventOrder::default(),
+            };
+            let machine = MachineFacts { resource_id: "/A".into(), ..MachineFacts::default() };
+            let events = vec![event("a", 10), event("b", 300_000), event("c", 200_000)];
+            let saved = Saved { machine, events, session: "s".into(), ..Saved::default() };
+            let mut entry = Entry::default();
+            timeout(Duration::from_secs(5), store.save(&mut entry, saved)).await.expect("in time").expect("written");
+            let (found, _) = store.load().await.expect("an answer").remove(0);
+            let lengths: Vec<_> = found.events.iter().map(|event| (event.key.as_str(), event.message.len())).collect();
+            assert_eq!((lengths, found.session.as_str()), (vec![("a", 10), ("b", 0), ("c", 200_000)], "s"));
         });
     }
 

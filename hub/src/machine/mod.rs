@@ -117,7 +117,7 @@ impl Machine {
             if let Some(event) = event {
                 let message = message.into();
                 machine.events.insert(key, Known { message, event, resource_id, order, is_restored: true });
-            } else {
+            } else if !message.is_empty() {
                 log::printable(&format!("error: a message that is kept does not name its event {key}"));
             }
         }

@@ -66,3 +66,27 @@ fn a_place_that_no_variable_can_hold_is_left_out() {
     hub.await_hook(&format!("prepare-zero-{}", ids[0]));
     hub.await_hook(&format!("prepare-long-{}", ids[1]));
 }
+
+/// More than a register can hold.
+#[test]
+fn an_event_with_a_long_text_is_followed_and_does_not_hold_up_others() {
+    let control = Control::start();
+    let mut hub = Hub::new(&control.url(), None, "reconcile = \"1s\"");
+    let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
+    let long = |status: &str| {
+        let mut row = row(&machine, &id, status, &["db"]);
+        row["properties"]["Description"] = json!("\"".repeat(300_000));
+        row
+    };
+    control.with(|world| world.rows = vec![long("Scheduled")]);
+    hub.start();
+    hub.await_hook(&format!("prepare-db-{id}"));
+    let other = row(&resource("virtualMachines", "web"), &event_id(2), "Scheduled", &["web"]);
+    control.with(|world| world.rows.push(other));
+    hub.await_hook(&format!("prepare-web-{}", event_id(2)));
+    hub.await_record("the approval", |record| record["record"] == "approval" && record["event_ids"][0] == id.as_str());
+    hub.kill();
+    control.with(|world| world.rows = vec![long("Completed")]);
+    hub.start();
+    hub.await_hook(&format!("recover-db-{id}"));
+}
