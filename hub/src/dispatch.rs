@@ -6,14 +6,14 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 
-use scheduled_events_core::{Arrival, EventOrder, MachineId, Text};
+use scheduled_events_core::{Arrival, EventOrder};
 use scheduled_events_fleet::log;
 use scheduled_events_fleet::names::Name;
 use tokio::sync::mpsc;
 
 use crate::machine::Machine;
 use crate::message::Message;
-use crate::notice::{Notice, Notices, subscription_of, with_notification};
+use crate::notice::{Notice, Notices, key_of, subscription_of, with_notification};
 use crate::shared::Shared;
 use crate::store::{Entry, MachineFacts, Saved, StoreError};
 
@@ -25,7 +25,7 @@ pub struct Dispatch {
     /// What all machines share.
     pub shared: Rc<Shared>,
     orders: RefCell<Orders>,
-    /// The ids of machines with the agents' tag, in lower case; `None` until Resource Graph has said which.
+    /// The keys of machines and sets with the agents' tag; `None` until Resource Graph has said which.
     tagged: RefCell<Option<HashSet<String>>>,
     /// Reports why the hub must stop.
     stop: mpsc::Sender<String>,
@@ -37,7 +37,7 @@ struct Orders {
     known: HashMap<String, EventOrder>,
     /// The keys of those that are over, the oldest first.
     ended: VecDeque<String>,
-    /// The machines that an open event has named, by their ids in lower case. It may name fewer later on.
+    /// The machines that an open event has named, by their keys. It may name fewer later on.
     named: HashMap<String, HashSet<String>>,
 }
 
@@ -59,7 +59,7 @@ impl Orders {
 
     /// The machines that the event has named and names no longer. They must know that, and when it ends.
     fn no_longer_named(&mut self, notice: &Notice) -> Vec<String> {
-        let named: HashSet<_> = notice.machines.iter().map(|(id, _)| id.to_ascii_lowercase()).collect();
+        let named: HashSet<_> = notice.machines.iter().map(|(id, _)| key_of(id)).collect();
         let all = self.named.entry(notice.key.clone()).or_default();
         let others = all.difference(&named).cloned().collect();
         all.extend(named);
@@ -81,13 +81,14 @@ impl Dispatch {
     pub fn restore(self: &Rc<Self>, kept: Vec<(Saved, Entry)>) {
         for (saved, entry) in kept {
             let id = saved.machine.resource_id.clone();
+            let machine_key = key_of(&id);
             let mut orders: BTreeMap<String, EventOrder> = BTreeMap::new();
             orders.extend(saved.events.iter().map(|event| (event.key.clone(), event.order)));
             match Machine::restore(self.shared.clone(), saved, entry) {
                 Ok((machine, sender)) => {
                     let mut all = self.orders.borrow_mut();
                     for (key, order) in orders {
-                        all.named.entry(key.clone()).or_default().insert(id.to_ascii_lowercase());
+                        all.named.entry(key.clone()).or_default().insert(machine_key.clone());
                         // A crash may have come between the machines of an event: what one of them missed is still news.
                         let known = all.known.entry(key).or_insert(order);
                         if known.is_over() {
@@ -95,8 +96,8 @@ impl Dispatch {
                         }
                     }
                     drop(all);
-                    if self.knows_agents() || self.has_agent(&id) {
-                        let _ = sender.send(Message::Agent(self.has_agent(&id)));
+                    if self.knows_agents() || self.has_agent(&machine_key) {
+                        let _ = sender.send(Message::Agent(self.has_agent(&machine_key)));
                     }
                     self.start(&id, machine, sender);
                 }
@@ -138,7 +139,7 @@ impl Dispatch {
             }
             let notice = Rc::new(notice);
             let others = self.orders.borrow_mut().no_longer_named(&notice);
-            let others = others.iter().filter_map(|id| self.shared.machine(id));
+            let others = others.iter().filter_map(|key| self.shared.machine(key));
             let named = notice.machines.iter().filter_map(|(id, name)| self.machine(id, name, &notice));
             for sender in named.chain(others) {
                 let message = Message::Notice { notice: notice.clone(), arrival, done: Some(done.clone()) };
@@ -150,7 +151,8 @@ impl Dispatch {
 
     /// The machine that an event affects. One that is not followed is started, unless the event is over.
     fn machine(self: &Rc<Self>, id: &str, name: &str, notice: &Notice) -> Option<mpsc::UnboundedSender<Message>> {
-        if let Some(sender) = self.shared.machine(id) {
+        let key = key_of(id);
+        if let Some(sender) = self.shared.machine(&key) {
             return Some(sender);
         }
         if notice.is_end {
@@ -159,7 +161,7 @@ impl Dispatch {
         let facts = MachineFacts {
             resource_id: id.to_owned(),
             name: name.to_owned(),
-            has_agent: self.has_agent(id),
+            has_agent: self.has_agent(&key),
             ..MachineFacts::default()
         };
         match Machine::new(self.shared.clone(), facts) {
@@ -195,14 +197,14 @@ impl Dispatch {
         self.shared.config.subscriptions.iter().any(|subscription| subscription.eq_ignore_ascii_case(found))
     }
 
-    /// Whether a machine's own watcher acts: it is named, or it has the tag, or the scale set that it is a number of.
-    fn has_agent(&self, id: &str) -> bool {
-        let name = MachineId::parse(Text::plain(id)).map(|machine| machine.name().to_string()).unwrap_or_default();
-        let name = Name::from(name.as_str());
+    /// Whether the own watcher of the machine with this key acts: it is named, or it has the tag, or the scale set that it is a number of.
+    fn has_agent(&self, key: &str) -> bool {
+        let name = Name::from(key.rsplit('/').next().unwrap_or_default());
         let is_listed = self.shared.config.agents.machines.iter().any(|pattern| name.matches(pattern));
-        let (id, tagged) = (id.to_ascii_lowercase(), self.tagged.borrow());
-        let set = id.rsplit_once("/virtualmachines/").map_or("", |(set, _)| set);
-        is_listed || tagged.as_ref().is_some_and(|tagged| tagged.contains(&id) || tagged.contains(set))
+        let (set, number) = key.rsplit_once('_').unwrap_or_default();
+        let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+        let is_in = |tagged: &HashSet<String>| tagged.contains(key) || is_number && tagged.contains(&format!("{set}/"));
+        is_listed || self.tagged.borrow().as_ref().is_some_and(is_in)
     }
 
     /// Whether it is known whose own watcher acts.
@@ -211,10 +213,10 @@ impl Dispatch {
     }
 
     /// The machines that have the agents' tag now.
-    pub fn set_agents(&self, ids: Vec<String>) {
-        self.tagged.borrow_mut().replace(ids.into_iter().map(|id| id.to_ascii_lowercase()).collect());
-        for (id, sender) in &*self.shared.machines.borrow() {
-            let _ = sender.send(Message::Agent(self.has_agent(id)));
+    pub fn set_agents(&self, ids: &[String]) {
+        self.tagged.borrow_mut().replace(ids.iter().map(|id| key_of(id)).collect());
+        for (key, sender) in &*self.shared.machines.borrow() {
+            let _ = sender.send(Message::Agent(self.has_agent(key)));
         }
     }
 

@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use scheduled_events::record::{EventRecord, event_key};
-use scheduled_events_core::{Notification, Notifications, VmNames};
+use scheduled_events_core::{MachineId, Notification, Notifications, ResourceId, Text, VmNames};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -133,6 +133,18 @@ pub fn subscription_of(resource_id: &str) -> &str {
 /// The resource group in the id of a resource.
 pub fn group_of(resource_id: &str) -> &str {
     resource_id.split('/').nth(4).unwrap_or_default()
+}
+
+/// What identifies a machine or a set: subscription, group and name, in lower case. A machine of a uniform scale set has an id with its
+/// number and one with its name, and is one machine. The key of a set ends with a slash.
+pub fn key_of(resource_id: &str) -> String {
+    let id = Text::plain(resource_id);
+    let key = match (MachineId::parse(id), ResourceId::parse(id)) {
+        (Ok(machine), _) => format!("{}/{}/{}", machine.subscription(), machine.resource_group(), machine.name()),
+        (_, Ok(set)) => format!("{}/{}/{}/", set.subscription(), set.resource_group(), set.name()),
+        _ => resource_id.to_owned(),
+    };
+    key.to_ascii_lowercase()
 }
 
 /// Passes what a message says about an event, if it says anything about it.

@@ -15,6 +15,7 @@ use crate::hooks::Pool;
 use crate::journal::Journal;
 use crate::message::Message;
 use crate::metrics::Metrics;
+use crate::notice::key_of;
 use crate::store::Store;
 
 /// What all machines share.
@@ -43,23 +44,23 @@ pub struct Shared {
     pub clock: Clock,
     /// When Resource Graph answered last, in seconds since 1970; 0 before the first answer.
     pub reconciled_at: Cell<i64>,
-    /// The machines that are followed, by their ids in lower case.
+    /// The machines that are followed, by their [keys](key_of).
     pub machines: RefCell<HashMap<String, UnboundedSender<Message>>>,
 }
 
 impl Shared {
-    /// The machine that is followed under this id.
-    pub fn machine(&self, resource_id: &str) -> Option<UnboundedSender<Message>> {
-        self.machines.borrow().get(&resource_id.to_ascii_lowercase()).cloned()
+    /// The machine that is followed under this key.
+    pub fn machine(&self, key: &str) -> Option<UnboundedSender<Message>> {
+        self.machines.borrow().get(key).cloned()
     }
 
     /// A machine is followed.
     pub fn remember(&self, resource_id: &str, sender: UnboundedSender<Message>) {
-        self.machines.borrow_mut().insert(resource_id.to_ascii_lowercase(), sender);
+        self.machines.borrow_mut().insert(key_of(resource_id), sender);
     }
 
     /// A machine is not followed any more.
     pub fn forget(&self, resource_id: &str) {
-        self.machines.borrow_mut().remove(&resource_id.to_ascii_lowercase());
+        self.machines.borrow_mut().remove(&key_of(resource_id));
     }
 }

@@ -159,7 +159,7 @@ pub async fn reconcile(arm: &Arm, dispatch: &Rc<Dispatch>) -> Result<(), ArmErro
         for page in arm.query(subscriptions, &AGENTS.replace("TAG", tag)).await? {
             agents.extend(tagged(&page, tag)?);
         }
-        dispatch.set_agents(agents);
+        dispatch.set_agents(&agents);
     }
     let seen = ask_about(arm, dispatch, Events::Open).await?;
     let mut missing = dispatch.open_events();

@@ -6,7 +6,7 @@ use scheduled_events_test_support::wait;
 use serde_json::json;
 
 use crate::control::Control;
-use crate::fixture::{Hub, event_id, resource, row};
+use crate::fixture::{Hub, TestQueue, event_id, message, resource, row};
 
 #[test]
 fn a_refusal_is_logged_at_once() {
@@ -89,4 +89,25 @@ fn an_event_with_a_long_text_is_followed_and_does_not_hold_up_others() {
     control.with(|world| world.rows = vec![long("Completed")]);
     hub.start();
     hub.await_hook(&format!("recover-db-{id}"));
+}
+
+/// A machine of a scale set has an id with its number, and one with its name.
+#[test]
+fn a_machine_under_two_ids_is_one_machine() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let mut hub = Hub::new(&control.url(), Some(&queue), "");
+    let (set, machine) = (resource("virtualMachineScaleSets", "front"), resource("virtualMachines", "FRONT_0"));
+    let (first, second) = (event_id(1), event_id(2));
+    hub.start();
+    queue.send(&message(&set, &first, "Scheduled", &["front_0"]));
+    hub.await_hook(&format!("prepare-front_0-{first}"));
+    queue.send(&message(&machine, &second, "Scheduled", &["FRONT_0"]));
+    hub.await_record("the second preparation", |record| {
+        record["record"] == "prepare" && record["outcome"] == "ready" && record["event_id"] == second.as_str()
+    });
+    queue.send(&message(&machine, &first, "Completed", &["front_0"]));
+    hub.await_record("the first end", |record| record["change"] == "completed");
+    queue.send(&message(&set, &second, "Completed", &["front_0"]));
+    let recovery = hub.await_record("the recovery", |record| record["record"] == "recover");
+    assert_eq!(recovery["event_ids"].as_array().map(Vec::len), Some(2), "{recovery}: it was put back too early");
 }
