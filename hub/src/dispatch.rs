@@ -176,7 +176,7 @@ impl Dispatch {
         }
     }
 
-    fn start(self: &Rc<Self>, id: &str, machine: Machine, sender: mpsc::UnboundedSender<Message>) {
+    fn start(self: &Rc<Self>, id: &str, mut machine: Machine, sender: mpsc::UnboundedSender<Message>) {
         self.shared.remember(id, sender);
         let dispatch = self.clone();
         let id = id.to_owned();
@@ -187,6 +187,7 @@ impl Dispatch {
                     StoreError::Engine(why) => format!("the state of {id} cannot be kept: {why}"),
                 };
                 let _ = dispatch.stop.send(why).await;
+                machine.wait_for_end().await;
             }
         });
     }
@@ -255,8 +256,18 @@ mod tests {
 
     const SUBSCRIPTION: &str = "00000000-0000-0000-0000-000000000000";
 
-    #[test]
-    fn an_event_that_comes_while_the_state_of_the_last_one_is_removed_is_followed() {
+    const MACHINE: &str = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/web/providers/Microsoft.Compute/virtualMachines/db";
+
+    fn row(id: &str, status: &str) -> Notices {
+        let row = format!(
+            r#"{{"id":"{MACHINE}/providers/microsoft.maintenance/scheduledevents/{id}","type":"microsoft.maintenance/scheduledevents",
+            "properties":{{"EventId":"{id}","EventStatus":"{status}","Resources":["db"]}}}}"#
+        );
+        read(row.as_bytes()).expect("it can be read")
+    }
+
+    /// Runs work with a hub that only watches, whose store is slow.
+    fn with_dispatch<F: Future<Output = ()>>(work: impl FnOnce(Rc<Dispatch>, mpsc::Receiver<String>) -> F) {
         let folder = tempfile::tempdir().expect("a folder");
         let path = |name: &str| folder.path().join(name).display().to_string();
         let config = format!(
@@ -266,16 +277,6 @@ mod tests {
             path("state"),
         );
         let config = Config::parse(&config).expect("valid");
-        let row = |id: &str, status: &str| {
-            let machine = format!(
-                "/subscriptions/{SUBSCRIPTION}/resourceGroups/web/providers/Microsoft.Compute/virtualMachines/db"
-            );
-            let row = format!(
-                r#"{{"id":"{machine}/providers/microsoft.maintenance/scheduledevents/{id}","type":"microsoft.maintenance/scheduledevents",
-                "properties":{{"EventId":"{id}","EventStatus":"{status}","Resources":["db"]}}}}"#
-            );
-            read(row.as_bytes()).expect("it can be read")
-        };
         let done = scheduled_events_fleet::cli::block_on(async {
             let identity = Identity::new(&config.identity, config.cloud).expect("an identity");
             let arm = Arm::new(config.management_url().expect("an address"), identity).expect("a client");
@@ -295,8 +296,15 @@ mod tests {
                 journal,
                 config,
             });
-            let (stop, mut stopped) = mpsc::channel(1);
-            let dispatch = Dispatch::new(shared, stop);
+            let (stop, stopped) = mpsc::channel(1);
+            work(Dispatch::new(shared, stop), stopped).await;
+        });
+        done.unwrap_or_else(|failure| panic!("{}", failure.message));
+    }
+
+    #[test]
+    fn an_event_that_comes_while_the_state_of_the_last_one_is_removed_is_followed() {
+        with_dispatch(async |dispatch, mut stopped| {
             dispatch.pass_on(row("a", "Scheduled")).await;
             dispatch.pass_on(row("a", "Completed")).await;
             sleep(Duration::from_millis(100)).await;
@@ -309,6 +317,23 @@ mod tests {
             assert!(dispatch.shared.store.load().await.expect("an answer").is_empty());
             assert!(dispatch.shared.machines.borrow().is_empty());
         });
-        done.unwrap_or_else(|failure| panic!("{}", failure.message));
+    }
+
+    #[test]
+    fn what_a_hub_could_not_keep_because_another_one_took_over_does_not_count_as_kept() {
+        with_dispatch(async |dispatch, mut stopped| {
+            // Another hub has written the register of this machine.
+            let machine = MachineFacts { resource_id: MACHINE.into(), ..MachineFacts::default() };
+            let saved = Saved { machine, ..Saved::default() };
+            dispatch.shared.store.save(&mut Entry::default(), saved).await.expect("written");
+            let mut kept = dispatch.deliver(row("a", "Scheduled"));
+            assert!(stopped.recv().await.expect("a reason").contains("taken over"));
+            let kept = tokio::time::timeout(Duration::from_millis(500), kept.recv()).await;
+            assert!(kept.is_err(), "the message would be deleted");
+            // The end of the hub does not wait for it.
+            let machine = dispatch.shared.machine(&key_of(MACHINE)).expect("a machine");
+            let _ = machine.send(Message::Stop);
+            machine.closed().await;
+        });
     }
 }

@@ -140,7 +140,7 @@ impl Machine {
     ///
     /// # Errors
     /// Another hub has taken over.
-    pub async fn run(mut self) -> Result<(), StoreError> {
+    pub async fn run(&mut self) -> Result<(), StoreError> {
         // Fences a hub that worked before, if it still runs.
         if !self.events.is_empty() {
             self.save().await?;
@@ -173,6 +173,18 @@ impl Machine {
                 () = sleep(wait) => {}
             }
         }
+    }
+
+    /// Does nothing any more, and ends with the process: what could not be kept must not count as kept, whose messages would be deleted.
+    pub async fn wait_for_end(mut self) {
+        let mut unkept = Vec::new();
+        while let Some(message) = self.inbox.recv().await {
+            if matches!(message, Message::Stop) {
+                self.inbox.close();
+            }
+            unkept.push(message);
+        }
+        std::future::pending().await
     }
 
     fn is_over(&self) -> bool {
