@@ -108,13 +108,8 @@ impl Dispatch {
         }
     }
 
-    /// Passes notices on, and waits until the machines have kept them.
-    pub async fn pass_on(self: &Rc<Self>, notices: Notices) {
-        // Nothing is ever sent: the channel ends once nobody has a sender.
-        let _ = self.deliver(notices).recv().await;
-    }
-
-    /// Passes notices on, at once and in their order. The channel ends once the machines have kept them.
+    /// Passes notices on, at once and in their order. Nothing is ever sent through the channel: it ends once the machines have kept
+    /// them.
     pub fn deliver(self: &Rc<Self>, notices: Notices) -> mpsc::Receiver<()> {
         let metrics = &self.shared.metrics;
         for problem in &notices.problems {
@@ -305,14 +300,14 @@ mod tests {
     #[test]
     fn an_event_that_comes_while_the_state_of_the_last_one_is_removed_is_followed() {
         with_dispatch(async |dispatch, mut stopped| {
-            dispatch.pass_on(row("a", "Scheduled")).await;
-            dispatch.pass_on(row("a", "Completed")).await;
+            assert_eq!(dispatch.deliver(row("a", "Scheduled")).recv().await, None);
+            assert_eq!(dispatch.deliver(row("a", "Completed")).recv().await, None);
             sleep(Duration::from_millis(100)).await;
-            dispatch.pass_on(row("b", "Scheduled")).await;
+            assert_eq!(dispatch.deliver(row("b", "Scheduled")).recv().await, None);
             assert_eq!(stopped.try_recv().ok(), None);
             let kept = dispatch.shared.store.load().await.expect("an answer");
             assert_eq!(kept[0].0.events[0].key, "b");
-            dispatch.pass_on(row("b", "Completed")).await;
+            assert_eq!(dispatch.deliver(row("b", "Completed")).recv().await, None);
             sleep(Duration::from_secs(1)).await;
             assert!(dispatch.shared.store.load().await.expect("an answer").is_empty());
             assert!(dispatch.shared.machines.borrow().is_empty());

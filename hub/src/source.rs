@@ -179,7 +179,8 @@ async fn ask_about(arm: &Arm, dispatch: &Rc<Dispatch>, events: Events<'_>) -> Re
         let notices =
             notices.map_err(|why| ArmError::NotSent(format!("Resource Graph answers with a row that {why}")))?;
         keys.extend(notices.notices.iter().map(|notice| notice.key.clone()));
-        dispatch.pass_on(notices).await;
+        // Not waited for: one machine whose state cannot be kept must not keep the news of others.
+        drop(dispatch.deliver(notices));
     }
     asked.map(|()| keys)
 }

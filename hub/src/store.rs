@@ -38,7 +38,10 @@ const REQUESTS_AT_ONCE: usize = 16;
 const REQUEST_TIME: Duration = Duration::from_secs(10);
 
 /// The pauses between attempts to write.
-const RETRY: Duration = Duration::from_millis(500);
+pub const RETRY: Duration = Duration::from_millis(500);
+
+/// How often it is logged that writes fail.
+const LOG_INTERVAL: Duration = Duration::from_secs(30);
 
 /// How often in the time until a take-over the hub that works says so.
 const BEATS: u32 = 5;
@@ -129,6 +132,8 @@ pub struct Store {
     holder: RefCell<Option<Revision>>,
     take_over_after: Option<Duration>,
     last_beat: Cell<Instant>,
+    /// When it was logged last that a write failed.
+    logged: Cell<Option<Instant>>,
     _lock: FileLock,
 }
 
@@ -161,6 +166,7 @@ impl Store {
             holder: RefCell::default(),
             take_over_after,
             last_beat: Cell::new(Instant::now()),
+            logged: Cell::default(),
             _lock: lock,
         })
     }
@@ -275,14 +281,15 @@ impl Store {
         Ok(found)
     }
 
-    /// Writes what is kept of a machine, if it differs from what was written last. Repeats that until the engine answers.
+    /// Writes what is kept of a machine, if it differs from what was written last. Returns whether it is kept. With a store, that is
+    /// repeated until it is: another hub may have taken over. Without one, what must be done for the machine does not wait.
     ///
     /// # Errors
     /// Another hub has taken over.
-    pub async fn save(&self, entry: &mut Entry, mut saved: Saved) -> Result<(), StoreError> {
+    pub async fn save(&self, entry: &mut Entry, mut saved: Saved) -> Result<bool, StoreError> {
         saved.writer.clone_from(&self.writer);
         if entry.saved.as_ref() == Some(&saved) {
-            return Ok(());
+            return Ok(true);
         }
         let key = key(&saved.machine.resource_id);
         let mut shortened = None;
@@ -291,50 +298,72 @@ impl Store {
             match self.request(store::swap(&*self.engine, &key, entry.revision.as_ref(), kept)).await {
                 Ok(Swap::Done(revision)) => {
                     *entry = Entry { revision: Some(revision), saved: Some(saved), is_uncertain: false };
-                    return Ok(());
+                    return Ok(true);
                 }
-                Ok(Swap::Conflict) => self.adopt(entry, &key).await?,
+                Ok(Swap::Conflict) if !self.adopt(entry, &key).await? => return Ok(false),
+                Ok(Swap::Conflict) => {}
                 Err(_) if store::encode(&key, kept).is_err() && shortened.is_none() => {
                     shortened = Some(shorten(&key, saved.clone()));
                 }
                 Err(why) => {
                     entry.is_uncertain = true;
-                    log::printable(&format!("error: cannot keep the state of a machine: {why}"));
-                    sleep(RETRY).await;
+                    if !self.may_repeat(&format!("error: cannot keep the state of a machine: {why}")).await {
+                        return Ok(false);
+                    }
                 }
             }
         }
     }
 
-    /// Removes what is kept of a machine. Repeats that until the engine answers.
+    /// Logs, from time to time, that a write failed, and waits until it may be repeated. Returns whether it has to be.
+    async fn may_repeat(&self, why: &str) -> bool {
+        if self.logged.get().is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
+            self.logged.set(Some(Instant::now()));
+            log::printable(&format!("{why}; this is tried again"));
+        }
+        if self.take_over_after.is_some() {
+            sleep(RETRY).await;
+        }
+        self.take_over_after.is_some()
+    }
+
+    /// Removes what is kept of a machine. Returns whether nothing is kept any more, and repeats that as [`Self::save`] does.
     ///
     /// # Errors
     /// Another hub has taken over.
-    pub async fn remove(&self, entry: &mut Entry, resource_id: &str) -> Result<(), StoreError> {
+    pub async fn remove(&self, entry: &mut Entry, resource_id: &str) -> Result<bool, StoreError> {
         let key = key(resource_id);
-        while let Some(revision) = entry.revision.clone() {
+        loop {
+            if entry.is_uncertain && !self.adopt(entry, &key).await? {
+                return Ok(false);
+            }
+            let Some(revision) = entry.revision.clone() else { return Ok(true) };
             match self.request(self.engine.delete(&key, &revision)).await {
                 Ok(true) => *entry = Entry::default(),
-                Ok(false) => self.adopt(entry, &key).await?,
+                Ok(false) if !self.adopt(entry, &key).await? => return Ok(false),
+                Ok(false) => {}
                 Err(why) => {
                     entry.is_uncertain = true;
-                    log::printable(&format!("error: cannot remove the state of a machine: {why}"));
-                    sleep(RETRY).await;
+                    if !self.may_repeat(&format!("error: cannot remove the state of a machine: {why}")).await {
+                        return Ok(false);
+                    }
                 }
             }
         }
-        Ok(())
     }
 
     /// A write was refused. That may be because of this process's own earlier write, whose answer was lost, or because what is kept is
-    /// damaged: nobody can use that, so it is written anew.
-    async fn adopt(&self, entry: &mut Entry, key: &str) -> Result<(), StoreError> {
+    /// damaged: nobody can use that, so it is written anew. Returns whether the engine has answered, as [`Self::save`] does.
+    async fn adopt(&self, entry: &mut Entry, key: &str) -> Result<bool, StoreError> {
         let found = loop {
             match self.request(self.engine.read(key)).await {
                 Ok(found) => break found,
-                Err(why) => log::printable(&format!("error: cannot read the state of a machine: {why}")),
+                Err(why) => {
+                    if !self.may_repeat(&format!("error: cannot read the state of a machine: {why}")).await {
+                        return Ok(false);
+                    }
+                }
             }
-            sleep(RETRY).await;
         };
         let is_own = match found.as_ref().map(|register| store::check::<Saved>(&register.value)) {
             None => entry.is_uncertain,
@@ -352,7 +381,7 @@ impl Store {
             return Err(StoreError::Taken);
         }
         *entry = Entry { revision: found.map(|register| register.revision), saved: None, is_uncertain: false };
-        Ok(())
+        Ok(true)
     }
 
     async fn request<T>(&self, reply: impl Future<Output = Result<T, EngineError>>) -> Result<T, EngineError> {
@@ -426,6 +455,7 @@ pub(crate) mod tests {
             holder: RefCell::default(),
             take_over_after: Some(Duration::from_secs(3)),
             last_beat: Cell::new(Instant::now()),
+            logged: Cell::default(),
             _lock: lock.expect("a lock"),
         }
     }

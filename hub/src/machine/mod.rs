@@ -29,7 +29,7 @@ use crate::config::Approve;
 use crate::message::{Done, Message};
 use crate::notice::{Notice, with_notification};
 use crate::shared::Shared;
-use crate::store::{Entry, MachineFacts, Saved, SavedEvent, StoreError};
+use crate::store::{Entry, MachineFacts, RETRY, Saved, SavedEvent, StoreError};
 use commands::{Cancelled, Commands, Hook, Kind};
 
 /// How many events of one machine are tracked at a time. Azure was never seen to announce more than two.
@@ -150,24 +150,29 @@ impl Machine {
                 self.on_message(message).await?;
             }
             let until = self.act().await?;
-            self.save().await?;
-            self.pending.clear();
+            let mut is_kept = self.save().await?;
+            if is_kept {
+                self.pending.clear();
+            }
             if self.is_over() {
-                self.shared.store.remove(&mut self.entry, &self.facts.resource_id).await?;
+                is_kept = self.shared.store.remove(&mut self.entry, &self.facts.resource_id).await?;
                 // What was sent meanwhile is done next. What is sent from now on starts another task for this machine.
                 if let Ok(message) = self.inbox.try_recv() {
                     self.on_message(message).await?;
                     continue;
                 }
-                self.shared.forget(&self.facts.resource_id);
-                let (gates, id) = (self.shared.gates.clone(), self.facts.resource_id.clone());
-                tokio::task::spawn_local(async move { gates.leave(&id).await });
-                return Ok(());
+                if is_kept {
+                    self.shared.forget(&self.facts.resource_id);
+                    let (gates, id) = (self.shared.gates.clone(), self.facts.resource_id.clone());
+                    tokio::task::spawn_local(async move { gates.leave(&id).await });
+                    return Ok(());
+                }
             }
             if self.is_stopping && self.commands.is_empty() {
                 return Ok(());
             }
             let wait = Duration::from_millis(until.millis_since(self.shared.clock.now()));
+            let wait = if is_kept { wait } else { wait.min(RETRY) };
             tokio::select! {
                 Some(message) = self.inbox.recv() => self.on_message(message).await?,
                 () = sleep(wait) => {}
@@ -503,15 +508,15 @@ impl Machine {
         now
     }
 
-    /// Keeps the state, if it has changed.
-    async fn save(&mut self) -> Result<(), StoreError> {
+    /// Keeps the state, if it has changed. Returns whether it is kept.
+    async fn save(&mut self) -> Result<bool, StoreError> {
         let tracked: Vec<String> = {
             let tracked = self.session.events().chain(self.session.recovering());
             tracked.map(|event| event_key(event.event_id().as_str())).collect()
         };
         self.events.retain(|key, known| !known.order.is_over() || tracked.contains(key));
         if self.events.is_empty() && self.entry.is_new() {
-            return Ok(());
+            return Ok(true);
         }
         let mut snapshot = vec![0; MachineSession::SNAPSHOT_MAX];
         let length = self.session.snapshot(&mut snapshot).unwrap_or_default();

@@ -112,3 +112,25 @@ fn a_preempt_does_not_wait_for_the_command_of_a_later_event() {
     fs::write(hub.path("go"), "").expect("written");
     hub.await_hook(&format!("prepare-slow-{}", event_id(1)));
 }
+
+/// Without a store nobody else can take over, so what must not wait does not.
+#[test]
+fn a_state_folder_that_cannot_be_written_delays_nothing_but_the_end_of_messages() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let mut hub = Hub::new(&control.url(), Some(&queue), "");
+    let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
+    hub.start();
+    await_query(&control);
+    // As on a disk that is full, nothing can be written.
+    fs::create_dir_all(hub.path("state/hub")).expect("a folder");
+    fs::rename(hub.path("state/hub"), hub.path("away")).expect("renamed");
+    fs::write(hub.path("state/hub"), "").expect("written");
+    queue.send(&message(&machine, &id, "Scheduled", &["db"]));
+    hub.await_record("the approval", approval(200));
+    queue.send(&message(&machine, &id, "Completed", &["db"]));
+    hub.await_hook(&format!("recover-db-{id}"));
+    assert_eq!(queue.length(), 2, "{}", hub.read("log"));
+    fs::remove_file(hub.path("state/hub")).expect("removed");
+    wait::until("the end of all messages", || (queue.length() == 0).then_some(()));
+    assert!(hub.read("log").matches("cannot keep the state").count() < 10, "{}", hub.read("log"));
+}
