@@ -337,7 +337,12 @@ impl Machine {
                 let known = Known { message, event, resource_id, order, is_restored: false };
                 self.events.insert(notice.key.clone(), known);
             }
-            NotificationOutcome::Ignored => {}
+            // The session may have given its place to another event, and this one may be over now.
+            NotificationOutcome::Ignored => {
+                if let Some(known) = self.events.get_mut(&notice.key) {
+                    known.order = order;
+                }
+            }
             NotificationOutcome::Untracked => log::printable(&format!(
                 "error: {} has more than {EVENTS} open events; {} is not followed until one of them is over",
                 self.facts.resource_id, notice.event.event_id

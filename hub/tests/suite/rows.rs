@@ -1,5 +1,6 @@
 //! Resource Graph as it can be: refused, in part, and with rows that nobody expects.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 use scheduled_events_test_support::wait;
@@ -110,4 +111,25 @@ fn a_machine_under_two_ids_is_one_machine() {
     queue.send(&message(&set, &second, "Completed", &["front_0"]));
     let recovery = hub.await_record("the recovery", |record| record["record"] == "recover");
     assert_eq!(recovery["event_ids"].as_array().map(Vec::len), Some(2), "{recovery}: it was put back too early");
+}
+
+/// There is no place for nine events, and the one that starts first takes that of another one.
+#[test]
+fn a_machine_whose_event_made_place_for_another_one_is_forgotten_in_the_end() {
+    let control = Control::start();
+    let mut hub = Hub::new(&control.url(), None, "reconcile = \"1s\"");
+    fs::write(hub.path("policy.toml"), "[[rule]]\naction = \"hold\"\nscope = \"mine\"\n").expect("written");
+    let machine = resource("virtualMachines", "db");
+    let rows = |status: &str| -> Vec<_> {
+        let mut rows: Vec<_> = (1..=9).map(|number| row(&machine, &event_id(number), status, &["db"])).collect();
+        rows[8]["properties"]["NotBefore"] = json!("Mon, 20 Sep 2038 18:29:47 GMT");
+        rows
+    };
+    control.with(|world| world.rows = rows("Scheduled"));
+    hub.start();
+    let has = |line: &str| hub.read("hub.prom").contains(line).then_some(());
+    hub.await_record("the ninth event", |record| record["event_id"] == event_id(9).as_str());
+    wait::until("all events", || has("hub_events 9\n"));
+    control.with(|world| world.rows = rows("Completed"));
+    wait::until("no machine", || has("hub_machines 0\n"));
 }
