@@ -42,8 +42,8 @@ pub enum Message {
         /// The answer.
         answer: GateAnswer,
     },
-    /// Azure answered to an approval.
-    Approved(Result<(), ArmError>),
+    /// Azure answered to an approval: for each event.
+    Approved(Vec<(Result<(), ArmError>, String)>),
     /// Whether the machine's own watcher acts.
     Agent(bool),
     /// The hub stops: commands are ended.

@@ -2,11 +2,12 @@
 //! own, so that none waits for another one's command.
 //!
 //! The session is the one of the command: the same policy, the same decisions, the same records. It gets notifications where a
-//! watcher's gets documents. `commands` has what runs for the machine.
+//! watcher's gets documents. `commands` has what runs for the machine, and `approval` what is approved.
 
+mod approval;
 mod commands;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -17,14 +18,12 @@ use scheduled_events::limits::COMMAND_TIME;
 use scheduled_events::record::{EventRecord, GateOutcome, HookOutcome, Record, event_key};
 use scheduled_events_core::{
     AnswerOutcome, Arrival, Cause, Change, Decision, EventOrder, GateAnswer, GatePhase, NotificationOutcome,
-    Preparation, Report, RequestOutcome, Response, Session, SessionConfig, SessionSource, Step, TrackedEvent,
-    UnixMillis, VmNames, Waiting,
+    Preparation, Report, Session, SessionConfig, SessionSource, Step, TrackedEvent, UnixMillis, VmNames, Waiting,
 };
 use scheduled_events_fleet::log;
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use crate::azure::arm::ArmError;
 use crate::config::Approve;
 use crate::message::{Done, Message};
 use crate::notice::{Notice, with_notification};
@@ -49,6 +48,8 @@ pub struct Machine {
     commands: Commands,
     /// The ids in the approval in progress.
     posted: Vec<String>,
+    /// The keys of those that were approved beside others that were refused. The session asks for all of them again.
+    approved: HashSet<String>,
     gate_answers: HashMap<(String, GatePhase), GateAnswer>,
     /// Notices that are not kept yet.
     pending: Vec<Done>,
@@ -82,6 +83,7 @@ impl Machine {
             events: BTreeMap::new(),
             entry: Entry::default(),
             posted: Vec::new(),
+            approved: HashSet::new(),
             gate_answers: HashMap::new(),
             pending: Vec::new(),
             sender: sender.clone(),
@@ -307,7 +309,7 @@ impl Machine {
                 }
             }
             Message::Gate { attempt, answer } => self.on_gate(attempt, answer, now),
-            Message::Approved(result) => self.on_approval(&result, now).await?,
+            Message::Approved(results) => self.on_approval(results, now).await?,
             Message::Agent(has_agent) => self.set_agent(has_agent),
             Message::Stop => {
                 self.is_stopping = true;
@@ -433,61 +435,6 @@ impl Machine {
         if self.gate_answers.insert(key, answer) != Some(answer) {
             self.report(&Reported::Gate(phase, answer.into(), event));
         }
-    }
-
-    /// Sends the approval in progress.
-    fn post(&self) {
-        let resource = |id: &String| {
-            let known = self.events.get(&event_key(id));
-            (known.map(|known| known.resource_id.clone()).unwrap_or_default(), id.clone())
-        };
-        let due: Vec<_> = self.posted.iter().map(resource).collect();
-        let (approvals, sender) = (self.shared.approvals.clone(), self.sender.clone());
-        tokio::task::spawn_local(async move {
-            let waits: Vec<_> = due
-                .into_iter()
-                .map(|(resource_id, id)| {
-                    let approvals = approvals.clone();
-                    tokio::task::spawn_local(async move { approvals.approve(&resource_id, &id).await })
-                })
-                .collect();
-            let mut result = Ok(());
-            for wait in waits {
-                let given_up = |error| Err(ArmError::NotSent(format!("{error}")));
-                result = result.and(wait.await.unwrap_or_else(given_up));
-            }
-            let _ = sender.send(Message::Approved(result));
-        });
-    }
-
-    async fn on_approval(&mut self, result: &Result<(), ArmError>, now: UnixMillis) -> Result<(), StoreError> {
-        // A list that was approved in part is answered with 207, which says nothing about this event.
-        let status = match result {
-            Ok(()) => Some(200),
-            Err(error) => error.status().filter(|status| !(200..300).contains(status)),
-        };
-        let outcome = match (result, status) {
-            (Ok(()), _) => self.session.on_response(&Response { status: 200, ..Response::default() }, now),
-            (Err(_), Some(status)) => self.session.on_failure(Cause::of_status(status), now),
-            (Err(_), None) => self.session.on_failure(Cause::Unreachable, now),
-        };
-        // What was approved is not approved again after a crash.
-        self.save().await?;
-        self.shared.metrics.approval(result.is_ok());
-        if let (RequestOutcome::ApprovalFailed { .. }, Err(error)) = (outcome, result) {
-            let text = format!("warning: approval of {} failed: {error}", self.posted.join(", "));
-            log::printable(&text);
-        }
-        let posted = std::mem::take(&mut self.posted);
-        let ids: Vec<_> = posted.iter().map(String::as_str).collect();
-        let events: Vec<_> = posted.iter().filter_map(|id| self.events.get(&event_key(id))).collect();
-        let names: Vec<_> = events.iter().map(|known| known.event.resource_names()).collect();
-        let members = events.iter().zip(&names).map(|(known, names)| known.event.members(names.as_deref()));
-        let members: Vec<_> = members.collect();
-        let record = Record::Approval { event_ids: &ids, status, events: &members };
-        let time = self.shared.clock.time_of_day().seconds();
-        self.shared.journal.record(&self.facts.resource_id, record, time);
-        Ok(())
     }
 
     fn report(&self, reported: &Reported) {

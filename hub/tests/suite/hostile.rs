@@ -134,3 +134,25 @@ fn a_state_folder_that_cannot_be_written_delays_nothing_but_the_end_of_messages(
     wait::until("the end of all messages", || (queue.length() == 0).then_some(()));
     assert!(hub.read("log").matches("cannot keep the state").count() < 10, "{}", hub.read("log"));
 }
+
+#[test]
+fn two_events_of_a_machine_of_which_one_is_refused_are_each_approved_once() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let mut hub = Hub::new(&control.url(), Some(&queue), "");
+    let (machine, ids) = (resource("virtualMachines", "db"), [event_id(1), event_id(2)]);
+    // Both are ready at the same time.
+    fs::write(hub.path("policy.toml"), "[[rule]]\naction = \"approve\"\nscope = \"mine\"\n").expect("written");
+    hub.start();
+    await_query(&control);
+    let details = json!([{"target": ids[0], "code": "Conflict", "message": "try again"}]);
+    let refusal = json!({"error": {"code": "MultiStatusResponse", "message": "", "details": details}});
+    control.with(|world| world.refusals.push((207, "", refusal)));
+    queue.send(&json!(ids.each_ref().map(|id| message(&machine, id, "Scheduled", &["db"]))));
+    let of = |id: &str| {
+        let requests = control.with(|world| world.approvals.clone());
+        requests.iter().filter(|(path, body)| path.contains(id) || body["value"].to_string().contains(id)).count()
+    };
+    wait::until("the second attempt", || (of(&ids[0]) == 1).then_some(()));
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!((of(&ids[0]), of(&ids[1])), (1, 0), "{:?}", control.with(|world| world.approvals.clone()));
+}

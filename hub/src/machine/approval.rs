@@ -1,0 +1,76 @@
+//! The approval of a machine's events: those that are due at a time are sent, and answered, together.
+
+use scheduled_events::record::{Record, event_key};
+use scheduled_events_core::{Cause, RequestOutcome, Response, UnixMillis};
+use scheduled_events_fleet::log;
+
+use super::Machine;
+use crate::azure::arm::ArmError;
+use crate::message::Message;
+use crate::store::StoreError;
+
+impl Machine {
+    /// Sends the approval in progress.
+    pub(super) fn post(&self) {
+        let due = self.posted.iter().filter(|id| !self.approved.contains(&event_key(id)));
+        let resource = |id: &String| {
+            let known = self.events.get(&event_key(id));
+            (known.map(|known| known.resource_id.clone()).unwrap_or_default(), id.clone())
+        };
+        let due: Vec<_> = due.map(resource).collect();
+        let (approvals, sender) = (self.shared.approvals.clone(), self.sender.clone());
+        tokio::task::spawn_local(async move {
+            let waits: Vec<_> = due
+                .into_iter()
+                .map(|(resource_id, id)| {
+                    let approvals = approvals.clone();
+                    tokio::task::spawn_local(async move { (approvals.approve(&resource_id, &id).await, id) })
+                })
+                .collect();
+            let mut results = Vec::new();
+            for wait in waits {
+                let given_up = |error| (Err(ArmError::NotSent(format!("{error}"))), String::new());
+                results.push(wait.await.unwrap_or_else(given_up));
+            }
+            let _ = sender.send(Message::Approved(results));
+        });
+    }
+
+    /// Records what Azure answered.
+    pub(super) async fn on_approval(
+        &mut self,
+        results: Vec<(Result<(), ArmError>, String)>,
+        now: UnixMillis,
+    ) -> Result<(), StoreError> {
+        let approved = results.iter().filter(|(result, _)| result.is_ok());
+        self.approved.extend(approved.map(|(_, id)| event_key(id)));
+        let result = results.into_iter().map(|(result, _)| result).find(Result::is_err).unwrap_or(Ok(()));
+        // A list that was approved in part is answered with 207, which says nothing about this event.
+        let status = match &result {
+            Ok(()) => Some(200),
+            Err(error) => error.status().filter(|status| !(200..300).contains(status)),
+        };
+        let outcome = match (&result, status) {
+            (Ok(()), _) => self.session.on_response(&Response { status: 200, ..Response::default() }, now),
+            (Err(_), Some(status)) => self.session.on_failure(Cause::of_status(status), now),
+            (Err(_), None) => self.session.on_failure(Cause::Unreachable, now),
+        };
+        // What was approved is not approved again after a crash.
+        self.save().await?;
+        self.shared.metrics.approval(result.is_ok());
+        if let (RequestOutcome::ApprovalFailed { .. }, Err(error)) = (outcome, &result) {
+            let text = format!("warning: approval of {} failed: {error}", self.posted.join(", "));
+            log::printable(&text);
+        }
+        let posted = std::mem::take(&mut self.posted);
+        let ids: Vec<_> = posted.iter().map(String::as_str).collect();
+        let events: Vec<_> = posted.iter().filter_map(|id| self.events.get(&event_key(id))).collect();
+        let names: Vec<_> = events.iter().map(|known| known.event.resource_names()).collect();
+        let members = events.iter().zip(&names).map(|(known, names)| known.event.members(names.as_deref()));
+        let members: Vec<_> = members.collect();
+        let record = Record::Approval { event_ids: &ids, status, events: &members };
+        let time = self.shared.clock.time_of_day().seconds();
+        self.shared.journal.record(&self.facts.resource_id, record, time);
+        Ok(())
+    }
+}
