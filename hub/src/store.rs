@@ -216,10 +216,12 @@ impl Store {
     pub async fn hold(&self) -> String {
         let Some(patience) = self.take_over_after else { return std::future::pending().await };
         for beat in 1.. {
-            match timeout_at(self.turn_ends(patience), self.beat(beat, patience / BEATS)).await {
+            let end = self.turn_ends(patience);
+            match timeout_at(end, self.beat(beat, patience / BEATS)).await {
                 Ok(Some(why)) => return why,
-                Ok(None) => {}
-                Err(_) => return "the store has not answered for so long that another hub may take over".into(),
+                // Once too late is enough: what this hub was to do meanwhile, it has refused to do.
+                Ok(None) if Instant::now() < end => {}
+                _ => return "the store has not answered for so long that another hub may take over".into(),
             }
         }
         unreachable!("the loop has no end")
@@ -443,7 +445,7 @@ pub(crate) mod tests {
 
     /// A store whose engine answers so late to what it is asked to write or delete.
     pub(crate) fn slow(folder: &std::path::Path, time: Duration) -> Store {
-        Store { engine: Box::new(Slow(FolderEngine::new(folder), time)), ..open(folder) }
+        Store { engine: Box::new(Slow(FolderEngine::new(folder), time, Duration::ZERO)), ..open(folder) }
     }
 
     fn open(folder: &std::path::Path) -> Store {
@@ -508,7 +510,8 @@ pub(crate) mod tests {
         });
     }
 
-    struct Slow(FolderEngine, Duration);
+    /// How long it takes to answer, and for how long the whole process stands still while it writes.
+    struct Slow(FolderEngine, Duration, Duration);
 
     impl Engine for Slow {
         fn read<'a>(&'a self, key: &'a str) -> Reply<'a, Option<Versioned>> {
@@ -518,6 +521,10 @@ pub(crate) mod tests {
         fn swap<'a>(&'a self, key: &'a str, expected: Option<&'a Revision>, value: &'a str) -> Reply<'a, Swap> {
             Box::pin(async move {
                 sleep(self.1).await;
+                if !self.2.is_zero() {
+                    std::thread::sleep(self.2);
+                    return Ok(Swap::Done(Revision("9".into())));
+                }
                 self.0.swap(key, expected, value).await
             })
         }
@@ -562,8 +569,14 @@ pub(crate) mod tests {
         block_on(async {
             let mut store = open(folder.path());
             store.await_turn().await;
-            store.engine = Box::new(Slow(FolderEngine::new(folder.path()), Duration::from_secs(60)));
+            store.engine = Box::new(Slow(FolderEngine::new(folder.path()), Duration::from_secs(60), Duration::ZERO));
             let why = timeout(Duration::from_secs(3), store.hold()).await.expect("it stops in time");
+            assert!(why.contains("another hub may take over"), "{why}");
+            // It has refused to start what came meanwhile.
+            let frozen = Slow(FolderEngine::new(folder.path()), Duration::ZERO, Duration::from_secs(3));
+            store.engine = Box::new(frozen);
+            store.last_beat.set(Instant::now());
+            let why = timeout(Duration::from_secs(10), store.hold()).await.expect("it stops, too");
             assert!(why.contains("another hub may take over"), "{why}");
         });
     }
