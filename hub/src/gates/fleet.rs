@@ -113,13 +113,21 @@ impl Fleet {
     pub(super) async fn leave(&self, resource_id: &str) {
         let Some(member) = self.members.borrow().get(resource_id).cloned() else { return };
         let asked = member.asked.get();
+        // Until it has an event again, or has left already.
+        let may_leave = || {
+            let found = self.members.borrow().get(resource_id).cloned();
+            member.asked.get() == asked && found.is_some_and(|found| Rc::ptr_eq(&found, &member))
+        };
         loop {
             sleep(LEAVE_RETRY).await;
-            if member.asked.get() != asked {
-                // It has an event again.
+            if !may_leave() {
                 return;
             }
-            match member.daemon.leave().await {
+            let left = member.daemon.leave().await;
+            if !may_leave() {
+                return;
+            }
+            match left {
                 Ok(true) => break,
                 Ok(false) => {}
                 Err(why) => log::printable(&format!("warning: {resource_id} cannot leave the fleet yet: {why}")),
