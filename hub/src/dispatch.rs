@@ -5,11 +5,14 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::rc::Rc;
+use std::time::Duration;
 
+use scheduled_events_core::limits::LEAVE_MS;
 use scheduled_events_core::{Arrival, EventOrder};
 use scheduled_events_fleet::log;
 use scheduled_events_fleet::names::Name;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::machine::Machine;
 use crate::message::Message;
@@ -19,6 +22,9 @@ use crate::store::{Entry, MachineFacts, Saved, StoreError};
 
 /// So many events that are over are remembered.
 const ENDED_MAX: usize = 20_000;
+
+/// How long an event must not name a machine any more until it is over for it, as for a session.
+const LEAVE: Duration = Duration::from_millis(LEAVE_MS as u64);
 
 /// Passes notices on.
 pub struct Dispatch {
@@ -37,8 +43,8 @@ struct Orders {
     known: HashMap<String, EventOrder>,
     /// The keys of those that are over, the oldest first.
     ended: VecDeque<String>,
-    /// The machines that an open event has named, by their keys. It may name fewer later on.
-    named: HashMap<String, HashSet<String>>,
+    /// The machines that an open event has named, by their keys, and since when it names them no longer.
+    named: HashMap<String, HashMap<String, Option<Instant>>>,
 }
 
 impl Orders {
@@ -57,16 +63,21 @@ impl Orders {
         Some(arrival)
     }
 
-    /// The machines that the event has named and names no longer. They must know that, and when it ends.
-    fn no_longer_named(&mut self, notice: &Notice) -> Vec<String> {
-        let named: HashSet<_> = notice.machines.iter().map(|(id, _)| key_of(id)).collect();
+    /// The machines that the event has named and names no longer. They must know that, and when it ends. A row may be older than a
+    /// message: until a later notice agrees, the event is not approved without them.
+    fn no_longer_named(&mut self, notice: &mut Notice) -> Vec<String> {
+        let now = Instant::now();
         let all = self.named.entry(notice.key.clone()).or_default();
-        let others = all.difference(&named).cloned().collect();
-        all.extend(named);
+        all.values_mut().for_each(|since| *since = since.or(Some(now)));
+        all.extend(notice.machines.iter().map(|(id, _)| (key_of(id), None)));
+        let others: Vec<_> = all.iter().filter_map(|(key, since)| Some((key.clone(), (*since)?))).collect();
+        let may_be_named = others.iter().filter(|(_, since)| now - *since < LEAVE);
+        let name = |key: &String| key.rsplit('/').next().unwrap_or_default().to_owned();
+        notice.may_be_named = may_be_named.map(|(key, _)| name(key)).collect();
         if notice.is_end {
             self.named.remove(&notice.key);
         }
-        others
+        others.into_iter().map(|(key, _)| key).collect()
     }
 }
 
@@ -88,7 +99,7 @@ impl Dispatch {
                 Ok((machine, sender)) => {
                     let mut all = self.orders.borrow_mut();
                     for (key, order) in orders {
-                        all.named.entry(key.clone()).or_default().insert(machine_key.clone());
+                        all.named.entry(key.clone()).or_default().insert(machine_key.clone(), None);
                         // A crash may have come between the machines of an event: what one of them missed is still news.
                         let known = all.known.entry(key).or_insert(order);
                         if known.is_over() {
@@ -118,7 +129,7 @@ impl Dispatch {
         }
         // Each machine drops its sender once the notice is kept.
         let (done, all_done) = mpsc::channel::<()>(1);
-        for notice in notices.notices {
+        for mut notice in notices.notices {
             if !self.is_ours(&notice) {
                 metrics.notice("other-subscription");
                 continue;
@@ -132,8 +143,8 @@ impl Dispatch {
             if arrival == Arrival::Late {
                 continue;
             }
+            let others = self.orders.borrow_mut().no_longer_named(&mut notice);
             let notice = Rc::new(notice);
-            let others = self.orders.borrow_mut().no_longer_named(&notice);
             let others = others.iter().filter_map(|key| self.shared.machine(key));
             let named = notice.machines.iter().filter_map(|(id, name)| self.machine(id, name, &notice));
             for sender in named.chain(others) {
@@ -231,7 +242,6 @@ impl Dispatch {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
-    use std::time::Duration;
 
     use scheduled_events::clock::Clock;
     use scheduled_events_core::Policy;

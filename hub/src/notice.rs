@@ -28,6 +28,8 @@ pub struct Notice {
     pub resource_id: String,
     /// The machines that it affects: the id and the name of each.
     pub machines: Vec<(String, String)>,
+    /// The names of others that it may affect still: it has named them before.
+    pub may_be_named: Vec<String>,
     /// The region, empty if unknown.
     pub location: String,
     /// The zone, empty if unknown.
@@ -118,6 +120,7 @@ impl Notice {
             is_end: notification.state().is_end(),
             resource_id: resource.to_string(),
             machines,
+            may_be_named: Vec::new(),
             location: places.location.clone(),
             zone: places.zone.clone(),
             event,

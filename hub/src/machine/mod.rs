@@ -64,6 +64,8 @@ struct Known {
     event: EventRecord,
     resource_id: String,
     order: EventOrder,
+    /// The names of other machines that it may affect still.
+    may_be_named: Vec<String>,
     /// Whether an earlier process has seen it, and this one has not yet.
     is_restored: bool,
 }
@@ -118,7 +120,10 @@ impl Machine {
             });
             if let Some(event) = event {
                 let message = message.into();
-                machine.events.insert(key, Known { message, event, resource_id, order, is_restored: true });
+                machine.events.insert(
+                    key,
+                    Known { message, event, resource_id, order, may_be_named: Vec::new(), is_restored: true },
+                );
             } else if !message.is_empty() {
                 log::printable(&format!("error: a message that is kept does not name its event {key}"));
             }
@@ -262,7 +267,11 @@ impl Machine {
                     self.start(Hook { kind: Kind::Recover, events, deadline: Some(COMMAND_TIME) }, attempt).await?;
                 }
                 Step::Gate { event, phase, attempt } => {
-                    let event = event_of(&self.events, event);
+                    let mut event = event_of(&self.events, event);
+                    let known = self.events.get(&event_key(&event.event_id));
+                    if let (Some(known), Some(names)) = (known, &mut event.resources) {
+                        names.extend(known.may_be_named.iter().cloned());
+                    }
                     if phase == GatePhase::Approve && self.may_have_changed(&event) {
                         let _ = self.session.gate_answered(attempt, GateAnswer::Closed, now);
                     } else {
@@ -336,7 +345,8 @@ impl Machine {
         match outcome {
             NotificationOutcome::Applied => {
                 let (message, resource_id) = (notice.message.clone(), notice.resource_id.clone());
-                let known = Known { message, event, resource_id, order, is_restored: false };
+                let may_be_named = notice.may_be_named.clone();
+                let known = Known { message, event, resource_id, order, may_be_named, is_restored: false };
                 self.events.insert(notice.key.clone(), known);
             }
             // The session may have given its place to another event, and this one may be over now.

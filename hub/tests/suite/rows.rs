@@ -133,3 +133,29 @@ fn a_machine_whose_event_made_place_for_another_one_is_forgotten_in_the_end() {
     control.with(|world| world.rows = rows("Completed"));
     wait::until("no machine", || has("hub_machines 0\n"));
 }
+
+/// An answer of Resource Graph may be older than one before it.
+#[test]
+fn an_event_is_not_approved_without_a_machine_that_one_row_does_not_name() {
+    let control = Control::start();
+    let mut hub = Hub::new(&control.url(), None, "reconcile = \"3s\"");
+    hub.prepare_with("test $SCHEDULED_EVENTS_MACHINE = front_0 || exec sleep 1000\n");
+    let (set, id) = (resource("virtualMachineScaleSets", "front"), event_id(1));
+    let show = |machines: &[&str]| control.with(|world| world.rows = vec![row(&set, &id, "Scheduled", machines)]);
+    show(&["front_0", "front_1"]);
+    hub.start();
+    hub.await_record("the preparation", |record| record["record"] == "prepare" && record["outcome"] == "ready");
+    let queries = || control.with(|world| world.queries.len());
+    let before = queries();
+    show(&["front_0"]);
+    wait::until("a query", || (queries() > before).then_some(()));
+    show(&["front_0", "front_1"]);
+    hub.await_record("the row", |record| record["change"] == "updated");
+    let before = queries();
+    wait::until("two queries", || (queries() >= before + 2).then_some(()));
+    assert!(control.with(|world| world.approvals.is_empty()), "the other machine is not ready");
+    // It really is not named any more.
+    show(&["front_0"]);
+    hub.await_record("the approval", |record| record["record"] == "approval" && record["status"] == 200);
+    hub.await_record("the recovery", |record| record["record"] == "recover" && record["outcome"] == "done");
+}
