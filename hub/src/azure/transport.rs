@@ -13,8 +13,9 @@ use scheduled_events_fleet::http;
 /// How long one request may take. The queue's answer to a request for messages comes at once.
 pub const REQUEST_TIME: Duration = Duration::from_secs(20);
 
-/// The longest response to a request of Azure's crates: 32 messages of 64 KiB in Base64, and XML around them.
-const RESPONSE_MAX: usize = 4 * 1024 * 1024;
+/// The longest response to a request of Azure's crates: 32 messages of 64 KiB, each character as a reference of six bytes, and XML
+/// around them.
+const RESPONSE_MAX: usize = 13 * 1024 * 1024;
 
 #[derive(Debug)]
 struct Client(reqwest::Client);

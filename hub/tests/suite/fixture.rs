@@ -42,8 +42,17 @@ impl TestQueue {
         *running = Arc::downgrade(&azurite);
         drop(running);
         let url = url(azurite.port, &format!("events{}", NUMBER.fetch_add(1, Ordering::Relaxed)));
-        request("PUT", &url, None).expect("an answer");
-        Self { url, _azurite: azurite }
+        let queue = Self { url, _azurite: azurite };
+        queue.create();
+        queue
+    }
+
+    pub(crate) fn create(&self) {
+        request("PUT", &self.url, None).expect("an answer");
+    }
+
+    pub(crate) fn delete(&self) {
+        request("DELETE", &self.url, None).expect("an answer");
     }
 
     /// Sends a message as Event Grid does: its JSON in Base64.

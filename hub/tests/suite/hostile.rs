@@ -156,3 +156,28 @@ fn two_events_of_a_machine_of_which_one_is_refused_are_each_approved_once() {
     std::thread::sleep(Duration::from_secs(3));
     assert_eq!((of(&ids[0]), of(&ids[1])), (1, 0), "{:?}", control.with(|world| world.approvals.clone()));
 }
+
+/// XML has four bytes for each of their characters.
+#[test]
+fn long_messages_that_cannot_be_read_do_not_hide_one_that_is_received_with_them() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let mut hub = Hub::new(&control.url(), Some(&queue), "");
+    (0..18).for_each(|_| queue.send_text(&"&lt;".repeat(64_000)));
+    queue.send(&message(&resource("virtualMachines", "db"), &event_id(1), "Scheduled", &["db"]));
+    hub.start();
+    hub.await_record("the approval", approval(200));
+    wait::until("the end of all messages", || (queue.length() == 0).then_some(()));
+}
+
+#[test]
+fn a_queue_that_disappears_is_read_again() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let mut hub = Hub::new(&control.url(), Some(&queue), "");
+    hub.start();
+    await_query(&control);
+    queue.delete();
+    wait::until("a warning", || hub.read("log").contains("cannot read the queue").then_some(()));
+    queue.create();
+    queue.send(&message(&resource("virtualMachines", "db"), &event_id(1), "Scheduled", &["db"]));
+    hub.await_record("the approval", approval(200));
+}
