@@ -366,9 +366,9 @@ performance-fleet: ## simulate approvals of up to 1,000 machines, and write the 
 	cd fleet && $(CARGO) test --locked --profile model --no-default-features --test scale -- --ignored --nocapture performance
 
 # Each machine has a connection of its own, and each connection is counted on the way.
-cost-fleet: ## count requests and bytes of idle machines and of events on real stores, and write the figures of docs/performance.md: make cost-fleet MACHINES="10 1000" ENGINES=etcd; 12 min
+cost-fleet: ## count requests and bytes of idle machines and of events on real stores, and write the figures of docs/performance.md: make cost-fleet MACHINES="10 1000" GROUP_SIZES=10 ENGINES=etcd; 40 min
 	@tests/setup rust fleet
-	ulimit -Sn "$$(ulimit -Hn)" && cd fleet && ENGINES='$(if $(filter command,$(firstword $(origin ENGINES))),$(ENGINES))' MACHINES='$(MACHINES)' $(CARGO) test --locked --test cost -- --include-ignored --nocapture
+	ulimit -Sn "$$(ulimit -Hn)" && cd fleet && ENGINES='$(if $(filter command,$(firstword $(origin ENGINES))),$(ENGINES))' MACHINES='$(MACHINES)' GROUP_SIZES='$(GROUP_SIZES)' $(CARGO) test --locked --test cost -- --include-ignored --nocapture
 	bench/tables.py fleet
 
 performance: ## run all benchmarks and write the tables of docs/performance.md
