@@ -245,3 +245,40 @@ fn recovers_a_machine() {
         assert_eq!(schedev_session_out_of_service_since(session, &raw mut now), SCHEDEV_END);
     }
 }
+
+#[test]
+fn applies_notifications() {
+    let body = |status| {
+        format!(
+            r#"{{"type":"microsoft.maintenance/scheduledevents","properties":{{"EventId":"a","EventStatus":"{status}"}}}}"#
+        )
+    };
+    let config = schedev_session_config {
+        source: schedev_session_source::SCHEDEV_SESSION_SOURCE_NOTIFICATIONS as u32,
+        ..<schedev_session_config as Growing>::INIT
+    };
+    let mut memory = vec![MaybeUninit::<u8>::uninit(); schedev_session_size()];
+    let mut order = Box::new(schedev_notification_order { opaque: [0; 1024] });
+    // SAFETY: every pointer is to a live value of its type, as the conventions of the header require.
+    unsafe {
+        let mut session = core::ptr::null_mut();
+        let size = memory.len();
+        let begun = schedev_session_init(memory.as_mut_ptr().cast(), size, &raw const config, &raw mut session);
+        assert_eq!(begun, SCHEDEV_OK);
+        // The end, then a message that is late.
+        for (status, expected) in [("Scheduled", 1), ("Started", 1), ("Completed", 1), ("Started", 2)] {
+            let body = body(status);
+            let mut parsed = MaybeUninit::<schedev_notifications>::uninit();
+            let (data, none) = (body.as_ptr().cast(), core::ptr::null_mut());
+            assert_eq!(schedev_notifications_parse(data, body.len(), parsed.as_mut_ptr(), none), SCHEDEV_OK);
+            let mut cursor = schedev_notification_cursor { opaque: [0; 24] };
+            let mut one = MaybeUninit::<schedev_notification>::uninit();
+            assert_eq!(schedev_notifications_next(parsed.as_ptr(), &raw mut cursor, one.as_mut_ptr()), SCHEDEV_OK);
+            let (order, mut outcome) = (&raw mut *order, 0);
+            let done = schedev_session_on_notification(session, order, one.as_ptr(), 0, &raw mut outcome);
+            assert_eq!((done, outcome), (SCHEDEV_OK, expected), "{status}");
+        }
+        assert!(schedev_session_has_seen_event(session));
+        assert_eq!(schedev_notification_order_end(&raw mut *order, schedev_text::plain("b")), SCHEDEV_OK);
+    }
+}
