@@ -68,7 +68,9 @@ impl Orders {
     fn no_longer_named(&mut self, notice: &mut Notice) -> Vec<String> {
         let now = Instant::now();
         let all = self.named.entry(notice.key.clone()).or_default();
-        all.values_mut().for_each(|since| *since = since.or(Some(now)));
+        for since in all.values_mut() {
+            since.get_or_insert(now);
+        }
         all.extend(notice.machines.iter().map(|(id, _)| (key_of(id), None)));
         let others: Vec<_> = all.iter().filter_map(|(key, since)| Some((key.clone(), (*since)?))).collect();
         let may_be_named = others.iter().filter(|(_, since)| now - *since < LEAVE);

@@ -196,7 +196,7 @@ impl Machine {
             }
             unkept.push(message);
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     fn is_over(&self) -> bool {
