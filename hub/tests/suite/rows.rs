@@ -76,7 +76,7 @@ fn an_event_with_a_long_text_is_followed_and_does_not_hold_up_others() {
     let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
     let long = |status: &str| {
         let mut row = row(&machine, &id, status, &["db"]);
-        row["properties"]["Description"] = json!("\"".repeat(300_000));
+        row["properties"]["Description"] = json!("\"".repeat(100_000));
         row
     };
     control.with(|world| world.rows = vec![long("Scheduled")]);
