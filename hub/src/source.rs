@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use scheduled_events_fleet::log;
 use tokio::sync::{Semaphore, mpsc};
-use tokio::time::{Instant, interval_at, sleep};
+use tokio::time::{Instant, interval_at, sleep, timeout};
 
 use crate::azure::arm::{Arm, ArmError};
 use crate::azure::graph::{AGENTS, Events, is_guid, tagged};
@@ -32,6 +32,9 @@ const RETRY_LAST: Duration = Duration::from_secs(30);
 
 /// A message that was received so often and never deleted ends this program, or cannot be kept: it is set aside.
 const RECEIVED_MAX: i64 = 20;
+
+/// How long a page of rows is waited for until the machines have kept it.
+const KEPT_TIME: Duration = Duration::from_secs(30);
 
 /// How many events one query names.
 const NAMED_MAX: usize = 200;
@@ -179,8 +182,8 @@ async fn ask_about(arm: &Arm, dispatch: &Rc<Dispatch>, events: Events<'_>) -> Re
         let notices =
             notices.map_err(|why| ArmError::NotSent(format!("Resource Graph answers with a row that {why}")))?;
         keys.extend(notices.notices.iter().map(|notice| notice.key.clone()));
-        // Not waited for: one machine whose state cannot be kept must not keep the news of others.
-        drop(dispatch.deliver(notices));
+        // No faster than the machines are, but one whose state cannot be kept must not keep the news of others.
+        let _ = timeout(KEPT_TIME, dispatch.deliver(notices).recv()).await;
     }
     asked.map(|()| keys)
 }
