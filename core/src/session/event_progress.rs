@@ -397,11 +397,11 @@ impl EventProgress {
 
     /// How dispensable the event is if there are too many to track: events of other machines are most of all, then own ones
     /// with the latest deadlines; approved ones are least. `None` if something was prepared or runs for it, if it keeps this
-    /// machine out of service, and if a recovery is for it.
+    /// machine out of service, and if an own one is named by a recovery.
     pub(super) fn dispensability(&self, event: &TrackedEvent) -> Option<(bool, bool, i64)> {
-        let is_needed =
-            self.prepare_was_issued() || self.keeps_out(event) || self.ended.is_some() || !self.is_at_rest();
         let is_foreign = event.mine() != Some(true);
+        let is_named = self.ended.is_some() && !is_foreign;
+        let is_needed = self.prepare_was_issued() || self.keeps_out(event) || is_named || !self.is_at_rest();
         (!is_needed).then(|| (is_foreign, !event.is_approved(), deadline(event.not_before())))
     }
 

@@ -170,6 +170,9 @@ impl<const N: usize> Session<N> {
             _ => None,
         };
         if let Some(slot) = slot {
+            if self.progress.get(usize::from(slot)).is_some_and(|progress| progress.ended.is_some()) {
+                self.last_ended = self.tracker.get(slot).cloned();
+            }
             self.forget_event(slot);
         }
         slot.is_some()

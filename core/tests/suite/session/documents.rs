@@ -256,6 +256,23 @@ fn an_event_that_is_still_to_be_recovered_from_is_never_evicted() {
 }
 
 #[test]
+fn an_own_event_takes_the_place_of_one_that_is_not_own_any_more_though_a_recovery_names_it() {
+    let mut host = host::<2>(Action::Prepare);
+    host.recovers = false;
+    host.serve(&[event("a")]);
+    host.ready("a");
+    host.serve(&[]);
+    let mut events = vec![event("a").resources(&["vm_9"]), event("b")];
+    for _ in 0..2 {
+        host.serve(&events);
+    }
+    events.push(event("c"));
+    host.serve(&events);
+    let ids: Vec<_> = host.session.events().map(|event| event.event_id().to_string()).collect();
+    assert!(ids.contains(&String::from("c")), "{ids:?}");
+}
+
+#[test]
 fn an_end_is_classified_by_the_time_of_day() {
     for (ahead_ms, change) in [(800_000, "cancelled"), (900_000, "ended"), (i64::MAX, "ended"), (i64::MIN, "cancelled")]
     {
