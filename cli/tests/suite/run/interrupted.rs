@@ -225,6 +225,8 @@ fn a_lock_that_another_run_has_replaced_is_reported_and_nothing_is_approved() {
     first.wait_for_stderr("Preempt is not approved: another process has replaced the lock");
     assert!(service.posted().is_empty());
     for run in [first, second] {
+        // A run that is terminated before its worker has stopped ends with the worker's exit code.
+        run.wait_for_stderr("the worker has stopped");
         run.terminate();
         run.finish().with_code(143);
     }
