@@ -191,7 +191,8 @@ def fleet_idle() -> str:
             number(row["machines"]),
             *(f"{row[kind] / per_machine * 60:.1f}" for kind in ("writes", "reads", "lists")),
             f"{row['bytes'] / per_machine:.1f}",
-            *(f"{row[key] / per_machine * 60:.1f} ms" for key in ("daemons_ms", "store_ms")),
+            # A folder has no process.
+            *(f"{row[key] / per_machine * 60:.1f} ms" if row.get(key) else "–" for key in ("daemons_ms", "store_ms")),
         ])  # fmt: skip
     head = ["store", "machines", "writes per machine and minute", "reads", "lists", "bytes per machine and second"]
     head += ["processor, daemon, per minute", "store, per machine and minute"]
