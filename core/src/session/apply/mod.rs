@@ -139,7 +139,7 @@ impl<const N: usize> Session<N> {
         let is_free = |slot| !self.is_being_approved(slot);
         let finished = self.tracked().find(|(slot, known, progress)| progress.is_finished(known) && is_free(*slot));
         if let Some((slot, _, _)) = finished {
-            self.forget_event(slot);
+            self.evict(slot);
             return true;
         }
         let ended = self
@@ -149,9 +149,16 @@ impl<const N: usize> Session<N> {
         let Some((_, slot)) = ended.filter_map(|(slot, _, progress)| Some((progress.ended?, slot))).min() else {
             return false;
         };
-        self.last_ended = self.tracker.get(slot).cloned();
-        self.forget_event(slot);
+        self.evict(slot);
         true
+    }
+
+    /// Stops tracking an event. If the next recovery names it, it still does.
+    fn evict(&mut self, slot: u16) {
+        if self.progress.get(usize::from(slot)).is_some_and(|progress| progress.ended.is_some()) {
+            self.last_ended = self.tracker.get(slot).cloned();
+        }
+        self.forget_event(slot);
     }
 
     /// Stops tracking an event in favour of this machine's `event`: one of another machine, open ones first, else the own event with
@@ -170,10 +177,7 @@ impl<const N: usize> Session<N> {
             _ => None,
         };
         if let Some(slot) = slot {
-            if self.progress.get(usize::from(slot)).is_some_and(|progress| progress.ended.is_some()) {
-                self.last_ended = self.tracker.get(slot).cloned();
-            }
-            self.forget_event(slot);
+            self.evict(slot);
         }
         slot.is_some()
     }
