@@ -510,7 +510,7 @@ pub(crate) mod tests {
         });
     }
 
-    /// How long it takes to answer, and for how long the whole process stands still while it writes.
+    /// How long it takes to answer, and for how long a write blocks the whole process.
     struct Slow(FolderEngine, Duration, Duration);
 
     impl Engine for Slow {

@@ -168,7 +168,7 @@ impl Arm {
                 }
                 Err(error) => error,
             };
-            // Whoever cannot be reached is asked again by the caller, who knows what to do meanwhile.
+            // If nobody can be reached, the caller repeats the request, and does other work until then.
             let may_pass = matches!(error.status(), Some(408 | 429 | 500..=599));
             if attempt >= ATTEMPTS || !may_pass {
                 return Err(error);

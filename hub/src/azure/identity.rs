@@ -163,7 +163,7 @@ mod tests {
 
     use super::*;
 
-    /// Stands for Microsoft Entra ID and for the metadata service: it keeps what it is asked, and gives a token.
+    /// Imitates Microsoft Entra ID and the metadata service: it keeps each request, and returns a token.
     #[derive(Debug, Default)]
     struct Issuer(Mutex<Vec<(String, String)>>);
 
