@@ -123,11 +123,11 @@ scale-fleet: ## simulate fleets of up to 1,000 machines with faults, in virtual 
 	@tests/setup rust
 	cd fleet && SEEDS=$(FLEET_SEEDS) SEED=$(SEED) $(CARGO) test --locked --profile model --no-default-features --test scale -- --nocapture --test-threads 1
 
-chaos-fleet: ## disturb 60 machines at random on all engines, and check the audit files: make chaos-fleet SECONDS=600 ENGINES=etcd
+chaos-fleet: ## disturb 24 machines at random on all engines, and check the audit files: make chaos-fleet SECONDS=600 MACHINES=60 ENGINES=etcd
 	@tests/setup rust fleet
 	$(CARGO) build --locked --package scheduled-events-cli
 	cd fleet && $(CARGO) build --locked && $(CARGO) test --locked --no-run --test kubernetes
-	fleet/tests/chaos/run $(ENGINES) --seconds $(CHAOS_SECONDS)
+	fleet/tests/chaos/run $(ENGINES) --seconds $(CHAOS_SECONDS) --machines $(or $(MACHINES),24)
 
 # The crate for Windows is empty on other systems, so that links in its documentation lead nowhere.
 docs: book ## build the guide and the documentation of the crates; warnings, and public items without an example, are errors
