@@ -324,6 +324,10 @@ def install():
     return "CMake and pkg-config, shared and static"
 
 
+def build_command():
+    run("cargo", "build", "--quiet", "--locked", "-p", "scheduled-events-cli", cwd=ROOT)
+
+
 def installed():
     prefix = WORK / "prefix"
     if not prefix.exists():
@@ -358,7 +362,7 @@ def examples():
     expect("would approve: short interruption" in printed, printed)
     refused = subprocess.run([WORK / "check", corpus.CORPUS / "refused-empty-file.json"], capture_output=True, text=True)
     expect(refused.returncode == 3 and ":1:1: " in refused.stderr, refused.stderr)
-    run("cargo", "build", "--quiet", "-p", "scheduled-events", cwd=ROOT)
+    build_command()
     with concurrent.futures.ThreadPoolExecutor() as threads:
         list(threads.map(lambda agent: agents.check(WORK / agent), ("agent-clang", "agent-cc-clang")))
     return "3 compiled and run"
@@ -367,7 +371,8 @@ def examples():
 @check
 def one_snapshot_format():
     """The command, C and Python continue from the state files and snapshots of each other."""
-    run("cargo", "build", "--quiet", "-p", "scheduled-events", "-p", "scheduled-events-py", cwd=ROOT)
+    build_command()
+    run("cargo", "build", "--quiet", "--locked", "-p", "scheduled-events-py", cwd=ROOT)
     command, folder = TARGET / "debug/scheduled-events", WORK / "handover"
     folder.mkdir(mode=0o700)
     shutil.copytree(ROOT / "py/python/scheduled_events", folder / "python/scheduled_events", ignore=shutil.ignore_patterns("__pycache__"))
@@ -425,7 +430,7 @@ def one_snapshot_format():
 @check
 def policy_from_toml():
     """`check --policy FILE --as c` prints a header that means the same as the file, in C and in C++."""
-    run("cargo", "build", "--quiet", "-p", "scheduled-events", cwd=ROOT)
+    build_command()
     command, folder = TARGET / "debug/scheduled-events", WORK / "policy"
     folder.mkdir()
     toml = folder / "policy.toml"
@@ -477,7 +482,7 @@ check(bare_metal_library, tier="bare-metal")
 @check
 def collectd_plugin():
     """The example plugin works under collectd: notifications, values, restarts, faults of the service."""
-    run("cargo", "build", "--quiet", "-p", "scheduled-events", cwd=ROOT)
+    build_command()
     return collectd.check(installed())
 
 
