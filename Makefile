@@ -14,7 +14,8 @@ CHAOS_SECONDS = $(if $(filter command,$(firstword $(origin SECONDS))),$(SECONDS)
 # Modules of tests that take more than a few seconds: `make check` leaves them out.
 SLOW = reference:: invariants:: http_faults:: clocks:: commands:: restart:: state_file:: systemd:: run:: stalled_readers:: \
 	recordings:: guide::console:: the_commands_of_every_page verdict::habits verdict::own_client every_beginning
-# The same selection of packages everywhere, so that all steps share one build of the dependencies.
+# The same selection of packages everywhere, so that all steps share one build of the dependencies; in `fleet`, whose dependencies
+# take minutes, even where one package would do.
 WORKSPACE = --locked --workspace
 
 # No target is the name of a file that it makes.
@@ -97,24 +98,19 @@ test-python: ## test the Python package: types, tests
 	@tests/setup python
 	@tests/python/run
 
-test-fleet: ## test the fleet's gate with a real etcd and Azurite, and three machines with one approval
+test-fleet: ## test the fleet's gate and the hub with a real etcd and Azurite, and three machines with one approval
 	@tests/setup rust fleet
 	$(CARGO) build --locked --package scheduled-events-cli
-	cd fleet && $(CARGO) clippy --locked --all-targets -- -D warnings
-	cd fleet && $(CARGO) clippy --locked --test model --test scale --test cost -- -D warnings
-	cd fleet && SCHEDULED_EVENTS='$(CURDIR)'/"$${CARGO_TARGET_DIR:-target}"/debug/scheduled-events $(CARGO) test --locked
+	cd fleet && $(CARGO) clippy $(WORKSPACE) --all-targets -- -D warnings
+	cd fleet && $(CARGO) clippy $(WORKSPACE) --test model --test scale --test cost -- -D warnings
+	cd fleet && SCHEDULED_EVENTS='$(CURDIR)'/"$${CARGO_TARGET_DIR:-target}"/debug/scheduled-events $(CARGO) test $(WORKSPACE)
 	@fleet/tests/chaos/check.py --self-test
 	fleet/tests/chaos/run etcd --seconds 10 --machines 12
 
 ##@ Steps of `make verify`
-test-hub: ## test the hub with a real Azurite and an emulator of the control plane
-	@tests/setup rust fleet
-	$(CARGO) build --locked --package scheduled-events-cli
-	cd fleet && $(CARGO) clippy --locked --package scheduled-events-hub --all-targets -- -D warnings
-	cd fleet && SCHEDULED_EVENTS='$(CURDIR)'/"$${CARGO_TARGET_DIR:-target}"/debug/scheduled-events $(CARGO) test --locked --package scheduled-events-hub
 scale-hub: ## let the hub follow ten thousand events at a time; 2 min
 	@tests/setup rust fleet
-	cd fleet && $(CARGO) test --locked --package scheduled-events-hub --test suite ten_thousand -- --ignored --nocapture
+	cd fleet && $(CARGO) test $(WORKSPACE) --test suite ten_thousand -- --ignored --nocapture
 model-fleet: ## check the fleet's gate in every order of its steps, and that its defects are found; 3 min
 	@tests/setup rust
 	cd fleet && $(CARGO) test --locked --profile model --no-default-features --test model -- --nocapture --test-threads 1
@@ -126,7 +122,7 @@ scale-fleet: ## simulate fleets of up to 1,000 machines with faults, in virtual 
 chaos-fleet: ## disturb 24 machines at random on all engines, and check the audit files: make chaos-fleet SECONDS=600 MACHINES=60 ENGINES=etcd
 	@tests/setup rust fleet
 	$(CARGO) build --locked --package scheduled-events-cli
-	cd fleet && $(CARGO) build --locked && $(CARGO) test --locked --no-run --test kubernetes
+	cd fleet && $(CARGO) test $(WORKSPACE) --no-run --test kubernetes
 	fleet/tests/chaos/run $(ENGINES) --seconds $(CHAOS_SECONDS) --machines $(or $(MACHINES),24)
 
 # The crate for Windows is empty on other systems, so that links in its documentation lead nowhere.
@@ -250,11 +246,13 @@ test-mounts: ## test the state file on a full and on a read-only file system, wh
 
 check-systemd: ## check that systemd understands the units, and how much they give away
 	@tests/setup systemd
+	cd fleet && $(CARGO) test $(WORKSPACE) --no-run --test suite
 	@cli/systemd/check
 	@fleet/systemd/check
 
 test-systemd: ## run the units under a real systemd: ready, watched, restarted, stopped, started by a socket
 	@tests/setup systemd
+	cd fleet && $(CARGO) test $(WORKSPACE) --no-run --test suite
 	@cli/systemd/try
 	@fleet/systemd/try
 

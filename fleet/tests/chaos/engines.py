@@ -186,7 +186,7 @@ class Kubernetes(Engine):
         else:
             print("kubernetes: the imitated API server")
             self.kubeconfig = folder / "kubeconfig"
-            words = ["cargo", "test", "--locked", "--quiet", "--test", "kubernetes", "--"]
+            words = ["cargo", "test", "--locked", "--workspace", "--quiet", "--test", "kubernetes", "--"]
             words += ["--ignored", "--exact", "serve::for_ever"]
             environment = {**os.environ, "SERVE_KUBECONFIG": str(self.kubeconfig)}
             self.process = start(words, self.log, cwd=FLEET, env=environment)

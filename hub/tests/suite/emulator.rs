@@ -18,7 +18,7 @@ struct Emulator {
     _process: Process,
 }
 
-/// The command `scheduled-events`, which `make test-hub` builds first.
+/// The command `scheduled-events`, which `make test-fleet` builds first.
 fn command() -> PathBuf {
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/debug/scheduled-events");
     let path = std::env::var_os("SCHEDULED_EVENTS").map_or(built, PathBuf::from);
