@@ -170,18 +170,20 @@ fn sources(folder: &Path) -> String {
     lines.collect()
 }
 
+/// The hub has messages of this package, too.
 #[test]
 fn the_messages_that_the_guide_explains_are_those_of_the_code() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let page = std::fs::read_to_string(root.join("../docs/troubleshooting.md")).expect("the page");
-    let (_, section) = page.split_once("## The gate of a fleet\n").expect("the section");
-    let sources = sources(&root.join("src"));
-    let messages = section.lines().filter_map(|line| line.strip_prefix("| `` ")?.split_once(" `` |")).map(|row| row.0);
-    let messages: Vec<_> = messages.collect();
-    assert!(messages.len() > 10, "{messages:?}");
-    for message in messages {
-        for part in message.split('…').map(str::trim) {
-            assert!(sources.contains(part), "docs/troubleshooting.md: not in the code: {part}");
+    for (heading, folders) in [("The gate of a fleet", &["src"][..]), ("The hub", &["src", "../hub/src"])] {
+        let (_, section) = page.split_once(&format!("\n## {heading}\n")).expect("the section");
+        let section = section.split("\n## ").next().unwrap_or_default();
+        let sources: String = folders.iter().map(|folder| sources(&root.join(folder))).collect();
+        let messages = section.lines().filter_map(|line| line.strip_prefix("| `` ")?.split_once(" `` |"));
+        let messages: Vec<_> = messages.map(|(message, _)| message).collect();
+        assert!(messages.len() > 10, "{messages:?}");
+        for part in messages.iter().flat_map(|message| message.split('…')).map(str::trim) {
+            assert!(sources.contains(part), "docs/troubleshooting.md, {heading}: not in the code: {part}");
         }
     }
 }
