@@ -50,7 +50,7 @@ use crate::hash::Hash;
 use crate::names::VmNames;
 use crate::policy::{Leader, Policy};
 use crate::time::{UnixMillis, UnixSeconds};
-use crate::tracker::{TrackedEvent, Tracker};
+use crate::tracker::{Flags, TrackedEvent, Tracker};
 use approvals::{ApprovalSlots, ApprovedIds};
 use command::Attempts;
 use documents::Documents;
@@ -256,7 +256,7 @@ impl<const N: usize> Session<N> {
     }
 
     /// Sets or replaces the names of this machine. The next poll decides about all events again; until then, the
-    /// session does not prepare or approve. Without polls, the next notification of each event does.
+    /// session does not prepare or approve. About an event that only notifications have shown, the next one of it decides.
     ///
     /// # Errors
     /// [`SessionConfigError`] for names outside the [`limits`]. The previous names are kept then.
@@ -277,12 +277,12 @@ impl<const N: usize> Session<N> {
         }
         self.names = kept;
         self.underscored = names.is_underscored();
-        if self.source == SessionSource::Notifications {
-            for progress in &mut self.progress {
+        self.renamed = self.source != SessionSource::Notifications;
+        for (slot, progress) in (0..self.tracker.slots_used()).zip(&mut self.progress) {
+            // No document may ever show it.
+            if self.tracker.get(slot).is_some_and(|event| event.flags.has(Flags::NOTIFIED)) {
                 progress.decision = None;
             }
-        } else {
-            self.renamed = true;
         }
         self.documents.apply_again();
         Ok(())

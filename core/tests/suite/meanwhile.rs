@@ -1,6 +1,6 @@
 //! Notifications that arrive while a request is under way, beside documents, and in a session that is full.
 
-use scheduled_events_core::{Action, Change, NotificationOutcome, Response, SessionSource, Step};
+use scheduled_events_core::{Action, Change, NotificationOutcome, Response, SessionSource, Step, VmNames};
 
 use crate::notified::{Host, START, config, document, message};
 
@@ -105,4 +105,23 @@ fn ends_that_a_document_has_not_confirmed_leave_room_for_an_own_event() {
             assert_eq!(host.changes.len(), 17, "{by_document} {name}: {:?}", host.changes);
         }
     }
+}
+
+/// A document decides about the events that it has. About another one, only a notification can.
+#[test]
+fn other_names_beside_documents_need_another_look_at_what_they_do_not_have() {
+    let mut host = Host::new(&config(SessionSource::Both, Action::Approve));
+    host.poll(document(1, &[]));
+    assert_eq!(host.notify(&message("a", "Scheduled", 0, 0)), NotificationOutcome::Applied);
+    host.session.set_names(VmNames::new(&["other"])).unwrap();
+    for _ in 0..3 {
+        host.poll(document(2, &[]));
+    }
+    assert_eq!(host.posts, 0, "another machine's");
+    host.session.set_names(VmNames::new(&["vm"])).unwrap();
+    assert_eq!(host.notify(&message("a", "Scheduled", 0, 0)), NotificationOutcome::Applied);
+    for _ in 0..3 {
+        host.poll(document(2, &[]));
+    }
+    assert_eq!(host.posts, 1);
 }
