@@ -1,6 +1,6 @@
 //! Notifications that arrive while a request is under way, beside documents, and in a session that is full.
 
-use scheduled_events_core::{Action, Change, NotificationOutcome, Response, SessionSource, Step, VmNames};
+use scheduled_events_core::{Action, Change, NotificationOutcome, Report, Response, SessionSource, Step, VmNames};
 
 use crate::notified::{Host, START, config, document, message};
 
@@ -124,4 +124,28 @@ fn other_names_beside_documents_need_another_look_at_what_they_do_not_have() {
         host.poll(document(2, &[]));
     }
     assert_eq!(host.posts, 1);
+}
+
+/// The document does not change, and has an event that made room for an urgent one.
+#[test]
+fn an_event_that_made_room_for_a_notified_one_is_counted() {
+    let mut host = Host::new(&config(SessionSource::Both, Action::Hold));
+    let ids: Vec<_> = (0..8).map(|number| format!("a{number}")).collect();
+    let body = document(1, &ids.iter().map(|id| (id.as_str(), "Scheduled")).collect::<Vec<_>>());
+    host.poll(body.clone());
+    let urgent = message("urgent", "Scheduled", 0, 0).replace("T13:00", "T12:59");
+    assert_eq!(host.notify(&urgent), NotificationOutcome::Applied);
+    let mut untracked = Vec::new();
+    for _ in 0..50 {
+        match host.session.next(host.now) {
+            Step::Get { .. } => {
+                let response = Response { status: 200, body: body.as_bytes(), ..Response::default() };
+                let _ = host.session.on_response(&response, host.now);
+            }
+            Step::Report(Report::Untracked(counted)) => untracked.push((counted.own, counted.others)),
+            Step::Wait { until } => host.now = until,
+            _ => {}
+        }
+    }
+    assert_eq!(untracked, [(1, 0)]);
 }

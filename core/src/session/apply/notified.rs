@@ -144,8 +144,12 @@ impl<const N: usize> Session<N> {
             }
         } else {
             let is_own = names.owns(event) == Some(true);
-            if self.tracker.len() >= N && !self.evict_ended() && !(is_own && self.evict_for(event)) {
-                return NotificationOutcome::Untracked;
+            if self.tracker.len() >= N && !self.evict_ended() {
+                if !(is_own && self.evict_for(event)) {
+                    return NotificationOutcome::Untracked;
+                }
+                // An unchanged document, too, may have the event that made room, and counts it then.
+                self.documents.apply_again();
             }
             self.track(event, names, now);
         }
