@@ -8,6 +8,7 @@ use crate::document::Document;
 use crate::error::{ParseError, Position};
 use crate::hash::Hash;
 use crate::time::UnixMillis;
+use crate::tracker::Flags;
 
 /// An HTTP response.
 ///
@@ -288,10 +289,12 @@ impl<const N: usize> Session<N> {
         RequestOutcome::Document
     }
 
-    /// Records that the newest poll showed the events as they are.
+    /// Records that the newest poll showed the events as they are, but for those that no document has shown.
     fn confirm_events(&mut self) {
-        for progress in &mut self.progress {
-            progress.confirm(self.polls);
+        for (slot, progress) in (0..self.tracker.slots_used()).zip(&mut self.progress) {
+            if self.tracker.get(slot).is_some_and(|event| !event.flags.has(Flags::NOTIFIED)) {
+                progress.confirm(self.polls);
+            }
         }
     }
 }

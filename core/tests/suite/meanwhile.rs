@@ -1,6 +1,8 @@
 //! Notifications that arrive while a request is under way, beside documents, and in a session that is full.
 
-use scheduled_events_core::{Action, Change, NotificationOutcome, Report, Response, SessionSource, Step, VmNames};
+use scheduled_events_core::{
+    Action, Change, NotificationOutcome, Report, Response, SessionConfig, SessionSource, Step, VmNames,
+};
 
 use crate::notified::{Host, START, config, document, message};
 
@@ -148,4 +150,20 @@ fn an_event_that_made_room_for_a_notified_one_is_counted() {
         }
     }
     assert_eq!(untracked, [(1, 0)]);
+}
+
+/// A poll that began after the gate's yes has to show the event: one that does not have it confirms nothing.
+#[test]
+fn a_gate_beside_documents_waits_for_one_that_has_the_event() {
+    let mut host = Host::new(&SessionConfig { gate: true, ..config(SessionSource::Both, Action::Approve) });
+    host.poll(document(1, &[]));
+    assert_eq!(host.notify(&message("a", "Scheduled", 0, 0)), NotificationOutcome::Applied);
+    for _ in 0..3 {
+        host.poll(document(2, &[]));
+    }
+    assert_eq!((host.count("gate"), host.posts), (1, 0));
+    for _ in 0..3 {
+        host.poll(document(3, &[("a", "Scheduled")]));
+    }
+    assert_eq!((host.count("gate"), host.posts), (1, 1));
 }
