@@ -312,13 +312,16 @@ pub unsafe extern "C" fn schedev_acknowledge_request(
             AcknowledgeError::EventId { .. } => SCHEDEV_ERROR_EVENT_ID,
             _ => SCHEDEV_ERROR_ARGUMENT,
         })?;
-        let path = checked!(output_buffer(path, path_capacity, path_needed));
-        let body = checked!(output_buffer(body, body_capacity, body_needed));
-        let path = path.fill_text(request.path_len(), |target| {
-            Ok(request.write_path(target).map_err(|_| SCHEDEV_ERROR_INTERNAL)?.len())
-        });
-        let body =
-            body.fill_text(request.body_len(), |target| request.write_body(target).map_err(|_| SCHEDEV_ERROR_INTERNAL));
+        let (path_len, body_len) = (request.path_len(), request.body_len());
+        let mut path = checked!(output_buffer(path, path_capacity, path_needed));
+        let mut body = checked!(output_buffer(body, body_capacity, body_needed));
+        if path_len > path_capacity || body_len > body_capacity {
+            // One that is large enough stays as it was, too.
+            (path, body) = (path.emptied(), body.emptied());
+        }
+        let path = path
+            .fill_text(path_len, |target| Ok(request.write_path(target).map_err(|_| SCHEDEV_ERROR_INTERNAL)?.len()));
+        let body = body.fill_text(body_len, |target| request.write_body(target).map_err(|_| SCHEDEV_ERROR_INTERNAL));
         path.and(body)
     })
 }

@@ -151,6 +151,11 @@ pub(crate) struct Buffer<'a> {
 }
 
 impl Buffer<'_> {
+    /// The same without capacity, which is not written to.
+    pub(crate) fn emptied(self) -> Self {
+        Self { bytes: &mut [], ..self }
+    }
+
     /// Writes a text of `length` bytes with `write`, and a NUL after it if the buffer has a byte left. If the text does
     /// not fit, the buffer stays as it was and only `needed` is written.
     pub(crate) fn fill_text(self, length: usize, write: impl FnOnce(&mut [u8]) -> Result<usize>) -> Result {

@@ -72,11 +72,13 @@ static void writes_requests(void) {
   EXPECT(strstr(path, "/virtualMachines/db" EVENTS VERSION) != NULL);
   /* Both sizes are written whichever buffer is too small. */
   path_len = list_len = 0;
+  memset(path, 'x', sizeof path);
   EXPECT(schedev_acknowledge_request(resource, ids, 2, path, 3, &path_len, list, sizeof list, &list_len) ==
          SCHEDEV_ERROR_BUFFER_TOO_SMALL);
   EXPECT(path_len > 100 && list_len == strlen(list));
   EXPECT(schedev_acknowledge_request(resource, ids, 2, path, sizeof path, &path_len, list, 3, &list_len) ==
          SCHEDEV_ERROR_BUFFER_TOO_SMALL);
+  EXPECT(path[0] == 'x' && path[path_len] == 'x' && list[0] == '{');
   EXPECT(schedev_acknowledge_request(resource, ids, 0, path, sizeof path, &path_len, list, sizeof list, &list_len) ==
          SCHEDEV_ERROR_ARGUMENT);
   EXPECT(schedev_acknowledge_request(resource, wrong, 1, path, sizeof path, &path_len, list, sizeof list, &list_len) ==
