@@ -38,6 +38,20 @@ def notification_request(case):
     return (NOTIFICATIONS / f"{case}.json").read_bytes(), expected
 
 
+def scenarios():
+    """The scenarios of sessions: their names and inputs."""
+    paths = sorted((CORPUS / "sessions").glob("*.json"))
+    return [(path.stem, json.loads(path.read_text("utf-8"))) for path in paths]
+
+
+def scenario_input(one):
+    """The kind of an input, and its text for a program."""
+    if "source" in one:
+        return "source", ["documents", "notifications", "both"].index(one["source"])
+    kind = "notify" if "notify" in one else "document"
+    return kind, json.dumps(one[kind])
+
+
 def differences(program, folder=CORPUS, request=request):
     """The number of cases, and the differences."""
     wrong = []

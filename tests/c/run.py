@@ -215,7 +215,13 @@ def machine():
 def notified_sessions():
     """A session that gets notifications, alone and beside documents."""
     for source in ("notified.c", "notified.cc"):
-        run(compile(source))
+        program = compile(source)
+        run(program)
+        for name, inputs in corpus.scenarios():
+            lines = [f"{one['at']} {kind} {text}\n" for one in inputs for kind, text in [corpus.scenario_input(one)]]
+            done = [line.split() for line in run(program, "play", input="".join(lines)).splitlines()]
+            expected = [one["expect"].split() for one in inputs if "expect" in one]
+            expect(done == expected, f"{source}, {name}: {done}, expected {expected}")
     return "as expected, in C and in C++"
 
 

@@ -11,6 +11,7 @@ mod notifications;
 mod notified;
 mod policy_table;
 mod reference;
+mod scenarios;
 mod session;
 mod spot;
 mod terminate;

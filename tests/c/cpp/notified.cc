@@ -1,4 +1,7 @@
-// Notifications in the session of scheduled_events.hpp: the life of an event, and the end that a document reports.
+// Notifications in the session of scheduled_events.hpp: the life of an event, and the end that a document reports. With an
+// argument, it plays a scenario of the corpus, as notified.c does.
+#include <iostream>
+
 #include "expect.h"
 #include "scheduled_events.hpp"
 
@@ -24,7 +27,10 @@ struct host {
   se::notification_outcome notify(std::string_view status, std::string_view minute) {
     std::string message = R"({"id":"m","eventType":"microsoft.maintenance/scheduledevents/write","eventTime":)";
     message.append(R"("2020-09-13T12:)").append(minute).append(R"(:00Z","data":{"resourceInfo":{"properties":)");
-    message.append(event(status)).append("}}}");
+    return pass_on(message.append(event(status)).append("}}}"));
+  }
+
+  se::notification_outcome pass_on(const std::string &message) {
     schedev_notifications notifications;
     schedev_notification_cursor cursor = SCHEDEV_CURSOR_INIT;
     schedev_notification notification;
@@ -55,7 +61,7 @@ struct host {
         session.on_response(response, now);
       } else if (std::holds_alternative<se::step::post>(step)) {
         log += "post ";
-        EXPECT((session.posted() == std::vector<std::string>{"a"}));
+        EXPECT(session.posted().size() == 1);
         session.on_response(response, now);
       } else if (const auto *due = std::get_if<se::step::prepare>(&step)) {
         log += "prepare ";
@@ -117,9 +123,36 @@ void refused() {
   EXPECT(host.session.try_on_notification(none, host.now).error() == SCHEDEV_ERROR_NULL);
 }
 
+void play() {
+  std::optional<host> player;
+  std::string kind, text;
+  for (std::int64_t at = 0; std::cin >> at >> kind && std::getline(std::cin >> std::ws, text);) {
+    if (kind == "source") {
+      host next(static_cast<se::session_source>(text[0] - '0'));
+      if (player) {
+        next.session.restore(player->session.snapshot());
+        next.body = player->body;
+      }
+      player = std::move(next);
+      continue;
+    }
+    player->now = se::millis_point(std::chrono::milliseconds(INT64_C(1600000000000) + at * 1000));
+    if (kind == "notify") {
+      std::cout << se::word(player->pass_on(text)) << ' ';
+    } else {
+      player->body = text;
+    }
+    std::cout << player->work() << '\n';
+  }
+}
+
 } // namespace
 
-int main() {
+int main(int argc, char **) {
+  if (argc > 1) {
+    play();
+    return 0;
+  }
   a_life();
   beside_documents();
   refused();

@@ -1,6 +1,7 @@
 """Sessions that get notifications: the life of an event, late ones, documents beside them, and what is refused."""
 
 import json
+import pathlib
 from datetime import datetime, timezone
 from typing import Any
 
@@ -156,3 +157,27 @@ def test_what_is_refused() -> None:
     for wrong in (None, 7, message("Scheduled", 0).event):
         with pytest.raises(se.ArgumentError):
             outside.session.on_notification(wrong)  # type: ignore[arg-type]
+
+
+SCENARIOS = sorted((pathlib.Path(__file__).parents[2] / "corpus/sessions").glob("*.json"))
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=[path.stem for path in SCENARIOS])
+def test_a_session_does_what_the_scenario_expects(path: pathlib.Path) -> None:
+    outside = None
+    for one in json.loads(path.read_text("utf-8")):
+        if "source" in one:
+            before, outside = outside, Outside(one["source"])
+            if before is not None:
+                outside.session.restore(before.session.snapshot())
+                outside.body = before.body
+            continue
+        assert outside is not None
+        outside.now = START + one["at"]
+        done = []
+        if "notify" in one:
+            (notification,) = se.parse_notifications(json.dumps(one["notify"]))
+            done.append(outside.session.on_notification(notification, now=outside.now))
+        else:
+            outside.body = json.dumps(one["document"]).encode()
+        assert " ".join(done + outside.work()) == one["expect"], one
