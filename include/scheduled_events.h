@@ -1947,7 +1947,8 @@ typedef enum schedev_session_source {
    * Notifications outside the machine, for schedev_session_on_notification(). The session never polls. Send what
    * schedev_acknowledge_request() writes for the ids of schedev_session_posted() in place of the body of
    * SCHEDEV_STEP_POST, and pass its response on. After a restart, pass the notifications that are known, such as the rows of
-   * Resource Graph, before you call schedev_session_next().
+   * Resource Graph, before you call schedev_session_next(). The posted events can be of the machine and of its set: send a
+   * request for each of these resources, and report a failure if one fails.
    */
   SCHEDEV_SESSION_SOURCE_NOTIFICATIONS = 1,
   /**
@@ -2033,7 +2034,8 @@ SCHEDEV_API schedev_status schedev_session_init(void *memory, size_t size, const
                                                 schedev_session **session);
 
 /**
- * Sets the names of this machine. The next document is decided with them.
+ * Sets the names of this machine. The next document is decided with them, and the next notification of an event that no
+ * document has shown.
  *
  * @param session  the session.
  * @param names    the names, which are copied; NULL if they are unknown.
@@ -2336,7 +2338,8 @@ SCHEDEV_API schedev_status schedev_session_on_failure(schedev_session *session, 
 /**
  * What is known of the last SCHEDEV_SESSION_EVENTS_MAX events from their notifications, which arrive at least once and in any
  * order. It recognises those that are late, also after the end of their event. Opaque; initialise it with
- * SCHEDEV_NOTIFICATION_ORDER_INIT. It may be copied, and sessions of several machines may share one.
+ * SCHEDEV_NOTIFICATION_ORDER_INIT. It may be copied. Sessions of several machines may share one: pass each notification to all
+ * of them before the next one.
  *
  * If there are more events, those that are over are forgotten first. After a restart, start with a new one.
  */
@@ -2375,6 +2378,9 @@ SCHEDEV_API const char *schedev_notification_outcome_word(uint32_t outcome);
 /**
  * Applies a notification, if the session's source includes notifications. Then call schedev_session_next(), as after each
  * result. Pass repeated notifications, too: after a restart, nothing is approved before its event was seen again.
+ *
+ * A session compares the names in Resources alone, and machines of two resource groups can have the same name: pass the
+ * notifications of this machine only. See schedev_machine_id().
  *
  * @param session       the session.
  * @param order         what is known of events from the notifications before it.

@@ -94,6 +94,9 @@ pub enum SessionSource {
     /// Notifications outside the machine, passed to [`on_notification`](crate::Session::on_notification). The session never
     /// asks to poll. After a restart, pass the notifications that are known, such as the rows of Resource Graph, before you
     /// call [`next`](crate::Session::next). A gate that opens for an approval needs no poll to confirm the event.
+    ///
+    /// The events of one [`Step::Post`](crate::Step::Post) can be of the machine and of its set: send a request for each of
+    /// these resources, and report a failure if one fails.
     Notifications,
     /// Documents and notifications: an event is the same one in both. What the document says about an event counts; a
     /// notification makes an event known before the document has it, and says that it is over.

@@ -234,7 +234,8 @@ pub unsafe extern "C" fn schedev_session_init(
     })
 }
 
-/// Sets the names of this machine. The next document is decided with them.
+/// Sets the names of this machine. The next document is decided with them, and the next notification of an event that no
+/// document has shown.
 ///
 /// @param session  the session.
 /// @param names    the names, which are copied; NULL if they are unknown.

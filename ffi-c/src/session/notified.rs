@@ -19,7 +19,8 @@ pub enum schedev_session_source {
     /// Notifications outside the machine, for schedev_session_on_notification(). The session never polls. Send what
     /// schedev_acknowledge_request() writes for the ids of schedev_session_posted() in place of the body of
     /// SCHEDEV_STEP_POST, and pass its response on. After a restart, pass the notifications that are known, such as the rows of
-    /// Resource Graph, before you call schedev_session_next().
+    /// Resource Graph, before you call schedev_session_next(). The posted events can be of the machine and of its set: send a
+    /// request for each of these resources, and report a failure if one fails.
     SCHEDEV_SESSION_SOURCE_NOTIFICATIONS = 1,
     /// Documents and notifications: an event is the same one in both. A notification makes an event known before the document
     /// has it, and reports its end; in between, the document counts.
@@ -54,7 +55,8 @@ use schedev_notification_outcome::*;
 
 /// What is known of the last SCHEDEV_SESSION_EVENTS_MAX events from their notifications, which arrive at least once and in any
 /// order. It recognises those that are late, also after the end of their event. Opaque; initialise it with
-/// SCHEDEV_NOTIFICATION_ORDER_INIT. It may be copied, and sessions of several machines may share one.
+/// SCHEDEV_NOTIFICATION_ORDER_INIT. It may be copied. Sessions of several machines may share one: pass each notification to all
+/// of them before the next one.
 ///
 /// If there are more events, those that are over are forgotten first. After a restart, start with a new one.
 #[repr(C)]
@@ -108,6 +110,9 @@ pub unsafe extern "C" fn schedev_notification_order_end(
 
 /// Applies a notification, if the session's source includes notifications. Then call schedev_session_next(), as after each
 /// result. Pass repeated notifications, too: after a restart, nothing is approved before its event was seen again.
+///
+/// A session compares the names in Resources alone, and machines of two resource groups can have the same name: pass the
+/// notifications of this machine only. See schedev_machine_id().
 ///
 /// @param session       the session.
 /// @param order         what is known of events from the notifications before it.

@@ -57,6 +57,9 @@ impl<const N: usize> Session<N> {
     /// one that is late changes nothing. Repeated ones may be passed, and have to be after a restart: as with documents,
     /// nothing is approved before its event was seen again.
     ///
+    /// A session compares the names in `Resources` alone, and machines of two resource groups can have the same name: pass the
+    /// notifications of this machine only, as [`Notification::machines`] has it.
+    ///
     /// ```
     /// use scheduled_events_core::{
     ///     Action, NotificationOrder, NotificationOutcome, Notifications, Policy, Preparation, Response, Rule, Session, SessionConfig,

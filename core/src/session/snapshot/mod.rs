@@ -169,6 +169,9 @@ impl<const N: usize> Session<N> {
     /// as [`SessionConfig::boot_id`](crate::SessionConfig::boot_id) shows, what was ready and not approved is prepared for
     /// again.
     ///
+    /// A session with another [`source`](crate::SessionConfig::source) may have written the snapshot. Its events end as this
+    /// session learns it: without documents, only by a notification.
+    ///
     /// A session with a greater `N` may have written the snapshot. Of more than `N` events, those with a preparation or a
     /// recovery are tracked, then this machine's own with the earliest deadlines, then others. The next document counts the rest
     /// as [`Untracked`](crate::Untracked).
