@@ -36,12 +36,13 @@ impl Notified {
         let outcome = session.on_notification(notification, arrival, now);
         if outcome == NotificationOutcome::Applied && !notification.state().is_end() {
             let event_id = EventId::new(&notification.event().event_id());
-            let is_followed = |id: &EventId| {
-                let mut events = session.events().chain(session.recovering());
-                events.any(|event| event.event_id() == id)
-            };
-            self.objects.retain(|(id, _)| *id != event_id && is_followed(id));
+            self.objects.retain(|(id, _)| *id != event_id);
             self.objects.push((event_id, notification.event().object().to_owned()));
+            // To look for each of them takes long with many events.
+            let followed = || session.events().chain(session.recovering());
+            if self.objects.len() > followed().count() {
+                self.objects.retain(|(id, _)| followed().any(|event| event.event_id() == id));
+            }
             let objects: Vec<_> = self.objects.iter().map(|(_, object)| object.as_str()).collect();
             self.body = format!(r#"{{"Events":[{}]}}"#, objects.join(",")).into_bytes();
         }
