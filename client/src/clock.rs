@@ -4,7 +4,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use scheduled_events_core::UnixMillis;
 
-use crate::limits::CLOCK_STEP_MAX;
+use crate::limits::{CLOCK_BEHIND_MIN, CLOCK_STEP_MAX};
 use crate::platform::{self, boot_time};
 
 /// A clock that never steps.
@@ -111,16 +111,19 @@ pub fn boot_id() -> String {
     platform::boot_id()
 }
 
-/// A [`Clock`] that reports when the wall clock was set too far to be believed.
+/// A [`Clock`] that reports when the wall clock was set too far to be believed, and that knows the service's time of day.
 #[derive(Debug)]
 pub(crate) struct ClockMonitor {
     pub(crate) clock: Clock,
     rejects_step: bool,
+    /// How far the service's time of day is ahead of the clock, in milliseconds. It sends whole seconds.
+    service_ahead_ms: Option<i64>,
+    is_behind: bool,
 }
 
 impl ClockMonitor {
     pub(crate) fn new(clock: Clock) -> Self {
-        Self { clock, rejects_step: false }
+        Self { clock, rejects_step: false, service_ahead_ms: None, is_behind: false }
     }
 
     /// Whether the wall clock stepped too far since the last call, so that the step is ignored.
@@ -128,6 +131,32 @@ impl ClockMonitor {
         let before = self.rejects_step;
         self.rejects_step = self.clock.rejects_step();
         self.rejects_step && !before
+    }
+
+    /// How far the time of day is ahead of the clock, in milliseconds: this machine's, or the service's if that is later. Azure starts
+    /// events by its own clock, and a machine whose clock is behind would prepare too late.
+    pub(crate) fn ahead_ms(&self) -> i64 {
+        let own = self.clock.time_of_day().0.saturating_sub(self.clock.now().0);
+        self.service_ahead_ms.map_or(own, |service| own.max(service))
+    }
+
+    /// The time of day, which is [ahead](Self::ahead_ms) of the clock.
+    pub(crate) fn time_of_day(&self) -> UnixMillis {
+        UnixMillis(self.clock.now().0.saturating_add(self.ahead_ms()))
+    }
+
+    /// Learns the service's time of day. Returns how far this machine's is behind it, if it newly is by [`CLOCK_BEHIND_MIN`].
+    pub(crate) fn on_service_time(&mut self, date: SystemTime) -> Option<Duration> {
+        // A faster clock is for demonstrations.
+        if self.clock.speed > 1 {
+            return None;
+        }
+        let service_ms = millis(date.duration_since(UNIX_EPOCH).unwrap_or_default());
+        self.service_ahead_ms = Some(service_ms.saturating_sub(self.clock.now().0));
+        let behind = service_ms.saturating_sub(self.clock.time_of_day().0);
+        let behind = Duration::from_millis(u64::try_from(behind).unwrap_or_default());
+        let before = std::mem::replace(&mut self.is_behind, behind >= CLOCK_BEHIND_MIN);
+        (self.is_behind && !before).then_some(behind)
     }
 }
 
@@ -156,6 +185,23 @@ mod tests {
         for seconds in [3_601, -3_601, 365 * 86_400, -365 * 86_400] {
             assert_eq!(accepted(seconds * 1_000), 0);
         }
+    }
+
+    #[test]
+    fn the_clock_of_the_service_counts_where_it_is_ahead() {
+        // What is reported, and how far the time of day is then ahead of the clock.
+        let after = |clock: Clock, dates: &[i64]| {
+            let mut monitor = ClockMonitor::new(clock);
+            let date = |ahead: &i64| UNIX_EPOCH + Duration::from_millis((wall_ms() + ahead * 1_000).unsigned_abs());
+            let reported: Vec<_> = dates.iter().map(|ahead| monitor.on_service_time(date(ahead)).is_some()).collect();
+            // The clocks are read one after the other.
+            (reported, (monitor.ahead_ms() + 5_000).div_euclid(10_000) * 10)
+        };
+        assert_eq!(after(Clock::start(), &[]), (vec![], 0));
+        assert_eq!(after(Clock::start(), &[1_200, 1_200, 30, 180]), (vec![true, false, false, true], 180));
+        assert_eq!(after(Clock::start(), &[30]), (vec![false], 30));
+        assert_eq!(after(Clock::start(), &[1_200, -3_600]), (vec![true, false], 0));
+        assert_eq!(after(Clock::at_speed(60), &[1_200]), (vec![false], 0));
     }
 
     #[test]

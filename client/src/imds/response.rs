@@ -14,7 +14,7 @@ use crate::limits::{BODY_MAX, ERROR_BODY_MAX};
 /// ```
 /// use scheduled_events::imds::HttpResponse;
 ///
-/// let response = HttpResponse { status: 503, retry_after: None, body: b"busy".to_vec() };
+/// let response = HttpResponse { status: 503, body: b"busy".to_vec(), ..HttpResponse::default() };
 /// assert_eq!(response.error_message(), "busy; try again in a minute");
 /// ```
 #[derive(Clone, Debug, Default)]
@@ -23,6 +23,8 @@ pub struct HttpResponse {
     pub status: u16,
     /// The `Retry-After` header in seconds. A date is converted.
     pub retry_after: Option<u32>,
+    /// The service's time of day, from the `Date` header.
+    pub date: Option<SystemTime>,
     /// The body, at most [`BODY_MAX`] bytes.
     pub body: Vec<u8>,
 }
@@ -55,7 +57,7 @@ impl HttpResponse {
     /// ```
     /// use scheduled_events::imds::HttpResponse;
     ///
-    /// let response = |status| HttpResponse { status, retry_after: None, body: b"no".to_vec() };
+    /// let response = |status| HttpResponse { status, body: b"no".to_vec(), ..HttpResponse::default() };
     /// assert!(response(400).permanent_refusal().is_some_and(|reason| reason.starts_with("no")));
     /// assert_eq!(response(503).permanent_refusal(), None);
     /// ```
@@ -97,7 +99,13 @@ pub(super) fn response(
         Err(error) if needed => return Err(failure(&error)),
         body => body.unwrap_or_default(),
     };
-    Ok(HttpResponse { status: response.status().as_u16(), retry_after: retry_after(response.headers()), body })
+    let headers = response.headers();
+    Ok(HttpResponse {
+        status: response.status().as_u16(),
+        retry_after: retry_after(headers),
+        date: date(headers),
+        body,
+    })
 }
 
 /// `Retry-After` in seconds. A date is compared with the service's own clock if the response has a `Date`.
@@ -107,10 +115,13 @@ fn retry_after(headers: &HeaderMap) -> Option<u32> {
         return Some(seconds);
     }
     let moment = httpdate::parse_http_date(text).ok()?;
-    let date = headers.get(header::DATE).and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
-    let wait = moment.duration_since(date.unwrap_or_else(SystemTime::now)).unwrap_or_default();
+    let wait = moment.duration_since(date(headers).unwrap_or_else(SystemTime::now)).unwrap_or_default();
     // Rounded up.
     u32::try_from(wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0))).ok()
+}
+
+fn date(headers: &HeaderMap) -> Option<SystemTime> {
+    httpdate::parse_http_date(headers.get(header::DATE)?.to_str().ok()?).ok()
 }
 
 pub(super) fn failure(error: &ureq::Error) -> RequestFailure {

@@ -267,6 +267,8 @@ pub enum Note {
     StaleDocument,
     /// The wall clock stepped too far, and the step is ignored.
     ClockStepIgnored,
+    /// This machine's clock is so far behind the service's, which counts for `NotBefore`.
+    ClockBehind(Duration),
 }
 
 /// How important a [`Note`] is.
@@ -317,7 +319,8 @@ impl Note {
             | Self::StaleDocument
             | Self::AuditNotSynced
             | Self::MetricsNotWritten(_)
-            | Self::ClockStepIgnored => Severity::Warning,
+            | Self::ClockStepIgnored
+            | Self::ClockBehind(_) => Severity::Warning,
         }
     }
 }
@@ -358,6 +361,11 @@ impl fmt::Display for Note {
             Self::StaleDocument => f.write_str("ignored an outdated document; it is accepted if the service keeps sending it"),
             Self::ClockStepIgnored => f.write_str(
                 "the wall clock was set by more than an hour, which is ignored; restart the watcher if the clock is right now",
+            ),
+            Self::ClockBehind(time) => write!(
+                f,
+                "this machine's clock is {} s behind the metadata service's, by which events are expected; synchronise it",
+                time.as_secs()
             ),
         }
     }

@@ -101,6 +101,9 @@ impl Watcher {
     }
 
     fn on_response(&mut self, http: HttpResponse, host: &mut dyn Host) {
+        if let Some(behind) = http.date.and_then(|date| self.clock.on_service_time(date)) {
+            host.note(&Note::ClockBehind(behind));
+        }
         let now = self.set_time();
         let response = Response { status: http.status, retry_after: http.retry_after, body: &http.body };
         let (name, events) = (&self.name, &mut self.events);

@@ -281,7 +281,7 @@ impl Watcher {
         }
         self.check_clock(host);
         let now = self.clock.clock.now();
-        let time_of_day = self.clock.clock.time_of_day();
+        let time = self.time_of_day();
         let polls_done = self.polls_done();
         match self.session.next(now) {
             Step::Report(Report::Change { change, event }) => {
@@ -298,7 +298,7 @@ impl Watcher {
                 self.report(&event, |event| Record::last_call(event), host);
             }
             Step::Report(report) => {
-                host.record(&Record::from_report(&report, Some(&self.body)).at(time_of_day.seconds()));
+                host.record(&Record::from_report(&report, Some(&self.body)).at(time));
             }
             Step::Prepare { event, attempt } => {
                 let event = self.events.of(event);
@@ -310,7 +310,7 @@ impl Watcher {
                     Reply::new(attempt, event.event_id.clone(), self.sender.clone()).with_last_call(by_last_call);
                 self.running.insert(attempt);
                 self.report(&event, |event| Record::Prepare { outcome: HookOutcome::Begun, event }, host);
-                host.prepare(&event, time_left(event.not_before, time_of_day), reply);
+                host.prepare(&event, time_left(event.not_before, self.clock.time_of_day()), reply);
             }
             Step::Recover { event, own, attempt } => {
                 let last = self.events.of(event);
@@ -416,7 +416,7 @@ impl Watcher {
         }
         let number = self.persistence.next_hook();
         let completion = Completion::new(number, self.sender.clone());
-        let left = time_left(hook.event.not_before, self.clock.clock.time_of_day());
+        let left = time_left(hook.event.not_before, self.clock.time_of_day());
         let started = host.changed(hook.change, &hook.event, left, completion);
         self.persistence.change_reported(number, started.then_some(hook));
     }
@@ -430,10 +430,8 @@ impl Watcher {
 
     /// Passes the time of day on to the session. Returns the time now.
     fn set_time(&mut self) -> UnixMillis {
-        let clock = self.clock.clock;
-        let now = clock.now();
-        self.session.set_time_of_day_ahead(clock.time_of_day().0.saturating_sub(now.0));
-        now
+        self.session.set_time_of_day_ahead(self.clock.ahead_ms());
+        self.clock.clock.now()
     }
 
     /// The time for records.

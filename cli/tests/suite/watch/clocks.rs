@@ -5,14 +5,14 @@
 use std::fs;
 use std::path::Path;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Pid, Signal, kill_process};
 use scheduled_events_test_support::clock::control_wall_clock;
 use serde_json::json;
 
 use crate::support::{
-    FakeService, Folder, PREPARE_ALL, Run, VM, WHILE_TEST_RUNS, command, eventually, freeze, in_future, lines,
+    FakeService, Folder, PREPARE_ALL, Reply, Run, VM, WHILE_TEST_RUNS, command, eventually, freeze, in_future, lines,
     preparation_ended, together, with,
 };
 
@@ -148,4 +148,30 @@ fn an_event_that_disappears_after_its_start_by_the_corrected_clock_is_not_cancel
     // Whether it took place is unknown.
     fixture.run.change("ended", "a");
     fixture.let_preparations_end();
+}
+
+#[test]
+fn a_machine_whose_clock_is_behind_prepares_by_the_clock_of_the_service() {
+    let (service, folder) = (FakeService::start(), Folder::new());
+    let body = crate::support::document(2, &[event("a", Duration::from_secs(600))]);
+    service.intercept(move |request| {
+        let date = httpdate::fmt_http_date(SystemTime::now());
+        request.is_get().then(|| Reply::new(200, &format!("Date: {date}\r\n"), &body))
+    });
+    let policy = folder.file("policy.toml", "[[rule]]\naction = \"prepare\"\nprepare_before = \"15m\"\n");
+    let mut watch = command(&["watch", "--json", "--endpoint", &service.url(), "--interval", "200ms", "--vm-name", VM]);
+    watch.args(["--policy", &policy, "--prepare", "true"]);
+    // By this clock, the event starts in half an hour.
+    control_wall_clock(&mut watch, Path::new(&folder.file("shift", "-1200")));
+    let mut run = Run::start(watch);
+    let record = run.record("a preparation", preparation_ended);
+    assert_eq!((&record["event_id"], &record["outcome"]), (&json!("a"), &json!("ready")));
+    run.wait_for_stderr(" s behind the metadata service's");
+    service.await_polls(3);
+    assert_eq!(
+        run.stderr().matches("behind the metadata service's").count(),
+        1,
+        "it is reported once: {}",
+        run.stderr()
+    );
 }
