@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fs::OpenOptions;
+use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -16,14 +17,23 @@ use scheduled_events_fleet::log;
 use serde::Serialize;
 use tokio::sync::oneshot;
 
+use crate::notice::key_of;
+
 /// Keeps every record.
 pub struct Journal {
     audit: Arc<Audit>,
     /// Who waits for a sync that has not begun.
     waiting: RefCell<Vec<oneshot::Sender<bool>>>,
     is_syncing: Cell<bool>,
-    /// The machines whose records are also in a file of their own, and that file.
-    copies: RefCell<HashMap<String, PathBuf>>,
+    /// The machines whose records are also in a file of their own, by their [keys](key_of), and that file.
+    copies: RefCell<HashMap<String, CopyFile>>,
+}
+
+/// A file with the records of one machine.
+struct CopyFile {
+    path: PathBuf,
+    /// What could not be written yet, as on a disk that is full.
+    unwritten: Vec<u8>,
 }
 
 /// A record of one machine.
@@ -65,23 +75,41 @@ impl Journal {
     pub fn record(&self, resource_id: &str, record: Record<'_>, time: UnixSeconds) {
         let record = record.at(time);
         self.audit.record_as(&OfMachine { record: &record, resource_id }, time);
-        if let Some(path) = self.copies.borrow().get(resource_id) {
-            let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
-            let written = file.and_then(|file| write_json(&record, file));
-            if let Err(error) = written {
-                log::printable(&format!("error: cannot write {}: {error}", path.display()));
-            }
+        let key = key_of(resource_id);
+        if let Some(copy) = self.copies.borrow_mut().get_mut(&key) {
+            // Writing to memory does not fail.
+            let _ = write_json(&record, &mut copy.unwritten);
+        }
+        if let Err(why) = self.write_copy(&key) {
+            log::printable(&format!("error: {why}"));
         }
     }
 
-    /// Keeps the records of a machine in this file, too, from now on.
-    pub fn copy(&self, resource_id: &str, path: &Path) {
-        self.copies.borrow_mut().insert(resource_id.to_owned(), path.to_owned());
+    /// Writes what could not be written to the file of the machine with this key.
+    ///
+    /// # Errors
+    /// A sentence: it still cannot.
+    pub fn write_copy(&self, key: &str) -> Result<(), String> {
+        let mut copies = self.copies.borrow_mut();
+        let Some(CopyFile { path, unwritten }) = copies.get_mut(key).filter(|copy| !copy.unwritten.is_empty()) else {
+            return Ok(());
+        };
+        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&*path);
+        let written = file.and_then(|mut file| file.write_all(unwritten));
+        // After a part of a line, the next attempt begins a new one.
+        *unwritten = if written.is_ok() { Vec::new() } else { [b"\n", unwritten.trim_ascii_start()].concat() };
+        written.map_err(|error| format!("cannot write {}: {error}", path.display()))
+    }
+
+    /// Keeps the records of the machine with this key in this file, too, from now on.
+    pub fn copy(&self, key: &str, path: &Path) {
+        let copy = || CopyFile { path: path.to_owned(), unwritten: Vec::new() };
+        self.copies.borrow_mut().entry(key.to_owned()).or_insert_with(copy);
     }
 
     /// Keeps them there no longer.
-    pub fn end_copy(&self, resource_id: &str) {
-        self.copies.borrow_mut().remove(resource_id);
+    pub fn end_copy(&self, key: &str) {
+        self.copies.borrow_mut().remove(key);
     }
 
     /// Keeps a record about an event of a machine.

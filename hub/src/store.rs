@@ -511,7 +511,7 @@ pub(crate) mod tests {
     }
 
     /// How long it takes to answer, and for how long a write blocks the whole process.
-    struct Slow(FolderEngine, Duration, Duration);
+    pub(crate) struct Slow(pub(crate) FolderEngine, pub(crate) Duration, pub(crate) Duration);
 
     impl Engine for Slow {
         fn read<'a>(&'a self, key: &'a str) -> Reply<'a, Option<Versioned>> {

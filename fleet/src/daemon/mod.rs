@@ -253,16 +253,18 @@ impl Daemon {
         answer
     }
 
-    /// Deletes this machine's register, if it holds no slot: it is a member of the fleet no more. Stop [`Self::maintain`] then, which would
-    /// make it one again. Returns whether that was done.
+    /// Whether this machine holds no slot, so that it may [leave](Self::leave).
+    pub fn may_leave(&self) -> bool {
+        // The groups are looked at for as long as there may be a slot.
+        !self.has_claimed.get() && self.next_look.get().is_none()
+    }
+
+    /// Deletes this machine's register: it is a member of the fleet no more. Stop [`Self::maintain`] before, which would make it one again.
+    /// Returns whether that was done.
     ///
     /// # Errors
     /// The engine does not answer.
     pub async fn leave(&self) -> Result<bool, EngineError> {
-        // The groups are looked at for as long as there may be a slot.
-        if self.has_claimed.get() || self.next_look.get().is_some() {
-            return Ok(false);
-        }
         let found = self.engine.read(&machine_key(&self.machine)).await?;
         match found {
             Some(register) => self.engine.delete(&machine_key(&self.machine), &register.revision).await,

@@ -4,7 +4,7 @@
 //! place back. The daemon learns from an audit file of the machine's own that the event is over and that the machine is back in service. The
 //! machine is a member of the fleet only that long, so that it is not taken for one that is silent.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use scheduled_events::record::EventRecord;
 use scheduled_events_core::{GateAnswer, GatePhase};
 use scheduled_events_fleet::config::Config;
 use scheduled_events_fleet::daemon::Daemon;
-use scheduled_events_fleet::engine;
+use scheduled_events_fleet::engine::{self, EngineError};
 use scheduled_events_fleet::gate::driver::Question;
 use scheduled_events_fleet::gate::{Answer, Event};
 use scheduled_events_fleet::log;
@@ -22,13 +22,14 @@ use scheduled_events_fleet::names::Name;
 use scheduled_events_fleet::relay::hexadecimal::hexadecimal;
 use sha2::{Digest, Sha256};
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::timeout;
 
 use crate::journal::Journal;
+use crate::notice::key_of;
 use crate::store::MachineFacts;
 
-/// How often it is tried to leave.
-const LEAVE_RETRY: Duration = Duration::from_secs(1);
+/// How long leaving may take. The machine's next event waits for it.
+const LEAVE_TIME: Duration = Duration::from_secs(2);
 
 /// Nobody listens here: the metadata service of the hub's machine knows nothing of others.
 const NO_METADATA: &str = "http://127.0.0.1:1";
@@ -39,15 +40,14 @@ pub(super) struct Fleet {
     /// The folder of the audit files.
     folder: PathBuf,
     journal: Rc<Journal>,
+    /// The machines that take part, by their [keys](key_of).
     members: RefCell<HashMap<String, Rc<Member>>>,
 }
 
 /// A machine that takes part.
 struct Member {
     daemon: Rc<Daemon>,
-    maintenance: JoinHandle<()>,
-    /// How often it has asked.
-    asked: Cell<u64>,
+    maintenance: RefCell<JoinHandle<()>>,
     /// The last answer, so that each is logged once.
     answer: RefCell<String>,
 }
@@ -73,7 +73,7 @@ impl Fleet {
             Ok(Answer::Closed(why)) => (GateAnswer::Closed, why.to_string()),
             Err(problem) => (GateAnswer::Closed, problem),
         };
-        let member = self.members.borrow().get(&machine.resource_id).cloned();
+        let member = self.found(&key_of(&machine.resource_id));
         let is_new = member.is_none_or(|member| member.answer.replace(why.clone()) != why);
         if is_new && !why.is_empty() {
             log::printable(&format!("gate {}: {why}", machine.name));
@@ -81,66 +81,163 @@ impl Fleet {
         answer
     }
 
+    /// A machine has an event from an earlier run, and may have a place.
+    pub(super) async fn join(&self, machine: &MachineFacts) {
+        if let Err(why) = self.member(machine).await {
+            log::printable(&format!("warning: {} cannot join the fleet: {why}", machine.resource_id));
+        }
+    }
+
     async fn answer(&self, question: Question, machine: &MachineFacts, event: &EventRecord) -> Result<Answer, String> {
         let event = serde_json::to_value(event).and_then(serde_json::from_value::<Event>);
         let event = event.map_err(|error| error.to_string())?;
         let member = self.member(machine).await?;
-        member.asked.set(member.asked.get() + 1);
         member.daemon.answer(question, event).await
     }
 
     async fn member(&self, machine: &MachineFacts) -> Result<Rc<Member>, String> {
-        if let Some(member) = self.members.borrow().get(&machine.resource_id) {
-            return Ok(member.clone());
+        let key = key_of(&machine.resource_id);
+        if let Some(member) = self.found(&key) {
+            return Ok(member);
         }
-        let config = Config { audit: self.audit(&machine.resource_id), ..self.config.clone() };
-        self.journal.copy(&machine.resource_id, &config.audit);
+        let config = Config { audit: self.audit(&key), ..self.config.clone() };
+        self.journal.copy(&key, &config.audit);
         let engine = engine::open(&config).await?;
         // Another event of this machine may have asked meanwhile.
-        if let Some(member) = self.members.borrow().get(&machine.resource_id) {
-            return Ok(member.clone());
+        if let Some(member) = self.found(&key) {
+            return Ok(member);
         }
         let zone = Some(machine.zone.clone()).filter(|zone| !zone.is_empty());
         let daemon = Daemon::new(config, Name::from(machine.name.as_str()), zone, engine);
-        let running = daemon.clone();
-        let maintenance = tokio::task::spawn_local(async move { running.maintain().await });
-        let member = Rc::new(Member { daemon, maintenance, asked: Cell::default(), answer: RefCell::default() });
-        self.members.borrow_mut().insert(machine.resource_id.clone(), member.clone());
-        Ok(member)
+        Ok(self.insert(key, daemon))
     }
 
-    /// A machine has no event any more and is in service: it leaves the fleet once it has given back its place.
-    pub(super) async fn leave(&self, resource_id: &str) {
-        let Some(member) = self.members.borrow().get(resource_id).cloned() else { return };
-        let asked = member.asked.get();
-        // Until it has an event again, or has left already.
-        let may_leave = || {
-            let found = self.members.borrow().get(resource_id).cloned();
-            member.asked.get() == asked && found.is_some_and(|found| Rc::ptr_eq(&found, &member))
-        };
-        loop {
-            sleep(LEAVE_RETRY).await;
-            if !may_leave() {
-                return;
-            }
-            let left = member.daemon.leave().await;
-            if !may_leave() {
-                return;
-            }
-            match left {
-                Ok(true) => break,
-                Ok(false) => {}
-                Err(why) => log::printable(&format!("warning: {resource_id} cannot leave the fleet yet: {why}")),
-            }
+    fn insert(&self, key: String, daemon: Rc<Daemon>) -> Rc<Member> {
+        let maintenance = RefCell::new(maintain(&daemon));
+        let member = Rc::new(Member { daemon, maintenance, answer: RefCell::default() });
+        self.members.borrow_mut().insert(key, member.clone());
+        member
+    }
+
+    fn found(&self, key: &str) -> Option<Rc<Member>> {
+        self.members.borrow().get(key).cloned()
+    }
+
+    /// Whether a machine that has no event and is in service has left the fleet. It does once it has given back its place.
+    pub(super) async fn has_left(&self, resource_id: &str) -> bool {
+        let key = key_of(resource_id);
+        let Some(member) = self.found(&key) else { return true };
+        if self.journal.write_copy(&key).is_err() || !member.daemon.may_leave() {
+            return false;
         }
-        member.maintenance.abort();
-        self.members.borrow_mut().remove(resource_id);
-        self.journal.end_copy(resource_id);
-        let _ = std::fs::remove_file(self.audit(resource_id));
+        // A heartbeat that is written beside this would leave a register of a machine that is silent.
+        member.maintenance.borrow().abort();
+        let left = timeout(LEAVE_TIME, member.daemon.leave()).await;
+        let left = left.unwrap_or_else(|_| Err(EngineError("no answer".into())));
+        if left != Ok(true) {
+            member.maintenance.replace(maintain(&member.daemon));
+            if let Err(why) = left {
+                log::printable(&format!("warning: {resource_id} cannot leave the fleet yet: {why}"));
+            }
+            return false;
+        }
+        self.members.borrow_mut().remove(&key);
+        self.journal.end_copy(&key);
+        let _ = std::fs::remove_file(self.audit(&key));
+        true
     }
 
-    fn audit(&self, resource_id: &str) -> PathBuf {
-        let digest = Sha256::digest(resource_id.to_ascii_lowercase());
-        self.folder.join(format!("{}.audit", hexadecimal(&digest[..16])))
+    fn audit(&self, key: &str) -> PathBuf {
+        self.folder.join(format!("{}.audit", hexadecimal(&Sha256::digest(key)[..16])))
+    }
+}
+
+fn maintain(daemon: &Rc<Daemon>) -> JoinHandle<()> {
+    let daemon = daemon.clone();
+    tokio::task::spawn_local(async move { daemon.maintain().await })
+}
+
+#[cfg(test)]
+mod tests {
+    use scheduled_events::record::{HookOutcome, Record};
+    use scheduled_events_core::{Change, UnixSeconds};
+    use scheduled_events_fleet::engine::Engine as _;
+    use scheduled_events_fleet::engine::folder::FolderEngine;
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::store::tests::Slow;
+
+    const MACHINE: &str = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/web/providers\
+                           /Microsoft.Compute/virtualMachineScaleSets/front/virtualMachines/1";
+
+    fn event(id: &str) -> EventRecord {
+        let resources = Some(vec!["front_1".to_owned()]);
+        EventRecord { event_id: id.into(), event_type: Some("Reboot".into()), resources, ..EventRecord::default() }
+    }
+
+    #[test]
+    fn a_machine_that_leaves_is_a_member_again_with_its_next_event_and_no_longer() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        let group = "[[group]]\nname = \"front\"\nmachines = [\"front_*\"]\nmax_unavailable = 1\n";
+        let text = format!(
+            "engine = \"folder\"\nfolder = {{ path = \"{}\" }}\naudit = \"{}\"\nheartbeat = \"1s\"\n{group}",
+            path("registers").display(),
+            path("unused").display(),
+        );
+        std::fs::create_dir(path("registers")).expect("a folder");
+        std::fs::write(path("fleet.toml"), text).expect("written");
+        let journal = Rc::new(Journal::open(&path("audit")).expect("an audit file"));
+        let fleet = Fleet::open(&path("fleet.toml"), &path("gate"), journal.clone()).expect("valid");
+        let machine =
+            |id: &str| MachineFacts { resource_id: id.into(), name: "front_1".into(), ..MachineFacts::default() };
+        let over = |machine: &MachineFacts, id: &str| {
+            let event = event(id);
+            let change = Record::Change { change: Change::Completed, event: event.members(None) };
+            journal.record(&machine.resource_id, change, UnixSeconds(0));
+            let outcome = Some(HookOutcome::Done);
+            let recovery = Record::Recover { event_ids: &[id], outcome, event: event.members(None) };
+            journal.record(&machine.resource_id, recovery, UnixSeconds(0));
+        };
+        let done = scheduled_events_fleet::cli::block_on(async {
+            let engine = FolderEngine::new(&path("registers"));
+            let is_member = async || engine.read("machines/front_1").await.expect("an answer").is_some();
+            // Heartbeats are in progress for a fifth of the time.
+            let config = Config { audit: fleet.audit(&key_of(MACHINE)), ..fleet.config.clone() };
+            journal.copy(&key_of(MACHINE), &config.audit);
+            let slow = Slow(FolderEngine::new(&path("registers")), Duration::from_millis(200), Duration::ZERO);
+            fleet.insert(key_of(MACHINE), Daemon::new(config, Name::from("front_1"), None, Box::new(slow)));
+            // The next event comes under an id that differs in case, and in how it names the machine.
+            let named = MACHINE.replace("virtualMachineScaleSets/front/virtualMachines/1", "virtualMachines/FRONT_1");
+            for (machine, id) in [(machine(MACHINE), "a"), (machine(&named.to_lowercase()), "b")] {
+                assert_eq!(fleet.ask(GatePhase::Prepare, &machine, &event(id)).await, GateAnswer::Open);
+                sleep(Duration::from_secs(2)).await;
+                assert!(
+                    is_member().await
+                        && !fleet.has_left(&machine.resource_id).await
+                        && fleet.members.borrow().len() == 1
+                );
+                if id == "a" {
+                    // The disk is full for a while.
+                    std::fs::rename(path("gate"), path("away")).expect("renamed");
+                    over(&machine, id);
+                    std::fs::rename(path("away"), path("gate")).expect("renamed");
+                } else {
+                    over(&machine, id);
+                }
+                timeout(Duration::from_secs(60), async {
+                    while !fleet.has_left(&machine.resource_id).await {
+                        sleep(Duration::from_millis(100)).await;
+                    }
+                })
+                .await
+                .expect("it leaves");
+                sleep(Duration::from_secs(2)).await;
+                assert!(!is_member().await && fleet.members.borrow().is_empty());
+                assert_eq!(std::fs::read_dir(path("gate")).expect("a folder").count(), 0);
+            }
+        });
+        done.unwrap_or_else(|failure| panic!("{}", failure.message));
     }
 }

@@ -65,10 +65,18 @@ impl Gates {
         }
     }
 
-    /// A machine has no event any more, and is in service.
-    pub async fn leave(&self, resource_id: &str) {
+    /// A machine has an event from an earlier run.
+    pub async fn join(&self, machine: &MachineFacts) {
         if let Some(fleet) = &self.fleet {
-            fleet.leave(resource_id).await;
+            fleet.join(machine).await;
+        }
+    }
+
+    /// Whether nobody waits for a machine that has no event any more and is in service.
+    pub async fn has_left(&self, resource_id: &str) -> bool {
+        match &self.fleet {
+            Some(fleet) => fleet.has_left(resource_id).await,
+            None => true,
         }
     }
 

@@ -148,9 +148,12 @@ impl Machine {
     /// # Errors
     /// Another hub has taken over.
     pub async fn run(&mut self) -> Result<(), StoreError> {
-        // Fences a hub that worked before, if it still runs.
-        if !self.events.is_empty() {
+        // Of an earlier process. A hub that worked before is fenced, if it still runs.
+        if !self.entry.is_new() {
             self.save().await?;
+            if self.shared.config.approve == Approve::Arm && !self.facts.has_agent {
+                self.shared.gates.join(&self.facts).await;
+            }
         }
         loop {
             while let Ok(message) = self.inbox.try_recv() {
@@ -162,7 +165,9 @@ impl Machine {
                 self.pending.clear();
             }
             if self.is_over() {
-                is_kept = self.shared.store.remove(&mut self.entry, &self.facts.resource_id).await?;
+                let id = &self.facts.resource_id;
+                // Its state is kept until then: the next process gives its place back, should this one end before.
+                is_kept = self.shared.gates.has_left(id).await && self.shared.store.remove(&mut self.entry, id).await?;
                 // What was sent meanwhile is done next. What is sent from now on starts another task for this machine.
                 if let Ok(message) = self.inbox.try_recv() {
                     self.on_message(message).await?;
@@ -170,8 +175,6 @@ impl Machine {
                 }
                 if is_kept {
                     self.shared.forget(&self.facts.resource_id);
-                    let (gates, id) = (self.shared.gates.clone(), self.facts.resource_id.clone());
-                    tokio::task::spawn_local(async move { gates.leave(&id).await });
                     return Ok(());
                 }
             }

@@ -111,3 +111,30 @@ fn two_events_of_a_machine_pass_the_gate_side_by_side() {
     hub.await_record("the recovery", |record| record["record"] == "recover" && record["outcome"] == "done");
     await_leave(&hub, &file);
 }
+
+/// The place is in the fleet's store, and nobody else gives it back.
+#[test]
+fn a_place_is_given_back_although_the_hub_starts_again_meanwhile() {
+    // On the same machine, and on another one, which has the states of the machines and not their audit files.
+    for is_moved in [false, true] {
+        let (control, queue) = (Control::start(), TestQueue::start());
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let file = fleet(folder.path());
+        let mut hub = Hub::new(&control.url(), Some(&queue), &format!("gate = \"{}\"", file.display()));
+        let (set, id) = (resource("virtualMachineScaleSets", "front"), event_id(1));
+        hub.start();
+        queue.send(&message(&set, &id, "Scheduled", &["front_1"]));
+        hub.await_record("the approval", |record| record["record"] == "approval" && record["status"] == 200);
+        hub.kill();
+        if is_moved {
+            fs::remove_dir_all(hub.path("state/gate")).expect("removed");
+        }
+        hub.start();
+        queue.send(&message(&set, &id, "Completed", &["front_1"]));
+        hub.await_record("the recovery", |record| record["record"] == "recover" && record["outcome"] == "done");
+        // Before it could give the place back.
+        hub.kill();
+        hub.start();
+        await_leave(&hub, &file);
+    }
+}
