@@ -58,7 +58,7 @@ pub struct Saved {
     pub session: String,
     /// Its events.
     pub events: Vec<SavedEvent>,
-    /// What it waits for, for people.
+    /// What each event waits for, for people.
     #[serde(default)]
     pub waits_for: Vec<String>,
     /// Since when it is out of service, in seconds since 1970; `None` if it is in service.

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::config::Config;
 use crate::notice::{group_of, with_notification};
-use crate::store::{Saved, look};
+use crate::store::{Saved, SavedEvent, look};
 
 /// A machine, for programs.
 #[derive(Serialize)]
@@ -92,10 +92,12 @@ fn of(saved: &Saved) -> MachineStatus<'_> {
 }
 
 fn events(saved: &Saved) -> Vec<EventRecord> {
-    let record = |event: &crate::store::SavedEvent| {
+    let record = |event: &SavedEvent| {
         with_notification(&event.message, &event.key, |notification| {
             EventRecord::new(notification.event(), VmNames::new(&[&saved.machine.name]))
         })
     };
-    saved.events.iter().filter_map(record).collect()
+    // A message that is too long for a register is not in it.
+    let unknown = |event: &SavedEvent| EventRecord { event_id: event.key.clone(), ..EventRecord::default() };
+    saved.events.iter().map(|event| record(event).unwrap_or_else(|| unknown(event))).collect()
 }

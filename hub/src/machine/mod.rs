@@ -486,12 +486,15 @@ impl Machine {
         let mut snapshot = vec![0; MachineSession::SNAPSHOT_MAX];
         let length = self.session.snapshot(&mut snapshot).unwrap_or_default();
         let waiting = self.session.waiting(self.shared.clock.now());
+        let waiting: HashMap<String, &str> =
+            waiting.map(|(event, waiting)| (event_key(event.event_id().as_str()), waiting.waits_for.word())).collect();
+        let waits_for = |key: &String| waiting.get(key).copied().unwrap_or_default().to_owned();
         let saved = Saved {
             writer: String::new(),
             machine: self.facts.clone(),
             session: BASE64_STANDARD.encode(&snapshot[..length]),
             events: self.events.values().map(Known::saved).collect(),
-            waits_for: waiting.map(|(_, waiting)| waiting.waits_for.word().to_owned()).collect(),
+            waits_for: self.events.keys().map(waits_for).collect(),
             out_of_service_since: self.session.out_of_service_since().map(|since| since.seconds().0),
         };
         let shared = self.shared.clone();

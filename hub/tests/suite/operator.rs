@@ -227,4 +227,14 @@ fn the_state_shows_which_machine_waits_for_what() {
     );
     fs::write(configured.path("go"), "").expect("written");
     configured.await_record("the approval", |record| record["record"] == "approval");
+    // The next event has an id that comes before the first one's.
+    let next = event_id(0);
+    control.with(|world| {
+        world.rows = vec![row(&machine, &id, "Started", &["db"]), row(&machine, &next, "Scheduled", &["db"])];
+    });
+    wait::until("what both wait for", || {
+        let text = status(&configured, &[]);
+        let waits = |id: &str, what: &str| text.lines().any(|line| line.contains(id) && line.ends_with(what));
+        (waits(&id, " end") && waits(&next, " start")).then_some(())
+    });
 }
