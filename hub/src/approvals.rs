@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::azure::arm::{Arm, ArmError};
+use crate::azure::arm::{Arm, ArmError, Detail, Refusal};
 
 /// How long the first approval of a resource waits for others.
 const GATHER: Duration = Duration::from_millis(20);
@@ -91,10 +91,14 @@ impl Approvals {
                 let result = match in_part {
                     Some(refusal) => {
                         let detail = refusal.details.iter().find(|detail| detail.target.eq_ignore_ascii_case(&id));
-                        detail.map_or(Ok(()), |detail| {
-                            let (code, message) = (detail.code.clone(), detail.message.clone());
-                            Err(ArmError::Refused(crate::azure::arm::Refusal { code, message, ..refusal.clone() }))
-                        })
+                        match detail {
+                            Some(Detail { code, message, .. }) => {
+                                let (code, message) = (code.clone(), message.clone());
+                                Err(ArmError::Refused(Refusal { code, message, ..refusal.clone() }))
+                            }
+                            None if refusal.approves_others() => Ok(()),
+                            None => result.clone(),
+                        }
                     }
                     None => result.clone(),
                 };

@@ -87,11 +87,16 @@ impl ArmError {
 }
 
 impl Refusal {
-    /// Whether it says which of these events were refused: each detail names one of them, so that the others were approved. Other
-    /// errors of ARM have details, too, with other targets or without one: they refuse everything.
+    /// Whether it says which of these events were refused: each detail names one of them. Other errors of ARM have details, too, with
+    /// other targets or without one: they refuse everything.
     pub fn is_in_part(&self, event_ids: &[&str]) -> bool {
         let names_one = |detail: &Detail| event_ids.iter().any(|id| detail.target.eq_ignore_ascii_case(id));
         !self.details.is_empty() && self.details.iter().all(names_one)
+    }
+
+    /// Whether the events that no detail names were approved. A status of a failure may mean that nothing was done.
+    pub fn approves_others(&self) -> bool {
+        (200..300).contains(&self.status)
     }
 }
 
@@ -127,7 +132,12 @@ impl Arm {
     /// What was refused. Of several events, some may have been approved.
     pub async fn acknowledge(&self, resource_id: &str, event_ids: &[&str]) -> Result<(), ArmError> {
         let (path, body) = approval(resource_id, event_ids).map_err(ArmError::NotSent)?;
-        self.send(Method::POST, &path, body).await.map(drop)
+        let answer = self.send(Method::POST, &path, body).await?;
+        // An error approves nothing, whatever its status says.
+        match refusal(StatusCode::OK, &answer, None) {
+            Refusal { code, details, .. } if code.is_empty() && details.is_empty() => Ok(()),
+            refusal => Err(ArmError::Refused(refusal)),
+        }
     }
 
     /// Sends a request and returns the body of its response. `path` begins with `/` and has its query.

@@ -62,7 +62,7 @@ pub(super) async fn approve(file: Option<&Path>, arguments: &ApproveArgs) -> Res
         Err(ArmError::Refused(refusal)) if refusal.is_in_part(&ids) => {
             let of = |id: &&&str| refusal.details.iter().any(|detail| detail.target.eq_ignore_ascii_case(id));
             let approved: Vec<&str> = ids.iter().filter(|id| !of(id)).copied().collect();
-            if !approved.is_empty() {
+            if !approved.is_empty() && refusal.approves_others() {
                 print(&format!("approved: {}\n", approved.join(", ")))?;
             }
             let refused = refusal.details.iter().map(|detail| {

@@ -36,6 +36,39 @@ fn a_refusal_whose_details_name_no_event_approves_nothing() {
 }
 
 #[test]
+fn an_error_with_the_status_of_a_success_approves_nothing() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let mut hub = Hub::new(&control.url(), Some(&queue), "");
+    hub.start();
+    await_query(&control);
+    control
+        .with(|world| world.refusals.push((200, "", json!({"error": {"code": "Conflict", "message": "try again"}}))));
+    queue.send(&message(&resource("virtualMachines", "db"), &event_id(1), "Scheduled", &["db"]));
+    hub.await_record("the approval", approval(200));
+    assert_eq!(control.with(|world| world.approvals.len()), 1, "{}", hub.read("log"));
+}
+
+#[test]
+fn a_list_that_is_refused_for_one_of_its_events_approves_no_other() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let mut hub = Hub::new(&control.url(), Some(&queue), "");
+    let (machine, ids) = (resource("virtualMachines", "db"), [event_id(1), event_id(2)]);
+    fs::write(hub.path("policy.toml"), "[[rule]]\naction = \"approve\"\nscope = \"mine\"\n").expect("written");
+    hub.start();
+    await_query(&control);
+    let details = json!([{"target": ids[0], "code": "BadRequest", "message": "no such event"}]);
+    control.with(|world| world.refusals.push((400, "", json!({"error": {"code": "BadRequest", "details": details}}))));
+    queue.send(&json!(ids.each_ref().map(|id| message(&machine, id, "Scheduled", &["db"]))));
+    hub.await_record("the refusal", approval(400));
+    for id in &ids {
+        wait::until("both approvals", || {
+            let is_in = |(path, body): &(String, Value)| path.contains(id) || body.to_string().contains(id);
+            control.with(|world| world.approvals.iter().any(is_in)).then_some(())
+        });
+    }
+}
+
+#[test]
 fn a_machine_that_an_event_no_longer_names_is_put_back() {
     let (control, queue) = (Control::start(), TestQueue::start());
     let mut hub = Hub::new(&control.url(), Some(&queue), "");
