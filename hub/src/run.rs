@@ -96,7 +96,7 @@ pub async fn run(config: Config) -> Result<(), String> {
         let graph = ask_graph(arm, dispatch.clone(), shared.config.reconcile);
         let queue = async {
             match queue {
-                Some(queue) => read_queue(queue, dispatch.clone()).await,
+                Some(queue) => read_queue(queue, identity, dispatch.clone()).await,
                 None => pending().await,
             }
         };

@@ -15,6 +15,7 @@ use tokio::time::{Instant, interval_at, sleep, timeout};
 
 use crate::azure::arm::{Arm, ArmError};
 use crate::azure::graph::{AGENTS, Events, is_guid, tagged};
+use crate::azure::identity::Identity;
 use crate::azure::queue::{BATCH, INVISIBLE, Message, Queue};
 use crate::dispatch::Dispatch;
 use crate::notice;
@@ -40,7 +41,7 @@ const KEPT_TIME: Duration = Duration::from_secs(30);
 const NAMED_MAX: usize = 200;
 
 /// Reads the queue for ever.
-pub async fn read_queue(queue: Rc<Queue>, dispatch: Rc<Dispatch>) {
+pub async fn read_queue(mut queue: Rc<Queue>, identity: Identity, dispatch: Rc<Dispatch>) {
     let slots = Arc::new(Semaphore::new(MESSAGES_AT_ONCE));
     let mut problem = Problem::new("queue");
     // Until then the hub could act for a machine whose own watcher does.
@@ -55,6 +56,12 @@ pub async fn read_queue(queue: Rc<Queue>, dispatch: Rc<Dispatch>) {
             Err(why) => {
                 drop(permit);
                 sleep(problem.failed(&dispatch, &why)).await;
+                // A SAS token expires, and the file may have the next one by now.
+                if let Some(Ok(opened)) =
+                    dispatch.shared.config.queue.as_ref().map(|queue| Queue::new(queue, &identity))
+                {
+                    queue = Rc::new(opened);
+                }
                 continue;
             }
         };

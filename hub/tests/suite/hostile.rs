@@ -1,8 +1,10 @@
 //! What others do wrong: services, messages, disks and people.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
+use scheduled_events_hub::azure::queue::emulator_sas;
 use scheduled_events_test_support::wait;
 use serde_json::{Value, json};
 
@@ -200,6 +202,25 @@ fn long_messages_that_cannot_be_read_do_not_hide_one_that_is_received_with_them(
     hub.start();
     hub.await_record("the approval", approval(200));
     wait::until("the end of all messages", || (queue.length() == 0).then_some(()));
+}
+
+#[test]
+fn a_sas_token_is_replaced_while_the_hub_runs() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let mut hub = Hub::new(&control.url(), Some(&queue), "");
+    let sas = hub.path("sas");
+    let config = hub.read("hub.toml").replace("emulator = true", &format!("sas_file = \"{}\"", sas.display()));
+    fs::write(hub.path("hub.toml"), config).expect("written");
+    let write = |token: &str| {
+        fs::write(&sas, token).expect("written");
+        fs::set_permissions(&sas, fs::Permissions::from_mode(0o600)).expect("set");
+    };
+    write(&emulator_sas().replace("2099", "2019"));
+    hub.start();
+    wait::until("a warning", || hub.read("log").contains("cannot read the queue").then_some(()));
+    write(&emulator_sas());
+    queue.send(&message(&resource("virtualMachines", "db"), &event_id(1), "Scheduled", &["db"]));
+    hub.await_record("the approval", approval(200));
 }
 
 #[test]
