@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use scheduled_events_core::limits::LEAVE_MS;
-use scheduled_events_core::{Arrival, EventOrder};
+use scheduled_events_core::{Arrival, EventOrder, UnixSeconds};
 use scheduled_events_fleet::log;
 use scheduled_events_fleet::names::Name;
 use tokio::sync::mpsc;
@@ -16,15 +16,19 @@ use tokio::time::Instant;
 
 use crate::machine::Machine;
 use crate::message::Message;
-use crate::notice::{Notice, Notices, key_of, subscription_of, with_notification};
+use crate::notice::{Notice, Notices, ended, key_of, subscription_of, with_notification};
 use crate::shared::Shared;
-use crate::store::{Entry, MachineFacts, Saved, StoreError};
+use crate::store::{Entry, MachineFacts, Saved, SavedEvent, StoreError};
 
 /// So many events that are over are remembered.
 const ENDED_MAX: usize = 20_000;
 
 /// How long an event must not name a machine any more until it is over for it, as for a session.
 const LEAVE: Duration = Duration::from_millis(LEAVE_MS as u64);
+
+/// An event that Resource Graph has not had for so long, and whose `NotBefore` is so long ago, is over: a message was lost, and Azure
+/// keeps no history of it any more. It is long, since a fault of Resource Graph must not put a machine back that is about to go down.
+const ABSENT_HOURS: u32 = 6;
 
 /// Passes notices on.
 pub struct Dispatch {
@@ -40,19 +44,35 @@ pub struct Dispatch {
 /// How far each event is, by its key.
 #[derive(Debug, Default)]
 struct Orders {
-    known: HashMap<String, EventOrder>,
+    known: HashMap<String, Known>,
     /// The keys of those that are over, the oldest first.
     ended: VecDeque<String>,
     /// The machines that an open event has named, by their keys, and since when it names them no longer.
     named: HashMap<String, HashMap<String, Option<Instant>>>,
 }
 
+/// What is known of an event.
+#[derive(Debug, Default)]
+struct Known {
+    order: EventOrder,
+    /// The newest message or row about it, until it is over.
+    message: Option<Rc<str>>,
+    /// Since when Resource Graph does not have it.
+    absent_since: Option<Instant>,
+}
+
 impl Orders {
     fn observe(&mut self, notice: &Notice) -> Option<Arrival> {
-        let order = self.known.entry(notice.key.clone()).or_default();
-        let was_over = order.is_over();
-        let arrival = with_notification(&notice.message, &notice.key, |notification| order.observe(notification))?;
-        if order.is_over() && !was_over {
+        let known = self.known.entry(notice.key.clone()).or_default();
+        let was_over = known.order.is_over();
+        let observed =
+            with_notification(&notice.message, &notice.key, |notification| known.order.observe(notification));
+        let arrival = observed?;
+        known.absent_since = None;
+        if arrival != Arrival::Late {
+            known.message = (!known.order.is_over()).then(|| notice.message.clone());
+        }
+        if known.order.is_over() && !was_over {
             self.ended.push_back(notice.key.clone());
             if self.ended.len() > ENDED_MAX
                 && let Some(oldest) = self.ended.pop_front()
@@ -61,6 +81,17 @@ impl Orders {
             }
         }
         Some(arrival)
+    }
+
+    /// What ends an event that Resource Graph does not have, if that is so for long enough.
+    fn end_absent(&mut self, key: &str, now: Instant, time_of_day: UnixSeconds) -> Option<Notices> {
+        let known = self.known.get_mut(key).filter(|known| !known.order.is_over())?;
+        let since = *known.absent_since.get_or_insert(now);
+        let seconds = ABSENT_HOURS * 3600;
+        let message = known.message.as_ref().filter(|_| now - since >= Duration::from_secs(seconds.into()))?;
+        let begin = with_notification(message, key, |notification| notification.event().not_before().moment())?;
+        let is_past = begin.is_none_or(|begin| time_of_day.since(begin) >= seconds.into());
+        is_past.then(|| ended(message, key))
     }
 
     /// The machines that the event has named and names no longer. They must know that, and when it ends. A row may be older than a
@@ -95,17 +126,20 @@ impl Dispatch {
         for (saved, entry) in kept {
             let id = saved.machine.resource_id.clone();
             let machine_key = key_of(&id);
-            let mut orders: BTreeMap<String, EventOrder> = BTreeMap::new();
-            orders.extend(saved.events.iter().map(|event| (event.key.clone(), event.order)));
+            let known = |event: &SavedEvent| {
+                let message = Some(event.message.as_str().into());
+                (event.key.clone(), Known { order: event.order, message, absent_since: None })
+            };
+            let events: BTreeMap<_, _> = saved.events.iter().map(known).collect();
             match Machine::restore(self.shared.clone(), saved, entry) {
                 Ok((machine, sender)) => {
                     let mut all = self.orders.borrow_mut();
-                    for (key, order) in orders {
+                    for (key, saved) in events {
                         all.named.entry(key.clone()).or_default().insert(machine_key.clone(), None);
                         // A crash may have come between the machines of an event: what one of them missed is still news.
-                        let known = all.known.entry(key).or_insert(order);
-                        if known.is_over() {
-                            *known = order;
+                        let known = all.known.entry(key).or_default();
+                        if known.message.is_none() || known.order.is_over() {
+                            *known = saved;
                         }
                     }
                     drop(all);
@@ -232,7 +266,21 @@ impl Dispatch {
     /// The keys of the events that are not over.
     pub fn open_events(&self) -> Vec<String> {
         let orders = self.orders.borrow();
-        orders.known.iter().filter(|(_, order)| !order.is_over()).map(|(key, _)| key.clone()).collect()
+        orders.known.iter().filter(|(_, known)| !known.order.is_over()).map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Resource Graph was asked for these open events, and has none of them.
+    pub fn absent(self: &Rc<Self>, keys: &[String], now: Instant) {
+        let time_of_day = self.shared.clock.time_of_day().seconds();
+        for key in keys {
+            let Some(end) = self.orders.borrow_mut().end_absent(key, now, time_of_day) else { continue };
+            log::printable(&format!(
+                "warning: Resource Graph has not had event {key} for {ABSENT_HOURS} h; it is over"
+            ));
+            drop(self.deliver(end));
+            // It is followed again if it appears.
+            self.orders.borrow_mut().known.remove(key);
+        }
     }
 
     /// Resource Graph has answered.
@@ -320,9 +368,51 @@ mod tests {
             let kept = dispatch.shared.store.load().await.expect("an answer");
             assert_eq!(kept[0].0.events[0].key, "b");
             assert_eq!(dispatch.deliver(row("b", "Completed")).recv().await, None);
-            sleep(Duration::from_secs(1)).await;
+            while !dispatch.shared.machines.borrow().is_empty() {
+                sleep(Duration::from_millis(50)).await;
+            }
             assert!(dispatch.shared.store.load().await.expect("an answer").is_empty());
-            assert!(dispatch.shared.machines.borrow().is_empty());
+        });
+    }
+
+    /// As if its end was in a message that was lost, and in a history that Azure keeps for days only.
+    #[test]
+    fn an_event_that_resource_graph_does_not_have_is_over_in_the_end_and_returns_if_it_appears() {
+        with_dispatch(async |dispatch, _stopped| {
+            let keys = |keys: &[&str]| keys.iter().map(|&key| key.to_owned()).collect::<Vec<_>>();
+            let later = |hours: u64| Instant::now() + Duration::from_secs(hours * 3600);
+            let ahead = |id: &str| {
+                let row = row(id, "Scheduled").notices[0]
+                    .message
+                    .replace("\"Resources\"", "\"NotBefore\":\"Mon, 19 Sep 2039 18:29:47 GMT\",\"Resources\"");
+                read(row.as_bytes()).expect("it can be read")
+            };
+            for notices in [row("a", "Started"), row("b", "Started"), ahead("c")] {
+                assert_eq!(dispatch.deliver(notices).recv().await, None);
+            }
+            let open = || {
+                let mut open = dispatch.open_events();
+                open.sort();
+                open
+            };
+            dispatch.absent(&keys(&["a", "b", "c"]), later(0));
+            dispatch.absent(&keys(&["a", "b", "c"]), later(5));
+            assert_eq!(open(), ["a", "b", "c"], "too early");
+            // It is there again for a while.
+            assert_eq!(dispatch.deliver(row("b", "Started")).recv().await, None);
+            dispatch.absent(&keys(&["a", "b", "c"]), later(7));
+            assert_eq!(open(), ["b", "c"], "the first is over, and the last has not begun");
+            dispatch.absent(&keys(&["b", "c"]), later(14));
+            assert_eq!(open(), ["c"]);
+            let kept = async |events: usize| {
+                while dispatch.shared.store.load().await.expect("an answer")[0].0.events.len() != events {
+                    sleep(Duration::from_millis(50)).await;
+                }
+            };
+            kept(1).await;
+            assert_eq!(dispatch.deliver(row("a", "Started")).recv().await, None);
+            assert_eq!(open(), ["a", "c"], "it was not over");
+            kept(2).await;
         });
     }
 

@@ -157,6 +157,28 @@ pub fn with_notification<T>(message: &str, key: &str, work: impl FnOnce(&Notific
     notifications.iter().find(is_it).map(|notification| work(&notification))
 }
 
+/// What a message says about an event, as if that was over by now.
+pub fn ended(message: &str, key: &str) -> Notices {
+    fn end(value: &mut Value, key: &str) {
+        match value {
+            Value::Array(list) => list.iter_mut().for_each(|value| end(value, key)),
+            Value::Object(members) => {
+                if members.get("EventId").and_then(Value::as_str).is_some_and(|id| event_key(id) == key) {
+                    members.insert("EventStatus".into(), "Completed".into());
+                    members.insert("Description".into(), "Azure does not have this event any more".into());
+                }
+                members.values_mut().for_each(|value| end(value, key));
+            }
+            _ => {}
+        }
+    }
+    let mut found: Value = serde_json::from_str(message).unwrap_or_default();
+    end(&mut found, key);
+    let mut notices = read(found.to_string().as_bytes()).unwrap_or_default();
+    notices.notices.retain(|notice| notice.key == key);
+    notices
+}
+
 /// No name of a region or a zone is longer than so many bytes.
 const PLACE_MAX: usize = 100;
 

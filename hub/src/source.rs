@@ -171,28 +171,45 @@ pub async fn reconcile(arm: &Arm, dispatch: &Rc<Dispatch>) -> Result<(), ArmErro
         }
         dispatch.set_agents(&agents);
     }
-    let seen = ask_about(arm, dispatch, Events::Open).await?;
+    // An event that comes meanwhile may be in no answer.
     let mut missing = dispatch.open_events();
-    missing.retain(|key| !seen.contains(key) && is_guid(key));
-    for ids in missing.chunks(NAMED_MAX) {
-        ask_about(arm, dispatch, Events::Named(ids)).await?;
+    let mut seen = ask_about(arm, dispatch, Events::Open).await?;
+    missing.retain(|key| !seen.keys.contains(key));
+    let named: Vec<_> = missing.iter().filter(|key| is_guid(key)).cloned().collect();
+    for ids in named.chunks(NAMED_MAX) {
+        let more = ask_about(arm, dispatch, Events::Named(ids)).await?;
+        seen.keys.extend(more.keys);
+        seen.has_unreadable |= more.has_unreadable;
+    }
+    missing.retain(|key| !seen.keys.contains(key));
+    // A row that cannot be read may be of any of them.
+    if !seen.has_unreadable {
+        dispatch.absent(&missing, Instant::now());
     }
     Ok(())
 }
 
-/// Asks about events, and passes on the rows of all pages that were read. Returns the keys of their events.
-async fn ask_about(arm: &Arm, dispatch: &Rc<Dispatch>, events: Events<'_>) -> Result<HashSet<String>, ArmError> {
-    let (mut pages, mut keys) = (Vec::new(), HashSet::new());
+/// What Resource Graph answers: the keys of events, and whether it has rows that cannot be read.
+#[derive(Default)]
+struct Seen {
+    keys: HashSet<String>,
+    has_unreadable: bool,
+}
+
+/// Asks about events, and passes on the rows of all pages that were read.
+async fn ask_about(arm: &Arm, dispatch: &Rc<Dispatch>, events: Events<'_>) -> Result<Seen, ArmError> {
+    let (mut pages, mut seen) = (Vec::new(), Seen::default());
     let asked = arm.query_into(&mut pages, &dispatch.shared.config.subscriptions, &events.query()).await;
     for page in pages {
         let notices = notice::read(page.as_bytes());
         let notices =
             notices.map_err(|why| ArmError::NotSent(format!("Resource Graph answers with a row that {why}")))?;
-        keys.extend(notices.notices.iter().map(|notice| notice.key.clone()));
+        seen.has_unreadable |= !notices.problems.is_empty();
+        seen.keys.extend(notices.notices.iter().map(|notice| notice.key.clone()));
         // No faster than the machines are, but one whose state cannot be kept must not keep the news of others.
         let _ = timeout(KEPT_TIME, dispatch.deliver(notices).recv()).await;
     }
-    asked.map(|()| keys)
+    asked.map(|()| seen)
 }
 
 /// What fails again and again is logged once, and tried after longer and longer pauses.
