@@ -387,7 +387,7 @@ impl Daemon {
             count => format!("{count} events"),
         };
         let answers = open.iter().map(|(id, answer)| format!("; {}: {answer}", id.escape_debug()));
-        std::iter::once(events).chain(self.problems.texts()).chain(answers).collect()
+        std::iter::once(events).chain(self.problems.texts(!self.events.borrow().is_empty())).chain(answers).collect()
     }
 
     fn metrics(&self) -> Metrics {

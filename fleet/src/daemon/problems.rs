@@ -134,10 +134,10 @@ impl Problems {
         self.0.borrow().get(&what).map(|problem| problem.why.clone())
     }
 
-    /// All of them, each with a `; ` before it. The audit file is a problem only once the watcher runs.
-    pub(super) fn texts(&self) -> Vec<String> {
+    /// All of them, each with a `; ` before it. The audit file is a problem only once the watcher has asked.
+    pub(super) fn texts(&self, was_asked: bool) -> Vec<String> {
         let problems = self.0.borrow();
-        let problems = problems.iter().filter(|(what, _)| **what != Subject::AuditFile);
+        let problems = problems.iter().filter(|(what, _)| was_asked || **what != Subject::AuditFile);
         problems.map(|(what, problem)| format!("; {what}: {}", problem.why.escape_debug())).collect()
     }
 }

@@ -153,3 +153,15 @@ fn a_store_that_never_answers_is_a_problem_while_it_is_waited_for() {
         assert!(daemon.metrics().engine_up && beats().await == 2, "{}", daemon.summary());
     });
 }
+
+#[test]
+fn a_watcher_that_asks_and_writes_no_audit_file_is_shown() {
+    run_on(&Unreliable::default(), async |daemon| {
+        lives(&daemon, daemon.config.heartbeat).await;
+        assert_eq!(daemon.summary(), "no events", "the watcher may not have started yet");
+        let _ = daemon.answer(Question::Prepare, event(&["a"])).await;
+        lives(&daemon, daemon.config.heartbeat).await;
+        let expected = format!("; the audit file: {}: it does not exist yet", daemon.config.audit.display());
+        assert!(daemon.summary().contains(&expected), "{}", daemon.summary());
+    });
+}
