@@ -89,7 +89,7 @@ impl Metrics {
         self.count("messages_total", &format!("result=\"{result}\""));
     }
 
-    /// A notice arrived: `news`, `repeated`, `late`, `unknown-end`, `other-subscription` or `invalid`.
+    /// A notice arrived: `news`, `repeated`, `late`, `other-subscription` or `invalid`.
     pub fn notice(&self, arrival: &str) {
         self.count("notices_total", &format!("arrival=\"{arrival}\""));
     }
