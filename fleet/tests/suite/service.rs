@@ -42,6 +42,9 @@ fn systemd_is_notified() {
     assert_eq!(notifications.next(), "READY=1\nSTATUS=no events\n");
     notifications.wait_for("WATCHDOG=1");
     assert_eq!(gate.ask("prepare", &event("e1", "Reboot", &["web_1", "web_2"])), Asked::Yes);
+    notifications.wait_for("STATUS=1 event; the audit file: ");
+    // A change of another machine's event, as the watcher's first record.
+    gate.record(json!({ "record": "change", "change": "scheduled", "event_id": "e0", "mine": false }));
     notifications.wait_for("STATUS=1 event; e1: yes");
     assert_ne!(gate.ask("approve", &event("e1", "Reboot", &["web_1", "web_2"])), Asked::Yes);
     notifications.wait_for("STATUS=1 event; e1: not yet: not ready: web_2");
