@@ -50,7 +50,7 @@ check: set-up-check check-format lint test-fast ## format, Clippy, unit tests an
 set-up-check:
 	@tests/setup --for check
 
-test: ## all features in Rust, C, C++ and Python; installs what it needs; 15 min
+test: ## all features in Rust, C, C++ and Python; installs what it needs; 17 min
 	@tests/setup --for test
 	@tests/run test
 
