@@ -94,6 +94,11 @@ impl Orders {
         is_past.then(|| ended(message, key))
     }
 
+    fn forget(&mut self, key: &str) {
+        self.known.remove(key);
+        self.ended.retain(|ended| ended != key);
+    }
+
     /// The machines that the event has named and names no longer. They must know that, and when it ends. A row may be older than a
     /// message: until a later notice agrees, the event is not approved without them.
     fn no_longer_named(&mut self, notice: &mut Notice) -> Vec<String> {
@@ -279,7 +284,7 @@ impl Dispatch {
             ));
             drop(self.deliver(end));
             // It is followed again if it appears.
-            self.orders.borrow_mut().known.remove(key);
+            self.orders.borrow_mut().forget(key);
         }
     }
 
@@ -404,6 +409,7 @@ mod tests {
             assert_eq!(open(), ["b", "c"], "the first is over, and the last has not begun");
             dispatch.absent(&keys(&["b", "c"]), later(14));
             assert_eq!(open(), ["c"]);
+            assert!(dispatch.orders.borrow().ended.is_empty(), "what may return is not remembered as over");
             let kept = async |events: usize| {
                 while dispatch.shared.store.load().await.expect("an answer")[0].0.events.len() != events {
                     sleep(Duration::from_millis(50)).await;
