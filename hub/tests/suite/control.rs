@@ -5,7 +5,7 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::sync::{Arc, Mutex};
 
-use scheduled_events_test_support::{Connection, TestServer};
+use scheduled_events_test_support::{Connection, TestServer, wait};
 use serde_json::{Value, json};
 
 /// A control plane.
@@ -47,6 +47,11 @@ impl Control {
 
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut World) -> T) -> T {
         work(&mut self.world.lock().expect("no panic"))
+    }
+
+    /// Waits for the first query, so that a refusal that comes next is the one of an approval.
+    pub(crate) fn await_query(&self) {
+        wait::until("a query", || (!self.with(|world| world.queries.is_empty())).then_some(()));
     }
 }
 

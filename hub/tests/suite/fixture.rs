@@ -129,6 +129,11 @@ impl Hub {
         Self { folder, process: None }
     }
 
+    /// Approves without preparations, so that events that are announced together are ready together.
+    pub(crate) fn approve_unprepared(&self) {
+        fs::write(self.path("policy.toml"), "[[rule]]\naction = \"approve\"\nscope = \"mine\"\n").expect("written");
+    }
+
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_scheduled-events-hub"));
         command.arg("--config").arg(self.path("hub.toml"));

@@ -15,17 +15,12 @@ fn approval(status: u16) -> impl Fn(&Value) -> bool {
     move |record| record["record"] == "approval" && record["status"] == status
 }
 
-/// Waits for the first query, so that a refusal that comes next is the one of an approval.
-fn await_query(control: &Control) {
-    wait::until("a query", || (!control.with(|world| world.queries.is_empty())).then_some(()));
-}
-
 #[test]
 fn a_refusal_whose_details_name_no_event_approves_nothing() {
     let (control, queue) = (Control::start(), TestQueue::start());
     let mut hub = Hub::new(&control.url(), Some(&queue), "");
     hub.start();
-    await_query(&control);
+    control.await_query();
     let details = json!([{"code": "Inner", "target": "scheduledEvent", "message": "locked"}]);
     control.with(|world| {
         world.refusals.push((409, "", json!({"error": {"code": "Conflict", "message": "", "details": details}})));
@@ -42,7 +37,7 @@ fn an_error_with_the_status_of_a_success_approves_nothing() {
     let (control, queue) = (Control::start(), TestQueue::start());
     let mut hub = Hub::new(&control.url(), Some(&queue), "");
     hub.start();
-    await_query(&control);
+    control.await_query();
     control
         .with(|world| world.refusals.push((200, "", json!({"error": {"code": "Conflict", "message": "try again"}}))));
     queue.send(&message(&resource("virtualMachines", "db"), &event_id(1), "Scheduled", &["db"]));
@@ -50,17 +45,26 @@ fn an_error_with_the_status_of_a_success_approves_nothing() {
     assert_eq!(control.with(|world| world.approvals.len()), 1, "{}", hub.read("log"));
 }
 
-#[test]
-fn a_list_that_is_refused_for_one_of_its_events_approves_no_other() {
+/// A hub with two events of one machine that are ready at the same time. The list of both is answered with a refusal that names the
+/// first.
+fn first_of_two_is_refused(status: u16, code: &str, detail: &Value) -> (Control, TestQueue, Hub, [String; 2]) {
     let (control, queue) = (Control::start(), TestQueue::start());
     let mut hub = Hub::new(&control.url(), Some(&queue), "");
     let (machine, ids) = (resource("virtualMachines", "db"), [event_id(1), event_id(2)]);
-    fs::write(hub.path("policy.toml"), "[[rule]]\naction = \"approve\"\nscope = \"mine\"\n").expect("written");
+    hub.approve_unprepared();
     hub.start();
-    await_query(&control);
-    let details = json!([{"target": ids[0], "code": "BadRequest", "message": "no such event"}]);
-    control.with(|world| world.refusals.push((400, "", json!({"error": {"code": "BadRequest", "details": details}}))));
+    control.await_query();
+    let details = json!([{"target": ids[0], "code": detail["code"], "message": detail["message"]}]);
+    let refusal = json!({"error": {"code": code, "message": "", "details": details}});
+    control.with(|world| world.refusals.push((status, "", refusal)));
     queue.send(&json!(ids.each_ref().map(|id| message(&machine, id, "Scheduled", &["db"]))));
+    (control, queue, hub, ids)
+}
+
+#[test]
+fn a_list_that_is_refused_for_one_of_its_events_approves_no_other() {
+    let detail = json!({"code": "BadRequest", "message": "no such event"});
+    let (control, _queue, hub, ids) = first_of_two_is_refused(400, "BadRequest", &detail);
     hub.await_record("the refusal", approval(400));
     for id in &ids {
         wait::until("both approvals", || {
@@ -112,7 +116,7 @@ fn a_message_stays_in_the_queue_until_the_audit_file_has_it() {
     fs::write(hub.path("hub.toml"), config.replace(&old, &hub.path("kept/audit").display().to_string()))
         .expect("written");
     hub.start();
-    wait::until("a query", || (!control.with(|world| world.queries.is_empty())).then_some(()));
+    control.await_query();
     // As on a disk that is full, nothing can be written.
     fs::rename(hub.path("kept"), hub.path("away")).expect("renamed");
     queue.send_text("not Base64!");
@@ -155,7 +159,7 @@ fn a_state_folder_that_cannot_be_written_delays_nothing_but_the_end_of_messages(
     let mut hub = Hub::new(&control.url(), Some(&queue), "");
     let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
     hub.start();
-    await_query(&control);
+    control.await_query();
     // As on a disk that is full, nothing can be written.
     fs::create_dir_all(hub.path("state/hub")).expect("a folder");
     fs::rename(hub.path("state/hub"), hub.path("away")).expect("renamed");
@@ -172,17 +176,8 @@ fn a_state_folder_that_cannot_be_written_delays_nothing_but_the_end_of_messages(
 
 #[test]
 fn two_events_of_a_machine_of_which_one_is_refused_are_each_approved_once() {
-    let (control, queue) = (Control::start(), TestQueue::start());
-    let mut hub = Hub::new(&control.url(), Some(&queue), "");
-    let (machine, ids) = (resource("virtualMachines", "db"), [event_id(1), event_id(2)]);
-    // Both are ready at the same time.
-    fs::write(hub.path("policy.toml"), "[[rule]]\naction = \"approve\"\nscope = \"mine\"\n").expect("written");
-    hub.start();
-    await_query(&control);
-    let details = json!([{"target": ids[0], "code": "Conflict", "message": "try again"}]);
-    let refusal = json!({"error": {"code": "MultiStatusResponse", "message": "", "details": details}});
-    control.with(|world| world.refusals.push((207, "", refusal)));
-    queue.send(&json!(ids.each_ref().map(|id| message(&machine, id, "Scheduled", &["db"]))));
+    let detail = json!({"code": "Conflict", "message": "try again"});
+    let (control, _queue, _hub, ids) = first_of_two_is_refused(207, "MultiStatusResponse", &detail);
     let of = |id: &str| {
         let requests = control.with(|world| world.approvals.clone());
         requests.iter().filter(|(path, body)| path.contains(id) || body["value"].to_string().contains(id)).count()
@@ -228,7 +223,7 @@ fn a_queue_that_disappears_is_read_again() {
     let (control, queue) = (Control::start(), TestQueue::start());
     let mut hub = Hub::new(&control.url(), Some(&queue), "");
     hub.start();
-    await_query(&control);
+    control.await_query();
     queue.delete();
     wait::until("a warning", || hub.read("log").contains("cannot read the queue").then_some(()));
     queue.create();

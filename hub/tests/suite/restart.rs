@@ -108,10 +108,10 @@ fn each_machine_of_an_event_learns_of_its_end_although_one_of_them_knew_it_befor
 fn a_machine_that_has_an_agent_by_now_is_left_to_it() {
     let (control, queue) = (Control::start(), TestQueue::start());
     let mut hub = Hub::new(&control.url(), Some(&queue), "");
-    fs::write(hub.path("policy.toml"), "[[rule]]\naction = \"approve\"\nscope = \"mine\"\n").expect("written");
+    hub.approve_unprepared();
     let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
     hub.start();
-    wait::until("a query", || (!control.with(|world| world.queries.is_empty())).then_some(()));
+    control.await_query();
     control.with(|world| world.refusals = vec![(503, "", serde_json::Value::Null); 1000]);
     queue.send(&message(&machine, &id, "Scheduled", &["db"]));
     hub.await_record("a refusal", |record| record["record"] == "approval" && record["status"] == 503);

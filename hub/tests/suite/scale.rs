@@ -23,7 +23,7 @@ fn ten_thousand_events_are_approved_in_lists_and_forgotten() {
         all.map(row).collect()
     };
     let mut hub = Hub::new(&control.url(), None, "reconcile = \"5s\"");
-    std::fs::write(hub.path("policy.toml"), "[[rule]]\naction = \"approve\"\nscope = \"mine\"\n").expect("written");
+    hub.approve_unprepared();
     control.with(|world| world.rows = rows("Scheduled"));
     hub.start();
     let metric = |name: &str| {

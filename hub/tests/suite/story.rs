@@ -208,7 +208,7 @@ fn an_approval_that_is_refused_in_part_is_repeated_for_the_rest() {
     let detail = json!([{"target": ids[0], "code": "Conflict", "message": "try again"}]);
     // The query at the start comes before any approval.
     hub.start();
-    wait::until("a query", || (!control.with(|world| world.queries.is_empty())).then_some(()));
+    control.await_query();
     control.with(|world| {
         world.refusals.push((
             207,
