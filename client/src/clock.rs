@@ -4,7 +4,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use scheduled_events_core::UnixMillis;
 
-use crate::limits::{CLOCK_BEHIND_MIN, CLOCK_STEP_MAX};
+use crate::limits::{CLOCK_LAG_MIN, CLOCK_STEP_MAX};
 use crate::platform::{self, boot_time};
 
 /// A clock that never steps.
@@ -118,12 +118,12 @@ pub(crate) struct ClockMonitor {
     rejects_step: bool,
     /// How far the service's time of day is ahead of the clock, in milliseconds. It sends whole seconds.
     service_ahead_ms: Option<i64>,
-    is_behind: bool,
+    lags: bool,
 }
 
 impl ClockMonitor {
     pub(crate) fn new(clock: Clock) -> Self {
-        Self { clock, rejects_step: false, service_ahead_ms: None, is_behind: false }
+        Self { clock, rejects_step: false, service_ahead_ms: None, lags: false }
     }
 
     /// Whether the wall clock stepped too far since the last call, so that the step is ignored.
@@ -134,9 +134,9 @@ impl ClockMonitor {
     }
 
     /// How far the time of day is ahead of the clock, in milliseconds: this machine's, or the service's if that is later. Azure starts
-    /// events by its own clock, and a machine whose clock is behind would prepare too late.
+    /// events by its own clock, and a machine whose clock lags would prepare too late.
     pub(crate) fn ahead_ms(&self) -> i64 {
-        let own = self.clock.time_of_day().0.saturating_sub(self.clock.now().0);
+        let own = self.clock.accepted_step_ms();
         self.service_ahead_ms.map_or(own, |service| own.max(service))
     }
 
@@ -145,18 +145,18 @@ impl ClockMonitor {
         UnixMillis(self.clock.now().0.saturating_add(self.ahead_ms()))
     }
 
-    /// Learns the service's time of day. Returns how far this machine's is behind it, if it newly is by [`CLOCK_BEHIND_MIN`].
+    /// Learns the service's time of day. Returns by how much this machine's lags it, if it newly does by [`CLOCK_LAG_MIN`].
     pub(crate) fn on_service_time(&mut self, date: SystemTime) -> Option<Duration> {
         // A faster clock is for demonstrations.
         if self.clock.speed > 1 {
             return None;
         }
-        let service_ms = millis(date.duration_since(UNIX_EPOCH).unwrap_or_default());
-        self.service_ahead_ms = Some(service_ms.saturating_sub(self.clock.now().0));
-        let behind = service_ms.saturating_sub(self.clock.time_of_day().0);
-        let behind = Duration::from_millis(u64::try_from(behind).unwrap_or_default());
-        let before = std::mem::replace(&mut self.is_behind, behind >= CLOCK_BEHIND_MIN);
-        (self.is_behind && !before).then_some(behind)
+        let ahead_ms = unix_ms(date).saturating_sub(self.clock.now().0);
+        self.service_ahead_ms = Some(ahead_ms);
+        let lag_ms = ahead_ms.saturating_sub(self.clock.accepted_step_ms());
+        let lag = Duration::from_millis(u64::try_from(lag_ms).unwrap_or_default());
+        let before = std::mem::replace(&mut self.lags, lag >= CLOCK_LAG_MIN);
+        (self.lags && !before).then_some(lag)
     }
 }
 
@@ -166,7 +166,11 @@ fn accepted(step_ms: i64) -> i64 {
 }
 
 fn wall_ms() -> i64 {
-    millis(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+    unix_ms(SystemTime::now())
+}
+
+fn unix_ms(time: SystemTime) -> i64 {
+    millis(time.duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
 fn millis(span: Duration) -> i64 {

@@ -105,8 +105,8 @@ pub const EXIT_METRICS_WAIT: Duration = Duration::from_secs(1);
 /// a step of a year is a mistake.
 pub const CLOCK_STEP_MAX: Duration = Duration::from_secs(3600);
 
-/// How far a machine's clock must be behind the metadata service's to be reported.
-pub const CLOCK_BEHIND_MIN: Duration = Duration::from_secs(60);
+/// By how much a machine's clock must lag the metadata service's to be reported.
+pub const CLOCK_LAG_MIN: Duration = Duration::from_secs(60);
 
 /// How long a preparation may run if the start of its event is unknown, and a recovery at all.
 pub const COMMAND_TIME: Duration = Duration::from_secs(15 * 60);

@@ -267,8 +267,8 @@ pub enum Note {
     StaleDocument,
     /// The wall clock stepped too far, and the step is ignored.
     ClockStepIgnored,
-    /// This machine's clock is so far behind the service's, which counts for `NotBefore`.
-    ClockBehind(Duration),
+    /// This machine's clock lags the service's, which counts for `NotBefore`, by this time.
+    ClockLags(Duration),
 }
 
 /// How important a [`Note`] is.
@@ -320,7 +320,7 @@ impl Note {
             | Self::AuditNotSynced
             | Self::MetricsNotWritten(_)
             | Self::ClockStepIgnored
-            | Self::ClockBehind(_) => Severity::Warning,
+            | Self::ClockLags(_) => Severity::Warning,
         }
     }
 }
@@ -362,9 +362,9 @@ impl fmt::Display for Note {
             Self::ClockStepIgnored => f.write_str(
                 "the wall clock was set by more than an hour, which is ignored; restart the watcher if the clock is right now",
             ),
-            Self::ClockBehind(time) => write!(
+            Self::ClockLags(time) => write!(
                 f,
-                "this machine's clock is {} s behind the metadata service's, by which events are expected; synchronise it",
+                "this machine's clock lags the metadata service's, by which events are expected, by {} s; synchronise it",
                 time.as_secs()
             ),
         }

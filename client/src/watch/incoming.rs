@@ -101,8 +101,8 @@ impl Watcher {
     }
 
     fn on_response(&mut self, http: HttpResponse, host: &mut dyn Host) {
-        if let Some(behind) = http.date.and_then(|date| self.clock.on_service_time(date)) {
-            host.note(&Note::ClockBehind(behind));
+        if let Some(lag) = http.date.and_then(|date| self.clock.on_service_time(date)) {
+            host.note(&Note::ClockLags(lag));
         }
         let now = self.set_time();
         let response = Response { status: http.status, retry_after: http.retry_after, body: &http.body };
