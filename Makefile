@@ -111,6 +111,7 @@ test-fleet: ## test the fleet's gate and the hub with a real etcd and Azurite, a
 scale-hub: ## let the hub follow ten thousand events at a time; 2 min
 	@tests/setup rust fleet
 	cd fleet && $(CARGO) test $(WORKSPACE) --test suite ten_thousand -- --ignored --nocapture
+
 model-fleet: ## check the fleet's gate in every order of its steps, and that its defects are found; 3 min
 	@tests/setup rust
 	cd fleet && $(CARGO) test --locked --profile model --no-default-features --test model -- --nocapture --test-threads 1
