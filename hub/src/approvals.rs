@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, oneshot};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep};
 
 use crate::azure::arm::{Arm, ArmError, Detail, Refusal};
 
@@ -19,7 +19,7 @@ const LIST_MAX: usize = 100;
 /// How many requests are in progress at a time.
 const REQUESTS_AT_ONCE: usize = 16;
 
-/// A service that asks for a pause gets it, but no longer than this: events start without an approval otherwise.
+/// A service that asks for a pause gets it, but no longer than this, as from a session: events start without an approval otherwise.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
 /// Approvals that were not sent yet: by resource, each id with those that wait for its answer. Machines of one event may approve it
@@ -33,7 +33,8 @@ pub struct Approvals {
     arm: Arm,
     due: RefCell<Due>,
     requests: Semaphore,
-    paused_until: Cell<Option<Instant>>,
+    /// The service's last request for a pause, and when that ends.
+    paused: RefCell<Option<(Instant, ArmError)>>,
     /// How many requests were sent.
     pub sent: Cell<u64>,
 }
@@ -42,7 +43,7 @@ impl Approvals {
     /// Sends approvals to this service.
     pub fn new(arm: Arm) -> Rc<Self> {
         let (due, requests) = (RefCell::default(), Semaphore::new(REQUESTS_AT_ONCE));
-        Rc::new(Self { arm, due, requests, paused_until: Cell::default(), sent: Cell::default() })
+        Rc::new(Self { arm, due, requests, paused: RefCell::default(), sent: Cell::default() })
     }
 
     /// Approves an event of a resource.
@@ -68,23 +69,39 @@ impl Approvals {
         answer.await.unwrap_or_else(|_| Err(ArmError::NotSent("the request was given up".into())))
     }
 
+    async fn acknowledge(&self, resource_id: &str, ids: &[&str]) -> Result<(), ArmError> {
+        self.sent.set(self.sent.get() + 1);
+        let result = self.arm.acknowledge(resource_id, ids).await;
+        if let Err(error) = &result
+            && let Some(pause) = error.pause()
+        {
+            self.paused.replace(Some((Instant::now() + pause.min(PAUSE_MAX), error.clone())));
+        }
+        result
+    }
+
+    /// The refusal by a service that has asked for a pause, until that is over. Nothing waits here for its end: an event that changes
+    /// meanwhile needs another decision.
+    fn refused_for_now(&self) -> Option<ArmError> {
+        let paused = self.paused.borrow();
+        let (until, error) = paused.as_ref()?;
+        let left = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?;
+        Some(error.clone().with_pause(left))
+    }
+
     /// Sends what is due of a resource.
     async fn send(self: Rc<Self>, resource_id: String) {
         sleep(GATHER).await;
         // The semaphore is never closed.
         let _permit = self.requests.acquire().await;
-        if let Some(until) = self.paused_until.get() {
-            sleep_until(until).await;
-        }
         let mut due = self.due.borrow_mut().remove(&resource_id).unwrap_or_default();
         while !due.is_empty() {
             let batch: Vec<_> = due.drain(..due.len().min(LIST_MAX)).collect();
             let ids: Vec<&str> = batch.iter().map(|(id, _)| id.as_str()).collect();
-            self.sent.set(self.sent.get() + 1);
-            let result = self.arm.acknowledge(&resource_id, &ids).await;
-            if let Some(pause) = result.as_ref().err().and_then(ArmError::pause) {
-                self.paused_until.set(Some(Instant::now() + pause.min(PAUSE_MAX)));
-            }
+            let result = match self.refused_for_now() {
+                Some(error) => Err(error),
+                None => self.acknowledge(&resource_id, &ids).await,
+            };
             // Some may have been approved: those that are not named.
             let in_part = result.as_ref().err().and_then(ArmError::refusal).filter(|refusal| refusal.is_in_part(&ids));
             for (id, waiting) in batch {
@@ -121,8 +138,12 @@ mod tests {
     use crate::azure::identity::Identity;
     use crate::config::{Cloud, Identity as IdentityConfig, IdentityKind};
 
-    #[test]
-    fn machines_of_one_event_approve_it_with_one_request() {
+    const SET: &str = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/web/providers/Microsoft.Compute\
+                       /virtualMachineScaleSets/front";
+    const ID: &str = "c7061bac-afdc-4513-b24b-aa5f13a16123";
+
+    /// Runs work with a service that gives this answer to each request, and returns the paths of the requests.
+    fn with_service<T>(answer: &'static str, work: impl AsyncFnOnce(Rc<Approvals>) -> T) -> (T, Vec<String>) {
         let paths = Arc::<Mutex<Vec<String>>>::default();
         let seen = paths.clone();
         let server = TestServer::start(move |connection| {
@@ -130,24 +151,49 @@ mod tests {
             while let Some(first) = lines.next() {
                 seen.lock().expect("no panic").push(first);
                 lines.by_ref().take_while(|line| !line.is_empty()).for_each(drop);
-                let _ = (&**connection).write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+                let _ = (&**connection).write_all(answer.as_bytes());
             }
         });
         let identity = IdentityConfig { kind: IdentityKind::Emulator, client_id: None };
         let identity = Identity::new(&identity, Cloud::Public).expect("an identity");
         let arm = Arm::new(server.url().parse().expect("an address"), identity).expect("a client");
-        let set = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/web/providers/Microsoft.Compute\
-                   /virtualMachineScaleSets/front";
-        let id = "c7061bac-afdc-4513-b24b-aa5f13a16123";
-        let done = scheduled_events_fleet::cli::block_on(async {
-            let approvals = Approvals::new(arm);
-            let (upper_set, upper_id) = (set.to_uppercase(), id.to_uppercase());
-            let both = tokio::join!(approvals.approve(set, id), approvals.approve(&upper_set, &upper_id));
+        let done = scheduled_events_fleet::cli::block_on(work(Approvals::new(arm)));
+        let done = done.unwrap_or_else(|failure| panic!("{}", failure.message));
+        let paths = paths.lock().expect("no panic").clone();
+        (done, paths)
+    }
+
+    #[test]
+    fn machines_of_one_event_approve_it_with_one_request() {
+        let (done, paths) = with_service("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", async |approvals| {
+            let (upper_set, upper_id) = (SET.to_uppercase(), ID.to_uppercase());
+            let both = tokio::join!(approvals.approve(SET, ID), approvals.approve(&upper_set, &upper_id));
             (both, approvals.sent.get())
         });
-        let done = done.unwrap_or_else(|failure| panic!("{}", failure.message));
         assert_eq!(done, ((Ok(()), Ok(())), 1));
-        let paths = paths.lock().expect("no panic");
         assert!(paths.len() == 1 && paths[0].contains("/scheduledevents/c7061bac"), "{paths:?}");
+    }
+
+    /// The event may be another one by the end of the pause.
+    #[test]
+    fn no_approval_waits_for_the_end_of_a_pause_that_the_service_asked_for() {
+        let answer = "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 9\r\nContent-Length: 0\r\n\r\n";
+        let (refused, paths) = with_service(answer, async |approvals| {
+            let begin = Instant::now();
+            let mut refused = Vec::new();
+            for event in 0..3 {
+                let id = ID.replace("c7061bac", &format!("c706000{event}"));
+                refused.push(approvals.approve(SET, &id).await.expect_err("a refusal"));
+            }
+            assert!(begin.elapsed() < Duration::from_secs(5), "it waited");
+            refused
+        });
+        assert_eq!(paths.len(), 1, "{paths:?}");
+        let pauses: Vec<_> = refused.iter().map(|error| (error.status(), error.pause().expect("a pause"))).collect();
+        assert!(
+            pauses.iter().all(|(status, _)| *status == Some(429)) && pauses.is_sorted_by(|a, b| a.1 > b.1),
+            "{pauses:?}"
+        );
+        assert!(pauses[2].1 > Duration::from_secs(1), "{pauses:?}");
     }
 }

@@ -77,6 +77,15 @@ impl ArmError {
         self.refusal()?.pause
     }
 
+    /// The same, with so much of the pause left.
+    #[must_use]
+    pub fn with_pause(self, left: Duration) -> Self {
+        match self {
+            Self::NotSent(why) => Self::NotSent(why),
+            Self::Refused(refusal) => Self::Refused(Refusal { pause: Some(left), ..refusal }),
+        }
+    }
+
     /// What the service said, if there was a response.
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {

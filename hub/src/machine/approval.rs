@@ -50,10 +50,11 @@ impl Machine {
             Ok(()) => Some(200),
             Err(error) => error.status().filter(|status| !(200..300).contains(status)),
         };
-        let outcome = match (&result, status) {
-            (Ok(()), _) => self.session.on_response(&Response { status: 200, ..Response::default() }, now),
-            (Err(_), Some(status)) => self.session.on_failure(Cause::of_status(status), now),
-            (Err(_), None) => self.session.on_failure(Cause::Unreachable, now),
+        let pause = result.as_ref().err().and_then(ArmError::pause);
+        let retry_after = pause.map(|pause| u32::try_from(pause.as_millis().div_ceil(1000)).unwrap_or(u32::MAX));
+        let outcome = match status {
+            Some(status) => self.session.on_response(&Response { status, retry_after, body: b"" }, now),
+            None => self.session.on_failure(Cause::Unreachable, now),
         };
         // What was approved is not approved again after a crash.
         self.save().await?;
