@@ -19,7 +19,7 @@ mod tests;
 mod upkeep;
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
@@ -260,16 +260,36 @@ impl Daemon {
     }
 
     /// Deletes this machine's register: it is a member of the fleet no more. Stop [`Self::maintain`] before, which would make it one again.
-    /// Returns whether that was done.
+    /// Returns whether that was done. Events that affected no machine that is still a member are deleted with it: nobody else does.
     ///
     /// # Errors
     /// The engine does not answer.
     pub async fn leave(&self) -> Result<bool, EngineError> {
         let found = self.engine.read(&machine_key(&self.machine)).await?;
-        match found {
-            Some(register) => self.engine.delete(&machine_key(&self.machine), &register.revision).await,
-            None => Ok(true),
+        if let Some(register) = found
+            && !self.engine.delete(&machine_key(&self.machine), &register.revision).await?
+        {
+            return Ok(false);
         }
+        let keys: Vec<_> = self.events.borrow().keys().cloned().collect();
+        for key in keys {
+            // One that cannot be read is left as it is.
+            let Some(found) = self.engine.read(&key).await? else { continue };
+            let Ok(event) = store::decode::<EventRegister>(&key, &found.value) else { continue };
+            if !self.is_any_member(&event.resources).await? {
+                self.delete_event(&key, &found.revision).await?;
+            }
+        }
+        Ok(true)
+    }
+
+    async fn is_any_member(&self, machines: &BTreeSet<Name>) -> Result<bool, EngineError> {
+        for machine in machines {
+            if self.engine.read(&machine_key(machine)).await?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// An event that was over came back under its id. What was decided does not count: machines have recovered since.

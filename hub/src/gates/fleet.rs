@@ -235,6 +235,7 @@ mod tests {
                 .expect("it leaves");
                 sleep(Duration::from_secs(2)).await;
                 assert!(!is_member().await && fleet.members.borrow().is_empty());
+                assert_eq!(engine.list("events/").await.expect("an answer").len(), 0);
                 assert_eq!(std::fs::read_dir(path("gate")).expect("a folder").count(), 0);
             }
         });
