@@ -3,10 +3,11 @@
 use std::process::Command;
 
 use rustix::process::{Resource, Signal, getrlimit};
+use serde_json::json;
 
 use crate::support::{
     ENDS_WITH_STRACE, FakeService, Folder, PATIENCE, PREPARE_ALL, Reply, Run, VM, command, eventually, freeze,
-    give_away, lines, preparation_ended, signal, unprivileged, wait, wrap,
+    give_away, lines, preparation_ended, signal, unprivileged, wait, with, wrap,
 };
 
 /// A user without any processes. Root is not limited.
@@ -229,6 +230,22 @@ fn a_watcher_needs_fewer_than_fifty_open_files() {
     eventually("an approval", || (service.posted() == ["a"]).then_some(()));
     service.show(3, &[]);
     run.finish().with_code(0);
+}
+
+#[test]
+fn a_command_that_leaves_something_running_takes_two_files_and_sixty_four_of_them_at_most() {
+    let service = FakeService::start();
+    let url = service.url();
+    let arguments = ["watch", "--json", "--endpoint", &url, "--interval", "200ms", "--vm-name", VM];
+    // What is left holds the output open.
+    let left = ["--policy", "sample", "--on", "scheduled=sh -c 'sleep 20 & echo left'"];
+    let run = Run::start(with_open_files("-n", 50 + 2 * (64 + 8), &[&arguments[..], &left].concat()));
+    let other = |number| with(freeze(&format!("other-{number}")), &json!({ "Resources": ["WestNO_9"] }));
+    service.show(2, &(0..100).map(other).collect::<Vec<_>>());
+    eventually("all commands", || (run.stderr().matches("left").count() >= 100).then_some(()));
+    assert!(!run.stderr().contains("open files"), "{}", run.stderr());
+    service.show(3, &[freeze("mine")]);
+    eventually("an approval", || (service.posted() == ["mine"]).then_some(()));
 }
 
 #[test]
