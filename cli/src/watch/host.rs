@@ -226,8 +226,12 @@ impl Host for CommandHost {
         // It may run beyond the start of the event: a checkpoint may still succeed. Its end cancels the preparation.
         let time = self.prepare_timeout.or(if time_left.is_some() { None } else { Some(COMMAND_TIME) });
         let attempt = reply.attempt();
-        let last_call: &[_] = if reply.by_last_call() { &[("SCHEDULED_EVENTS_LAST_CALL", "1")] } else { &[] };
-        self.start((CommandKind::Prepare, &command), (event, last_call), time, attempt, move |event: CommandEvent| {
+        // A command that looked at the time of day would trust a clock that the watcher may know to be wrong.
+        let seconds_left = time_left.map(|left| left.as_secs().to_string());
+        let seconds_left = seconds_left.as_deref().map(|seconds| ("SCHEDULED_EVENTS_SECONDS_LEFT", seconds));
+        let last_call = reply.by_last_call().then_some(("SCHEDULED_EVENTS_LAST_CALL", "1"));
+        let variables: Vec<_> = seconds_left.into_iter().chain(last_call).collect();
+        self.start((CommandKind::Prepare, &command), (event, &variables), time, attempt, move |event: CommandEvent| {
             match event {
                 CommandEvent::Line(line) => diagnose("prepare", &line),
                 CommandEvent::Refused(why) => log_refused("prepare", &why, diagnose),

@@ -51,6 +51,13 @@ fn is_last_call() -> bool {
     std::env::var_os("SCHEDULED_EVENTS_LAST_CALL").is_some()
 }
 
+/// The time until the event starts. The watcher says it, whose clock may be better than this machine's.
+fn time_left(said: Option<&str>, start: Option<Timestamp>, now: Timestamp) -> Option<Duration> {
+    let of_clock = |start: Timestamp| Duration::try_from(start.duration_since(now)).unwrap_or_default();
+    let said = said.and_then(|seconds| seconds.parse().ok()).map(Duration::from_secs);
+    start.map(|start| said.unwrap_or_else(|| of_clock(start)))
+}
+
 struct Drain {
     api: NodeApi,
     options: NodeConfig,
@@ -62,10 +69,9 @@ struct Drain {
 impl Drain {
     fn new(api: NodeApi, options: NodeConfig, event: Option<HookEvent>) -> Result<Self, Failure> {
         let start = event.as_ref().map(HookEvent::start).transpose().map_err(Failure::usage)?.flatten();
-        // The only look at the wall clock: from here on time is counted, however the clock is set.
-        let time_left =
-            start.map(|start| Duration::try_from(start.duration_since(Timestamp::now())).unwrap_or_default());
-        let plan = Plan::new(&options, time_left);
+        // From here on time is counted, however the clock is set.
+        let said = std::env::var("SCHEDULED_EVENTS_SECONDS_LEFT").ok();
+        let plan = Plan::new(&options, time_left(said.as_deref(), start, Timestamp::now()));
         Ok(Self { api, options, event, plan, begin: Instant::now() })
     }
 
@@ -270,4 +276,22 @@ fn describe(progress: &Progress) -> String {
         parts.push(format!("and {} more", progress.blocked.len() - 3));
     }
     parts.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drain_has_the_time_that_the_watcher_says_whatever_the_clock_says() {
+        let now: Timestamp = "2026-03-16T12:00:00Z".parse().expect("a time");
+        let start = Some(now + Duration::from_secs(900));
+        let seconds = |said: Option<&str>, start| time_left(said, start, now).map(|left| left.as_secs());
+        assert_eq!(seconds(Some("840"), start), Some(840));
+        assert_eq!(seconds(Some("840"), Some(now - Duration::from_secs(86_400))), Some(840), "a day ahead");
+        assert_eq!(seconds(None, start), Some(900));
+        assert_eq!(seconds(Some("soon"), start), Some(900));
+        assert_eq!(seconds(None, Some(now - Duration::from_secs(9))), Some(0));
+        assert_eq!(seconds(Some("840"), None), None, "drained by hand");
+    }
 }

@@ -31,7 +31,7 @@ impl Fixture {
         service.show(2, &[event("a", notice)]);
         let (log, go) = (folder.path("log"), folder.path("go"));
         let prepare = format!(
-            "sh -c 'echo $SCHEDULED_EVENTS_EVENT_ID >> {log}; while ! test -e {go} && {WHILE_TEST_RUNS}; do sleep 0.2; done'"
+            "sh -c 'echo $SCHEDULED_EVENTS_SECONDS_LEFT >> {log}.left; echo $SCHEDULED_EVENTS_EVENT_ID >> {log}; while ! test -e {go} && {WHILE_TEST_RUNS}; do sleep 0.2; done'"
         );
         let run = start(&service, &folder, PREPARE_ALL, &prepare, 0);
         let fixture = Self { service, folder, log, run };
@@ -97,6 +97,9 @@ fn setting_the_wall_clock_by_a_year_stops_no_poll_and_no_preparation() {
         // An event that is announced afterwards.
         fixture.service.show(3, &[event("a", notice), event("b", notice)]);
         fixture.await_preparation("b");
+        let left = lines(&format!("{}.left", fixture.log));
+        let of_b = left.last().and_then(|left| left.parse::<u64>().ok());
+        assert!(of_b.is_some_and(|left| (3300..=3600).contains(&left)), "{left:?} after {shift}");
         fixture.service.await_polls(4);
         assert!(!fixture.run.records().iter().any(preparation_ended), "{}", fixture.run.stdout());
         fixture.let_preparations_end();
