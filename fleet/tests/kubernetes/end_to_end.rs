@@ -15,10 +15,10 @@ use crate::cluster::{Cluster, event, text};
 const TIME: Duration = Duration::from_secs(240);
 
 /// A process that ends with the test, or when it takes too long.
-struct Ended(Arc<Mutex<Child>>);
+pub(crate) struct Ended(Arc<Mutex<Child>>);
 
 impl Ended {
-    fn new(child: Child) -> Self {
+    pub(crate) fn new(child: Child) -> Self {
         let child = Arc::new(Mutex::new(child));
         let late = Arc::downgrade(&child);
         std::thread::spawn(move || {
@@ -38,7 +38,7 @@ impl Drop for Ended {
 }
 
 /// The command `scheduled-events`: that of the environment, or built from this repository.
-fn program() -> &'static PathBuf {
+pub(crate) fn program() -> &'static PathBuf {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         if let Some(program) = std::env::var_os("SCHEDULED_EVENTS") {
@@ -55,7 +55,7 @@ fn program() -> &'static PathBuf {
 }
 
 /// A metadata service with a scenario, and its address.
-fn replay(scenario: &str, speed: &str) -> (Ended, String) {
+pub(crate) fn replay(scenario: &str, speed: &str) -> (Ended, String) {
     let mut command = Command::new(program());
     command.args(["replay", scenario, "--speed", speed]).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
@@ -82,12 +82,12 @@ impl Cluster {
     }
 }
 
-fn records(stdout: ChildStdout) -> impl Iterator<Item = Value> {
+pub(crate) fn records(stdout: ChildStdout) -> impl Iterator<Item = Value> {
     BufReader::new(stdout).lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap())
 }
 
 /// The record's kind and its outcome, for those that this is about.
-fn step(record: &Value) -> Option<String> {
+pub(crate) fn step(record: &Value) -> Option<String> {
     let kind = record["record"].as_str()?;
     let word = match kind {
         "change" => &record["change"],

@@ -4,6 +4,7 @@
 mod cluster;
 mod end_to_end;
 mod fake;
+mod gate;
 mod leases;
 mod manifests;
 mod nodes;
