@@ -1,9 +1,9 @@
 //! Registers in Lease objects of a Kubernetes API server.
 //!
-//! A register is an annotation of a Lease of its own, and its revision the object's `resourceVersion`. A PUT that names a
-//! version is refused by the server if the object has another one by then, and so is a DELETE; a GET that names none is
-//! answered from the current state. The Lease's own members are not used: a lease that expires would be a lock that opens by
-//! time.
+//! A register is an annotation of a Lease of its own, and its revision the object's `resourceVersion` and `uid`. A PUT that names
+//! them is refused by the server if the object has others by then, and so is a DELETE; a GET that names none is answered from the
+//! current state. With the version alone, the server makes a Lease that was deleted again. The Lease's own members are not used: a
+//! lease that expires would be a lock that opens by time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -87,7 +87,8 @@ impl Engine for KubernetesEngine {
 
     fn delete<'a>(&'a self, key: &'a str, expected: &'a Revision) -> Reply<'a, bool> {
         Box::pin(async move {
-            let preconditions = Preconditions { resource_version: Some(expected.0.clone()), uid: None };
+            let (resource_version, uid) = parts(expected);
+            let preconditions = Preconditions { resource_version: Some(resource_version), uid: Some(uid) };
             let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
             match request("delete", key, self.leases.delete(&object_name(key), &parameters)).await {
                 Ok(_) => Ok(true),
@@ -146,13 +147,15 @@ fn kind(key: &str) -> &str {
 
 fn lease(key: &str, value: &str, expected: Option<&Revision>) -> Lease {
     let replaced = expected.map_or("", |revision| &revision.0);
+    let (resource_version, uid) = expected.map(parts).unzip();
     let annotations = [(KEY, key), (VALUE, value), (REPLACED, replaced)];
     Lease {
         metadata: ObjectMeta {
             name: Some(object_name(key)),
             annotations: Some(annotations.map(|(name, text)| (name.to_owned(), text.to_owned())).into()),
             labels: Some(BTreeMap::from([(LABEL.into(), kind(key).into())])),
-            resource_version: expected.map(|revision| revision.0.clone()),
+            resource_version,
+            uid,
             ..ObjectMeta::default()
         },
         spec: None,
@@ -177,8 +180,15 @@ fn register(lease: Lease, key: &str) -> Result<Versioned, EngineError> {
 }
 
 fn revision(lease: &Lease) -> Result<Revision, EngineError> {
-    let version = lease.metadata.resource_version.clone();
-    version.map(Revision).ok_or_else(|| EngineError("the server answered with a Lease without resourceVersion".into()))
+    let (version, uid) = (lease.metadata.resource_version.as_deref(), lease.metadata.uid.as_deref());
+    let both = version.zip(uid).map(|(version, uid)| Revision(format!("{version}/{uid}")));
+    both.ok_or_else(|| EngineError("the server answered with a Lease without resourceVersion or uid".into()))
+}
+
+/// The `resourceVersion` and the `uid` of a revision.
+fn parts(revision: &Revision) -> (String, String) {
+    let (version, uid) = revision.0.split_once('/').unwrap_or((&revision.0, ""));
+    (version.to_owned(), uid.to_owned())
 }
 
 /// Why a request did not succeed, with the server's status code.
@@ -204,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_lease_without_a_value_is_the_problem_of_its_register() {
-        let mut emptied = lease("groups/web", "{}", Some(&Revision("7".into())));
+        let mut emptied = lease("groups/web", "{}", Some(&Revision("7/1".into())));
         emptied.metadata.annotations.as_mut().expect("annotations").remove(VALUE);
         let register = register(emptied, "groups/web").expect("it can be listed");
         let error = store::decode::<GroupRegister>("groups/web", &register.value).expect_err("no register");

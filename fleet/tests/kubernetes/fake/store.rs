@@ -188,9 +188,20 @@ impl Store {
         self.put(target, &name, Some(object))
     }
 
-    /// A complete replacement.
+    /// A complete replacement. A Lease that does not exist is created, whatever version the object names, but not if it names a uid: so
+    /// does Kubernetes 1.36.
     pub(crate) fn replace(&mut self, target: &Target, object: Value, manager: &str) -> Result<Value, Refusal> {
-        let before = self.get(target)?.clone();
+        let uid = &object["metadata"]["uid"];
+        let before = match self.get(target) {
+            Err(_) if target.resource == "leases" && uid.is_null() => return self.create(target, object),
+            Err(missing) if uid.is_null() => return Err(missing),
+            Ok(before) if uid.is_null() || *uid == before["metadata"]["uid"] => before.clone(),
+            _ => {
+                let message =
+                    format!("Precondition failed: UID in precondition: {uid}, UID in object meta: another one");
+                return Err(Refusal::new(409, "Conflict", message));
+            }
+        };
         if object["metadata"]["resourceVersion"].is_null() && target.resource == "leases" {
             let message = "metadata.resourceVersion: Invalid value: 0: must be specified for an update";
             return Err(Refusal::new(422, "Invalid", message));
