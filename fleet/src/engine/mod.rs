@@ -3,7 +3,7 @@
 //! A register is a short text under a key. It changes only by compare-and-swap: a write names the revision that it
 //! replaces, and is refused if the register has another one by then. `etcd` is for a cluster of etcd servers, `blob` for a container
 //! of Azure Blob storage, `kubernetes` for the Lease objects of an API server, `folder` for a file system that the machines share,
-//! and `memory` for tests.
+//! and `memory` for tests. `open` chooses the one of a configuration.
 
 #[cfg(feature = "blob")]
 pub mod blob;
@@ -13,13 +13,14 @@ pub mod folder;
 #[cfg(feature = "kubernetes")]
 pub mod kubernetes;
 pub mod memory;
+mod open;
 
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
-use crate::config::{Config, EngineKind};
 pub use clock::{Clock, StoreTime};
+pub use open::open;
 
 /// The longest value of a register. It keeps the marks of a thousand machines.
 pub const VALUE_MAX: usize = 256 * 1024;
@@ -164,44 +165,5 @@ pub trait Engine {
     /// Registers in parts, if the engine has them.
     fn parts(&self) -> Option<&dyn Parts> {
         None
-    }
-}
-
-/// Opens the engine of a configuration.
-///
-/// # Errors
-/// A sentence: this build does not have the engine, or its settings are invalid.
-#[allow(clippy::unused_async)] // Some engines must look for their credential.
-pub async fn open(config: &Config) -> Result<Box<dyn Engine>, String> {
-    let Some(engine) = config.engine else {
-        return Err(
-            "the configuration has no `engine`, which the gate needs: set it to etcd, blob, kubernetes or folder"
-                .into(),
-        );
-    };
-    match engine {
-        EngineKind::Etcd => {
-            let etcd = config.etcd.as_ref().ok_or("there is no table `etcd`")?;
-            Ok(Box::new(etcd::EtcdEngine::new(etcd)?))
-        }
-        EngineKind::Folder => {
-            let folder = config.folder.as_ref().ok_or("there is no table `folder`")?;
-            Ok(Box::new(folder::FolderEngine::new(&folder.path)))
-        }
-        #[cfg(feature = "kubernetes")]
-        EngineKind::Kubernetes => {
-            let namespace = config.kubernetes.namespace.clone();
-            Ok(Box::new(kubernetes::KubernetesEngine::new(crate::kubernetes::connect().await?, namespace)))
-        }
-        #[cfg(feature = "blob")]
-        EngineKind::Blob => {
-            let blob = config.blob.as_ref().ok_or("there is no table `blob`")?;
-            Ok(Box::new(blob::BlobEngine::new(blob)?))
-        }
-        // Only those that this build left out.
-        #[allow(unreachable_patterns)]
-        engine @ (EngineKind::Blob | EngineKind::Kubernetes) => {
-            Err(format!("this build has no engine `{engine:?}`").to_lowercase())
-        }
     }
 }

@@ -1,8 +1,9 @@
-//! Where records go. A target turns records into requests; it sends nothing itself.
+//! Where records go. A target turns records into requests; it sends nothing itself. `open` sets up the one of a configuration.
 
 mod alertmanager;
 mod chat;
 mod event_hubs;
+mod open;
 mod otlp;
 mod pagerduty;
 mod slack;
@@ -15,11 +16,12 @@ use scheduled_events_core::EventKind;
 use scheduled_events_core::record::PrintableJson;
 use serde_json::Value;
 
-use super::config::{Kind, Scope, TargetConfig};
+use super::config::{Scope, TargetConfig};
 use super::events::{OpenEvent, OpenEvents};
 use super::record::Record;
 use super::secret::{Secret, SecretFile};
 use super::transport::{Address, Outcome, Request};
+pub use open::open;
 
 /// A record, and the event that it is about.
 #[derive(Clone, Debug)]
@@ -84,22 +86,6 @@ pub trait Target: Send + Sync {
     fn classify(&self, _status: u16, _body: &str, _redact: &dyn Fn(&str) -> String) -> Option<Outcome> {
         None
     }
-}
-
-/// Sets up a target.
-///
-/// # Errors
-/// A sentence: a setting is missing or invalid, or a file cannot be read.
-pub fn open(config: &TargetConfig, machine: &str) -> Result<Box<dyn Target>, String> {
-    Ok(match config.kind {
-        Kind::Alertmanager => Box::new(alertmanager::Alertmanager::new(config, machine)?),
-        Kind::EventHubs => Box::new(event_hubs::EventHubs::new(config, machine)?),
-        Kind::Otlp => Box::new(otlp::Otlp::new(config, machine)?),
-        Kind::Pagerduty => Box::new(pagerduty::PagerDuty::new(config, machine)?),
-        Kind::Slack => Box::new(chat::Chat::new(config, machine, slack::SLACK)?),
-        Kind::Teams => Box::new(chat::Chat::new(config, machine, teams::TEAMS)?),
-        Kind::Webhook => Box::new(webhook::Webhook::new(config, machine)?),
-    })
 }
 
 /// Which records a target gets.
