@@ -171,20 +171,6 @@ impl Daemon {
         &self.config.socket
     }
 
-    /// Runs until the socket cannot be served any more.
-    ///
-    /// # Errors
-    /// A sentence: the socket cannot be made.
-    pub async fn run(self: Rc<Self>, ready: impl FnOnce()) -> Result<(), String> {
-        let listener = server::listen(&self.config.socket)?;
-        ready();
-        tokio::select! {
-            result = server::serve(self.clone(), listener) => result,
-            () = self.maintain() => Ok(()),
-            () = self.supervise_for_ever() => Ok(()),
-        }
-    }
-
     /// Raises the heartbeat, reads the audit file and keeps the common registers up to date, for ever: all that [`Self::run`]
     /// does besides serving the socket.
     pub async fn maintain(&self) {

@@ -29,8 +29,24 @@ const CONNECTIONS_MAX: usize = 64;
 /// How long a question may take to arrive.
 const REQUEST_TIME: Duration = Duration::from_secs(2);
 
+impl Daemon {
+    /// Runs until the socket cannot be served any more.
+    ///
+    /// # Errors
+    /// A sentence: the socket cannot be made.
+    pub async fn run(self: Rc<Self>, ready: impl FnOnce()) -> Result<(), String> {
+        let listener = listen(&self.config.socket)?;
+        ready();
+        tokio::select! {
+            result = serve(self.clone(), listener) => result,
+            () = self.maintain() => Ok(()),
+            () = self.supervise_for_ever() => Ok(()),
+        }
+    }
+}
+
 /// The socket that systemd passes, if it does; else one that only this user and root can use.
-pub(super) fn listen(path: &Path) -> Result<UnixListener, String> {
+fn listen(path: &Path) -> Result<UnixListener, String> {
     if let Some(listener) = passed_socket(path)? {
         return UnixListener::from_std(listener).map_err(|error| format!("cannot use the socket of systemd: {error}"));
     }
@@ -89,7 +105,7 @@ fn passed_socket(path: &Path) -> Result<Option<StdListener>, String> {
 }
 
 /// Answers questions for ever.
-pub(super) async fn serve(daemon: Rc<Daemon>, listener: UnixListener) -> Result<(), String> {
+async fn serve(daemon: Rc<Daemon>, listener: UnixListener) -> Result<(), String> {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
