@@ -13,8 +13,6 @@ mod routes;
 
 use std::sync::Arc;
 
-use tokio::net::TcpListener;
-
 use crate::run::Player;
 use keys::Keys;
 
@@ -38,14 +36,5 @@ impl Control {
     /// A link that opens the page once. Other users of the machine may see it among the arguments of processes.
     pub(crate) fn link_for_browser(&self) -> String {
         format!("http://{}/#ticket={}", self.keys.authority(), self.keys.ticket())
-    }
-
-    /// Serves until `stopped` ends.
-    pub(crate) async fn serve(self, listener: TcpListener, stopped: impl Future<Output = ()>) {
-        // Requests that wait for new entries are not worth waiting for.
-        tokio::select! {
-            () = connections::serve(listener, routes::router(self)) => {}
-            () = stopped => {}
-        }
     }
 }

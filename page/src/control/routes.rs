@@ -1,4 +1,4 @@
-//! What the control answers.
+//! Serves the control: what it answers.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -15,10 +15,11 @@ use axum::{Json, Router, middleware};
 use scheduled_events_replay::verdict::report::ReportFormat;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 
 use super::assets::ASSETS;
 use super::refusal::Refusal;
-use super::{Control, guard, records};
+use super::{Control, connections, guard, records};
 use crate::action::Action;
 use crate::run::Run;
 use crate::settings::from_file;
@@ -37,7 +38,18 @@ const UPDATES_WAIT: Duration = Duration::from_secs(50);
 /// How long new entries are collected, so that a busy run sends ten answers a second.
 const UPDATES_DELAY: Duration = Duration::from_millis(100);
 
-pub(super) fn router(control: Control) -> Router {
+impl Control {
+    /// Serves until `stopped` ends.
+    pub(crate) async fn serve(self, listener: TcpListener, stopped: impl Future<Output = ()>) {
+        // Requests that wait for new entries are not worth waiting for.
+        tokio::select! {
+            () = connections::serve(listener, router(self)) => {}
+            () = stopped => {}
+        }
+    }
+}
+
+fn router(control: Control) -> Router {
     let api = Router::new()
         .route("/api/catalog", get(|| async { Json(catalog::catalog()) }))
         .route("/api/run", get(describe))
