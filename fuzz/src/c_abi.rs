@@ -5,6 +5,7 @@
 //! every invalid access. Calling the C functions is unsafe; all pointers here are to live memory, as the header requires.
 
 mod document;
+mod run;
 mod session;
 
 use std::ffi::{CStr, c_char};
@@ -21,11 +22,7 @@ use scheduled_events_core::{
 };
 
 use crate::grammar::rarely;
-
-pub fn run(data: &[u8]) {
-    let _ = document::read(&mut Unstructured::new(data), data);
-    let _ = session::live(&mut Unstructured::new(data));
-}
+pub use run::run;
 
 /// The contents of memory before a function writes to it.
 const UNWRITTEN: u8 = 0xa5;
