@@ -1,11 +1,13 @@
-//! Core and other parsers, each reading every field of a document into the same checksum.
+//! Core and other parsers, each reading every field of a document into the same checksum. `all` lists them.
 
+mod all;
 mod c;
 pub mod core;
 mod jiter;
 mod serde;
 
 use crate::documents::{Form, Size};
+pub use all::all;
 
 /// A parser to compare.
 pub struct Competitor {
@@ -19,13 +21,3 @@ pub struct Competitor {
 
 /// Reads the document once and returns its checksum, or `None` if the parser rejects the document.
 pub type Reader = Box<dyn FnMut() -> Option<u64>>;
-
-/// All competitors, core first, and a line for each that is missing, with how to install it.
-pub fn all() -> (Vec<Competitor>, Vec<&'static str>) {
-    let mut competitors = vec![core::COMPETITOR, core::TWICE];
-    competitors.extend(serde::COMPETITORS);
-    competitors.push(jiter::COMPETITOR);
-    let mut absent = Vec::new();
-    c::list(&mut competitors, &mut absent);
-    (competitors, absent)
-}
