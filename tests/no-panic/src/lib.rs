@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod outside;
+mod rest;
 
 use core::fmt::{self, Write};
 use core::hint::black_box;
@@ -26,6 +27,8 @@ use scheduled_events_core::{
     SourceKind, StartRequests, Step, Text, TooManyRules, TrackedEvent, TrackedStatus, Tracker, TrackerFull, UnixMillis,
     UnixSeconds, Untracked, VmNames,
 };
+
+pub use rest::the_rest;
 
 /// One event to approve, one that names another machine, and one without an id.
 pub const SAMPLE: &[u8] = br#"{"DocumentIncarnation":7,"Unknown":[{"a":[1e3,"\u00e9"]}],"Events":[
@@ -221,36 +224,6 @@ fn step(session: &mut Followed, input: &[u8], now: &mut UnixMillis, counts: &mut
         }
         Step::Report(Report::Untracked(untracked)) => reach(untracked),
     }
-}
-
-/// Everything else that is public. The script checks that no public function is missing here.
-#[inline(never)]
-pub fn the_rest(input: &[u8], text: &str, names: &[&str], number: i64) {
-    let names = VmNames::new(names).underscored();
-    reach((names.is_unknown(), names.is_underscored(), names.iter().for_each(reach), VmNames::UNKNOWN.is_unknown()));
-    match Document::parse(input) {
-        Ok(document) => the_document(&document, text, names, number),
-        Err(error) => the_error(error, input),
-    }
-    let shown = Document::parse_each(input, &mut [Text::plain(""); 2], |event, bytes, names| {
-        reach((event.index(), bytes.start, names.map(<[_]>::len)));
-    });
-    reach(shown.is_ok());
-    match Event::parse(input) {
-        Ok(event) => the_event(&event, text),
-        Err(error) => the_error(error, input),
-    }
-    if let Err(error) = Document::parse(text.as_bytes()) {
-        the_error(error, text.as_bytes());
-    }
-    the_times(text, number);
-    the_policies(number);
-    the_tracker(input, names, number);
-    the_session(input, text, names, number);
-    outside::the_notifications(input, text, names, number);
-    the_spot_machine(number);
-    the_versions(text);
-    the_profiles(text, number);
 }
 
 fn the_error(error: ParseError, input: &[u8]) {
