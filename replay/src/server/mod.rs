@@ -1,6 +1,7 @@
 //! The server: its configuration, its port and its threads.
 
 mod accept;
+mod address;
 mod connection;
 pub mod control;
 mod outside;
@@ -10,7 +11,7 @@ use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -27,6 +28,7 @@ use crate::service::{Outside, Service};
 use crate::timeline::Timeline;
 use crate::verdict::Verdict;
 use accept::{Connection, accept, most_connections, thread_builder};
+use address::{address_of, reachable};
 use sockets::allow_open_files;
 
 pub use crate::service::MAX_RECORDED;
@@ -425,6 +427,32 @@ impl Server {
         &self.machines
     }
 
+    /// The address of the control plane, such as `http://127.0.0.1:40124`, if there is one.
+    ///
+    /// ```
+    /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
+    ///
+    /// let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").expect("a built-in name")))?;
+    /// assert_eq!(server.control_plane(), None);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn control_plane(&self) -> Option<String> {
+        self.control_plane.map(|address| format!("http://{address}"))
+    }
+
+    /// The queue that the control plane fills, if there is one.
+    ///
+    /// ```
+    /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
+    ///
+    /// let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").expect("a built-in name")))?;
+    /// assert!(server.queue().is_none());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn queue(&self) -> Option<&QueueAddress> {
+        self.queue.as_ref()
+    }
+
     /// All addresses, a line each, as `scheduled-events replay` prints them. Names are escaped.
     ///
     /// ```
@@ -525,27 +553,6 @@ fn invalid(message: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, message)
 }
 
-/// The address to connect to for a listener that may listen on all addresses.
-fn reachable(mut address: SocketAddr) -> SocketAddr {
-    if address.ip().is_unspecified() {
-        address.set_ip(match address.ip() {
-            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
-            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
-        });
-    }
-    address
-}
-
-/// The address of a machine: the port of the first one plus the machine's number, or a free port.
-fn address_of(first: SocketAddr, number: u32) -> io::Result<SocketAddr> {
-    let port = match first.port() {
-        0 => Some(0),
-        port => u16::try_from(number).ok().and_then(|number| port.checked_add(number)),
-    };
-    let port = port.ok_or_else(|| invalid("there are fewer ports than machines from this one on; use port 0"))?;
-    Ok(SocketAddr::new(first.ip(), port))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -563,12 +570,5 @@ mod tests {
             let error = Server::start(bad).expect_err("refused");
             assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
         }
-    }
-
-    #[test]
-    fn a_listener_on_all_addresses_is_reached_through_loopback() {
-        assert_eq!(reachable("0.0.0.0:80".parse().expect("address")).to_string(), "127.0.0.1:80");
-        assert_eq!(reachable("[::]:80".parse().expect("address")).to_string(), "[::1]:80");
-        assert_eq!(reachable("10.1.2.3:80".parse().expect("address")).to_string(), "10.1.2.3:80");
     }
 }

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use super::Server;
 use crate::control_plane::delivery::Schedule;
 use crate::control_plane::queue::QueueAddress;
 use crate::service::Service;
@@ -48,34 +47,6 @@ impl ControlPlane {
     pub fn queue(mut self, address: QueueAddress) -> Self {
         self.queue = Some(address);
         self
-    }
-}
-
-impl Server {
-    /// The address of the control plane, such as `http://127.0.0.1:40124`, if there is one.
-    ///
-    /// ```
-    /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
-    ///
-    /// let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").expect("a built-in name")))?;
-    /// assert_eq!(server.control_plane(), None);
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    pub fn control_plane(&self) -> Option<String> {
-        self.control_plane.map(|address| format!("http://{address}"))
-    }
-
-    /// The queue that the control plane fills, if there is one.
-    ///
-    /// ```
-    /// use scheduled_events_replay::{Scenario, Server, ServerConfig};
-    ///
-    /// let server = Server::start(ServerConfig::new(Scenario::builtin("preempt").expect("a built-in name")))?;
-    /// assert!(server.queue().is_none());
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    pub fn queue(&self) -> Option<&QueueAddress> {
-        self.queue.as_ref()
     }
 }
 
