@@ -3,6 +3,7 @@
 //! The text was checked as JSON before. Each message is read member by member, then what its `data` holds: at most seven
 //! times over the same bytes, whatever the message holds.
 
+use super::cursor::{Batch, Message, NotificationCursor};
 use super::object::{self, Member};
 use super::{Notification, Notifications};
 use crate::error::ParseError;
@@ -26,50 +27,6 @@ const OTHER_PROVIDER: &str = "microsoft.containerservice";
 const EVENTS: &str = "scheduledevents";
 
 const VALIDATION: &str = "Microsoft.EventGrid.SubscriptionValidationEvent";
-
-/// A position among the notifications of a body, for [`Notifications::next_notification`]. The default is before the first
-/// one.
-///
-/// A cursor borrows nothing and belongs to the notifications that moved it. With others nothing panics, but which
-/// notifications are returned is unspecified.
-///
-/// ```
-/// use scheduled_events_core::{NotificationCursor, Notifications};
-///
-/// let notifications = Notifications::parse(b"[]")?;
-/// assert!(notifications.next_notification(&mut NotificationCursor::default()).is_none());
-/// # Ok::<(), scheduled_events_core::ParseError>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NotificationCursor {
-    /// The end of the last message or row.
-    offset: usize,
-    /// The index of the next one.
-    index: usize,
-    /// The message whose `data.resources` are being read.
-    batch: Option<Batch>,
-}
-
-impl NotificationCursor {
-    pub(super) const START: Self = Self { offset: 0, index: 0, batch: None };
-}
-
-/// A message of 2023, which has several resources.
-#[derive(Clone, Copy, Debug)]
-struct Batch {
-    message: Message,
-    /// The bracket of `data.resources` at first, then the end of the last resource.
-    offset: usize,
-    first: bool,
-}
-
-/// What surrounds an event in a message.
-#[derive(Clone, Copy, Debug)]
-struct Message {
-    id: Option<Quoted>,
-    subject: Option<Quoted>,
-    time: Option<Quoted>,
-}
 
 /// What a message or a row is.
 enum Item<'a> {

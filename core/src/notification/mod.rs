@@ -4,10 +4,12 @@
 //! in this order:
 //!
 //! - `mod` (this file): the notifications of one body, and what each of them says.
-//! - `message`: finds them in the forms in which Azure writes them; `object` reads the members of one object.
+//! - `message`: finds them in the forms in which Azure writes them, from a position on that `cursor` keeps; `object` reads the members
+//!   of one object.
 //! - `state`: how far an event is; `order`: which notifications are news.
 //! - `resource_id`: the id of the resource that an event is of; `machine_id`: the id of each machine that it affects.
 
+mod cursor;
 mod machine_id;
 mod message;
 mod object;
@@ -17,8 +19,8 @@ mod state;
 
 use core::fmt;
 
+pub use cursor::NotificationCursor;
 pub use machine_id::MachineId;
-pub use message::NotificationCursor;
 pub use order::{Arrival, EventOrder, NotificationOrder};
 pub(crate) use resource_id::{PROVIDER, is_guid};
 pub use resource_id::{ResourceId, ResourceIdError, ResourceKind};

@@ -1,4 +1,4 @@
-//! How a snapshot is written and read.
+//! How a snapshot is written and read, and why one cannot be restored.
 //!
 //! # Format, version 3
 //!
@@ -48,6 +48,8 @@
 //!
 //! A command in progress is not part of a snapshot: a restart interrupts it, so it is issued again.
 
+use core::fmt;
+
 use crate::event_id::{EVENT_ID_MAX, EventId};
 use crate::fixed_str;
 use crate::hash::Hash;
@@ -55,6 +57,42 @@ use crate::session::event_progress::{EventProgress, PreparationState};
 use crate::slice_writer::SliceWriter;
 use crate::time::{UnixMillis, UnixSeconds};
 use crate::tracker::{Changes, Flags, TYPE_MAX, TrackedEvent, TrackedStatus};
+
+/// Why a snapshot cannot be restored.
+///
+/// ```
+/// use scheduled_events_core::{Session, SessionConfig, SnapshotError, VmNames};
+///
+/// let mut session = Session::<16>::new(&SessionConfig::new(VmNames::UNKNOWN))?;
+/// assert_eq!(session.restore(b"an empty or torn file"), Err(SnapshotError::Damaged));
+/// # Ok::<(), scheduled_events_core::SessionConfigError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SnapshotError {
+    /// The bytes are not a snapshot, or they are truncated or modified.
+    Damaged,
+    /// The version of the format is unknown: a later version of this crate wrote the snapshot.
+    UnknownVersion(u8),
+    /// The snapshot contains more events than the session can track that must not be forgotten: a preparation or a recovery
+    /// is pending for each.
+    TooManyEvents,
+    /// Another machine wrote the snapshot: the disk was cloned.
+    OtherMachine,
+}
+
+impl fmt::Display for SnapshotError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Damaged => f.write_str("the snapshot is damaged: its checksum or its content is invalid"),
+            Self::UnknownVersion(version) => write!(f, "the snapshot has version {version}, expected {VERSION}"),
+            Self::TooManyEvents => f.write_str("the snapshot contains more pending events than the session can track"),
+            Self::OtherMachine => f.write_str("the snapshot is of another machine"),
+        }
+    }
+}
+
+impl core::error::Error for SnapshotError {}
 
 pub(super) const MAGIC: &[u8; 4] = b"SEVS";
 pub(super) const VERSION: u8 = 3;

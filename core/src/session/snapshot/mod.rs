@@ -2,9 +2,7 @@
 
 mod format;
 
-use core::fmt;
-
-pub use format::snapshot_length;
+pub use format::{SnapshotError, snapshot_length};
 
 use super::command::Attempts;
 use super::event_progress::{EventProgress, PreparationState};
@@ -17,42 +15,6 @@ use format::{
     APPROVED_ID_BYTES, EVENT_BYTES_MAX, FRAME_BYTES, HEAD_BYTES, MAGIC, PROGRESS_BYTES, Reader, VERSION, Writer,
     known_time,
 };
-
-/// Why a snapshot cannot be restored.
-///
-/// ```
-/// use scheduled_events_core::{Session, SessionConfig, SnapshotError, VmNames};
-///
-/// let mut session = Session::<16>::new(&SessionConfig::new(VmNames::UNKNOWN))?;
-/// assert_eq!(session.restore(b"an empty or torn file"), Err(SnapshotError::Damaged));
-/// # Ok::<(), scheduled_events_core::SessionConfigError>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SnapshotError {
-    /// The bytes are not a snapshot, or they are truncated or modified.
-    Damaged,
-    /// The version of the format is unknown: a later version of this crate wrote the snapshot.
-    UnknownVersion(u8),
-    /// The snapshot contains more events than the session can track that must not be forgotten: a preparation or a recovery
-    /// is pending for each.
-    TooManyEvents,
-    /// Another machine wrote the snapshot: the disk was cloned.
-    OtherMachine,
-}
-
-impl fmt::Display for SnapshotError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Damaged => f.write_str("the snapshot is damaged: its checksum or its content is invalid"),
-            Self::UnknownVersion(version) => write!(f, "the snapshot has version {version}, expected {VERSION}"),
-            Self::TooManyEvents => f.write_str("the snapshot contains more pending events than the session can track"),
-            Self::OtherMachine => f.write_str("the snapshot is of another machine"),
-        }
-    }
-}
-
-impl core::error::Error for SnapshotError {}
 
 impl<const N: usize> Session<N> {
     /// The greatest length of a snapshot, in bytes.
