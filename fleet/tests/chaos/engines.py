@@ -24,6 +24,7 @@ from typing import Any, TextIO
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent.parent
 FLEET = HERE.parent.parent
+OPEN_FILES = 1024  # of a program at first, on most systems
 PATIENCE = 120  # seconds within which something has to happen
 # The address of a kubeconfig, in YAML or JSON, and its port.
 SERVER = re.compile(r"""(server"?:\s*\S+?:)(\d+)\b""")
@@ -34,6 +35,11 @@ def program(variable: str, usual: Path) -> Path:
     if not path.exists():
         sys.exit(f"error: {path} does not exist; `make test-fleet` builds it")
     return path
+
+
+def limited(words: list[Any]) -> list[str]:
+    """The command, with that limit whatever this program has."""
+    return ["sh", "-c", f'ulimit -Sn {OPEN_FILES}; exec "$@"', "sh", *map(str, words)]
 
 
 def start(words: list[Any], log: TextIO, **more: Any) -> subprocess.Popen[bytes]:

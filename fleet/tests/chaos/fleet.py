@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from engines import FLEET, HERE, ROOT, Engine, program, start, wait_for
+from engines import FLEET, HERE, ROOT, Engine, limited, program, start, wait_for
 from proxy import Proxy
 
 
@@ -141,7 +141,7 @@ class Replay:
         words = [WATCHER, "replay", scenario, "--machines", count, "--vm-name", first, "--seed", number + 1]
         words += [word for fault in FAULTS for word in ("--fault", fault)]
         self.process = subprocess.Popen(
-            [str(word) for word in words],
+            limited(words),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -216,7 +216,7 @@ class Machine:
 
     def start(self, parts: tuple[str, ...] = PARTS) -> None:
         for part in parts:
-            self.processes[part] = start(self.words[part], self.log, env=self.environment)
+            self.processes[part] = start(limited(self.words[part]), self.log, env=self.environment)
             self.off.discard(part)
 
     def kill(self, parts: tuple[str, ...] = PARTS) -> None:
