@@ -109,3 +109,6 @@ async fn stopped() {
     }
     let _ = tokio::signal::ctrl_c().await;
 }
+
+#[cfg(test)]
+scheduled_events_test_support::nothing_is_left_over!();

@@ -48,29 +48,50 @@ async fn serve_with(listener: TcpListener, router: Router, connections_max: usiz
 mod tests {
     use std::io::{self, ErrorKind, Read as _, Write as _};
     use std::net::{SocketAddr, TcpStream};
-    use std::thread;
+    use std::thread::{self, JoinHandle};
 
     use axum::middleware::from_fn_with_state;
     use axum::routing::get;
+    use scheduled_events_test_support::left_over::SERVER_THREAD;
+    use tokio::sync::oneshot;
 
     use super::super::guard;
     use super::*;
 
-    /// Serves for the rest of the tests.
-    fn start(connections_max: usize, head_max: Duration) -> SocketAddr {
+    /// A server that ends with its test.
+    struct Server {
+        address: SocketAddr,
+        running: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
+    }
+
+    impl Drop for Server {
+        fn drop(&mut self) {
+            if let Some((stop, thread)) = self.running.take() {
+                drop(stop);
+                // Its panic is the test's failure already: the test gets no answer.
+                let _ = thread.join();
+            }
+        }
+    }
+
+    fn start(connections_max: usize, head_max: Duration) -> Server {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         listener.set_nonblocking(true).expect("a socket");
         let address = listener.local_addr().expect("an address");
-        thread::spawn(move || {
+        let (stop, stopped) = oneshot::channel();
+        let thread = thread::Builder::new().name(SERVER_THREAD.to_owned()).spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             runtime.block_on(async {
                 let listener = TcpListener::from_std(listener).expect("a listener");
                 let in_time = from_fn_with_state(Duration::from_millis(500), guard::in_time);
                 let router = Router::new().route("/", get(|| async { "ok" }).post(|_: String| async {}).layer(in_time));
-                serve_with(listener, router, connections_max, head_max).await;
+                tokio::select! {
+                    () = serve_with(listener, router, connections_max, head_max) => {}
+                    _ = stopped => {}
+                }
             });
         });
-        address
+        Server { address, running: Some((stop, thread.expect("a thread"))) }
     }
 
     fn connect(address: SocketAddr) -> TcpStream {
@@ -90,18 +111,18 @@ mod tests {
 
     #[test]
     fn who_sends_no_request_is_disconnected_and_keeps_nobody_out() {
-        let address = start(2, Duration::from_millis(500));
+        let server = start(2, Duration::from_millis(500));
         let mut idle: Vec<_> = [&b""[..], b"GET / HT", b"", b"GET / HTTP/1.1\r\nHost"]
             .into_iter()
             .map(|part| {
-                let mut stream = connect(address);
+                let mut stream = connect(server.address);
                 // It may have been closed by now.
                 let _ = stream.write_all(part);
                 stream
             })
             .collect();
         // On a busy machine the request itself may be late.
-        assert!((0..100).any(|_| ask(address).is_ok_and(|answer| answer.ends_with("ok"))));
+        assert!((0..100).any(|_| ask(server.address).is_ok_and(|answer| answer.ends_with("ok"))));
         for stream in &mut idle {
             if let Err(error) = stream.read_to_end(&mut Vec::new()) {
                 assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}");
@@ -111,7 +132,8 @@ mod tests {
 
     #[test]
     fn a_connection_that_ends_makes_way_for_the_next() {
-        let address = start(1, Duration::from_secs(3600));
+        let server = start(1, Duration::from_secs(3600));
+        let address = server.address;
         let first = connect(address);
         let next = thread::spawn(move || ask(address));
         drop(first);
@@ -120,7 +142,8 @@ mod tests {
 
     #[test]
     fn a_body_that_does_not_arrive_is_given_up() {
-        let mut stream = connect(start(1, Duration::from_secs(3600)));
+        let server = start(1, Duration::from_secs(3600));
+        let mut stream = connect(server.address);
         stream.write_all(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nhalf").expect("part of a request");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer, and the end");

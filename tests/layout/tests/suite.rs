@@ -33,13 +33,14 @@ const CRATES: [(&str, &[&str]); 19] = [
 ];
 
 /// What only the tests of a crate use in addition.
-const FOR_TESTS: [(&str, &str); 6] = [
+const FOR_TESTS: [(&str, &str); 7] = [
     ("client", "replay"),
     ("client", "tests/support"),
     ("replay", "tests/support"),
     ("cli", "tests/support"),
     ("fleet", "tests/support"),
     ("hub", "tests/support"),
+    ("page", "tests/support"),
 ];
 
 /// The most lines of a source file.
