@@ -1,9 +1,8 @@
 //! The files of a crate, and which of them imports which.
 //!
-//! A file imports another one if it names something that the other one defines: in a `use`, or with a path that starts with `crate`,
-//! `super` or `self`. A name that a file only passes on (`pub use`) is an import of the file that defines it, not of the one that passes
-//! it on. `mod` imports nothing, and neither does a folder's own file that calls a file of the folder by its path, as one that chooses
-//! between them does.
+//! A file imports another one if it names something that the other one defines: in a `use`, or with a path, whatever it starts with.
+//! A name that a file passes on (`pub use`) is an import of the file that defines it, not of the one that passes it on, which imports it
+//! only if it uses the name itself. `mod` imports nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -135,20 +134,26 @@ impl File {
         let (mut at, mut depth) = (0_usize, 0_usize);
         // The depths of modules within the file: there, `super` is the file itself.
         let mut inner: Vec<usize> = Vec::new();
+        // What its `use`s name, and the paths outside of them; a name alone may be one that is passed on.
+        let mut used: Vec<(String, Vec<String>)> = Vec::new();
+        let mut paths: Vec<Named> = Vec::new();
         while at < words.len() {
             let line = words[at].line;
             match text(at) {
-                "use" => {
+                // `impl Trait + use<'a>` names nothing.
+                "use" if text(at + 1) != "<" => {
                     let end = (at..words.len()).find(|at| text(*at) == ";").unwrap_or(words.len());
-                    let mut paths = Vec::new();
-                    group(&words[at + 1..end], &[], &mut paths);
+                    let mut named = Vec::new();
+                    group(&words[at + 1..end], &[], &mut named);
                     let is_public =
                         text(at.wrapping_sub(1)) == "pub" || at > 0 && text(at - 1) == ")" && is_restricted(words, at);
-                    for (name, path) in paths {
-                        match outside(path, inner.len()) {
-                            Some(path) if is_public => file.passed_on.push((name, path)),
-                            Some(path) => file.named.push((path, line)),
-                            None => {}
+                    for (name, path) in named {
+                        let Some(path) = outside(path, inner.len()) else { continue };
+                        used.push((name.clone(), path.clone()));
+                        if is_public {
+                            file.passed_on.push((name, path));
+                        } else {
+                            file.named.push((path, line));
                         }
                     }
                     at = end;
@@ -158,30 +163,52 @@ impl File {
                     depth = depth.saturating_sub(1);
                     inner.retain(|start| *start < depth + 1);
                 }
-                "mod" if text(at + 2) == "{" => inner.push(depth + 1),
+                "mod" => {
+                    if text(at + 2) == "{" {
+                        inner.push(depth + 1);
+                    }
+                    at += 1;
+                }
                 "fn" | "struct" | "enum" | "const" | "static" | "trait" | "type" | "union" if depth == 0 => {
                     file.definitions.insert(text(at + 1).to_owned());
                 }
                 "macro_rules" => {
                     file.definitions.insert(text(at + 2).to_owned());
                 }
-                // `pub(in crate::a)` names nothing.
-                first @ ("crate" | "super" | "self") if text(at + 1) == "::" && text(at.wrapping_sub(1)) != "in" => {
+                first if is_name(first) && !follows_another(text(at.wrapping_sub(2)), text(at.wrapping_sub(1))) => {
                     let mut path = vec![first.to_owned()];
-                    while text(at + 1) == "::"
-                        && text(at + 2).starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-                    {
+                    while text(at + 1) == "::" && is_name(text(at + 2)) {
                         path.push(text(at + 2).to_owned());
                         at += 2;
                     }
-                    file.named.extend(outside(path, inner.len()).map(|path| (path, line)));
+                    paths.extend(outside(path, inner.len()).map(|path| (path, line)));
                 }
                 _ => {}
             }
             at += 1;
         }
+        for (path, line) in paths {
+            let (first, rest) = (&path[0], &path[1..]);
+            let known = used.iter().find(|(name, _)| name == first && !file.definitions.contains(name));
+            if let Some((_, before)) = known {
+                file.named.push(([before, rest].concat(), line));
+            } else if !rest.is_empty() {
+                file.named.push((path, line));
+            }
+        }
         file
     }
+}
+
+/// Whether a name after these two words begins no path, or one that names nothing: after `::`, in `fn a`, in `a.b` (but not in `..b`), and
+/// in `pub(in a)`.
+fn follows_another(before: &str, last: &str) -> bool {
+    matches!(last, "::" | "fn") || last == "." && before != "." || last == "in" && before == "("
+}
+
+/// Whether a word is a name.
+fn is_name(word: &str) -> bool {
+    word.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
 }
 
 /// A path in a module within a file, as seen from the file; `None` if it leads to the file itself.

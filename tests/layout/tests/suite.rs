@@ -215,7 +215,7 @@ fn made_up(files: &[(&str, &str)]) -> Crate {
 
 #[test]
 fn circles_are_found_however_the_files_name_each_other() {
-    let rows: [&[(&str, &str)]; 10] = [
+    let rows: [&[(&str, &str)]; 17] = [
         &[("", ""), ("a", "use crate::b::f; fn g() {}"), ("b", "use crate::a::g; fn f() {}")],
         &[("", ""), ("a", "fn g() { crate::b::f() }"), ("b", "fn f() { super::a::g() }")],
         &[
@@ -237,6 +237,21 @@ fn circles_are_found_however_the_files_name_each_other() {
         // A folder and a file in it.
         &[("", ""), ("a", "use b::f; fn g() {}"), ("a::b", "use super::g; fn f() {}")],
         &[("", ""), ("a", "use self::b::f; fn g() {}"), ("a::b", "fn f() { super::g() }")],
+        // The same without a `use`: by the file's name, and by a name that the folder passes on and uses itself.
+        &[("", ""), ("a", "mod b; fn g() { b::f() }"), ("a::b", "use super::g; fn f() {}")],
+        &[("", ""), ("a", "mod b; fn g() { for x in b::f() {} }"), ("a::b", "use super::g; fn f() {}")],
+        &[("", ""), ("a", "mod b; fn g() { h(..b::N) }"), ("a::b", "use super::g; const N: u8 = 0;")],
+        &[("", ""), ("a", "pub(crate) use b::f; fn g() { b::f() }"), ("a::b", "use super::g; fn f() {}")],
+        &[("", ""), ("a", "pub use b::f; fn g() { f() }"), ("a::b", "use super::g; fn f() {}")],
+        // By the name of a module that was imported, which passes on what another file defines.
+        &[
+            ("", ""),
+            ("a", "use crate::b; fn g() { b::f() }"),
+            ("b", "mod c; pub use c::f;"),
+            ("b::c", "use crate::a::g; fn f() {}"),
+        ],
+        // After a `use` that imports nothing.
+        &[("", ""), ("a", "fn g<'a>() -> impl Sized + use<'a> { crate::b::f() }"), ("b", "use crate::a::g; fn f() {}")],
         &[
             ("", ""),
             ("a", "use crate::b::f; struct G;"),
@@ -255,11 +270,20 @@ fn circles_are_found_however_the_files_name_each_other() {
 
 #[test]
 fn what_is_no_circle_is_not_taken_for_one() {
-    let rows: [&[(&str, &str)]; 7] = [
+    let rows: [&[(&str, &str)]; 9] = [
         &[("", "mod a; mod b; pub use a::g;"), ("a", "use crate::b::f; fn g() {}"), ("b", "fn f() {}")],
         // A folder that passes on what its files define.
         &[("", ""), ("a", "mod b; mod c; pub use b::f;"), ("a::b", "fn f() {}"), ("a::c", "use super::f;")],
-        &[("", ""), ("a", "pub(crate) use b::f; fn g() { b::f() }"), ("a::b", "use super::g; fn f() {}")],
+        // To pass a name on is no use of it.
+        &[("", ""), ("a", "mod b; pub(crate) use b::f; fn g() { x.f() }"), ("a::b", "use super::g; fn f() {}")],
+        // A name that is passed on, or the file's own, as the system wants it.
+        &[
+            ("", ""),
+            ("a", "#[cfg(windows)] pub use b::f; #[cfg(unix)] fn f() {} fn g() { f() }"),
+            ("a::b", "use super::g; fn f() {}"),
+        ],
+        // A file calls one of its folder that does not call it.
+        &[("", ""), ("a", "mod b; fn g() { b::f() }"), ("a::b", "fn f() {}")],
         // A module within a file.
         &[
             ("", ""),
