@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use scheduled_events_layout::circles::{circles, describe};
 use scheduled_events_layout::files::{below, root};
@@ -102,6 +103,24 @@ fn each_crate_depends_only_on_crates_below_it() {
     }
     assert!(found > 20, "found {found} dependencies");
     assert!(wrong.is_empty(), "{wrong}The layers are in CRATES here, and in CONTRIBUTING.md.");
+}
+
+/// A crate that the library gets through another one counts, too.
+#[test]
+fn a_program_that_uses_the_library_gets_neither_the_command_nor_the_replay_server() {
+    let mut tree = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    tree.args(["tree", "--locked", "--package", "scheduled-events", "--edges", "normal"]);
+    tree.args(["--prefix", "none", "--format", "{p}"]).current_dir(root());
+    let output = tree.output().expect("cargo");
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let names: BTreeSet<_> = text.lines().filter_map(|line| line.split(' ').next()).collect();
+    for expected in ["scheduled-events", "scheduled-events-core", "ureq", "serde_core"] {
+        assert!(names.contains(expected), "{expected} is missing in {names:?}");
+    }
+    for other in ["scheduled-events-replay", "scheduled-events-cli", "scheduled-events-test-support", "clap"] {
+        assert!(!names.contains(other), "{other} is among {names:?}");
+    }
 }
 
 #[test]
