@@ -291,6 +291,7 @@ mutants: ## change core in small ways that its tests must notice; hours: make mu
 	@tests/mutants $(FILES)
 
 header: ## write include/scheduled_events.h from the sources
+	@tests/setup cc
 	@ffi-c/header/generate.sh
 
 records-page: ## write docs/records.md from the definition of the records
@@ -310,6 +311,7 @@ policy-schema: ## write docs/policy.schema.json and its page from the keys and w
 	SCHEDULED_EVENTS_WRITE_POLICY_SCHEMA=1 $(CARGO) test $(WORKSPACE) --test suite policy_schema::
 
 python-page: ## write docs/python-api.md from the type stubs of the Python package
+	@tests/setup python-page
 	@python3 tests/docs/python_api.py
 
 page-images: ## take the screenshots of docs/replay-page.md

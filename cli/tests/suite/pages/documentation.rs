@@ -109,6 +109,20 @@ fn the_groups_of_the_set_up_are_listed_and_those_of_the_targets_exist() {
     }
 }
 
+/// Otherwise it fails on a machine that has no more than make and Rust.
+#[test]
+fn every_target_installs_what_it_needs() {
+    // They need a shell, or others do it for them.
+    const WITHOUT: [&str; 6] = ["help", "clean", "check", "docs", "check-version", "performance"];
+    let makefile = read("Makefile");
+    let without = make_targets().into_iter().filter(|target| {
+        let (_, rule) = makefile.split_once(&format!("\n{target}:")).expect("the rule of a target");
+        let mut recipe = rule.lines().skip(1).take_while(|line| line.starts_with('\t'));
+        !recipe.any(|line| line.starts_with("\t@tests/setup "))
+    });
+    assert_eq!(without.collect::<BTreeSet<_>>(), BTreeSet::from(WITHOUT.map(str::to_owned)));
+}
+
 #[test]
 fn every_workspace_and_guide_state_the_same_minimum_rust_version() {
     let manifest: toml::Table = toml::from_str(&read("Cargo.toml")).expect("TOML");
