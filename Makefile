@@ -35,7 +35,7 @@ install: ## install the C library, its headers and packages: make install PREFIX
 	@tests/setup cc
 	@ffi-c/install.sh $(PREFIX)
 
-wheel: ## build the Python wheel into target/wheels; for Windows: make wheel ARGS="--target x86_64-pc-windows-gnu"
+wheel: ## build the Python wheel into target/wheels; for Windows: make packages PARTS=windows
 	@tests/setup wheel
 	@python3 -m venv target/python/venv && target/python/venv/bin/pip install -q 'maturin>=1.9.4,<2'
 	cd py && CARGO_TARGET_DIR=../target ../target/python/venv/bin/maturin build --out ../target/wheels $(ARGS)
