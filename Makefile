@@ -103,7 +103,7 @@ test-fleet: ## test the fleet's gate and the hub with a real etcd and Azurite, a
 	$(CARGO) build --locked --package scheduled-events-cli
 	cd fleet && $(CARGO) clippy $(WORKSPACE) --all-targets -- -D warnings
 	cd fleet && $(CARGO) clippy $(WORKSPACE) --test model --test scale --test cost -- -D warnings
-	cd fleet && SCHEDULED_EVENTS='$(CURDIR)'/"$${CARGO_TARGET_DIR:-target}"/debug/scheduled-events $(CARGO) test $(WORKSPACE)
+	program=$$(realpath "$${CARGO_TARGET_DIR:-target}/debug/scheduled-events") && cd fleet && SCHEDULED_EVENTS=$$program $(CARGO) test $(WORKSPACE)
 	@fleet/tests/chaos/check.py --self-test
 	fleet/tests/chaos/run etcd --seconds 10 --machines 12
 
