@@ -50,6 +50,11 @@ check: set-up-check check-format lint test-fast ## format, Clippy, unit tests an
 set-up-check:
 	@tests/setup --for check
 
+# With `make -j`, too, the set-up comes first.
+ifneq ($(filter check,$(MAKECMDGOALS)),)
+check-format lint test-fast: | set-up-check
+endif
+
 test: ## all features in Rust, C, C++ and Python; installs what it needs; 17 min
 	@tests/setup --for test
 	@tests/run test
