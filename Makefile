@@ -31,7 +31,7 @@ demo: ## show a maintenance from start to end against the built-in replay server
 	@$(CARGO) build --locked --package scheduled-events-cli
 	@$(CARGO) run --quiet --locked --package scheduled-events-cli -- demo
 
-install: ## install the C library, its headers and packages: make install PREFIX=/usr/local
+install: ## install the C library, its headers and packages: make install PREFIX=$HOME/.local; with sudo: see packaging/README.md
 	@tests/setup cc
 	@ffi-c/install.sh $(PREFIX)
 
