@@ -2,7 +2,7 @@
 """Keeps what fuzzing found between runs: one archive of inputs for each target, fuzz/corpora/TARGET.zip.
 
 fuzz/corpora.py unpack        adds the archives' inputs to fuzz/corpus, where cargo-fuzz looks for them
-fuzz/corpora.py pack          minimises fuzz/corpus, and writes the archives
+fuzz/corpora.py pack          unpacks the archives, minimises fuzz/corpus, and writes them again
 
 An archive has the inputs that reach all that the corpus reaches, named by their hash, and at most 300 KB: if they are more, those
 that reach no code of their own are left out, the largest first. Packing needs the nightly compiler and cargo-fuzz.
@@ -29,6 +29,8 @@ def targets():
 def unpack(target):
     folder = CORPUS / target
     folder.mkdir(parents=True, exist_ok=True)
+    if not (ARCHIVES / f"{target}.zip").exists():
+        return "a new target"
     with zipfile.ZipFile(ARCHIVES / f"{target}.zip") as archive:
         archive.extractall(folder)
         return f"{len(archive.namelist())} inputs"
@@ -45,6 +47,8 @@ def merge(target, *flags):
 
 
 def pack(target):
+    # In a fresh clone there is no other corpus, and elsewhere none of the archive's inputs shall get lost.
+    unpack(target)
     # First what reaches all code, then what reaches it more often.
     inputs = merge(target, "-use_counters=0")
     inputs += [data for data in merge(target) if data not in inputs]
