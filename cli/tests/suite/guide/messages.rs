@@ -34,7 +34,7 @@ const CALLS: [&str; 18] = [
 ];
 
 /// Folders and files whose texts are not for the user of the command, and why.
-const OTHERS: [(&str, &str); 23] = [
+const OTHERS: [(&str, &str); 22] = [
     ("replay/src/http/mod.rs", "answers of the replay server, in the words of Azure"),
     ("replay/src/http/route.rs", "answers of the replay server, in the words of Azure"),
     ("replay/src/service/", "answers of the replay server, in the words of Azure"),
@@ -53,7 +53,6 @@ const OTHERS: [(&str, &str); 23] = [
     ("cli/src/output/table.rs", "the output of `list`"),
     ("cli/src/operate/simulate_eviction.rs", "the output of commands for operators"),
     ("cli/src/operate/terminate_profile.rs", "the output of commands for operators"),
-    ("cli/src/args/names.rs", "the output of commands for operators"),
     ("cli/src/args/operate.rs", "the arguments of commands for operators"),
     ("cli/src/output/format.rs", "the output of `watch`"),
     ("client/src/metrics/", "metrics"),
@@ -85,6 +84,9 @@ const NO_MESSAGES: [&str; 19] = [
 
 /// The messages of the code, each with a file that has it.
 fn messages() -> BTreeMap<String, String> {
+    for (other, _) in OTHERS {
+        assert!(Path::new(ROOT).join(other).exists(), "{other} does not exist");
+    }
     let mut found = BTreeMap::new();
     let mut folders = ["client/src", "replay/src", "cli/src"].map(str::to_owned).to_vec();
     while let Some(folder) = folders.pop() {
