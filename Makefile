@@ -37,7 +37,8 @@ install: ## install the C library, its headers and packages: make install PREFIX
 
 wheel: ## build the Python wheel into target/wheels; for Windows: make packages PARTS=windows
 	@tests/setup wheel
-	@python3 -m venv target/python/venv && target/python/venv/bin/pip install -q 'maturin>=1.9.4,<2'
+	@python3 -m venv target/python/venv && target/python/venv/bin/pip install -q 'maturin>=1.9.4,<2' || \
+		{ echo "setup: cannot get maturin, for the reason above; is there a network?" >&2; exit 1; }
 	cd py && CARGO_TARGET_DIR=../target ../target/python/venv/bin/maturin build --out ../target/wheels $(ARGS)
 
 packages: ## build what users install into target/packages: make packages PARTS="x86_64 sbom"
