@@ -238,7 +238,7 @@ test-setup: ## read on a bare root what make says without sudo, apt, Rust or a n
 	@tests/setup fresh-machine
 	@tests/fresh-machine messages
 
-test-fresh-machine: ## make demo, check and test on a bare root; each target that the documentation names: PARTS=documented; 40 min
+test-fresh-machine: ## make demo, check and test on a bare root; each target that the documentation names: PARTS=documented KEEP_BUILDS=1; 40 min
 	@tests/setup fresh-machine
 	@tests/fresh-machine $(PARTS)
 
