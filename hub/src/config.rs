@@ -352,14 +352,13 @@ fn queue_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Url, D::Error
 
 fn tag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let found = String::deserialize(deserializer)?;
-    // It is a part of a query.
-    let allowed = |c: char| c.is_alphanumeric() || "-_.: ".contains(c);
+    // As Azure has it: no other tag exists.
+    let allowed = |c: char| !c.is_control() && !"<>%&\\?/".contains(c);
     if !found.is_empty() && found.chars().all(allowed) {
         return Ok(Some(found));
     }
-    Err(D::Error::custom(format!(
-        "found {found:?}, expected the name of a tag: letters, digits, `-`, `_`, `.`, `:` and spaces"
-    )))
+    let expected = "expected the name of a tag, which has none of the characters < > % & \\ ? /";
+    Err(D::Error::custom(format!("found {found:?}, {expected}")))
 }
 
 fn queue_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {

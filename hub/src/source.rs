@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, interval_at, sleep, timeout};
 
 use crate::azure::arm::{Arm, ArmError};
-use crate::azure::graph::{AGENTS, Events, is_guid, tagged};
+use crate::azure::graph::{Events, TAGS, is_guid, tagged};
 use crate::azure::identity::Identity;
 use crate::azure::queue::{BATCH, INVISIBLE, Message, Queue};
 use crate::dispatch::Dispatch;
@@ -166,7 +166,7 @@ pub async fn reconcile(arm: &Arm, dispatch: &Rc<Dispatch>) -> Result<(), ArmErro
     let subscriptions = &dispatch.shared.config.subscriptions;
     if let Some(tag) = &dispatch.shared.config.agents.tag {
         let mut agents = Vec::new();
-        for page in arm.query(subscriptions, &AGENTS.replace("TAG", tag)).await? {
+        for page in arm.query(subscriptions, TAGS).await? {
             agents.extend(tagged(&page, tag)?);
         }
         dispatch.set_agents(&agents);

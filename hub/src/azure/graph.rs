@@ -32,9 +32,10 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The rows of events. The order makes pages repeatable.
 pub const EVENTS: &str = "maintenanceresources | where type == \"microsoft.maintenance/scheduledevents\"";
 
-/// The machines that have the tag `TAG`.
-pub const AGENTS: &str = "resources | where type in~ (\"microsoft.compute/virtualmachines\", \
-    \"microsoft.compute/virtualmachinescalesets\") | where isnotempty(tags[\"TAG\"]) | project id, tags | order by id asc";
+/// The machines and scale sets that have tags, of which [`tagged`] finds those with the agents' tag. Kusto compares the names of members
+/// with case, which those of tags do not have, and takes an empty value for none.
+pub const TAGS: &str = "resources | where type in~ (\"microsoft.compute/virtualmachines\", \
+    \"microsoft.compute/virtualmachinescalesets\") | where isnotempty(tags) | project id, tags | order by id asc";
 
 /// The end of a query for events.
 const EVENT_COLUMNS: &str =
@@ -71,7 +72,7 @@ pub fn is_guid(id: &str) -> bool {
     id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
-/// The ids in rows of [`AGENTS`] whose tag does not say `false`.
+/// The ids in rows of [`TAGS`] that have this tag, unless its value is `false`.
 ///
 /// # Errors
 /// They are other rows. Machines whose watcher acts would be taken for others.
@@ -85,7 +86,7 @@ pub fn tagged(page: &str, tag: &str) -> Result<Vec<String>, ArmError> {
     let rows: Vec<Row> = serde_json::from_str(page)
         .map_err(|error| ArmError::NotSent(format!("Resource Graph answers with something else than tags: {error}")))?;
     let is_agent = |row: &Row| {
-        let value = row.tags.iter().find(|(name, _)| name.eq_ignore_ascii_case(tag)).map(|(_, value)| value);
+        let value = row.tags.iter().find(|(name, _)| name.to_lowercase() == tag.to_lowercase()).map(|(_, value)| value);
         value.is_some_and(|value| value.as_str().is_none_or(|value| !value.eq_ignore_ascii_case("false")))
     };
     Ok(rows.into_iter().filter(is_agent).map(|row| row.id).collect())
@@ -186,6 +187,20 @@ impl Arm {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn any_value_of_the_tag_but_false_is_an_agents() {
+        let row = |id: &str, tags: &str| format!(r#"{{"id":"{id}","tags":{tags}}}"#);
+        let rows = [
+            row("empty", r#"{"Agent":""}"#),
+            row("other case", r#"{"AGENT":"yes"}"#),
+            row("no", r#"{"agent":"False"}"#),
+            row("other tag", r#"{"agents":"yes"}"#),
+            row("none", "{}"),
+        ];
+        let found = tagged(&format!("[{}]", rows.join(",")), "agent").expect("rows");
+        assert_eq!(found, ["empty", "other case"]);
+    }
 
     #[test]
     fn a_query_has_no_id_that_could_mean_something_else() {

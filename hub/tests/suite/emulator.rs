@@ -120,6 +120,16 @@ fn an_approval_inside_counts_outside_and_the_other_way_round() {
     await_text("\"change\":\"completed\"");
 }
 
+/// Azure compares the names of tags without case, and a query with it.
+#[test]
+fn a_tag_in_another_case_names_an_agent() {
+    let emulator = Emulator::start("user-reboot", None, &["--speed", "60"]);
+    let mut hub = Hub::new(&emulator.management, None, "reconcile = \"1s\"\nagents = { tag = \"Environment\" }");
+    hub.start();
+    hub.await_record("the end", |record| record["record"] == "change" && record["change"] == "completed");
+    assert_eq!(std::fs::read_dir(hub.path("hooks")).expect("a folder").count(), 0, "{}", hub.read("audit"));
+}
+
 #[test]
 fn an_eviction_whose_message_is_late_is_reported_as_what_it_is() {
     let queue = TestQueue::start();

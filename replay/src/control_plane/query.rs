@@ -406,7 +406,8 @@ mod tests {
         ] {
             assert_eq!(ids(&format!("{events} {filter} {columns}")), expected, "{filter}");
         }
-        let tagged = "| where type =~ \"Microsoft.Maintenance/scheduledevents\" | where isnotempty(tags[\"a-b\"]) | project id, tags";
+        let tagged =
+            "| where type =~ \"Microsoft.Maintenance/scheduledevents\" | where isnotempty(tags) | project id, tags";
         assert_eq!(ids(&format!("{tagged} | order by id asc")), "abc");
     }
 
@@ -425,7 +426,9 @@ mod tests {
             ("| where properties.DurationInSeconds == 30 and id == 'c'", "c"),
             ("| where properties.DurationInSeconds == 30 and id == 'a'", ""),
             ("| where isnotempty(tags[\"a-b\"])", "bac"),
+            ("| where isnotempty(tags)", "bac"),
             ("| where isnotempty(tags.empty)", ""),
+            ("| where isnotempty(tags[\"A-B\"])", ""),
             ("| where isempty(tags.other)", "bac"),
             ("| where tags.other == 'x'", ""),
             ("| order by id asc", "abc"),
