@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::Path;
 
+use scheduled_events::record::event_key;
 use scheduled_events::resource_name::Name;
 use scheduled_events_core::record::Printable;
 use scheduled_events_fleet::cli::output::print;
@@ -13,7 +14,7 @@ use super::access::{Access, AccessArgs};
 use super::events::ask;
 use crate::azure::arm::{ArmError, approval};
 use crate::azure::graph::Events;
-use crate::notice::subscription_of;
+use crate::notice::{Notice, Notices, subscription_of};
 
 #[derive(clap::Args)]
 #[command(group(clap::ArgGroup::new("resource").args(["vm", "scale_set", "availability_set"]).requires("resource_group")))]
@@ -80,19 +81,15 @@ pub(super) async fn approve(file: Option<&Path>, arguments: &ApproveArgs) -> Res
 
 /// Asks the user unless the events affect one machine.
 async fn confirm(access: &Access, ids: &[&str]) -> Result<(), Failure> {
-    let ids: Vec<String> = ids.iter().map(|&id| id.to_owned()).collect();
-    let found = ask(access, Events::Named(&ids)).await;
-    let what = match &found {
-        Ok(notices) => {
-            let machines: BTreeSet<&str> =
-                notices.iter().flat_map(|notice| &notice.machines).map(|(_, name)| name.as_str()).collect();
-            let unknown = ids.len() > notices.len();
-            if machines.len() == 1 && !unknown {
-                return Ok(());
+    let named: Vec<String> = ids.iter().map(|&id| id.to_owned()).collect();
+    let what = match ask(access, Events::Named(&named)).await {
+        Ok(found) => match affected(&found, ids) {
+            (machines, true) if machines.len() == 1 => return Ok(()),
+            (machines, is_all) => {
+                let unknown = if is_all { "" } else { " and machines that are not known" };
+                format!("{} machines{unknown}: {}", machines.len(), machines.join(", "))
             }
-            let unknown = if unknown { " and machines that are not known" } else { "" };
-            format!("{} machines{unknown}: {}", machines.len(), machines.into_iter().collect::<Vec<_>>().join(", "))
-        }
+        },
         Err(failure) => format!("machines that are not known ({})", failure.message),
     };
     let question = Printable(&format!("This lets Azure start the events on {what}.")).to_string();
@@ -106,9 +103,20 @@ async fn confirm(access: &Access, ids: &[&str]) -> Result<(), Failure> {
     if is_yes { Ok(()) } else { Err(Failure::refused("nothing was approved")) }
 }
 
+/// The names of the machines that the events affect, and whether there are no others: each event was found, names machines and could
+/// be read.
+fn affected<'a>(found: &'a Notices, ids: &[&str]) -> (Vec<&'a str>, bool) {
+    let names = |notice: &'a Notice| notice.event.resources.iter().flatten().map(String::as_str);
+    let is_known = |id: &&str| {
+        found.notices.iter().any(|notice| notice.key == event_key(id) && names(notice).next().is_some())
+    };
+    let machines: BTreeSet<&str> = found.notices.iter().flat_map(names).collect();
+    (machines.into_iter().collect(), found.problems.is_empty() && ids.iter().all(is_known))
+}
+
 impl ApproveArgs {
     /// The resource, and the ids of the events.
-    fn target(&self) -> Result<(String, &[String]), Failure> {
+    fn target(&self, file: Option<&Path>) -> Result<(String, &[String]), Failure> {
         let kinds = [
             ("virtualMachines", &self.vm),
             ("virtualMachineScaleSets", &self.scale_set),

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::access::{Access, AccessArgs};
 use crate::azure::graph::Events;
-use crate::notice::{self, Notice, group_of};
+use crate::notice::{self, Notice, Notices, group_of};
 
 /// How many names of machines a row of the table has at most.
 const NAMES_SHOWN: usize = 3;
@@ -67,7 +67,7 @@ pub(super) async fn events(file: Option<&Path>, arguments: &EventsArgs) -> Resul
     let access = Access::new(file, &arguments.access)?;
     let wants_ended = arguments.states.iter().any(|state| state == "completed" || state == "canceled");
     let events = if arguments.history || wants_ended { Events::All } else { Events::Open };
-    let found = ask(&access, events).await?;
+    let found = ask(&access, events).await?.notices;
     let now = Clock::start().time_of_day().seconds();
     let found: Vec<_> = found.into_iter().filter(|notice| arguments.wants(notice, now)).collect();
     if arguments.json {
@@ -91,19 +91,20 @@ pub(super) async fn events(file: Option<&Path>, arguments: &EventsArgs) -> Resul
 }
 
 /// The events of all subscriptions, the one that starts first at the top. What cannot be read is logged.
-pub(super) async fn ask(access: &Access, events: Events<'_>) -> Result<Vec<Notice>, Failure> {
+pub(super) async fn ask(access: &Access, events: Events<'_>) -> Result<Notices, Failure> {
     let pages = access.arm.query(&access.subscriptions, &events.query()).await;
     let pages = pages.map_err(|error| Failure::refused(format!("cannot ask Resource Graph: {error}")))?;
-    let mut found = Vec::new();
+    let mut found = Notices::default();
     for page in pages {
         let read = notice::read(page.as_bytes());
         let read = read.map_err(|why| Failure::refused(format!("Resource Graph answers with a row that {why}")))?;
-        for problem in read.problems {
+        for problem in &read.problems {
             log::printable(&format!("warning: {problem}"));
         }
-        found.extend(read.notices);
+        found.notices.extend(read.notices);
+        found.problems.extend(read.problems);
     }
-    found.sort_by_key(|notice| (notice.is_end, notice.event.not_before.map_or(i64::MIN, |at| at.0)));
+    found.notices.sort_by_key(|notice| (notice.is_end, notice.event.not_before.map_or(i64::MIN, |at| at.0)));
     Ok(found)
 }
 

@@ -117,6 +117,31 @@ fn an_approval_for_several_machines_takes_a_yes() {
 }
 
 #[test]
+fn an_approval_for_machines_that_are_not_known_takes_a_yes() {
+    let control = Control::start();
+    let set = resource("virtualMachineScaleSets", "front");
+    let (one, two) = (event_id(1), event_id(2));
+    let configured = Hub::new(&control.url(), None, "");
+    let first = row(&set, &one, "Scheduled", &["front_0"]);
+    for (rows, ids) in [
+        // A name that no machine can have, an event without machines, one that is not found, and a resource that cannot be read.
+        (vec![row(&set, &one, "Scheduled", &["no name", "front_0"])], &[&one][..]),
+        (vec![first.clone(), row(&set, &two, "Scheduled", &[])], &[&one, &two]),
+        (vec![first.clone()], &[&one, &two]),
+        (vec![first.clone(), row("/subscriptions/x", &two, "Scheduled", &["front_0"])], &[&one, &two]),
+    ] {
+        control.with(|world| world.rows = rows);
+        let (code, _, problem) = run(configured.command().args(["approve", &set]).args(ids));
+        assert!(code == 2 && problem.contains("--yes"), "{ids:?}: {problem}");
+        assert!(control.with(|world| world.approvals.is_empty()));
+    }
+    // The same id twice is one event.
+    control.with(|world| world.rows = vec![first]);
+    let (code, _, problem) = run(configured.command().args(["approve", &set, &one, &one]));
+    assert_eq!((code, problem.as_str()), (0, ""));
+}
+
+#[test]
 fn what_azure_must_be_told_is_printed_for_each_tool() {
     let enable = [
         "events-policy",
