@@ -30,12 +30,31 @@ pub(super) fn subscription(text: &str) -> Result<String, String> {
     crate::config::check_subscription(text).map(|()| text.to_owned())
 }
 
+/// The file that was given, or the default one if it exists.
+fn configured(file: Option<&Path>) -> Option<&Path> {
+    let default = Path::new(DEFAULT_FILE);
+    file.or_else(|| default.exists().then_some(default))
+}
+
+impl AccessArgs {
+    /// The subscription that was given, or else the one of the configuration.
+    pub(super) fn one_subscription(&self, file: Option<&Path>) -> Result<String, Failure> {
+        let all = match configured(file) {
+            Some(file) if self.subscriptions.is_empty() => Config::load(file).map_err(Failure::usage)?.subscriptions,
+            _ => self.subscriptions.clone(),
+        };
+        match <[String; 1]>::try_from(all) {
+            Ok([one]) => Ok(one),
+            Err(_) => Err(Failure::usage("expected one --subscription ID, the one of the resource")),
+        }
+    }
+}
+
 impl Access {
-    /// With the file that was given, or the default one if it exists.
+    /// As the configuration says, if there is one.
     pub(super) fn new(file: Option<&Path>, arguments: &AccessArgs) -> Result<Self, Failure> {
-        let default = Path::new(DEFAULT_FILE);
         let given = arguments.subscriptions.clone();
-        let Some(file) = file.or_else(|| default.exists().then_some(default)) else {
+        let Some(file) = configured(file) else {
             if given.is_empty() {
                 let text = format!("{DEFAULT_FILE} does not exist: give --subscription ID, or --config FILE");
                 return Err(Failure::usage(text));

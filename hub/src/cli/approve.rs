@@ -46,7 +46,7 @@ pub(super) struct ApproveArgs {
 }
 
 pub(super) async fn approve(file: Option<&Path>, arguments: &ApproveArgs) -> Result<(), Failure> {
-    let (resource_id, ids) = arguments.target()?;
+    let (resource_id, ids) = arguments.target(file)?;
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
     let (path, body) = approval(&resource_id, &ids).map_err(Failure::usage)?;
     if arguments.dry_run {
@@ -107,9 +107,8 @@ async fn confirm(access: &Access, ids: &[&str]) -> Result<(), Failure> {
 /// be read.
 fn affected<'a>(found: &'a Notices, ids: &[&str]) -> (Vec<&'a str>, bool) {
     let names = |notice: &'a Notice| notice.event.resources.iter().flatten().map(String::as_str);
-    let is_known = |id: &&str| {
-        found.notices.iter().any(|notice| notice.key == event_key(id) && names(notice).next().is_some())
-    };
+    let is_known =
+        |id: &&str| found.notices.iter().any(|notice| notice.key == event_key(id) && names(notice).next().is_some());
     let machines: BTreeSet<&str> = found.notices.iter().flat_map(names).collect();
     (machines.into_iter().collect(), found.problems.is_empty() && ids.iter().all(is_known))
 }
@@ -124,16 +123,22 @@ impl ApproveArgs {
         ];
         let named = kinds.iter().find_map(|(kind, name)| Some((kind, name.as_ref()?)));
         if let (Some((kind, name)), Some(group)) = (named, &self.resource_group) {
-            let [subscription] = &self.access.subscriptions[..] else {
-                return Err(Failure::usage("expected one --subscription ID, the one of the resource"));
-            };
+            let subscription = self.access.one_subscription(file)?;
             let id = format!(
                 "/subscriptions/{subscription}/resourceGroups/{group}/providers/Microsoft.Compute/{kind}/{name}"
             );
             return Ok((id, &self.ids));
         }
         match &self.ids[..] {
-            [id, events @ ..] if id.starts_with('/') && !events.is_empty() => Ok((id.clone(), events)),
+            [id, events @ ..] if id.starts_with('/') && !events.is_empty() => {
+                let own = subscription_of(id);
+                match self.access.subscriptions.iter().find(|given| !given.eq_ignore_ascii_case(own)) {
+                    Some(other) => {
+                        Err(Failure::usage(format!("the resource is not of --subscription {other}: {id:?}")))
+                    }
+                    None => Ok((id.clone(), events)),
+                }
+            }
             _ => Err(Failure::usage(
                 "expected the resource's id and then ids of events, or --vm, --scale-set or --availability-set with -g and \
                  --subscription; `events --json` prints both ids",

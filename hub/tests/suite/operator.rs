@@ -142,6 +142,34 @@ fn an_approval_for_machines_that_are_not_known_takes_a_yes() {
 }
 
 #[test]
+fn an_approval_is_sent_to_the_subscription_that_is_meant() {
+    let control = Control::start();
+    let (machine, id) = (resource("virtualMachines", "db-1"), event_id(1));
+    let other = "11111111-0000-0000-0000-000000000000";
+    let configured = Hub::new(&control.url(), None, "");
+    let approve = |more: &[&str]| run(configured.command().args(["approve", "--dry-run"]).args(more));
+    // The configuration has one.
+    let named = ["--vm", "db-1", "-g", "web", &id];
+    let (code, text, problem) = approve(&named);
+    assert_eq!((code, problem.as_str()), (0, ""));
+    assert!(text.contains(SUBSCRIPTION), "{text}");
+    let (_, text, _) = approve(&[&["--subscription", other], &named[..]].concat());
+    assert!(text.contains(other), "{text}");
+    // Two say different things.
+    let (code, text, problem) = approve(&["--subscription", other, &machine, &id]);
+    assert_eq!((code, text.as_str()), (2, ""));
+    assert!(problem.contains(&format!("the resource is not of --subscription {other}")), "{problem}");
+    assert_eq!(approve(&["--subscription", SUBSCRIPTION, &machine, &id]).0, 0);
+    // The configuration has several.
+    let config = configured
+        .read("hub.toml")
+        .replace(&format!("[\"{SUBSCRIPTION}\""), &format!("[\"{SUBSCRIPTION}\", \"{other}\""));
+    fs::write(configured.path("hub.toml"), config).expect("written");
+    let (code, _, problem) = approve(&named);
+    assert!(code == 2 && problem.contains("expected one --subscription ID"), "{problem}");
+}
+
+#[test]
 fn what_azure_must_be_told_is_printed_for_each_tool() {
     let enable = [
         "events-policy",
