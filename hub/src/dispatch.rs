@@ -184,6 +184,13 @@ impl Dispatch {
             if arrival == Arrival::Late {
                 continue;
             }
+            if notice.machines.is_empty() && arrival != Arrival::Repeated {
+                let why =
+                    format!("event {} of {} names no machine that can be followed", notice.key, notice.resource_id);
+                log::printable(&format!("warning: {why}"));
+                let time = self.shared.clock.time_of_day().seconds();
+                self.shared.journal.set_aside(&why, notice.message.as_bytes(), time);
+            }
             let others = self.orders.borrow_mut().no_longer_named(&mut notice);
             let notice = Rc::new(notice);
             let others = others.iter().filter_map(|key| self.shared.machine(key));

@@ -113,6 +113,12 @@ impl Notice {
                 Err(why) => problems.push(problem(&why)),
             }
         }
+        // An event of a machine affects that machine, also if it does not say so.
+        if notification.event().resources().iter().next().is_none()
+            && let Ok(machine) = MachineId::parse(notification.resource_id())
+        {
+            machines.push((machine.to_string(), machine.name().to_string()));
+        }
         Ok(Self {
             message: message.clone(),
             key: event_key(&event.event_id),

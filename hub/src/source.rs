@@ -94,6 +94,10 @@ fn deliver(dispatch: &Rc<Dispatch>, message: &Message) -> Result<mpsc::Receiver<
         return Err(format!("it was received {} times and never kept", message.received));
     }
     let notices = notice::read(message.content.as_ref().map_err(Clone::clone)?)?;
+    if notices.notices.is_empty() && !notices.problems.is_empty() {
+        notices.problems.iter().for_each(|_| dispatch.shared.metrics.notice("invalid"));
+        return Err(notices.problems.join("; "));
+    }
     dispatch.shared.metrics.message(if notices.notices.is_empty() { "left-out" } else { "applied" });
     Ok(dispatch.deliver(notices))
 }

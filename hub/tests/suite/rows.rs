@@ -51,6 +51,38 @@ fn a_name_that_no_machine_can_have_does_not_hide_the_other_machines_of_its_event
 }
 
 #[test]
+fn an_event_that_names_no_machine_is_that_of_its_resource_or_set_aside() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let mut hub = Hub::new(&control.url(), Some(&queue), "reconcile = \"1s\"");
+    let (machine, set) = (resource("virtualMachines", "db"), resource("virtualMachineScaleSets", "front"));
+    let (first, second, third) = (event_id(1), event_id(2), event_id(3));
+    let mut without = row(&machine, &second, "Scheduled", &[]);
+    without["properties"].as_object_mut().expect("an object").remove("Resources");
+    control.with(|world| {
+        world.rows = vec![row(&machine, &first, "Scheduled", &[]), without, row(&set, &third, "Scheduled", &[])];
+    });
+    queue.send(&message("/subscriptions/x", &event_id(4), "Scheduled", &["db"]));
+    hub.start();
+    for id in [&first, &second] {
+        let record = hub.await_record("the event", |record| record["event_id"] == id.as_str());
+        assert_eq!((&record["change"], &record["resource_id"]), (&json!("scheduled"), &json!(machine)));
+    }
+    hub.await_record("the event of a set", |record| {
+        let has = |member: &str, text: &str| record[member].as_str().is_some_and(|found| found.contains(text));
+        record["record"] == "set-aside" && has("content", &third) && has("why", "names no machine")
+    });
+    hub.await_record("the message", |record| {
+        record["record"] == "set-aside" && record["content"].as_str().is_some_and(|found| found.contains(&event_id(4)))
+    });
+    wait::until("the end of all messages", || (queue.length() == 0).then_some(()));
+    let asked = || control.with(|world| world.queries.len());
+    let before = asked();
+    wait::until("more queries", || (asked() >= before + 3).then_some(()));
+    assert_eq!(hub.read("log").matches("names no machine").count(), 1, "{}", hub.read("log"));
+    assert!(control.with(|world| world.approvals.is_empty()));
+}
+
+#[test]
 fn a_place_that_no_variable_can_hold_is_left_out() {
     let control = Control::start();
     let mut hub = Hub::new(&control.url(), None, "");
