@@ -37,6 +37,8 @@ pub struct Dispatch {
     orders: RefCell<Orders>,
     /// The keys of machines and sets with the agents' tag; `None` until Resource Graph has said which.
     tagged: RefCell<Option<HashSet<String>>>,
+    /// The subscriptions, in lower case, that Resource Graph may not be asked about; `None` until that was checked.
+    refused: RefCell<Option<HashSet<String>>>,
     /// Reports why the hub must stop.
     stop: mpsc::Sender<String>,
 }
@@ -57,6 +59,7 @@ struct Known {
     order: EventOrder,
     /// The newest message or row about it, until it is over.
     message: Option<Rc<str>>,
+    resource_id: Rc<str>,
     /// Since when Resource Graph does not have it.
     absent_since: Option<Instant>,
 }
@@ -69,6 +72,7 @@ impl Orders {
             with_notification(&notice.message, &notice.key, |notification| known.order.observe(notification));
         let arrival = observed?;
         known.absent_since = None;
+        known.resource_id = notice.resource_id.as_str().into();
         if arrival != Arrival::Late {
             known.message = (!known.order.is_over()).then(|| notice.message.clone());
         }
@@ -122,8 +126,8 @@ impl Orders {
 impl Dispatch {
     /// Passes notices on to machines, which it starts. A reason to stop is sent to `stop`.
     pub fn new(shared: Rc<Shared>, stop: mpsc::Sender<String>) -> Rc<Self> {
-        let (orders, tagged) = (RefCell::default(), RefCell::default());
-        Rc::new(Self { shared, orders, tagged, stop })
+        let (orders, tagged, refused) = (RefCell::default(), RefCell::default(), RefCell::default());
+        Rc::new(Self { shared, orders, tagged, refused, stop })
     }
 
     /// Starts the machines that an earlier process has kept. One that cannot be read is logged and left as it is.
@@ -132,8 +136,8 @@ impl Dispatch {
             let id = saved.machine.resource_id.clone();
             let machine_key = key_of(&id);
             let known = |event: &SavedEvent| {
-                let message = Some(event.message.as_str().into());
-                (event.key.clone(), Known { order: event.order, message, absent_since: None })
+                let (message, resource_id) = (Some(event.message.as_str().into()), event.resource_id.as_str().into());
+                (event.key.clone(), Known { order: event.order, message, resource_id, absent_since: None })
             };
             let events: BTreeMap<_, _> = saved.events.iter().map(known).collect();
             match Machine::restore(self.shared.clone(), saved, entry) {
@@ -259,17 +263,37 @@ impl Dispatch {
         let (set, number) = key.rsplit_once('_').unwrap_or_default();
         let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
         let is_in = |tagged: &HashSet<String>| tagged.contains(key) || is_number && tagged.contains(&format!("{set}/"));
-        is_listed || self.tagged.borrow().as_ref().is_some_and(is_in)
+        let may_have_tag =
+            || self.shared.config.agents.tag.is_some() && self.is_refused(key.split('/').next().unwrap_or_default());
+        is_listed || self.tagged.borrow().as_ref().is_some_and(is_in) || may_have_tag()
+    }
+
+    /// Whether Resource Graph says nothing about this subscription.
+    fn is_refused(&self, subscription: &str) -> bool {
+        let subscription = subscription.to_ascii_lowercase();
+        self.refused.borrow().as_ref().is_some_and(|refused| refused.contains(&subscription))
     }
 
     /// Whether it is known whose own watcher acts.
     pub fn knows_agents(&self) -> bool {
-        self.shared.config.agents.tag.is_none() || self.tagged.borrow().is_some()
+        self.shared.config.agents.tag.is_none() || self.tagged.borrow().is_some() && self.refused.borrow().is_some()
     }
 
     /// The machines that have the agents' tag now.
     pub fn set_agents(&self, ids: &[String]) {
         self.tagged.borrow_mut().replace(ids.iter().map(|id| key_of(id)).collect());
+        self.pass_agents();
+    }
+
+    /// The subscriptions that Resource Graph may not be asked about now, in lower case.
+    pub fn set_refused(&self, subscriptions: HashSet<String>) {
+        self.refused.borrow_mut().replace(subscriptions);
+        if self.knows_agents() {
+            self.pass_agents();
+        }
+    }
+
+    fn pass_agents(&self) {
         for (key, sender) in &*self.shared.machines.borrow() {
             let _ = sender.send(Message::Agent(self.has_agent(key)));
         }
@@ -285,6 +309,12 @@ impl Dispatch {
     pub fn absent(self: &Rc<Self>, keys: &[String], now: Instant) {
         let time_of_day = self.shared.clock.time_of_day().seconds();
         for key in keys {
+            let known = self.orders.borrow().known.get(key).map(|known| known.resource_id.clone());
+            if self.is_refused(subscription_of(known.as_deref().unwrap_or_default())) {
+                // What cannot be seen is not absent.
+                self.orders.borrow_mut().known.entry(key.clone()).and_modify(|known| known.absent_since = None);
+                continue;
+            }
             let Some(end) = self.orders.borrow_mut().end_absent(key, now, time_of_day) else { continue };
             log::printable(&format!(
                 "warning: Resource Graph has not had event {key} for {ABSENT_HOURS} h; it is over"
@@ -407,6 +437,11 @@ mod tests {
                 open.sort();
                 open
             };
+            // It may not be asked about them.
+            dispatch.set_refused([SUBSCRIPTION.to_owned()].into());
+            dispatch.absent(&keys(&["a", "b", "c"]), later(0));
+            dispatch.absent(&keys(&["a", "b", "c"]), later(100));
+            dispatch.set_refused(HashSet::new());
             dispatch.absent(&keys(&["a", "b", "c"]), later(0));
             dispatch.absent(&keys(&["a", "b", "c"]), later(5));
             assert_eq!(open(), ["a", "b", "c"], "too early");

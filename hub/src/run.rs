@@ -27,7 +27,7 @@ use crate::journal::Journal;
 use crate::message::Message;
 use crate::metrics::{Gauges, Metrics};
 use crate::shared::Shared;
-use crate::source::{ask_graph, read_queue};
+use crate::source::{ask_graph, check_access, read_queue};
 use crate::store::Store;
 
 /// How long commands have to end when the hub stops.
@@ -93,6 +93,7 @@ pub async fn run(config: Config) -> Result<(), String> {
     log::line(&format!("running: {} machines from an earlier run", kept.len()));
     dispatch.restore(kept);
     let sources = async {
+        let access = check_access(arm.clone(), dispatch.clone());
         let graph = ask_graph(arm, dispatch.clone(), shared.config.reconcile);
         let queue = async {
             match queue {
@@ -100,7 +101,7 @@ pub async fn run(config: Config) -> Result<(), String> {
                 None => pending().await,
             }
         };
-        tokio::join!(graph, queue);
+        tokio::join!(access, graph, queue);
     };
     let result = tokio::select! {
         () = sources => Ok(()),

@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, interval_at, sleep, timeout};
 
 use crate::azure::arm::{Arm, ArmError};
-use crate::azure::graph::{Events, TAGS, is_guid, tagged};
+use crate::azure::graph::{ACCESS, Events, TAGS, is_guid, tagged};
 use crate::azure::identity::Identity;
 use crate::azure::queue::{BATCH, INVISIBLE, Message, Queue};
 use crate::dispatch::Dispatch;
@@ -36,6 +36,9 @@ const RECEIVED_MAX: i64 = 20;
 
 /// How long a page of rows is waited for until the machines have kept it.
 const KEPT_TIME: Duration = Duration::from_secs(30);
+
+/// How often the rights in several subscriptions are checked. An event must be absent for longer until it is over.
+const ACCESS_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// How many events one query names.
 const NAMED_MAX: usize = 200;
@@ -159,6 +162,35 @@ pub async fn ask_graph(arm: Arm, dispatch: Rc<Dispatch>, every: Duration) {
             }
             Err(error) => sleep(problem.failed(&dispatch, &format!("cannot ask Resource Graph: {error}"))).await,
         }
+    }
+}
+
+/// Asks Resource Graph for ever which subscriptions it may not be asked about: of several, it leaves these out silently.
+pub async fn check_access(arm: Arm, dispatch: Rc<Dispatch>) {
+    let subscriptions = dispatch.shared.config.subscriptions.clone();
+    if subscriptions.len() == 1 {
+        // It would be refused.
+        dispatch.set_refused(HashSet::new());
+        return;
+    }
+    let mut refused = HashSet::new();
+    loop {
+        for subscription in &subscriptions {
+            match arm.query(std::slice::from_ref(subscription), ACCESS).await {
+                Ok(_) if refused.remove(subscription) => {
+                    log::line(&format!("subscription {subscription} can be read"));
+                }
+                Err(error) if matches!(error.status(), Some(401 | 403)) && refused.insert(subscription.clone()) => {
+                    log::printable(&format!(
+                        "warning: subscription {subscription} cannot be read, and its events are seen in the queue only: {error}"
+                    ));
+                }
+                // What else fails says nothing about rights.
+                Ok(_) | Err(_) => {}
+            }
+        }
+        dispatch.set_refused(refused.iter().map(|id| id.to_ascii_lowercase()).collect());
+        sleep(ACCESS_INTERVAL).await;
     }
 }
 

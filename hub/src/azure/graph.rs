@@ -32,6 +32,10 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The rows of events. The order makes pages repeatable.
 pub const EVENTS: &str = "maintenanceresources | where type == \"microsoft.maintenance/scheduledevents\"";
 
+/// A query for one row, whose answer shows whether there is a right to ask.
+pub const ACCESS: &str =
+    "maintenanceresources | where type == \"microsoft.maintenance/scheduledevents\" | project id | take 1";
+
 /// The machines and scale sets that have tags, of which [`tagged`] finds those with the agents' tag. Kusto compares the names of members
 /// with case, which those of tags do not have, and takes an empty value for none.
 pub const TAGS: &str = "resources | where type in~ (\"microsoft.compute/virtualmachines\", \

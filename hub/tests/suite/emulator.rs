@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use scheduled_events_test_support::process::Process;
 use scheduled_events_test_support::wait;
 
-use crate::fixture::{Hub, TestQueue};
+use crate::fixture::{Hub, TestQueue, event_id, message, resource};
 
 /// A scenario with its control plane.
 struct Emulator {
@@ -152,4 +152,26 @@ fn a_subscription_without_rights_is_named() {
     std::fs::write(hub.path("hub.toml"), config).expect("written");
     hub.start();
     wait::until("the refusal", || hub.read("log").contains("cannot ask Resource Graph: status 403").then_some(()));
+}
+
+/// Of two, Resource Graph leaves out one without rights, and says nothing about it.
+#[test]
+fn one_of_two_subscriptions_without_rights_is_named() {
+    let (queue, other) = (TestQueue::start(), "11111111-0000-0000-0000-000000000000");
+    let emulator = Emulator::start("user-reboot", None, &["--speed", "60"]);
+    let mut hub = Hub::new(&emulator.management, Some(&queue), "reconcile = \"1s\"\nagents = { tag = \"Agent\" }");
+    let config = hub.read("hub.toml").replace("subscriptions = [", &format!("subscriptions = [\"{other}\", "));
+    std::fs::write(hub.path("hub.toml"), config).expect("written");
+    hub.start();
+    let refusal = format!("warning: subscription {other} cannot be read");
+    wait::until("the refusal", || hub.read("log").contains(&refusal).then_some(()));
+    assert!(hub.read("log").contains("status 403, AccessDenied"), "{}", hub.read("log"));
+    // Nobody knows whether this machine has the tag.
+    let machine = resource("virtualMachines", "db").replace("00000000-", "11111111-");
+    queue.send(&message(&machine, &event_id(1), "Scheduled", &["db"]));
+    hub.await_record("its event", |record| record["record"] == "change" && record["resource_id"] == machine.as_str());
+    // The machine of the other subscription is acted for.
+    hub.await_record("the recovery", |record| record["record"] == "recover" && record["outcome"] == "done");
+    assert!(!hub.path("hooks").join(format!("prepare-db-{}", event_id(1))).exists());
+    assert_eq!(hub.read("log").matches(&refusal).count(), 1);
 }
