@@ -4,6 +4,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use scheduled_events_test_support::{Connection, TestServer, wait};
 use serde_json::{Value, json};
@@ -25,6 +26,8 @@ pub(crate) struct World {
     pub(crate) queries: Vec<String>,
     /// How the next requests are refused: the status, one more header, and the body.
     pub(crate) refusals: Vec<(u16, &'static str, Value)>,
+    /// When each request came.
+    pub(crate) requested: Vec<Instant>,
     /// The status with which all approvals are refused.
     pub(crate) approvals_refused: Option<u16>,
     /// The status with which all queries are refused, and how many were.
@@ -87,6 +90,7 @@ fn serve(connection: &Connection, world: &Mutex<World>) -> Option<()> {
 }
 
 fn answer(world: &mut World, path: &str, body: Value, has_token: bool) -> (u16, String, Value) {
+    world.requested.push(Instant::now());
     if !has_token {
         return (401, String::new(), json!({"error": {"code": "AuthenticationFailed", "message": "no token"}}));
     }

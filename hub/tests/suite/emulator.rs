@@ -10,16 +10,16 @@ use scheduled_events_test_support::wait;
 use crate::fixture::{Hub, TestQueue, event_id, message, resource};
 
 /// A scenario with its control plane.
-struct Emulator {
+pub(crate) struct Emulator {
     /// The metadata service of its machine.
-    endpoint: String,
+    pub(crate) endpoint: String,
     /// Resource Manager and Resource Graph.
-    management: String,
+    pub(crate) management: String,
     _process: Process,
 }
 
 /// The command `scheduled-events`, which `make test-fleet` builds first.
-fn command() -> PathBuf {
+pub(crate) fn command() -> PathBuf {
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/debug/scheduled-events");
     let path = std::env::var_os("SCHEDULED_EVENTS").map_or(built, PathBuf::from);
     assert!(path.exists(), "{} does not exist; build it: cargo build --package scheduled-events-cli", path.display());
@@ -27,7 +27,7 @@ fn command() -> PathBuf {
 }
 
 impl Emulator {
-    fn start(scenario: &str, queue: Option<&TestQueue>, more: &[&str]) -> Self {
+    pub(crate) fn start(scenario: &str, queue: Option<&TestQueue>, more: &[&str]) -> Self {
         let mut replay = Command::new(command());
         replay.args(["replay", scenario, "--control-plane"]).args(more).stdout(Stdio::piped()).stderr(Stdio::null());
         if let Some(queue) = queue {
@@ -120,6 +120,35 @@ fn an_approval_inside_counts_outside_and_the_other_way_round() {
     await_text("\"change\":\"completed\"");
 }
 
+/// What Azure answers to the second approval is not documented.
+#[test]
+fn an_approval_that_comes_second_changes_nothing_whatever_its_answer() {
+    for (faults, status) in [(&[][..], 200), (&["--fault", "arm.status:409@1"], 409)] {
+        let queue = TestQueue::start();
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let scenario = folder.path().join("slow.toml");
+        std::fs::write(
+            &scenario,
+            "about = \"A restart that waits for a second approval.\"\n[[event]]\nevent_type = \"Reboot\"\n\
+             event_source = \"User\"\ndescription = \"A restart.\"\nduration_in_seconds = -1\nresources = [\"{vm}\"]\n\
+             appears = \"1s\"\nnotice = \"15min\"\nstarts_after_approval = \"15s\"\nstarted_for = \"2s\"\n",
+        )
+        .expect("written");
+        let emulator = Emulator::start(&scenario.display().to_string(), Some(&queue), faults);
+        let mut hub = Hub::new(&emulator.management, Some(&queue), "reconcile = \"1s\"");
+        hub.prepare_with("echo x >>$(dirname $0)/runs\nuntil test -e $(dirname $0)/go; do sleep 0.05; done\n");
+        hub.start();
+        let (_watcher, await_text) = watch(&hub, &emulator, "sample");
+        await_text("\"record\":\"approval\"");
+        std::fs::write(hub.path("go"), "").expect("written");
+        hub.await_record("its answer", |record| record["record"] == "approval" && record["status"] == status);
+        hub.await_record("the recovery", |record| record["record"] == "recover" && record["outcome"] == "done");
+        assert_eq!(changes(&hub), ["scheduled", "started", "completed"]);
+        assert_eq!(hub.read("runs").lines().count(), 1);
+        await_text("\"change\":\"completed\"");
+    }
+}
+
 /// Azure compares the names of tags without case, and a query with it.
 #[test]
 fn a_tag_in_another_case_names_an_agent() {
@@ -128,6 +157,16 @@ fn a_tag_in_another_case_names_an_agent() {
     hub.start();
     hub.await_record("the end", |record| record["record"] == "change" && record["change"] == "completed");
     assert_eq!(std::fs::read_dir(hub.path("hooks")).expect("a folder").count(), 0, "{}", hub.read("audit"));
+}
+
+#[test]
+fn an_eviction_that_was_prepared_for_is_recovered_from() {
+    let queue = TestQueue::start();
+    let emulator = Emulator::start("preempt", Some(&queue), &["--speed", "5"]);
+    let mut hub = Hub::new(&emulator.management, Some(&queue), "reconcile = \"1h\"");
+    hub.start();
+    hub.await_record("the recovery", |record| record["record"] == "recover" && record["outcome"] == "done");
+    assert_eq!(changes(&hub), ["scheduled", "started", "completed"]);
 }
 
 #[test]
@@ -142,6 +181,9 @@ fn an_eviction_whose_message_is_late_is_reported_as_what_it_is() {
     hub.await_record("the end", |record| record["record"] == "change" && record["change"] == "completed");
     let approvals = hub.records().into_iter().filter(|record| record["record"] == "approval").count();
     assert_eq!((changes(&hub), approvals), (vec!["started-without-notice".to_owned(), "completed".to_owned()], 0));
+    // What was never prepared for is not recovered from.
+    wait::until("no machine", || hub.read("hub.prom").contains("hub_machines 0\n").then_some(()));
+    assert!(!hub.records().iter().any(|record| record["record"] == "recover"));
 }
 
 #[test]

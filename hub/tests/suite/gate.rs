@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use scheduled_events_fleet::cli::block_on;
@@ -12,10 +14,12 @@ use scheduled_events_fleet::engine;
 use scheduled_events_fleet::gate::driver::Question;
 use scheduled_events_fleet::gate::{Answer, Event};
 use scheduled_events_fleet::names::Name;
+use scheduled_events_test_support::process::Process;
 use scheduled_events_test_support::wait;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::control::Control;
+use crate::emulator::{Emulator, command};
 use crate::fixture::{Hub, TestQueue, event_id, message, resource};
 
 /// Writes the configuration of a fleet with the group `front`.
@@ -87,6 +91,96 @@ fn the_hub_takes_part_in_a_fleets_gate_for_a_machine_without_an_agent() {
     queue.send(&message(&set, &id, "Completed", &names));
     hub.await_record("the recovery", |record| record["record"] == "recover" && record["outcome"] == "done");
     await_leave(&hub, &file);
+}
+
+/// Two machines have a watcher and a daemon of the fleet; the hub acts for the third.
+#[test]
+fn three_machines_of_which_one_has_no_agent_are_approved_once_when_all_are_ready() {
+    let fleet_command = Path::new(env!("CARGO_BIN_EXE_scheduled-events-hub")).with_file_name("scheduled-events-fleet");
+    assert!(fleet_command.exists(), "build it: cargo build --package scheduled-events-fleet");
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let names = ["WestNO_0", "WestNO_1", "WestNO_2"];
+    fs::write(
+        path("scenario.toml"),
+        format!(
+            "about = \"Three machines are rebooted together.\"\n[[event]]\nevent_type = \"Reboot\"\nevent_source = \"Platform\"\n\
+             description = \"Maintenance.\"\nduration_in_seconds = -1\nresources = {names:?}\nappears = \"1s\"\nnotice = \"15min\"\n\
+             starts_after_approval = \"1s\"\nstarted_for = \"2s\"\n"
+        ),
+    )
+    .expect("written");
+    let (queue, more) = (TestQueue::start(), ["--vm-name", names[0]]);
+    let emulator = Emulator::start(&path("scenario.toml"), Some(&queue), &more);
+    fs::create_dir(path("registers")).expect("a folder");
+    let group = "[[group]]\nname = \"web\"\nmachines = [\"WestNO_*\"]\nmax_unavailable = 3\n";
+    let fleet = |name: &str| {
+        let text = format!(
+            "machine = \"{name}\"\nengine = \"folder\"\nfolder = {{ path = \"{}\" }}\nsocket = \"{}\"\naudit = \"{}\"\n\
+             heartbeat = \"1s\"\nmetadata = \"{}\"\n{group}",
+            path("registers"),
+            path(&format!("{name}.socket")),
+            path(&format!("{name}.audit")),
+            emulator.endpoint,
+        );
+        let file = path(&format!("{name}.toml"));
+        fs::write(&file, text).expect("written");
+        file
+    };
+    let agents = &names[..2];
+    let daemons: Vec<_> = agents
+        .iter()
+        .map(|name| {
+            let daemon = Process::start(Command::new(&fleet_command).args(["--config", &fleet(name), "run"]));
+            wait::until("the socket", || UnixStream::connect(path(&format!("{name}.socket"))).ok());
+            daemon
+        })
+        .collect();
+    fs::write(path("policy.toml"), "[[rule]]\naction = \"prepare\"\n").expect("written");
+    let watchers: Vec<_> = agents
+        .iter()
+        .map(|name| {
+            let ask = format!("'{}' --config '{}' ask", fleet_command.display(), path(&format!("{name}.toml")));
+            let prepare = format!("sh -c 'until test -e {}; do sleep 0.05; done'", path(&format!("{name}.go")));
+            let mut watch = Command::new(command());
+            watch.args(["watch", "--endpoint", &emulator.endpoint, "--vm-name", name, "--interval", "200ms"]);
+            watch.args(["--gate", &ask, "--prepare", &prepare, "--policy", &path("policy.toml")]);
+            watch.args(["--audit", &path(&format!("{name}.audit")), "--state", &path(&format!("{name}.state"))]);
+            Process::start(watch.args(["--until-idle", "--json"]).stdout(Stdio::null()))
+        })
+        .collect();
+    let records = |name: &str, kind: &str| -> Vec<Value> {
+        let text = fs::read_to_string(path(&format!("{name}.audit"))).unwrap_or_default();
+        let records = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        records.filter(|record| record["record"] == kind).collect()
+    };
+    let more = format!("gate = \"{}\"\nagents = {{ machines = {agents:?} }}", fleet(names[2]));
+    let mut hub = Hub::new(&emulator.management, Some(&queue), &more);
+    hub.prepare_with("until test -e $(dirname $0)/go; do sleep 0.05; done\n");
+    hub.start();
+    let approvals = || {
+        let own = hub.records().into_iter().filter(|record| record["record"] == "approval");
+        own.chain(agents.iter().flat_map(|name| records(name, "approval"))).collect::<Vec<_>>()
+    };
+    let is_closed =
+        |record: &Value| record["record"] == "gate" && record["phase"] == "approve" && record["outcome"] == "closed";
+
+    // Two of three are ready, one of each kind.
+    fs::write(path(&format!("{}.go", names[0])), "").expect("written");
+    fs::write(hub.path("go"), "").expect("written");
+    hub.await_record("a closed gate", is_closed);
+    wait::until("a closed gate", || records(names[0], "gate").into_iter().find(is_closed));
+    assert_eq!(approvals(), [json!(null); 0]);
+    // All are.
+    fs::write(path(&format!("{}.go", names[1])), "").expect("written");
+    wait::until("the approval", || approvals().pop());
+    hub.await_record("the recovery", |record| record["record"] == "recover" && record["outcome"] == "done");
+    for mut watcher in watchers {
+        assert!(wait::ended(&mut watcher.0).success());
+    }
+    let approvals = approvals();
+    assert!(approvals.len() == 1 && approvals[0]["status"] == 200, "{approvals:?}");
+    drop(daemons);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Stories from a message to the end of an event.
 
 use std::fs;
+use std::time::Duration;
 
 use scheduled_events_test_support::wait;
 use serde_json::{Value, json};
@@ -104,7 +105,7 @@ fn a_lost_message_costs_time_and_not_the_event() {
         world.refusals.push((503, "", json!({})));
         world.refusals.push((
             429,
-            "x-ms-user-quota-resets-after: 00:00:01",
+            "x-ms-user-quota-resets-after: 00:00:04",
             json!({"error": {"code": "RateLimiting"}}),
         ));
         world.rows = vec![row(&machine, &id, "Scheduled", &["db"])];
@@ -112,6 +113,9 @@ fn a_lost_message_costs_time_and_not_the_event() {
     hub.start();
     let got = hub.await_hook(&format!("prepare-db-{id}"));
     assert!(got.contains("SCHEDULED_EVENTS_ZONE=2"), "{got}");
+    // Without the quota's time, the pause is a second.
+    let pause = control.with(|world| world.requested[1] - world.requested[0]);
+    assert!(pause >= Duration::from_secs(4), "{pause:?}");
     hub.await_record("the approval", |record| record["record"] == "approval" && record["status"] == 200);
     // The query for open events does not show that it is over: it is asked for by its id.
     control.with(|world| world.rows = vec![row(&machine, &id, "Canceled", &["db"])]);
