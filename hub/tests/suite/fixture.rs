@@ -65,6 +65,23 @@ impl TestQueue {
         request("POST", &format!("{}/messages", self.url), Some(body)).expect("it is accepted");
     }
 
+    /// The texts of the messages that nobody works on.
+    pub(crate) fn texts(&self) -> Vec<String> {
+        let (_, body) =
+            answer("GET", &format!("{}/messages?peekonly=true&numofmessages=32", self.url), None).expect("an answer");
+        all(&body, "MessageText").map(str::to_owned).collect()
+    }
+
+    /// Receives a message, and makes it appear again at once.
+    pub(crate) fn receive(&self) {
+        let (_, body) = answer("GET", &format!("{}/messages?visibilitytimeout=60", self.url), None).expect("an answer");
+        let one = |name: &str| all(&body, name).next().expect("a message").to_owned();
+        let receipt = one("PopReceipt").replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
+        let url = format!("{}/messages/{}?popreceipt={receipt}&visibilitytimeout=0", self.url, one("MessageId"));
+        let message = format!("<QueueMessage><MessageText>{}</MessageText></QueueMessage>", one("MessageText"));
+        request("PUT", &url, Some(message)).expect("an answer");
+    }
+
     /// How many messages there are, those that somebody works on included.
     pub(crate) fn length(&self) -> usize {
         let headers = request("GET", &format!("{}?comp=metadata", self.url), None).expect("an answer");
@@ -72,8 +89,20 @@ impl TestQueue {
     }
 }
 
+/// The contents of the elements with this name.
+fn all<'a>(xml: &'a str, name: &str) -> impl Iterator<Item = &'a str> + use<'a> {
+    let (begin, end) = (format!("<{name}>"), format!("</{name}>"));
+    let contents: Vec<_> = xml.split(&begin).skip(1).filter_map(|rest| rest.split(&end).next()).collect();
+    contents.into_iter()
+}
+
 /// A request to the queue's account. Returns the headers of a success.
 fn request(method: &str, url: &str, body: Option<String>) -> Option<reqwest::header::HeaderMap> {
+    answer(method, url, body).map(|(headers, _)| headers)
+}
+
+/// The same, with the body of its answer.
+fn answer(method: &str, url: &str, body: Option<String>) -> Option<(reqwest::header::HeaderMap, String)> {
     let separator = if url.contains('?') { '&' } else { '?' };
     let url = format!("{url}{separator}{}", emulator_sas());
     let send = async {
@@ -83,7 +112,7 @@ fn request(method: &str, url: &str, body: Option<String>) -> Option<reqwest::hea
         let (status, headers) = (response.status(), response.headers().clone());
         let body = response.text().await.unwrap_or_default();
         assert!(status.is_success(), "Azurite refuses: {status} {body}");
-        Some(headers)
+        Some((headers, body))
     };
     block_on(send).unwrap_or_else(|failure| panic!("{}", failure.message))
 }

@@ -1,6 +1,7 @@
 //! The commands for people.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use scheduled_events_test_support::wait;
@@ -218,6 +219,34 @@ fn a_shell_passes_the_policy_on_as_it_is() {
         let (code, text, _) = hub(&["events-policy", "--vm", name, "-g", "x", "--as", "az"]);
         assert_eq!((code, text.as_str()), (2, ""), "{name:?}");
     }
+}
+
+/// The Azure CLI, as far as a command uses it.
+#[test]
+fn the_login_of_the_azure_cli_is_used() {
+    let control = Control::start();
+    let configured = Hub::new(&control.url(), None, "");
+    let config = configured.read("hub.toml").replace("kind = \"emulator\"", "kind = \"az\"");
+    fs::write(configured.path("hub.toml"), config).expect("written");
+    let path = format!("{}:{}", configured.folder.path().display(), std::env::var("PATH").expect("a path"));
+    let with_az = |script: &str, command: &str| {
+        fs::write(configured.path("az"), format!("#!/bin/sh\necho \"$@\" >>\"$(dirname \"$0\")/calls\"\n{script}\n"))
+            .expect("written");
+        fs::set_permissions(configured.path("az"), fs::Permissions::from_mode(0o755)).expect("executable");
+        run(configured.command().arg(command).env("PATH", &path))
+    };
+    let token = r#"echo '{"accessToken": "emulator", "expiresOn": "2039-01-01 00:00:00.000000", "expires_on": 2177452800,
+        "subscription": "x", "tenant": "x", "tokenType": "Bearer"}'"#;
+    assert_eq!(with_az(token, "events"), (0, "no events\n".into(), String::new()));
+    assert!(configured.read("calls").contains("account get-access-token"), "{}", configured.read("calls"));
+    assert!(configured.read("calls").contains(&control.url()), "{}", configured.read("calls"));
+    // Nobody is logged in.
+    let failure = "echo \"ERROR: Please run 'az login' to setup account.\" >&2; exit 1";
+    let (code, text, problem) = with_az(failure, "events");
+    assert_eq!((code, text.as_str()), (1, ""));
+    assert!(problem.contains("az login"), "{problem}");
+    let (code, text, _) = with_az(failure, "check");
+    assert!(code == 1 && text.contains("failed  token: ") && text.contains("\n        az login\n"), "{text}");
 }
 
 #[test]

@@ -190,6 +190,29 @@ fn what_cannot_be_read_is_set_aside_and_what_is_not_ours_left_out() {
 }
 
 #[test]
+fn what_is_set_aside_is_in_the_poison_queue() {
+    let (control, queue, poison) = (Control::start(), TestQueue::start(), TestQueue::start());
+    let mut hub = Hub::new(&control.url(), Some(&queue), "");
+    let name = poison.url.rsplit('/').next().expect("a name");
+    fs::write(hub.path("hub.toml"), hub.read("hub.toml") + &format!("poison = \"{name}\"\n")).expect("written");
+    // One that a hub could never keep, as after twenty crashes.
+    let (machine, id) = (resource("virtualMachines", "db"), event_id(1));
+    queue.send(&message(&machine, &id, "Scheduled", &["db"]));
+    (0..20).for_each(|_| queue.receive());
+    let kept = queue.texts();
+    queue.send_text("bm90IEpTT04=");
+    hub.start();
+    wait::until("both messages", || (poison.texts().len() == 2).then_some(()));
+    wait::until("the end of all messages", || (queue.length() == 0).then_some(()));
+    let found = poison.texts();
+    assert!(found.contains(&kept[0]) && found.contains(&"bm90IEpTT04=".to_owned()), "{found:?}");
+    let set_aside: Vec<_> = hub.records().into_iter().filter(|record| record["record"] == "set-aside").collect();
+    assert_eq!(set_aside.len(), 2, "{set_aside:?}");
+    assert!(hub.read("log").contains("it was received 21 times and never kept"), "{}", hub.read("log"));
+    assert!(!hub.path("hooks").join(format!("prepare-db-{id}")).exists());
+}
+
+#[test]
 fn where_a_machine_has_an_agent_the_hub_only_watches() {
     let (control, queue) = (Control::start(), TestQueue::start());
     let mut hub = Hub::new(&control.url(), Some(&queue), "agents = { machines = [\"web*\"] }");
