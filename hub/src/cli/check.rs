@@ -2,19 +2,27 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::time::Duration;
 
+use reqwest::Url;
+use rustix::fs::{Access, access};
 use scheduled_events::policy_file;
 use scheduled_events_core::record::Printable;
 use scheduled_events_fleet::cli::output::print;
 use scheduled_events_fleet::config::Config as FleetConfig;
+use scheduled_events_fleet::engine;
 use scheduled_events_fleet::failure::Failure;
+use tokio::time::timeout;
 
 use crate::azure::arm::{Arm, ArmError};
 use crate::azure::graph::Events;
 use crate::azure::identity::Identity;
 use crate::azure::queue::Queue;
-use crate::config::{Approve, Config, IdentityKind};
+use crate::config::{Approve, Config, IdentityKind, Queue as QueueConfig};
 use crate::notice;
+
+/// How long an engine may take to answer.
+const ENGINE_TIME: Duration = Duration::from_secs(10);
 
 /// What was checked, and how it is.
 #[derive(Default)]
@@ -42,10 +50,14 @@ pub(super) async fn check(file: &Path) -> Result<(), Failure> {
     let mut report = Report::default();
     let rules = policy_file::load(&config.policy).map(|policy| format!("{} rules", policy.rules().len()));
     report.add("policy", rules.map_err(|why| (why, "Correct the file that `policy` names.".into())));
+    for (name, path) in [("audit", &config.audit), ("state", &config.state)] {
+        let remedy = || "The user of the hub must be able to write there.".to_owned();
+        report.add(name, writable(path).map_err(|why| (why, remedy())));
+    }
     for (name, file) in [("gate", &config.gate), ("store", &config.store)] {
         if let Some(file) = file {
-            let loaded = FleetConfig::load(file).map(|_| "valid".to_owned());
-            report.add(name, loaded.map_err(|why| (why, format!("Correct the file that `{name}` names."))));
+            let remedy = || format!("Correct the file that `{name}` names, or repair its engine.");
+            report.add(name, registers(file).await.map_err(|why| (why, remedy())));
         }
     }
     for (name, command) in [("hooks.prepare", &config.hooks.prepare), ("hooks.recover", &config.hooks.recover)] {
@@ -66,12 +78,14 @@ pub(super) async fn check(file: &Path) -> Result<(), Failure> {
         check_graph(&config, &arm, &mut report).await;
     }
     if let Some(queue) = &config.queue {
-        let place = scheduled_events_fleet::address::shown(queue.url.as_str());
-        let found = match Queue::new(queue, &identity) {
-            Ok(queue) => queue.length().await.map(|length| format!("{place}, about {length} messages")),
-            Err(why) => Err(why),
-        };
-        report.add("queue", found.map_err(|why| (why, queue_remedy(queue.url.path()))));
+        report.add("queue", check_queue(queue, &identity).await);
+        if let Some(name) = &queue.poison {
+            let mut poison = QueueConfig { poison: None, ..queue.clone() };
+            if let Ok(mut path) = poison.url.path_segments_mut() {
+                path.pop_if_empty().pop().push(name);
+            }
+            report.add("queue.poison", check_queue(&poison, &identity).await);
+        }
     }
     if config.approve == Approve::Never {
         report.add("approve", Ok("never: nothing is prepared for or approved".into()));
@@ -79,6 +93,35 @@ pub(super) async fn check(file: &Path) -> Result<(), Failure> {
     let failed = report.failed;
     print(&report.text)?;
     if failed == 0 { Ok(()) } else { Err(Failure::refused(format!("{failed} of these fail"))) }
+}
+
+/// Whether this user may write a file or a folder, or make it.
+fn writable(path: &Path) -> Result<String, String> {
+    let shown = path.display();
+    // A relative path ends with an empty one, for the current folder.
+    let existing = path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
+    if existing != path && !existing.is_dir() {
+        return Err(format!("{shown}: {} is no folder", existing.display()));
+    }
+    access(existing, Access::WRITE_OK).map_err(|error| format!("{}: {error}", existing.display()))?;
+    Ok(if existing == path { format!("{shown}") } else { format!("{shown}, which does not exist yet") })
+}
+
+/// Whether the engine of a fleet's configuration answers.
+async fn registers(file: &Path) -> Result<String, String> {
+    let engine = engine::open(&FleetConfig::load(file)?).await?;
+    let listed = timeout(ENGINE_TIME, engine.list("machines/")).await;
+    listed.map_err(|_| "its engine does not answer")?.map_err(|why| why.to_string())?;
+    Ok("its engine answers".into())
+}
+
+async fn check_queue(queue: &QueueConfig, identity: &Identity) -> Result<String, (String, String)> {
+    let place = scheduled_events_fleet::address::shown(queue.url.as_str());
+    let found = match Queue::new(queue, identity) {
+        Ok(queue) => queue.length().await.map(|length| format!("{place}, about {length} messages")),
+        Err(why) => Err(why),
+    };
+    found.map_err(|why| (why, queue_remedy(&queue.url)))
 }
 
 /// Whether each subscription can be read, and whether anything was ever published.
@@ -110,11 +153,18 @@ fn graph_remedy(error: &ArmError, subscription: &str) -> String {
     }
 }
 
-fn queue_remedy(path: &str) -> String {
-    let name = path.rsplit('/').next().unwrap_or_default();
+fn queue_remedy(url: &Url) -> String {
+    let parts: Vec<_> = url.path_segments().into_iter().flatten().filter(|part| !part.is_empty()).collect();
+    let host = url.host_str().unwrap_or_default();
+    // An emulator has the account in its path.
+    let (account, name) = match parts[..] {
+        [account, name] => (account, name),
+        _ => (host.split('.').next().unwrap_or_default(), parts.last().copied().unwrap_or_default()),
+    };
     format!(
-        "az storage queue create --name {name} --account-name ACCOUNT --auth-mode login; \
-         az role assignment create --assignee PRINCIPAL --role 'Storage Queue Data Contributor' --scope ACCOUNT-ID"
+        "az storage queue create --name {name} --account-name {account} --auth-mode login; \
+         az role assignment create --assignee PRINCIPAL --role 'Storage Queue Data Contributor' \
+         --scope \"$(az storage account show --name {account} --query id --output tsv)\""
     )
 }
 

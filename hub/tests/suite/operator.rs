@@ -8,7 +8,7 @@ use scheduled_events_test_support::wait;
 use serde_json::{Value, json};
 
 use crate::control::Control;
-use crate::fixture::{Hub, SUBSCRIPTION, event_id, resource, row};
+use crate::fixture::{Hub, SUBSCRIPTION, TestQueue, event_id, resource, row};
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
 
@@ -274,11 +274,49 @@ fn a_missing_right_is_named_with_the_command_that_gives_it() {
     let (code, text, _) = check();
     assert!(
         text.contains("failed  hooks.prepare: /no/such/program\n")
-            && text.contains("az storage queue create --name events"),
+            && text.contains("az storage queue create --name events --account-name devstoreaccount1"),
         "{text}"
     );
     assert_eq!(code, 1);
     assert!(control.with(|world| world.approvals.is_empty()));
+}
+
+#[test]
+fn files_stores_and_queues_are_checked_and_nothing_is_changed() {
+    let (control, queue, poison) = (Control::start(), TestQueue::start(), TestQueue::start());
+    let configured = Hub::new(&control.url(), Some(&queue), "");
+    let path = |name: &str| configured.path(name).display().to_string();
+    let name = poison.url.rsplit('/').next().expect("a name");
+    fs::create_dir(configured.path("registers")).expect("a folder");
+    for (file, registers) in [("answers", "registers"), ("fails", "hub.toml")] {
+        let text = format!("engine = \"folder\"\nfolder = {{ path = \"{}\" }}\naudit = \"/unused\"\n", path(registers));
+        fs::write(configured.path(file), text).expect("written");
+    }
+    let own = configured.read("hub.toml") + &format!("poison = \"{name}\"\n");
+    let check = |top: &str, config: &str| {
+        fs::write(configured.path("hub.toml"), format!("{top}\n{config}")).expect("written");
+        let before = fs::read_dir(configured.folder.path()).expect("a folder").count();
+        let (code, text, _) = run(configured.command().arg("check"));
+        assert_eq!(fs::read_dir(configured.folder.path()).expect("a folder").count(), before, "{text}");
+        (code, text)
+    };
+    let (code, text) = check(&format!("gate = \"{0}\"\nstore = \"{0}\"", path("answers")), &own);
+    assert_eq!(code, 0, "{text}");
+    for line in [
+        format!("ok      audit: {}, which does not exist yet\n", path("audit")),
+        "ok      gate: its engine answers\nok      store: its engine answers\n".into(),
+        format!("ok      queue.poison: {}, about 0 messages\n", poison.url),
+    ] {
+        assert!(text.contains(&line), "{line} in {text}");
+    }
+    poison.delete();
+    let no_folder = own.replace(&path("audit"), &format!("{}/audit", path("policy.toml")));
+    let (code, text) = check(&format!("store = \"{}\"", path("fails")), &no_folder);
+    assert_eq!(code, 1, "{text}");
+    for line in ["failed  audit: ", "failed  store: ", "failed  queue.poison: "] {
+        assert!(text.contains(line), "{line} in {text}");
+    }
+    assert!(text.contains(&format!("az storage queue create --name {name} --account-name devstoreaccount1")), "{text}");
 }
 
 #[test]
