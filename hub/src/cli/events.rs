@@ -123,15 +123,15 @@ impl EventsArgs {
     }
 }
 
-/// When something is, such as `2026-11-25 22:26 UTC, in 14m`.
+/// When something is, such as `2026-11-25 22:26 UTC, in 14m 32s`.
 fn moment(at: UnixSeconds, now: UnixSeconds) -> String {
     let written = at.to_string();
     let minute = written.get(..16).unwrap_or(&written).replace('T', " ");
-    let left = u64::try_from(at.since(now)).unwrap_or_default();
-    // In whole minutes or days, once it is longer than one.
-    let unit = [86_400, 60].into_iter().find(|unit| left > *unit).unwrap_or(1);
-    let left = Duration::from_secs(left / unit * unit);
-    let ahead = if left.is_zero() { String::new() } else { format!(", in {}", humantime::format_duration(left)) };
+    let left = Duration::from_secs(u64::try_from(at.since(now)).unwrap_or_default());
+    // Two units are precise enough.
+    let text = humantime::format_duration(left).to_string();
+    let text: Vec<_> = text.split(' ').take(2).collect();
+    let ahead = if left.is_zero() { String::new() } else { format!(", in {}", text.join(" ")) };
     format!("{minute} UTC{ahead}")
 }
 
@@ -154,4 +154,24 @@ fn lines(found: &[Notice], now: UnixSeconds) -> String {
     let mut lines = String::new();
     table.write_within(output_width(), &mut lines, "no events");
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_ahead_has_two_units_at_most() {
+        let at = UnixSeconds(1_795_645_612);
+        for (ahead, expected) in [
+            (0, ""),
+            (59, ", in 59s"),
+            (60, ", in 1m"),
+            (872, ", in 14m 32s"),
+            (7505, ", in 2h 5m"),
+            (405_000_000, ", in 12years 10months"),
+        ] {
+            assert_eq!(moment(at, UnixSeconds(at.0 - ahead)), format!("2026-11-25 22:26 UTC{expected}"));
+        }
+    }
 }
