@@ -11,6 +11,7 @@ use scheduled_events_core::limits::LEAVE_MS;
 use scheduled_events_core::{Arrival, EventOrder, UnixSeconds};
 use scheduled_events_fleet::log;
 use scheduled_events_fleet::names::Name;
+use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -136,7 +137,11 @@ impl Dispatch {
             let id = saved.machine.resource_id.clone();
             let machine_key = key_of(&id);
             let known = |event: &SavedEvent| {
-                let (message, resource_id) = (Some(event.message.as_str().into()), event.resource_id.as_str().into());
+                let message = match event.message.as_str() {
+                    "" => too_long(event, &saved.machine.name).into(),
+                    message => message.into(),
+                };
+                let (message, resource_id) = (Some(message), event.resource_id.as_str().into());
                 (event.key.clone(), Known { order: event.order, message, resource_id, absent_since: None })
             };
             let events: BTreeMap<_, _> = saved.events.iter().map(known).collect();
@@ -331,6 +336,14 @@ impl Dispatch {
     }
 }
 
+/// What is known of an event whose message was too long for the register of its machine: enough to end it.
+fn too_long(event: &SavedEvent, machine: &str) -> String {
+    let SavedEvent { key, resource_id, .. } = event;
+    let id = format!("{resource_id}/providers/microsoft.maintenance/scheduledevents/{key}");
+    let kind = "microsoft.maintenance/scheduledevents";
+    json!({"id": id, "type": kind, "properties": {"EventId": key, "Resources": [machine]}}).to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
@@ -461,6 +474,22 @@ mod tests {
             assert_eq!(dispatch.deliver(row("a", "Started")).recv().await, None);
             assert_eq!(open(), ["a", "c"], "it was not over");
             kept(2).await;
+        });
+    }
+
+    #[test]
+    fn an_event_whose_message_was_too_long_for_its_register_is_over_in_the_end() {
+        with_dispatch(async |dispatch, _stopped| {
+            let (key, resource_id, order) = ("a".to_owned(), MACHINE.to_owned(), EventOrder::default());
+            let event = SavedEvent { key, message: String::new(), resource_id, order };
+            let machine = MachineFacts { resource_id: MACHINE.into(), name: "db".into(), ..MachineFacts::default() };
+            let saved = Saved { machine, events: vec![event], ..Saved::default() };
+            dispatch.restore(vec![(saved, Entry::default())]);
+            let keys = dispatch.open_events();
+            assert_eq!(keys, ["a"]);
+            dispatch.absent(&keys, Instant::now());
+            dispatch.absent(&keys, Instant::now() + Duration::from_secs(7 * 3600));
+            assert!(dispatch.open_events().is_empty());
         });
     }
 
