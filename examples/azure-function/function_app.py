@@ -53,17 +53,17 @@ def handle(body: "bytes | str") -> None:
         event = notification.event
         log.info(
             "%s %s: %s %s",
-            event.event_type,
-            event.event_id,
-            notification.state,
-            ", ".join(notification.machines),
+            shown(event.event_type),
+            shown(event.event_id),
+            shown(notification.state),
+            shown(", ".join(notification.machines)),
         )
         # Messages arrive more than once and in any order. Only what is announced can be approved, and a late approval of
         # an event that is over does nothing.
         if notification.state != "scheduled":
             continue
         decision = se.Policy.sample().decide(event, vm_names=list(event.resources))
-        log.info("%s: %s (%s)", event.event_id, decision.action, decision.reason)
+        log.info("%s: %s (%s)", shown(event.event_id), decision.action, decision.reason)
         if decision.action == "approve":
             approve(notification)
 
@@ -87,10 +87,17 @@ def approve(notification: se.Notification) -> None:
                 raise
             # Such as an event that has started or is over, or that was approved inside the machine.
             log.warning(
-                "%s: not approved: status %d", notification.event.event_id, refused.code
+                "%s: not approved: status %d",
+                shown(notification.event.event_id),
+                refused.code,
             )
         return
-    log.info("%s: approved: status %d", notification.event.event_id, status)
+    log.info("%s: approved: status %d", shown(notification.event.event_id), status)
+
+
+def shown(text: "str | None") -> str:
+    """A text from outside in quotes and escaped: a line break in it would begin another line of the log."""
+    return ascii(None if text is None else "".join(text))
 
 
 def token() -> str:

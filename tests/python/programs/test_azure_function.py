@@ -118,6 +118,16 @@ def test_other_events_and_other_states_are_not_approved(
     assert azure.requests == []
 
 
+def test_a_log_has_no_line_that_an_event_has_written(app: "dict[str, Any]", caplog: pytest.LogCaptureFixture) -> None:
+    text = "x\nERROR root: \x1b[2J\x7f\u202e"
+    with caplog.at_level("INFO"):
+        call(app, "from_queue", grid(EventType=text, EventStatus=text, EventId=text))
+        call(app, "from_queue", grid(EventType=text, EventStatus="Scheduled", EventId=text))
+    assert len(caplog.messages) == 3
+    assert all(message.isascii() and message.isprintable() for message in caplog.messages), caplog.messages
+    assert caplog.messages[2].endswith(": hold (no rule matches)"), caplog.messages
+
+
 @TRIGGERS
 def test_an_event_that_is_over_is_no_error_and_a_busy_service_is_tried_again(
     app: "dict[str, Any]", azure: "type[Azure]", trigger: str
