@@ -73,6 +73,9 @@ pub struct Config {
     pub groups: Vec<GroupConfig>,
     /// What is forwarded to other systems.
     pub relay: Option<RelayConfig>,
+    /// Not in the file: a hub acts for the machine, which has no daemon of its own.
+    #[serde(skip)]
+    pub by_hub: bool,
 }
 
 /// Where the machines keep their common registers.

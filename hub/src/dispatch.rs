@@ -38,6 +38,8 @@ pub struct Dispatch {
     orders: RefCell<Orders>,
     /// The keys of machines and sets with the agents' tag; `None` until Resource Graph has said which.
     tagged: RefCell<Option<HashSet<String>>>,
+    /// The machines with a daemon of the fleet; `None` until its registers were asked for.
+    registered: RefCell<Option<HashSet<Name>>>,
     /// The subscriptions, in lower case, that Resource Graph may not be asked about; `None` until that was checked.
     refused: RefCell<Option<HashSet<String>>>,
     /// Reports why the hub must stop.
@@ -127,8 +129,9 @@ impl Orders {
 impl Dispatch {
     /// Passes notices on to machines, which it starts. A reason to stop is sent to `stop`.
     pub fn new(shared: Rc<Shared>, stop: mpsc::Sender<String>) -> Rc<Self> {
-        let (orders, tagged, refused) = (RefCell::default(), RefCell::default(), RefCell::default());
-        Rc::new(Self { shared, orders, tagged, refused, stop })
+        let (orders, tagged) = (RefCell::default(), RefCell::default());
+        let (registered, refused) = (RefCell::default(), RefCell::default());
+        Rc::new(Self { shared, orders, tagged, registered, refused, stop })
     }
 
     /// Starts the machines that an earlier process has kept. One that cannot be read is logged and left as it is.
@@ -261,7 +264,8 @@ impl Dispatch {
         self.shared.config.subscriptions.iter().any(|subscription| subscription.eq_ignore_ascii_case(found))
     }
 
-    /// Whether the own watcher of the machine with this key acts: it is named, or it has the tag, or the scale set that it is a number of.
+    /// Whether the own watcher of the machine with this key acts: it is named, or it has a register in the fleet, or it has the tag, or
+    /// the scale set has it that it is a number of.
     fn has_agent(&self, key: &str) -> bool {
         let name = Name::from(key.rsplit('/').next().unwrap_or_default());
         let is_listed = self.shared.config.agents.machines.iter().any(|pattern| name.matches(pattern));
@@ -270,7 +274,10 @@ impl Dispatch {
         let is_in = |tagged: &HashSet<String>| tagged.contains(key) || is_number && tagged.contains(&format!("{set}/"));
         let may_have_tag =
             || self.shared.config.agents.tag.is_some() && self.is_refused(key.split('/').next().unwrap_or_default());
-        is_listed || self.tagged.borrow().as_ref().is_some_and(is_in) || may_have_tag()
+        is_listed
+            || self.tagged.borrow().as_ref().is_some_and(is_in)
+            || self.registered.borrow().as_ref().is_some_and(|registered| registered.contains(&name))
+            || may_have_tag()
     }
 
     /// Whether Resource Graph says nothing about this subscription.
@@ -281,7 +288,9 @@ impl Dispatch {
 
     /// Whether it is known whose own watcher acts.
     pub fn knows_agents(&self) -> bool {
-        self.shared.config.agents.tag.is_none() || self.tagged.borrow().is_some() && self.refused.borrow().is_some()
+        let config = &self.shared.config;
+        (config.agents.tag.is_none() || self.tagged.borrow().is_some() && self.refused.borrow().is_some())
+            && (config.gate.is_none() || self.registered.borrow().is_some())
     }
 
     /// The machines that have the agents' tag now.
@@ -290,15 +299,29 @@ impl Dispatch {
         self.pass_agents();
     }
 
+    /// The machines that have a daemon of the fleet now, or why that is unknown: it does not change then.
+    pub fn set_registered(&self, found: Result<HashSet<Name>, String>) {
+        match found {
+            Ok(names) => drop(self.registered.replace(Some(names))),
+            Err(why) => {
+                log::printable(&format!("warning: cannot read the registers of the fleet: {why}"));
+                self.registered.borrow_mut().get_or_insert_default();
+            }
+        }
+        self.pass_agents();
+    }
+
     /// The subscriptions that Resource Graph may not be asked about now, in lower case.
     pub fn set_refused(&self, subscriptions: HashSet<String>) {
         self.refused.borrow_mut().replace(subscriptions);
-        if self.knows_agents() {
-            self.pass_agents();
-        }
+        self.pass_agents();
     }
 
     fn pass_agents(&self) {
+        // What an earlier process knew counts until then.
+        if !self.knows_agents() {
+            return;
+        }
         for (key, sender) in &*self.shared.machines.borrow() {
             let _ = sender.send(Message::Agent(self.has_agent(key)));
         }

@@ -200,6 +200,9 @@ pub async fn check_access(arm: Arm, dispatch: Rc<Dispatch>) {
 /// It refuses, or does not answer. What was read until then counts.
 pub async fn reconcile(arm: &Arm, dispatch: &Rc<Dispatch>) -> Result<(), ArmError> {
     let subscriptions = &dispatch.shared.config.subscriptions;
+    if let Some(registered) = dispatch.shared.gates.agents().await {
+        dispatch.set_registered(registered);
+    }
     if let Some(tag) = &dispatch.shared.config.agents.tag {
         let mut agents = Vec::new();
         for page in arm.query(subscriptions, TAGS).await? {

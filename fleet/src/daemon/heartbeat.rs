@@ -96,6 +96,7 @@ impl Daemon {
             beat: 0,
             written: self.engine.clock().map(|clock| clock.now.0),
             leaving: self.is_leaving.get(),
+            by_hub: self.config.by_hub,
             limits: self.of_groups(|group| group.max_unavailable.to_string()),
             digests: Some(self.of_groups(GroupConfig::digest)),
             zone: self.zone.clone(),

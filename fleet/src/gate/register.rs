@@ -168,6 +168,9 @@ pub struct MachineRegister {
     /// It has prepared for an event after which it does not come back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub leaving: bool,
+    /// A hub acts for the machine, which has no daemon of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_hub: bool,
     /// The limits of its groups in its configuration, by the groups' names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: BTreeMap<String, String>,

@@ -5,7 +5,7 @@
 //! machine is a member of the fleet only that long, so that it is not taken for one that is silent.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
@@ -14,13 +14,16 @@ use scheduled_events::record::EventRecord;
 use scheduled_events_core::{GateAnswer, GatePhase};
 use scheduled_events_fleet::config::Config;
 use scheduled_events_fleet::daemon::Daemon;
-use scheduled_events_fleet::engine::{self, EngineError};
+use scheduled_events_fleet::engine::{self, Aged, Engine, EngineError};
 use scheduled_events_fleet::gate::driver::Question;
-use scheduled_events_fleet::gate::{Answer, Event};
+use scheduled_events_fleet::gate::members::{Patience, Presence, presence};
+use scheduled_events_fleet::gate::store::decode;
+use scheduled_events_fleet::gate::{Answer, Event, MachineRegister};
 use scheduled_events_fleet::log;
 use scheduled_events_fleet::names::Name;
 use scheduled_events_fleet::relay::hexadecimal::hexadecimal;
 use sha2::{Digest, Sha256};
+use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -30,6 +33,9 @@ use crate::store::MachineFacts;
 
 /// How long leaving may take. The machine's next event waits for it.
 const LEAVE_TIME: Duration = Duration::from_secs(2);
+
+/// How long the registers of all machines may take.
+const LOOK_TIME: Duration = Duration::from_secs(10);
 
 /// Nobody listens here: the metadata service of the hub's machine knows nothing of others.
 const NO_METADATA: &str = "http://127.0.0.1:1";
@@ -42,6 +48,8 @@ pub(super) struct Fleet {
     journal: Rc<Journal>,
     /// The machines that take part, by their [keys](key_of).
     members: RefCell<HashMap<String, Rc<Member>>>,
+    /// To look at all machines. It is kept, since it learns the store's clock.
+    engine: OnceCell<Box<dyn Engine>>,
 }
 
 /// A machine that takes part.
@@ -58,10 +66,11 @@ impl Fleet {
     /// # Errors
     /// A sentence: the configuration is invalid, or the folder cannot be made.
     pub(super) fn open(file: &Path, folder: &Path, journal: Rc<Journal>) -> Result<Self, String> {
-        let config = Config { metadata: NO_METADATA.into(), metrics_file: None, ..Config::load(file)? };
+        let config = Config { metadata: NO_METADATA.into(), metrics_file: None, by_hub: true, ..Config::load(file)? };
         let made = std::fs::create_dir_all(folder);
         made.map_err(|error| format!("cannot create the folder {}: {error}", folder.display()))?;
-        Ok(Self { config, folder: folder.to_owned(), journal, members: RefCell::default() })
+        let (members, engine) = (RefCell::default(), OnceCell::new());
+        Ok(Self { config, folder: folder.to_owned(), journal, members, engine })
     }
 
     /// Asks for a machine.
@@ -79,6 +88,23 @@ impl Fleet {
             log::printable(&format!("gate {}: {why}", machine.name));
         }
         answer
+    }
+
+    /// The machines that have a daemon of their own, which may be silent for a while.
+    pub(super) async fn agents(&self) -> Result<HashSet<Name>, String> {
+        let engine = self.engine.get_or_try_init(|| engine::open(&self.config)).await?;
+        let listed = timeout(LOOK_TIME, engine.list_aged("machines/")).await;
+        let listed = listed.map_err(|_| "no answer")?.map_err(|why| why.to_string())?;
+        let Config { silent_after, forget_after, .. } = self.config;
+        let name = |aged: Aged| {
+            let of_key = Name::from(aged.key.trim_start_matches("machines/"));
+            // Of one that cannot be read nothing is known, but that it is there.
+            let Ok(register) = decode::<MachineRegister>(&aged.key, &aged.register.value) else { return Some(of_key) };
+            let presence = presence(&register, aged.written, engine.clock(), Patience { silent_after, forget_after });
+            let is_agent = !register.by_hub && presence != Presence::Gone;
+            is_agent.then(|| register.machine.unwrap_or(of_key))
+        };
+        Ok(listed.into_iter().filter_map(name).collect())
     }
 
     /// A machine has an event from an earlier run, and may have a place.
@@ -161,7 +187,6 @@ fn maintain(daemon: &Rc<Daemon>) -> JoinHandle<()> {
 mod tests {
     use scheduled_events::record::{HookOutcome, Record};
     use scheduled_events_core::{Change, UnixSeconds};
-    use scheduled_events_fleet::engine::Engine as _;
     use scheduled_events_fleet::engine::folder::FolderEngine;
     use tokio::time::sleep;
 
@@ -218,6 +243,7 @@ mod tests {
                         && !fleet.has_left(&machine.resource_id).await
                         && fleet.members.borrow().len() == 1
                 );
+                assert_eq!(fleet.agents().await, Ok(HashSet::new()), "it is not taken for an agent's");
                 if id == "a" {
                     // The disk is full for a while.
                     std::fs::rename(path("gate"), path("away")).expect("renamed");

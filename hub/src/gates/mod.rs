@@ -7,13 +7,14 @@
 mod fleet;
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
 use scheduled_events::record::{EventRecord, event_key};
 use scheduled_events_core::{GateAnswer, GatePhase};
+use scheduled_events_fleet::names::Name;
 use tokio::time::Instant;
 
 use crate::config::Config;
@@ -62,6 +63,17 @@ impl Gates {
             (Some(fleet), _) => fleet.ask(phase, machine, event).await,
             (None, GatePhase::Prepare) => GateAnswer::Open,
             (None, GatePhase::Approve) => self.ask_others(&machine.name, event),
+        }
+    }
+
+    /// The machines that have a daemon of the fleet; `None` without a fleet.
+    ///
+    /// # Errors
+    /// A sentence: the fleet's registers cannot be read.
+    pub async fn agents(&self) -> Option<Result<HashSet<Name>, String>> {
+        match &self.fleet {
+            Some(fleet) => Some(fleet.agents().await),
+            None => None,
         }
     }
 
