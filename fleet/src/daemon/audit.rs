@@ -19,8 +19,9 @@ const LINE_MAX: u64 = 1024 * 1024;
 /// How many rotated files there may be.
 const ROTATED_MAX: u32 = 9;
 
-/// How long after an event's end it counts as certain that no preparation for it was started: the record of one follows its end.
-const PREPARATION_RECORD_TIME: Duration = Duration::from_secs(10);
+/// How long after an event's end it counts as certain that no preparation for it was started: the record of one follows its end, as that
+/// of a recovery does.
+const RECORD_TIME: Duration = Duration::from_secs(10);
 
 /// What the audit file says about events.
 #[derive(Debug)]
@@ -56,7 +57,9 @@ struct EventHistory {
     /// The last call has come, and the preparation is about to begin.
     is_called: bool,
     over_since: Option<Instant>,
-    /// This machine was prepared for it, or a preparation was tried.
+    /// Whether a preparation for it would be known: its announcement was recorded, or the watcher was allowed to prepare.
+    is_known_from_start: bool,
+    /// This machine was prepared for it, or a preparation or a recovery was tried.
     was_prepared: bool,
     /// Since when this machine is back in service after it.
     recovered_since: Option<Instant>,
@@ -206,7 +209,10 @@ impl Audit {
                         }
                     }
                     // An id that comes back is open again.
-                    _ => event.returns_if_over(),
+                    change => {
+                        event.returns_if_over();
+                        event.is_known_from_start |= change == "scheduled";
+                    }
                 }
             }
             "prepare" => {
@@ -226,9 +232,13 @@ impl Audit {
                 event.has_returned &= !was_asked_before;
             }
             "gate" if !self.has_read_history => self.event(&record.event_id).has_returned = false,
-            "recover" if matches!(record.outcome.as_str(), "done" | "no-command") => {
-                for id in &record.event_ids {
-                    self.event(id).recovered_since = Some(now);
+            // A dry run does nothing, and a recovery from another machine's event says nothing of this one.
+            "recover" if record.outcome != "dry-run" => {
+                let is_done = matches!(record.outcome.as_str(), "done" | "no-command");
+                for id in record.event_ids.iter().filter(|_| is_done || record.mine != Some(false)) {
+                    let event = self.event(id);
+                    event.was_prepared |= !is_done;
+                    event.recovered_since = is_done.then_some(now);
                 }
             }
             "approval" if record.status.is_some_and(|status| (200..300).contains(&status)) => {
@@ -255,15 +265,18 @@ impl Audit {
         self.events.iter().filter(move |(_, event)| is_old(event)).map(|(id, _)| id.as_str())
     }
 
-    /// Since when this machine is back in service after an event that is over; `None`: it is not, as far as is known.
-    pub(super) fn in_service_since(&self, id: &str, now: Instant) -> Option<Instant> {
+    /// Since when this machine is back in service after an event that is over; `None`: it is not, as far as is known. If the record of a
+    /// preparation may be lost, the machine has so long to recover.
+    pub(super) fn in_service_since(&self, id: &str, now: Instant, return_within: Duration) -> Option<Instant> {
         let event = self.events.get(id)?;
         let over_since = event.over_since?;
         match event.recovered_since {
             Some(recovered) => Some(recovered.max(over_since)),
-            // It was never prepared for.
-            None if !event.was_prepared => Some(over_since).filter(|over| now - *over >= PREPARATION_RECORD_TIME),
-            None => None,
+            None if event.was_prepared => None,
+            None => {
+                let recovery_time = if event.is_known_from_start { Duration::ZERO } else { return_within };
+                Some(over_since).filter(|over| now - *over >= recovery_time + RECORD_TIME)
+            }
         }
     }
 
@@ -302,6 +315,7 @@ impl Audit {
     /// one by the last call, does.
     pub(super) fn expect_preparation(&mut self, id: &str) {
         let event = self.event(id);
+        event.is_known_from_start = true;
         if event.recovered_since.take().is_some() {
             event.was_prepared = false;
         }
@@ -318,6 +332,8 @@ mod tests {
     use std::io::Write;
 
     use super::*;
+
+    const RETURN_WITHIN: Duration = Duration::from_secs(15 * 60);
 
     #[test]
     fn rotated_files_are_read_once() {
@@ -385,6 +401,45 @@ mod tests {
     }
 
     #[test]
+    fn what_may_have_been_lost_counts_until_a_recovery_is_recorded() {
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let started = r#"{"record":"change","change":"started-without-notice","event_id":"e","mine":true}"#;
+        let over = r#"{"record":"change","change":"completed","event_id":"e","mine":true}"#;
+        let recovery = |outcome: &str, mine: bool| {
+            format!(r#"{{"record":"recover","event_id":"e","event_ids":["e"],"outcome":{outcome:?},"mine":{mine}}}"#)
+        };
+        let read = |lines: &[&str]| {
+            let folder = tempfile::tempdir().expect("a folder");
+            let path = folder.path().join("audit");
+            line(&path, &format!("{}\n", lines.join("\n")));
+            let mut audit = Audit::new(&path);
+            audit.read_new(start).expect("read");
+            audit
+        };
+        let audit = read(&[started, over]);
+        assert_eq!(audit.in_service_since("e", after(909), RETURN_WITHIN), None, "it may have been prepared");
+        assert_eq!(audit.in_service_since("e", after(910), RETURN_WITHIN), Some(start));
+        for outcome in ["failed", "timed-out", "stopped", "cancelled"] {
+            let failed = recovery(outcome, true);
+            for lines in [vec![started, over, &failed], vec![&failed]] {
+                let audit = read(&lines);
+                assert!(!audit.is_in_service(), "{outcome}");
+                assert_eq!(audit.in_service_since("e", after(3600), RETURN_WITHIN), None, "{outcome}");
+            }
+            let audit = read(&[started, over, &failed, &recovery("done", true)]);
+            assert!(audit.is_in_service(), "{outcome}");
+            assert_eq!(audit.in_service_since("e", start, RETURN_WITHIN), Some(start), "{outcome}");
+        }
+        assert!(read(&[&recovery("failed", false)]).is_in_service(), "another machine's");
+        assert!(read(&[&recovery("dry-run", true)]).is_in_service());
+        // This process has allowed the preparation, and would know of it.
+        let mut audit = read(&[over]);
+        audit.expect_preparation("e");
+        assert_eq!(audit.in_service_since("e", after(10), RETURN_WITHIN), Some(start));
+    }
+
+    #[test]
     fn a_preparation_that_has_begun_counts_until_a_recovery_is_recorded() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("audit");
@@ -395,11 +450,11 @@ mod tests {
         line(&path, "{\"record\":\"change\",\"change\":\"ended\",\"event_id\":\"e\"}\n");
         let mut audit = Audit::new(&path);
         audit.read_new(start).expect("read");
-        assert_eq!(audit.in_service_since("e", later), None);
+        assert_eq!(audit.in_service_since("e", later, RETURN_WITHIN), None);
         assert!(!audit.is_in_service() && audit.is_out_for("e"));
         line(&path, "{\"record\":\"recover\",\"event_id\":\"e\",\"event_ids\":[\"e\"],\"outcome\":\"done\"}\n");
         audit.read_new(later).expect("read");
-        assert_eq!(audit.in_service_since("e", later), Some(later));
+        assert_eq!(audit.in_service_since("e", later, RETURN_WITHIN), Some(later));
         assert!(audit.is_in_service() && !audit.is_out_for("e"));
     }
 
@@ -425,19 +480,21 @@ mod tests {
         audit.read_new(start).expect("read");
         assert_eq!(audit.over_since("a1"), Some(start));
         let later = start + Duration::from_secs(3600);
-        assert_eq!(audit.in_service_since("a1", later), None, "it was prepared, and has not recovered");
+        assert_eq!(audit.in_service_since("a1", later, RETURN_WITHIN), None, "it was prepared, and has not recovered");
         // The file is rotated before it was read to its end.
-        line(&path, "{\"record\":\"change\",\"change\":\"completed\",\"event_id\":\"b\"}\n");
+        for change in ["scheduled", "completed"] {
+            line(&path, &format!("{{\"record\":\"change\",\"change\":\"{change}\",\"event_id\":\"b\"}}\n"));
+        }
         std::fs::rename(&path, folder.path().join("audit.1")).expect("renamed");
         line(&path, "{\"record\":\"recover\",\"event_id\":\"A1\",\"event_ids\":[\"A1\"],\"outcome\":\"done\"}\n");
         audit.read_new(later).expect("read");
-        assert_eq!(audit.in_service_since("a1", later), Some(later));
+        assert_eq!(audit.in_service_since("a1", later, RETURN_WITHIN), Some(later));
         assert_eq!(audit.over_since("b"), Some(later));
-        assert_eq!(audit.in_service_since("b", later), None, "the record of a preparation could follow");
-        assert!(audit.in_service_since("b", later + Duration::from_secs(10)).is_some());
+        assert_eq!(audit.in_service_since("b", later, RETURN_WITHIN), None, "the record of a preparation could follow");
+        assert!(audit.in_service_since("b", later + Duration::from_secs(10), RETURN_WITHIN).is_some());
         // A process that starts later reads all files.
         let mut second = Audit::new(&path);
         second.read_new(later).expect("read");
-        assert_eq!(second.in_service_since("a1", later), Some(later));
+        assert_eq!(second.in_service_since("a1", later, RETURN_WITHIN), Some(later));
     }
 }

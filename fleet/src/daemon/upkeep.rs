@@ -193,7 +193,8 @@ impl Daemon {
     /// Whether an event is over and this machine is back in service for so long.
     fn is_back(&self, id: &str, pause: Duration) -> bool {
         let now = Instant::now();
-        self.audit.borrow().in_service_since(id, now).is_some_and(|since| now - since >= pause)
+        let since = self.audit.borrow().in_service_since(id, now, self.config.return_within);
+        since.is_some_and(|since| now - since >= pause)
     }
 
     /// Whether an event that a machine was refused does not wait for a slot any more: it is over, or this machine's watcher does not ask.

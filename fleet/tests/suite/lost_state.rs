@@ -63,3 +63,37 @@ fn a_slot_that_nobody_knows_of_is_given_back_only_if_the_machines_own_document_d
         wait_for(line, || log().contains(line).then_some(()));
     }
 }
+
+/// The machine was out of service when its audit file was lost, and its recovery fails at first: the node of a cluster is not ready yet.
+#[test]
+fn a_slot_whose_preparation_is_not_in_the_audit_file_is_kept_until_the_machine_has_recovered() {
+    let fleet = Fleet::new("[[group]]\nname = \"web\"\nmachines = [\"web_*\"]\nmax_unavailable = 1\n");
+    let engine = FolderEngine::new(&fleet.path().join("registers"));
+    let claim = json!({ "slots": ["web_1"], "by": ["web_1"], "at": 1 });
+    let group = json!({ "format": 1, "limit": 1, "claims": { "e1": claim } }).to_string();
+    block_on(engine.swap("groups/web", None, &group)).expect("written");
+    let gate = fleet.start("web_1", None);
+    let is_held =
+        || block_on(engine.read("groups/web")).expect("read").is_some_and(|group| group.value.contains("web_1"));
+    let stays = |seconds: u64, why: &str| {
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(seconds) {
+            assert!(is_held(), "{why}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    };
+    let recovery = |outcome: &str| {
+        gate.record(json!({
+            "record": "recover", "event_id": "e1", "event_ids": ["e1"], "outcome": outcome, "mine": true
+        }));
+    };
+    for change in ["started-without-notice", "completed"] {
+        gate.record(json!({ "record": "change", "change": change, "event_id": "e1", "mine": true }));
+    }
+    // Longer than the record of a preparation takes.
+    stays(12, "it may recover still");
+    recovery("failed");
+    stays(3, "its recovery has failed");
+    recovery("done");
+    wait_for("a slot that is given back", || (!is_held()).then_some(()));
+}
