@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, ErrorKind, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, ErrorKind, Seek};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -140,18 +140,15 @@ impl Audit {
         }
         loop {
             if let Some((mut reader, identity)) = self.reader.take() {
-                self.read_lines(&mut reader, now)?;
+                // Before what is left is read: nothing is written any more to a file that was rotated.
                 let is_current =
                     std::fs::metadata(&self.path).is_ok_and(|found| identity == (found.dev(), found.ino()));
+                self.read_lines(&mut reader, now)?;
                 let is_truncated = reader.get_ref().metadata()?.len() < reader.stream_position()?;
                 if is_current && !is_truncated {
                     self.reader = Some((reader, identity));
                     return Ok(());
                 }
-                if is_truncated {
-                    reader.seek(SeekFrom::Start(0))?;
-                }
-                // It was rotated. What was written to it since the last look was read above.
                 self.partial.clear();
             }
             match File::open(&self.path) {
@@ -330,6 +327,7 @@ impl Audit {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
     use super::*;
 
@@ -356,6 +354,39 @@ mod tests {
     fn line(file: &Path, text: &str) {
         let mut file = std::fs::OpenOptions::new().create(true).append(true).open(file).expect("the file");
         file.write_all(text.as_bytes()).expect("written");
+    }
+
+    /// Each file is rotated as soon as it has a record, at any moment of a look at it.
+    #[test]
+    fn no_record_is_lost_that_is_written_just_before_the_file_is_rotated() {
+        const FILES: u64 = 300;
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("audit");
+        let inode = || std::fs::metadata(&path).expect("the file").ino();
+        // Of the file that is read. One that was rotated twice between two looks would be missed.
+        let (is_read, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+        line(&path, "");
+        let mut audit = Audit::new(&path);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..FILES {
+                    while is_read.load(Ordering::SeqCst) != inode() {
+                        std::thread::yield_now();
+                    }
+                    line(&path, "{\"record\":\"x\"}\n");
+                    std::fs::rename(&path, folder.path().join("audit.old")).expect("renamed");
+                    line(&path, "");
+                }
+                is_over.store(true, Ordering::SeqCst);
+            });
+            while !is_over.load(Ordering::SeqCst) {
+                audit.read_new(Instant::now()).expect("read");
+                let inode = audit.reader.as_ref().map_or(0, |(_, (_, inode))| *inode);
+                is_read.store(inode, Ordering::SeqCst);
+            }
+        });
+        audit.read_new(Instant::now()).expect("read");
+        assert_eq!(audit.records, FILES);
     }
 
     #[test]
