@@ -30,7 +30,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::config::Config;
 use crate::engine::{Engine, EngineError, Revision};
-use crate::gate::driver::{self, Involvement, Question};
+use crate::gate::driver::{Involvement, Question};
 use crate::gate::members::{Member, Sightings};
 use crate::gate::{Answer, Event, EventRegister, MachineRegister, Part, Why};
 use crate::gate::{closed_windows, events_prefix, shares, store};
@@ -207,7 +207,7 @@ impl Daemon {
             shares(&self.config.groups, &event, members.as_deref()).into_iter().unzip();
         let closed = closed_windows(&self.config.groups, &event, Timestamp::now());
         let part = Part::new(self.machine.clone(), event, shares, self.config.take_over_after);
-        let part = Part { closed, now: driver::now(), ..part };
+        let part = Part { closed, ..part };
         let key = part.event.key();
         // The watcher records before it asks. A file that cannot be read is reported by the task that reads it.
         let _ = self.audit.borrow_mut().read_new(Instant::now());

@@ -80,7 +80,6 @@ impl Involvement {
     /// groups themselves: the zone of a machine can become known. What was confirmed for others does not count then.
     pub fn set_shares(&mut self, part: &Part) {
         self.part.closed.clone_from(&part.closed);
-        self.part.now = part.now;
         self.part.event.not_before = part.event.not_before;
         let slots = |part: &Part| part.shares.iter().map(|share| (share.group.clone(), share.slots.clone())).collect();
         let (before, now): (Vec<_>, Vec<_>) = (slots(&self.part), slots(part));

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::event::Event;
-use super::register::{EventChange, EventRegister, GroupChange, GroupRegister, Mark, Next, Stamp};
+use super::register::{EventChange, EventRegister, GroupChange, GroupRegister, Mark, Next};
 use super::window::Closed;
 use crate::names::Name;
 
@@ -50,8 +50,6 @@ pub struct Part {
     pub take_over_after: Duration,
     /// The groups whose maintenance windows are closed now.
     pub closed: BTreeMap<String, Closed>,
-    /// The time by this machine's clock. A reservation ends with the `NotBefore` of its event; nothing else is decided by it.
-    pub now: Stamp,
 }
 
 /// What this process knows about one event's registers.
@@ -143,7 +141,7 @@ impl Part {
             shares.clear();
         }
         shares.sort_by(|a, b| a.group.cmp(&b.group));
-        Self { machine, event, shares, take_over_after, closed: BTreeMap::new(), now: 0 }
+        Self { machine, event, shares, take_over_after, closed: BTreeMap::new() }
     }
 
     /// May this machine prepare? From now on it is not ready.
@@ -294,21 +292,13 @@ impl Part {
         Some(Why::NoSlot { group: share.group.clone(), held, silent, limit })
     }
 
-    /// The event for which a group is reserved, unless that does not count any more: its time has come, or who was refused is silent.
-    fn next_of<'a>(&self, progress: &'a Progress, index: usize) -> Option<&'a Next> {
-        let next = progress.group(index)?.next.as_ref()?;
-        let is_silent = progress.seen(index).is_some_and(|seen| seen.silent.contains(&next.by));
-        let is_over = next.not_before.is_some_and(|not_before| not_before <= self.now);
-        (!is_silent && !is_over).then_some(next)
-    }
-
     /// The one that is before this part's event.
     fn earlier<'a>(&self, progress: &'a Progress, index: usize) -> Option<&'a Next> {
-        self.next_of(progress, index).filter(|next| next.order() < self.as_next(index).order())
+        progress.next(index).filter(|next| next.order() < self.as_next(index).order())
     }
 
     fn is_next(&self, progress: &Progress, index: usize) -> bool {
-        self.next_of(progress, index).is_some_and(|next| next.event_id == self.event.id)
+        progress.next(index).is_some_and(|next| next.event_id == self.event.id)
     }
 
     /// This part's event as the next one.
@@ -322,12 +312,11 @@ impl Part {
     fn reservation(&self, progress: &Progress, index: usize, why: &Why) -> Option<Next> {
         let own = self.as_next(index);
         let is_refused = matches!(why, Why::NoSlot { .. });
-        let is_first = self.next_of(progress, index).is_none_or(|next| own.order() < next.order());
+        let is_first = progress.next(index).is_none_or(|next| own.order() < next.order());
         let is_new =
             |next: &Next| (&next.event_id, &next.slots, next.not_before) != (&own.event_id, &own.slots, own.not_before);
         let is_moved = self.is_next(progress, index) && progress.group(index)?.next.as_ref().is_some_and(is_new);
-        let is_over = own.not_before.is_some_and(|not_before| not_before <= self.now);
-        (is_refused && !is_over && (is_first || is_moved)).then_some(own)
+        (is_refused && (is_first || is_moved)).then_some(own)
     }
 
     /// Whether the event has the slots of this share already.
@@ -450,6 +439,14 @@ impl Progress {
     /// A group's register as it was last read.
     pub fn group(&self, index: usize) -> Option<&Arc<GroupRegister>> {
         self.groups.get(index).and_then(Option::as_ref)
+    }
+
+    /// The event for which a group is reserved, unless that does not count any more: who was refused is silent. The machine that was
+    /// refused takes the reservation back once its event has begun. No time of day counts: a machine's clock may be wrong.
+    fn next(&self, index: usize) -> Option<&Next> {
+        let next = self.group(index)?.next.as_ref()?;
+        let is_silent = self.seen(index).is_some_and(|seen| seen.silent.contains(&next.by));
+        (!is_silent).then_some(next)
     }
 
     /// What was seen of a group's machines.

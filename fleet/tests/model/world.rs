@@ -270,7 +270,6 @@ impl World {
             Action::NotBefore(event) => {
                 self.broken.l2 |= setup.last_call && self.has_late_starter(setup, event);
                 self.status[event] = Status::Forced;
-                self.unreserve(setup, |next, _| next == event_id(event));
             }
             Action::Cancel(event) => {
                 self.status[event] = Status::Over { approved: false };
@@ -279,7 +278,7 @@ impl World {
             Action::End(event) => {
                 self.status[event] = Status::Over { approved: self.status[event] == Status::Approved };
                 self.posted[event] = false;
-                // By who sees that it is over. A question that was asked before `NotBefore` may have reserved the group after it.
+                // At the latest: the machine that reserved the group takes that back some time after its watcher has asked last.
                 self.unreserve(setup, |next, _| next == event_id(event));
             }
             Action::Recover(machine, event) => {

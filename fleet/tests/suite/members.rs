@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::fixture::{block_on, wait_for};
 use crate::gate::{Asked, Fleet, Gate, event};
+use crate::groups::{not_yet, starts_in};
 
 /// A machine is silent soon, and forgotten soon after.
 const QUICK: &str = "heartbeat = \"200ms\"\nsilent_after = \"3s\"\nforget_after = \"6s\"\nreturn_within = \"1s\"";
@@ -208,32 +209,51 @@ impl WallClock {
     }
 }
 
-/// Nobody is taken for silent or is forgotten while the clock jumps, and events go on.
-fn jumps_by_a_day(gates: &[Gate; 2], clock: &WallClock) {
-    let [a, b] = gates;
+/// Nobody is taken for silent or is forgotten while the clock jumps, and events go on in the order of their `NotBefore`.
+fn jumps_by_a_day(gates: &[Gate; 3], clock: &WallClock) {
+    let [a, b, holder] = gates;
     for (round, seconds) in ["+86400", "-86400", "+0"].into_iter().enumerate() {
         clock.set(seconds);
-        wait_for_state(a, "web_2", "beating");
-        wait_for_state(b, "web_1", "beating");
+        for (gate, machine) in [(a, "web_2"), (b, "web_1"), (a, "web_3")] {
+            wait_for_state(gate, machine, "beating");
+        }
         // Longer than a machine may be silent, and forgotten.
         let begin = Instant::now();
         while begin.elapsed() < Duration::from_secs(4) {
             assert_eq!(state_of(a, "web_2").as_deref(), Some("beating"), "{seconds}");
             assert_eq!(state_of(b, "web_1").as_deref(), Some("beating"), "{seconds}");
         }
-        for (gate, machine) in [(a, "web_1"), (b, "web_2")] {
-            let id = format!("{machine}-{round}");
-            gate.wait_for_yes("prepare", &event(&id, "Reboot", &[machine]));
-            gate.prepared(&id);
-            gate.recovered(&id);
+        let ends = |gate: &Gate, id: &str| {
+            gate.prepared(id);
+            gate.recovered(id);
+        };
+        for ((first, one), (second, other)) in [((a, "web_1"), (b, "web_2")), ((b, "web_2"), (a, "web_1"))] {
+            let of = |machine: &str, hours| {
+                let id = format!("{machine}-{hours}-{round}");
+                (starts_in(event(&id, "Reboot", &[machine]), hours), id)
+            };
+            let ((held, held_id), (earlier, earlier_id), (later, later_id)) =
+                (of("web_3", if one == "web_1" { 3 } else { 4 }), of(one, 1), of(other, 2));
+            holder.wait_for_yes("prepare", &held);
+            // It is refused, and reserves the group.
+            assert_ne!(first.ask("prepare", &earlier), Asked::Yes, "{seconds}");
+            ends(holder, &held_id);
+            let reserved = format!("is reserved for an earlier event: {earlier_id}");
+            wait_for("a free place", || not_yet(second.ask("prepare", &later)).contains(&reserved).then_some(()));
+            first.wait_for_yes("prepare", &earlier);
+            ends(first, &earlier_id);
+            second.wait_for_yes("prepare", &later);
+            ends(second, &later_id);
         }
     }
 }
 
+const MACHINES: [&str; 3] = ["web_1", "web_2", "web_3"];
+
 #[test]
 fn the_clock_of_a_machine_may_jump_by_a_day() {
     let fleet = Fleet::new(&group(1));
-    let mut gates = ["web_1", "web_2"].map(|machine| fleet.start_with(machine, None, QUICK));
+    let mut gates = MACHINES.map(|machine| fleet.start_with(machine, None, QUICK));
     let clock = WallClock::new(fleet.path());
     gates[1].daemon = None;
     gates[1].start_daemon_with(|command| control_wall_clock(command, &clock.0));
@@ -248,6 +268,6 @@ fn the_clock_of_the_store_may_jump_by_a_day() {
     let clock = WallClock::new(folder.path());
     let azurite = crate::fixture::Azurite::start_with(|command| control_wall_clock(command, &clock.0));
     let fleet = Fleet::on_blob(&group(1), &azurite.url);
-    let gates = ["web_1", "web_2"].map(|machine| fleet.start_with(machine, None, QUICK));
+    let gates = MACHINES.map(|machine| fleet.start_with(machine, None, QUICK));
     jumps_by_a_day(&gates, &clock);
 }
