@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::message::differing_groups;
 use super::problems::Subject;
 use super::{CORRECTED_WITHIN, Daemon};
-use crate::engine::{Aged, EngineError, Reply, Revision};
+use crate::engine::{Aged, Clock, EngineError, Reply, Revision, StoreTime};
 use crate::gate::driver::{Members, change_group};
 use crate::gate::members::{Member, Patience, Presence, presence};
 use crate::gate::{Event, GroupChange, GroupRegister, MachineRegister, Seen, Share, shares, store};
@@ -20,6 +20,21 @@ impl Members for Daemon {
         Box::pin(async move {
             let members = self.look_at_machines().await?;
             Ok(shares(&self.config.groups, event, Some(&members)))
+        })
+    }
+
+    fn seems_silent<'a>(&'a self, machine: &'a Name) -> Reply<'a, bool> {
+        Box::pin(async move {
+            let key = super::machine_key(machine);
+            let found = self.engine.read(&key).await?;
+            let register = found.and_then(|found| store::decode::<MachineRegister>(&key, &found.value).ok());
+            // One that was forgotten, or whose register cannot be read.
+            let Some(register) = register else { return Ok(true) };
+            let shown = register.written.zip(self.engine.clock());
+            let silent_for = shown.and_then(|(written, Clock { now, steady_for })| {
+                now.since(StoreTime(written)).map(|age| age.min(steady_for))
+            });
+            Ok(silent_for.is_some_and(|time| time >= self.config.silent_after))
         })
     }
 }

@@ -40,6 +40,9 @@ pub enum Question {
 pub trait Members {
     /// What an event takes of each group, in the order of their names, and what is seen of the groups' machines now.
     fn look<'a>(&'a self, event: &'a Event) -> Reply<'a, Vec<(Share, Seen)>>;
+
+    /// Whether a machine seems to be silent, or is forgotten. One look frees nothing of it.
+    fn seems_silent<'a>(&'a self, machine: &'a Name) -> Reply<'a, bool>;
 }
 
 /// One machine's part in one event, and what this process knows about it.
@@ -164,6 +167,10 @@ impl Involvement {
                     let (shares, seen): (Vec<_>, Vec<_>) = members.look(&self.part.event).await?.into_iter().unzip();
                     self.set_shares(&Part { shares, ..self.part.clone() });
                     self.progress.saw_members(seen.into());
+                }
+                Step::LookAtReserver(machine) => {
+                    let is_silent = members.seems_silent(&machine).await?;
+                    self.progress.saw_reserver(machine, is_silent);
                 }
                 Step::ChangeEvent(change) => {
                     // This may be given up while the swap is in progress. Then it is unknown whether it was carried out.
@@ -378,6 +385,10 @@ mod tests {
     impl Members for Nobody {
         fn look<'a>(&'a self, _: &'a Event) -> Reply<'a, Vec<(Share, Seen)>> {
             Box::pin(std::future::ready(Ok(Vec::new())))
+        }
+
+        fn seems_silent<'a>(&'a self, _: &'a Name) -> Reply<'a, bool> {
+            Box::pin(std::future::ready(Ok(false)))
         }
     }
 

@@ -63,6 +63,8 @@ pub struct Progress {
     members: Option<Arc<[Seen]>>,
     /// That was during this question. What was seen before may refuse, and never admits.
     has_looked: bool,
+    /// Whether the machines that reserved the groups are silent, as this question has seen it.
+    reservers: BTreeMap<Name, bool>,
     /// This machine's mark, if this process made it.
     mark: Option<Mark>,
     /// The groups in which this process has made its claim.
@@ -78,6 +80,8 @@ pub enum Step {
     ReadGroup(usize),
     /// Look at the machines of the groups, and report what is seen to [`Progress::saw_members`].
     LookAtMembers,
+    /// Look whether this machine, which reserved a group, is silent, and report that to [`Progress::saw_reserver`].
+    LookAtReserver(Name),
     /// Change the event's register from the value that was last read, and report the result to [`Progress::wrote_event`],
     /// [`Progress::event_conflict`] or [`Progress::event_unknown`].
     ChangeEvent(EventChange),
@@ -249,11 +253,16 @@ impl Part {
                 let limit = progress.seen(index).map_or(self.shares[index].limit, |seen| seen.limit);
                 return Some(Step::ChangeGroup(index, GroupChange::Reserve { next, limit }));
             }
-            // Who holds a slot may be gone by now, and so may the machine for which the group is reserved. Those that wait after the
-            // next event watch the group alone.
-            let is_next = matches!(why, Why::NoSlot { .. }) && self.is_next(progress, index);
-            if progress.members.is_none() && (is_next || matches!(why, Why::Reserved { .. })) {
-                return Some(Step::LookAtMembers);
+            // Who holds a slot may be gone by now, and so may the machine that reserved the group. Those that wait after the next event
+            // watch the group and that machine alone.
+            match &why {
+                Why::NoSlot { .. } if progress.members.is_none() && self.is_next(progress, index) => {
+                    return Some(Step::LookAtMembers);
+                }
+                Why::Reserved { next, .. } if !progress.reservers.contains_key(&next.by) => {
+                    return Some(Step::LookAtReserver(next.by.clone()));
+                }
+                _ => {}
             }
             return Some(match progress.claimed.last() {
                 Some(&claimed) if !is_out_of_service => self.give_back(progress, claimed),
@@ -360,6 +369,11 @@ impl Progress {
         (self.members, self.has_looked) = (Some(members), true);
     }
 
+    /// A machine that reserved a group was looked at.
+    pub fn saw_reserver(&mut self, machine: Name, is_silent: bool) {
+        self.reservers.insert(machine, is_silent);
+    }
+
     /// What was seen of the machines a short time ago; `None`: nothing was.
     pub fn recall_members(&mut self, members: Option<Arc<[Seen]>>) {
         (self.members, self.has_looked) = (members, false);
@@ -416,6 +430,7 @@ impl Progress {
     pub fn forget_reads(&mut self) {
         self.event = None;
         self.groups.clear();
+        self.reservers.clear();
         self.has_looked = false;
     }
 
@@ -445,8 +460,7 @@ impl Progress {
     /// refused takes the reservation back once its event has begun. No time of day counts: a machine's clock may be wrong.
     fn next(&self, index: usize) -> Option<&Next> {
         let next = self.group(index)?.next.as_ref()?;
-        let is_silent = self.seen(index).is_some_and(|seen| seen.silent.contains(&next.by));
-        (!is_silent).then_some(next)
+        (self.reservers.get(&next.by) != Some(&true)).then_some(next)
     }
 
     /// What was seen of a group's machines.

@@ -124,7 +124,7 @@ impl Protocol {
             }
             Step::ReadEvent | Step::Answer(_) => Kind::Read,
             Step::ChangeEvent(_) | Step::ChangeGroup(..) => Kind::Change,
-            Step::ReadGroup(_) | Step::LookAtMembers => Kind::Other,
+            Step::ReadGroup(_) | Step::LookAtMembers | Step::LookAtReserver(_) => Kind::Other,
         };
         match step {
             Step::ChangeEvent(change) => self.change_event(part, &mut taken, &mut progress, change, outcome),
@@ -155,13 +155,17 @@ impl Protocol {
 
     /// A read, if the step is one.
     fn read(&self, moment: &Moment, part: &Part, progress: &mut Progress, step: &Step) {
-        match *step {
+        match step {
             Step::ReadEvent => progress.saw_event(moment.event_register.read(moment.outcome).shared()),
-            Step::ReadGroup(index) => {
+            &Step::ReadGroup(index) => {
                 let register = moment.group_registers[self.group_of(part, index)].read(moment.outcome);
                 progress.saw_group(index, self.shown(register));
             }
             Step::LookAtMembers => progress.saw_members(self.seen(part, moment.silent)),
+            Step::LookAtReserver(machine) => {
+                let is_silent = (0..self.setup.machines).any(|other| name(other) == *machine && moment.silent[other]);
+                progress.saw_reserver(machine.clone(), is_silent && self.setup.has(Rule::SilenceCounts));
+            }
             Step::ChangeEvent(_) | Step::ChangeGroup(..) | Step::Answer(_) => {}
         }
     }

@@ -235,6 +235,39 @@ fn a_large_event_is_not_overtaken_by_small_ones() {
     });
 }
 
+/// Who waits after the next event reads its event, the group, and the register of the machine that reserved it: nothing that grows with
+/// the fleet.
+#[test]
+fn an_event_that_waits_after_the_next_one_does_not_look_at_all_machines() {
+    run_fleet(&ONE.replace("max_unavailable = 1", "max_unavailable = 2"), async |fleet| {
+        let daemons: Vec<_> = ["holder", "a", "b", "waits", "other"].map(|name| fleet.start(name)).into();
+        let all: Vec<_> = daemons.iter().collect();
+        fleet.run(&all, Duration::from_secs(1)).await;
+        let [holder, a, _, waits, _] = &daemons[..] else { panic!("five machines") };
+        let of =
+            |id: &str, machines: &[&str]| Event::new(id, "Reboot", machines.iter().map(|&name| name.into()).collect());
+        assert_eq!(holder.answer(Question::Prepare, of("held", &["holder"])).await, Ok(Answer::Open));
+        let (next, later) = (of("a", &["a", "b"]), of("z", &["waits"]));
+        assert!(matches!(a.answer(Question::Prepare, next.clone()).await, Ok(Answer::Closed(Why::NoSlot { .. }))));
+        let is_reserved = async || {
+            let answer = waits.answer(Question::Prepare, later.clone()).await;
+            matches!(answer, Ok(Answer::Closed(Why::Reserved { .. })))
+        };
+        for _ in 0..10 {
+            assert!(is_reserved().await);
+            let before = fleet.store.operations();
+            assert!(is_reserved().await);
+            assert_eq!(fleet.store.operations() - before, 3, "the event, the group and who reserved it");
+            let _ = a.answer(Question::Prepare, next.clone()).await;
+            fleet.run(&all, waits.config.heartbeat / 2).await;
+        }
+        // Nothing waits for a machine that is gone.
+        fleet.run(&[holder, waits], 3 * MINUTE).await;
+        let answer = waits.answer(Question::Prepare, later.clone()).await;
+        assert!(matches!(&answer, Ok(Answer::Closed(Why::NoSlot { .. }))), "the silent ones count: {answer:?}");
+    });
+}
+
 #[test]
 fn where_the_limits_of_machines_differ_the_smallest_one_counts() {
     run_fleet(&ONE.replace("max_unavailable = 1", "max_unavailable = 2"), async |mut fleet| {
