@@ -76,11 +76,13 @@ impl Engine for KubernetesEngine {
                 None => request("create", key, self.leases.create(&parameters, &lease)).await,
                 Some(_) => request("write", key, self.leases.replace(&name, &parameters, &lease)).await,
             };
-            match written {
-                Ok(lease) => Ok(Swap::Done(revision(&lease)?)),
-                // It exists already, has another version, or was deleted.
-                Err(Refusal { code: Some(404 | 409), .. }) => Ok(Swap::Conflict),
-                Err(refusal) => Err(refusal.error),
+            match (written, expected) {
+                (Ok(lease), _) => Ok(Swap::Done(revision(&lease)?)),
+                // It exists already, or has another version; or it was deleted. If it was to be created, the namespace does not exist.
+                (Err(Refusal { code: Some(409), .. }), _) | (Err(Refusal { code: Some(404), .. }), Some(_)) => {
+                    Ok(Swap::Conflict)
+                }
+                (Err(refusal), _) => Err(refusal.error),
             }
         })
     }

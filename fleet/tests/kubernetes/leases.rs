@@ -9,10 +9,13 @@ use crate::cluster::Cluster;
 fn with_engine(check: impl AsyncFnOnce(KubernetesEngine)) {
     let cluster = Cluster::start();
     let client = cluster.agent_client();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
+    block_on(async {
         check(KubernetesEngine::new(client.await, Some(cluster.agents.clone()))).await;
     });
+}
+
+fn block_on(check: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(check);
 }
 
 fn done(swap: Swap) -> Revision {
@@ -42,5 +45,19 @@ fn the_longest_key_and_a_long_value_fit_and_what_is_too_long_is_an_error() {
         let key = format!("events/{}", "k".repeat(193));
         done(engine.swap(&key, None, &"v".repeat(200 * 1024)).await.unwrap());
         assert_eq!(engine.read(&key).await.unwrap().unwrap().value.len(), 200 * 1024);
+    });
+}
+
+/// It is no conflict: nobody else has written.
+#[test]
+fn a_namespace_that_does_not_exist_is_an_error_that_names_it() {
+    let cluster = Cluster::start();
+    let client = cluster.admin_client();
+    block_on(async {
+        let engine = KubernetesEngine::new(client.await, Some("no-such-namespace".into()));
+        assert_eq!(engine.read("machines/a").await, Ok(None));
+        let error = engine.swap("machines/a", None, "a").await.unwrap_err();
+        let expected = "cannot create the Lease of machines/a: namespaces ";
+        assert!(error.0.starts_with(expected) && error.0.contains("no-such-namespace"), "{error}");
     });
 }

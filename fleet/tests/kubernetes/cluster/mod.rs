@@ -248,7 +248,13 @@ impl Cluster {
         command
     }
 
-    /// A client with the agent's credential. It belongs to the runtime that waits for it.
+    /// A client with an administrator's credential. It belongs to the runtime that waits for it.
+    pub(crate) fn admin_client(&self) -> impl Future<Output = Client> + use<> {
+        let path = self.folder.path().join("admin");
+        async move { client(&path).await }
+    }
+
+    /// The same with the agent's credential.
     pub(crate) fn agent_client(&self) -> impl Future<Output = Client> + use<> {
         let path = self.folder.path().join("agent");
         async move { client(&path).await }

@@ -173,6 +173,11 @@ impl Store {
         check_name(&name)?;
         if let Some(namespace) = &target.namespace {
             metadata["namespace"] = json!(namespace);
+            // A server makes its own when it starts.
+            let is_own = namespace == "default" || namespace.starts_with("kube-");
+            if !is_own && !self.objects.contains_key(&("/namespaces".to_owned(), String::new(), namespace.clone())) {
+                return Err(Refusal::new(404, "NotFound", format!("namespaces \"{namespace}\" not found")));
+            }
         }
         if self.objects.contains_key(&target.key(&name)) {
             let message = format!("{} \"{name}\" already exists", target.resource);
