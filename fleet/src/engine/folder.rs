@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use super::clock::{Clock, StoreClock};
+use super::clock::{Clock, StoreClock, StoreTime};
 use super::{Aged, Engine, EngineError, Reply, Revision, Swap, VALUE_MAX, Versioned, damaged};
 use crate::temporary;
 
@@ -52,6 +52,11 @@ impl FolderEngine {
     /// Registers below this folder, which must exist.
     pub fn new(root: &Path) -> Self {
         Self { root: root.to_owned(), clock: Arc::default() }
+    }
+
+    /// The file system's time, if anything was written yet.
+    fn now(&self) -> Option<StoreTime> {
+        self.clock.now().map(|clock| clock.now)
     }
 
     /// Runs a call on a thread that may block: the file system may be a network's.
@@ -110,9 +115,9 @@ impl Engine for FolderEngine {
     }
 
     fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<(String, Versioned)>> {
-        let prefix_text = prefix.to_owned();
+        let (prefix_text, now) = (prefix.to_owned(), self.now());
         self.run("list", prefix.trim_end_matches('/'), move |_, folder| {
-            Ok(registers(folder, &prefix_text)?.into_iter().map(|aged| (aged.key, aged.register)).collect())
+            Ok(registers(folder, &prefix_text, now)?.into_iter().map(|aged| (aged.key, aged.register)).collect())
         })
     }
 
@@ -121,9 +126,9 @@ impl Engine for FolderEngine {
     }
 
     fn list_aged<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<Aged>> {
-        let (prefix_text, clock) = (prefix.to_owned(), self.clock.clone());
+        let (prefix_text, now, clock) = (prefix.to_owned(), self.now(), self.clock.clone());
         self.run("list", prefix.trim_end_matches('/'), move |root, folder| {
-            let found = registers(folder, &prefix_text)?;
+            let found = registers(folder, &prefix_text, now)?;
             let (touched, file) = temporary_file(root)?;
             let time = file.metadata().and_then(|metadata| metadata.modified());
             let _ = fs::remove_file(&touched);
@@ -257,15 +262,15 @@ fn add_version(root: &Path, folder: &Path, number: u64, value: &str, clock: &Sto
 }
 
 /// The registers below a folder, in the order of their keys.
-fn registers(folder: &Path, prefix: &str) -> io::Result<Vec<Aged>> {
+fn registers(folder: &Path, prefix: &str, now: Option<StoreTime>) -> io::Result<Vec<Aged>> {
     let mut found = Vec::new();
-    list_below(folder, prefix, &mut found)?;
+    list_below(folder, prefix, now, &mut found)?;
     found.sort_by(|a, b| a.key.cmp(&b.key));
     Ok(found)
 }
 
 /// Adds the registers below a folder to `found`. `key` is the folder's, with `/` at the end.
-fn list_below(folder: &Path, key: &str, found: &mut Vec<Aged>) -> io::Result<()> {
+fn list_below(folder: &Path, key: &str, now: Option<StoreTime>, found: &mut Vec<Aged>) -> io::Result<()> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         entries => entries?,
@@ -278,21 +283,22 @@ fn list_below(folder: &Path, key: &str, found: &mut Vec<Aged>) -> io::Result<()>
         }
         let (below, key, below_key) = (entry.path(), format!("{key}{name}"), format!("{key}{name}/"));
         match current(&below)? {
-            Some(version) if version.value.is_empty() => remove_deleted(&below, &version),
+            Some(version) if version.value.is_empty() => remove_deleted(&below, &version, now),
             Some(version) => {
                 let written = Some(version.written.into());
                 found.extend(version.into_register().map(|register| Aged { key, register, written }));
             }
             None => {}
         }
-        list_below(&below, &below_key, found)?;
+        list_below(&below, &below_key, now, found)?;
     }
     Ok(())
 }
 
-/// Removes a register that was deleted long ago. By the file system's clock, which decides nothing else.
-fn remove_deleted(folder: &Path, deleted: &Version) {
-    if SystemTime::now().duration_since(deleted.written).is_ok_and(|age| age > DELETED_KEPT) {
+/// Removes a register that was deleted long ago. `now` is the file system's time.
+fn remove_deleted(folder: &Path, deleted: &Version, now: Option<StoreTime>) {
+    let age = now.and_then(|now| now.since(deleted.written.into()));
+    if age.is_some_and(|age| age > DELETED_KEPT) {
         // Not those that somebody has added since.
         for version in numbers(folder).unwrap_or_default().into_iter().filter(|found| *found <= deleted.number) {
             let _ = fs::remove_file(version_file(folder, version));
@@ -305,6 +311,30 @@ fn remove_deleted(folder: &Path, deleted: &Version) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_register_that_was_deleted_leaves_after_a_day_by_the_clock_of_the_file_system() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let engine = FolderEngine::new(folder.path());
+        let Ok(Swap::Done(revision)) = engine.swap("groups/a", None, "a").await else { panic!("it is written") };
+        assert_eq!(engine.delete("groups/a", &revision).await, Ok(true));
+        let register = folder.path().join("groups/a");
+        let (now, hour) = (SystemTime::now(), Duration::from_secs(3600));
+        File::options()
+            .write(true)
+            .open(register.join(".2"))
+            .and_then(|file| file.set_modified(now - 25 * hour))
+            .expect("a time");
+        // The clock of this machine is a day ahead, and that of the next process is not known yet.
+        engine.clock.saw((now - 24 * hour).into());
+        for engine in [&engine, &FolderEngine::new(folder.path())] {
+            assert_eq!(engine.list("groups/").await, Ok(Vec::new()));
+            assert!(register.exists());
+        }
+        engine.clock.saw(now.into());
+        assert_eq!(engine.list("groups/").await, Ok(Vec::new()));
+        assert!(!register.exists());
+    }
 
     #[test]
     fn only_temporary_files_of_killed_writers_are_removed() {
