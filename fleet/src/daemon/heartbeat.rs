@@ -64,8 +64,9 @@ impl Daemon {
                     break;
                 }
                 Swap::Conflict => {
-                    // Another process has written between a read and a write of this one.
-                    is_alone &= attempt == 0 && !is_first;
+                    // Another process has written between a read and a write of this one. Once at the start, that can be the last
+                    // heartbeat of an earlier process.
+                    is_alone &= attempt == 0;
                     // Or the registers are those of a backup, and have slots that were given back since.
                     self.next_look.set(Some(Instant::now()));
                 }

@@ -247,6 +247,17 @@ fn another_process_of_the_same_name_is_noticed() {
     });
 }
 
+#[tokio::test]
+async fn a_heartbeat_of_an_earlier_process_that_arrives_late_is_none_of_another_machine() {
+    for (late, is_alone) in [(0, true), (1, true), (2, false)] {
+        let engine = Unreliable::default();
+        engine.late.set(late);
+        let daemon = Daemon::new(Config::parse(CONFIG).expect("a configuration"), "a".into(), None, Box::new(engine));
+        daemon.beat_once().await.expect("an answer");
+        assert_eq!(daemon.problems.of(Subject::MachineName).is_none(), is_alone, "{late}");
+    }
+}
+
 #[test]
 fn an_event_of_other_machines_has_no_answer() {
     run(async |daemon| {
@@ -359,6 +370,8 @@ struct Unreliable {
     registers: Rc<MemoryEngine>,
     down: Rc<RefCell<Vec<&'static str>>>,
     hangs: Rc<Cell<bool>>,
+    /// So many heartbeats of an earlier process arrive just before the next writes.
+    late: Rc<Cell<u64>>,
 }
 
 impl Unreliable {
@@ -376,7 +389,15 @@ impl Engine for Unreliable {
     }
 
     fn swap<'a>(&'a self, key: &'a str, expected: Option<&'a Revision>, value: &'a str) -> EngineReply<'a, Swap> {
-        self.call(key, Box::pin(async move { self.registers.swap(key, expected, value).await }))
+        let swap = async move {
+            if let Some(left) = self.late.get().checked_sub(1) {
+                self.late.set(left);
+                let found = self.registers.read(key).await?.map(|found| found.revision);
+                self.registers.swap(key, found.as_ref(), &machine_register("a", "1")).await?;
+            }
+            self.registers.swap(key, expected, value).await
+        };
+        self.call(key, Box::pin(swap))
     }
 
     fn delete<'a>(&'a self, key: &'a str, expected: &'a Revision) -> EngineReply<'a, bool> {
