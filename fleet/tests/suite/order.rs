@@ -1,19 +1,35 @@
 //! Which event comes next, and for which event a mark is: real daemons on a shared folder.
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::fixture::wait_for;
-use crate::gate::{Asked, Fleet, event};
+use crate::gate::{Asked, Fleet, Gate, event};
 use crate::groups::{not_yet, starts_in};
 
 const QUICK: &str = "heartbeat = \"200ms\"\nsilent_after = \"3s\"";
+
+/// Starts so many daemons, and waits for their first heartbeats: nobody waits for a machine that seems to be gone.
+fn start(fleet: &Fleet, names: &[String]) -> Vec<Gate> {
+    let gates: Vec<_> = names.iter().map(|name| fleet.start_with(name, None, QUICK)).collect();
+    wait_for("the first heartbeats", || {
+        (gates[0].status(&["--json"]).matches("\"beating\"").count() == names.len()).then_some(())
+    });
+    gates
+}
+
+fn names(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("web_{number}")).collect()
+}
 
 /// An event of five machines among single ones, where two may be out of service.
 #[test]
 fn a_large_event_has_its_turn_among_small_ones() {
     let fleet = Fleet::new("[[group]]\nname = \"web\"\nmachines = [\"web_*\"]\nmax_unavailable = 2\n");
-    let names: Vec<_> = (0..8).map(|number| format!("web_{number}")).collect();
-    let mut gates: Vec<_> = names.iter().map(|name| fleet.start_with(name, None, QUICK)).collect();
+    let names = names(8);
+    let mut gates = start(&fleet, &names);
     let of = |id: &str, numbers: &[usize], hours: i64| {
         let machines: Vec<_> = numbers.iter().map(|&number| names[number].as_str()).collect();
         starts_in(event(id, "Reboot", &machines), hours)
@@ -23,7 +39,7 @@ fn a_large_event_has_its_turn_among_small_ones() {
         gates[number].wait_for_yes("prepare", &of(&names[number], &[number], 3));
     }
     assert!(not_yet(gates[2].ask("prepare", &large)).starts_with("2 of the group web are out of service"));
-    let ends = |gate: &crate::gate::Gate, id: &str| {
+    let ends = |gate: &Gate, id: &str| {
         gate.prepared(id);
         gate.recovered(id);
     };
@@ -58,11 +74,72 @@ fn a_large_event_has_its_turn_among_small_ones() {
     gates[3].wait_for_yes("prepare", &after);
 }
 
+/// Ends the stream when it is dropped, also by a test that fails.
+struct EndOfStream<'a>(&'a AtomicBool);
+
+impl Drop for EndOfStream<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// A machine has an event after the other, until the stream is over.
+fn have_events(gate: &Gate, name: &str, is_over: &AtomicBool, granted: &AtomicUsize) {
+    while !is_over.load(Ordering::SeqCst) {
+        let id = format!("{name}-{}", granted.load(Ordering::SeqCst));
+        let single = starts_in(event(&id, "Reboot", &[name]), 3);
+        while gate.ask("prepare", &single) != Asked::Yes {
+            if is_over.load(Ordering::SeqCst) {
+                return;
+            }
+        }
+        gate.prepared(&id);
+        std::thread::sleep(Duration::from_millis(500));
+        gate.recovered(&id);
+        granted.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// An event of five machines, where two may be out of service, while three others have an event after the other: there is always
+/// one that could take a free place.
+#[test]
+fn a_large_event_has_its_turn_in_a_stream_of_single_ones() {
+    let fleet = Fleet::new("[[group]]\nname = \"web\"\nmachines = [\"web_*\"]\nmax_unavailable = 2\n");
+    let names = names(8);
+    let gates = start(&fleet, &names);
+    let affected: Vec<_> = names[3..].iter().map(String::as_str).collect();
+    let large = starts_in(event("large", "Reboot", &affected), 2);
+    let (is_over, granted) = (AtomicBool::new(false), [0; 3].map(AtomicUsize::new));
+    let wait_for_singles = || {
+        let before = granted.each_ref().map(|count| count.load(Ordering::SeqCst));
+        wait_for("single events", || {
+            let more = granted.iter().zip(before).all(|(count, before)| count.load(Ordering::SeqCst) >= before + 2);
+            more.then_some(())
+        });
+    };
+    std::thread::scope(|scope| {
+        let _end = EndOfStream(&is_over);
+        for ((gate, name), granted) in gates.iter().zip(&names).zip(&granted) {
+            let is_over = &is_over;
+            scope.spawn(move || have_events(gate, name, is_over, granted));
+        }
+        wait_for_singles();
+        for gate in &gates[3..] {
+            gate.wait_for_yes("prepare", &large);
+        }
+        for gate in &gates[3..] {
+            gate.prepared("large");
+            gate.recovered("large");
+        }
+        wait_for_singles();
+    });
+}
+
 /// While a large event waits for its places, an earlier one goes first, and a later one does not.
 #[test]
 fn events_are_taken_in_the_order_of_not_before() {
     let fleet = Fleet::new("[[group]]\nname = \"web\"\nmachines = [\"web_*\"]\nmax_unavailable = 3\n");
-    let gates: Vec<_> = (0..6).map(|number| fleet.start_with(&format!("web_{number}"), None, QUICK)).collect();
+    let gates = start(&fleet, &names(6));
     let of = |id: &str, machines: &[&str], hours: i64| starts_in(event(id, "Reboot", machines), hours);
     let (first, large) = (of("first", &["web_0"], 2), of("large", &["web_1", "web_2", "web_3"], 2));
     let (later, earlier) = (of("later", &["web_4"], 3), of("earlier", &["web_5"], 1));

@@ -80,9 +80,12 @@ impl Machine {
         let mut command = Command::new(watcher_command());
         command.args(["watch", "--endpoint", url, "--vm-name", self.name, "--interval", "200ms", "--gate", gate]);
         command.arg("--policy").arg(root.join("policy.toml")).arg("--audit").arg(self.folder.join("audit"));
-        // A recovery waits as long as the test holds it, and fails if the test wants it to.
+        // A recovery waits as long as the test holds it, and fails as often as the test wants it to.
         let [hold, fail] = ["hold", "fail"].map(|name| self.folder.join(name).display().to_string());
-        let recover = format!("sh -c 'while [ -e \"{hold}\" ]; do sleep 0.05; done; ! rm \"{fail}\" 2>/dev/null'");
+        let recover = format!(
+            "sh -c 'while [ -e \"{hold}\" ]; do sleep 0.05; done; left=$(cat \"{fail}\" 2>/dev/null || echo 0); \
+             [ $left -eq 0 ] || {{ echo $((left - 1)) > \"{fail}\"; exit 1; }}'"
+        );
         command.args(["--recover", &recover]);
         command
     }
