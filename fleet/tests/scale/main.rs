@@ -4,8 +4,9 @@
 //! faults; steps that are due at the same time can follow each other in another order.
 //!
 //! `random`: numbers. `world`: what is true, and the invariants. `engine` and `service`: what the machines talk to. `machine`: a
-//! machine. `fleet`: all together. `page`: the table and the picture of `docs/performance.md`.
+//! machine. `fleet`: all together. `crowd`: many daemons without sessions. `page`: the table and the picture of `docs/performance.md`.
 
+mod crowd;
 mod engine;
 mod fleet;
 mod machine;
@@ -70,6 +71,65 @@ fn few_changes_of_a_common_register_are_refused() {
     let outcome = measure(300, 1, false);
     assert!(outcome.on_events.conflicts <= 2 * 300, "{outcome:?}");
     assert!(outcome.on_groups.conflicts <= 2 * 300, "{outcome:?}");
+}
+
+/// An idle machine costs the same, however many there are.
+#[test]
+fn ten_thousand_idle_machines_cost_no_more_each_than_ten() {
+    let largest = crowd::most_machines().min(10_000);
+    let time = Duration::from_secs(90);
+    let costs = [10, 100, 1000, largest].map(|machines| {
+        let count = crowd::idle(machines, time);
+        println!("{machines} idle machines for {} s: {count:?}", time.as_secs());
+        assert_eq!((count.reads, count.lists), (0, 0), "{machines} machines");
+        (machines as u64, count)
+    });
+    let (few, least) = costs[0];
+    for (machines, count) in costs {
+        for (what, many, few) in
+            [("requests", count.operations() * few, least.operations()), ("bytes", count.bytes * few, least.bytes)]
+        {
+            // Within 10 %.
+            let few = few * machines;
+            assert!(many.abs_diff(few) * 10 <= few, "{machines} machines: {what}: {many} instead of {few}");
+        }
+    }
+}
+
+/// So many events of one machine each, all at once in one group, of which ten machines may be out of service.
+fn measure_queue(machines: usize) -> crowd::Queue {
+    let started = Instant::now();
+    let queue = crowd::queue(machines, 10);
+    assert!(queue.violations.is_empty(), "{machines} machines: {:#?}", queue.violations);
+    let (operations, bytes) = (queue.operations(), queue.bytes());
+    println!(
+        "{machines} events at once: the last one is over after {:.0} s; {} questions, {operations} operations, {} of them refused, {bytes} \
+         bytes; one went {} places later than by its NotBefore ({:.1} s)",
+        queue.duration.as_secs_f64(),
+        queue.questions,
+        queue.on_groups.conflicts,
+        queue.overtaken,
+        started.elapsed().as_secs_f64()
+    );
+    queue
+}
+
+/// What a question of a machine that waits costs does not grow with the number of machines.
+#[test]
+fn many_events_at_once_cost_each_a_constant_number_of_operations_for_each_question() {
+    let (small, large) = (measure_queue(50), measure_queue(200));
+    for queue in [&small, &large] {
+        assert!(queue.operations() <= 4 * queue.questions, "{queue:?}");
+    }
+    let (few, many) = (small.bytes() * large.questions, large.bytes() * small.questions);
+    // Who is next looks at all machines with each heartbeat: one of those that wait, however many they are.
+    assert!(many <= 2 * few, "bytes for each question: {small:?} {large:?}");
+}
+
+#[test]
+#[ignore = "it prints a figure of docs/performance.md: make performance-fleet"]
+fn performance_of_a_thousand_events_at_once() {
+    measure_queue(1000);
 }
 
 #[test]
