@@ -5,10 +5,12 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
 
+use scheduled_events::record::event_key;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, sleep};
 
 use crate::azure::arm::{Arm, ArmError, Detail, Refusal};
+use crate::store::Store;
 
 /// How long the first approval of a resource waits for others.
 const GATHER: Duration = Duration::from_millis(20);
@@ -22,16 +24,22 @@ const REQUESTS_AT_ONCE: usize = 16;
 /// A service that asks for a pause gets it, but no longer than this, as from a session: events start without an approval otherwise.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
-/// Approvals that were not sent yet: by resource, each id with those that wait for its answer. Machines of one event may approve it
-/// together.
-type Due = HashMap<String, Vec<(String, Vec<Answer>)>>;
+/// An event whose approval was not sent yet.
+struct Due {
+    event_id: String,
+    key: String,
+    /// Who waits for the answer: machines of one event may approve it together.
+    waiting: Vec<Answer>,
+}
 
 type Answer = oneshot::Sender<Result<(), ArmError>>;
 
 /// Sends approvals.
 pub struct Approvals {
     arm: Arm,
-    due: RefCell<Due>,
+    store: Rc<Store>,
+    /// By resource.
+    due: RefCell<HashMap<String, Vec<Due>>>,
     requests: Semaphore,
     /// The service's last request for a pause, and when that ends.
     paused: RefCell<Option<(Instant, ArmError)>>,
@@ -40,36 +48,53 @@ pub struct Approvals {
 }
 
 impl Approvals {
-    /// Sends approvals to this service.
-    pub fn new(arm: Arm) -> Rc<Self> {
+    /// Sends approvals to this service, as long as it is this hub's turn.
+    pub fn new(arm: Arm, store: Rc<Store>) -> Rc<Self> {
         let (due, requests) = (RefCell::default(), Semaphore::new(REQUESTS_AT_ONCE));
-        Rc::new(Self { arm, due, requests, paused: RefCell::default(), sent: Cell::default() })
+        Rc::new(Self { arm, store, due, requests, paused: RefCell::default(), sent: Cell::default() })
     }
 
-    /// Approves an event of a resource.
+    /// Approves an event of a resource, from now on: [`Self::withdraw`] finds it before the answer is awaited.
     ///
     /// # Errors
     /// Why it may not be approved. A request without an answer may have arrived.
-    pub async fn approve(self: &Rc<Self>, resource_id: &str, event_id: &str) -> Result<(), ArmError> {
+    pub fn approve(
+        self: &Rc<Self>,
+        resource_id: &str,
+        event_id: &str,
+    ) -> impl Future<Output = Result<(), ArmError>> + use<> {
         let (sender, answer) = oneshot::channel();
-        let key = resource_id.to_ascii_lowercase();
+        let resource_id = resource_id.to_ascii_lowercase();
         let is_first = {
             let mut due = self.due.borrow_mut();
-            let list = due.entry(key.clone()).or_default();
-            let is_first = list.is_empty();
-            match list.iter_mut().find(|(id, _)| id.eq_ignore_ascii_case(event_id)) {
-                Some((_, waiting)) => waiting.push(sender),
-                None => list.push((event_id.to_owned(), vec![sender])),
+            let list = due.entry(resource_id.clone()).or_default();
+            let (is_first, key) = (list.is_empty(), event_key(event_id));
+            match list.iter_mut().find(|due| due.key == key) {
+                Some(due) => due.waiting.push(sender),
+                None => list.push(Due { event_id: event_id.to_owned(), key, waiting: vec![sender] }),
             }
             is_first
         };
         if is_first {
-            tokio::task::spawn_local(self.clone().send(key));
+            tokio::task::spawn_local(self.clone().send(resource_id));
         }
-        answer.await.unwrap_or_else(|_| Err(ArmError::NotSent("the request was given up".into())))
+        async { answer.await.unwrap_or_else(|_| Err(not_sent("what was decided before no longer counts"))) }
+    }
+
+    /// Does not send what is due of the event with this key: it has changed.
+    pub fn withdraw(&self, key: &str) {
+        self.due.borrow_mut().values_mut().for_each(|list| list.retain(|due| due.key != key));
+    }
+
+    /// Does not send anything that is due: this hub stops, and sees no changes any more.
+    pub fn withdraw_all(&self) {
+        self.due.borrow_mut().clear();
     }
 
     async fn acknowledge(&self, resource_id: &str, ids: &[&str]) -> Result<(), ArmError> {
+        if !self.store.has_turn() {
+            return Err(not_sent("another hub may have taken over"));
+        }
         self.sent.set(self.sent.get() + 1);
         let result = self.arm.acknowledge(resource_id, ids).await;
         if let Err(error) = &result
@@ -89,22 +114,36 @@ impl Approvals {
         Some(error.clone().with_pause(left))
     }
 
-    /// Sends what is due of a resource.
+    /// What one request sends of a resource.
+    fn take(&self, resource_id: &str) -> Vec<Due> {
+        let mut due = self.due.borrow_mut();
+        let Some(list) = due.get_mut(resource_id) else { return Vec::new() };
+        let batch = list.drain(..list.len().min(LIST_MAX)).collect();
+        if list.is_empty() {
+            due.remove(resource_id);
+        }
+        batch
+    }
+
+    /// Sends what is due of a resource. Between the last look at it and the request lies no pause: events change.
     async fn send(self: Rc<Self>, resource_id: String) {
         sleep(GATHER).await;
         // The semaphore is never closed.
         let _permit = self.requests.acquire().await;
-        let mut due = self.due.borrow_mut().remove(&resource_id).unwrap_or_default();
-        while !due.is_empty() {
-            let batch: Vec<_> = due.drain(..due.len().min(LIST_MAX)).collect();
-            let ids: Vec<&str> = batch.iter().map(|(id, _)| id.as_str()).collect();
-            let result = match self.refused_for_now() {
-                Some(error) => Err(error),
-                None => self.acknowledge(&resource_id, &ids).await,
+        loop {
+            let access = self.arm.access().await;
+            let batch = self.take(&resource_id);
+            if batch.is_empty() {
+                return;
+            }
+            let ids: Vec<&str> = batch.iter().map(|due| due.event_id.as_str()).collect();
+            let result = match (access, self.refused_for_now()) {
+                (Err(error), _) | (Ok(()), Some(error)) => Err(error),
+                (Ok(()), None) => self.acknowledge(&resource_id, &ids).await,
             };
             // Some may have been approved: those that are not named.
             let in_part = result.as_ref().err().and_then(ArmError::refusal).filter(|refusal| refusal.is_in_part(&ids));
-            for (id, waiting) in batch {
+            for Due { event_id: id, waiting, .. } in batch {
                 let result = match in_part {
                     Some(refusal) => {
                         let detail = refusal.details.iter().find(|detail| detail.target.eq_ignore_ascii_case(&id));
@@ -127,6 +166,10 @@ impl Approvals {
     }
 }
 
+fn not_sent(why: &str) -> ArmError {
+    ArmError::NotSent(why.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::{BufRead as _, BufReader, Write as _};
@@ -137,6 +180,7 @@ mod tests {
     use super::*;
     use crate::azure::identity::Identity;
     use crate::config::{Cloud, Identity as IdentityConfig, IdentityKind};
+    use crate::store::tests::alone;
 
     const SET: &str = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/web/providers/Microsoft.Compute\
                        /virtualMachineScaleSets/front";
@@ -157,7 +201,9 @@ mod tests {
         let identity = IdentityConfig { kind: IdentityKind::Emulator, client_id: None };
         let identity = Identity::new(&identity, Cloud::Public).expect("an identity");
         let arm = Arm::new(server.url().parse().expect("an address"), identity).expect("a client");
-        let done = scheduled_events_fleet::cli::block_on(work(Approvals::new(arm)));
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Rc::new(alone(folder.path()));
+        let done = scheduled_events_fleet::cli::block_on(work(Approvals::new(arm, store)));
         let done = done.unwrap_or_else(|failure| panic!("{}", failure.message));
         let paths = paths.lock().expect("no panic").clone();
         (done, paths)
@@ -195,5 +241,21 @@ mod tests {
             "{pauses:?}"
         );
         assert!(pauses[2].1 > Duration::from_secs(1), "{pauses:?}");
+    }
+
+    #[test]
+    fn what_was_withdrawn_while_it_waited_is_not_sent() {
+        let (done, paths) = with_service("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", async |approvals| {
+            let other = ID.replace("c7061bac", "c7061bad");
+            let (withdrawn, kept) = (approvals.approve(SET, &ID.to_uppercase()), approvals.approve(SET, &other));
+            approvals.withdraw(ID);
+            let done = (withdrawn.await.is_err(), kept.await);
+            let last = approvals.approve(SET, ID);
+            approvals.withdraw_all();
+            assert!(last.await.is_err());
+            done
+        });
+        assert_eq!(done, (true, Ok(())));
+        assert!(paths.len() == 1 && paths[0].contains("/scheduledevents/c7061bad"), "{paths:?}");
     }
 }

@@ -203,6 +203,9 @@ impl Dispatch {
                 let time = self.shared.clock.time_of_day().seconds();
                 self.shared.journal.set_aside(&why, notice.message.as_bytes(), time);
             }
+            if arrival == Arrival::Changed {
+                self.shared.approvals.withdraw(&notice.key);
+            }
             let others = self.orders.borrow_mut().no_longer_named(&mut notice);
             let notice = Rc::new(notice);
             let others = others.iter().filter_map(|key| self.shared.machine(key));
@@ -414,10 +417,11 @@ mod tests {
             let identity = Identity::new(&config.identity, config.cloud).expect("an identity");
             let arm = Arm::new(config.management_url().expect("an address"), identity).expect("a client");
             let journal = Rc::new(Journal::open(&config.audit).expect("an audit file"));
+            let store = Rc::new(slow(folder.path(), Duration::from_millis(200)));
             let shared = Rc::new(Shared {
                 policy: Policy::observe(),
-                store: slow(folder.path(), Duration::from_millis(200)),
-                approvals: Approvals::new(arm),
+                approvals: Approvals::new(arm, store.clone()),
+                store,
                 pool: Pool::new(1),
                 reserve: Pool::new(1),
                 recoveries: Pool::new(1),

@@ -47,7 +47,7 @@ pub async fn run(config: Config) -> Result<(), String> {
     let arm = Arm::new(config.management_url()?, identity.clone())?;
     let queue = config.queue.as_ref().map(|queue| Queue::new(queue, &identity)).transpose()?.map(Rc::new);
     let journal = Rc::new(Journal::open(&config.audit)?);
-    let store = Store::open(&config).await?;
+    let store = Rc::new(Store::open(&config).await?);
     let (stop, mut stopped) = mpsc::channel(1);
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
@@ -78,7 +78,7 @@ pub async fn run(config: Config) -> Result<(), String> {
         pool: Pool::new(config.hooks.at_once),
         reserve: Pool::new(config.hooks.at_once),
         recoveries: Pool::new(config.hooks.at_once),
-        approvals: Approvals::new(arm.clone()),
+        approvals: Approvals::new(arm.clone(), store.clone()),
         gates: Gates::new(&config, &journal)?,
         metrics: Metrics::default(),
         clock: Clock::start(),
@@ -111,6 +111,7 @@ pub async fn run(config: Config) -> Result<(), String> {
         () = &mut is_asked_to_stop => Ok(()),
     };
     notify_stopping();
+    shared.approvals.withdraw_all();
     let machines: Vec<_> = shared.machines.borrow().values().cloned().collect();
     for machine in &machines {
         let _ = machine.send(Message::Stop);

@@ -25,7 +25,7 @@ pub struct Shared {
     /// The policy that it names.
     pub policy: Policy,
     /// Where states are kept.
-    pub store: Store,
+    pub store: Rc<Store>,
     /// The audit file.
     pub journal: Rc<Journal>,
     /// Where approvals are sent.

@@ -3,8 +3,11 @@
 //! Without a store of their own these are in a folder of this machine, and a lock allows one hub. With a store that several hubs
 //! share, one of them works and the others are on standby: the one that works writes the register `hub/holder` again and again, and
 //! another one takes over once that was silent for long enough by its own clock. Each register names its writer. Before a hub acts on
-//! a machine it writes the machine's register, which is refused once another hub has written it: so a hub that was only thought to be
-//! dead stops before it does anything else.
+//! a machine it writes the machine's register, which is refused once another hub has written it, and before it runs a command or sends an
+//! approval it looks whether its turn may be over: a hub that was only thought to be dead begins nothing. What it has begun is not undone:
+//! a command runs until this process ends it, and a request that Azure has not answered may still arrive, some [`REQUEST_TIME`] later.
+//!
+//! [`REQUEST_TIME`]: crate::azure::transport::REQUEST_TIME
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -446,6 +449,11 @@ pub(crate) mod tests {
     /// A store whose engine answers so late to what it is asked to write or delete.
     pub(crate) fn slow(folder: &std::path::Path, time: Duration) -> Store {
         Store { engine: Box::new(Slow(FolderEngine::new(folder), time, Duration::ZERO)), ..open(folder) }
+    }
+
+    /// A store that no other hub shares.
+    pub(crate) fn alone(folder: &std::path::Path) -> Store {
+        Store { take_over_after: None, ..open(folder) }
     }
 
     fn open(folder: &std::path::Path) -> Store {

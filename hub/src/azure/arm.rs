@@ -149,12 +149,24 @@ impl Arm {
         }
     }
 
+    fn base(&self) -> &str {
+        self.management.as_str().trim_end_matches('/')
+    }
+
+    /// Gets the token that the next request needs, so that it waits for none.
+    ///
+    /// # Errors
+    /// There is none.
+    pub async fn access(&self) -> Result<(), ArmError> {
+        self.identity.token(self.base()).await.map(drop).map_err(ArmError::NotSent)
+    }
+
     /// Sends a request and returns the body of its response. `path` begins with `/` and has its query.
     ///
     /// # Errors
     /// There was no response, or it is not a success.
     pub async fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Vec<u8>, ArmError> {
-        let base = self.management.as_str().trim_end_matches('/');
+        let base = self.base();
         let token = self.identity.token(base).await.map_err(ArmError::NotSent)?;
         let place = base.split("://").last().unwrap_or_default();
         let failed = |why: String| ArmError::NotSent(format!("{place} does not answer: {why}"));

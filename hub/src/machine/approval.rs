@@ -1,7 +1,7 @@
 //! The approval of a machine's events: those that are due at a time are sent, and answered, together.
 
 use scheduled_events::record::{Record, event_key};
-use scheduled_events_core::{Cause, RequestOutcome, Response, UnixMillis};
+use scheduled_events_core::{Arrival, Cause, RequestOutcome, Response, UnixMillis};
 use scheduled_events_fleet::log;
 
 use super::Machine;
@@ -10,27 +10,38 @@ use crate::message::Message;
 use crate::store::StoreError;
 
 impl Machine {
-    /// Sends the approval in progress.
-    pub(super) fn post(&self) {
+    /// Sends the approval in progress, unless what came while it was written down speaks against it.
+    pub(super) async fn post(&mut self) -> Result<(), StoreError> {
+        let mut is_outdated = false;
+        while let Ok(message) = self.inbox.try_recv() {
+            if let Message::Notice { notice, arrival: Arrival::Changed, .. } = &message {
+                is_outdated |= self.posted.iter().any(|id| event_key(id) == notice.key);
+            }
+            self.on_message(message).await?;
+        }
+        if !is_outdated && !self.is_stopping && self.session.awaits_answer() {
+            self.send();
+            return Ok(());
+        }
+        let why = ArmError::NotSent("what was decided before no longer counts".into());
+        let results = self.posted.iter().map(|id| (Err(why.clone()), id.clone())).collect();
+        let now = self.set_time();
+        self.on_approval(results, now).await
+    }
+
+    /// Sends the approval in progress. Nothing comes between what calls this and the first look at what is withdrawn.
+    fn send(&self) {
         let due = self.posted.iter().filter(|id| !self.approved.contains(&event_key(id)));
-        let resource = |id: &String| {
+        let answers = due.map(|id| {
             let known = self.events.get(&event_key(id));
-            (known.map(|known| known.resource_id.clone()).unwrap_or_default(), id.clone())
-        };
-        let due: Vec<_> = due.map(resource).collect();
-        let (approvals, sender) = (self.shared.approvals.clone(), self.sender.clone());
+            let resource_id = known.map(|known| known.resource_id.as_str()).unwrap_or_default();
+            (self.shared.approvals.approve(resource_id, id), id.clone())
+        });
+        let (answers, sender): (Vec<_>, _) = (answers.collect(), self.sender.clone());
         tokio::task::spawn_local(async move {
-            let waits: Vec<_> = due
-                .into_iter()
-                .map(|(resource_id, id)| {
-                    let approvals = approvals.clone();
-                    tokio::task::spawn_local(async move { (approvals.approve(&resource_id, &id).await, id) })
-                })
-                .collect();
             let mut results = Vec::new();
-            for wait in waits {
-                let given_up = |error| (Err(ArmError::NotSent(format!("{error}"))), String::new());
-                results.push(wait.await.unwrap_or_else(given_up));
+            for (answer, id) in answers {
+                results.push((answer.await, id));
             }
             let _ = sender.send(Message::Approved(results));
         });

@@ -294,7 +294,7 @@ impl Machine {
                     self.posted = self.session.posted().map(ToString::to_string).collect();
                     self.save().await?;
                     let _ = self.shared.journal.sync().await;
-                    self.post();
+                    self.post().await?;
                 }
             }
         }

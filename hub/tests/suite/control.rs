@@ -4,10 +4,12 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use scheduled_events_test_support::{Connection, TestServer, wait};
 use serde_json::{Value, json};
+
+use crate::fixture::{event_id, resource, row};
 
 /// A control plane.
 pub(crate) struct Control {
@@ -30,6 +32,8 @@ pub(crate) struct World {
     pub(crate) requested: Vec<Instant>,
     /// The status with which all approvals are refused.
     pub(crate) approvals_refused: Option<u16>,
+    /// Whether approvals that arrive get no answer yet.
+    pub(crate) approvals_held: bool,
     /// The status with which all queries are refused, and how many were.
     pub(crate) queries_refused: Option<u16>,
     pub(crate) refused_queries: usize,
@@ -50,6 +54,25 @@ impl Control {
 
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut World) -> T) -> T {
         work(&mut self.world.lock().expect("no panic"))
+    }
+
+    /// How many approvals have arrived whose request names this.
+    pub(crate) fn approvals_of(&self, text: &str) -> usize {
+        let names = |(path, body): &&(String, Value)| path.contains(text) || body.to_string().contains(text);
+        self.with(|world| world.approvals.iter().filter(names).count())
+    }
+
+    /// Holds as many approvals as a hub sends at a time, so that the next one waits in the hub. Their rows are added.
+    pub(crate) fn hold_approvals(&self) {
+        let rows = (100..116).map(|number| {
+            let name = format!("held{number}");
+            row(&resource("virtualMachines", &name), &event_id(number), "Scheduled", &[&name])
+        });
+        self.with(|world| {
+            world.rows.extend(rows);
+            world.approvals_held = true;
+        });
+        wait::until("sixteen approvals", || (self.approvals_of("held") == 16).then_some(()));
     }
 
     /// Waits for the first query, so that a refusal that comes next is the one of an approval.
@@ -81,6 +104,9 @@ fn serve(connection: &Connection, world: &Mutex<World>) -> Option<()> {
     reader.read_exact(&mut body).ok()?;
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
     let (status, header, answer) = answer(&mut world.lock().expect("no panic"), &path, body, has_token);
+    while path.contains("/acknowledge") && world.lock().expect("no panic").approvals_held {
+        std::thread::sleep(Duration::from_millis(20));
+    }
     let answer = answer.to_string();
     let head = format!(
         "HTTP/1.1 {status} x\r\nContent-Type: application/json\r\n{header}Content-Length: {}\r\n\r\n",

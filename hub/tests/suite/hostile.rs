@@ -230,3 +230,27 @@ fn a_queue_that_disappears_is_read_again() {
     queue.send(&message(&resource("virtualMachines", "db"), &event_id(1), "Scheduled", &["db"]));
     hub.await_record("the approval", approval(200));
 }
+
+/// Decided is not sent: what comes in between counts.
+#[test]
+fn an_approval_that_waits_is_not_sent_once_its_event_is_another_one() {
+    let control = Control::start();
+    let mut hub = Hub::new(&control.url(), None, "reconcile = \"1s\"");
+    let (set, id) = (resource("virtualMachineScaleSets", "front"), event_id(1));
+    hub.prepare_with("test $SCHEDULED_EVENTS_MACHINE = front_1 && exec sleep 1000\nexit 0\n");
+    hub.start();
+    control.hold_approvals();
+    control.with(|world| world.rows.push(row(&set, &id, "Scheduled", &["front_0"])));
+    let of_front = |record: &Value, outcome: &str| {
+        record["record"] == "prepare" && record["outcome"] == outcome && record["event_id"] == id.as_str()
+    };
+    hub.await_record("the first machine", |record| of_front(record, "ready"));
+    std::thread::sleep(Duration::from_millis(500));
+    control.with(|world| *world.rows.last_mut().expect("a row") = row(&set, &id, "Scheduled", &["front_0", "front_1"]));
+    hub.await_record("the second machine", |record| {
+        of_front(record, "begun") && record["resource_id"].as_str().is_some_and(|id| id.ends_with('1'))
+    });
+    control.with(|world| world.approvals_held = false);
+    std::thread::sleep(Duration::from_secs(4));
+    assert_eq!(control.approvals_of(&id), 0, "the second machine is not ready");
+}

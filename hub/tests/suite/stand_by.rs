@@ -8,7 +8,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::control::Control;
-use crate::fixture::{Hub, TestQueue, event_id, message, resource};
+use crate::fixture::{Hub, TestQueue, event_id, message, resource, row};
 
 /// Two hubs that share a store and everything around it.
 struct Pair {
@@ -103,11 +103,35 @@ fn the_second_hub_takes_over_at_each_step() {
     wait::until("the end of all messages", || (pair.queue.length() == 0).then_some(()));
 }
 
+/// An approval of it waits, and its event becomes another one meanwhile.
 #[test]
 fn a_hub_that_was_replaced_stops_before_it_acts() {
     let mut pair = Pair::new();
+    for hub in &pair.hubs {
+        let config = hub.read("hub.toml").replace("[hooks]", "reconcile = \"1s\"\n[hooks]");
+        fs::write(hub.path("hub.toml"), config).expect("written");
+    }
+    // A stop waits for a command that does not end.
+    let hook = "#!/bin/sh\ncase $SCHEDULED_EVENTS_MACHINE in\nslow) trap '' TERM; sleep 5 ;;\nfront_1) exec sleep 1000 ;;\nesac\n";
+    fs::write(pair.shared.path().join("hook"), hook).expect("written");
+    let (set, id, slow) = (resource("virtualMachineScaleSets", "front"), event_id(1), event_id(2));
     pair.hubs[0].start();
     wait::until("the first hub", || pair.hubs[0].read("log").contains("this hub works").then_some(()));
+    pair.control.hold_approvals();
+    pair.control.with(|world| {
+        world.rows.push(row(&resource("virtualMachines", "slow"), &slow, "Scheduled", &["slow"]));
+        world.rows.push(row(&set, &id, "Scheduled", &["front_0"]));
+    });
+    let prepare = |id: &str, outcome: &str, machine: &str| {
+        let (id, outcome, machine) = (id.to_owned(), outcome.to_owned(), machine.to_owned());
+        move |record: &Value| {
+            let is_of = record["resource_id"].as_str().is_some_and(|resource| resource.ends_with(&machine));
+            record["record"] == "prepare" && record["outcome"] == outcome && record["event_id"] == id && is_of
+        }
+    };
+    pair.hubs[0].await_record("the first machine", prepare(&id, "ready", "/0"));
+    pair.hubs[0].await_record("the command", prepare(&slow, "begun", "/slow"));
+    std::thread::sleep(std::time::Duration::from_millis(500));
     pair.hubs[1].start();
     wait::until("the second hub", || pair.hubs[1].read("log").contains("standing by").then_some(()));
     // It hangs, as a machine that is frozen does, and then goes on.
@@ -117,7 +141,11 @@ fn a_hub_that_was_replaced_stops_before_it_acts() {
         assert!(status.success());
     };
     signal("-STOP");
+    let changed = row(&set, &id, "Scheduled", &["front_0", "front_1"]);
+    pair.control.with(|world| *world.rows.last_mut().expect("a row") = changed);
     wait::until("the take-over", || pair.hubs[1].read("log").contains("this hub works").then_some(()));
+    pair.hubs[1].await_record("the second machine", prepare(&id, "begun", "/1"));
+    pair.control.with(|world| world.approvals_held = false);
     signal("-CONT");
     wait::until("its end", || {
         let ended = pair.hubs[0].process.as_mut().expect("it runs").0.try_wait().expect("its state");
@@ -125,6 +153,7 @@ fn a_hub_that_was_replaced_stops_before_it_acts() {
     });
     let log = pair.hubs[0].read("log");
     assert!(log.contains("error: another hub has taken over") || log.contains("another hub may take over"), "{log}");
+    assert_eq!(pair.control.approvals_of(&id), 0, "the second machine is not ready");
 }
 
 /// A register is a pipe, so that reading it hangs as a network's file system can.
