@@ -255,7 +255,7 @@ impl Dispatch {
                     StoreError::Taken => format!("another hub has written the state of {id}: it has taken over"),
                     StoreError::Engine(why) => format!("the state of {id} cannot be kept: {why}"),
                 };
-                let _ = dispatch.stop.send(why).await;
+                let _ = dispatch.stop.try_send(why);
                 machine.wait_for_end().await;
             }
         });

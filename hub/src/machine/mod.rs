@@ -192,6 +192,9 @@ impl Machine {
 
     /// Does nothing any more, and ends with the process: what could not be kept must not count as kept, whose messages would be deleted.
     pub async fn wait_for_end(mut self) {
+        if self.is_stopping {
+            self.inbox.close();
+        }
         let mut unkept = Vec::new();
         while let Some(message) = self.inbox.recv().await {
             if matches!(message, Message::Stop) {
