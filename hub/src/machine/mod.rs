@@ -143,7 +143,7 @@ impl Machine {
         }
     }
 
-    /// Does what there is to do until the machine is in service and has no open event.
+    /// Does what there is to do until the machine is in service and has no open event. When the hub stops, this ends with the process.
     ///
     /// # Errors
     /// Another hub has taken over.
@@ -179,7 +179,7 @@ impl Machine {
                 }
             }
             if self.is_stopping && self.commands.is_empty() {
-                return Ok(());
+                self.wait_for_end().await;
             }
             let wait = Duration::from_millis(until.millis_since(self.shared.clock.now()));
             let wait = if is_kept { wait } else { wait.min(RETRY) };
@@ -191,7 +191,7 @@ impl Machine {
     }
 
     /// Does nothing any more, and ends with the process: what could not be kept must not count as kept, whose messages would be deleted.
-    pub async fn wait_for_end(mut self) {
+    pub async fn wait_for_end(&mut self) {
         if self.is_stopping {
             self.inbox.close();
         }

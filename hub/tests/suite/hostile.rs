@@ -254,3 +254,27 @@ fn an_approval_that_waits_is_not_sent_once_its_event_is_another_one() {
     std::thread::sleep(Duration::from_secs(4));
     assert_eq!(control.approvals_of(&id), 0, "the second machine is not ready");
 }
+
+/// A command that does not end at once keeps the hub from ending.
+#[test]
+fn a_hub_that_stops_deletes_no_message_that_it_could_not_keep() {
+    let (control, queue) = (Control::start(), TestQueue::start());
+    let mut hub = Hub::new(&control.url(), Some(&queue), "");
+    hub.prepare_with("test $SCHEDULED_EVENTS_MACHINE = slow && { trap '' TERM; sleep 5; }\nexit 0\n");
+    hub.start();
+    let send = |name: &str, number| {
+        queue.send(&message(&resource("virtualMachines", name), &event_id(number), "Scheduled", &[name]));
+    };
+    send("slow", 1);
+    hub.await_record("its command", |record| record["record"] == "prepare" && record["outcome"] == "begun");
+    wait::until("the end of its message", || (queue.length() == 0).then_some(()));
+    // As on a disk that is full, nothing can be written.
+    fs::rename(hub.path("state/hub"), hub.path("away")).expect("renamed");
+    fs::write(hub.path("state/hub"), "").expect("written");
+    send("db", 2);
+    hub.await_record("the approval", approval(200));
+    let process = &mut hub.process.as_mut().expect("it runs").0;
+    let status = wait::output(std::process::Command::new("kill").args(["-TERM", &process.id().to_string()])).status;
+    assert!(status.success() && wait::ended(process).success());
+    assert_eq!(queue.length(), 1, "{}", hub.read("log"));
+}
