@@ -10,6 +10,7 @@
 //! [`REQUEST_TIME`]: crate::azure::transport::REQUEST_TIME
 
 use std::cell::{Cell, RefCell};
+use std::path::Path;
 use std::time::Duration;
 
 use scheduled_events::files::lock::FileLock;
@@ -161,9 +162,14 @@ impl Store {
         if ended > 0 {
             log::line(&format!("ended {ended} commands that an earlier process left running; they are run again"));
         }
+        let engine = match &config.store {
+            // The lock is held.
+            None => Box::new(FolderEngine::of_one_process(folder)),
+            Some(file) => open_store(file).await?,
+        };
         let take_over_after = config.store.as_ref().map(|_| config.take_over_after);
         Ok(Self {
-            engine: engine_of(config).await?,
+            engine,
             writer: format!("{:016x}-{}", scheduled_events::watch::seed(), std::process::id()),
             requests: Semaphore::new(REQUESTS_AT_ONCE),
             holder: RefCell::default(),
@@ -406,7 +412,11 @@ async fn in_time<T>(time: Duration, reply: impl Future<Output = Result<T, Engine
 /// A sentence: the engine does not answer, or its configuration is invalid.
 pub async fn look(config: &Config) -> Result<(Vec<Saved>, Vec<String>), String> {
     let (mut machines, mut problems) = (Vec::new(), Vec::new());
-    for (key, register) in engine_of(config).await?.list(MACHINES).await.map_err(|why| why.to_string())? {
+    let engine = match &config.store {
+        None => Box::new(FolderEngine::new(&config.state)),
+        Some(file) => open_store(file).await?,
+    };
+    for (key, register) in engine.list(MACHINES).await.map_err(|why| why.to_string())? {
         match store::decode(&key, &register.value) {
             Ok(saved) => machines.push(saved),
             Err(why) => problems.push(why.to_string()),
@@ -415,12 +425,9 @@ pub async fn look(config: &Config) -> Result<(Vec<Saved>, Vec<String>), String> 
     Ok((machines, problems))
 }
 
-/// The engine of a configuration: a folder of this machine, or the store.
-async fn engine_of(config: &Config) -> Result<Box<dyn Engine>, String> {
-    match &config.store {
-        None => Ok(Box::new(FolderEngine::new(&config.state))),
-        Some(file) => engine::open(&FleetConfig::load(file)?).await,
-    }
+/// The engine of a store that hubs share.
+async fn open_store(file: &Path) -> Result<Box<dyn Engine>, String> {
+    engine::open(&FleetConfig::load(file)?).await
 }
 
 /// Leaves out the longest messages until a register can hold the rest. After a restart, Resource Graph says again what the event is.
@@ -447,16 +454,16 @@ pub(crate) mod tests {
     use super::*;
 
     /// A store whose engine answers so late to what it is asked to write or delete.
-    pub(crate) fn slow(folder: &std::path::Path, time: Duration) -> Store {
+    pub(crate) fn slow(folder: &Path, time: Duration) -> Store {
         Store { engine: Box::new(Slow(FolderEngine::new(folder), time, Duration::ZERO)), ..open(folder) }
     }
 
     /// A store that no other hub shares.
-    pub(crate) fn alone(folder: &std::path::Path) -> Store {
+    pub(crate) fn alone(folder: &Path) -> Store {
         Store { take_over_after: None, ..open(folder) }
     }
 
-    fn open(folder: &std::path::Path) -> Store {
+    fn open(folder: &Path) -> Store {
         let lock = FileLock::acquire_at(&folder.join("lock"), &folder.join("lock"), "lock");
         Store {
             engine: Box::new(FolderEngine::new(folder)),

@@ -3,7 +3,8 @@
 //! A register is a folder of its own with one file per version: `.1`, `.2`, and so on, which are no parts of keys. The highest number is the current version.
 //! A writer puts the new version into a temporary file and gives it the next number with `link(2)`, which the file system
 //! carries out in one step or refuses if the number is taken, also over NFS. So of several writers that replace one version,
-//! exactly one succeeds. A version is never changed. The last versions are kept, so that a late writer finds its number taken.
+//! exactly one succeeds. A version is never changed. The last versions are kept, so that a late writer finds its number taken. Where
+//! there is only one process, they are not: what it has given up and began anew cannot become current, as its number is a lower one.
 //!
 //! Limits: it is as available as the file system, and a mount that hangs is an engine that does not answer. NFS must be version 4,
 //! or 3 mounted with `lookupcache=none`: with cached directories a reader can see an old version for some seconds, which delays
@@ -44,6 +45,7 @@ const HEADER: &[u8] = b"scheduled-events register\n";
 #[derive(Clone, Debug)]
 pub struct FolderEngine {
     root: PathBuf,
+    is_shared: bool,
     /// The clock of the file system: the time of a file that was just written.
     clock: Arc<StoreClock>,
 }
@@ -51,7 +53,13 @@ pub struct FolderEngine {
 impl FolderEngine {
     /// Registers below this folder, which must exist.
     pub fn new(root: &Path) -> Self {
-        Self { root: root.to_owned(), clock: Arc::default() }
+        Self { root: root.to_owned(), is_shared: true, clock: Arc::default() }
+    }
+
+    /// The same for registers that no other process writes, as a lock ensures: no version is kept but the current one, and nothing of a
+    /// register that was deleted. Others may read them.
+    pub fn of_one_process(root: &Path) -> Self {
+        Self { is_shared: false, ..Self::new(root) }
     }
 
     /// The file system's time, if anything was written yet.
@@ -91,6 +99,7 @@ impl Engine for FolderEngine {
 
     fn swap<'a>(&'a self, key: &'a str, expected: Option<&'a Revision>, value: &'a str) -> Reply<'a, Swap> {
         let (expected, value, clock) = (expected.cloned(), value.to_owned(), self.clock.clone());
+        let kept = if self.is_shared { VERSIONS_KEPT } else { 1 };
         self.run("write", key, move |root, folder| {
             DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
             let found = current(folder)?;
@@ -98,19 +107,22 @@ impl Engine for FolderEngine {
             if found.and_then(Version::into_register).map(|register| register.revision) != expected {
                 return Ok(Swap::Conflict);
             }
-            add_version(root, folder, number + 1, &value, &clock)
+            add_version(root, folder, number + 1, &value, kept, &clock)
         })
     }
 
     fn delete<'a>(&'a self, key: &'a str, expected: &'a Revision) -> Reply<'a, bool> {
-        let (expected, clock) = (expected.clone(), self.clock.clone());
+        let (expected, is_shared, clock) = (expected.clone(), self.is_shared, self.clock.clone());
         self.run("delete", key, move |root, folder| {
             let Some(version) = current(folder)? else { return Ok(false) };
             let number = version.number;
             if version.into_register().map(|register| register.revision) != Some(expected) {
                 return Ok(false);
             }
-            Ok(add_version(root, folder, number + 1, "", &clock)? != Swap::Conflict)
+            if !is_shared {
+                return remove_versions(folder, number).map(|()| true);
+            }
+            Ok(add_version(root, folder, number + 1, "", VERSIONS_KEPT, &clock)? != Swap::Conflict)
         })
     }
 
@@ -229,8 +241,15 @@ fn temporary_file(root: &Path) -> io::Result<(PathBuf, File)> {
     Ok((temporary, file))
 }
 
-/// Adds a version with this number, if there is none.
-fn add_version(root: &Path, folder: &Path, number: u64, value: &str, clock: &StoreClock) -> io::Result<Swap> {
+/// Adds a version with this number, if there is none, and removes old ones: so many are kept.
+fn add_version(
+    root: &Path,
+    folder: &Path,
+    number: u64,
+    value: &str,
+    kept: u64,
+    clock: &StoreClock,
+) -> io::Result<Swap> {
     let (temporary, mut file) = temporary_file(root)?;
     let result = (|| {
         file.write_all(HEADER)?;
@@ -249,10 +268,10 @@ fn add_version(root: &Path, folder: &Path, number: u64, value: &str, clock: &Sto
         File::open(folder)?.sync_all()?;
         let numbers = numbers(folder)?;
         let newest = numbers.iter().copied().max().unwrap_or(number);
-        if newest >= number + VERSIONS_KEPT {
+        if newest >= number + kept {
             return Err(io::Error::other("other machines wrote too often meanwhile to see what became of this write"));
         }
-        for old in numbers.into_iter().filter(|old| old + VERSIONS_KEPT <= number) {
+        for old in numbers.into_iter().filter(|old| old + kept <= number) {
             let _ = fs::remove_file(version_file(folder, old));
         }
         Ok(Swap::Done(Revision(number.to_string())))
@@ -299,13 +318,25 @@ fn list_below(folder: &Path, key: &str, now: Option<StoreTime>, found: &mut Vec<
 fn remove_deleted(folder: &Path, deleted: &Version, now: Option<StoreTime>) {
     let age = now.and_then(|now| now.since(deleted.written.into()));
     if age.is_some_and(|age| age > DELETED_KEPT) {
-        // Not those that somebody has added since.
-        for version in numbers(folder).unwrap_or_default().into_iter().filter(|found| *found <= deleted.number) {
-            let _ = fs::remove_file(version_file(folder, version));
-        }
-        // It stays while there are registers below it.
-        let _ = fs::remove_dir(folder);
+        let _ = remove_versions(folder, deleted.number);
     }
+}
+
+/// Removes a register with all versions up to this one, and not those that somebody has added since.
+fn remove_versions(folder: &Path, last: u64) -> io::Result<()> {
+    let mut versions = numbers(folder)?;
+    // The current one goes last, so that no older one becomes current.
+    versions.sort_unstable();
+    for version in versions.into_iter().filter(|found| *found <= last) {
+        // Another machine may do the same.
+        match fs::remove_file(version_file(folder, version)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    // It stays while there are registers below it.
+    let _ = fs::remove_dir(folder);
+    Ok(())
 }
 
 #[cfg(test)]
@@ -360,5 +391,30 @@ mod tests {
         drop(writer);
         remove_temporary(folder.path(), now);
         assert_eq!(exist(), [false, false, true, true, true]);
+    }
+
+    #[test]
+    fn what_one_process_writes_leaves_nothing_that_nobody_needs() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let engine = FolderEngine::of_one_process(folder.path());
+        let files = || fs::read_dir(folder.path().join("hub/a")).map_or(0, Iterator::count);
+        let done = crate::cli::block_on(async {
+            let mut revision = None;
+            for value in ["1", "2", "3"] {
+                let written = engine.swap("hub/a", revision.as_ref(), value).await.expect("an answer");
+                let Swap::Done(new) = written else { panic!("{written:?}") };
+                assert_eq!(files(), 1);
+                assert_eq!(engine.swap("hub/a", revision.replace(new).as_ref(), "x").await, Ok(Swap::Conflict));
+            }
+            let revision = revision.expect("a revision");
+            // As after a crash, there is an older version.
+            fs::write(folder.path().join("hub/a/.1"), "old").expect("written");
+            assert_eq!(engine.delete("hub/a", &Revision("1".into())).await, Ok(false));
+            assert_eq!(engine.delete("hub/a", &revision).await, Ok(true));
+            assert_eq!(engine.read("hub/a").await, Ok(None));
+            assert!(!folder.path().join("hub/a").exists());
+            assert!(matches!(engine.swap("hub/a", None, "4").await, Ok(Swap::Done(_))));
+        });
+        done.unwrap_or_else(|failure| panic!("{}", failure.message));
     }
 }

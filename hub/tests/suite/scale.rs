@@ -1,5 +1,9 @@
 //! Ten thousand open events in one process. It takes a minute in a debug build, so it runs by name.
 
+use std::fs::{self, DirEntry};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
 use scheduled_events_test_support::wait;
 use serde_json::Value;
 
@@ -40,11 +44,16 @@ fn ten_thousand_events_are_approved_in_lists_and_forgotten() {
     }
     let requests = metric("approval_requests_total").expect("a metric");
     let process = hub.process.as_ref().expect("it runs").0.id();
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("its status");
+    let status = fs::read_to_string(format!("/proc/{process}/status")).expect("its status");
     let peak = |line: &str| line.split_whitespace().nth(1)?.parse::<u64>().ok();
     let peak = status.lines().find(|line| line.starts_with("VmHWM:")).and_then(peak).expect("a size");
-    println!("{all} events: {requests} requests to approve, at most {} KiB a machine", peak / all);
+    let state = || folder_kib(&hub.path("state")) / all;
+    let (peak, state_then) = (peak / all, state());
+    println!(
+        "{all} events: {requests} requests to approve, {peak} KiB of memory and {state_then} KiB of state a machine"
+    );
     assert_eq!(approvals, all);
+    assert!(peak <= 64 && state_then <= 16, "more than a machine may take");
     assert!(requests <= all / 5, "{requests} requests for {all} events");
     control.with(|world| world.rows = rows("Completed"));
     let mut machines = all + 1;
@@ -53,4 +62,12 @@ fn ten_thousand_events_are_approved_in_lists_and_forgotten() {
     }
     let records = hub.records().into_iter().filter(|record| record["change"] == "completed").count();
     assert_eq!(records as u64, all);
+    assert_eq!(state(), 0, "what is kept of machines is removed");
+}
+
+/// What the files and folders below a folder take on the disk.
+fn folder_kib(folder: &Path) -> u64 {
+    let size = |entry: &DirEntry| entry.metadata().map_or(0, |metadata| metadata.blocks() / 2);
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| size(&entry) + folder_kib(&entry.path())).sum()
 }
