@@ -1,9 +1,11 @@
 //! Who the hub is at Azure: tokens from a managed identity, a workload identity, or the login of the Azure CLI.
 //!
-//! Tokens are kept in memory until shortly before they expire, and appear in no message.
+//! Tokens are kept in memory until they expire, and appear in no message. Shortly before, the next one is requested beside: whoever needs
+//! a token while there is a valid one does not wait.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,7 +17,6 @@ use azure_identity::{
     AzureCliCredential, ClientAssertionCredentialOptions, ManagedIdentityCredential, ManagedIdentityCredentialOptions,
     UserAssignedId, WorkloadIdentityCredential, WorkloadIdentityCredentialOptions,
 };
-use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use super::transport;
@@ -32,14 +33,30 @@ const LEFT_MIN: Duration = Duration::from_secs(300);
 pub struct Identity(Arc<Tokens>);
 
 struct Tokens {
-    kind: IdentityKind,
-    credential: Option<Arc<dyn TokenCredential>>,
-    kept: Mutex<HashMap<String, AccessToken>>,
+    source: Source,
+    scopes: Mutex<HashMap<String, Arc<Scope>>>,
+}
+
+/// The token for a scope.
+#[derive(Default)]
+struct Scope {
+    kept: Mutex<Option<AccessToken>>,
+    /// Locked by whoever requests the next one: one request for all that wait for the same token.
+    request: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// Where tokens come from.
+#[derive(Clone)]
+struct Source {
+    config: IdentityConfig,
+    options: ClientOptions,
+    /// The tenant and the file of a workload identity, if they are not in the environment.
+    workload: Option<(String, PathBuf)>,
 }
 
 impl std::fmt::Debug for Identity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Identity").field("kind", &self.0.kind).finish_non_exhaustive()
+        f.debug_struct("Identity").field("kind", &self.kind()).finish_non_exhaustive()
     }
 }
 
@@ -49,7 +66,7 @@ impl Identity {
     /// # Errors
     /// A sentence: what the identity needs from the environment is not there.
     pub fn new(config: &IdentityConfig, cloud: Cloud) -> Result<Self, String> {
-        Self::with(config, cloud, transport::options()?, WorkloadIdentityCredentialOptions::default())
+        Self::with(config, cloud, transport::options()?, None)
     }
 
     /// The same with a client for HTTP, and with what a workload identity does not take from the environment.
@@ -57,35 +74,22 @@ impl Identity {
         config: &IdentityConfig,
         cloud: Cloud,
         mut options: ClientOptions,
-        workload: WorkloadIdentityCredentialOptions,
+        workload: Option<(String, PathBuf)>,
     ) -> Result<Self, String> {
-        let kind = config.kind;
         options.cloud = Some(Arc::new(match cloud {
             Cloud::Public => CloudConfiguration::AzurePublic,
             Cloud::UsGovernment => CloudConfiguration::AzureGovernment,
             Cloud::China => CloudConfiguration::AzureChina,
         }));
-        let client_id = config.client_id.clone();
-        let problem =
-            |error: azure_core::Error| format!("cannot use the {}: {}", words(kind), transport::reason(&error));
-        let credential: Option<Arc<dyn TokenCredential>> = match kind {
-            IdentityKind::Managed => {
-                let user_assigned_id = client_id.map(UserAssignedId::ClientId);
-                let options = ManagedIdentityCredentialOptions { user_assigned_id, client_options: options };
-                Some(ManagedIdentityCredential::new(Some(options)).map_err(problem)?)
-            }
-            IdentityKind::Workload => {
-                let options = WorkloadIdentityCredentialOptions {
-                    credential_options: ClientAssertionCredentialOptions { client_options: options },
-                    client_id,
-                    ..workload
-                };
-                Some(WorkloadIdentityCredential::new(Some(options)).map_err(problem)?)
-            }
-            IdentityKind::Az => Some(AzureCliCredential::new(None).map_err(problem)?),
-            IdentityKind::Emulator => None,
-        };
-        Ok(Self(Arc::new(Tokens { kind, credential, kept: Mutex::default() })))
+        let source = Source { config: config.clone(), options, workload };
+        source
+            .credential()
+            .map_err(|error| format!("cannot use the {}: {}", words(config.kind), transport::reason(&error)))?;
+        Ok(Self(Arc::new(Tokens { source, scopes: Mutex::default() })))
+    }
+
+    fn kind(&self) -> IdentityKind {
+        self.0.source.config.kind
     }
 
     /// A token for this audience, such as `https://management.azure.com`.
@@ -93,56 +97,110 @@ impl Identity {
     /// # Errors
     /// A sentence with what to do.
     pub async fn token(&self, audience: &str) -> Result<Secret, String> {
-        let scope = format!("{}/.default", audience.trim_end_matches('/'));
-        let token = self.0.get_token(&[&scope], None).await.map_err(|error| {
-            let advice = match self.0.kind {
+        let token = self.get_token(&[&scope_of(audience)], None).await.map_err(|error| {
+            let advice = match self.kind() {
                 IdentityKind::Managed => "does this machine have a managed identity? See `az vm identity assign`",
                 IdentityKind::Workload => "does the pod have the label azure.workload.identity/use?",
                 IdentityKind::Az => "log in with `az login`",
                 IdentityKind::Emulator => "",
             };
-            format!("the {} gives no token for {audience}: {}; {advice}", words(self.0.kind), transport::reason(&error))
+            format!("the {} gives no token for {audience}: {}; {advice}", words(self.kind()), transport::reason(&error))
         })?;
         Ok(token.token)
     }
 
     /// The same for Azure's own crates; `None` if there is nobody to ask.
     pub fn credential(&self) -> Option<Arc<dyn TokenCredential>> {
-        self.0.credential.is_some().then(|| self.0.clone() as Arc<dyn TokenCredential>)
+        (self.kind() != IdentityKind::Emulator).then(|| Arc::new(self.clone()) as Arc<dyn TokenCredential>)
     }
 }
 
-impl std::fmt::Debug for Tokens {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tokens").finish_non_exhaustive()
-    }
+fn scope_of(audience: &str) -> String {
+    format!("{}/.default", audience.trim_end_matches('/'))
 }
 
 #[async_trait]
-impl TokenCredential for Tokens {
+impl TokenCredential for Identity {
     async fn get_token(
         &self,
         scopes: &[&str],
-        options: Option<TokenRequestOptions<'_>>,
+        _options: Option<TokenRequestOptions<'_>>,
     ) -> azure_core::Result<AccessToken> {
-        let Some(credential) = &self.credential else {
-            // What an emulator on this machine gets, which nobody else accepts.
-            let expires_on = OffsetDateTime::now_utc() + Duration::from_secs(3600);
-            return Ok(AccessToken { token: Secret::new("emulator"), expires_on });
-        };
-        // One request for all that wait for the same token.
-        let mut kept = self.kept.lock().await;
         let key = scopes.join(" ");
-        if let Some(token) = kept.get(&key).filter(|token| token.expires_on > OffsetDateTime::now_utc() + LEFT_MIN) {
-            return Ok(token.clone());
+        let scope = lock(&self.0.scopes).entry(key.clone()).or_default().clone();
+        let Some(token) = scope.valid() else {
+            let _this_one = scope.request.lock().await;
+            return match scope.valid() {
+                Some(token) => Ok(token),
+                None => self.0.source.request(&key, &scope).await,
+            };
+        };
+        if token.expires_on <= OffsetDateTime::now_utc() + LEFT_MIN
+            && let Ok(this_one) = scope.request.clone().try_lock_owned()
+        {
+            let source = self.0.source.clone();
+            tokio::spawn(async move {
+                // Its failure is told once there is no valid token.
+                let _ = source.request(&key, &scope).await;
+                drop(this_one);
+            });
         }
-        let token = timeout(TOKEN_TIME, credential.get_token(scopes, options)).await.unwrap_or_else(|_| {
-            let why = format!("no token within {} s", TOKEN_TIME.as_secs());
-            Err(azure_core::Error::with_message(azure_core::error::ErrorKind::Credential, why))
-        })?;
-        kept.insert(key, token.clone());
         Ok(token)
     }
+}
+
+impl Scope {
+    fn valid(&self) -> Option<AccessToken> {
+        lock(&self.kept).clone().filter(|token| token.expires_on > OffsetDateTime::now_utc())
+    }
+}
+
+impl Source {
+    /// A credential of Azure's crate; `None` if there is nobody to ask. It keeps tokens itself, and has all scopes wait while it requests
+    /// one, so that each serves one request.
+    fn credential(&self) -> azure_core::Result<Option<Arc<dyn TokenCredential>>> {
+        let (options, client_id) = (self.options.clone(), self.config.client_id.clone());
+        Ok(Some(match self.config.kind {
+            IdentityKind::Managed => {
+                let user_assigned_id = client_id.map(UserAssignedId::ClientId);
+                let options = ManagedIdentityCredentialOptions { user_assigned_id, client_options: options };
+                ManagedIdentityCredential::new(Some(options))?
+            }
+            IdentityKind::Workload => {
+                let (tenant_id, token_file_path) = self.workload.clone().unzip();
+                let credential_options = ClientAssertionCredentialOptions { client_options: options };
+                WorkloadIdentityCredential::new(Some(WorkloadIdentityCredentialOptions {
+                    credential_options,
+                    client_id,
+                    tenant_id,
+                    token_file_path,
+                }))?
+            }
+            IdentityKind::Az => AzureCliCredential::new(None)?,
+            IdentityKind::Emulator => return Ok(None),
+        }))
+    }
+
+    /// Requests a token, and keeps it.
+    async fn request(&self, key: &str, scope: &Scope) -> azure_core::Result<AccessToken> {
+        let token = match self.credential()? {
+            Some(credential) => {
+                let scopes = [key];
+                timeout(TOKEN_TIME, credential.get_token(&scopes, None)).await.unwrap_or_else(|_| {
+                    let why = format!("no token within {} s", TOKEN_TIME.as_secs());
+                    Err(azure_core::Error::with_message(azure_core::error::ErrorKind::Credential, why))
+                })?
+            }
+            // What an emulator on this machine gets, which nobody else accepts.
+            None => AccessToken::new(Secret::new("emulator"), OffsetDateTime::now_utc() + Duration::from_secs(3600)),
+        };
+        lock(&scope.kept).replace(token.clone());
+        Ok(token)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 const fn words(kind: IdentityKind) -> &'static str {
@@ -156,7 +214,7 @@ const fn words(kind: IdentityKind) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
     use azure_core::http::headers::Headers;
     use azure_core::http::{AsyncRawResponse, HttpClient, Request, RetryOptions, StatusCode, Transport};
@@ -164,16 +222,51 @@ mod tests {
     use super::*;
 
     /// Imitates Microsoft Entra ID and the metadata service: it keeps each request, and returns a token.
-    #[derive(Debug, Default)]
-    struct Issuer(Mutex<Vec<(String, String)>>);
+    #[derive(Debug)]
+    struct Issuer {
+        requests: Mutex<Vec<(String, String)>>,
+        /// How many seconds its tokens are valid.
+        valid: AtomicI64,
+        /// Whether it answers to no request for Resource Manager.
+        hangs: AtomicBool,
+    }
+
+    impl Issuer {
+        fn new() -> Arc<Self> {
+            Arc::new(Self { requests: Mutex::default(), valid: AtomicI64::new(86400), hangs: AtomicBool::default() })
+        }
+
+        fn count(&self) -> usize {
+            lock(&self.requests).len()
+        }
+
+        /// A managed identity that gets its tokens here.
+        fn identity(self: &Arc<Self>) -> Identity {
+            let config = IdentityConfig { kind: IdentityKind::Managed, client_id: Some("the-client".into()) };
+            Identity::with(&config, Cloud::Public, self.options(), None).expect("an identity")
+        }
+
+        fn options(self: &Arc<Self>) -> ClientOptions {
+            let (transport, retry) = (Some(Transport::new(self.clone())), RetryOptions::none());
+            ClientOptions { transport, retry, ..ClientOptions::default() }
+        }
+    }
 
     #[async_trait]
     impl HttpClient for Issuer {
         async fn execute_request(&self, request: &Request) -> azure_core::Result<AsyncRawResponse> {
             let body: azure_core::Bytes = request.body().into();
             let body = String::from_utf8(body.to_vec()).expect("text");
-            self.0.lock().expect("the requests").push((request.url().to_string(), body));
-            let token = r#"{"access_token":"a-token","expires_in":86400,"expires_on":"4102444800","resource":"r","token_type":"Bearer"}"#;
+            let url = request.url().to_string();
+            if self.hangs.load(Ordering::Relaxed) && url.contains("management") {
+                std::future::pending::<()>().await;
+            }
+            lock(&self.requests).push((url, body));
+            let (valid, number) = (self.valid.load(Ordering::Relaxed), self.count());
+            let expires_on = OffsetDateTime::now_utc().unix_timestamp() + valid;
+            let token = format!(
+                r#"{{"access_token":"token-{number}","expires_in":{valid},"expires_on":"{expires_on}","resource":"r","token_type":"Bearer"}}"#
+            );
             Ok(AsyncRawResponse::from_bytes(StatusCode::Ok, Headers::new(), token))
         }
     }
@@ -183,19 +276,13 @@ mod tests {
         let file = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(file.path(), "the-assertion").expect("written");
         let config = IdentityConfig { kind, client_id: Some("the-client".into()) };
-        let issuer = Arc::new(Issuer::default());
-        let (transport, retry) = (Some(Transport::new(issuer.clone())), RetryOptions::none());
-        let workload = WorkloadIdentityCredentialOptions {
-            tenant_id: Some("the-tenant".into()),
-            token_file_path: Some(file.path().into()),
-            ..WorkloadIdentityCredentialOptions::default()
-        };
-        let options = ClientOptions { transport, retry, ..ClientOptions::default() };
-        let identity = Identity::with(&config, cloud, options, workload).expect("an identity");
+        let issuer = Issuer::new();
+        let workload = Some(("the-tenant".to_owned(), file.path().to_owned()));
+        let identity = Identity::with(&config, cloud, issuer.options(), workload).expect("an identity");
         for _ in 0..2 {
-            assert_eq!(identity.token(cloud.management()).await.expect("a token").secret(), "a-token");
+            assert_eq!(identity.token(cloud.management()).await.expect("a token").secret(), "token-1");
         }
-        let requests = issuer.0.lock().expect("the requests");
+        let requests = lock(&issuer.requests);
         requests.clone()
     }
 
@@ -224,5 +311,40 @@ mod tests {
             let audience = cloud.management().trim_start_matches("https://");
             assert!(url.contains(audience) && url.contains("client_id=the-client"), "{url}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_request_that_hangs_delays_nobody_who_has_a_valid_token_or_needs_another_one() {
+        let issuer = Issuer::new();
+        let identity = issuer.identity();
+        let token = async |audience: &str| {
+            let token = timeout(Duration::from_secs(10), identity.token(audience)).await.expect("it does not wait");
+            token.expect("a token").secret().to_owned()
+        };
+        let management = Cloud::Public.management();
+        // It is to be replaced.
+        issuer.valid.store(200, Ordering::Relaxed);
+        assert_eq!(token(management).await, "token-1");
+        issuer.hangs.store(true, Ordering::Relaxed);
+        for _ in 0..3 {
+            assert_eq!(token(management).await, "token-1");
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(token("https://storage.azure.com").await, "token-2");
+    }
+
+    #[tokio::test]
+    async fn a_token_is_replaced_before_it_expires() {
+        let issuer = Issuer::new();
+        let identity = issuer.identity();
+        let management = Cloud::Public.management();
+        issuer.valid.store(200, Ordering::Relaxed);
+        identity.token(management).await.expect("a token");
+        issuer.valid.store(86400, Ordering::Relaxed);
+        for _ in 0..100 {
+            identity.token(management).await.expect("a token");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!((identity.token(management).await.expect("a token").secret(), issuer.count()), ("token-2", 2));
     }
 }
