@@ -178,6 +178,9 @@ impl Arm {
         };
         let response = request.send().await.map_err(|error| failed(http::reason(&error.without_url())))?;
         let (status, pause) = (response.status(), pause(response.headers()));
+        if status == StatusCode::UNAUTHORIZED {
+            self.identity.forget(base, Some(&token));
+        }
         let body = http::body(response, RESPONSE_MAX).await.map_err(failed)?;
         // A list that was approved in part is answered with 207.
         let is_done = status.is_success() && status != StatusCode::MULTI_STATUS;
@@ -235,7 +238,33 @@ fn clock(text: &str) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+
+    use scheduled_events_test_support::TestServer;
+
+    use super::super::identity::tests::Issuer;
     use super::*;
+
+    #[tokio::test]
+    async fn a_token_that_is_refused_is_not_sent_again() {
+        let server = TestServer::start(|connection| {
+            let mut lines = BufReader::new(&**connection).lines().map_while(Result::ok);
+            loop {
+                let headers: Vec<_> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
+                if headers.is_empty() {
+                    break;
+                }
+                let is_refused = headers.iter().any(|header| header.ends_with("Bearer token-1"));
+                let status = if is_refused { "401 Unauthorized" } else { "200 OK" };
+                let _ = write!(&**connection, "HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+            }
+        });
+        let issuer = Issuer::new();
+        let arm = Arm::new(server.url().parse().expect("an address"), issuer.identity()).expect("a client");
+        let statuses = [arm.send(Method::POST, "/a", None).await, arm.send(Method::POST, "/a", None).await];
+        let statuses = statuses.map(|result| result.err().and_then(|error| error.status()));
+        assert_eq!((statuses, issuer.count()), ([Some(401), None], 2));
+    }
 
     #[test]
     fn a_pause_is_the_longer_of_what_two_headers_say() {

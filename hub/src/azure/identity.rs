@@ -109,7 +109,15 @@ impl Identity {
         Ok(token.token)
     }
 
-    /// The same for Azure's own crates; `None` if there is nobody to ask.
+    /// A service refuses the token for this audience, or if none is given, the one that is kept: the next request gets another one.
+    pub fn forget(&self, audience: &str, token: Option<&Secret>) {
+        let scope = lock(&self.0.scopes).get(&scope_of(audience)).cloned();
+        if let Some(scope) = scope {
+            lock(&scope.kept).take_if(|kept| token.is_none_or(|token| kept.token == *token));
+        }
+    }
+
+    /// What gives tokens to Azure's own crates; `None` if there is nobody to ask.
     pub fn credential(&self) -> Option<Arc<dyn TokenCredential>> {
         (self.kind() != IdentityKind::Emulator).then(|| Arc::new(self.clone()) as Arc<dyn TokenCredential>)
     }
@@ -213,7 +221,7 @@ const fn words(kind: IdentityKind) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
     use azure_core::http::headers::Headers;
@@ -223,7 +231,7 @@ mod tests {
 
     /// Imitates Microsoft Entra ID and the metadata service: it keeps each request, and returns a token.
     #[derive(Debug)]
-    struct Issuer {
+    pub(crate) struct Issuer {
         requests: Mutex<Vec<(String, String)>>,
         /// How many seconds its tokens are valid.
         valid: AtomicI64,
@@ -232,16 +240,16 @@ mod tests {
     }
 
     impl Issuer {
-        fn new() -> Arc<Self> {
+        pub(crate) fn new() -> Arc<Self> {
             Arc::new(Self { requests: Mutex::default(), valid: AtomicI64::new(86400), hangs: AtomicBool::default() })
         }
 
-        fn count(&self) -> usize {
+        pub(crate) fn count(&self) -> usize {
             lock(&self.requests).len()
         }
 
         /// A managed identity that gets its tokens here.
-        fn identity(self: &Arc<Self>) -> Identity {
+        pub(crate) fn identity(self: &Arc<Self>) -> Identity {
             let config = IdentityConfig { kind: IdentityKind::Managed, client_id: Some("the-client".into()) };
             Identity::with(&config, Cloud::Public, self.options(), None).expect("an identity")
         }

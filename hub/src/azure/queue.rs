@@ -23,6 +23,9 @@ pub const BATCH: usize = 32;
 /// How long a received message stays invisible unless that is renewed.
 pub const INVISIBLE: Duration = Duration::from_secs(60);
 
+/// What tokens for Storage are for, in every cloud.
+const AUDIENCE: &str = "https://storage.azure.com";
+
 /// A message, as long as its time is not over.
 #[derive(Clone, Debug)]
 pub struct Message {
@@ -41,6 +44,7 @@ pub struct Queue {
     client: QueueClient,
     poison: Option<QueueClient>,
     place: String,
+    identity: Identity,
 }
 
 impl Queue {
@@ -65,7 +69,7 @@ impl Queue {
         };
         let client = open(config.url.clone())?;
         let poison = config.poison.as_ref().map(|name| open(sibling(&config.url, name))).transpose()?;
-        Ok(Self { client, poison, place })
+        Ok(Self { client, poison, place, identity: identity.clone() })
     }
 
     /// Some messages, at most [`BATCH`]. The next ones come at once, or the queue is empty.
@@ -140,6 +144,9 @@ impl Queue {
     }
 
     fn problem(&self, what: &str, error: &azure_core::Error) -> String {
+        if error.http_status().map(u16::from) == Some(401) {
+            self.identity.forget(AUDIENCE, None);
+        }
         format!("cannot {what} the queue {}: {}", self.place, transport::reason(error))
     }
 }
