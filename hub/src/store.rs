@@ -193,10 +193,10 @@ impl Store {
                     }
                     if revision.is_none() || since.elapsed() >= patience {
                         let next = Holder { writer: self.writer.clone(), beat: holder.beat + 1 };
+                        self.last_beat.set(Instant::now());
                         let written = self.request(store::swap(&*self.engine, HOLDER, revision.as_ref(), &next)).await;
                         if let Ok(Swap::Done(revision)) = written {
                             self.holder.replace(Some(revision));
-                            self.last_beat.set(Instant::now());
                             log::line("this hub works");
                             return;
                         }
@@ -564,8 +564,10 @@ pub(crate) mod tests {
     fn a_hub_that_works_says_so_however_much_it_writes() {
         let folder = tempfile::tempdir().expect("a folder");
         block_on(async {
-            let store = open(folder.path());
+            let delay = Duration::from_millis(200);
+            let store = slow(folder.path(), delay);
             store.await_turn().await;
+            assert!(store.last_beat.get().elapsed() >= delay, "others count from the write, not from its answer");
             let _all = store.requests.acquire_many(16).await;
             let held = timeout(Duration::from_secs(4), store.hold()).await;
             assert!(held.is_err(), "{held:?}");
