@@ -105,16 +105,18 @@ fn deliver(dispatch: &Rc<Dispatch>, message: &Message) -> Result<mpsc::Receiver<
     Ok(dispatch.deliver(notices))
 }
 
+/// Copies a message, and deletes it once the audit file has it. If that fails, it appears again.
 async fn set_aside(queue: &Queue, dispatch: &Dispatch, message: &Message, why: &str) {
     let Shared { journal, metrics, clock, .. } = &*dispatch.shared;
-    log::printable(&format!("warning: a message of the queue is set aside: {why}"));
-    let content = message.content.as_deref().unwrap_or(message.text.as_bytes());
-    journal.set_aside(why, content, clock.time_of_day().seconds());
-    metrics.message("set-aside");
-    if !journal.sync().await {
-        return;
-    }
-    if let Err(why) = queue.set_aside(message).await {
+    let work = async {
+        queue.copy_aside(message).await?;
+        log::printable(&format!("warning: a message of the queue is set aside: {why}"));
+        let content = message.content.as_deref().unwrap_or(message.text.as_bytes());
+        journal.set_aside(why, content, clock.time_of_day().seconds());
+        metrics.message("set-aside");
+        if journal.sync().await { queue.delete(message).await } else { Ok(()) }
+    };
+    if let Err(why) = work.await {
         metrics.problem("queue");
         log::printable(&format!("warning: {why}"));
     }

@@ -42,7 +42,8 @@ pub struct Message {
 /// A queue.
 pub struct Queue {
     client: QueueClient,
-    poison: Option<QueueClient>,
+    /// The queue for messages that cannot be read, by its name.
+    poison: Option<(String, QueueClient)>,
     place: String,
     identity: Identity,
 }
@@ -68,7 +69,9 @@ impl Queue {
                 .map_err(|error| format!("cannot use the queue {place}: {}", transport::reason(&error)))
         };
         let client = open(config.url.clone())?;
-        let poison = config.poison.as_ref().map(|name| open(sibling(&config.url, name))).transpose()?;
+        let poison =
+            config.poison.as_ref().map(|name| Ok::<_, String>((name.clone(), open(sibling(&config.url, name))?)));
+        let poison = poison.transpose()?;
         Ok(Self { client, poison, place, identity: identity.clone() })
     }
 
@@ -119,18 +122,19 @@ impl Queue {
         }
     }
 
-    /// Copies a message that cannot be read to the queue for these, if there is one, and deletes it.
+    /// Copies a message that cannot be read to the queue for these, if there is one.
     ///
     /// # Errors
-    /// A sentence. The message appears again then.
-    pub async fn set_aside(&self, message: &Message) -> Result<(), String> {
-        if let Some(poison) = &self.poison {
-            let content = QueueMessage { message_text: Some(message.text.clone()) };
-            let content: RequestContent<QueueMessage, XmlFormat> =
-                content.try_into().map_err(|error| self.problem("set aside a message of", &error))?;
-            poison.send_message(content, None).await.map_err(|error| self.problem("set aside a message of", &error))?;
-        }
-        self.delete(message).await
+    /// A sentence. The message appears again if it is not deleted.
+    pub async fn copy_aside(&self, message: &Message) -> Result<(), String> {
+        let Some((name, poison)) = &self.poison else { return Ok(()) };
+        let problem = |error: azure_core::Error| {
+            self.refused(&error);
+            format!("cannot copy a message that cannot be read to the queue {name}: {}", transport::reason(&error))
+        };
+        let content = QueueMessage { message_text: Some(message.text.clone()) };
+        let content: RequestContent<QueueMessage, XmlFormat> = content.try_into().map_err(problem)?;
+        poison.send_message(content, None).await.map(drop).map_err(problem)
     }
 
     /// About how many messages wait.
@@ -143,10 +147,14 @@ impl Queue {
         Ok(count.and_then(|count| count.parse().ok()).unwrap_or(0))
     }
 
-    fn problem(&self, what: &str, error: &azure_core::Error) -> String {
+    fn refused(&self, error: &azure_core::Error) {
         if error.http_status().map(u16::from) == Some(401) {
             self.identity.forget(AUDIENCE, None);
         }
+    }
+
+    fn problem(&self, what: &str, error: &azure_core::Error) -> String {
+        self.refused(error);
         format!("cannot {what} the queue {}: {}", self.place, transport::reason(error))
     }
 }

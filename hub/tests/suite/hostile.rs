@@ -278,3 +278,22 @@ fn a_hub_that_stops_deletes_no_message_that_it_could_not_keep() {
     assert!(status.success() && wait::ended(process).success());
     assert_eq!(queue.length(), 1, "{}", hub.read("log"));
 }
+
+/// Each attempt would add another record.
+#[test]
+fn a_message_is_set_aside_once_the_queue_for_these_exists() {
+    let (control, queue, poison) = (Control::start(), TestQueue::start(), TestQueue::start());
+    let mut hub = Hub::new(&control.url(), Some(&queue), "");
+    let name = poison.url.rsplit('/').next().expect("a name");
+    fs::write(hub.path("hub.toml"), format!("{}poison = \"{name}\"\n", hub.read("hub.toml"))).expect("written");
+    poison.delete();
+    hub.start();
+    queue.send_text("not Base64!");
+    wait::until("a warning", || hub.read("log").contains(&format!("to the queue {name}")).then_some(()));
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!((hub.records().len(), queue.length()), (0, 1), "{}", hub.read("log"));
+    poison.create();
+    queue.send_text("not Base64, either!");
+    hub.await_record("the second message", |record| record["content"] == "not Base64, either!");
+    wait::until("its end", || (queue.length() == 1 && poison.length() == 1).then_some(()));
+}
