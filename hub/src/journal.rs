@@ -158,6 +158,12 @@ impl Journal {
         synced.await.unwrap_or_default()
     }
 
+    /// Waits until there is room for another record, as there is unless many machines have an event at the same time. If the file cannot
+    /// be written, nothing waits for it.
+    pub async fn room(self: &Rc<Self>) {
+        while self.audit.is_half_full() && self.sync().await {}
+    }
+
     /// How many records the file lacks.
     pub fn lost(&self) -> u64 {
         self.audit.lost()
@@ -166,5 +172,39 @@ impl Journal {
     /// Writes what is left.
     pub fn finish(&self) {
         self.audit.finish();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_of_many_machines_at_a_time_find_room() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let done = scheduled_events_fleet::cli::block_on(async {
+            let journal = Rc::new(Journal::open(&folder.path().join("audit")).expect("an audit file"));
+            // As many names as an event of a large scale set has.
+            let resource_id = "x".repeat(200_000);
+            let machine = async |_| {
+                for _ in 0..3 {
+                    journal.room().await;
+                    assert!(!journal.audit.is_half_full());
+                    journal.record(&resource_id, Record::Gap { lost: 1, since: UnixSeconds(0) }, UnixSeconds(0));
+                }
+            };
+            tokio::join!(
+                machine(0),
+                machine(1),
+                machine(2),
+                machine(3),
+                machine(4),
+                machine(5),
+                machine(6),
+                machine(7)
+            );
+            journal.lost()
+        });
+        assert_eq!(done.unwrap_or_else(|failure| panic!("{}", failure.message)), 0);
     }
 }
